@@ -30,7 +30,7 @@ from pathlib import Path
 
 from benchmarks.reward_throughput import TRIVIAL, WORK, Cost, bare_rate, cost_of, report_rates
 from sandrl.problems import Case, Completion, Problem
-from sandrl.rewards import IsolatedJudge, Limits, ScoreOptions, score
+from sandrl.rewards import Judge, Limits, ScoreOptions, score
 from sandrl.runtime import daemon
 from sandrl.sandboxes import Connection, Job, connect, new_job_id
 from sandrl.settings import RuntimeKind, Settings, load_settings
@@ -78,9 +78,7 @@ def score_all(codes: Sequence[str], problem: Problem, job: Job, connection: Conn
     completions = [Completion(str(number), problem.task_id, code=code) for number, code in enumerate(codes)]
     options = ScoreOptions(limits=Limits(timeout_seconds=60), caching=False)
     begun = time.monotonic()
-    report = score(
-        completions, {problem.task_id: problem}, job=job, judge=IsolatedJudge.on(connection), options=options
-    )
+    report = score(completions, {problem.task_id: problem}, job=job, judge=Judge.on(connection), options=options)
     seconds = time.monotonic() - begun
     assert report.summary.total_reward == len(codes), report.summary
     return seconds
@@ -212,7 +210,7 @@ def sleepers(connection: Connection) -> None:
             completions,
             {ONE_CHECK.task_id: ONE_CHECK},
             job=job,
-            judge=IsolatedJudge.on(connection),
+            judge=Judge.on(connection),
             options=ScoreOptions(limits=Limits(timeout_seconds=60), caching=False),
             on_result=lambda _: ends.append(time.monotonic() - begun),
         )

@@ -18,7 +18,7 @@ import time
 
 from benchmarks.reward_throughput import a_job, report_rates
 from sandrl.problems import Completion, Problem, load_problems
-from sandrl.rewards import IsolatedJudge, Limits, ScoreOptions, score
+from sandrl.rewards import Judge, Limits, ScoreOptions, score
 from sandrl.sandboxes import Command, Connection, connect
 from sandrl.settings import RuntimeKind, load_settings
 
@@ -79,7 +79,7 @@ def judged_rate(problems: list[Problem], concurrency: int, connection: Connectio
     by_id = {problem.task_id: problem for problem in problems}
     with a_job(connection) as job:
         begun = time.monotonic()
-        report = score(completions, by_id, job=job, judge=IsolatedJudge(), options=options)
+        report = score(completions, by_id, job=job, judge=Judge(), options=options)
     assert report.summary.total_reward == len(problems), report.summary
     return len(problems) / (time.monotonic() - begun)
 

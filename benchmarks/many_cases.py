@@ -21,7 +21,7 @@ from collections.abc import Sequence
 
 from benchmarks.reward_throughput import a_job
 from sandrl.problems import Case, Completion, Problem, load_problems
-from sandrl.rewards import IsolatedJudge, Limits, ScoreOptions, score
+from sandrl.rewards import Judge, Limits, ScoreOptions, score
 from sandrl.rewards.document import result_document, to_line
 from sandrl.rewards.records import Place, trajectory_row
 from sandrl.rewards.summary import ScoreReport
@@ -87,7 +87,7 @@ def print_sizes(problem: Problem, connection: Connection) -> None:
     """What is sent and kept for each case of a problem."""
     completion = Completion("c", problem.task_id, code=CODE)
     [result] = scored([problem], connection).results
-    judge = IsolatedJudge()
+    judge = Judge()
     empty = Problem("empty", "", cases=problem.cases[:1])
     request, least = (len(judge.prepare(each, CODE, Limits()).command.stdin) for each in (problem, empty))
     count = problem.check_count

@@ -24,7 +24,7 @@ from tests.honest.entries import load_entries
 from benchmarks.reward_throughput import a_job
 from sandrl.problems import Completion, Problem, load_completions, load_problems
 from sandrl.rewards import ScoreOptions, score
-from sandrl.rewards.judge import IsolatedJudge
+from sandrl.rewards.judge import Judge
 from sandrl.sandboxes import Job, connect
 from sandrl.sandboxes.providers.protocol import Packages
 from sandrl.settings import RuntimeKind, load_settings
@@ -79,7 +79,7 @@ def _verdicts(problems: Mapping[str, Problem], completions: Sequence[Completion]
     """How completions are judged by a judge that knows nothing."""
     with tempfile.TemporaryDirectory() as cache:
         os.environ["SANDRL_CACHE_DIR"] = cache
-        judge = IsolatedJudge.on(job.connection)
+        judge = Judge.on(job.connection)
         options = ScoreOptions(concurrency=4, caching=False)
         report = score(completions, problems, job=job, judge=judge, options=options)
     return {

@@ -46,7 +46,7 @@ def names_line(what: str, task_ids: Sequence[str]) -> str:
     return f"{what}: " + ", ".join(visible(name) for name in shown) + more
 
 
-_PLACES = {"cell": "cells", "sandbox": "fresh sandboxes", "process": "shared sandboxes, as different users"}
+_PLACES = {"cell": "cells", "sandbox": "fresh sandboxes"}
 
 
 def total_lines(summary: Summary, *, has_pass_at_1: bool = False) -> list[str]:
@@ -80,7 +80,7 @@ def total_lines(summary: Summary, *, has_pass_at_1: bool = False) -> list[str]:
         )
     if summary.retries:
         lines.append(f"Retries: {summary.retries} (executions that were repeated because their sandboxes failed)")
-    if len(summary.isolation) > 1 or "process" in summary.isolation:
+    if len(summary.isolation) > 1:
         counts = ", ".join(f"{count} in {_PLACES[kind]}" for kind, count in summary.isolation.items())
         lines.append(f"Isolation: {counts}")
     if summary.canaries and summary.retries:

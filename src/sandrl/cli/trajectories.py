@@ -181,8 +181,6 @@ def _facts(row: TrajectoryRow) -> list[str]:
     facts += [f"{count} {name}" for name, count in counts if count]
     if row.isolation == "cell":
         facts.append("in a cell")
-    elif row.isolation == "process":
-        facts.append("in a shared sandbox")
     return facts if row.sandbox_id is None else [*facts, f"sandbox {visible(row.sandbox_id)}"]
 
 

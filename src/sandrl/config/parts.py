@@ -310,10 +310,6 @@ class SandboxesPart(Config):
         bool,
         Option("Judge each completion in a fresh sandbox, not in a cell of a worker sandbox.", SANDBOXES),
     ] = False
-    reuse_sandboxes: Annotated[
-        bool,
-        Option("If cells are not possible, judge several completions in one sandbox, as different users.", SANDBOXES),
-    ] = False
     runtime: Annotated[
         RuntimeName,
         Option(

@@ -77,12 +77,10 @@ class Isolation(StrEnum):
     Attributes:
         CELL: A cell of a worker sandbox: namespaces, files and limits of its own, deleted after the verdict.
         SANDBOX: A fresh sandbox.
-        PROCESS: A user id of its own in a sandbox that it shares with others, with the same network, memory and disk.
     """
 
     CELL = "cell"
     SANDBOX = "sandbox"
-    PROCESS = "process"
 
 
 class CheckStatus(StrEnum):

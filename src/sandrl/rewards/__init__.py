@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from sandrl.rewards.extraction import Extraction, extract, extract_code
     from sandrl.rewards.function import OnInfrastructureError, RewardFunction, reward_function
     from sandrl.rewards.guest_report import Execution
-    from sandrl.rewards.judge import InProcessJudge, IsolatedJudge, Judge
+    from sandrl.rewards.judge import Judge
     from sandrl.rewards.limits import Limits
     from sandrl.rewards.options import ScoreOptions, SecondOpinion
     from sandrl.rewards.policies import (
@@ -42,8 +42,6 @@ __all__ = [
     "Components",
     "Execution",
     "Extraction",
-    "InProcessJudge",
-    "IsolatedJudge",
     "Judge",
     "Limits",
     "OnInfrastructureError",
@@ -79,7 +77,7 @@ _MODULES = {
     "extraction": ("Extraction", "extract", "extract_code"),
     "function": ("OnInfrastructureError", "RewardFunction", "reward_function"),
     "guest_report": ("Execution",),
-    "judge": ("InProcessJudge", "IsolatedJudge", "Judge"),
+    "judge": ("Judge",),
     "limits": ("Limits",),
     "options": ("ScoreOptions", "SecondOpinion"),
     "policies": ("POLICIES", "Components", "RewardPolicy", "binary", "fraction", "load_policy", "reward_of"),

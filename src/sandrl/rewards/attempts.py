@@ -62,7 +62,6 @@ class Attempt:
         leads: Whether others may wait for its verdict.
         executions: How often it was handed to a cell or a sandbox.
         cells: How many of these were in a cell of a worker sandbox.
-        had_user: Whether it shared its last sandbox with others, as a process of another user, without a cell.
         alone: Whether it needs a sandbox of its own, because it had no verdict in a cell.
         retries: How many of these followed a failure.
         reruns: How many were for another reason: to judge it in one process.
@@ -93,7 +92,6 @@ class Attempt:
     leads: bool = False
     executions: int = 0
     cells: int = 0
-    had_user: bool = False
     alone: bool = False
     retries: int = 0
     reruns: int = 0

@@ -92,9 +92,7 @@ def _isolation(attempt: Attempt) -> Isolation | None:
     """How the last execution of a completion was isolated; None if it had none."""
     if not attempt.executions:
         return None
-    if attempt.cells < attempt.executions:
-        return Isolation.SANDBOX
-    return Isolation.PROCESS if attempt.had_user else Isolation.CELL
+    return Isolation.SANDBOX if attempt.cells < attempt.executions else Isolation.CELL
 
 
 def no_code_warning(extraction: Extraction) -> Warned:

@@ -25,7 +25,7 @@ from sandrl.fleet.cluster import Cluster, Node, NodeFacts
 from sandrl.rewards.attempts import MOST_MOVES, Attempt
 from sandrl.rewards.fleet_link import Link, ProblemBook, Said, Sent
 from sandrl.rewards.fleet_watch import Living, News, Retired, Watch
-from sandrl.rewards.judge import IsolatedJudge, Judge, longest_execution_seconds
+from sandrl.rewards.judge import Judge, longest_execution_seconds
 from sandrl.rewards.judging import OnVerdict
 from sandrl.rewards.parcels import Bundle, Judged, NodeReport, NodeSetup, TaskTerms
 from sandrl.rewards.running import ProgramJudge
@@ -138,7 +138,6 @@ class Fleet:
             packages=connection.packages,
             memory_bytes=connection.memory_bytes if connection.has_own_memory else None,
             has_cells=job.has_cells,
-            takes_users=job.takes_users,
             max_sandboxes=share,
             concurrency=self._concurrency,
         )
@@ -372,7 +371,6 @@ class Fleet:
         again = bool(attempt.executions) and bool(judged.executions)
         attempt.executions += judged.executions
         attempt.cells += judged.cells
-        attempt.had_user = judged.had_user
         attempt.retries += judged.retries + again
         attempt.reruns += judged.reruns
         attempt.canaries += judged.canaries
@@ -503,7 +501,7 @@ class Fleet:
 def _terms_of(terms: Terms) -> TaskTerms:
     options = terms.options
     # That of a program has none of its own.
-    required = isinstance(terms.judge, IsolatedJudge) and terms.judge.requires_isolated
+    required = terms.judge.requires_isolated
     return TaskTerms(terms.limits, options.retries, options.backoff_seconds, options.tags, required)
 
 

@@ -22,7 +22,7 @@ from sandrl.errors import InfrastructureError
 from sandrl.events import CanaryFinished, CompletionStarted, Event, ExecutionFinished, RetryScheduled, SandboxesHeld
 from sandrl.problems import Completion, Problem
 from sandrl.rewards.attempts import Attempt
-from sandrl.rewards.judge import IsolatedJudge, Judge
+from sandrl.rewards.judge import Judge
 from sandrl.rewards.judging import SandboxJudging
 from sandrl.rewards.options import ScoreOptions
 from sandrl.rewards.parcels import Bundle, Judged, LedgerLine, NodeReport, NodeSetup, Parcel, Task, TaskTerms
@@ -114,7 +114,7 @@ class NodePart:
         self._attempts: dict[int, Attempt] = {}
         self._given_up: set[int] = set()
         self._events: dict[int, list[Event]] = {}
-        self._of_programs: IsolatedJudge | None = None
+        self._of_programs: Judge | None = None
         self._terms: dict[TaskTerms, Terms] = {}
         request = SandboxRequest(
             runtime=RuntimeKind.LOCAL,
@@ -133,7 +133,6 @@ class NodePart:
             max_lifetime_seconds=setup.max_lifetime_seconds,
             ledger=_SentLedger(setup.node, self._bundle.ledger, self._lock),
             has_cells=setup.has_cells,
-            takes_users=setup.takes_users,
             emit=self._note,
         )
         self._keeper = Keeper([job_tag(setup.job_id), owner_tag(self._job.owner.hash)])
@@ -262,9 +261,9 @@ class NodePart:
             elif attempt_or_none is not None:
                 self._given_up.add(number)
 
-    def _judge(self, require_isolated: bool) -> IsolatedJudge:
+    def _judge(self, require_isolated: bool) -> Judge:
         """A judge; calibrations hold for the terms that they were made under, so each terms have one of their own."""
-        return IsolatedJudge.on(self._connection, require_isolated=require_isolated, known_bytes=_KNOWLEDGE_BYTES)
+        return Judge.on(self._connection, require_isolated=require_isolated, known_bytes=_KNOWLEDGE_BYTES)
 
     def _terms_of(self, task: Task) -> Terms:
         terms = task.terms
@@ -312,7 +311,6 @@ class NodePart:
             attempt.sandbox_id,
             attempt.executions,
             attempt.cells,
-            attempt.had_user,
             attempt.retries,
             attempt.reruns,
             attempt.canaries,

@@ -30,7 +30,7 @@ from sandrl.rewards.cache import VerdictCache
 from sandrl.rewards.calibration import packages_of
 from sandrl.rewards.combination import AsyncRewardFunction, CombinedRewards, TrainerReward, add_rewards
 from sandrl.rewards.extraction import Extraction
-from sandrl.rewards.judge import IsolatedJudge
+from sandrl.rewards.judge import Judge
 from sandrl.rewards.limits import Limits, check_limits
 from sandrl.rewards.opinions import OpinionMemory
 from sandrl.rewards.options import ScoreOptions, SecondOpinion
@@ -129,7 +129,7 @@ class RewardFunction(Closing):
         self._job = job
         self._owns_job = job is None
         self._client: ServiceClient | None = None
-        self._judge: IsolatedJudge | None = None
+        self._judge: Judge | None = None
         self._cache = VerdictCache() if cache is None else cache
         self._opinions: OpinionMemory = {}
         self._emit = emit
@@ -266,7 +266,7 @@ class RewardFunction(Closing):
             return self._score_with(self._options.service, rows)
         job = self._job or self._open_job()
         if self._judge is None:
-            self._judge = IsolatedJudge.on(job.connection, require_isolated=self._options.require_isolated)
+            self._judge = Judge.on(job.connection, require_isolated=self._options.require_isolated)
         told = self._on_result
         return score(
             rows,

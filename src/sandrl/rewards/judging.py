@@ -298,7 +298,6 @@ class SandboxJudging:
         attempt = self._flying.pop(launch)
         assert attempt.execution is not None, "only executions fly"
         attempt.sandbox_id = launch.sandbox_id or attempt.sandbox_id
-        attempt.had_user = launch.has_user
         try:
             outcome = self._job.collect(launch, keep=True)
             verdict = attempt.terms.judge.interpret(attempt.execution, outcome)

@@ -32,7 +32,6 @@ class NodeSetup:
         packages: The packages that code may import.
         memory_bytes: Memory of each sandbox; the default unless given.
         has_cells: Whether completions run in cells, where those are possible.
-        takes_users: Whether processes of different users will do where they are not.
         max_sandboxes: How many sandboxes to hold at once on this node; None for no bound.
         cpus: How many processors the node has for it.
         concurrency: How many completions at once on this node; what suits its processors unless given.
@@ -48,7 +47,6 @@ class NodeSetup:
     packages: Packages = field(default_factory=Packages)
     memory_bytes: int | None = None
     has_cells: bool = True
-    takes_users: bool = False
     max_sandboxes: int | None = None
     concurrency: int | None = None
 
@@ -146,7 +144,6 @@ class Judged:
         sandbox_id: Where it ran last.
         executions: How often it was run.
         cells: How many of these were in a cell.
-        had_user: Whether it shared its last sandbox as a process of another user.
         retries: How many executions followed a failure.
         reruns: How many were for another reason.
         canaries: How often a known-good program was run because of it.
@@ -161,7 +158,6 @@ class Judged:
     sandbox_id: str | None
     executions: int
     cells: int
-    had_user: bool
     retries: int
     reruns: int
     canaries: int

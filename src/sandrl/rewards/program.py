@@ -11,22 +11,28 @@ import ast
 import hashlib
 import importlib.util
 import marshal
-import re
+import os
 import zlib
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 
+from sandrl.errors import SandrlError
 from sandrl.events.results import Trust
+from sandrl.files import read_regular, write_whole
 from sandrl.rewards.guest.baseline import SANDBOX_VARIABLE
-from sandrl.syntax import compiling, parse, parse_expression
+from sandrl.settings import Settings, private_directory
+from sandrl.syntax import compiling, parse
 
 _HEADER_BYTES = 64
 _WORKER_HEADER_BYTES = 128
-_WORKER_FILES = ("descriptors", "child", "places", "cell", "users", "preloads", "worker")
+_WORKER_FILES = ("descriptors", "child", "places", "cell", "preloads", "worker")
 _FRAME = ("descriptors", "clock", "child", "supervisor")
 _RUNS = ("places", "baseline", "cases")
+_DIGEST_BYTES = 32
+_MOST_KEPT_BYTES = 16 << 20
 
 BOOTSTRAP = """\
 import sys
@@ -156,10 +162,12 @@ class Part:
 
     @classmethod
     def of(cls, source: bytes) -> Part:
-        """The part with a source text."""
+        """The part with the text of modules of this package."""
+        tree = shipped(source)
         # With line numbers: where there are none, `traceback` fails on an exception that passed through the judge.
         with compiling():
-            code = compile(_without_types(source), "<judge>", "exec", optimize=2, dont_inherit=True)
+            code = compile(tree, "<judge>", "exec", optimize=2, dont_inherit=True)
+        source = ast.unparse(tree).encode()
         return cls(source, zlib.compress(source, 9), marshal.dumps(code))
 
 
@@ -178,7 +186,7 @@ class Program:
     @property
     def source(self) -> bytes:
         """The text of both parts."""
-        return self.first.source + self.rest.source
+        return b"\n".join((self.first.source, self.rest.source))
 
     def framed(self, request: bytes, hidden: bytes) -> bytes:
         """Standard input of the guest, up to the key.
@@ -227,7 +235,26 @@ def cell_program_of(mode: Mode) -> CellProgram:
     return CellProgram(name, header.ljust(_WORKER_HEADER_BYTES) + body)
 
 
-_part_of = cache(Part.of)
+@cache
+def _part_of(text: bytes) -> Part:
+    """The part with the text of modules, which is compiled once for an interpreter and a version of this package."""
+    name = hashlib.sha256(
+        b"".join((importlib.util.MAGIC_NUMBER, files("sandrl.rewards").joinpath("program.py").read_bytes(), text))
+    ).hexdigest()
+    try:
+        cache = private_directory(Settings.from_environment(os.environ).cache_dir, variable="SANDRL_CACHE_DIR")
+        path = private_directory(cache / "programs") / name
+    except SandrlError:
+        return Part.of(text)
+    with suppress(OSError):
+        kept = read_regular(path, _MOST_KEPT_BYTES, follow=False)
+        if hashlib.sha256(kept[_DIGEST_BYTES:]).digest() == kept[:_DIGEST_BYTES]:
+            return Part(*marshal.loads(kept[_DIGEST_BYTES:]))
+    part = Part.of(text)
+    content = marshal.dumps((part.source, part.packed, part.compiled))
+    with suppress(OSError):
+        write_whole(path, hashlib.sha256(content).digest() + content)
+    return part
 
 
 def begin_worker(words: bytes) -> bytes:
@@ -250,25 +277,14 @@ def refusal_of_worker(output: bytes) -> str:
 def worker_program() -> Program:
     """The program of a worker."""
     first = b"\n".join((_text_of(_WORKER_FILES), b"work()()\n"))
-    return Program(Part.of(first), Part.of(_text_of_watchdog() + _text_of(("router",))))
-
-
-def _text_of_watchdog() -> bytes:
-    """What the runtime watches its sandboxes with, without what it imports from itself."""
-    package = files("sandrl.runtime.guest")
-    texts = [package.joinpath(f"{name}.py").read_bytes() for name in ("processes", "watchdog")]
-    return (
-        re.sub(
-            rb"^from (?:__future__|sandrl)\b(?:.*\(\n(?:    .*\n)*\)|.*)\n", b"", b"\n".join(texts), flags=re.MULTILINE
-        )
-        + b"\n"
-    )
+    watchdog = _text_of(("processes", "watchdog"), "sandrl.runtime.guest")
+    return Program(_part_of(first), _part_of(watchdog + b"\n" + _text_of(("router",))))
 
 
 @cache
 def _compiled(first: bytes, rest: bytes) -> Program:
     # By the texts: several modes have the same.
-    return Program(Part.of(first), Part.of(rest))
+    return Program(_part_of(first), _part_of(rest))
 
 
 @cache
@@ -278,23 +294,12 @@ def _sources_of(mode: Mode) -> tuple[bytes, bytes]:
     return _text_of(mode.files) + b"\n" + call, _text_of(mode.judge_files)
 
 
-def _text_of(names: Iterable[str]) -> bytes:
-    package = files("sandrl.rewards.guest")
-    return b"\n".join(package.joinpath(f"{name}.py").read_bytes() for name in names)
+def _text_of(names: Iterable[str], package: str = "sandrl.rewards.guest") -> bytes:
+    return b"\n".join(files(package).joinpath(f"{name}.py").read_bytes() for name in names)
 
 
-_OF_TESTS = ("MYPY", "'request_size' not in globals()")
-
-
-class _Types(ast.NodeTransformer):
-    """Removes what only type checkers and tests need: annotations, and imports under a condition of theirs."""
-
-    _CONDITIONS = frozenset(ast.dump(parse_expression(text).body) for text in _OF_TESTS)
-
-    def visit_If(self, node: ast.If) -> ast.AST | None:
-        # Only these two kinds are written out: to write all of them takes as long as the rest.
-        is_like_one = isinstance(node.test, ast.Name | ast.Compare)
-        return None if is_like_one and ast.dump(node.test) in self._CONDITIONS else self.generic_visit(node)
+class _Untyped(ast.NodeTransformer):
+    """Removes annotations."""
 
     def generic_visit(self, node: ast.AST) -> ast.AST:
         # No expression holds an annotation.
@@ -318,13 +323,29 @@ class _Types(ast.NodeTransformer):
         return ast.copy_location(ast.Assign([node.target], node.value), node)
 
 
-def _without_types(source: bytes) -> ast.Module:
-    """A syntax tree without annotations and with line numbers alone, which makes a seventh less of what is loaded."""
-    tree: ast.Module = _Types().visit(parse(source))
+def shipped(source: bytes) -> ast.Module:
+    """The syntax tree of modules that become one: without annotations, and without imports for them or of one another.
+
+    It has line numbers alone, which makes a seventh less of what is loaded.
+
+    Args:
+        source: The texts of the modules, one after another.
+    """
+    # Such an import may stand at the start of a text only.
+    tree = parse(source.replace(b"from __future__ import annotations\n", b""))
+    tree.body = [_Untyped().visit(node) for node in tree.body if not _is_of_modules(node)]
     for node in ast.walk(tree):
         if "lineno" in node._attributes:
             node.end_lineno, node.col_offset, node.end_col_offset = node.lineno, 0, 0  # type: ignore[attr-defined]
     return tree
+
+
+def _is_of_modules(node: ast.stmt) -> bool:
+    """Whether a statement imports what only modules need."""
+    if isinstance(node, ast.If):
+        return isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+    name = str(node.module) if isinstance(node, ast.ImportFrom) else ""
+    return name.startswith("sandrl.") or name in ("typing", "collections.abc")
 
 
 def digest(modes: Iterable[Mode]) -> str:

@@ -28,7 +28,7 @@ from sandrl.events.results import ScoredCompletion, Status
 from sandrl.problems import Completion, Problem, demo_problems, load_problems
 from sandrl.problems.reading import reading_of
 from sandrl.rewards.calibration import packages_of
-from sandrl.rewards.judge import IsolatedJudge, judge_version
+from sandrl.rewards.judge import Judge, judge_version
 from sandrl.rewards.options import ScoreOptions
 from sandrl.rewards.outlook import Outlook, Wanted, outlook_of
 from sandrl.rewards.scoring import lifetime_seconds, score
@@ -169,7 +169,7 @@ def regrade(
             [_completion(row) for row in known],
             problems,
             job=job,
-            judge=IsolatedJudge.on(connection, require_isolated=request.require_isolated),
+            judge=Judge.on(connection, require_isolated=request.require_isolated),
             options=how,
             emit=emit,
             interrupt=interrupt,

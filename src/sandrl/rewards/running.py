@@ -19,10 +19,10 @@ from sandrl.events.results import ScoredCompletion, Status
 from sandrl.problems import EXIT_STATUS, Completion, Problem
 from sandrl.problems.problem_files import files_of
 from sandrl.rewards.builds import builds_of
-from sandrl.rewards.calibration import PLAIN, Calibration, Calibrations, Trials
+from sandrl.rewards.calibration import PLAIN, Calibration, Trials
 from sandrl.rewards.guest.execute import OUT_OF_TIME, OVER_MEMORY, SIGNALLED
 from sandrl.rewards.guest_report import Execution
-from sandrl.rewards.judge import InProcessJudge, longest_run_seconds
+from sandrl.rewards.judge import Judge, longest_run_seconds
 from sandrl.rewards.limits import Limits
 from sandrl.rewards.program import EXECUTED
 from sandrl.rewards.verdict import Verdict
@@ -128,7 +128,7 @@ class ProgramResult:
     omitted: tuple[str, ...] = ()
 
 
-class ProgramJudge:
+class ProgramJudge(Judge):
     """Runs one program, and keeps what came of it.
 
     Args:
@@ -136,8 +136,9 @@ class ProgramJudge:
         program: The program.
     """
 
-    def __init__(self, base: InProcessJudge, program: Program) -> None:
-        self._base = base
+    def __init__(self, base: Judge, program: Program) -> None:
+        super().__init__()
+        self.commands, self.calibrator = base.commands, base.calibrator
         self._program = program
         self._key = ""
         self._latest: ProgramResult | None = None
@@ -167,18 +168,9 @@ class ProgramJudge:
             return ProgramResult(scored.status, scored.detail)
         return self._latest
 
-    @property
-    def calibrations(self) -> Calibrations:
-        """None: what sandboxes can run is known to the base."""
-        return Calibrations()
-
     def calibrate(self, problem: Problem, limits: Limits) -> Trials:
         """An example of the program's language, the first time that it is used."""
-        return self._base.calibrate_build(problem, self._program.code, limits)
-
-    def refusal(self, problem: Problem, known: Calibration) -> Verdict | None:
-        """The verdict where sandboxes cannot run the language."""
-        return self._base.refusal(problem, known)
+        return self.calibrator.calibrate_build(problem, self._program.code, limits)
 
     def prepare(
         self, problem: Problem, code: str, limits: Limits, known: Calibration = PLAIN, *, together: bool = False
@@ -202,10 +194,10 @@ class ProgramJudge:
             "max_fetched_bytes": MOST_FETCHED_BYTES,
         }
         if not problem.is_python:
-            request["plans"] = [self._base.plan_of(build) for build in builds_of(problem, program.code)]
+            request["plans"] = [self.commands.plan_of(build) for build in builds_of(problem, program.code)]
             request["compile_timeout_seconds"] = float(limits.compile_timeout_seconds)
             seconds += limits.compile_timeout_seconds
-        execution = self._base.packed(EXECUTED, request, checks=1, seconds=longest_run_seconds(seconds))
+        execution = self.commands.packed(EXECUTED, request, checks=1, seconds=longest_run_seconds(seconds))
         self._key = execution.key
         return execution
 
@@ -215,7 +207,7 @@ class ProgramJudge:
         Raises:
             InfrastructureError: If the outcome says nothing about the program.
         """
-        verdict = self._base.interpret(execution, outcome)
+        verdict = super().interpret(execution, outcome)
         if execution.key != self._key:
             return verdict  # a known program's
         printed, _, line = verdict.stdout.rpartition("\n")
@@ -262,7 +254,7 @@ class ProgramJudge:
 
     def review(self, problem: Problem, verdict: Verdict) -> Verdict | None:
         """The verdict."""
-        return verdict if problem.is_python else self._base.review(problem, verdict)
+        return verdict if problem.is_python else super().review(problem, verdict)
 
     def prepare_opinion(self, problem: Problem, code: str, limits: Limits) -> Execution | None:
         """There is no other way to run a program."""

@@ -40,7 +40,7 @@ from sandrl.rewards.batch import OnResult, no_code_warning
 from sandrl.rewards.cache import VerdictCache
 from sandrl.rewards.calibration import packages_of
 from sandrl.rewards.document import result_document, to_line
-from sandrl.rewards.judge import IsolatedJudge, judge_version
+from sandrl.rewards.judge import Judge, judge_version
 from sandrl.rewards.options import ScoreOptions
 from sandrl.rewards.problem_records import KeptProblems
 from sandrl.rewards.records import Place, opinion_row, trajectory_row
@@ -175,7 +175,7 @@ def score_run(
                 score,
                 problems=problems,
                 job=job,
-                judge=IsolatedJudge.on(connection, require_isolated=request.require_isolated),
+                judge=Judge.on(connection, require_isolated=request.require_isolated),
                 options=replace(wanted, concurrency=concurrency),
                 cache=cache,
                 interrupt=interrupt,

@@ -28,7 +28,7 @@ from sandrl.events.results import ScoredCompletion
 from sandrl.problems import Completion, Problem
 from sandrl.rewards.batch import Batch, OnResult, check_memory
 from sandrl.rewards.cache import VerdictCache
-from sandrl.rewards.judge import IsolatedJudge, longest_execution_seconds
+from sandrl.rewards.judge import Judge, longest_execution_seconds
 from sandrl.rewards.limits import Limits
 from sandrl.rewards.options import ScoreOptions
 from sandrl.rewards.running import Program, ProgramJudge, ProgramResult
@@ -170,7 +170,7 @@ class Scorer(Closing):
         self._emit = emit
         self.max_waiting = max_waiting
         self._longest_seconds = longest_seconds
-        self._judge = IsolatedJudge.on(job.connection)
+        self._judge = Judge.on(job.connection)
         self._terms: OrderedDict[tuple[ScoreOptions, bool], Terms] = OrderedDict()
         self._lock = threading.Lock()
         self._bell = Interrupt()
@@ -211,9 +211,7 @@ class Scorer(Closing):
         with self._lock:
             known = self._terms.get(key)
             if known is None:
-                judge = IsolatedJudge.on(
-                    self._job.connection, require_isolated=require_isolated, known_bytes=_KNOWLEDGE_BYTES
-                )
+                judge = Judge.on(self._job.connection, require_isolated=require_isolated, known_bytes=_KNOWLEDGE_BYTES)
                 known = self._terms[key] = Terms.of(options, judge, self._job.connection)
             self._terms.move_to_end(key)
             while len(self._terms) > _MOST_TERMS:

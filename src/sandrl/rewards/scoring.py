@@ -14,7 +14,7 @@ from sandrl.problems import CompletionsLike, Problem, ProblemsLike, as_completio
 from sandrl.rewards.batch import Batch, OnResult
 from sandrl.rewards.cache import VerdictCache
 from sandrl.rewards.calibration import packages_of
-from sandrl.rewards.judge import IsolatedJudge, Judge, longest_execution_seconds, longest_run_seconds
+from sandrl.rewards.judge import Judge, longest_execution_seconds, longest_run_seconds
 from sandrl.rewards.limits import Limits
 from sandrl.rewards.notebook import is_notebook, shown_progress
 from sandrl.rewards.opinions import OpinionMemory
@@ -63,7 +63,7 @@ def score(
             the source to load them from.
         job: A job whose sandboxes are used; the caller closes it. Without one, a job is created on the runtime that the
             environment selects, and closed at the end.
-        judge: Judges the completions; an `IsolatedJudge` by default.
+        judge: Judges the completions; an `Judge` by default.
         options: How to score.
         cache: Known verdicts, and where new ones are kept; a new one by default.
         emit: Receives events.
@@ -110,7 +110,7 @@ def score(
         lifetime = lifetime_seconds(problems, options.limits)
         with sandboxes.job(connection, command="score", max_lifetime_seconds=lifetime, emit=emit) as own:
             return again(job=own, emit=emit)
-    judge = judge or IsolatedJudge.on(job.connection)
+    judge = judge or Judge.on(job.connection)
     if cache is None:
         cache = VerdictCache()
     interrupt = interrupt or Interrupt()

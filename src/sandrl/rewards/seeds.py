@@ -14,7 +14,7 @@ from sandrl.events.results import Status
 from sandrl.problems import Completion, Problem
 from sandrl.rewards.batch import Batch
 from sandrl.rewards.cache import VerdictCache
-from sandrl.rewards.judge import IsolatedJudge, Judge
+from sandrl.rewards.judge import Judge
 from sandrl.rewards.options import ScoreOptions, SecondOpinion
 from sandrl.runs import HASH_SEED_TAG
 from sandrl.sandboxes import Interrupt, Job
@@ -36,9 +36,7 @@ def outcomes_by_seed(
     found: dict[int, dict[str, str]] = {}
     first = options.limits.hash_seed
     for seed in range(first + 1, first + options.hash_seeds):
-        own = judge
-        if isinstance(judge, IsolatedJudge):
-            own = IsolatedJudge.on(job.connection, require_isolated=judge.requires_isolated)
+        own = Judge.on(job.connection, require_isolated=judge.requires_isolated)
         under = replace(
             options,
             limits=replace(options.limits, hash_seed=seed),

@@ -23,7 +23,7 @@ from sandrl.problems.references import expected_answer
 from sandrl.problems.store import joined, select
 from sandrl.rewards.cache import VerdictCache
 from sandrl.rewards.calibration import is_in_library, modules_of, packages_of
-from sandrl.rewards.judge import IsolatedJudge
+from sandrl.rewards.judge import Judge
 from sandrl.rewards.options import ScoreOptions, SecondOpinion
 from sandrl.rewards.outlook import Outlook, Wanted, outlook_of
 from sandrl.rewards.scoring import lifetime_seconds, score
@@ -158,7 +158,7 @@ def validate(
         at_once = min(suited, len(references), sandboxes.max_sandboxes or suited)
         emit(JobStarted(job.id, len(references), at_once))
         began = time.monotonic()
-        judge = IsolatedJudge.on(connection, require_isolated=request.require_isolated)
+        judge = Judge.on(connection, require_isolated=request.require_isolated)
         options = replace(options, concurrency=concurrency)
         report = score(
             references, judged, job=job, judge=judge, options=options, cache=cache, emit=emit, interrupt=interrupt
@@ -215,7 +215,7 @@ def _references(problems: Mapping[str, Problem]) -> tuple[tuple[Completion, ...]
 def _judged_stubs(
     problems: Mapping[str, Problem],
     job: Job,
-    judge: IsolatedJudge,
+    judge: Judge,
     options: ScoreOptions,
     cache: VerdictCache,
     interrupt: Interrupt,

@@ -17,7 +17,7 @@ from sandrl.config.episodes import CONCURRENCY, EpisodesConfig
 from sandrl.events import CompletionFinished, Emit, OpinionFinished, StopRequested
 from sandrl.problems import Problem
 from sandrl.rewards.cache import VerdictCache
-from sandrl.rewards.judge import IsolatedJudge
+from sandrl.rewards.judge import Judge
 from sandrl.rewards.options import ScoreOptions
 from sandrl.rewards.problem_records import KeptProblems
 from sandrl.rewards.records import Place, opinion_row
@@ -136,7 +136,7 @@ class StepPlayer:
         self._emit = emit
         self._interrupt = interrupt
         self._stop = stop
-        self._judge = IsolatedJudge.on(job.connection, require_isolated=options.require_isolated)
+        self._judge = Judge.on(job.connection, require_isolated=options.require_isolated)
         self._cache = VerdictCache(options.cache)
         self._kept = KeptProblems(writer, options.episode.show_tests)
 

@@ -66,7 +66,6 @@ class Job(Closing):
         run_dir: Where the ledger is, for the registry; None without one.
         max_sandboxes: How many to hold at once, including those that are being created or stopped; None for no limit.
         has_cells: Whether commands that can run in a cell of a worker sandbox do so, if cells are possible.
-        takes_users: Whether processes of different users in one sandbox may replace cells if cells are not possible.
         emit: Receives events.
         allowance: How much sandbox time it may use; no limit unless given.
         interrupt: The user's request to stop, which is also raised if the budget is used up.
@@ -87,7 +86,6 @@ class Job(Closing):
         run_dir: Path | None = None,
         max_sandboxes: int | None = None,
         has_cells: bool = False,
-        takes_users: bool = False,
         emit: Emit = ignore,
         allowance: Allowance | None = None,
         interrupt: Interrupt | None = None,
@@ -105,7 +103,6 @@ class Job(Closing):
         self.max_sandboxes = max_sandboxes
         self.max_lifetime_seconds = max_lifetime_seconds
         self.has_cells = has_cells
-        self.takes_users = takes_users
         self.unstopped: tuple[str, ...] = ()
         self._own_signs = SignsOfLife()
         self._runtime_signs = SignsOfLife()
@@ -244,19 +241,13 @@ class Job(Closing):
         def on_refusal(why: str) -> None:
             self._journal.tell(Warned(f"cells are not possible here ({why}): each completion has its own sandbox"))
 
-        def on_users(why: str) -> None:
-            message = f"cells are not possible here ({why}): completions share sandboxes, each with its own user"
-            hint = "use `fresh_sandboxes` instead of `reuse_sandboxes` to give each completion its own sandbox"
-            self._journal.tell(Warned(message, hint, fields=("fresh_sandboxes", "reuse_sandboxes")))
-
         return Workers(
             self._dispatch,
             ring=self._session.ring,
             on_refusal=on_refusal,
-            on_users=on_users,
             max_lifetime_seconds=self.max_lifetime_seconds,
             max_sandboxes=self.max_sandboxes,
-            cell_limits=CellLimits(self.connection.memory_bytes, concurrency, self.takes_users),
+            cell_limits=CellLimits(self.connection.memory_bytes, concurrency),
         )
 
     def warm_up(self, count: int, *, tags: Sequence[str] = (), timeout_seconds: float = 0.0) -> None:

@@ -44,13 +44,10 @@ class SandboxRequest:
         max_sandboxes: How many to hold at once, including those that are being stopped; None for no limit.
         memory_bytes: Memory of each; the default of the runtime unless given.
         fresh: Judge each completion in a sandbox of its own, not in a cell of one that judges many.
-        reuse: If cells are not possible, judge many completions in one sandbox as processes of different users,
-            provided that its programs run as root.
         budget: How much sandbox time or money they may use; None for no limit.
 
     Raises:
-        UsageError: If a number is below 1, a text is empty, the runtime does not exist, or both `fresh` and `reuse` are
-            set.
+        UsageError: If a number is below 1, a text is empty, or the runtime does not exist.
     """
 
     runtime: str = RuntimeKind.AUTO
@@ -60,7 +57,6 @@ class SandboxRequest:
     max_sandboxes: int | None = None
     memory_bytes: int | None = None
     fresh: bool = False
-    reuse: bool = False
     budget: str | None = None
 
     def __post_init__(self) -> None:
@@ -69,9 +65,6 @@ class SandboxRequest:
         if self.memory_bytes is not None and self.memory_bytes < 1:
             message = f"sandbox_memory_bytes must be 1 or more, not {self.memory_bytes}"
             raise UsageError(message, fields=("sandbox_memory_bytes",))
-        if self.fresh and self.reuse:
-            fields = ("fresh_sandboxes", "reuse_sandboxes")
-            raise UsageError("fresh_sandboxes and reuse_sandboxes cannot be used together", fields=fields)
         split_runtime(self.runtime)
         check_text("image", self.image)
         check_text("packages", *self.packages)
@@ -93,7 +86,6 @@ class SandboxRequest:
             config.max_sandboxes,
             config.sandbox_memory_bytes,
             config.fresh_sandboxes,
-            config.reuse_sandboxes,
             config.budget,
         )
 
@@ -213,7 +205,6 @@ class SandboxRequest:
             run_dir=None if writer is None else writer.path,
             ledger=None if writer is None else writer.ledger(OwnerRow.model_validate(current_owner())),
             has_cells=not self.fresh,
-            takes_users=self.reuse,
             emit=emit,
             allowance=allowance,
             interrupt=interrupt,

@@ -51,7 +51,6 @@ class Launch:
         start: Done when a sandbox that was requested before its command exists.
         worker: The worker that is started instead of a command.
         in_cell: Whether the command is for a cell; the sandbox is that of its worker then.
-        has_user: Whether it had a user of its own instead of a cell.
     """
 
     key: str
@@ -64,7 +63,6 @@ class Launch:
     start: Future[None] | None = field(default=None, repr=False)
     worker: Begun | None = field(default=None, repr=False)
     in_cell: bool = False
-    has_user: bool = False
     launched_at: float = 0.0
     launched_time: datetime | None = None
 

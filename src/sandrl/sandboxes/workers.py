@@ -50,12 +50,10 @@ class CellLimits:
     Attributes:
         memory_bytes: Memory of all its processes; None for the default of a local sandbox.
         at_once: How many cells a worker has at once; None lets the worker decide, by the processors that are free.
-        takes_users: Whether processes of different users in one sandbox may replace cells where cells are not possible.
     """
 
     memory_bytes: int | None = None
     at_once: int | None = None
-    takes_users: bool = False
 
     @property
     def most(self) -> int:
@@ -66,7 +64,7 @@ class CellLimits:
         """The form in which a worker reads them (see `read_limits` in `rewards/guest/worker.py`)."""
         places = 0 if self.at_once else -(-(os.cpu_count() or 1) // workers) + 1
         numbers = (
-            *(self.most, places, int(self.takes_users), self.memory_bytes or limits.MEMORY_BYTES),
+            *(self.most, places, self.memory_bytes or limits.MEMORY_BYTES),
             *(limits.DISK_BYTES, limits.INODES, limits.PROCESSES, limits.SOCKETS),
         )
         return " ".join(map(str, numbers)).encode().ljust(_HEADER_BYTES)
@@ -90,7 +88,7 @@ class Worker:
         self.runs: dict[str, Launch] = {}
         self.known: set[str] = set()
         self.tags: set[tuple[str, ...]] = {()}
-        self.is_ready = self.is_retiring = self.has_users = False
+        self.is_ready = self.is_retiring = False
         self.refusal: str | None = None
         self.expires_at = time.monotonic() + seconds
         self.received_at = time.monotonic()
@@ -215,7 +213,6 @@ class Workers:
         dispatch: Where workers are started.
         ring: Wakes the thread that waits for the job; called on any thread.
         on_refusal: Called once with the reason why cells are not possible.
-        on_users: Called once with the same reason if processes of different users replace cells.
         max_lifetime_seconds: How long a sandbox lives.
         max_sandboxes: How many the job may hold; None for no limit.
         cell_limits: What each cell may use.
@@ -227,7 +224,6 @@ class Workers:
         *,
         ring: Callable[[], None],
         on_refusal: Callable[[str], None],
-        on_users: Callable[[str], None],
         max_lifetime_seconds: float,
         max_sandboxes: int | None,
         cell_limits: CellLimits,
@@ -235,8 +231,6 @@ class Workers:
         self._dispatch = dispatch
         self._ring = ring
         self._on_refusal = on_refusal
-        self._on_users = on_users
-        self._has_told_of_users = False
         self._max_lifetime_seconds = max_lifetime_seconds
         self._most = worker_count(cell_limits.at_once, max_sandboxes)
         self._limits = cell_limits
@@ -349,17 +343,10 @@ class Workers:
             case ["ready"]:
                 worker.is_ready = True
                 self._dispatch.note_worker(worker.launch)
-            case ["ready", "process", why] if self._limits.takes_users and not worker.is_ready:
-                worker.is_ready = worker.has_users = True
-                self._dispatch.note_worker(worker.launch)
-                if not self._has_told_of_users:
-                    self._has_told_of_users = True
-                    self._on_users(bytes.fromhex(why).decode("utf-8", "replace"))
             case ["refused", why]:
                 worker.refusal = bytes.fromhex(why).decode("utf-8", "replace")
             case ["result", key, exit_code, _, stdout, stderr] if key in worker.runs:
                 launch = worker.runs.pop(key)
-                launch.has_user = worker.has_users
                 self._end(worker.launch, launch, _outcome(exit_code, stdout, stderr))
             case ["alive"]:
                 pass

@@ -103,14 +103,14 @@ def test_another_limit_is_another_verdict(job: Job) -> None:
 
 @pytest.mark.parametrize("require_isolated", [False, True])
 def test_a_verdict_in_one_process_does_not_serve_those_who_require_isolation(job: Job, require_isolated: bool) -> None:
-    from sandrl.rewards import IsolatedJudge
+    from sandrl.rewards import Judge
 
     problem = Problem("id", "", tests=("import logging\nlogging.getLogger().setLevel(10)\nassert f() == 10",))
     cache = VerdictCache()
     answers = [Completion("a", "id", code="import logging\ndef f():\n    return logging.getLogger().level\n")]
     seen = []
     for required in (require_isolated, not require_isolated):
-        judge = IsolatedJudge(require_isolated=required)
+        judge = Judge(require_isolated=required)
         [result] = score(answers, {"id": problem}, job=job, judge=judge, cache=cache).results
         seen.append((result.status, result.reward))
     expected = [(Status.PASSED, 1.0), (Status.NOT_ISOLATED, None)]

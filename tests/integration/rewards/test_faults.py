@@ -23,7 +23,7 @@ from sandrl.problems import Call, Completion, Problem
 from sandrl.rewards import ScoreOptions, ScoreReport, run_reward, score
 from sandrl.rewards.calibration import PLAIN, Calibration
 from sandrl.rewards.guest_report import Execution
-from sandrl.rewards.judge import IsolatedJudge
+from sandrl.rewards.judge import Judge
 from sandrl.rewards.limits import Limits
 from sandrl.rewards.verdict import Verdict
 from sandrl.runs import WORKER_TAG, RunReader, SandboxEvent
@@ -217,7 +217,7 @@ def test_creating_a_sandbox_may_fail_as_often_as_there_are_retries(connection: C
     assert_totals_add_up(report)
 
 
-class _SilentJudge(IsolatedJudge):
+class _SilentJudge(Judge):
     """Loses the verdicts of some programs, as a runtime would that cannot run the judge."""
 
     def __init__(self, word: str) -> None:

@@ -16,7 +16,7 @@ import pytest
 import sandrl
 from sandrl.errors import InfrastructureError, InputError, InterruptedRunError
 from sandrl.problems import Problem
-from sandrl.rewards import Components, IsolatedJudge
+from sandrl.rewards import Components, Judge
 from sandrl.rewards.function import RewardFunction
 from sandrl.rewards.guest_report import Execution
 from sandrl.rewards.verdict import Verdict
@@ -81,7 +81,7 @@ async def test_batches_can_be_awaited_at_the_same_time(job: Job) -> None:
     assert batches == [[1.0], [0.0], [1.0]]
 
 
-class _MuteJudge(IsolatedJudge):
+class _MuteJudge(Judge):
     def interpret(self, execution: Execution, outcome: CommandOutcome) -> Verdict:
         raise InfrastructureError("no verdict")
 

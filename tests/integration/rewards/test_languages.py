@@ -14,7 +14,7 @@ from sandrl.events.results import CheckStatus, ScoredCompletion, Status, Trust
 from sandrl.problems import Case, Completion, Problem, as_problems, languages
 from sandrl.problems.calls import Call
 from sandrl.problems.languages import LANGUAGES, PYTHON, language_named
-from sandrl.rewards import IsolatedJudge, ScoreOptions, score
+from sandrl.rewards import Judge, ScoreOptions, score
 from sandrl.rewards.builds import SEARCHED, builds_of
 from sandrl.rewards.document import result_document
 from sandrl.rewards.limits import Limits
@@ -369,7 +369,7 @@ def test_a_reference_that_does_not_compile_with_its_tests_makes_the_problem_inva
 def test_tests_in_the_same_program_can_be_refused(job: Job) -> None:
     require_language("c")
     problem = Problem("add", "Add.", tests=("int main(void) { return add(2, 3) != 5; }",), language="c")
-    judge = IsolatedJudge(require_isolated=True)
+    judge = Judge(require_isolated=True)
     completions = [Completion("0", "add", code="int add(int a, int b) { return a + b; }")]
     [result] = score(completions, {"add": problem}, job=job, judge=judge).results
     assert (result.reward, result.status) == (None, Status.NOT_ISOLATED)

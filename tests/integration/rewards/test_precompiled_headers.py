@@ -11,7 +11,7 @@ from sandrl.events.results import ScoredCompletion, Status
 from sandrl.problems import Case, Problem
 from sandrl.problems.completions import Completion
 from sandrl.problems.languages import language_named
-from sandrl.rewards import IsolatedJudge, ScoreOptions, score
+from sandrl.rewards import Judge, ScoreOptions, score
 from sandrl.rewards.headers import Headers
 from sandrl.sandboxes import Command, Connection, Job, Shown
 from tests.integration.rewards.test_multipl_e import require_language
@@ -32,17 +32,17 @@ def headers(tmp_path_factory: pytest.TempPathFactory) -> Headers:
 
 
 @pytest.fixture
-def quick(connection: Connection) -> IsolatedJudge:
+def quick(connection: Connection) -> Judge:
     """A judge with the header that this machine's sandboxes see."""
     require_language("cpp")
     made = Headers(connection.prebuilt, worth=1)
     made.quick_compile(FORM, ["g++"], "#include <bits/stdc++.h>\n")
     made.wait()
     assert made.quick_compile(FORM, ["g++"], "#include <bits/stdc++.h>\n")
-    return IsolatedJudge(headers=made)
+    return Judge(headers=made)
 
 
-def judged(job: Job, judge: IsolatedJudge, *codes: str) -> list[ScoredCompletion]:
+def judged(job: Job, judge: Judge, *codes: str) -> list[ScoredCompletion]:
     completions = [Completion(f"c{number}", "three", code=code) for number, code in enumerate(codes)]
     return list(score(completions, {"three": PROBLEM}, job=job, judge=judge, options=ScoreOptions()).results)
 
@@ -99,7 +99,7 @@ def test_without_a_directory_that_sandboxes_see_there_is_none() -> None:
     assert [headers.quick_compile(FORM, ["g++"], "#include <bits/stdc++.h>\n") for _ in range(3)] == [[]] * 3
 
 
-def test_programs_mean_the_same_with_it(job: Job, quick: IsolatedJudge) -> None:
+def test_programs_mean_the_same_with_it(job: Job, quick: Judge) -> None:
     everything = "#include <assert.h>\n#include <bits/stdc++.h>\n"
     codes = [
         everything + "using namespace std;\n#define int long long\nsigned main() { int x = 3; cout << x; }\n",
@@ -109,7 +109,7 @@ def test_programs_mean_the_same_with_it(job: Job, quick: IsolatedJudge) -> None:
         "#include <iostream>\n" + MAIN.replace("vector", "unordered_set"),
         "#define vector no_such_name\n#include <bits/stdc++.h>\n#undef vector\n" + MAIN,
     ]
-    with_it, without = judged(job, quick, *codes), judged(job, IsolatedJudge(), *codes)
+    with_it, without = judged(job, quick, *codes), judged(job, Judge(), *codes)
 
     def facts(results: list[ScoredCompletion]) -> list[tuple[object, ...]]:
         return [(each.reward, each.status, each.detail, each.stdout) for each in results]
@@ -119,7 +119,7 @@ def test_programs_mean_the_same_with_it(job: Job, quick: IsolatedJudge) -> None:
     assert [each.status for each in with_it[2:5]] == [Status.CRASHED, Status.COMPILE_ERROR, Status.COMPILE_ERROR]
 
 
-def test_it_is_read_and_no_program_can_write_it(job: Job, quick: IsolatedJudge, connection: Connection) -> None:
+def test_it_is_read_and_no_program_can_write_it(job: Job, quick: Judge, connection: Connection) -> None:
     assert connection.prebuilt is not None
     there = connection.prebuilt.there
     writes = (
@@ -146,14 +146,12 @@ def test_it_is_read_and_no_program_can_write_it(job: Job, quick: IsolatedJudge, 
     assert (outcome.exit_code, outcome.stderr.split(b"\n")[0]) == (0, f"! {there}/{name}/everything.h.gch".encode())
 
 
-def test_a_header_that_the_compiler_refuses_costs_no_answer(job: Job, quick: IsolatedJudge) -> None:
+def test_a_header_that_the_compiler_refuses_costs_no_answer(job: Job, quick: Judge) -> None:
     class Refused(Headers):
         def quick_compile(self, form: object, command: list[str], source: str) -> list[str]:
             return [command[0], "-include", "/opt/gone/everything.h", *command[1:]]
 
-    [right, wrong] = judged(
-        job, IsolatedJudge(headers=Refused(None)), "#include <bits/stdc++.h>\n" + MAIN, "int main( {}"
-    )
+    [right, wrong] = judged(job, Judge(headers=Refused(None)), "#include <bits/stdc++.h>\n" + MAIN, "int main( {}")
     assert right.reward == 1.0, right.detail
     assert wrong.status is Status.COMPILE_ERROR
     assert "gone" not in wrong.detail

@@ -9,7 +9,7 @@ import pytest
 from sandrl.events.results import Status, Trust
 from sandrl.problems import Case, Problem
 from sandrl.problems.checkers import Checker
-from sandrl.rewards import IsolatedJudge, Limits, ScoreOptions
+from sandrl.rewards import Judge, Limits, ScoreOptions
 from sandrl.rewards.redteam import EXPLOITS, Exploit, ExploitKind, RedteamReport, aim_at, arm, attack
 from sandrl.rewards.redteam.campaign import plan_attempts
 from sandrl.rewards.redteam.corpus.channels import MEETING
@@ -290,7 +290,7 @@ def test_checks_that_run_answers_say_so_and_can_be_refused(job: Job, check: str)
     named = [exploit for exploit in EXPLOITS if exploit.name in ("answer-as-code", "answer-as-pickle")]
     report = attack([problem], named, job=job, options=OPTIONS)
     assert {attempt.result.trust for attempt in report.rewarded} == {Trust.IN_PROCESS}
-    strict = attack([problem], named, job=job, judge=IsolatedJudge(require_isolated=True), options=OPTIONS)
+    strict = attack([problem], named, job=job, judge=Judge(require_isolated=True), options=OPTIONS)
     assert [attempt.result.reward for attempt in strict.attempts] == [None, None]
 
 

@@ -18,7 +18,7 @@ from sandrl.errors import AuthenticationError, UsageError
 from sandrl.events import CompletionFinished, Event, SandboxCreated, SandboxStopped, Warned
 from sandrl.events.results import ScoredCompletion, Status, Trust
 from sandrl.problems import Completion, Problem
-from sandrl.rewards import Extraction, InProcessJudge, Limits, ScoreOptions, run_reward, score
+from sandrl.rewards import Extraction, Limits, ScoreOptions, run_reward, score
 from sandrl.runs import RunOutcome, RunReader, SandboxEvent
 from sandrl.sandboxes import (
     Command,
@@ -32,6 +32,7 @@ from sandrl.sandboxes import (
 )
 from sandrl.sandboxes.providers.cwsandbox.client import SdkConnection
 from sandrl.settings import RuntimeKind, Settings
+from tests.support.judges import InProcessJudge
 from tests.support.wheels import Index
 
 INC = Problem("inc", "Add one.", tests=("assert f(1) == 2",))

@@ -41,7 +41,7 @@ from sandrl.rewards import (
 )
 from sandrl.rewards.function import FunctionOptions, step_opinions
 from sandrl.rewards.guest_report import Execution
-from sandrl.rewards.judge import IsolatedJudge
+from sandrl.rewards.judge import Judge
 from sandrl.rewards.opinions import OpinionMemory
 from sandrl.rewards.regrade import regrade
 from sandrl.runs import (
@@ -83,7 +83,7 @@ def score_codes(
     options: ScoreOptions = ALL,
     problem: Problem = INC,
     told: list[Event] | None = None,
-    judge: IsolatedJudge | None = None,
+    judge: Judge | None = None,
     cache: VerdictCache | None = None,
     opinions: OpinionMemory | None = None,
     interrupt: Interrupt | None = None,
@@ -142,7 +142,7 @@ def test_only_failures_of_isolated_checks_are_asked_about(job: Job) -> None:
     in_process = score_codes(job, WRONG, problem=SHARED)
     assert [result.trust for result in in_process.results] == ["in_process"]
     assert words(in_process) == [None]
-    refused = score_codes(job, WRONG, problem=SHARED, judge=IsolatedJudge(require_isolated=True))
+    refused = score_codes(job, WRONG, problem=SHARED, judge=Judge(require_isolated=True))
     assert [result.status for result in refused.results] == [Status.NOT_ISOLATED]
     assert words(refused) == [None]
 
@@ -167,7 +167,7 @@ def test_results_come_first_and_do_not_wait(job: Job) -> None:
     assert totals(report) == (6, 0, 0)
 
 
-class _LosesOpinions(IsolatedJudge):
+class _LosesOpinions(Judge):
     """Runs a program that says nothing where an opinion is wanted: what a broken sandbox leaves."""
 
     def prepare_opinion(self, problem: Problem, code: str, limits: Limits) -> Execution | None:
@@ -207,7 +207,7 @@ def test_an_opinion_whose_runtime_ends_is_sought_again_at_the_next_one(settings:
 def test_after_a_wish_to_stop_no_opinion_is_begun_and_those_at_work_are_finished(job: Job) -> None:
     interrupt = Interrupt()
 
-    class _Stops(IsolatedJudge):
+    class _Stops(Judge):
         def prepare_opinion(self, problem: Problem, code: str, limits: Limits) -> Execution | None:
             interrupt.request(signal.SIGINT)
             return super().prepare_opinion(problem, code, limits)
@@ -222,7 +222,7 @@ def test_after_a_wish_to_stop_no_opinion_is_begun_and_those_at_work_are_finished
 def test_a_wish_to_cancel_keeps_every_result(job: Job) -> None:
     interrupt = Interrupt()
 
-    class _Cancels(IsolatedJudge):
+    class _Cancels(Judge):
         def prepare_opinion(self, problem: Problem, code: str, limits: Limits) -> Execution | None:
             interrupt.request(signal.SIGINT)
             interrupt.request(signal.SIGINT)

@@ -14,7 +14,7 @@ from sandrl.models import client
 from sandrl.models.client import ModelEndpoint
 from sandrl.models.endpoint import EndpointModel
 from sandrl.problems import Case, Problem
-from sandrl.rewards import IsolatedJudge, Limits, ScoreOptions, VerdictCache
+from sandrl.rewards import Judge, Limits, ScoreOptions, VerdictCache
 from sandrl.rollouts.episodes import Episode, EpisodeOptions, new_episode, play
 from sandrl.rollouts.feedback import NO_CODE, OTHERS_FAIL
 from sandrl.rollouts.workshop import SharedWorkshop
@@ -70,7 +70,7 @@ def played(ledger: Tags) -> Play:
 
     def run(script: Script | Sequence[Answer], options: EpisodeOptions, problem: Problem = PROBLEM) -> Episode:
         connection = connect(load_settings(), runtime=RuntimeKind.LOCAL)
-        judge = IsolatedJudge(with_site_packages=connection.has_site_packages)
+        judge = Judge(with_site_packages=connection.has_site_packages)
         episode = new_episode(0, "e", problem, options)
         scoring = ScoreOptions(limits=Limits(timeout_seconds=2.0), backoff_seconds=0.01)
         with (

@@ -16,7 +16,7 @@ from sandrl.events import Event, ExecutionFinished
 from sandrl.models.client import ModelEndpoint
 from sandrl.models.endpoint import EndpointModel
 from sandrl.problems import Problem
-from sandrl.rewards import IsolatedJudge, Limits, ScoreOptions, VerdictCache
+from sandrl.rewards import Judge, Limits, ScoreOptions, VerdictCache
 from sandrl.rollouts.episodes import Episode, EpisodeOptions, new_episode, play
 from sandrl.rollouts.toolbox import Toolbox
 from sandrl.rollouts.workbench import LOST, Workshop
@@ -125,7 +125,7 @@ def test_a_command_that_fails_before_its_input_is_handed_over_is_a_lost_command(
 def played(script: Callable[[Question], Answer], options: EpisodeOptions, count: int) -> list[Episode]:
     """Plays episodes against a script one after another, as `art rollout` does."""
     connection = connect(load_settings(), runtime=RuntimeKind.LOCAL)
-    judge = IsolatedJudge(with_site_packages=connection.has_site_packages)
+    judge = Judge(with_site_packages=connection.has_site_packages)
     scoring = ScoreOptions(limits=Limits(timeout_seconds=2.0), retries=0)
     episodes = [new_episode(number, f"e{number}", PROBLEM, options) for number in range(count)]
     with (

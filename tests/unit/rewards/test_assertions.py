@@ -10,6 +10,7 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
+from tests.support.judges import InProcessJudge
 from tests.support.outside import outside
 
 from sandrl.events.results import CheckVerdict
@@ -24,14 +25,14 @@ from sandrl.rewards.guest.excerpts import (
     first_difference,
 )
 from sandrl.rewards.guest.sides import MARK, Shown, shown, sides_of
-from sandrl.rewards.judge import InProcessJudge, IsolatedJudge
+from sandrl.rewards.judge import Judge
 from sandrl.rewards.limits import Limits
 from sandrl.sandboxes import CommandOutcome
 
-JUDGES = (pytest.param(InProcessJudge(), id="in process"), pytest.param(IsolatedJudge(), id="isolated"))
+JUDGES = (pytest.param(InProcessJudge(), id="in process"), pytest.param(Judge(), id="isolated"))
 
 
-def checks_of(problem: Problem, code: str, judge: InProcessJudge) -> tuple[CheckVerdict, ...]:
+def checks_of(problem: Problem, code: str, judge: Judge) -> tuple[CheckVerdict, ...]:
     """Judges trusted code without a sandbox."""
     execution = judge.prepare(problem, code, Limits(timeout_seconds=10))
     argv = outside(execution.command.argv)
@@ -222,7 +223,7 @@ def test_sets_of_sets_are_ordered_at_one_level_at_a_time(monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("judge", JUDGES)
-def test_judges_tell_what_a_check_got_and_expected(judge: InProcessJudge) -> None:
+def test_judges_tell_what_a_check_got_and_expected(judge: Judge) -> None:
     tests = ("assert f(1) == 1", "x = 2\nassert f(x) == [3]", "assert f(5) == 5", "assert f(None)")
     problem = Problem("p", "", tests=tests)
     checks = checks_of(problem, "def f(x):\n    return x and (x if x != 2 else [x, {x}])", judge)
@@ -232,7 +233,7 @@ def test_judges_tell_what_a_check_got_and_expected(judge: InProcessJudge) -> Non
 
 
 @pytest.mark.parametrize("judge", JUDGES)
-def test_an_object_of_the_completion_is_shown_by_its_class_and_never_asked(judge: InProcessJudge) -> None:
+def test_an_object_of_the_completion_is_shown_by_its_class_and_never_asked(judge: Judge) -> None:
     code = (
         "class Liar:\n    def __repr__(self):\n        print('asked')\n        return '3'\n"
         "class Items(list):\n    def __iter__(self):\n        print('asked')\n        return iter([3])\n"
@@ -249,12 +250,12 @@ def test_an_array_of_objects_of_the_completion_asks_none_of_them() -> None:
         "    def __eq__(self, other):\n        return False\n    def __repr__(self):\n        return repr(self.item)\n"
     )
     code = "class Liar:\n    def __repr__(self):\n        return 'asked'\ndef f(x):\n    return Liar()"
-    checks = checks_of(Problem("p", "", setup=setup, tests=("assert Array(f(1)) == 3",)), code, IsolatedJudge())
+    checks = checks_of(Problem("p", "", setup=setup, tests=("assert Array(f(1)) == 3",)), code, Judge())
     assert checks[0].got == "<Array object>"
 
 
 @pytest.mark.parametrize("judge", JUDGES)
-def test_the_excerpts_of_many_failed_checks_stay_small(judge: InProcessJudge) -> None:
+def test_the_excerpts_of_many_failed_checks_stay_small(judge: Judge) -> None:
     problem = Problem("p", "", tests=tuple(f"assert f({number}) == 'b'" for number in range(50)))
     checks = checks_of(problem, "def f(x):\n    return 'a' * 5000", judge)
     texts = [text for check in checks for text in (check.got, check.expected) if text is not None]
@@ -265,7 +266,7 @@ def test_the_excerpts_of_many_failed_checks_stay_small(judge: InProcessJudge) ->
 
 def test_a_call_tells_what_it_returned_and_should_have() -> None:
     problem = Problem("p", "", fn="f", calls=(Call.of([1], 1), Call.of([2], (2, 3))))
-    checks = checks_of(problem, "def f(x):\n    return x", IsolatedJudge())
+    checks = checks_of(problem, "def f(x):\n    return x", Judge())
     assert (checks[1].got, checks[1].expected) == ("2", "[2, 3]") or checks[1].expected == "(2, 3)"
 
 
@@ -273,7 +274,7 @@ def test_a_case_tells_what_was_printed_around_the_first_difference() -> None:
     lines = [f"line {number}" for number in range(500)]
     problem = Problem("p", "", cases=(Case("", "\n".join(lines) + "\n"),))
     code = "for n in range(500): print('line', n if n != 400 else 'wrong')"
-    check = checks_of(problem, code, IsolatedJudge())[0]
+    check = checks_of(problem, code, Judge())[0]
     assert check.line == 401
     assert check.got is not None
     assert check.expected is not None
@@ -329,6 +330,6 @@ def test_what_is_expected_of_a_case_is_in_no_process_of_a_later_one() -> None:
         "print('found' if any('-'.join(parts) in each for each in found) else 'no')\n"
     )
     cases = (Case("1\n", "secret-word\n"), Case("2\n", "no\n"))
-    checks = checks_of(Problem("p", "", cases=cases), search, IsolatedJudge())
+    checks = checks_of(Problem("p", "", cases=cases), search, Judge())
     assert checks[0].expected == "secret-word\n"
     assert checks[1].status == "passed"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from tests.support.judges import InProcessJudge
+
 from sandrl.problems import Completion, Problem
 from sandrl.rewards.attempts import Attempt, Step
-from sandrl.rewards.judge import InProcessJudge
 from sandrl.rewards.options import ScoreOptions
 from sandrl.rewards.terms import Terms
 from sandrl.sandboxes.providers.cwsandbox.client import SdkConnection

@@ -11,7 +11,7 @@ from sandrl.errors import InputError
 from sandrl.events.results import CheckStatus, CheckVerdict, Status, Trust
 from sandrl.problems import Case, Problem, Tolerance
 from sandrl.rewards.cache import VerdictCache, VerdictNames
-from sandrl.rewards.judge import InProcessJudge, IsolatedJudge
+from sandrl.rewards.judge import Judge
 from sandrl.rewards.limits import Limits
 from sandrl.rewards.verdict import Verdict
 from sandrl.sandboxes import Connection
@@ -31,9 +31,9 @@ def name(
     code: str = "x",
     connection: Connection = LOCAL,
     limits: Limits | None = None,
-    judge: InProcessJudge | None = None,
+    judge: Judge | None = None,
 ) -> str:
-    return VerdictNames(judge or IsolatedJudge(), connection, limits or Limits()).name(problem, code)
+    return VerdictNames(judge or Judge(), connection, limits or Limits()).name(problem, code)
 
 
 def test_the_same_has_the_same_name_wherever_it_comes_from() -> None:
@@ -59,13 +59,12 @@ def test_whatever_could_change_a_verdict_changes_its_name() -> None:
         name(limits=Limits(check_timeout_seconds=2.0)),
         name(limits=Limits(max_output_bytes=2)),
         name(limits=Limits(is_extended=True)),
-        VerdictNames(IsolatedJudge(), LOCAL, Limits()).name(INC, "x", stops_at_failure=True),
+        VerdictNames(Judge(), LOCAL, Limits()).name(INC, "x", stops_at_failure=True),
         name(connection=replace(LOCAL, image="python:3.12")),
         name(connection=replace(LOCAL, kind=RuntimeKind.REMOTE)),
         name(connection=replace(LOCAL, overlay="0a")),
         name(connection=replace(LOCAL, has_site_packages=True)),
-        name(judge=InProcessJudge()),
-        name(judge=IsolatedJudge(require_isolated=True)),
+        name(judge=Judge(require_isolated=True)),
     ]
     assert len(set(names)) == len(names)
 
@@ -75,7 +74,7 @@ def test_a_verdict_on_all_checks_has_the_same_name_whatever_the_reward_is() -> N
 
 
 def test_one_namer_tells_problems_of_one_id_apart() -> None:
-    names = VerdictNames(IsolatedJudge(), LOCAL, Limits())
+    names = VerdictNames(Judge(), LOCAL, Limits())
     assert names.name(INC, "x") != names.name(replace(INC, tests=("assert f(1) == 3",)), "x")
 
 

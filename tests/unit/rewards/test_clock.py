@@ -12,24 +12,25 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
+from tests.support.judges import InProcessJudge
 from tests.support.outside import outside
 
 from sandrl.events.results import Status
 from sandrl.problems import Case, Problem
 from sandrl.rewards.guest import clock
 from sandrl.rewards.guest.clock import LONGEST, Limit
-from sandrl.rewards.judge import InProcessJudge, IsolatedJudge, longest_run_seconds
+from sandrl.rewards.judge import Judge, longest_run_seconds
 from sandrl.rewards.limits import Limits
 from sandrl.rewards.verdict import Verdict
 from sandrl.sandboxes import CommandOutcome
 
 TESTS = Problem("inc", "Add one.", tests=("assert f(1) == 2", "assert f(2) == 3"))
 CASES = Problem("inc", "Add one.", cases=tuple(Case(f"{x}\n", f"{x + 1}\n") for x in range(3)))
-JUDGES = [pytest.param(IsolatedJudge(), id="isolated"), pytest.param(InProcessJudge(), id="in process")]
+JUDGES = [pytest.param(Judge(), id="isolated"), pytest.param(InProcessJudge(), id="in process")]
 SPIN = "import time\ndef spin(s):\n    t = time.process_time()\n    while time.process_time() - t < s: pass\n"
 
 
-def judged(problem: Problem, code: str, judge: InProcessJudge, limits: Limits) -> Verdict:
+def judged(problem: Problem, code: str, judge: Judge, limits: Limits) -> Verdict:
     """Judges trusted code without a sandbox."""
     execution = judge.prepare(problem, code, limits)
     argv = outside(execution.command.argv)
@@ -53,7 +54,7 @@ def scarce_processor() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("judge", JUDGES)
-def test_time_spent_waiting_for_a_processor_does_not_count(judge: InProcessJudge) -> None:
+def test_time_spent_waiting_for_a_processor_does_not_count(judge: Judge) -> None:
     code = SPIN + "spin(0.1)\ndef f(x):\n    return x + 1\n"
     with scarce_processor():
         verdict = judged(TESTS, code, judge, Limits(timeout_seconds=1.0))
@@ -62,7 +63,7 @@ def test_time_spent_waiting_for_a_processor_does_not_count(judge: InProcessJudge
 
 
 @pytest.mark.parametrize("judge", JUDGES)
-def test_nor_does_it_count_for_a_single_check(judge: InProcessJudge) -> None:
+def test_nor_does_it_count_for_a_single_check(judge: Judge) -> None:
     code = SPIN + "def f(x):\n    spin(0.05)\n    return x + 1\n"
     with scarce_processor():
         verdict = judged(TESTS, code, judge, Limits(timeout_seconds=20.0, check_timeout_seconds=0.4))
@@ -78,13 +79,13 @@ def test_nor_for_the_cases_of_a_program_together() -> None:
 
 def test_a_program_that_only_sleeps_has_waited_for_no_processor() -> None:
     with scarce_processor():
-        verdict = judged(TESTS, "import time\ntime.sleep(60)", IsolatedJudge(), Limits(timeout_seconds=0.5))
+        verdict = judged(TESTS, "import time\ntime.sleep(60)", Judge(), Limits(timeout_seconds=0.5))
     assert verdict.status is Status.TIMEOUT
 
 
 def test_an_endless_loop_ends_however_scarce_processors_are() -> None:
     with scarce_processor():
-        verdict = judged(TESTS, "while True: pass", IsolatedJudge(), Limits(timeout_seconds=0.5))
+        verdict = judged(TESTS, "while True: pass", Judge(), Limits(timeout_seconds=0.5))
     assert (verdict.status, verdict.passed) == (Status.TIMEOUT, 0)
 
 
@@ -194,7 +195,7 @@ def test_the_runtime_leaves_the_judge_the_longest_time() -> None:
 
 def test_a_long_step_of_the_judge_is_no_stop() -> None:
     problem = replace(TESTS, tests=("expected = sum(range(150_000_000))\nassert f(1) == expected",))
-    execution = IsolatedJudge().prepare(problem, "def f(x):\n    return x\n", Limits())
+    execution = Judge().prepare(problem, "def f(x):\n    return x\n", Limits())
     argv = outside(execution.command.argv)
     done = subprocess.run(argv, input=execution.command.stdin, capture_output=True, timeout=120, check=False)
     assert done.returncode == 1, "it would be judged again"

@@ -20,7 +20,7 @@ from sandrl.problems import Completion, Problem
 from sandrl.rewards import fleet_judging, fleet_watch
 from sandrl.rewards.attempts import Attempt
 from sandrl.rewards.fleet_judging import Fleet, FleetJudging
-from sandrl.rewards.judge import IsolatedJudge
+from sandrl.rewards.judge import Judge
 from sandrl.rewards.options import ScoreOptions
 from sandrl.rewards.parcels import Bundle, Judged, NodeReport, NodeSetup, Parcel, Task
 from sandrl.rewards.terms import Terms
@@ -102,7 +102,7 @@ class FakePart:
                 return Bundle(window=self.window)
             task = self.tasks.pop(0)
             self.judged.append(task.id)
-        judged = Judged(task.number, self.verdict, "s", 1, 1, False, 0, 0, 0, (), "", ())
+        judged = Judged(task.number, self.verdict, "s", 1, 1, 0, 0, 0, (), "", ())
         return Bundle(judged=[judged], window=self.window)
 
     def kill(self) -> None:
@@ -146,7 +146,6 @@ class FakeJob:
     given_tags: tuple[str, ...] = ()
     max_lifetime_seconds: float = 60.0
     has_cells: bool = True
-    takes_users: bool = False
     max_sandboxes: int | None = None
 
     def tell(self, event: Event) -> None:
@@ -194,7 +193,7 @@ class Trial:
         """Has so many completions judged."""
         options = ScoreOptions()
         connection = cast(Any, _NAMED)
-        terms = Terms.of(options, IsolatedJudge(), connection)
+        terms = Terms.of(options, Judge(), connection)
         problem = Problem("p", "", tests=("assert f(1) == 2",))
         for number in range(count):
             attempt = Attempt(number, Completion(str(number), "p", code="x"), problem, terms, code="x")

@@ -23,7 +23,7 @@ from tests.support.outside import outside
 from sandrl.events.results import Status, Trust
 from sandrl.problems import Problem
 from sandrl.rewards.guest.values import Decoder, Encoder, Malformed, Unsendable
-from sandrl.rewards.judge import IsolatedJudge
+from sandrl.rewards.judge import Judge
 from sandrl.rewards.limits import Limits
 from sandrl.rewards.reference import names_under_test
 from sandrl.rewards.verdict import Verdict
@@ -55,12 +55,12 @@ VALUES = st.recursive(
 def judged(
     problem: Problem,
     code: str,
-    judge: IsolatedJudge | None = None,
+    judge: Judge | None = None,
     limits: Limits | None = None,
     *,
     together: bool = False,
 ) -> Verdict:
-    judge = judge or IsolatedJudge()
+    judge = judge or Judge()
     execution = judge.prepare(problem, code, limits or Limits(timeout_seconds=10), together=together)
     argv = outside(execution.command.argv)
     done = subprocess.run(argv, input=execution.command.stdin, capture_output=True, timeout=60, check=False)
@@ -294,7 +294,7 @@ LOGS = "import logging\ndef f(): return logging.getLogger().level"
 
 
 def test_a_completion_that_fails_apart_from_a_check_of_one_process_is_judged_with_it() -> None:
-    judge = IsolatedJudge()
+    judge = Judge()
     verdict = judged(OF_ONE_PROCESS, LOGS, judge)
     assert (verdict.status, verdict.trust) == (Status.FAILED, Trust.ISOLATED)
     assert judge.review(OF_ONE_PROCESS, verdict) is None

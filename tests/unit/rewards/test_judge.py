@@ -7,13 +7,14 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from tests.support.judges import InProcessJudge
 from tests.support.outside import outside
 
 from sandrl.errors import InfrastructureError
 from sandrl.events.results import Status, Trust
 from sandrl.problems import EXIT_STATUS, Case, Problem, Tolerance
 from sandrl.rewards.guest_report import Execution
-from sandrl.rewards.judge import InProcessJudge
+from sandrl.rewards.judge import Judge, judge_version
 from sandrl.rewards.limits import Limits
 from sandrl.rewards.verdict import Verdict
 from sandrl.sandboxes import CommandOutcome
@@ -357,5 +358,5 @@ def test_the_services_own_timeout_is_a_timeout() -> None:
 
 
 def test_the_version_is_that_of_the_guest() -> None:
-    assert InProcessJudge().version == InProcessJudge(with_site_packages=True).version
-    assert InProcessJudge().version.startswith("in-process-")
+    assert Judge().version == Judge(with_site_packages=True).version
+    assert Judge(require_isolated=True).version == f"isolated-required-{judge_version()}"

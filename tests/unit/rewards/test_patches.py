@@ -8,7 +8,7 @@ from tests.unit.rewards.test_isolated_judge import judged
 from sandrl.events.results import Status, Trust
 from sandrl.problems import Problem
 from sandrl.rewards.facts import facts_of
-from sandrl.rewards.judge import IsolatedJudge
+from sandrl.rewards.judge import Judge
 from sandrl.rewards.limits import Limits
 from sandrl.rewards.patches import can_be_carried, changes_of, draws
 from sandrl.rewards.verdict import Verdict
@@ -59,7 +59,7 @@ def test_what_checks_change_is_read_from_their_source(
 def test_where_a_change_cannot_be_carried_all_is_judged_in_one_process_whatever_a_completion_does(check: str) -> None:
     problem = problem_of(check)
     assert not can_be_carried(problem)
-    trials = IsolatedJudge().calibrate(problem, Limits())
+    trials = Judge().calibrate(problem, Limits())
     assert [trial.prepare().trust for trial in (next(trials),)] == [Trust.IN_PROCESS]
     with pytest.raises(StopIteration) as end:
         trials.send(Verdict(Status.FAILED, Trust.IN_PROCESS, 0, 1))
@@ -73,7 +73,7 @@ def test_a_check_that_draws_inputs_after_calls_is_no_obstacle_where_the_referenc
 
 
 def test_where_isolation_is_required_such_a_problem_gets_no_reward_from_either_way() -> None:
-    judge = IsolatedJudge(require_isolated=True)
+    judge = Judge(require_isolated=True)
     problem = problem_of(
         "from unittest.mock import patch\nwith patch('builtins.len', return_value=1):\n    assert f() == 1"
     )

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from sandrl.rewards.guest import preloads
+from sandrl.rewards.program import Part
 
 # Standard library alone; not all are preloaded, and some of those import others that are.
 NAMES = (
@@ -16,7 +17,7 @@ NAMES = (
     *("os.path", "json.decoder", "random", "statistics", "dataclasses", "inspect", "threading", "asyncio", "types"),
     *("concurrent.futures", "unittest", "decimal", "fractions", "queue", "logging", "pathlib", "ast", "textwrap"),
 )
-LOAD = Path(preloads.__file__).read_text(encoding="utf-8") + "\nPreloads().load()\n"
+LOAD = Part.of(Path(preloads.__file__).read_bytes()).source.decode() + "\nPreloads().load()\n"
 REPORT = """
 import sys
 before = set(sys.modules)

@@ -6,6 +6,7 @@ import ast
 import marshal
 from collections import Counter
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -34,7 +35,7 @@ def test_no_file_of_a_program_takes_a_name_of_another(mode: Mode) -> None:
     texts = [
         files("sandrl.rewards.guest").joinpath(f"{name}.py").read_text() for name in (*mode.files, *mode.judge_files)
     ]
-    counts = Counter(name for text in texts for name in bound_names(ast.parse(text)) if name != "MYPY")
+    counts = Counter(name for text in texts for name in bound_names(ast.parse(text)))
     assert not {name for name, count in counts.items() if count > 1}
     assert mode.judge in counts
 
@@ -62,16 +63,19 @@ def test_the_completions_process_never_loads_the_code_of_the_judges_end() -> Non
 
 
 def test_annotations_and_imports_of_tests_are_left_out_of_what_is_compiled() -> None:
-    source = b'''MYPY = False
-if MYPY:
-    from typing import Any
-if "request_size" not in globals():
-    import tests_only
+    source = b'''from __future__ import annotations
 
-x: "Any" = 1
+from typing import TYPE_CHECKING
+
+from sandrl.rewards.guest.values import not_there
+
+if TYPE_CHECKING:
+    from typing import Any
+
+x: Any = 1
 y: int
 
-def f(a: "Any", *b: int, c: int = 2, **d: int) -> "Any":
+def f(a: Any, *b: int, c: int = 2, **d: int) -> Any:
     """Says what it does."""
     z: int
     return a, b, c, d
@@ -80,7 +84,32 @@ def f(a: "Any", *b: int, c: int = 2, **d: int) -> "Any":
     exec(marshal.loads(Part.of(source).compiled), names)
     assert (names["x"], names["f"](0, 1, d=3)) == (1, (0, (1,), 2, {"d": 3}))
     assert names["f"].__annotations__ == {}
-    assert "tests_only" not in names
+    assert "not_there" not in names
     assert "__annotations__" not in names
     assert names["f"].__doc__ is None
-    assert names["f"].__code__.co_firstlineno == 10
+    assert names["f"].__code__.co_firstlineno == 12
+
+
+def test_a_program_is_compiled_once_for_all_processes_and_again_where_what_was_kept_is_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SANDRL_CACHE_DIR", str(tmp_path))
+    text = b"x = 1\n"
+    first = program._part_of.__wrapped__(text)
+    (kept,) = (tmp_path / "programs").iterdir()
+    compiling = Counter[bytes]()
+    real = Part.of
+
+    def count(source: bytes) -> Part:
+        compiling[source] += 1
+        return real(source)
+
+    monkeypatch.setattr(Part, "of", count)
+    assert program._part_of.__wrapped__(text) == first
+    assert not compiling
+    kept.write_bytes(kept.read_bytes()[:-1] + b"!")
+    assert program._part_of.__wrapped__(text) == first
+    assert compiling == {text: 1}
+    tmp_path.chmod(0o777)  # others could write to it
+    assert program._part_of.__wrapped__(text) == first
+    assert compiling == {text: 2}

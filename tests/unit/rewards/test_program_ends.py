@@ -8,11 +8,11 @@ import subprocess
 import sys
 
 import pytest
+from tests.support.judges import InProcessJudge
 from tests.support.outside import outside
 
 from sandrl.events.results import Status
 from sandrl.problems import Case, Problem
-from sandrl.rewards.judge import InProcessJudge
 from sandrl.rewards.limits import Limits
 from sandrl.rewards.verdict import Verdict
 from sandrl.sandboxes import CommandOutcome

@@ -7,19 +7,20 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
+from tests.support.judges import InProcessJudge
 from tests.support.outside import outside
 
 from sandrl.errors import InfrastructureError
 from sandrl.events.results import CheckStatus, CheckVerdict, Status, Trust
 from sandrl.problems import EXIT_STATUS, Call, Case, Completion, Problem
-from sandrl.rewards.judge import InProcessJudge, IsolatedJudge
+from sandrl.rewards.judge import Judge
 from sandrl.rewards.limits import MOST_SECONDS, Limits, time_limit
 from sandrl.rewards.policies import fraction
 from sandrl.rewards.verdict import Verdict
 from sandrl.sandboxes import CommandOutcome
 
 JUDGES = [
-    pytest.param(IsolatedJudge(), id="isolated"),
+    pytest.param(Judge(), id="isolated"),
     pytest.param(InProcessJudge(), id="in process"),
 ]
 TESTS = Problem("inc", "Add one.", tests=tuple(f"assert f({x}) == {x + 1}" for x in range(4)))
@@ -31,7 +32,7 @@ DIES = "import os\ndef f(x):\n    return x + 1 if x < 2 else os._exit(3)"
 HANGS = "import time\ndef f(x):\n    if x == 2:\n        time.sleep(60)\n    return x + 1"
 
 
-def judged(problem: Problem, code: str, judge: InProcessJudge | None = None, limits: Limits | None = None) -> Verdict:
+def judged(problem: Problem, code: str, judge: Judge | None = None, limits: Limits | None = None) -> Verdict:
     """Judges trusted code without a sandbox."""
     judge = judge or InProcessJudge()
     execution = judge.prepare(problem, code, limits or Limits(timeout_seconds=10))
@@ -67,9 +68,7 @@ def words(verdict: Verdict) -> str:
         ("raise ValueError('no')", Status.FAILED, "nnnn", [""] * 4),
     ],
 )
-def test_each_check_has_a_verdict(
-    judge: InProcessJudge, code: str, status: Status, checks: str, details: Sequence[str]
-) -> None:
+def test_each_check_has_a_verdict(judge: Judge, code: str, status: Status, checks: str, details: Sequence[str]) -> None:
     verdict = judged(TESTS, code, judge)
     assert (verdict.status, words(verdict)) == (status, checks)
     assert [check.detail for check in verdict.checks] == details
@@ -77,14 +76,14 @@ def test_each_check_has_a_verdict(
 
 
 @pytest.mark.parametrize("judge", JUDGES)
-def test_the_first_failure_is_told_of_the_check_it_was(judge: InProcessJudge) -> None:
+def test_the_first_failure_is_told_of_the_check_it_was(judge: Judge) -> None:
     verdict = judged(TESTS, "def f(x):\n    return x + (x != 2)", judge)
     assert verdict.detail == "check 3 of 4: AssertionError"
     assert verdict.checks[2] == CheckVerdict(CheckStatus.FAILED, "AssertionError", got="2", expected="3", line=1)
 
 
 @pytest.mark.parametrize("judge", JUDGES)
-def test_a_check_that_takes_too_long_leaves_the_others_their_verdicts(judge: InProcessJudge) -> None:
+def test_a_check_that_takes_too_long_leaves_the_others_their_verdicts(judge: Judge) -> None:
     verdict = judged(TESTS, HANGS, judge, Limits(timeout_seconds=30, check_timeout_seconds=1.5))
     assert (verdict.status, words(verdict)) == (Status.TIMEOUT, "pptp")
     assert verdict.checks[2].detail == "it ran longer than 1.5 s"
@@ -92,7 +91,7 @@ def test_a_check_that_takes_too_long_leaves_the_others_their_verdicts(judge: InP
 
 
 @pytest.mark.parametrize("judge", JUDGES)
-def test_of_code_that_takes_all_of_its_time_nothing_counts(judge: InProcessJudge) -> None:
+def test_of_code_that_takes_all_of_its_time_nothing_counts(judge: Judge) -> None:
     verdict = judged(TESTS, HANGS, judge, Limits(timeout_seconds=3))
     assert (verdict.status, words(verdict)) == (Status.TIMEOUT, "uutn")
     assert (verdict.passed, fraction(verdict, ANSWER)) == (0, 0.0)
@@ -100,7 +99,7 @@ def test_of_code_that_takes_all_of_its_time_nothing_counts(judge: InProcessJudge
 
 def test_code_that_dies_in_a_check_fails_it_and_reaches_no_other() -> None:
     detail = "it ended with exit status 3 before its checks were done"
-    apart, together = judged(TESTS, DIES, IsolatedJudge()), judged(TESTS, DIES, InProcessJudge())
+    apart, together = judged(TESTS, DIES, Judge()), judged(TESTS, DIES, InProcessJudge())
     assert (words(apart), words(together)) == ("uufn", "ppfn")
     for verdict in (apart, together):
         assert (verdict.status, verdict.detail) == (Status.CRASHED, detail)
@@ -130,7 +129,7 @@ def test_cases_and_calls_after_one_that_failed_are_left_out_where_that_is_asked(
     calls = replace(TESTS, tests=(), fn="f", calls=tuple(Call.of([x], x + 1) for x in range(4)))
     wrong = "def f(x):\n    return x + 1 if x < 2 else 0"
     for left_out, status in ((limits, CheckStatus.NOT_RUN), (Limits(), CheckStatus.FAILED)):
-        verdict = judged(calls, wrong, IsolatedJudge(), left_out)
+        verdict = judged(calls, wrong, Judge(), left_out)
         assert [check.status for check in verdict.checks[1:]] == [CheckStatus.PASSED, CheckStatus.FAILED, status]
         assert verdict.passed == 2
     # Tests may build on one another, and code that does not compile reaches no check.
@@ -144,8 +143,8 @@ def test_right_code_is_not_out_of_time_for_the_number_of_its_cases() -> None:
     assert judged(CASES, slow, limits=Limits(timeout_seconds=1.0, is_extended=True)).is_pass
     calls = replace(TESTS, tests=(), fn="f", calls=tuple(Call.of([x], x + 1) for x in range(4)))
     slow = "import time\ndef f(x):\n    time.sleep(0.4)\n    return x + 1"
-    assert judged(calls, slow, IsolatedJudge(), Limits(timeout_seconds=1.0)).status is Status.TIMEOUT
-    assert judged(calls, slow, IsolatedJudge(), Limits(timeout_seconds=1.0, is_extended=True)).is_pass
+    assert judged(calls, slow, Judge(), Limits(timeout_seconds=1.0)).status is Status.TIMEOUT
+    assert judged(calls, slow, Judge(), Limits(timeout_seconds=1.0, is_extended=True)).is_pass
 
 
 def test_code_that_fails_its_cases_has_no_more_time_for_their_number() -> None:
@@ -183,7 +182,7 @@ def test_a_program_that_is_a_check_itself_has_one_verdict() -> None:
 
 
 @pytest.mark.parametrize("judge", JUDGES)
-def test_a_thousand_checks_that_fail_at_length_are_told_briefly(judge: InProcessJudge) -> None:
+def test_a_thousand_checks_that_fail_at_length_are_told_briefly(judge: Judge) -> None:
     problem = Problem("many", "", tests=tuple(f"assert f({x}) == {x}" for x in range(1000)))
     verdict = judged(problem, "def f(x):\n    raise ValueError('\U0001f600' * 1000)", judge, Limits(timeout_seconds=60))
     assert (verdict.status, verdict.passed, verdict.total) == (Status.FAILED, 0, 1000)
@@ -194,7 +193,7 @@ def test_a_thousand_checks_that_fail_at_length_are_told_briefly(judge: InProcess
 
 def test_what_a_completion_says_of_itself_in_a_check_is_text() -> None:
     hostile = "\\x1b]0;owned\\x07 <script> , 2:70 \\ud83d"
-    verdict = judged(TESTS, f"def f(x):\n    raise ValueError('{hostile}')", IsolatedJudge())
+    verdict = judged(TESTS, f"def f(x):\n    raise ValueError('{hostile}')", Judge())
     assert words(verdict) == "ffff"
     assert verdict.checks[0].detail == "ValueError: \x1b]0;owned\x07 <script> , 2:70 \\ud83d (line 2)"
 
@@ -226,10 +225,10 @@ def test_a_forged_report_that_does_not_add_up_is_the_codes_fault(said: str) -> N
 def test_text_of_an_object_of_the_completions_is_asked_for_on_the_clock() -> None:
     problem = replace(TESTS, tests=("assert f(0) == 1, f(0)", "assert f(1) == 2"))
     code = "import time\nclass A:\n    def __str__(self):\n        time.sleep(60)\ndef f(x):\n    return A()"
-    verdict = judged(problem, code, IsolatedJudge(), Limits(timeout_seconds=3))
+    verdict = judged(problem, code, Judge(), Limits(timeout_seconds=3))
     assert (verdict.status, words(verdict)) == (Status.TIMEOUT, "tn")
     limits = Limits(timeout_seconds=30, check_timeout_seconds=1.5)
-    assert words(judged(problem, code, IsolatedJudge(), limits)) == "tf"
+    assert words(judged(problem, code, Judge(), limits)) == "tf"
 
 
 def line(checks: str, details: str = "-", status: str = "failed") -> Verdict:

@@ -10,7 +10,7 @@ from sandrl.events.results import CheckStatus, CheckVerdict, Status, Trust
 from sandrl.problems import Case, Problem
 from sandrl.problems.checkers import Checker
 from sandrl.rewards.calibration import PLAIN, Calibration, is_inert, modules_of
-from sandrl.rewards.judge import InProcessJudge, IsolatedJudge
+from sandrl.rewards.judge import Judge
 from sandrl.rewards.limits import Limits
 from sandrl.rewards.patches import draws
 from sandrl.rewards.reference import is_plain
@@ -27,7 +27,7 @@ BROKEN = Verdict(Status.INVALID_PROBLEM, Trust.ISOLATED, 0, 1, "the problem's se
 LIMITS = Limits()
 
 
-def calibrated(judge: InProcessJudge, problem: Problem, *verdicts: Verdict) -> tuple[Calibration, list[Trust]]:
+def calibrated(judge: Judge, problem: Problem, *verdicts: Verdict) -> tuple[Calibration, list[Trust]]:
     """The calibration of a problem whose trials get these verdicts, and the trust of each trial."""
     trials, trusts, left = judge.calibrate(problem, LIMITS), [], list(verdicts)
     try:
@@ -66,71 +66,71 @@ def test_plain_checks_are_calls_and_comparisons(test: str, expected: bool) -> No
 
 def test_plain_checks_need_no_trial() -> None:
     for problem in (PROBLEM, WITHOUT_REFERENCE):
-        for judge in (IsolatedJudge(), IsolatedJudge(require_isolated=True), InProcessJudge()):
+        for judge in (Judge(), Judge(require_isolated=True)):
             assert calibrated(judge, replace(problem, tests=("assert f() == 1",))) == (PLAIN, [])
     compared = replace(PROBLEM, tests=("assert f(1) == f(2)",))
-    assert calibrated(IsolatedJudge(), compared) == (PLAIN, [])
-    assert calibrated(IsolatedJudge(require_isolated=True), compared, PASSED) == (PLAIN, [Trust.ISOLATED])
+    assert calibrated(Judge(), compared) == (PLAIN, [])
+    assert calibrated(Judge(require_isolated=True), compared, PASSED) == (PLAIN, [Trust.ISOLATED])
 
 
 def test_a_reference_that_passes_apart_is_run_once() -> None:
-    assert calibrated(IsolatedJudge(), PROBLEM, PASSED) == (PLAIN, [Trust.ISOLATED])
+    assert calibrated(Judge(), PROBLEM, PASSED) == (PLAIN, [Trust.ISOLATED])
 
 
 def test_a_reference_that_passes_only_in_one_process_each_time_decides_for_one() -> None:
-    found, trusts = calibrated(IsolatedJudge(), PROBLEM, FAILED, PASSED, FAILED)
+    found, trusts = calibrated(Judge(), PROBLEM, FAILED, PASSED, FAILED)
     assert (found.splits, found.reason) == (False, "failed: check 1 of 1: AssertionError")
     assert trusts == [Trust.ISOLATED, Trust.IN_PROCESS, Trust.ISOLATED]
-    judge = IsolatedJudge()
+    judge = Judge()
     assert judge.prepare(PROBLEM, "f = 1", LIMITS, found).trust is Trust.IN_PROCESS
     assert judge.prepare(PROBLEM, "f = 1", LIMITS).trust is Trust.ISOLATED
 
 
 def test_one_failure_of_a_reference_lowers_no_guard() -> None:
-    assert calibrated(IsolatedJudge(), PROBLEM, FAILED, PASSED, PASSED)[0] == PLAIN
+    assert calibrated(Judge(), PROBLEM, FAILED, PASSED, PASSED)[0] == PLAIN
 
 
 def test_a_reference_that_always_fails_lowers_no_guard() -> None:
     for verdict in (FAILED, SLOW):
-        assert calibrated(IsolatedJudge(), PROBLEM, verdict, verdict)[0] == PLAIN
-    assert calibrated(IsolatedJudge(), PROBLEM, replace(FAILED, status=Status.RESOURCE_LIMIT))[0] == PLAIN
+        assert calibrated(Judge(), PROBLEM, verdict, verdict)[0] == PLAIN
+    assert calibrated(Judge(), PROBLEM, replace(FAILED, status=Status.RESOURCE_LIMIT))[0] == PLAIN
 
 
 def test_where_each_side_waits_for_the_other_they_need_one_process() -> None:
-    assert not calibrated(IsolatedJudge(), PROBLEM, SLOW, PASSED, SLOW)[0].splits
+    assert not calibrated(Judge(), PROBLEM, SLOW, PASSED, SLOW)[0].splits
 
 
 def test_a_reference_that_draws_must_do_the_same_each_time() -> None:
     assert draws(DRAWING)
     assert not draws(PROBLEM)
-    assert calibrated(IsolatedJudge(), DRAWING, PASSED, PASSED, PASSED)[0] == PLAIN
-    assert not calibrated(IsolatedJudge(), DRAWING, PASSED, FAILED, PASSED, PASSED, PASSED)[0].splits
-    assert calibrated(IsolatedJudge(), DRAWING, FAILED, PASSED, FAILED)[0] == PLAIN
+    assert calibrated(Judge(), DRAWING, PASSED, PASSED, PASSED)[0] == PLAIN
+    assert not calibrated(Judge(), DRAWING, PASSED, FAILED, PASSED, PASSED, PASSED)[0].splits
+    assert calibrated(Judge(), DRAWING, FAILED, PASSED, FAILED)[0] == PLAIN
 
 
 def test_what_cannot_cross_needs_one_process_even_if_the_reference_is_wrong() -> None:
-    found, _ = calibrated(IsolatedJudge(), PROBLEM, REFUSED, FAILED)
+    found, _ = calibrated(Judge(), PROBLEM, REFUSED, FAILED)
     assert (found.splits, found.reason) == (False, "not_isolated: a function cannot be handed to the completion")
 
 
 def test_without_a_reference_an_answer_that_does_nothing_tells_what_cannot_cross() -> None:
-    assert calibrated(IsolatedJudge(), WITHOUT_REFERENCE, FAILED) == (PLAIN, [Trust.ISOLATED])
-    assert not calibrated(IsolatedJudge(), WITHOUT_REFERENCE, REFUSED)[0].splits
+    assert calibrated(Judge(), WITHOUT_REFERENCE, FAILED) == (PLAIN, [Trust.ISOLATED])
+    assert not calibrated(Judge(), WITHOUT_REFERENCE, REFUSED)[0].splits
 
 
 def test_where_isolation_is_required_no_completion_of_such_a_problem_has_a_reward() -> None:
-    judge = IsolatedJudge(require_isolated=True)
+    judge = Judge(require_isolated=True)
     found, _ = calibrated(judge, PROBLEM, FAILED, PASSED, FAILED)
     refused = judge.refusal(PROBLEM, found)
     assert refused is not None
     assert (refused.status, refused.trust) == (Status.NOT_ISOLATED, None)
     assert judge.refusal(PROBLEM, PLAIN) is None
-    assert IsolatedJudge().refusal(PROBLEM, found) is None
+    assert Judge().refusal(PROBLEM, found) is None
 
 
 def test_no_completion_chooses_how_it_is_judged() -> None:
     for require_isolated in (False, True):
-        judge = IsolatedJudge(require_isolated=require_isolated)
+        judge = Judge(require_isolated=require_isolated)
         for problem in (PROBLEM, WITHOUT_REFERENCE):
             assert judge.review(problem, PASSED) == PASSED
             assert judge.review(problem, FAILED) == FAILED
@@ -139,9 +139,9 @@ def test_no_completion_chooses_how_it_is_judged() -> None:
             assert (ruling.status, ruling.passed) == (Status.FAILED, 0)
 
 
-@pytest.mark.parametrize("judge", [InProcessJudge(), IsolatedJudge(), IsolatedJudge(require_isolated=True)])
+@pytest.mark.parametrize("judge", [Judge(), Judge(require_isolated=True)])
 @pytest.mark.parametrize("problem", [PROBLEM, WITHOUT_REFERENCE])
-def test_a_problem_whose_own_code_fails_is_invalid_for_all(judge: InProcessJudge, problem: Problem) -> None:
+def test_a_problem_whose_own_code_fails_is_invalid_for_all(judge: Judge, problem: Problem) -> None:
     found, _ = calibrated(judge, problem, BROKEN)
     refused = judge.refusal(problem, found)
     assert refused is not None
@@ -149,15 +149,15 @@ def test_a_problem_whose_own_code_fails_is_invalid_for_all(judge: InProcessJudge
 
 
 def test_a_completion_that_breaks_the_setup_of_its_problem_has_crashed() -> None:
-    ruling = IsolatedJudge().review(PROBLEM, BROKEN)
+    ruling = Judge().review(PROBLEM, BROKEN)
     assert ruling is not None
     assert (ruling.status, ruling.passed) == (Status.CRASHED, 0)
 
 
 def test_a_setup_that_takes_all_the_time_is_tried_twice() -> None:
     problem = Problem("t", "", cases=(Case("", "1"),), setup="while True: pass")
-    assert calibrated(IsolatedJudge(), problem, SLOW, SLOW)[0].invalid
-    assert not calibrated(IsolatedJudge(), problem, SLOW, FAILED)[0].invalid
+    assert calibrated(Judge(), problem, SLOW, SLOW)[0].invalid
+    assert not calibrated(Judge(), problem, SLOW, FAILED)[0].invalid
 
 
 def test_a_checker_that_fails_on_right_outputs_is_invalid_and_one_that_works_has_the_last_word() -> None:
@@ -166,9 +166,9 @@ def test_a_checker_that_fails_on_right_outputs_is_invalid_and_one_that_works_has
     )
     invalid = CheckVerdict(CheckStatus.INVALID, "the checker fails: ValueError")
     verdict = replace(BROKEN, detail="case 1 of 1: the checker fails: ValueError", checks=(invalid,))
-    assert calibrated(IsolatedJudge(), problem, verdict)[0].invalid == verdict.detail
-    assert calibrated(IsolatedJudge(), problem, PASSED)[0] == PLAIN
-    ruling = IsolatedJudge().review(problem, verdict)
+    assert calibrated(Judge(), problem, verdict)[0].invalid == verdict.detail
+    assert calibrated(Judge(), problem, PASSED)[0] == PLAIN
+    ruling = Judge().review(problem, verdict)
     assert ruling is not None
     assert (ruling.status, ruling.checks[0].status) == (Status.FAILED, CheckStatus.FAILED)
 
@@ -177,23 +177,23 @@ MISSING = replace(FAILED, detail="ModuleNotFoundError: No module named 'numpy' (
 
 
 def test_a_module_that_a_problem_imports_and_sandboxes_lack_makes_it_invalid_and_is_looked_for_once() -> None:
-    judge = IsolatedJudge()
+    judge = Judge()
     problem = replace(PROBLEM, tests=("import math, numpy\nassert f() == 1",))
     assert "numpy" in calibrated(judge, problem, MISSING)[0].invalid
     assert "numpy" in calibrated(judge, replace(problem, task_id="other"))[0].invalid
-    assert calibrated(IsolatedJudge(), problem, PASSED, PASSED)[0] == PLAIN
+    assert calibrated(Judge(), problem, PASSED, PASSED)[0] == PLAIN
 
 
 def test_a_check_that_imports_later_what_sandboxes_lack_makes_its_problem_invalid() -> None:
     check = CheckVerdict(CheckStatus.FAILED, "ModuleNotFoundError: No module named 'pandas'")
     verdict = replace(FAILED, checks=(check,))
-    assert "'pandas'" in calibrated(IsolatedJudge(), WITHOUT_REFERENCE, verdict)[0].invalid
+    assert "'pandas'" in calibrated(Judge(), WITHOUT_REFERENCE, verdict)[0].invalid
     by_reference = replace(PROBLEM, reference="import pandas\ndef f():\n    return 1\n")
-    assert not calibrated(IsolatedJudge(), by_reference, verdict, verdict)[0].invalid
+    assert not calibrated(Judge(), by_reference, verdict, verdict)[0].invalid
 
 
 def test_a_completion_that_imports_what_sandboxes_lack_is_told_what_to_do() -> None:
-    ruling = IsolatedJudge().review(PROBLEM, MISSING)
+    ruling = Judge().review(PROBLEM, MISSING)
     assert ruling is not None
     assert ruling.status is Status.FAILED
     assert "the completion imports 'numpy'" in ruling.detail
@@ -226,7 +226,7 @@ def test_checks_that_import_a_file_of_the_problem_are_judged_with_the_completion
     problem = replace(
         WITHOUT_REFERENCE, setup="", tests=("from helper import E\nassert f() == E",), files=(("helper.py", b""),)
     )
-    known, _ = calibrated(IsolatedJudge(), problem, FAILED)
+    known, _ = calibrated(Judge(), problem, FAILED)
     assert not known.splits
     assert "'helper'" in known.reason
 

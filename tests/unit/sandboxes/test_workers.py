@@ -49,14 +49,12 @@ class Bench:
     def __init__(self, **options: object) -> None:
         self.starts = Starts()
         self.refusals: list[str] = []
-        self.users: list[str] = []
         self.keys = itertools.count()
         settings = {"max_lifetime_seconds": 3600.0, "max_sandboxes": 1, "cell_limits": CellLimits(), **options}
         self.workers = Workers(
             self.starts,  # type: ignore[arg-type]
             ring=lambda: None,
             on_refusal=self.refusals.append,
-            on_users=self.users.append,
             **settings,  # type: ignore[arg-type]
         )
 
@@ -233,20 +231,3 @@ def test_a_command_that_may_outlive_its_worker_goes_to_a_younger_one(quickly: Ca
     bench.hand_over()
     assert len(bench.starts.started) == 2
     assert not bench.workers.takes(CELL, 190.0), "no worker lives long enough"
-
-
-def test_users_in_the_place_of_cells_are_taken_only_where_they_were_asked_for() -> None:
-    line = b"ready process " + b"no user namespaces".hex().encode()
-    bench = Bench()
-    launches = bench.hand_over(2)
-    assert bench.say(line) == launches, "it says what no worker says"
-    assert bench.users == []
-    asked = Bench(cell_limits=CellLimits(takes_users=True))
-    [launch] = asked.hand_over()
-    assert asked.say(line, result(launch)) == [launch]
-    assert launch.has_user
-    assert asked.users == ["no user namespaces"]
-    cell = Bench(cell_limits=CellLimits(takes_users=True))
-    [launch] = cell.hand_over()
-    assert cell.say(b"ready", result(launch)) == [launch]
-    assert not launch.has_user

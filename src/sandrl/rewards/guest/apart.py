@@ -6,18 +6,20 @@ an object of the completion is trusted is decided in `client.py`.
 
 # The style is explained in `descriptors.py`.
 
-MYPY = False
-if MYPY:
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sandrl.rewards.guest.checks import Checks
+from sandrl.rewards.guest.client import CompletionGone, CompletionProcess, Unsplittable
+from sandrl.rewards.guest.clock import Clock, too_long
+from sandrl.rewards.guest.descriptors import DeadlineReached
+from sandrl.rewards.guest.supervisor import Ends, Judged, end_child, filled, judge_child, letter_of, uncounted
+
+if TYPE_CHECKING:
     from sandrl.rewards.guest.channel import Channel
     from sandrl.rewards.guest.child import Request
     from sandrl.rewards.guest.supervisor import Child
-if "request_size" not in globals():
-    # Shipped, the files of this package are one and share a namespace; only their tests import them.
-    from sandrl.rewards.guest.checks import Checks
-    from sandrl.rewards.guest.client import CompletionGone, CompletionProcess, Unsplittable
-    from sandrl.rewards.guest.clock import Clock, too_long
-    from sandrl.rewards.guest.descriptors import DeadlineReached
-    from sandrl.rewards.guest.supervisor import Ends, Judged, end_child, filled, judge_child, letter_of, uncounted
 
 FLUSH_SECONDS = 0.5
 
@@ -37,7 +39,7 @@ def watch_for_end(completion: CompletionProcess) -> None:
     Ends.look()
 
 
-def judge_apart(child: "Child", channel: "Channel", request: "Request", hidden: "Request") -> Judged:
+def judge_apart(child: Child, channel: Channel, request: Request, hidden: Request) -> Judged:
     """Judges a completion that runs in a child.
 
     Args:

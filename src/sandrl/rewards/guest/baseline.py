@@ -8,40 +8,39 @@ The kernel's counters (of process ids, inodes, packets) are not reset.
 """
 
 # The style is explained in `descriptors.py`.
-# ruff: noqa: UP037
+
+from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]
 import posix
 from time import sleep
+from typing import TYPE_CHECKING
 
-MYPY = False
-if MYPY:
+from sandrl.rewards.guest.child import NOBODY
+from sandrl.rewards.guest.clock import read_start
+from sandrl.rewards.guest.descriptors import read_exactly, write_all
+from sandrl.rewards.guest.places import (
+    DIRECTORY,
+    IPC_KINDS,
+    KIND_OF_FILE,
+    LINK,
+    PLAIN_FILE,
+    SHARED_PLACES,
+    Removal,
+    become,
+    is_directory,
+    names_in,
+    objects_of,
+    open_directory,
+    own_places,
+    read_lines,
+)
+from sandrl.rewards.guest.supervisor import Ends, become_reaper, children_by_parent, kill_quietly
+
+if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sandrl.rewards.guest.descriptors import Libc
-if "request_size" not in globals():
-    # Shipped, the files of this package are one and share a namespace; only their tests import them.
-    from sandrl.rewards.guest.child import NOBODY
-    from sandrl.rewards.guest.clock import read_start
-    from sandrl.rewards.guest.descriptors import read_exactly, write_all
-    from sandrl.rewards.guest.places import (
-        DIRECTORY,
-        IPC_KINDS,
-        KIND_OF_FILE,
-        LINK,
-        PLAIN_FILE,
-        SHARED_PLACES,
-        Removal,
-        become,
-        is_directory,
-        names_in,
-        objects_of,
-        open_directory,
-        own_places,
-        read_lines,
-        remove_own,
-    )
-    from sandrl.rewards.guest.supervisor import Ends, become_reaper, children_by_parent, kill_quietly
 
 # Set where this runs in a sandbox: elsewhere no file is removed.
 SANDBOX_VARIABLE = "SANDRL_SANDBOX"
@@ -51,10 +50,10 @@ MOST_LOOKS, LOOK_SECONDS = 2500, 0.002
 MOST_KEPT_FILES, MOST_KEPT_BYTES = 2_000, 4 << 20
 
 
-def descendants() -> "set[int]":
+def descendants() -> set[int]:
     """The processes below this one that have not been waited for."""
     children = children_by_parent()
-    found: "set[int]" = set()
+    found: set[int] = set()
     waiting = [posix.getpid()]
     while waiting:
         news = children.get(waiting.pop(), [])
@@ -63,7 +62,7 @@ def descendants() -> "set[int]":
     return found
 
 
-def has_children_but(spared: "set[int]") -> bool:
+def has_children_but(spared: set[int]) -> bool:
     """Whether this process has other children than some, by the kernel's list; True where it keeps none.
 
     Whoever lives below this process has a forebear on this list, be it one that has ended: this process is the reaper.
@@ -80,7 +79,7 @@ def has_children_but(spared: "set[int]") -> bool:
     return not spared.issuperset(map(int, listed.split()))
 
 
-def end_descendants(spared: "set[int]") -> bool:
+def end_descendants(spared: set[int]) -> bool:
     """Kills all processes below this one but some; returns whether none is left."""
     # The list may miss one while it changes: twice in a row it does not.
     if not (has_children_but(spared) or has_children_but(spared)):
@@ -91,7 +90,7 @@ def end_descendants(spared: "set[int]") -> bool:
         if not (descendants() | descendants()) - spared:
             return True
         # Stopped first: those that are stopped take up the room of those that would be forked meanwhile.
-        stopped: "set[int]" = set()
+        stopped: set[int] = set()
         while True:
             news = descendants() - stopped - spared
             if not news:
@@ -117,12 +116,12 @@ class Kept:
         left: How many more files, and bytes of them, are kept; what is beyond that cannot be restored.
     """
 
-    def __init__(self, path: str, left: "list[int]") -> None:
+    def __init__(self, path: str, left: list[int]) -> None:
         self.path = path
         self.found = posix.lstat(path)
         self.kind = self.found.st_mode & KIND_OF_FILE
-        self.content: "bytes | str | None" = None
-        self.inside: "dict[str, Kept | None]" = {}
+        self.content: bytes | str | None = None
+        self.inside: dict[str, Kept | None] = {}
         self.attributes = attributes_of(path)
         if self.kind == DIRECTORY:
             for name in names_in(path):
@@ -134,7 +133,7 @@ class Kept:
             left[1] -= self.found.st_size
             self.content = content_of(path, self.found.st_size)
 
-    def restore(self, removal: "Removal") -> None:
+    def restore(self, removal: Removal) -> None:
         """Makes it what it was.
 
         Args:
@@ -165,14 +164,14 @@ class Kept:
                     kept.restore(removal)
         self.set_facts()
 
-    def is_same(self, found: "posix.stat_result") -> bool:
+    def is_same(self, found: posix.stat_result) -> bool:
         """Whether a file is what it was; memory that is shared with a file changes it and not its times."""
         then = self.found
         if (found.st_ino, found.st_size, found.st_ctime_ns) != (then.st_ino, then.st_size, then.st_ctime_ns):
             return False
         return self.kind != PLAIN_FILE or content_of(self.path, found.st_size) == self.content
 
-    def make_anew(self, removal: "Removal") -> None:
+    def make_anew(self, removal: Removal) -> None:
         """Makes it where it is not, or is another one."""
         if self.kind != DIRECTORY and self.content is None:
             raise Unrestorable(f"{self.path} has changed")
@@ -215,7 +214,7 @@ class Kept:
         self.found = posix.lstat(self.path)
 
 
-def attributes_of(path: str) -> "dict[str, bytes]":
+def attributes_of(path: str) -> dict[str, bytes]:
     """The extended attributes of a file that anyone may set."""
     try:
         names = [name for name in posix.listxattr(path, follow_symlinks=False) if not name.startswith("security.")]
@@ -224,7 +223,7 @@ def attributes_of(path: str) -> "dict[str, bytes]":
         return {}
 
 
-def content_of(path: str, size: int) -> "bytes | None":
+def content_of(path: str, size: int) -> bytes | None:
     """What is in a plain file."""
     try:
         descriptor = posix.open(path, posix.O_RDONLY | posix.O_NOFOLLOW | posix.O_NONBLOCK | posix.O_CLOEXEC)
@@ -249,31 +248,27 @@ class Baseline:
         spared: The processes below this one that are no completion's.
     """
 
-    def __init__(self, call: "Libc | None", *, is_needed: bool = True) -> None:
+    def __init__(self, call: Libc | None, *, is_needed: bool = True) -> None:
         self.call = call
         self.is_needed = is_needed = is_needed and SANDBOX_VARIABLE.encode() in posix.environ
-        self.spared: "set[int]" = set()
+        self.spared: set[int] = set()
         self.has_run = False
         self.removal = Removal()
-        # In a sandbox that is shared with other users, only what this one has made is the completion's.
-        self.user = NOBODY if NOBODY != 65534 and posix.getuid() == 0 else None
         if not is_needed:
             return
         become_reaper(call)
         self.folder = posix.getcwd()
-        shared = [] if self.user is not None else [path for path in SHARED_PLACES if is_directory(path)]
+        shared = [path for path in SHARED_PLACES if is_directory(path)]
         left = [MOST_KEPT_FILES, MOST_KEPT_BYTES]
-        own = [self.folder] if self.user is not None else own_places()
-        self.places = [Kept(path, left) for path in dict.fromkeys([*shared, *own])]
+        self.places = [Kept(path, left) for path in dict.fromkeys([*shared, *own_places()])]
         self.objects = self.objects_now()
         self.judge = judge_facts()
 
-    def objects_now(self) -> "list[list[int]]":
+    def objects_now(self) -> list[list[int]]:
         """The ids of the System V objects, by kind."""
         # Where there are none, a file has a line of titles alone.
         return [
-            objects_of(kind, self.user) if read_start(f"/proc/sysvipc/{kind}").count(b"\n") > 1 else []
-            for kind, _, _ in IPC_KINDS
+            objects_of(kind) if read_start(f"/proc/sysvipc/{kind}").count(b"\n") > 1 else [] for kind, _, _ in IPC_KINDS
         ]
 
     def prepare(self) -> None:
@@ -294,32 +289,19 @@ class Baseline:
             self.in_its_place(lambda: self.remove_objects(objects))
             if self.objects_now() != self.objects:
                 raise Unrestorable("System V objects of the earlier run cannot be removed")
-        if self.user is None:
-            self.restore_files()
-        else:
-            self.in_its_place(self.restore_files)
-        posix.chdir(self.folder)
-
-    def restore_files(self) -> None:
-        """Restores the places that can be written to."""
         for place in self.places:
             place.restore(self.removal)
-        if self.user is not None:
-            for folder in SHARED_PLACES:
-                remove_own(folder, self.user, self.removal)
+        posix.chdir(self.folder)
 
-    def remove_objects(self, objects: "list[list[int]]") -> None:
+    def remove_objects(self, objects: list[list[int]]) -> None:
         """Removes the System V objects that were not there before the first run."""
         for (_, name, arguments), known, found in zip(IPC_KINDS, self.objects, objects):  # noqa: B905
             for number in found:
                 if number not in known and self.call is not None:
                     self.call(name, number, *arguments)
 
-    def in_its_place(self, work: "Callable[[], None]") -> None:
-        """Does something in a process of the completion's user, where this one is root.
-
-        Root follows no link of a neighbour so, and in a container it may not remove another user's objects.
-        """
+    def in_its_place(self, work: Callable[[], None]) -> None:
+        """Does something in a process of the completion's user, where root may not, in a container."""
         if posix.getuid() != 0:
             work()
             return
@@ -335,7 +317,7 @@ class Baseline:
             raise Unrestorable("files of the earlier run cannot be removed")
 
 
-def judge_facts() -> "tuple[object, ...]":
+def judge_facts() -> tuple[object, ...]:
     """What another process of its user may change of this process, and those that it forks inherit."""
     affinity = posix.sched_getaffinity(0) if hasattr(posix, "sched_getaffinity") else None
     return read_lines("/proc/self/limits"), posix.getpriority(posix.PRIO_PROCESS, 0), affinity

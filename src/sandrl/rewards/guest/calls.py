@@ -8,22 +8,22 @@ calls return. The values are packed in the format in which values cross (`values
 """
 
 # The style is explained in `descriptors.py`.
-# ruff: noqa: UP037
+
+from __future__ import annotations
 
 import marshal
 from time import monotonic
+from typing import TYPE_CHECKING
 
-MYPY = False
-if MYPY:
+from sandrl.rewards.guest.libraries import plain_number
+from sandrl.rewards.guest.mirrors import is_mirror, plain_form, solid_of
+from sandrl.rewards.guest.oracles import USING_ARGUMENTS, compared, is_floats
+from sandrl.rewards.guest.values import Decoder, Encoder, Malformed, Unsendable
+
+if TYPE_CHECKING:
     from typing import Any
 
     from sandrl.rewards.guest.child import Request
-if "request_size" not in globals():
-    # Shipped, the files of this package are one and share a namespace; only their tests import them.
-    from sandrl.rewards.guest.libraries import plain_number
-    from sandrl.rewards.guest.mirrors import is_mirror, plain_form, solid_of
-    from sandrl.rewards.guest.oracles import USING_ARGUMENTS, compared, is_floats
-    from sandrl.rewards.guest.values import Decoder, Encoder, Malformed, Unsendable
 
 CALL = "__call__"
 SOLUTION = "Solution"
@@ -44,7 +44,7 @@ class Calls:
             the sizes of these values, or None.
     """
 
-    def __init__(self, given: "Request") -> None:
+    def __init__(self, given: Request) -> None:
         self.owner = given["owner"]
         self.name = given["name"]
         self.is_method = given["is_method"]
@@ -52,17 +52,17 @@ class Calls:
         self.tolerance = given["tolerance"]
         self.comparison = given["comparison"]
         self.tolerances = given["tolerances"]
-        self.seconds: "list[float] | None" = given["seconds"]
+        self.seconds: list[float] | None = given["seconds"]
         self.keeps: bool = given["keeps"]
-        self.kept: "list[tuple[bytes, float, bool]]" = []
+        self.kept: list[tuple[bytes, float, bool]] = []
         self.kept_bytes = 0
-        self.values: "list[bytes] | None" = None
+        self.values: list[bytes] | None = None
         # What the latest call that was wrong returned, and what it should have; the second None where it is no value.
-        self.wrong: "tuple[Any, Any] | None" = None
+        self.wrong: tuple[Any, Any] | None = None
         if given["returned"] is not None:
             self.values = unpacked(*given["returned"])
 
-    def texts(self, offered: "frozenset[str]") -> "list[str]":
+    def texts(self, offered: frozenset[str]) -> list[str]:
         """The calls as checks, in the form that the completion has: a function, or a method of a class."""
         is_method = self.owner in offered and self.name not in offered
         if self.is_method:
@@ -71,13 +71,13 @@ class Calls:
         function = f"{self.owner}().{self.name}" if is_method else self.name
         return [f"{CALL}({number}, {function})" for number in range(len(self.cases))]
 
-    def limit(self, number: int, seconds: "float | None") -> "float | None":
+    def limit(self, number: int, seconds: float | None) -> float | None:
         """How long a call may take, where every other check may take `seconds`; a reference may take its time."""
         if self.keeps:
             return None
         return seconds if self.seconds is None else self.seconds[number]
 
-    def check(self, number: int, function: "Any") -> None:
+    def check(self, number: int, function: Any) -> None:
         """Calls the function.
 
         Raises:
@@ -96,13 +96,13 @@ class Calls:
             self.wrong = result, expected
             raise AssertionError("the returned value differs from the expected value")
 
-    def is_right(self, number: int, result: "Any", expected: "Any", given: "Any") -> bool:
+    def is_right(self, number: int, result: Any, expected: Any, given: Any) -> bool:
         """Whether a result is as it must be."""
         if self.comparison == PLAIN:
             return self.is_same(result, expected)
         return compared(self.comparison, result, expected, given, self.tolerances[number])
 
-    def is_same(self, result: "Any", expected: "Any") -> bool:
+    def is_same(self, result: Any, expected: Any) -> bool:
         """Whether a result is the expected value; a tuple counts as a list, and numbers may differ by the tolerance."""
         if is_mirror(result):
             # A named tuple is a tuple, and a class derived from `list` a list: what they hold counts.
@@ -125,7 +125,7 @@ class Calls:
             return bool(abs(result - expected) <= max(absolute, relative * abs(expected)) < float("inf"))
         return bool(result == expected)
 
-    def keep(self, number: int, function: "Any", given: "Any") -> None:
+    def keep(self, number: int, function: Any, given: Any) -> None:
         """Calls the function, which is the reference's, and keeps what it returns.
 
         Raises:
@@ -146,7 +146,7 @@ class Calls:
             raise AssertionError("what it returns does not equal itself")
         self.kept.append((value, seconds, is_floats(kept)))
 
-    def returned(self) -> "str | None":
+    def returned(self) -> str | None:
         """What the reference returned, in words for the report; None if this is no reference that returned."""
         if not self.keeps or len(self.kept) != len(self.cases):
             return None
@@ -184,7 +184,7 @@ def decoded(value: bytes) -> object:
     return made
 
 
-def unpacked(packed: str, sizes: "list[int]") -> "list[bytes]":
+def unpacked(packed: str, sizes: list[int]) -> list[bytes]:
     """The values that a reference returned, each as its bytes."""
     data = __import__("zlib").decompress(__import__("binascii").a2b_base64(packed))
     values, position = [], 0

@@ -1,12 +1,29 @@
 """Judges a program by its output: one process per case, and one process that compares (`comparison.py`)."""
 
 # The style is explained in `descriptors.py`.
-# ruff: noqa: UP037
+
+from __future__ import annotations
 
 import posix
+from typing import TYPE_CHECKING
 
-MYPY = False
-if MYPY:
+from sandrl.rewards.guest.baseline import Baseline
+from sandrl.rewards.guest.comparison import Comparison
+from sandrl.rewards.guest.descriptors import scratch_file, write_all
+from sandrl.rewards.guest.script import judge_program, run_script
+from sandrl.rewards.guest.supervisor import (
+    CHECKER_FAILED,
+    NOT_REACHED,
+    NOT_RUN,
+    Judged,
+    Times,
+    filled,
+    letter_of,
+    run_child,
+    uncounted,
+)
+
+if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sandrl.rewards.guest.child import Request
@@ -14,26 +31,9 @@ if MYPY:
     from sandrl.rewards.guest.supervisor import Checked, Ended
 
     RunCase = Callable[["Request", int, float, float, "Baseline"], "tuple[Ended, str, str]"]
-if "request_size" not in globals():
-    # Shipped, the files of this package are one and share a namespace; only their tests import them.
-    from sandrl.rewards.guest.baseline import Baseline
-    from sandrl.rewards.guest.comparison import Comparison
-    from sandrl.rewards.guest.descriptors import scratch_file, write_all
-    from sandrl.rewards.guest.script import judge_program, run_script
-    from sandrl.rewards.guest.supervisor import (
-        CHECKER_FAILED,
-        NOT_REACHED,
-        NOT_RUN,
-        Judged,
-        Times,
-        filled,
-        letter_of,
-        run_child,
-        uncounted,
-    )
 
 
-def stdin_of_case(request: "Request", position: int) -> int:
+def stdin_of_case(request: Request, position: int) -> int:
     """A file with what a case has on standard input."""
     stdin = scratch_file()
     write_all(stdin, request["inputs"][position])
@@ -42,8 +42,8 @@ def stdin_of_case(request: "Request", position: int) -> int:
 
 
 def run_case(
-    request: "Request", position: int, seconds: float, limit: float, baseline: "Baseline"
-) -> "tuple[Ended, str, str]":
+    request: Request, position: int, seconds: float, limit: float, baseline: Baseline
+) -> tuple[Ended, str, str]:
     """Runs the completion as a script with a case on standard input, and perhaps in files of its own.
 
     Args:
@@ -73,13 +73,13 @@ def run_case(
     return (ended, *judge_program(ended, limit))
 
 
-def files_of_case(request: "Request", position: int) -> "list[tuple[str, bytes]]":
+def files_of_case(request: Request, position: int) -> list[tuple[str, bytes]]:
     """The files that lie in the directory of a case."""
     name = request.get("input_file")
     return [*request.get("files", ()), *([(name, request["inputs"][position])] if name else ())]
 
 
-def take_output(ended: "Ended", path: str) -> None:
+def take_output(ended: Ended, path: str) -> None:
     """Takes a file that a program has written for what it printed; one that is no plain file is none."""
     try:
         descriptor = posix.open(path, posix.O_RDONLY | posix.O_NOFOLLOW | posix.O_NONBLOCK | posix.O_CLOEXEC)
@@ -99,7 +99,7 @@ class Budget:
         request: `timeout_seconds`, `free_seconds`, and `most_seconds`, the most that all of them may take.
     """
 
-    def __init__(self, request: "Request") -> None:
+    def __init__(self, request: Request) -> None:
         self.seconds = request["timeout_seconds"]
         self.free = request["free_seconds"]
         self.most = request["most_seconds"]
@@ -113,11 +113,11 @@ class Budget:
 
 
 def judge_cases(
-    request: "Request",
-    call: "Libc | None",
-    run: "RunCase" = run_case,
-    compared: "Callable[[Request], Comparison]" = Comparison,
-    baseline: "Baseline | None" = None,
+    request: Request,
+    call: Libc | None,
+    run: RunCase = run_case,
+    compared: Callable[[Request], Comparison] = Comparison,
+    baseline: Baseline | None = None,
 ) -> Judged:
     """Judges a completion that reads standard input and prints: a fresh process per case, one clock for all.
 
@@ -138,8 +138,8 @@ def judge_cases(
         baseline.spared.add(comparison.pid)
     times = Times(0.0, 0.0, 0.0)
     verdict, rest, is_over = ("passed", ""), NOT_REACHED, False
-    shown: "Ended | None" = None
-    checks: "list[Checked]" = []
+    shown: Ended | None = None
+    checks: list[Checked] = []
     for position in range(total):
         prefix = f"{request['unit']} {position + 1} of {total}: " if request["unit"] else ""
         left = budget.seconds - budget.used

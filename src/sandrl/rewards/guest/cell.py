@@ -13,17 +13,18 @@ worker's, and the calls which that filter has to leave to the worker need a capa
 # The style is explained in `descriptors.py`.
 # ruff: noqa: SIM105
 
+from __future__ import annotations
+
 import _signal  # type: ignore[import-not-found]
 import posix
+from typing import TYPE_CHECKING
 
-MYPY = False
-if MYPY:
+from sandrl.rewards.guest.child import PR_SET_NO_NEW_PRIVS, RLIMIT_DATA, ROOM_FOR_STACKS_BYTES
+from sandrl.rewards.guest.descriptors import write_all
+from sandrl.rewards.guest.places import is_directory, names_in, own_places
+
+if TYPE_CHECKING:
     from sandrl.rewards.guest.descriptors import Libc
-if "request_size" not in globals():
-    # Shipped, the files of this package are one and share a namespace; only their tests import them.
-    from sandrl.rewards.guest.child import PR_SET_NO_NEW_PRIVS, RLIMIT_DATA, ROOM_FOR_STACKS_BYTES
-    from sandrl.rewards.guest.descriptors import write_all
-    from sandrl.rewards.guest.places import is_directory, names_in, own_places
 
 NEW_MOUNTS, NEW_UTS, NEW_IPC = 0x20000, 0x4000000, 0x8000000
 NEW_USER, NEW_PROCESSES, NEW_NETWORK = 0x10000000, 0x20000000, 0x40000000
@@ -85,7 +86,7 @@ class CellLimits:
         self.sockets = sockets
 
 
-def must(call: "Libc", name: str, *arguments: "int | bytes", about: str = "") -> int:
+def must(call: Libc, name: str, *arguments: int | bytes, about: str = "") -> int:
     """Calls libc.
 
     Raises:
@@ -97,7 +98,7 @@ def must(call: "Libc", name: str, *arguments: "int | bytes", about: str = "") ->
     return result
 
 
-def limit_resources(call: "Libc", limits: CellLimits) -> None:
+def limit_resources(call: Libc, limits: CellLimits) -> None:
     """Sets what this process and those it makes may use, as far as the kernel counts that for single processes."""
     for kind, value in (
         (RLIMIT_NPROC, limits.processes),
@@ -110,7 +111,7 @@ def limit_resources(call: "Libc", limits: CellLimits) -> None:
         call("setrlimit", kind, value.to_bytes(8, "little") * 2)
 
 
-def mount(call: "Libc", source: str, target: str, kind: str = "", flags: int = 0, options: str = "") -> None:
+def mount(call: Libc, source: str, target: str, kind: str = "", flags: int = 0, options: str = "") -> None:
     """Mounts a file system, or a directory in another place."""
     words = source.encode(), target.encode(), kind.encode()
     must(call, "mount", *words, flags, options.encode(), about=f"mount {kind or source} on {target}")
@@ -132,7 +133,7 @@ def be_only_user(user: int, group: int) -> None:
     write_once("/proc/self/gid_map", f"{group} {group} 1")
 
 
-def writable_places() -> "list[tuple[str, bool]]":
+def writable_places() -> list[tuple[str, bool]]:
     """The directories that programs may write to, and whether what is in each must stay in sight."""
     emptied = "/tmp", "/var/tmp", "/dev/shm"
     found = [(path, False) for path in emptied if is_directory(path)]
@@ -172,7 +173,7 @@ class Root:
         empty: An empty directory.
     """
 
-    def __init__(self, call: "Libc", path: str, places: "list[tuple[str, bool]]", empty: str) -> None:
+    def __init__(self, call: Libc, path: str, places: list[tuple[str, bool]], empty: str) -> None:
         self.call = call
         self.path = path
         self.places = dict(places)
@@ -250,7 +251,7 @@ class Cells:
         limits: What each may use.
     """
 
-    def __init__(self, call: "Libc", limits: CellLimits) -> None:
+    def __init__(self, call: Libc, limits: CellLimits) -> None:
         self.call = call
         self.limits = limits
         self.user, self.group = posix.getuid(), posix.getgid()

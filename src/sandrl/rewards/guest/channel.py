@@ -2,17 +2,16 @@
 
 # The style is explained in `descriptors.py`.
 
+from __future__ import annotations
+
 import _signal  # type: ignore[import-not-found]
 import posix
 
+from sandrl.rewards.guest.descriptors import write_all
+from sandrl.rewards.guest.values import MAX_BYTES
+
 # What a message is.
 QUESTION, ANSWER, READY = b"?", b"!", b"r"
-
-if "request_size" not in globals():
-    # Shipped, the files of this package are one and share a namespace; only their tests import them.
-    from sandrl.rewards.guest.descriptors import write_all
-    from sandrl.rewards.guest.values import MAX_BYTES
-
 # Of the signals that end a loop, the one that programs use least.
 INTERRUPT = _signal.SIGVTALRM
 
@@ -57,7 +56,7 @@ class Channel:
         """Waits for a message from now on."""
         self.arriving = [], []
 
-    def receive(self) -> "tuple[bytes, bytes]":
+    def receive(self) -> tuple[bytes, bytes]:
         """The kind and the bytes of the message that is waited for, which stays there until it is taken."""
         if self.arriving is None:
             self.arriving = [], []
@@ -72,7 +71,7 @@ class Channel:
         """Ends the wait for the message that came: the next one that is received is another."""
         self.arriving = None
 
-    def read_into(self, blocks: "list[bytes]", size: int) -> bytes:
+    def read_into(self, blocks: list[bytes], size: int) -> bytes:
         """Reads until there are `size` bytes in some blocks, and returns them."""
         missing = size - sum(map(len, blocks))
         while missing:

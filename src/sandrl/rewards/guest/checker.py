@@ -16,39 +16,40 @@ problem's fault. If a completion left no room to run the checker in, that is the
 """
 
 # B905: Python 3.8 has no `strict`. The rest of the style is explained in `descriptors.py`.
-# ruff: noqa: B905, BLE001, UP037
+# ruff: noqa: B905, BLE001
+
+from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]
 import posix
 import sys
+from typing import TYPE_CHECKING
 
-MYPY = False
-if MYPY:
+from sandrl.rewards.guest.baseline import end_descendants
+from sandrl.rewards.guest.cases import judge_cases
+from sandrl.rewards.guest.child import completion_files, completion_lines, describe, finish, fresh_module, run_code
+from sandrl.rewards.guest.comparison import Comparison
+from sandrl.rewards.guest.descriptors import head, write_all
+from sandrl.rewards.guest.places import remove_all
+from sandrl.rewards.guest.programs import judge_programs
+from sandrl.rewards.guest.script import judge_program, run_script
+from sandrl.rewards.guest.supervisor import (
+    CHECKER_FAILED,
+    Judged,
+    become_reaper,
+    from_hex,
+    judge_child,
+    kill_quietly,
+    run_child,
+)
+
+if TYPE_CHECKING:
     from typing import Any, NoReturn
 
     from sandrl.rewards.guest.child import Request, Say
     from sandrl.rewards.guest.comparison import Outcome
     from sandrl.rewards.guest.descriptors import Libc
     from sandrl.rewards.guest.supervisor import Ended
-if "request_size" not in globals():
-    # Shipped, the files of this package are one and share a namespace; only their tests import them.
-    from sandrl.rewards.guest.baseline import end_descendants
-    from sandrl.rewards.guest.cases import judge_cases
-    from sandrl.rewards.guest.child import completion_files, completion_lines, describe, finish, fresh_module, run_code
-    from sandrl.rewards.guest.comparison import Comparison
-    from sandrl.rewards.guest.descriptors import head, write_all
-    from sandrl.rewards.guest.places import remove_all
-    from sandrl.rewards.guest.programs import judge_programs
-    from sandrl.rewards.guest.script import judge_program, run_script
-    from sandrl.rewards.guest.supervisor import (
-        CHECKER_FAILED,
-        Judged,
-        become_reaper,
-        from_hex,
-        judge_child,
-        kill_quietly,
-        run_child,
-    )
 
 # What an output may have beyond four times the expected one. A checker has limited time, and no completion may make its
 # problem unscorable by printing more than any checker reads in that.
@@ -58,7 +59,7 @@ NO_ROOM = b"no_room"
 INPUT, EXPECTED, ANSWER, CHECKER = "input.txt", "correct_output.txt", "solution_output.txt", "checker.py"
 
 
-def limits_of_process() -> "list[tuple[int, int]]":
+def limits_of_process() -> list[tuple[int, int]]:
     """All limits of this process; another process of its user may have changed them."""
     resource = __import__("resource")
     names = [name for name in dir(resource) if name.startswith("RLIMIT_")]
@@ -73,10 +74,10 @@ class CheckedComparison(Comparison):
         call: The C library.
     """
 
-    def __init__(self, request: "Request", call: "Libc | None") -> None:
+    def __init__(self, request: Request, call: Libc | None) -> None:
         Comparison.__init__(self, request, Checking(request, call).compare)
 
-    def outcome(self, position: int, ended: "Ended") -> "tuple[str, str]":
+    def outcome(self, position: int, ended: Ended) -> tuple[str, str]:
         """Status and detail of a case that ran to its end."""
         if not end_descendants({self.pid}):
             return "crashed", "it left processes that do not end"
@@ -92,13 +93,13 @@ class Checking:
         call: The C library.
     """
 
-    def __init__(self, request: "Request", call: "Libc | None") -> None:
+    def __init__(self, request: Request, call: Libc | None) -> None:
         self.request = request
         self.call = call
         self.limits = limits_of_process()
         self.used = 0.0
 
-    def compare(self, printed: bytes, position: int, hidden: "Request") -> "Outcome":
+    def compare(self, printed: bytes, position: int, hidden: Request) -> Outcome:
         """Status, detail and perhaps score of a case whose program ended well."""
         if limits_of_process() != self.limits:
             return "crashed", "it changed the limits of its judge", None
@@ -121,7 +122,7 @@ class Checking:
             score or None,
         )
 
-    def run(self, texts: "list[str]", hidden: "Request") -> "Outcome":
+    def run(self, texts: list[str], hidden: Request) -> Outcome:
         """Runs the checker on input, expected output and output."""
         total = hidden["all_checkers_seconds"]
         seconds = min(hidden["checker_seconds"], total - self.used)
@@ -167,7 +168,7 @@ class Checking:
         return "", "", score
 
 
-def score_in(text: str) -> "float | None":
+def score_in(text: str) -> float | None:
     """The score that a text is; None if it is none."""
     try:
         score = float(text)
@@ -176,7 +177,7 @@ def score_in(text: str) -> "float | None":
     return score if 0 <= score <= 1 else None
 
 
-def said_by_function(ended: "Ended", seconds: float) -> "tuple[str, str, str]":
+def said_by_function(ended: Ended, seconds: float) -> tuple[str, str, str]:
     """Status, detail and score of a checker that is a function, from what it said and how it ended."""
     last = ended.words[-2].split(b" ") if len(ended.words) > 1 else []
     if ended.wait_status == 0 and len(last) == 3 and last[1] in (b"score", b"failed", b"resource_limit"):
@@ -189,7 +190,7 @@ def said_by_function(ended: "Ended", seconds: float) -> "tuple[str, str, str]":
     return "failed" if status == "passed" else status, detail, ""
 
 
-def run_checker(request: "Request", say: "Say") -> object:
+def run_checker(request: Request, say: Say) -> object:
     """The whole life of the checker's process."""
     hidden, folder = request["hidden"], request["checker_folder"]
     try:
@@ -200,7 +201,7 @@ def run_checker(request: "Request", say: "Say") -> object:
         ]
     except OSError as error:
         finish(say, NO_ROOM.decode(), describe(error))
-    environment: "Any" = __import__("os").environ
+    environment: Any = __import__("os").environ
     environment.update(HOME=folder, TMPDIR=folder, PYTHONNOUSERSITE="1", PYTHONDONTWRITEBYTECODE="1")
     path = f"{folder}/{CHECKER}"
     completion_files.add(path)
@@ -211,7 +212,7 @@ def run_checker(request: "Request", say: "Say") -> object:
     return call_checker(hidden["checker"], path, request["texts"], say)
 
 
-def call_checker(code: str, path: str, texts: "list[str]", say: "Say") -> "NoReturn":
+def call_checker(code: str, path: str, texts: list[str], say: Say) -> NoReturn:
     """Calls the function of a checker, and says what it returns."""
     namespace = fresh_module("checker")
     namespace["__file__"], sys.argv[:] = path, [path]
@@ -239,7 +240,7 @@ def write_text(path: str, text: str) -> str:
     return path
 
 
-def find_all_processes(call: "Libc | None") -> None:
+def find_all_processes(call: Libc | None) -> None:
     """Makes sure that this process finds all processes that a completion leaves.
 
     Raises:
@@ -249,7 +250,7 @@ def find_all_processes(call: "Libc | None") -> None:
         raise OSError("a checker needs an interpreter with ctypes, and a kernel with child subreapers")
 
 
-def judge_checked(request: "Request", call: "Libc | None") -> Judged:
+def judge_checked(request: Request, call: Libc | None) -> Judged:
     """Judges a completion that reads standard input and prints by the checker of its problem.
 
     Raises:
@@ -259,7 +260,7 @@ def judge_checked(request: "Request", call: "Libc | None") -> Judged:
     return judge_cases(request, call, compared=lambda request: CheckedComparison(request, call))
 
 
-def judge_checked_programs(request: "Request", call: "Libc | None") -> Judged:
+def judge_checked_programs(request: Request, call: Libc | None) -> Judged:
     """Judges a program in another language by the checker of its problem.
 
     Raises:

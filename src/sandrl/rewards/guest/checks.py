@@ -1,36 +1,37 @@
 """Runs a problem's checks in a namespace where proxies replace the completion's functions."""
 
 # The style is explained in `descriptors.py`.
-# ruff: noqa: BLE001, SIM105, UP037
+# ruff: noqa: BLE001, SIM105
+
+from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
-MYPY = False
-if MYPY:
+from sandrl.rewards.guest.calls import CALL, NOT_NONE, Calls
+from sandrl.rewards.guest.child import describe
+from sandrl.rewards.guest.client import CompletionGone, CompletionProcess, Unsplittable
+from sandrl.rewards.guest.clock import Clock, is_running, too_long
+from sandrl.rewards.guest.descriptors import DeadlineReached
+from sandrl.rewards.guest.mirrors import Mirror, is_mirror, number_behind, plain_form, solid_of
+from sandrl.rewards.guest.sides import CAUGHT, FAILS, RAISED, forget_sides, shown, sides_of
+from sandrl.rewards.guest.supervisor import FAILED, NOT_REACHED, NOT_RUN, PASSED, TIMED_OUT
+from sandrl.rewards.guest.values import REBUILT
+from sandrl.rewards.guest.world import COMPLETION
+
+if TYPE_CHECKING:
     from typing import Any
 
     from sandrl.rewards.guest.child import Request
     from sandrl.rewards.guest.sides import Sides
     from sandrl.rewards.guest.supervisor import Checked
-if "request_size" not in globals():
-    # Shipped, the files of this package are one and share a namespace; only their tests import them.
-    from sandrl.rewards.guest.calls import CALL, NOT_NONE, Calls
-    from sandrl.rewards.guest.child import describe
-    from sandrl.rewards.guest.client import CompletionGone, CompletionProcess, Unsplittable
-    from sandrl.rewards.guest.clock import Clock, is_running, too_long
-    from sandrl.rewards.guest.descriptors import DeadlineReached
-    from sandrl.rewards.guest.mirrors import Mirror, is_mirror, number_behind, plain_form, solid_of
-    from sandrl.rewards.guest.sides import CAUGHT, FAILS, RAISED, forget_sides, shown, sides_of
-    from sandrl.rewards.guest.supervisor import FAILED, NOT_REACHED, NOT_RUN, PASSED, TIMED_OUT
-    from sandrl.rewards.guest.values import REBUILT
-    from sandrl.rewards.guest.world import COMPLETION
 
 # What every check means by these names.
 LIBRARY_NAMES = {"np": "numpy", "pd": "pandas"}
 STANDARD_CLASSES = {name: module for module, name in REBUILT if module != "builtins"}
 
 
-def plain_value(value: "Any") -> "tuple[object, str] | None":
+def plain_value(value: Any) -> tuple[object, str] | None:
     """What a mirror holds here, or how it is shown: nothing is asked of the completion. None if it is no mirror."""
     if not is_mirror(value):
         return None
@@ -46,7 +47,7 @@ def plain_value(value: "Any") -> "tuple[object, str] | None":
 def stand_for_completion(completion: CompletionProcess) -> None:
     """Puts a module in place that checks find under the names of the completion's, to patch what is in that."""
 
-    def find(name: str) -> "Any":
+    def find(name: str) -> Any:
         if name[:2] == "__":
             raise AttributeError(name)
         kind, value = completion.ask("global", None, (name,))
@@ -81,43 +82,43 @@ class Checks:
         sides: What checks that failed got and expected, by their numbers from 0.
     """
 
-    def __init__(self, completion: CompletionProcess, problem: "Request", clock: Clock, request: "Request") -> None:
+    def __init__(self, completion: CompletionProcess, problem: Request, clock: Clock, request: Request) -> None:
         self.clock = clock
-        self.seconds: "float | None" = request["check_timeout_seconds"]
+        self.seconds: float | None = request["check_timeout_seconds"]
         self.request = request
         self.rest = NOT_REACHED
         self.completion = completion
         self.tests = problem["tests"]
         self.calls = Calls(problem["calls"]) if "calls" in problem else None
-        self.reached: "list[Checked]" = []
-        self.sides: "dict[int, Sides]" = {}
+        self.reached: list[Checked] = []
+        self.sides: dict[int, Sides] = {}
         self.is_in_check = False
         self.rests = False
         self.under_test = frozenset(problem["under_test"])
         facts = problem["facts"]
-        self.facts: "list[Any]" = facts["texts"]
+        self.facts: list[Any] = facts["texts"]
         self.runs_answers: bool = facts["runs_answers"]
         self.classes = frozenset(facts["classes"])
         self.comparable = frozenset(facts["comparable"])
         self.setup = problem["setup"]
-        self.imports: "dict[str, str] | None" = problem.get("imports")
+        self.imports: dict[str, str] | None = problem.get("imports")
         # What checks change of the world around them, as far as it is carried to the completion.
-        self.world: "tuple[tuple[str, ...], tuple[str, ...]]" = problem.get("world", ((), ()))
+        self.world: tuple[tuple[str, ...], tuple[str, ...]] = problem.get("world", ((), ()))
         completion.mentions = None if facts["mentions"] is None else frozenset(facts["mentions"])
         methods = problem.get("methods")
         completion.methods = None if methods is None else frozenset(methods)
         completion.on_news = self.rebind
         completion.witness.reference = problem.get("reference") or ""
-        self.namespace: "dict[str, Any]" = {"__name__": "checks", "__builtins__": sys.modules["builtins"]}
+        self.namespace: dict[str, Any] = {"__name__": "checks", "__builtins__": sys.modules["builtins"]}
         failures = completion.failures
         self.namespace.update({FAILS: failures.assert_fails, RAISED: failures.raised, CAUGHT: failures.caught})
-        self.offered: "frozenset[str]" = frozenset()
-        self.lent: "set[str]" = set()
-        self.values: "dict[str, Any]" = {}
+        self.offered: frozenset[str] = frozenset()
+        self.lent: set[str] = set()
+        self.values: dict[str, Any] = {}
         # What functions mean that setup and earlier checks defined: that may be the completion's objects, too.
-        self.kept: "set[str]" = set()
+        self.kept: set[str] = set()
 
-    def lend_names(self, facts: "dict[str, Any]") -> None:
+    def lend_names(self, facts: dict[str, Any]) -> None:
         """Puts the completion's objects that a text may mean into the namespace, fresh as they are now."""
         for name in self.lent:
             self.namespace.pop(name, None)
@@ -164,7 +165,7 @@ class Checks:
         if name not in self.comparable:
             origins.doubtful.add(number)
 
-    def rebind(self, news: "dict[Any, Any]") -> None:
+    def rebind(self, news: dict[Any, Any]) -> None:
         """Gives lent names the values that the completion bound to them since."""
         for name, value in news.items():
             is_same = name in self.lent and name in self.values and self.namespace.get(name) is self.values[name]
@@ -186,7 +187,7 @@ class Checks:
         """Whether a name is that of a module of the standard library, which no problem asks for."""
         return name in getattr(sys, "stdlib_module_names", ()) and name not in self.under_test
 
-    def run_text(self, text: str, facts: "dict[str, Any]") -> None:
+    def run_text(self, text: str, facts: dict[str, Any]) -> None:
         """Runs setup or a check; names it defines itself stay defined.
 
         Raises:
@@ -203,7 +204,7 @@ class Checks:
             if self.namespace.get(name) is self.values[name] and (is_mirror(lent[name]) or name not in facts["binds"])
         }
 
-    def run(self) -> "tuple[str, str]":
+    def run(self) -> tuple[str, str]:
         """Runs everything.
 
         Returns:
@@ -262,7 +263,7 @@ class Checks:
                 break
         return status, detail
 
-    def run_check(self, check: str, facts: "dict[str, Any]") -> "tuple[str, str, str]":
+    def run_check(self, check: str, facts: dict[str, Any]) -> tuple[str, str, str]:
         """Runs a check.
 
         Returns:
@@ -273,7 +274,7 @@ class Checks:
             DeadlineReached: If all of its time is over.
         """
         ended = PASSED, "passed", ""
-        failure: "BaseException | None" = None
+        failure: BaseException | None = None
         try:
             self.clock.start(self.seconds)
             try:
@@ -302,7 +303,7 @@ class Checks:
         forget_sides(check, self.namespace)
         return ended
 
-    def sides_of(self, failure: BaseException) -> "Sides":
+    def sides_of(self, failure: BaseException) -> Sides:
         """What a check got and expected that ended with an exception; asks nothing of the completion."""
         if self.calls is None:
             return sides_of(failure, self.namespace, plain_value)

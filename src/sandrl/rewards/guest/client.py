@@ -7,45 +7,46 @@ requires a class.
 """
 
 # The style is explained in `descriptors.py`.
-# ruff: noqa: BLE001, SIM102, SIM905, UP037
+# ruff: noqa: BLE001, SIM102, SIM905
+
+from __future__ import annotations
 
 import posix
 import sys
+from typing import TYPE_CHECKING
 
-MYPY = False
-if MYPY:
+from sandrl.rewards.guest.channel import ANSWER, INTERRUPT, READY
+from sandrl.rewards.guest.clock import Clock
+from sandrl.rewards.guest.descriptors import DeadlineReached
+from sandrl.rewards.guest.guarded import Guarded
+from sandrl.rewards.guest.mirrors import (
+    CHANGEABLE,
+    CHANGING,
+    CONVERSIONS,
+    EQUALITY,
+    ORDER,
+    TEXT,
+    is_mirror,
+    number_behind,
+    plain_form,
+    solid_of,
+)
+from sandrl.rewards.guest.operations import LIBRARY, OPERATIONS, OPERATORS, UNCHANGEABLE_SOLIDS
+from sandrl.rewards.guest.origins import Origins
+from sandrl.rewards.guest.values import (
+    Decoder,
+    Malformed,
+    TooLarge,
+    Unsendable,
+    has_changed,
+)
+from sandrl.rewards.guest.witness import Witness
+from sandrl.rewards.guest.world import STREAMS
+
+if TYPE_CHECKING:
     from typing import Any, NoReturn
 
     from sandrl.rewards.guest.channel import Channel
-if "request_size" not in globals():
-    # Shipped, the files of this package are one and share a namespace; only their tests import them.
-    from sandrl.rewards.guest.channel import ANSWER, INTERRUPT, READY
-    from sandrl.rewards.guest.clock import Clock
-    from sandrl.rewards.guest.descriptors import DeadlineReached
-    from sandrl.rewards.guest.guarded import Guarded
-    from sandrl.rewards.guest.mirrors import (
-        CHANGEABLE,
-        CHANGING,
-        CONVERSIONS,
-        EQUALITY,
-        ORDER,
-        TEXT,
-        is_mirror,
-        number_behind,
-        plain_form,
-        solid_of,
-    )
-    from sandrl.rewards.guest.operations import LIBRARY, OPERATIONS, OPERATORS, UNCHANGEABLE_SOLIDS
-    from sandrl.rewards.guest.origins import Origins
-    from sandrl.rewards.guest.values import (
-        Decoder,
-        Malformed,
-        TooLarge,
-        Unsendable,
-        has_changed,
-    )
-    from sandrl.rewards.guest.witness import Witness
-    from sandrl.rewards.guest.world import STREAMS
 
 
 class Unsplittable(BaseException):
@@ -68,33 +69,33 @@ class CompletionProcess(Guarded):
         pid: Its id.
     """
 
-    def __init__(self, channel: "Channel", pid: int) -> None:
+    def __init__(self, channel: Channel, pid: int) -> None:
         Guarded.__init__(self, channel)
         self.pid = pid
         # Exceptions of the completion by `id`, each with its status and a description.
-        self.blamed: "dict[int, tuple[BaseException, str, str]]" = {}
+        self.blamed: dict[int, tuple[BaseException, str, str]] = {}
         self.gone = False
         self.lock = __import__("_thread").RLock()
         # The words of all checks, where these use mocks.
-        self.mentions: "frozenset[str] | None" = None
+        self.mentions: frozenset[str] | None = None
         # What the source of the check at hand says, the names that it may mean, and whether one is a class.
-        self.facts: "dict[str, Any]" = {}
-        self.means: "set[str]" = set()
+        self.facts: dict[str, Any] = {}
+        self.means: set[str] = set()
         self.has_class = False
         # The modules that checks import, and whether the functions that they define have a `with` block with asserts.
-        self.imports: "set[str]" = set()
+        self.imports: set[str] = set()
         self.spares = False
         self.failures = Failures(self)
         self.witness = Witness(self)
         # The special methods of the classes that the problem asks for; None if it does not say.
-        self.methods: "frozenset[str] | None" = None
+        self.methods: frozenset[str] | None = None
         self.origins = Origins()
         # Contents of containers that changed while the completion was only asked to look.
-        self.deferred: "list[tuple[Any, Any]]" = []
-        self.rationals: "dict[tuple[int, str], int]" = {}
-        self.on_news: "Any" = None
+        self.deferred: list[tuple[Any, Any]] = []
+        self.rationals: dict[tuple[int, str], int] = {}
+        self.on_news: Any = None
 
-    def begin(self, facts: "dict[str, Any]", means: "set[str]") -> None:
+    def begin(self, facts: dict[str, Any], means: set[str]) -> None:
         """Takes note of the text that runs next, and of what functions of texts before it mean."""
         self.facts, self.means = facts, means
         self.imports.update(facts["imports"])
@@ -119,9 +120,9 @@ class CompletionProcess(Guarded):
         self,
         operation: str,
         subject: object,
-        arguments: "tuple[Any, ...]" = (),
-        keywords: "dict[str, Any] | None" = None,
-    ) -> "Any":
+        arguments: tuple[Any, ...] = (),
+        keywords: dict[str, Any] | None = None,
+    ) -> Any:
         """Has the completion do something, and returns what came of it.
 
         Raises:
@@ -152,10 +153,10 @@ class CompletionProcess(Guarded):
         return result
 
     def asked_for(
-        self, operation: str, subject: object, arguments: "tuple[Any, ...]", keywords: "dict[str, Any] | None"
-    ) -> "Any":
+        self, operation: str, subject: object, arguments: tuple[Any, ...], keywords: dict[str, Any] | None
+    ) -> Any:
         """Asks, and takes whatever breaks the protocol for the end of the completion."""
-        raised: "list[BaseException]" = []
+        raised: list[BaseException] = []
         try:
             return Guarded.ask(self, operation, subject, arguments, keywords)
         except CompletionError as error:
@@ -173,7 +174,7 @@ class CompletionProcess(Guarded):
         return self.channel.arriving is not None
 
     def carry_out(
-        self, operation: str, subject: "Any", arguments: "tuple[Any, ...]", keywords: "dict[str, Any]", replaced: "Any"
+        self, operation: str, subject: Any, arguments: tuple[Any, ...], keywords: dict[str, Any], replaced: Any
     ) -> object:
         """Does what the completion asks for; its streams and nothing else take the place of those here."""
         if replaced is not None:
@@ -188,13 +189,13 @@ class CompletionProcess(Guarded):
         """Whether the check at hand is about a class, and checks made the objects among some operands by themselves."""
         return self.has_class and self.origins.are_made(*operands)
 
-    def result_of_made(self, result: "Any", *operands: object) -> "Any":
+    def result_of_made(self, result: Any, *operands: object) -> Any:
         """Takes note of what came of an operator, and returns it."""
         if self.is_made(*operands):
             self.origins.add_result_of_made(result)
         return result
 
-    def read(self, tag: bytes, decoder: "Decoder") -> "Any":
+    def read(self, tag: bytes, decoder: Decoder) -> Any:
         """Reads what is not a plain value, and takes note of the objects and classes that arrive."""
         value = Guarded.read(self, tag, decoder)
         self.origins.note_arrival(value)
@@ -203,7 +204,7 @@ class CompletionProcess(Guarded):
             self.failures.kinds.add(value)
         return value
 
-    def read_own_class(self, decoder: "Decoder") -> "Any":
+    def read_own_class(self, decoder: Decoder) -> Any:
         """Reads the class of an object: it says what the object is, and hands nothing over."""
         self.origins.describing += 1
         try:
@@ -211,7 +212,7 @@ class CompletionProcess(Guarded):
         finally:
             self.origins.describing -= 1
 
-    def change_all(self, changes: "Any") -> None:
+    def change_all(self, changes: Any) -> None:
         """Changes containers, but none while the completion was only asked to look at something.
 
         Two answers to questions about one result would be about different contents.
@@ -235,7 +236,7 @@ class CompletionProcess(Guarded):
             return Unsplittable(str(error))
         return TypeError(f"the completion's object is not a plain value ({error})")
 
-    def let_go(self, clock: "Clock") -> None:
+    def let_go(self, clock: Clock) -> None:
         """Ends what it still does for a check that took too long; if it does not obey, it is gone."""
         if not self.owes_answer or self.gone:
             return
@@ -248,7 +249,7 @@ class CompletionProcess(Guarded):
             self.gone = True
         clock.stop()
 
-    def raised(self, facts: "Any", operation: str) -> BaseException:
+    def raised(self, facts: Any, operation: str) -> BaseException:
         """The exception to raise for one of the completion's."""
         error, failure, status = facts
         if not isinstance(error, BaseException) or type(failure) is not str:
@@ -261,14 +262,14 @@ class CompletionProcess(Guarded):
         self.blamed[id(error)] = error, "resource_limit" if status == "resource_limit" else "failed", failure
         return CompletionError(error)
 
-    def is_instance(self, question: str, value: object, kind: "Any") -> bool:
+    def is_instance(self, question: str, value: object, kind: Any) -> bool:
         """Whether a class with a say of its own in that takes something for one of its objects or subclasses."""
         is_named = number_behind(kind) in self.origins.named
         is_one = (is_mirror(value) or is_named) and self.ask(question, value, (kind,)) is True
         self.failures.may_be_caught = self.failures.may_be_caught or is_one
         return is_one
 
-    def read_error(self, number: int, decoder: "Decoder") -> "Any":
+    def read_error(self, number: int, decoder: Decoder) -> Any:
         """Reads an exception; a check can take the class from it."""
         error = Guarded.read_error(self, number, decoder)
         self.failures.kinds.add(type(error))
@@ -279,11 +280,11 @@ class CompletionProcess(Guarded):
         self.failures.may_be_caught = True
         return Guarded.reply_of_error(self, error)
 
-    def news(self) -> "dict[str, Any] | None":
+    def news(self) -> dict[str, Any] | None:
         """How far generators went while the completion asked something: the same for both sides."""
         return self.world.news()
 
-    def hear(self, news: "Any") -> None:
+    def hear(self, news: Any) -> None:
         """Takes note of global names that the completion bound anew."""
         if type(news) is dict and self.on_news is not None:
             self.on_news(news)
@@ -292,7 +293,7 @@ class CompletionProcess(Guarded):
         """Whether checks mention a name; True where nobody has looked."""
         return self.mentions is None or name in self.mentions
 
-    def own_class(self, module: str, name: str) -> "Any":
+    def own_class(self, module: str, name: str) -> Any:
         """The judge's own class of the standard library; the check at hand may import it later than it is met."""
         if module not in sys.modules and module.partition(".")[0] in LIBRARY and self.names_module(module):
             try:
@@ -310,7 +311,7 @@ class CompletionProcess(Guarded):
         """Whether an exception is the judge's own affair."""
         return isinstance(error, (Unsplittable, CompletionGone, DeadlineReached))
 
-    def refuse_subclass(self, name: str) -> "NoReturn":
+    def refuse_subclass(self, name: str) -> NoReturn:
         """A class of a check that is derived from one of the completion's would be half here and half there."""
         raise Unsplittable(f"class {name} of a check is derived from a class of the completion")
 
@@ -322,7 +323,7 @@ class CompletionProcess(Guarded):
             return False
         return self.origins.is_comparable(*operands)
 
-    def attribute(self, mirror: "Any", name: str) -> "Any":
+    def attribute(self, mirror: Any, name: str) -> Any:
         """An attribute: a builtin type's own methods work on the plain value, unless the check is about the class."""
         kind = type(mirror)
         if name == "__signature__":
@@ -340,7 +341,7 @@ class CompletionProcess(Guarded):
                 return getattr(solid, name).__get__(self.refreshed(mirror, solid), kind)
         return self.ask("get", mirror, (name,))
 
-    def part_of_rational(self, mirror: "Any", name: str) -> int:
+    def part_of_rational(self, mirror: Any, name: str) -> int:
         """Numerator or denominator of what `Fraction` and `Decimal` compare as a number: it stays what it was at first.
 
         Raises:
@@ -355,8 +356,8 @@ class CompletionProcess(Guarded):
         return self.rationals[key]
 
     def special(
-        self, name: str, mirror: "Any", arguments: "tuple[Any, ...]", keywords: "dict[str, Any] | None" = None
-    ) -> "Any":
+        self, name: str, mirror: Any, arguments: tuple[Any, ...], keywords: dict[str, Any] | None = None
+    ) -> Any:
         """Calls a special method, as far as the completion may decide what it gives."""
         kind = type(mirror)
         solid = solid_of(kind)
@@ -383,7 +384,7 @@ class CompletionProcess(Guarded):
             return result
         return Guarded.special(self, name, mirror, arguments, keywords)
 
-    def reflected(self, name: str, mirror: "Any", other: object) -> "Any":
+    def reflected(self, name: str, mirror: Any, other: object) -> Any:
         """Applies an operator whose right operand is an object of the completion."""
         solid = solid_of(type(mirror))
         special = f"__r{name[2:]}"
@@ -391,7 +392,7 @@ class CompletionProcess(Guarded):
             return getattr(solid, special)(self.refreshed(mirror, solid), other)
         return self.operate(name, other, mirror)
 
-    def equal(self, name: str, mirror: "Any", other: object, solid: "Any") -> "Any":
+    def equal(self, name: str, mirror: Any, other: object, solid: Any) -> Any:
         """`==` and `!=`: two objects may be compared by their own methods, a plain value only with a plain value."""
         if is_mirror(other):
             result = mirror is other or self.witness.decide("__eq__", mirror, other) is True
@@ -405,7 +406,7 @@ class CompletionProcess(Guarded):
             return result
         return result if name == "__eq__" else not result
 
-    def ordered(self, name: str, mirror: "Any", other: object, solid: "Any") -> "Any":
+    def ordered(self, name: str, mirror: Any, other: object, solid: Any) -> Any:
         """`<` and the like."""
         decides = self.compares(name, mirror)
         if (
@@ -422,12 +423,12 @@ class CompletionProcess(Guarded):
         if self.methods is None:
             return self.has_class
         name = operation.strip("_")
-        special: "tuple[str, ...]" = (f"__{name}__", f"__r{name}__", f"__i{name}__")
+        special: tuple[str, ...] = (f"__{name}__", f"__r{name}__", f"__i{name}__")
         for group in (ORDER, EQUALITY):
             special = group if operation in group else special
         return self.has_class and not self.methods.isdisjoint(special)
 
-    def operate(self, name: str, left: "Any", right: "Any", *rest: object) -> object:
+    def operate(self, name: str, left: Any, right: Any, *rest: object) -> object:
         """Has the completion apply an operator of two operands.
 
         Between two of its objects that is its own affair, and likewise with a plain value where the check has made the
@@ -458,7 +459,7 @@ class CompletionProcess(Guarded):
         self.origins.derived.add(number_behind(result))
         return result
 
-    def is_plain_result(self, name: str, left: "Any", right: "Any", result: object) -> bool:
+    def is_plain_result(self, name: str, left: Any, right: Any, result: object) -> bool:
         """Whether a result is what the builtin types themselves make of the plain values of both operands."""
         values = []
         for operand in (left, right, result):
@@ -472,7 +473,7 @@ class CompletionProcess(Guarded):
             return False
         return type(made) is type(values[2]) and bool(made == values[2])
 
-    def converted(self, name: str, mirror: "Any", arguments: "tuple[Any, ...]") -> "Any":
+    def converted(self, name: str, mirror: Any, arguments: tuple[Any, ...]) -> Any:
         """Has the completion make something else of an object."""
         is_made = self.is_made(mirror)
         result = self.ask(name, mirror, arguments)
@@ -486,7 +487,7 @@ class CompletionProcess(Guarded):
             raise TypeError(f"the completion's object would become a plain value ({name})")
         return result
 
-    def contains(self, mirror: "Any", item: object) -> bool:
+    def contains(self, mirror: Any, item: object) -> bool:
         """`in`: by looking at the items, unless the check has made the object, of a class that has this operator."""
         is_own = number_behind(mirror) in self.origins.made | self.origins.lent
         if is_mirror(item) or (is_own and self.has_operator("__contains__")):
@@ -495,7 +496,7 @@ class CompletionProcess(Guarded):
             return self.ask("__contains__", mirror, (item,)) is True
         return any(item is member or item == member for member in mirror)
 
-    def left(self, name: str, mirror: "Any", arguments: "tuple[Any, ...]") -> object:
+    def left(self, name: str, mirror: Any, arguments: tuple[Any, ...]) -> object:
         """Leaves a `with` block: a context may end an exception, but not the failure of a check."""
         may_end = arguments[1] is not None and self.may_be_ended(arguments[1])
         told = (*arguments[:2], None)
@@ -533,9 +534,9 @@ class Failures:
 
     def __init__(self, completion: CompletionProcess) -> None:
         self.completion = completion
-        self.kinds: "set[type]" = set()
+        self.kinds: set[type] = set()
         self.may_be_caught = False
-        self.open: "list[BaseException]" = []
+        self.open: list[BaseException] = []
 
     def begin(self, has_unittest: bool) -> None:
         """Begins anew, with another text."""
@@ -545,25 +546,25 @@ class Failures:
             case = __import__("unittest").TestCase
             if case.failureException is AssertionError:
 
-                def note(error: "Any", *_: object) -> None:
+                def note(error: Any, *_: object) -> None:
                     self.raised(error)
 
                 case.failureException = type("AssertionError", (AssertionError,), {"__init__": note})
 
-    def raised(self, error: "Any") -> "Any":
+    def raised(self, error: Any) -> Any:
         """Takes note of an exception, or a class of one, that a check raises because it fails."""
         error = error() if isinstance(error, type) else error
         of_completion = self.completion.blamed
         self.open.extend([each for each in leaves(error) if id(each) not in of_completion and not is_mirror(each)])
         return error
 
-    def assert_fails(self, *message: object) -> "NoReturn":
+    def assert_fails(self, *message: object) -> NoReturn:
         """Raises the exception of an assert that fails."""
         error = AssertionError(*message)
         self.raised(error)
         raise error
 
-    def caught(self, is_own: bool, kinds: "Any") -> "Any":
+    def caught(self, is_own: bool, kinds: Any) -> Any:
         """What a handler may catch now.
 
         Args:
@@ -577,7 +578,7 @@ class Failures:
         self.open = [each for each in self.open if not any(each is leaf for leaf in caught)]
         return kinds
 
-    def is_exposed(self, error: "Any") -> bool:
+    def is_exposed(self, error: Any) -> bool:
         """Whether an exception is the failure of a check, of a class that a completion may have given a name."""
         if self.completion.is_internal(error):
             return True
@@ -597,14 +598,14 @@ class Failures:
                 raise error
 
 
-def is_of(error: BaseException, kinds: "Any") -> bool:
+def is_of(error: BaseException, kinds: Any) -> bool:
     """Whether a handler of some classes catches an exception."""
     if type(kinds) is tuple:
         return any(is_of(error, kind) for kind in kinds)
     return kinds in type.__dict__["__mro__"].__get__(type(error))
 
 
-def leaves(error: "Any") -> "list[Any]":
+def leaves(error: Any) -> list[Any]:
     """The exceptions in a group of them; one that is no group alone."""
     parts = getattr(error, "exceptions", None) if type(error).__name__.endswith("ExceptionGroup") else None
     return [error] if type(parts) is not tuple else [leaf for part in parts for leaf in leaves(part)]
@@ -636,7 +637,7 @@ _PREDICATES = frozenset(
 )
 
 
-def is_rational(mirror: "Any") -> bool:
+def is_rational(mirror: Any) -> bool:
     """Whether numbers of the library take an object for a fraction."""
     numbers = sys.modules.get("numbers")
     return numbers is not None and isinstance(mirror, numbers.Rational)

@@ -14,18 +14,18 @@ the time.
 """
 
 # The style is explained in `descriptors.py`.
-# ruff: noqa: UP037
+
+from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]
 import posix
 from time import monotonic, process_time
+from typing import TYPE_CHECKING
 
-MYPY = False
-if MYPY:
+from sandrl.rewards.guest.descriptors import DeadlineReached
+
+if TYPE_CHECKING:
     from typing import Any
-if "request_size" not in globals():
-    # Shipped, the files of this package are one and share a namespace; only their tests import them.
-    from sandrl.rewards.guest.descriptors import DeadlineReached
 
 # How many times the limit a completion may run by the clock. The host allows for it.
 LONGEST = 4.0
@@ -42,7 +42,7 @@ PROCESSES_LOOKED_AT = 2000
 SENT_BY_KILL = 0
 
 
-def read_start(path: "str | bytes") -> bytes:
+def read_start(path: str | bytes) -> bytes:
     """The first 1,000 bytes of a file of the kernel; none if it is gone."""
     try:
         descriptor = posix.open(path, posix.O_RDONLY)
@@ -56,18 +56,18 @@ def read_start(path: "str | bytes") -> bytes:
         posix.close(descriptor)
 
 
-def read_numbers(path: str) -> "list[bytes]":
+def read_numbers(path: str) -> list[bytes]:
     """The words of a file of the kernel, after the name of a program if there is one; none if it is gone."""
     return read_start(path).rpartition(b")")[2].split()
 
 
-def account_of(path: str) -> "tuple[float, float]":
+def account_of(path: str) -> tuple[float, float]:
     """Seconds a thread ran, and those it was ready to run but got no processor; zeros where no account is kept."""
     words = read_numbers(path + "/schedstat")
     return (int(words[0]) / 1e9, int(words[1]) / 1e9) if len(words) == 3 else (0.0, 0.0)
 
 
-def times_of_machine() -> "tuple[int, int]":
+def times_of_machine() -> tuple[int, int]:
     """Ticks that the processors of the machine have worked, and that its host took from them while they had work.
 
     Zeros where the kernel does not say so. See `/proc/stat` in proc(5): user, nice, system, idle, iowait, irq, softirq,
@@ -91,11 +91,11 @@ class Account:
         self.session = b"%d" % session
         self.own = "" if session == posix.getpid() else f"/proc/{posix.getpid()}"
         self.clock_ticks = posix.sysconf("SC_CLK_TCK")
-        self.waited: "dict[str, float]" = {}
+        self.waited: dict[str, float] = {}
         cpu, waited = account_of(self.own) if self.own else (0.0, 0.0)
         self.cpu, self.cpu_before = 0.0, cpu
         self.waited_before = -waited
-        self.machine: "tuple[int, int] | None" = None
+        self.machine: tuple[int, int] | None = None
         self.cpu_then = self.stolen = 0.0
 
     def look(self) -> float:
@@ -148,7 +148,7 @@ class Account:
         """Seconds that this process had waited for a processor when it was last looked at."""
         return self.waited.get(self.own, 0.0)
 
-    def threads_of(self, number: str) -> "dict[str, tuple[float, float]]":
+    def threads_of(self, number: str) -> dict[str, tuple[float, float]]:
         """The accounts of a process's threads."""
         try:
             threads = posix.listdir(f"/proc/{number}/task")
@@ -200,7 +200,7 @@ class Clock:
         wall: Seconds by the clock that it ran.
     """
 
-    running: "Clock | None" = None
+    running: Clock | None = None
     # Whether a process of the completion was seen stopped, at any time, and whether all stood still.
     saw_stop = stood_still = False
 
@@ -221,7 +221,7 @@ class Clock:
         """Seconds by the clock that did not count."""
         return self.limits[0].excused
 
-    def start(self, most: "float | None" = None) -> None:
+    def start(self, most: float | None = None) -> None:
         """Has `DeadlineReached` raised when the time, or `most` seconds of it, are over; at once if they are.
 
         What was run or waited for since the account was last brought up to date counts for `most` as if it came
@@ -354,7 +354,7 @@ def was_continued_by(process: bytes) -> bool:
 def listen() -> None:
     """Has the signal of the timer reach the clock that runs."""
 
-    def on_alarm(number: int, frame: "Any") -> None:
+    def on_alarm(number: int, frame: Any) -> None:
         clock = Clock.running
         if clock is not None:
             try:
@@ -373,7 +373,7 @@ class Interruption:
         self.is_open = False
         _signal.signal(number, self.on_signal)
 
-    def on_signal(self, number: int, frame: "Any") -> None:
+    def on_signal(self, number: int, frame: Any) -> None:
         """Handles the signal."""
         if self.is_open:
             self.is_open = False

@@ -9,11 +9,19 @@ cases take no more memory than one.
 # The style is explained in `descriptors.py`.
 # ruff: noqa: BLE001
 
+from __future__ import annotations
+
 import marshal
 import posix
+from typing import TYPE_CHECKING
 
-MYPY = False
-if MYPY:
+from sandrl.rewards.guest.clock import Clock
+from sandrl.rewards.guest.descriptors import head, read_exactly, write_all
+from sandrl.rewards.guest.excerpts import begin_of, excerpt_at, first_difference
+from sandrl.rewards.guest.supervisor import Ends, read_hidden
+from sandrl.rewards.guest.tolerance import same_lines, same_numbers
+
+if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import NoReturn
 
@@ -25,13 +33,6 @@ if MYPY:
     # What was printed where it first differs, the line, and where this begins (`excerpts.py`).
     Printed = tuple[str, None, int, tuple[int, int]]
     Compare = Callable[[bytes, int, Request], Outcome]
-if "request_size" not in globals():
-    # Shipped, the files of this package are one and share a namespace; only their tests import them.
-    from sandrl.rewards.guest.clock import Clock
-    from sandrl.rewards.guest.descriptors import head, read_exactly, write_all
-    from sandrl.rewards.guest.excerpts import begin_of, excerpt_at, first_difference
-    from sandrl.rewards.guest.supervisor import Ends, read_hidden
-    from sandrl.rewards.guest.tolerance import same_lines, same_numbers
 
 READY = b"+"
 
@@ -52,7 +53,7 @@ class Comparison:
         EOFError: If it ended before it had read what is expected; no code of the completion has run yet.
     """
 
-    def __init__(self, request: "Request", compare: "Compare | None" = None) -> None:
+    def __init__(self, request: Request, compare: Compare | None = None) -> None:
         self.scores: dict[int, float] = {}
         self.excerpts: dict[int, Printed] = {}
         self.most_bytes = request["max_file_bytes"]
@@ -68,7 +69,7 @@ class Comparison:
         # The rest of standard input is the supervisor's own.
         read_exactly(1, self.from_it)
 
-    def outcome(self, position: int, ended: "Ended") -> "tuple[str, str]":
+    def outcome(self, position: int, ended: Ended) -> tuple[str, str]:
         """Returns (status, detail) of a case that ran to its end, from what it printed.
 
         Args:
@@ -94,7 +95,7 @@ class Comparison:
         return status, detail
 
 
-def compare_all(request: "Request", questions: int, answers: int, compare: "Compare") -> "NoReturn":
+def compare_all(request: Request, questions: int, answers: int, compare: Compare) -> NoReturn:
     """Reads what is expected, and answers questions until there are no more."""
     try:
         Ends.listen()  # it is no process 1
@@ -115,7 +116,7 @@ def compare_all(request: "Request", questions: int, answers: int, compare: "Comp
         posix._exit(0)
 
 
-def compare_texts(printed: bytes, position: int, hidden: "Request") -> "Outcome":
+def compare_texts(printed: bytes, position: int, hidden: Request) -> Outcome:
     """Returns status and detail of one case from what its program printed, line by line.
 
     Args:

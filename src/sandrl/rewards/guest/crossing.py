@@ -5,55 +5,56 @@ both ends still use are kept in step, so that a change on one side is seen on th
 """
 
 # B905: Python 3.8 has no `strict`. The rest of the style is explained in `descriptors.py`.
-# ruff: noqa: B905, UP037
+# ruff: noqa: B905
+
+from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
-MYPY = False
-if MYPY:
+from sandrl.rewards.guest.libraries import change_in_library, class_in_library, library
+from sandrl.rewards.guest.mirrors import (
+    CHANGEABLE,
+    NAMELESS,
+    Mirror,
+    fill,
+    is_mirror,
+    is_solid,
+    make_class,
+    make_error,
+    make_object,
+    make_value,
+    metaclass_for,
+    number_behind,
+    plain_form,
+    solid_base,
+    solid_of,
+    specials_of,
+)
+from sandrl.rewards.guest.operations import (
+    COMPUTING,
+    LIBRARY,
+    UNCHANGEABLE_SOLIDS,
+    content_of,
+    installed_error,
+    library_object,
+    own_dict,
+    rebuilt_error,
+)
+from sandrl.rewards.guest.values import (
+    REBUILT,
+    Decoder,
+    Encoder,
+    Malformed,
+    change_of,
+    has_changed,
+    rebuilt_place,
+    size_of,
+    snapshot,
+)
+
+if TYPE_CHECKING:
     from typing import Any
-if "request_size" not in globals():
-    # Shipped, the files of this package are one and share a namespace; only their tests import them.
-    from sandrl.rewards.guest.libraries import change_in_library, class_in_library, library
-    from sandrl.rewards.guest.mirrors import (
-        CHANGEABLE,
-        NAMELESS,
-        Mirror,
-        fill,
-        is_mirror,
-        is_solid,
-        make_class,
-        make_error,
-        make_object,
-        make_value,
-        metaclass_for,
-        number_behind,
-        plain_form,
-        solid_base,
-        solid_of,
-        specials_of,
-    )
-    from sandrl.rewards.guest.operations import (
-        COMPUTING,
-        LIBRARY,
-        UNCHANGEABLE_SOLIDS,
-        content_of,
-        installed_error,
-        library_object,
-        own_dict,
-        rebuilt_error,
-    )
-    from sandrl.rewards.guest.values import (
-        REBUILT,
-        Decoder,
-        Encoder,
-        Malformed,
-        change_of,
-        has_changed,
-        rebuilt_place,
-        size_of,
-        snapshot,
-    )
 
 # How many containers stay in step between messages, and how many items one of them may have.
 SHARED_CONTAINERS, SHARED_ITEMS = 256, 5_000
@@ -80,7 +81,7 @@ class Shared:
 
     __slots__ = ("container", "content", "number", "reference")
 
-    def __init__(self, container: "Any", content: "list[Any] | None", reference: bytes, number: int) -> None:
+    def __init__(self, container: Any, content: list[Any] | None, reference: bytes, number: int) -> None:
         self.container = container
         self.content = content
         self.reference = reference
@@ -95,18 +96,18 @@ class Crossing:
 
     def __init__(self) -> None:
         # Our objects that the other side has mirrors of, and their numbers by `id`.
-        self.objects: "list[Any]" = []
-        self.numbers: "dict[int, int]" = {}
+        self.objects: list[Any] = []
+        self.numbers: dict[int, int] = {}
         # What the other side knows of ours, and our mirrors of theirs, by number.
-        self.known: "set[int]" = set()
-        self.mirrors: "dict[int, Any]" = {}
+        self.known: set[int] = set()
+        self.mirrors: dict[int, Any] = {}
         # How often the other side was asked: what a mirror holds may be old after that.
         self.asked = 0
-        self.fresh: "dict[int, int]" = {}
+        self.fresh: dict[int, int] = {}
         # Containers that both sides have: by `id`, and by the numbers of those that were sent and received first.
-        self.shared: "dict[int, Shared]" = {}
-        self.sent: "dict[int, Shared]" = {}
-        self.received: "dict[int, Shared]" = {}
+        self.shared: dict[int, Shared] = {}
+        self.sent: dict[int, Shared] = {}
+        self.received: dict[int, Shared] = {}
         self.sent_count = 0
 
     def number_of(self, value: object) -> int:
@@ -117,10 +118,10 @@ class Crossing:
             self.objects.append(value)
         return number
 
-    def encode(self, value: "tuple[Any, ...]") -> bytes:
+    def encode(self, value: tuple[Any, ...]) -> bytes:
         """The bytes of a message, which also says how the containers that both sides have were changed."""
-        changed: "list[Shared]" = []
-        unused: "tuple[tuple[int, ...], ...]" = ()
+        changed: list[Shared] = []
+        unused: tuple[tuple[int, ...], ...] = ()
         if self.shared:
             changed = [
                 item
@@ -143,7 +144,7 @@ class Crossing:
         self.sent_count += len(encoder.containers)
         return data
 
-    def decode(self, data: bytes) -> "tuple[Any, ...]":
+    def decode(self, data: bytes) -> tuple[Any, ...]:
         """A message of the other side, without what it says about containers, which is done.
 
         Raises:
@@ -162,19 +163,19 @@ class Crossing:
         return tuple(rest)
 
     def share(
-        self, container: "Any", items: "dict[int, Shared]", reference: bytes, number: int, is_watched: bool = False
+        self, container: Any, items: dict[int, Shared], reference: bytes, number: int, is_watched: bool = False
     ) -> None:
         """From now on both sides have a container; a large one is watched only while a call has it as an argument."""
         content = snapshot(container) if is_watched or size_of(container) <= SHARED_ITEMS else None
         items[number] = self.shared[id(container)] = Shared(container, content, reference % number, number)
 
-    def forget(self, number: int, items: "dict[int, Shared]") -> None:
+    def forget(self, number: int, items: dict[int, Shared]) -> None:
         """From now on a container is not kept in step."""
         item = items.pop(number, None)
         if item is not None:
             self.shared.pop(id(item.container), None)
 
-    def unused(self) -> "tuple[tuple[int, ...], ...]":
+    def unused(self) -> tuple[tuple[int, ...], ...]:
         """The numbers of sent and received containers that are not used here any more, are too large, or too many."""
         getrefcount = sys.getrefcount
         found = []
@@ -189,12 +190,12 @@ class Crossing:
             found.append(tuple(numbers))
         return tuple(found) if found[0] or found[1] else ()
 
-    def change_all(self, changes: "Any") -> None:
+    def change_all(self, changes: Any) -> None:
         """Gives containers the content that the other side's have now."""
         for container, content in changes:
             self.change(container, content)
 
-    def change(self, container: "Any", content: "Any") -> None:
+    def change(self, container: Any, content: Any) -> None:
         """Gives a container the content that the other side's has now.
 
         Raises:
@@ -210,7 +211,7 @@ class Crossing:
         changing(container, content)
         item.content = snapshot(container) if size_of(container) <= SHARED_ITEMS else None
 
-    def describe(self, value: "Any", encoder: Encoder, levels: int) -> None:
+    def describe(self, value: Any, encoder: Encoder, levels: int) -> None:
         """Adds what is not a plain value to a message."""
         kind = type(value)
         if is_mirror(value):
@@ -230,30 +231,30 @@ class Crossing:
             else:
                 self.describe_place(place, encoder)
 
-    def describe_place(self, place: "tuple[str, str]", encoder: Encoder) -> None:
+    def describe_place(self, place: tuple[str, str], encoder: Encoder) -> None:
         """Adds where the other side finds what both have."""
         encoder.parts.append(b"k")
         encoder.text(place[0])
         encoder.text(place[1])
 
-    def place_of(self, value: "Any") -> "tuple[str, str] | None":
+    def place_of(self, value: Any) -> tuple[str, str] | None:
         """Where the other side finds a function that both have."""
         if type(value) is not NAMELESS["builtin_function_or_method"]:
             return None  # an object of a completion's own notices who looks at it
-        function: "Any" = value
+        function: Any = value
         module, name = function.__module__, function.__name__
         if module not in COMPUTING:
             return None
         return (module, name) if getattr(sys.modules[module], name, None) is value else None
 
-    def class_place(self, kind: "Any") -> "tuple[str, str] | None":
+    def class_place(self, kind: Any) -> tuple[str, str] | None:
         """Where the other side finds a class that both have."""
         name: str = kind.__name__
         if getattr(sys.modules["builtins"], name, None) is kind:
             return "builtins", name
         return rebuilt_place(kind)
 
-    def describe_class(self, kind: "Any", encoder: Encoder, *, of_object: bool = False) -> None:
+    def describe_class(self, kind: Any, encoder: Encoder, *, of_object: bool = False) -> None:
         """Adds a class: by its name, its number, or all that its mirror is made of.
 
         Args:
@@ -287,7 +288,7 @@ class Crossing:
         encoder.text(" ".join(specials_of(kind)))
         encoder.text("-" if type(kind) is type else " ".join(specials_of(type(kind))))
 
-    def describe_object(self, value: "Any", kind: "Any", encoder: Encoder, levels: int) -> None:
+    def describe_object(self, value: Any, kind: Any, encoder: Encoder, levels: int) -> None:
         """Adds one of our objects, with the plain value that it holds if its class is derived from a builtin type."""
         number = self.number_of(value)
         if number in self.known or number in encoder.described:
@@ -304,7 +305,7 @@ class Crossing:
             encoder.parts.append(b"+")
             encoder.value(plain_form(value, solid), levels - 1)
 
-    def describe_error(self, error: "Any", encoder: Encoder, levels: int, causes: int = _CAUSES) -> None:
+    def describe_error(self, error: Any, encoder: Encoder, levels: int, causes: int = _CAUSES) -> None:
         """Adds an exception: its class, its arguments, its plain attributes, and what caused it."""
         number = self.number_of(error)
         if number in encoder.described:
@@ -329,14 +330,14 @@ class Crossing:
             else:
                 self.describe_error(of_error, encoder, levels - 1, causes - 1)
 
-    def is_library_error(self, kind: "Any") -> bool:
+    def is_library_error(self, kind: Any) -> bool:
         """Whether an exception's class is one of the interpreter its library, or a package that both sides have."""
         module = kind.__module__
         if type(module) is not str:
             return False
         return module.partition(".")[0] in LIBRARY or installed_error(module, kind.__qualname__) is kind
 
-    def read(self, tag: bytes, decoder: Decoder) -> "Any":
+    def read(self, tag: bytes, decoder: Decoder) -> Any:
         """Reads, after its tag, what is not a plain value.
 
         Raises:
@@ -366,7 +367,7 @@ class Crossing:
             return self.read_error(number, decoder)
         raise Malformed(f"no value starts with {tag!r}")
 
-    def find(self, module: str, name: str) -> "Any":
+    def find(self, module: str, name: str) -> Any:
         """A class that both sides have."""
         if module == "builtins":
             found = sys.modules["builtins"].__dict__.get(name)
@@ -381,7 +382,7 @@ class Crossing:
             raise Malformed("an unknown class")
         return found
 
-    def read_class(self, number: int, decoder: Decoder) -> "Any":
+    def read_class(self, number: int, decoder: Decoder) -> Any:
         """Reads a class, and makes its mirror."""
         bases = [self.read_own_class(decoder) for _ in range(decoder.count())]
         if not all(isinstance(base, type) for base in bases):
@@ -412,23 +413,23 @@ class Crossing:
         self.mirrors[number] = made
         return made
 
-    def read_own_class(self, decoder: Decoder) -> "Any":
+    def read_own_class(self, decoder: Decoder) -> Any:
         """Reads the class of an object, or a base of a class."""
         return decoder.value()
 
-    def class_shown(self, kind: "Any") -> type:
+    def class_shown(self, kind: Any) -> type:
         """What `__class__` of a mirror is: the class of this process that is the same, or the mirror class."""
         place = type.__getattribute__(kind, "_mirror_place")
         own = None if place is None or not own_dict(kind).get("_mirror_place") else self.own_class(*place)
         return own if isinstance(own, type) and not is_solid(own) else kind
 
-    def own_class(self, module: str, name: str) -> "Any":
+    def own_class(self, module: str, name: str) -> Any:
         """The class of this process that a class of the other one is the same as, if there is one."""
         if module == "builtins" and name in NAMELESS:
             return NAMELESS[name]
         return library_object(module, name) or installed_error(module, name)
 
-    def read_object(self, number: int, decoder: Decoder) -> "Any":
+    def read_object(self, number: int, decoder: Decoder) -> Any:
         """Reads an object: the mirror that there is, or a new one; what it holds is up to date then."""
         kind = self.read_own_class(decoder)
         if not issubclass(type(kind), Mirror):
@@ -458,7 +459,7 @@ class Crossing:
         self.fill(known, solid, decoder.value())
         return known
 
-    def fill(self, mirror: "Any", solid: "Any", plain: "Any") -> None:
+    def fill(self, mirror: Any, solid: Any, plain: Any) -> None:
         """Gives a mirror the content that its object has now."""
         wanted = solid if solid in CHANGEABLE else list if solid.__name__ == "deque" else dict
         if type(plain) is not wanted or type(mirror) is solid:
@@ -466,7 +467,7 @@ class Crossing:
         fill(mirror, solid, plain)
         self.fresh[number_behind(mirror)] = self.asked
 
-    def read_error(self, number: int, decoder: Decoder) -> "Any":
+    def read_error(self, number: int, decoder: Decoder) -> Any:
         """Reads an exception."""
         kind, arguments, attributes = self.read_own_class(decoder), decoder.value(), decoder.value()
         is_hidden, cause, context = decoder.value(), decoder.value(), decoder.value()

@@ -7,7 +7,8 @@ verdict line as genuine is read from standard input after the fork, so the child
 Interpreter start dominates the cost of a judged completion, hence the unusual style: every module used in this package
 is built into the interpreter (`posix` and `_signal` instead of `os` and `signal`), `_ctypes` alone is a tenth of
 `ctypes`, and code runs through `exec(text)` because the first call of `compile` builds the types of `ast` (1 ms). The
-syntax is that of Python 3.8, because the image decides which interpreter runs this.
+syntax is that of Python 3.8, because the image decides which interpreter runs this. The files of a program become one
+text (`program.py`), so no two of them define the same name; annotations and imports of one another are left out.
 
 Standard input: a `marshal`led request, what is hidden from the completion (`hidden_size` bytes of it), 32 bytes of key.
 Standard output: the output of the completion (up to the cap), a line break, and the verdict line.
@@ -15,10 +16,12 @@ Standard output: the output of the completion (up to the cap), a line break, and
 
 # The style is explained above.
 
-import posix
+from __future__ import annotations
 
-MYPY = False
-if MYPY:
+import posix
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
     from collections.abc import Callable
 
     Libc = Callable[..., int]
@@ -40,7 +43,7 @@ def read_exactly(size: int, descriptor: int = 0) -> bytes:
     return b"".join(blocks)
 
 
-def load_libc() -> "Libc | None":
+def load_libc() -> Libc | None:
     """Returns a function that calls libc, or None where the interpreter has no `_ctypes`."""
     try:
         import _ctypes
@@ -49,7 +52,7 @@ def load_libc() -> "Libc | None":
     except (ImportError, OSError):
         return None
 
-    def call(name: str, *arguments: "int | bytes") -> int:
+    def call(name: str, *arguments: int | bytes) -> int:
         return int(_ctypes.call_function(_ctypes.dlsym(libc, name), arguments))
 
     return call
@@ -66,7 +69,7 @@ def scratch_file() -> int:
         return descriptor
 
 
-def head(descriptor: int, limit: int) -> "tuple[bytes, int]":
+def head(descriptor: int, limit: int) -> tuple[bytes, int]:
     """Returns the first `limit` bytes of a scratch file and its whole size."""
     size = posix.fstat(descriptor).st_size
     blocks = []

@@ -8,6 +8,8 @@ cuts its own text of the expected output at that place.
 # B905: Python 3.8 has no `strict`. The rest of the style is explained in `descriptors.py`.
 # ruff: noqa: B905
 
+from __future__ import annotations
+
 LONGEST_EXCERPT_CHARACTERS = 1000
 # Of all failed checks of a completion together; a problem may have a thousand.
 ALL_EXCERPTS_CHARACTERS = 6000
@@ -23,7 +25,7 @@ class ExcerptRoom:
     def __init__(self) -> None:
         self.left = ALL_EXCERPTS_CHARACTERS
 
-    def take(self, text: "str | None") -> "str | None":
+    def take(self, text: str | None) -> str | None:
         """A text as far as there is room for it; None for None, and where nothing is left."""
         if text is None or self.left <= 0:
             return None
@@ -33,7 +35,7 @@ class ExcerptRoom:
         return text
 
 
-def first_difference(text: str, expected: str) -> "tuple[int, int]":
+def first_difference(text: str, expected: str) -> tuple[int, int]:
     """The first place where two texts differ, blanks at the ends of lines aside.
 
     Returns:
@@ -59,7 +61,7 @@ def common_length(text: str, other: str) -> int:
     return same
 
 
-def begin_of(line: int, column: int) -> "tuple[int, int]":
+def begin_of(line: int, column: int) -> tuple[int, int]:
     """Where an excerpt around a place begins, as numbers of lines and of characters that are left out."""
     return max(line - 1 - LINES_BEFORE, 0), (column - CHARACTERS_BEFORE if column > LONGEST_BEGIN else 0)
 

@@ -6,31 +6,31 @@ decoded by the process that requests its files.
 """
 
 # The style is explained in `descriptors.py`.
-# ruff: noqa: UP037
+
+from __future__ import annotations
 
 import posix
+from typing import TYPE_CHECKING
 
-MYPY = False
-if MYPY:
+from sandrl.rewards.guest.baseline import Baseline
+from sandrl.rewards.guest.cases import stdin_of_case
+from sandrl.rewards.guest.descriptors import head
+from sandrl.rewards.guest.programs import Place, Program, judge_exit, nothing_ran
+from sandrl.rewards.guest.script import judge_program, run_script
+from sandrl.rewards.guest.supervisor import Judged, become_reaper, letter_of, run_child
+
+if TYPE_CHECKING:
     from sandrl.rewards.guest.child import Request
     from sandrl.rewards.guest.descriptors import Libc
     from sandrl.rewards.guest.programs import Plan
     from sandrl.rewards.guest.supervisor import Ended
-if "request_size" not in globals():
-    # Shipped, the files of this package are one and share a namespace; only their tests import them.
-    from sandrl.rewards.guest.baseline import Baseline
-    from sandrl.rewards.guest.cases import stdin_of_case
-    from sandrl.rewards.guest.descriptors import head
-    from sandrl.rewards.guest.programs import Place, Program, judge_exit, nothing_ran
-    from sandrl.rewards.guest.script import judge_program, run_script
-    from sandrl.rewards.guest.supervisor import Judged, become_reaper, letter_of, run_child
 
 # How a command ended, where it was not by an exit status.
 OUT_OF_TIME, OVER_MEMORY, SIGNALLED = "t", "m", "s"
 ABSOLUTE_FOLDER = "/tmp/"
 
 
-def open_beneath(folder: str, path: str) -> "int | None":
+def open_beneath(folder: str, path: str) -> int | None:
     """Opens a plain file in a directory, following no link on the way; None if there is none.
 
     Args:
@@ -60,7 +60,7 @@ def open_beneath(folder: str, path: str) -> "int | None":
     return file
 
 
-def fetch(folder: str, request: "Request") -> "list[str]":
+def fetch(folder: str, request: Request) -> list[str]:
     """The files that were asked for, each as its number, its size and its content; those that are missing are left out.
 
     The content of a file for which there is no room any more is left out.
@@ -87,17 +87,17 @@ class Executed(Program):
         fetched: These files.
     """
 
-    def __init__(self, plan: "Plan", request: "Request", baseline: "Baseline") -> None:
+    def __init__(self, plan: Plan, request: Request, baseline: Baseline) -> None:
         super().__init__(plan, request, baseline)
-        self.fetched: "list[str]" = []
+        self.fetched: list[str] = []
 
-    def look_around(self, place: "Place", command: str, ended: "Ended") -> None:
+    def look_around(self, place: Place, command: str, ended: Ended) -> None:
         """Fetches the files that the run has left."""
         if command == "run":
             self.fetched = fetch(place.work, self.request)
 
 
-def execute(request: "Request", call: "Libc | None") -> "Judged":
+def execute(request: Request, call: Libc | None) -> Judged:
     """Builds a program if that is needed, runs it once, and tells how it ended."""
     become_reaper(call)
     if "plans" in request:
@@ -112,7 +112,7 @@ def execute(request: "Request", call: "Libc | None") -> "Judged":
     return told(ended, *judge_program(ended, seconds), "-", fetched)
 
 
-def execute_program(request: "Request", call: "Libc | None") -> "Judged":
+def execute_program(request: Request, call: Libc | None) -> Judged:
     """The same for a program in another language than Python, or with an interpreter of its own."""
     program = Executed(request["plans"][0], request, Baseline(call))
     status, detail = program.build()
@@ -128,7 +128,7 @@ def execute_program(request: "Request", call: "Libc | None") -> "Judged":
     return told(ended, *judge_program(ended, seconds, judge_exit), compiled, program.fetched)
 
 
-def end_of(ended: "Ended") -> str:
+def end_of(ended: Ended) -> str:
     """How a command ended, in a word."""
     if ended.wait_status is None:
         return OUT_OF_TIME
@@ -138,7 +138,7 @@ def end_of(ended: "Ended") -> str:
     return f"{SIGNALLED}{number}" if number else str(ended.wait_status >> 8)
 
 
-def told(ended: "Ended | None", status: str, detail: str, compiled: str, fetched: "list[str]") -> "Judged":
+def told(ended: Ended | None, status: str, detail: str, compiled: str, fetched: list[str]) -> Judged:
     """What there is to tell of a program, which ran unless it could not be built."""
     shown = nothing_ran() if ended is None else ended
     words = "-" if ended is None else end_of(ended)

@@ -6,19 +6,20 @@ frame can be reached from them.
 """
 
 # The style is explained in `descriptors.py`.
-# ruff: noqa: SIM905, UP037
+# ruff: noqa: SIM905
+
+from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
-MYPY = False
-if MYPY:
+from sandrl.rewards.guest.mirrors import EQUALITY, NAMELESS, ORDER, SPECIALS, is_mirror
+from sandrl.rewards.guest.objects import Peer
+from sandrl.rewards.guest.operations import COMPUTING, LIBRARY, OPERATORS
+from sandrl.rewards.guest.values import Unsendable, rebuilt_place
+
+if TYPE_CHECKING:
     from typing import Any
-if "request_size" not in globals():
-    # Shipped, the files of this package are one and share a namespace; only their tests import them.
-    from sandrl.rewards.guest.mirrors import EQUALITY, NAMELESS, ORDER, SPECIALS, is_mirror
-    from sandrl.rewards.guest.objects import Peer
-    from sandrl.rewards.guest.operations import COMPUTING, LIBRARY, OPERATORS
-    from sandrl.rewards.guest.values import Unsendable, rebuilt_place
 
 # The module that classes and functions of checks belong to.
 CHECKS = "checks"
@@ -50,7 +51,7 @@ class Parameters:
         code: The code.
     """
 
-    def __init__(self, code: "Any") -> None:
+    def __init__(self, code: Any) -> None:
         count = code.co_argcount + code.co_kwonlyargcount
         self.co_argcount, self.co_kwonlyargcount = code.co_argcount, code.co_kwonlyargcount
         self.co_posonlyargcount = code.co_posonlyargcount
@@ -60,9 +61,7 @@ class Parameters:
 class Guarded(Peer):
     """The end of a channel whose objects the other side may ask about only so far."""
 
-    def perform(
-        self, operation: str, subject: "Any", arguments: "tuple[Any, ...]", keywords: "dict[str, Any]"
-    ) -> object:
+    def perform(self, operation: str, subject: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> object:
         """Does something to an object of a check, and to nothing else: the completion may send any question.
 
         Raises:
@@ -86,7 +85,7 @@ class Guarded(Peer):
         # The completion may read the attributes of an object, but sets them one by one.
         return dict(result) if operation == "get" and arguments[0] == "__dict__" else result  # type: ignore[call-overload]
 
-    def refuse_of_mock(self, operation: str, arguments: "tuple[Any, ...]", names: "frozenset[str]") -> None:
+    def refuse_of_mock(self, operation: str, arguments: tuple[Any, ...], names: frozenset[str]) -> None:
         """Refuses what would tell or change what a mock answers and what it has recorded; a completion may call it.
 
         What a completion sets is a plain value where checks may ask the mock for it: that records no calls.
@@ -110,7 +109,7 @@ class Guarded(Peer):
         """Whether something is an object of the judge's that a check has handed over."""
         return id(value) in self.numbers and self.objects[self.numbers[id(value)]] is value
 
-    def refuse_change(self, subject: "Any", name: str) -> None:
+    def refuse_change(self, subject: Any, name: str) -> None:
         """Refuses to change what an object of a check does; what it holds may be changed.
 
         Raises:
@@ -127,7 +126,7 @@ class Guarded(Peer):
 
     # What of the judge's own crosses
 
-    def find(self, module: str, name: str) -> "Any":
+    def find(self, module: str, name: str) -> Any:
         """A class, or a function of the library's that only computes, that both sides have."""
         if module in COMPUTING:
             found = getattr(__import__(module), name, None)
@@ -135,21 +134,21 @@ class Guarded(Peer):
                 return found
         return Peer.find(self, module, name)
 
-    def place_of(self, value: "Any") -> "tuple[str, str] | None":
+    def place_of(self, value: Any) -> tuple[str, str] | None:
         """Where the completion finds a function of the standard library."""
         if type(value) not in _NAMED_KINDS:
             # `numpy.add` and `numpy.mean` are objects of classes of their own.
             return library_place(value) if type(value).__module__.partition(".")[0] == "numpy" else None
         return self.class_place(getattr(value, "__objclass__", None), "." + value.__name__) or library_place(value)
 
-    def class_place(self, kind: "Any", rest: str = "") -> "tuple[str, str] | None":
+    def class_place(self, kind: Any, rest: str = "") -> tuple[str, str] | None:
         """Where the completion finds a class of the standard library."""
         if kind is None:
             return None
         place = rebuilt_place(kind) or library_place(kind)
         return None if place is None else (place[0], place[1] + rest)
 
-    def describe_object(self, value: "Any", kind: "Any", encoder: "Any", levels: int) -> None:
+    def describe_object(self, value: Any, kind: Any, encoder: Any, levels: int) -> None:
         """Adds an object of a check; none that a package made.
 
         Packages were never written to be a boundary: methods of theirs run texts, and write files.
@@ -181,7 +180,7 @@ class Guarded(Peer):
         return name
 
 
-def is_defined_by_check(subject: "Any", name: str) -> bool:
+def is_defined_by_check(subject: Any, name: str) -> bool:
     """Whether an object of a check's class has an attribute from the check, such as `_replace` of a named tuple.
 
     A completion that reads `__dict__` has the others anyway.
@@ -191,20 +190,20 @@ def is_defined_by_check(subject: "Any", name: str) -> bool:
     return name in getattr(subject, "__dict__", ()) or any(name in base.__dict__ for base in kinds)
 
 
-def is_module_of_check(module: "Any") -> bool:
+def is_module_of_check(module: Any) -> bool:
     """Whether a check has made a module, to be imported in the place of another one."""
     own = module.__dict__
     return own.get("__spec__") is None and own.get("__name__") not in (CHECKS, "__main__", "solution", "builtins")
 
 
-def has_methods(value: "Any") -> bool:
+def has_methods(value: Any) -> bool:
     """Whether something may have methods of a mock's names."""
     return is_mirror(value) or type(value) in _CODE_KINDS or type(value).__module__ in (CHECKS, "unittest.mock")
 
 
-def names_of_mock(subject: "Any") -> "frozenset[str]":
+def names_of_mock(subject: Any) -> frozenset[str]:
     """The names by which a mock is set up and asked for its calls; none if something is no mock."""
-    mock: "Any" = sys.modules.get("unittest.mock")
+    mock: Any = sys.modules.get("unittest.mock")
     if mock is None:
         return frozenset()
     if not issubclass(type(subject), mock.NonCallableMock) and not (
@@ -218,17 +217,17 @@ def names_of_mock(subject: "Any") -> "frozenset[str]":
     return _of_mocks[0]
 
 
-_of_mocks: "list[frozenset[str]]" = []
+_of_mocks: list[frozenset[str]] = []
 
 
-def library_place(value: "Any") -> "tuple[str, str] | None":
+def library_place(value: Any) -> tuple[str, str] | None:
     """Where a class or function of the standard library is found."""
     module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
     if type(module) is not str or type(name) is not str:
         return None
     if module.partition(".")[0] not in LIBRARY and module.partition(".")[0] not in ("numpy", "pandas"):
         return None
-    found: "Any" = sys.modules.get(module)
+    found: Any = sys.modules.get(module)
     for part in name.split("."):
         found = getattr(found, part, None)
     return (module, name) if found is value else None

@@ -6,44 +6,45 @@ The child can report only which checks passed, and its report must be consistent
 # The style is explained in `descriptors.py`.
 # ruff: noqa: BLE001
 
-import posix
+from __future__ import annotations
 
-MYPY = False
-if MYPY:
+import posix
+from typing import TYPE_CHECKING
+
+from sandrl.rewards.guest.child import (
+    Room,
+    blame,
+    blame_setup,
+    completion_lines,
+    describe,
+    finish,
+    fresh_module,
+    run_top_level,
+    to_hex,
+)
+from sandrl.rewards.guest.clock import Clock, is_running, listen, too_long
+from sandrl.rewards.guest.descriptors import DeadlineReached
+from sandrl.rewards.guest.sides import forget_sides, sides_of
+from sandrl.rewards.guest.supervisor import (
+    Judged,
+    filled,
+    from_hex,
+    judge_child,
+    letter_of,
+    run_child,
+    uncounted,
+)
+
+if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
     from sandrl.rewards.guest.child import Request, Say
     from sandrl.rewards.guest.descriptors import Libc
     from sandrl.rewards.guest.supervisor import Checked, Ended, Excerpt
-if "request_size" not in globals():
-    # Shipped, the files of this package are one and share a namespace; only their tests import them.
-    from sandrl.rewards.guest.child import (
-        Room,
-        blame,
-        blame_setup,
-        completion_lines,
-        describe,
-        finish,
-        fresh_module,
-        run_top_level,
-        to_hex,
-    )
-    from sandrl.rewards.guest.clock import Clock, is_running, listen, too_long
-    from sandrl.rewards.guest.descriptors import DeadlineReached
-    from sandrl.rewards.guest.sides import forget_sides, sides_of
-    from sandrl.rewards.guest.supervisor import (
-        Judged,
-        filled,
-        from_hex,
-        judge_child,
-        letter_of,
-        run_child,
-        uncounted,
-    )
 
 
-def run_tests(request: "Request", say: "Say", execute: "Callable[..., None]" = exec) -> None:
+def run_tests(request: Request, say: Say, execute: Callable[..., None] = exec) -> None:
     """Runs setup, code and each check in one namespace; says `c`, then `p`, or `f` or `t` and why, for every check.
 
     A setup that lacks a name before the code has run gets a second try after it: it may use what that defines.
@@ -103,9 +104,9 @@ def run_tests(request: "Request", say: "Say", execute: "Callable[..., None]" = e
 def execute_within(
     seconds: float,
     clock: Clock,
-    execute: "Callable[..., None]",
+    execute: Callable[..., None],
     check: str,
-    namespace: "dict[str, Any]",
+    namespace: dict[str, Any],
 ) -> None:
     """Runs a check.
 
@@ -121,7 +122,7 @@ def execute_within(
         clock.stop()
 
 
-def judge_tests(request: "Request", call: "Libc | None") -> Judged:
+def judge_tests(request: Request, call: Libc | None) -> Judged:
     """Judges a completion whose checks run in its own process."""
     stdin = posix.open("/dev/null", posix.O_RDONLY)
     ended = run_child(run_tests, request, stdin, request["timeout_seconds"], call)
@@ -138,7 +139,7 @@ def judge_tests(request: "Request", call: "Libc | None") -> Judged:
     return judged
 
 
-def checks_said(ended: "Ended", total: int, at_its_end: "Checked") -> "list[Checked]":
+def checks_said(ended: Ended, total: int, at_its_end: Checked) -> list[Checked]:
     """How the checks went that the child has reached, as it says.
 
     Args:
@@ -161,7 +162,7 @@ def checks_said(ended: "Ended", total: int, at_its_end: "Checked") -> "list[Chec
     return checks
 
 
-def excerpts_said(ended: "Ended") -> "dict[int, Excerpt]":
+def excerpts_said(ended: Ended) -> dict[int, Excerpt]:
     """What failed checks got and expected, as the child says: whatever that is, it decides nothing."""
     found: dict[int, Excerpt] = {}
     words = [word.split(b" ") for word in ended.words]

@@ -6,29 +6,28 @@ channel (`apart.py`).
 
 # The style is explained in `descriptors.py`.
 
-import posix
+from __future__ import annotations
 
-MYPY = False
-if MYPY:
+import posix
+from typing import TYPE_CHECKING
+
+from sandrl.rewards.guest.apart import judge_apart
+from sandrl.rewards.guest.channel import Channel
+from sandrl.rewards.guest.loader import load_rest
+from sandrl.rewards.guest.server import run_completion
+from sandrl.rewards.guest.supervisor import Judged, read_hidden, start_child
+
+if TYPE_CHECKING:
     from sandrl.rewards.guest.child import Request, Say
     from sandrl.rewards.guest.descriptors import Libc
-if "request_size" not in globals():
-    # Shipped, the files of this package are one and share a namespace; only their tests import them.
-    from sandrl.rewards.guest.apart import judge_apart
-    from sandrl.rewards.guest.channel import Channel
-    from sandrl.rewards.guest.server import run_completion
-    from sandrl.rewards.guest.supervisor import Judged, read_hidden, start_child
-
-    def load_rest() -> None:
-        """Loads the files of the program that come after the fork: for the tests they are loaded."""
 
 
-def judge_isolated(request: "Request", call: "Libc | None") -> Judged:
+def judge_isolated(request: Request, call: Libc | None) -> Judged:
     """Judges a completion whose checks run here, in the supervisor, against a process that never sees them."""
     to_read, their_write = posix.pipe()
     their_read, to_write = posix.pipe()
 
-    def body(request: "Request", say: "Say") -> None:
+    def body(request: Request, say: Say) -> None:
         run_completion(request, say, Channel(their_read, their_write))
 
     child = start_child(body, request, posix.open("/dev/null", posix.O_RDONLY), call, (their_read, their_write))

@@ -7,12 +7,14 @@ unpickled. A process imports a library when the first value of it arrives, and o
 """
 
 # B905: Python 3.8 has no `strict`. The rest of the style is explained in `descriptors.py`.
-# ruff: noqa: B905, UP037
+# ruff: noqa: B905
+
+from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
-MYPY = False
-if MYPY:
+if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
@@ -40,18 +42,18 @@ class Kinds:
     """
 
     def __init__(self) -> None:
-        self.places: "dict[int, tuple[Any, tuple[str, str]]]" = {}
+        self.places: dict[int, tuple[Any, tuple[str, str]]] = {}
 
-    def add(self, kind: "Any", library: str, name: str) -> None:
+    def add(self, kind: Any, library: str, name: str) -> None:
         """Adds a type; none where this version of the library has no such type."""
         if isinstance(kind, type):
             self.places[id(kind)] = kind, (library, name)
 
 
-_libraries: "dict[str, Kinds]" = {}
+_libraries: dict[str, Kinds] = {}
 
 
-def library(name: str) -> "Any":
+def library(name: str) -> Any:
     """One of the libraries.
 
     Raises:
@@ -65,10 +67,10 @@ def library(name: str) -> "Any":
         raise ValueError(f"{name} is not among the packages") from error
 
 
-def kinds_of(name: str) -> "Kinds | None":
+def kinds_of(name: str) -> Kinds | None:
     """The types of a library whose values are data; None if it is not loaded here."""
     known = _libraries.get(name)
-    module: "Any" = sys.modules.get(name)
+    module: Any = sys.modules.get(name)
     if known is None and module is not None:
         try:
             known = _libraries[name] = kinds_of_numpy(module) if name == "numpy" else kinds_of_pandas(module)
@@ -77,7 +79,7 @@ def kinds_of(name: str) -> "Kinds | None":
     return known
 
 
-def kinds_of_numpy(numpy: "Any") -> Kinds:
+def kinds_of_numpy(numpy: Any) -> Kinds:
     """The types of NumPy."""
     found = Kinds()
     found.add(numpy.ndarray, "numpy", "ndarray")
@@ -88,7 +90,7 @@ def kinds_of_numpy(numpy: "Any") -> Kinds:
     return found
 
 
-def kinds_of_pandas(pandas: "Any") -> Kinds:
+def kinds_of_pandas(pandas: Any) -> Kinds:
     """The types of pandas."""
     found = Kinds()
     for name in (*_TABLES, "Timestamp", "Timedelta", "Period", "Interval"):
@@ -113,7 +115,7 @@ def kinds_of_pandas(pandas: "Any") -> Kinds:
     return found
 
 
-def place_in_library(kind: "Any") -> "tuple[str, str] | None":
+def place_in_library(kind: Any) -> tuple[str, str] | None:
     """Under which name values of exactly this type cross as data; None if they do not."""
     if "numpy" not in sys.modules:
         return None
@@ -124,7 +126,7 @@ def place_in_library(kind: "Any") -> "tuple[str, str] | None":
     return None
 
 
-def class_in_library(kind: "Any") -> "tuple[str, str] | None":
+def class_in_library(kind: Any) -> tuple[str, str] | None:
     """Where a type is found whose values are data: both sides have it."""
     place = place_in_library(kind)
     name = type.__dict__["__name__"].__get__(kind)
@@ -132,7 +134,7 @@ def class_in_library(kind: "Any") -> "tuple[str, str] | None":
     return (place[0], name) if place is not None and is_there else None
 
 
-def parts_in_library(place: "tuple[str, str]", value: "Any") -> "tuple[Any, ...] | None":
+def parts_in_library(place: tuple[str, str], value: Any) -> tuple[Any, ...] | None:
     """What a value is rebuilt from; None if it cannot cross as data."""
     try:
         return FORMS[place][0](value)
@@ -140,7 +142,7 @@ def parts_in_library(place: "tuple[str, str]", value: "Any") -> "tuple[Any, ...]
         return None
 
 
-def rebuilt_in_library(place: "tuple[str, str]", parts: "tuple[Any, ...]") -> "Any":
+def rebuilt_in_library(place: tuple[str, str], parts: tuple[Any, ...]) -> Any:
     """A value, made from its parts.
 
     Raises:
@@ -152,7 +154,7 @@ def rebuilt_in_library(place: "tuple[str, str]", parts: "tuple[Any, ...]") -> "A
         raise ValueError(f"no {place[1]} of {place[0]}") from error
 
 
-def change_in_library(kind: "Any") -> "Callable[[Any, Any], None] | None":
+def change_in_library(kind: Any) -> Callable[[Any, Any], None] | None:
     """How a value of exactly this type is given the content of another one; None if it cannot be changed."""
     place = place_in_library(kind)
     if place not in CHANGEABLE_IN_LIBRARY:
@@ -160,7 +162,7 @@ def change_in_library(kind: "Any") -> "Callable[[Any, Any], None] | None":
     return replace_array if place == ("numpy", "ndarray") else replace_table
 
 
-def replace_array(old: "Any", new: "Any") -> None:
+def replace_array(old: Any, new: Any) -> None:
     """Gives an array the items of another one.
 
     Raises:
@@ -178,14 +180,14 @@ def replace_array(old: "Any", new: "Any") -> None:
         old.flags.writeable = False
 
 
-def replace_table(old: "Any", new: "Any") -> None:
+def replace_table(old: Any, new: Any) -> None:
     """Gives a table or a column the content of another one."""
     old._update_inplace(new)
     if type(old).__name__ == "Series":
         old.name = new.name
 
 
-def is_same_data(one: "Any", other: "Any") -> bool:
+def is_same_data(one: Any, other: Any) -> bool:
     """Whether two values have been made of the same parts; objects are compared by identity."""
     if type(one) is not type(other):
         return False
@@ -194,7 +196,7 @@ def is_same_data(one: "Any", other: "Any") -> bool:
     return one is other or (type(one) in (str, bytes, int, float, bool) and one == other)
 
 
-def plain_number(value: "Any") -> "Any":
+def plain_number(value: Any) -> Any:
     """A number of NumPy as one of Python's; any other value as it is."""
     if place_in_library(type(value)) == ("numpy", "generic") and value.dtype.kind in _NUMBERS:
         return value.item()
@@ -204,7 +206,7 @@ def plain_number(value: "Any") -> "Any":
 # NumPy
 
 
-def packed_numbers(kind: "Any", items: "Any") -> "tuple[str, bytes] | None":
+def packed_numbers(kind: Any, items: Any) -> tuple[str, bytes] | None:
     """Many numbers of exactly one type of NumPy's: the type and their bytes; None if they are something else."""
     if place_in_library(kind) != ("numpy", "generic"):
         return None
@@ -213,12 +215,12 @@ def packed_numbers(kind: "Any", items: "Any") -> "tuple[str, bytes] | None":
     return (dtype.str, numpy.array(items, dtype).tobytes()) if dtype.kind in _NUMBERS else None
 
 
-def unpacked_numbers(code: str, size: int, data: bytes) -> "list[Any]":
+def unpacked_numbers(code: str, size: int, data: bytes) -> list[Any]:
     """The numbers that were packed."""
     return list(array_of(code, (size,), data))
 
 
-def array_parts(array: "Any") -> "tuple[Any, ...]":
+def array_parts(array: Any) -> tuple[Any, ...]:
     """What an array is rebuilt from: the type of its items, its shape, and its items."""
     kind = array.dtype.kind
     if kind == "O":
@@ -228,7 +230,7 @@ def array_parts(array: "Any") -> "tuple[Any, ...]":
     return array.dtype.str, array.shape, array.tobytes(), bool(array.flags.writeable)
 
 
-def dtype_of(code: str) -> "Any":
+def dtype_of(code: str) -> Any:
     """A type of items.
 
     Raises:
@@ -242,7 +244,7 @@ def dtype_of(code: str) -> "Any":
     return dtype
 
 
-def array_of(code: str, shape: "tuple[int, ...]", data: "Any", is_writeable: bool = True) -> "Any":
+def array_of(code: str, shape: tuple[int, ...], data: Any, is_writeable: bool = True) -> Any:
     """An array.
 
     Raises:
@@ -277,7 +279,7 @@ def array_of(code: str, shape: "tuple[int, ...]", data: "Any", is_writeable: boo
     return made
 
 
-def scalar_parts(value: "Any") -> "tuple[Any, ...]":
+def scalar_parts(value: Any) -> tuple[Any, ...]:
     """What a single value is rebuilt from."""
     kind = value.dtype.kind
     if kind in "SU":
@@ -288,7 +290,7 @@ def scalar_parts(value: "Any") -> "tuple[Any, ...]":
     return value.dtype.str, value.tobytes()
 
 
-def scalar_of(code: str, data: "Any") -> "Any":
+def scalar_of(code: str, data: Any) -> Any:
     """A single value.
 
     Raises:
@@ -303,7 +305,7 @@ def scalar_of(code: str, data: "Any") -> "Any":
     return array_of(code, (1,), data)[0]
 
 
-def dtype_parts(dtype: "Any") -> "tuple[Any, ...]":
+def dtype_parts(dtype: Any) -> tuple[Any, ...]:
     """What a type of items is rebuilt from."""
     return (dtype.str,)
 
@@ -311,7 +313,7 @@ def dtype_parts(dtype: "Any") -> "tuple[Any, ...]":
 # pandas
 
 
-def zone_part(zone: "Any") -> "Any":
+def zone_part(zone: Any) -> Any:
     """A time zone as it crosses: one of the standard library, or the name of one of `pytz`."""
     if zone is None or is_standard_zone(zone):
         return zone
@@ -320,20 +322,20 @@ def zone_part(zone: "Any") -> "Any":
     return zone.zone
 
 
-def is_standard_zone(zone: "Any") -> bool:
+def is_standard_zone(zone: Any) -> bool:
     """Whether something is a time zone of the standard library, of exactly its types."""
     names = (("datetime", "timezone"), ("zoneinfo", "ZoneInfo"))
     return any(type(zone) is getattr(sys.modules.get(module), name, None) for module, name in names)
 
 
-def zone_of(part: "Any") -> "Any":
+def zone_of(part: Any) -> Any:
     """A time zone that has crossed."""
     if part is None or is_standard_zone(part):
         return part
     return library("pytz").timezone(checked(part, _ZONE_CHARACTERS))
 
 
-def checked(text: "Any", characters: "frozenset[str]") -> str:
+def checked(text: Any, characters: frozenset[str]) -> str:
     """A name that has only certain characters.
 
     Raises:
@@ -344,12 +346,12 @@ def checked(text: "Any", characters: "frozenset[str]") -> str:
     return text
 
 
-def in_zone(times: "Any", zone: "Any") -> "Any":
+def in_zone(times: Any, zone: Any) -> Any:
     """Times of the world's clock as those of a zone."""
     return times if zone is None else times.tz_localize("UTC").tz_convert(zone)
 
 
-def column_parts(column: "Any") -> "tuple[Any, ...]":
+def column_parts(column: Any) -> tuple[Any, ...]:
     """What the array behind a column or an index is rebuilt from."""
     name = type(column).__name__
     if name in ("NumpyExtensionArray", "PandasArray", "TimedeltaArray"):
@@ -374,7 +376,7 @@ def column_parts(column: "Any") -> "tuple[Any, ...]":
     return "texts", column.dtype.storage, missing, texts
 
 
-def column_of(form: str, *parts: "Any") -> "Any":
+def column_of(form: str, *parts: Any) -> Any:
     """The array behind a column or an index.
 
     Raises:
@@ -403,13 +405,13 @@ def column_of(form: str, *parts: "Any") -> "Any":
     return pandas.array([pandas.NA if text is None else text for text in parts[2]], dtype=dtype)
 
 
-def typed_column(parts: "Any") -> "tuple[Any, Any]":
+def typed_column(parts: Any) -> tuple[Any, Any]:
     """A column, and the type that keeps pandas from guessing another one."""
     column = column_of(*parts)
     return column, column.dtype
 
 
-def index_parts(index: "Any") -> "tuple[Any, ...]":
+def index_parts(index: Any) -> tuple[Any, ...]:
     """What an index is rebuilt from."""
     name = type(index).__name__
     if place_in_library(type(index)) != ("pandas", "Index"):
@@ -426,7 +428,7 @@ def index_parts(index: "Any") -> "tuple[Any, ...]":
     return "index", column_parts(index.array), index.name, frequency
 
 
-def index_of(form: str, *parts: "Any") -> "Any":
+def index_of(form: str, *parts: Any) -> Any:
     """An index.
 
     Raises:
@@ -449,24 +451,24 @@ def index_of(form: str, *parts: "Any") -> "Any":
     return index
 
 
-def series_parts(series: "Any") -> "tuple[Any, ...]":
+def series_parts(series: Any) -> tuple[Any, ...]:
     """What a column with its index is rebuilt from."""
     return column_parts(series.array), index_parts(series.index), series.name
 
 
-def series_of(parts: "Any", index: "Any", name: "Any") -> "Any":
+def series_of(parts: Any, index: Any, name: Any) -> Any:
     """A column with its index."""
     column, dtype = typed_column(parts)
     return library("pandas").Series(column, index=index_of(*index), dtype=dtype, name=name)
 
 
-def table_parts(table: "Any") -> "tuple[Any, ...]":
+def table_parts(table: Any) -> tuple[Any, ...]:
     """What a table is rebuilt from."""
     columns = tuple([column_parts(table.iloc[:, number].array) for number in range(table.shape[1])])
     return index_parts(table.columns), index_parts(table.index), columns
 
 
-def table_of(labels: "Any", index: "Any", columns: "Any") -> "Any":
+def table_of(labels: Any, index: Any, columns: Any) -> Any:
     """A table."""
     pandas, rows = library("pandas"), index_of(*index)
     series = {}
@@ -478,29 +480,29 @@ def table_of(labels: "Any", index: "Any", columns: "Any") -> "Any":
     return made
 
 
-def timestamp_parts(value: "Any") -> "tuple[Any, ...]":
+def timestamp_parts(value: Any) -> tuple[Any, ...]:
     """What a time is rebuilt from."""
     return (*scalar_parts(value.to_datetime64()), zone_part(value.tz))
 
 
-def timestamp_of(code: str, data: bytes, zone: "Any") -> "Any":
+def timestamp_of(code: str, data: bytes, zone: Any) -> Any:
     """A time."""
     return in_zone(library("pandas").Timestamp(scalar_of(code, data)), zone_of(zone))
 
 
-def timedelta_of(code: str, data: bytes) -> "Any":
+def timedelta_of(code: str, data: bytes) -> Any:
     """A duration."""
     return library("pandas").Timedelta(scalar_of(code, data))
 
 
-def period_of(ordinal: int, frequency: str) -> "Any":
+def period_of(ordinal: int, frequency: str) -> Any:
     """A period."""
     if type(ordinal) is not int:
         raise ValueError("no period")
     return library("pandas").Period(ordinal=ordinal, freq=checked(frequency, _FREQUENCY_CHARACTERS))
 
 
-def interval_of(left: "Any", right: "Any", closed: str) -> "Any":
+def interval_of(left: Any, right: Any, closed: str) -> Any:
     """An interval."""
     pandas = library("pandas")
     for each in (left, right):
@@ -512,7 +514,7 @@ def interval_of(left: "Any", right: "Any", closed: str) -> "Any":
 
 
 # For each kind of value: what takes it apart, and what makes it of its parts.
-FORMS: "dict[tuple[str, str], tuple[Callable[[Any], tuple[Any, ...]], Callable[..., Any]]]" = {
+FORMS: dict[tuple[str, str], tuple[Callable[[Any], tuple[Any, ...]], Callable[..., Any]]] = {
     ("numpy", "ndarray"): (array_parts, array_of),
     ("numpy", "generic"): (scalar_parts, scalar_of),
     ("numpy", "dtype"): (dtype_parts, dtype_of),

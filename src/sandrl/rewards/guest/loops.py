@@ -5,14 +5,15 @@ at a time, so that both loops make progress.
 """
 
 # The style is explained in `descriptors.py`.
-# ruff: noqa: UP037
 
-MYPY = False
-if MYPY:
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sandrl.rewards.guest.mirrors import number_behind
+
+if TYPE_CHECKING:
     from typing import Any
-if "request_size" not in globals():
-    # Shipped, the files of this package are one and share a namespace; only their tests import them.
-    from sandrl.rewards.guest.mirrors import number_behind
 
 _STEP_SECONDS = 0.002
 
@@ -21,14 +22,14 @@ class Loops:
     """The part of a peer that awaits and is awaited."""
 
     def __init__(self) -> None:
-        self.loop: "Any" = None
-        self.drivers: "dict[int, Any]" = {}
+        self.loop: Any = None
+        self.drivers: dict[int, Any] = {}
 
-    def ask(self, operation: str, subject: object) -> "Any":
+    def ask(self, operation: str, subject: object) -> Any:
         """Has the other side do something; see `Peer`."""
         raise NotImplementedError
 
-    def drive(self, mirror: "Any") -> "Any":
+    def drive(self, mirror: Any) -> Any:
         """Awaits an awaitable object of the other side: its loop runs in turn with the one here."""
         task = self.ask("task", mirror)
         while not self.ask("step", task):
@@ -39,14 +40,14 @@ class Loops:
                 raise
         return self.ask("outcome", task)
 
-    def driver(self, mirror: "Any") -> "Any":
+    def driver(self, mirror: Any) -> Any:
         """What runs a coroutine of the other side when `send` is called here."""
         number = number_behind(mirror)
         if number not in self.drivers:
             self.drivers[number] = self.drive(mirror)
         return self.drivers[number]
 
-    def task(self, awaitable: "Any") -> "Any":
+    def task(self, awaitable: Any) -> Any:
         """A task of our own loop that awaits an object."""
         asyncio = __import__("asyncio")
 
@@ -57,7 +58,7 @@ class Loops:
             self.loop = asyncio.new_event_loop()
         return self.loop.create_task(wait())
 
-    def step(self, task: "Any") -> bool:
+    def step(self, task: Any) -> bool:
         """Runs our loop until a task is done, but not for long; returns whether it is."""
         events = __import__("asyncio").events
         outer = events._get_running_loop()
@@ -77,11 +78,11 @@ class Loops:
         """Ends a step."""
         self.loop.stop()
 
-    def outcome(self, task: "Any") -> object:
+    def outcome(self, task: Any) -> object:
         """What a task returned."""
         return task.result()
 
-    def cancel(self, task: "Any") -> None:
+    def cancel(self, task: Any) -> None:
         """Cancels a task, and lets it clean up."""
         task.cancel()
         for _ in range(5):

@@ -7,12 +7,14 @@ that can be raised and caught.
 """
 
 # The style is explained in `descriptors.py`.
-# ruff: noqa: D102, PERF401, SIM905, UP037
+# ruff: noqa: D102, PERF401, SIM905
+
+from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
-MYPY = False
-if MYPY:
+if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
@@ -57,7 +59,7 @@ LOCAL_OF_EXCEPTIONS = frozenset(("__traceback__", "with_traceback", "__suppress_
 COLLECTIONS = ("deque", "Counter", "OrderedDict", "defaultdict")
 
 # Types of the interpreter that no module has under their name.
-NAMELESS: "dict[str, type]" = {
+NAMELESS: dict[str, type] = {
     "function": type(lambda: 0),
     "builtin_function_or_method": type(len),
     "generator": type((lambda: (yield))()),
@@ -67,16 +69,16 @@ NAMELESS: "dict[str, type]" = {
 }
 
 # The peer that this process has; there is one.
-the_peer: "list[Peer]" = []
+the_peer: list[Peer] = []
 
 
 class Mirror(type):
     """The class of mirror classes."""
 
     _mirror_number = -1
-    _mirror_solid: "type | None" = None
+    _mirror_solid: type | None = None
     # Where a class of the standard library is found: this process may have the same one.
-    _mirror_place: "tuple[str, str] | None" = None
+    _mirror_place: tuple[str, str] | None = None
 
     def __call__(cls, *arguments: object, **keywords: object) -> object:
         return the_peer[0].ask("call", cls, arguments, keywords)
@@ -98,8 +100,8 @@ class Mirror(type):
     def __delattr__(cls, name: str) -> None:
         the_peer[0].ask("delattr", cls, (name,))
 
-    def __dir__(cls) -> "list[str]":
-        names: "list[str]" = the_peer[0].ask("dir", cls)
+    def __dir__(cls) -> list[str]:
+        names: list[str] = the_peer[0].ask("dir", cls)
         return names
 
     def __instancecheck__(cls, value: object) -> bool:
@@ -107,18 +109,18 @@ class Mirror(type):
             return True
         return type(cls) is not Mirror and the_peer[0].is_instance("isinstance", value, cls)
 
-    def __subclasscheck__(cls, other: "Any") -> bool:
+    def __subclasscheck__(cls, other: Any) -> bool:
         if type.__subclasscheck__(cls, other):
             return True
         return type(cls) is not Mirror and the_peer[0].is_instance("issubclass", other, cls)
 
-    def __new__(*arguments: "Any", **keywords: object) -> "Any":
+    def __new__(*arguments: Any, **keywords: object) -> Any:
         mcs, name, bases, namespace = arguments
         if "_mirror_number" not in namespace and any(isinstance(base, Mirror) for base in bases) and the_peer:
             the_peer[0].refuse_subclass(name)
         return type.__new__(mcs, name, bases, namespace)
 
-    def __init__(*arguments: "Any", **keywords: object) -> None:
+    def __init__(*arguments: Any, **keywords: object) -> None:
         type.__init__(*arguments)
 
 
@@ -126,7 +128,7 @@ class Thing(metaclass=Mirror):
     """Every mirror class is derived from this one."""
 
     _mirror_number = -1
-    _mirror_solid: "type | None" = None
+    _mirror_solid: type | None = None
 
     def __getattribute__(self, name: str) -> object:
         kind = type(self)
@@ -150,8 +152,8 @@ class Thing(metaclass=Mirror):
     def __delattr__(self, name: str) -> None:
         the_peer[0].ask("delattr", self, (name,))
 
-    def __dir__(self) -> "list[str]":
-        names: "list[str]" = the_peer[0].ask("dir", self)
+    def __dir__(self) -> list[str]:
+        names: list[str] = the_peer[0].ask("dir", self)
         return names
 
     def __copy__(self) -> object:
@@ -167,7 +169,7 @@ def is_mirror(value: object) -> bool:
     return issubclass(type(kind), Mirror) or issubclass(kind, Mirror)
 
 
-def number_behind(value: "Any") -> int:
+def number_behind(value: Any) -> int:
     """The number of what a mirror stands for."""
     if issubclass(type(value), Mirror):
         number: int = type.__getattribute__(value, "_mirror_number")
@@ -176,34 +178,34 @@ def number_behind(value: "Any") -> int:
     return number
 
 
-def solid_of(kind: type) -> "Any":
+def solid_of(kind: type) -> Any:
     """The builtin type whose values the objects of a mirror class hold besides; None if there is none."""
-    solid: "Any" = type.__getattribute__(kind, "_mirror_solid")
+    solid: Any = type.__getattribute__(kind, "_mirror_solid")
     return solid
 
 
-def _special(name: str) -> "Callable[..., Any]":
+def _special(name: str) -> Callable[..., Any]:
     def method(self: Thing, *arguments: object, **keywords: object) -> object:
         return the_peer[0].special(name, self, arguments, keywords)
 
     return method
 
 
-def _reflected(name: str) -> "Callable[..., Any]":
+def _reflected(name: str) -> Callable[..., Any]:
     def method(self: Thing, other: object, *rest: object) -> object:
         return the_peer[0].reflected(name, self, other)
 
     return method
 
 
-def _coroutine_method(name: str) -> "Callable[..., Any]":
+def _coroutine_method(name: str) -> Callable[..., Any]:
     def method(self: Thing, *arguments: object) -> object:
         return getattr(the_peer[0].driver(self), name)(*arguments)
 
     return method
 
 
-METHODS: "dict[str, Callable[..., Any]]" = {name: _special(name) for name in SPECIALS if name not in REFLECTED}
+METHODS: dict[str, Callable[..., Any]] = {name: _special(name) for name in SPECIALS if name not in REFLECTED}
 METHODS.update({name: _reflected(special) for name, special in REFLECTED.items()})
 METHODS.update({name: _coroutine_method(name) for name in COROUTINE})
 
@@ -216,7 +218,7 @@ def _bound(self: Thing, owner: object, kind: object = None) -> object:
 METHODS["__get__"] = _bound
 
 
-def metaclass_for(specials: "frozenset[str]") -> type:
+def metaclass_for(specials: frozenset[str]) -> type:
     """The class of a mirror class whose own class has special methods, as that of an enumeration has."""
     wanted = specials - _OF_EVERY_CLASS
     if wanted not in _metaclasses:
@@ -227,13 +229,11 @@ def metaclass_for(specials: "frozenset[str]") -> type:
 
 
 _OF_EVERY_OBJECT = ("__getattribute__", "__setattr__", "__delattr__", "__dir__", "__copy__", "__deepcopy__")
-_metaclasses: "dict[frozenset[str], type]" = {}
+_metaclasses: dict[frozenset[str], type] = {}
 _OF_EVERY_CLASS = frozenset(("__call__",))
 
 
-def make_class(
-    names: "tuple[str, str, str]", bases: "list[Any]", specials: "frozenset[str]", meta: type, number: int
-) -> "Any":
+def make_class(names: tuple[str, str, str], bases: list[Any], specials: frozenset[str], meta: type, number: int) -> Any:
     """A mirror class.
 
     Args:
@@ -247,7 +247,7 @@ def make_class(
         TypeError: If there can be no such class.
         ValueError: If its name cannot be one.
     """
-    namespace: "dict[str, Any]" = {name: METHODS[name] for name in specials & METHODS.keys()}
+    namespace: dict[str, Any] = {name: METHODS[name] for name in specials & METHODS.keys()}
     namespace.update({name[1:]: None for name in specials if name[:1] == "-" and name[1:] in SPECIALS})
     if "__eq__" in namespace and "__hash__" not in namespace:
         namespace["__hash__"] = None
@@ -261,7 +261,7 @@ def make_class(
     if not any(issubclass(type(base), Mirror) for base in parents):
         parents.insert(0, Thing)
     try:
-        made: "Any" = type.__new__(meta, names[0], tuple(parents), namespace)
+        made: Any = type.__new__(meta, names[0], tuple(parents), namespace)
     except TypeError:
         # Bases that cannot be combined here: the most solid of them counts.
         made = type.__new__(meta, names[0], (Thing, *solid_parents(parents)[:1]), namespace)
@@ -274,7 +274,7 @@ def make_class(
     return made
 
 
-def solid_parents(classes: "list[Any]") -> "list[Any]":
+def solid_parents(classes: list[Any]) -> list[Any]:
     """Builtin types and exceptions that classes are derived from."""
     found = []
     for kind in classes:
@@ -284,7 +284,7 @@ def solid_parents(classes: "list[Any]") -> "list[Any]":
     return found
 
 
-def make_object(kind: "Any", number: int) -> "Any":
+def make_object(kind: Any, number: int) -> Any:
     """A mirror that holds no plain value yet, of a class without one or with one that can be changed."""
     solid = solid_of(kind)
     made = (solid or object).__new__(kind)
@@ -292,14 +292,14 @@ def make_object(kind: "Any", number: int) -> "Any":
     return made
 
 
-def make_value(kind: "Any", number: int, plain: object) -> "Any":
+def make_value(kind: Any, number: int, plain: object) -> Any:
     """A mirror that holds a plain value for good."""
     made = solid_of(kind).__new__(kind, plain)
     object.__setattr__(made, "_mirror_object", number)
     return made
 
 
-def make_error(kind: "Any", number: int, arguments: "tuple[Any, ...]") -> "Any":
+def make_error(kind: Any, number: int, arguments: tuple[Any, ...]) -> Any:
     """A mirror that can be raised."""
     made = solid_parents([kind])[0].__new__(kind, *arguments)
     BaseException.args.__set__(made, arguments)  # type: ignore[attr-defined]
@@ -307,7 +307,7 @@ def make_error(kind: "Any", number: int, arguments: "tuple[Any, ...]") -> "Any":
     return made
 
 
-def fill(value: "Any", solid: "Any", plain: "Any") -> None:
+def fill(value: Any, solid: Any, plain: Any) -> None:
     """Gives a mirror the plain value that its object has now."""
     if solid is list:
         list.__setitem__(value, slice(None), plain)
@@ -322,7 +322,7 @@ def fill(value: "Any", solid: "Any", plain: "Any") -> None:
                 solid.__setitem__(value, key, item)
 
 
-def plain_form(value: "Any", solid: "Any") -> object:
+def plain_form(value: Any, solid: Any) -> object:
     """What a value of a derived type holds, by the methods of the builtin type: those of its class may lie."""
     if solid in (list, tuple, set, frozenset):
         return solid(solid.__iter__(value))
@@ -335,7 +335,7 @@ def plain_form(value: "Any", solid: "Any") -> object:
     return list(solid.__iter__(value)) if solid.__name__ == "deque" else dict(dict.items(value))
 
 
-def solid_base(kind: "Any") -> "type | None":
+def solid_base(kind: Any) -> type | None:
     """The builtin type that a class is derived from, if values of it can cross."""
     for base in type.__dict__["__mro__"].__get__(kind):
         if is_solid(base):
@@ -344,7 +344,7 @@ def solid_base(kind: "Any") -> "type | None":
     return None
 
 
-def is_solid(kind: "Any") -> bool:
+def is_solid(kind: Any) -> bool:
     """Whether values of a type cross as plain values, and of types derived from it with their plain value."""
     if kind in CHANGEABLE or kind in UNCHANGEABLE:
         return True
@@ -353,9 +353,9 @@ def is_solid(kind: "Any") -> bool:
     return getattr(sys.modules["collections"], kind.__name__, None) is kind
 
 
-def specials_of(kind: "Any") -> "list[str]":
+def specials_of(kind: Any) -> list[str]:
     """The special methods of a class, its bases included as far as no builtin type of the other process has them."""
-    found: "dict[str, bool]" = {}
+    found: dict[str, bool] = {}
     for base in type.__dict__["__mro__"].__get__(kind):
         if base is object or base in UNCHANGEABLE or base is type or base is BaseException:
             continue

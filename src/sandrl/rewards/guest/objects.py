@@ -7,28 +7,30 @@ objects that a check passed to it: a function, or an object of a class that the 
 # The style is explained in `descriptors.py`.
 # ruff: noqa: BLE001
 
-MYPY = False
-if MYPY:
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sandrl.rewards.guest.channel import ANSWER, QUESTION
+from sandrl.rewards.guest.crossing import Crossing
+from sandrl.rewards.guest.loops import Loops
+from sandrl.rewards.guest.mirrors import number_behind, plain_form, solid_base, the_peer
+from sandrl.rewards.guest.operations import (
+    LOOKING,
+    OPERATIONS,
+    UNCHANGEABLE_SOLIDS,
+    place_among,
+    rebuilt_signature,
+    traceback_of,
+    uncarried,
+)
+from sandrl.rewards.guest.values import Malformed, Unsendable
+from sandrl.rewards.guest.world import World, put_in_place
+
+if TYPE_CHECKING:
     from typing import Any, NoReturn
 
     from sandrl.rewards.guest.channel import Channel
-if "request_size" not in globals():
-    # Shipped, the files of this package are one and share a namespace; only their tests import them.
-    from sandrl.rewards.guest.channel import ANSWER, QUESTION
-    from sandrl.rewards.guest.crossing import Crossing
-    from sandrl.rewards.guest.loops import Loops
-    from sandrl.rewards.guest.mirrors import number_behind, plain_form, solid_base, the_peer
-    from sandrl.rewards.guest.operations import (
-        LOOKING,
-        OPERATIONS,
-        UNCHANGEABLE_SOLIDS,
-        place_among,
-        rebuilt_signature,
-        traceback_of,
-        uncarried,
-    )
-    from sandrl.rewards.guest.values import Malformed, Unsendable
-    from sandrl.rewards.guest.world import World, put_in_place
 
 
 class Peer(Crossing, Loops):
@@ -38,7 +40,7 @@ class Peer(Crossing, Loops):
         channel: To the other process.
     """
 
-    def __init__(self, channel: "Channel") -> None:
+    def __init__(self, channel: Channel) -> None:
         Crossing.__init__(self)
         Loops.__init__(self)
         self.channel = channel
@@ -53,9 +55,9 @@ class Peer(Crossing, Loops):
         self,
         operation: str,
         subject: object,
-        arguments: "tuple[Any, ...]" = (),
-        keywords: "dict[str, Any] | None" = None,
-    ) -> "Any":
+        arguments: tuple[Any, ...] = (),
+        keywords: dict[str, Any] | None = None,
+    ) -> Any:
         """Has the other side do something, and returns what came of it.
 
         Raises:
@@ -94,7 +96,7 @@ class Peer(Crossing, Loops):
             finally:
                 self.channel.expect()
 
-    def raised(self, facts: "Any", operation: str) -> BaseException:
+    def raised(self, facts: Any, operation: str) -> BaseException:
         """The exception to raise for one that was raised over there."""
         error = facts[0]
         if not isinstance(error, BaseException):
@@ -127,19 +129,19 @@ class Peer(Crossing, Loops):
             why = RuntimeError(f"a {type(error).__name__} that cannot be described")
             return self.encode((False, self.facts_of(why), None, None))
 
-    def facts_of(self, error: BaseException) -> "tuple[Any, ...]":
+    def facts_of(self, error: BaseException) -> tuple[Any, ...]:
         """What is told of an exception."""
         return (error,)
 
-    def news(self) -> "dict[str, Any] | None":
+    def news(self) -> dict[str, Any] | None:
         """What there is to tell besides an answer: names that were bound anew here, or the state of generators."""
         return None
 
-    def is_instance(self, question: str, value: object, kind: "Any") -> bool:
+    def is_instance(self, question: str, value: object, kind: Any) -> bool:
         """Whether a class of the other side with a say of its own in that takes something for one of its objects."""
         return self.ask(question, value, (kind,)) is True
 
-    def hear(self, news: "Any") -> None:
+    def hear(self, news: Any) -> None:
         """Takes note of what the other side has to tell besides an answer."""
 
     def is_internal(self, error: BaseException) -> bool:
@@ -147,7 +149,7 @@ class Peer(Crossing, Loops):
         return False
 
     def carry_out(
-        self, operation: str, subject: "Any", arguments: "tuple[Any, ...]", keywords: "dict[str, Any]", replaced: "Any"
+        self, operation: str, subject: Any, arguments: tuple[Any, ...], keywords: dict[str, Any], replaced: Any
     ) -> object:
         """Does what was asked for, in a world that is changed as that of the other side is."""
         undoing = put_in_place(replaced) if replaced else ()
@@ -157,9 +159,7 @@ class Peer(Crossing, Loops):
             for undo in reversed(undoing):
                 undo()
 
-    def perform(
-        self, operation: str, subject: "Any", arguments: "tuple[Any, ...]", keywords: "dict[str, Any]"
-    ) -> object:
+    def perform(self, operation: str, subject: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> object:
         """Does something to one of our objects."""
         if operation == "call":
             return subject(*arguments, **keywords)
@@ -188,15 +188,15 @@ class Peer(Crossing, Loops):
 
     # Mirrors
 
-    def attribute(self, mirror: "Any", name: str) -> "Any":
+    def attribute(self, mirror: Any, name: str) -> Any:
         """An attribute of an object of the other side."""
         if name == "__signature__":
             return rebuilt_signature(self.ask("signature", mirror))
         return self.ask("get", mirror, (name,))
 
     def special(
-        self, name: str, mirror: "Any", arguments: "tuple[Any, ...]", keywords: "dict[str, Any] | None" = None
-    ) -> "Any":
+        self, name: str, mirror: Any, arguments: tuple[Any, ...], keywords: dict[str, Any] | None = None
+    ) -> Any:
         """Calls a special method of an object of the other side."""
         if name == "__await__":
             return self.drive(mirror)
@@ -204,15 +204,15 @@ class Peer(Crossing, Loops):
             return self.ask("call", mirror, arguments, keywords)
         return self.ask(name, mirror, arguments, keywords)
 
-    def reflected(self, name: str, mirror: "Any", other: object) -> "Any":
+    def reflected(self, name: str, mirror: Any, other: object) -> Any:
         """Applies an operator whose left operand is no mirror, or does not know the right one."""
         return self.ask(name, other, (mirror,))
 
-    def refuse_subclass(self, name: str) -> "NoReturn":
+    def refuse_subclass(self, name: str) -> NoReturn:
         """A class that is derived from a mirror is half here and half there."""
         raise TypeError(f"class {name} cannot be derived from a class of another process")
 
-    def refreshed(self, mirror: "Any", solid: "Any") -> "Any":
+    def refreshed(self, mirror: Any, solid: Any) -> Any:
         """A mirror whose content is up to date."""
         number = number_behind(mirror)
         if solid not in UNCHANGEABLE_SOLIDS and self.fresh.get(number) != self.asked:

@@ -1,19 +1,20 @@
 """Operations that one process does on its objects for the other one, and the standard library's part in them."""
 
 # The style is explained in `descriptors.py`.
-# ruff: noqa: BLE001, UP037
+# ruff: noqa: BLE001
+
+from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
-MYPY = False
-if MYPY:
+from sandrl.rewards.guest.libraries import change_in_library
+from sandrl.rewards.guest.mirrors import ARITHMETIC, CONVERSIONS, EQUALITY, IN_PLACE, ORDER, TEXT
+from sandrl.rewards.guest.values import Unsendable
+
+if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
-if "request_size" not in globals():
-    # Shipped, the files of this package are one and share a namespace; only their tests import them.
-    from sandrl.rewards.guest.libraries import change_in_library
-    from sandrl.rewards.guest.mirrors import ARITHMETIC, CONVERSIONS, EQUALITY, IN_PLACE, ORDER, TEXT
-    from sandrl.rewards.guest.values import Unsendable
 
 LIBRARY = frozenset(getattr(sys, "stdlib_module_names", ("builtins", "json", "asyncio", "decimal", "queue", "re")))
 UNCHANGEABLE_SOLIDS = frozenset((int, str, float, complex, bytes, tuple, frozenset))
@@ -45,24 +46,24 @@ def uncarried(error: Unsendable) -> ValueError:
     return ValueError(f"the result cannot be judged: {error}")
 
 
-def own_dict(kind: "Any") -> "dict[str, Any]":
+def own_dict(kind: Any) -> dict[str, Any]:
     """What a class itself defines."""
     return type.__dict__["__dict__"].__get__(kind)  # type: ignore[no-any-return]
 
 
-def library_object(module: str, name: str) -> "Any":
+def library_object(module: str, name: str) -> Any:
     """An object of the standard library, if its module is loaded here."""
     if module.partition(".")[0] not in LIBRARY:
         return None
-    found: "Any" = sys.modules.get(module)
+    found: Any = sys.modules.get(module)
     for part in name.split("."):
         found = getattr(found, part, None)
     return found
 
 
-def installed_error(module: str, name: str) -> "Any":
+def installed_error(module: str, name: str) -> Any:
     """A class of exceptions of an installed package, if its module is loaded here."""
-    found: "Any" = sys.modules.get(module)
+    found: Any = sys.modules.get(module)
     origin = getattr(getattr(found, "__spec__", None), "origin", None)
     if type(origin) is not str or "-packages/" not in origin:
         return None
@@ -70,10 +71,10 @@ def installed_error(module: str, name: str) -> "Any":
     return found if isinstance(found, type) and issubclass(found, BaseException) else None
 
 
-def rebuilt_error(kind: "Any", arguments: "tuple[Any, ...]", attributes: "Any") -> BaseException:
+def rebuilt_error(kind: Any, arguments: tuple[Any, ...], attributes: Any) -> BaseException:
     """An exception of the interpreter or its library, made anew."""
     try:
-        error: "Any" = kind(*arguments) if kind.__module__ == "builtins" else kind.__new__(kind, *arguments)
+        error: Any = kind(*arguments) if kind.__module__ == "builtins" else kind.__new__(kind, *arguments)
     except Exception:
         error = kind.__new__(kind)
     BaseException.args.__set__(error, arguments)  # type: ignore[attr-defined]
@@ -86,7 +87,7 @@ def rebuilt_error(kind: "Any", arguments: "tuple[Any, ...]", attributes: "Any") 
     return error  # type: ignore[no-any-return]
 
 
-def traceback_of(error: BaseException) -> "Any":
+def traceback_of(error: BaseException) -> Any:
     """A traceback of this process for an exception of the other one."""
     try:
         raise error
@@ -94,7 +95,7 @@ def traceback_of(error: BaseException) -> "Any":
         return error.__traceback__
 
 
-def signature_of(subject: "Any") -> "list[tuple[Any, ...]]":
+def signature_of(subject: Any) -> list[tuple[Any, ...]]:
     """The parameters of a function: name, kind, and a default in a list if there is one."""
     inspect = __import__("inspect")
     return [
@@ -103,7 +104,7 @@ def signature_of(subject: "Any") -> "list[tuple[Any, ...]]":
     ]
 
 
-def rebuilt_signature(parameters: "list[tuple[Any, ...]]") -> "Any":
+def rebuilt_signature(parameters: list[tuple[Any, ...]]) -> Any:
     """The signature of a function of the other side."""
     inspect = __import__("inspect")
     return inspect.Signature(
@@ -114,7 +115,7 @@ def rebuilt_signature(parameters: "list[tuple[Any, ...]]") -> "Any":
     )
 
 
-def content_of(container: "Any") -> object:
+def content_of(container: Any) -> object:
     """A container's content, as a container that was never sent."""
     if isinstance(container, dict):
         return dict(container)
@@ -125,7 +126,7 @@ def content_of(container: "Any") -> object:
     return bytearray(container) if type(container) is bytearray else list(container)
 
 
-def place_among(result: object, arguments: "tuple[Any, ...]", keywords: "dict[str, Any]") -> "int | str | None":
+def place_among(result: object, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> int | str | None:
     """Where among its arguments a call's result is, if it is one of them."""
     for number, argument in enumerate(arguments):
         if argument is result:
@@ -136,7 +137,7 @@ def place_among(result: object, arguments: "tuple[Any, ...]", keywords: "dict[st
     return None
 
 
-def state_of(subject: "Any") -> "dict[str, Any]":
+def state_of(subject: Any) -> dict[str, Any]:
     """The values of an object's attributes, by their names."""
     state = dict(getattr(subject, "__dict__", {}))
     for kind in type(subject).__mro__:
@@ -147,9 +148,9 @@ def state_of(subject: "Any") -> "dict[str, Any]":
     return state
 
 
-def _operations() -> "dict[str, Callable[..., Any]]":
+def _operations() -> dict[str, Callable[..., Any]]:
     operator = __import__("_operator")
-    found: "dict[str, Callable[..., Any]]" = {
+    found: dict[str, Callable[..., Any]] = {
         "__len__": len,
         "__iter__": iter,
         "__next__": next,
@@ -176,7 +177,7 @@ def _operations() -> "dict[str, Callable[..., Any]]":
         "copy": lambda subject: __import__("copy").copy(subject),
         "deepcopy": lambda subject: __import__("copy").deepcopy(subject),
     }
-    names: "tuple[str, ...]" = (
+    names: tuple[str, ...] = (
         "__getitem__",
         "__delitem__",
         "__contains__",

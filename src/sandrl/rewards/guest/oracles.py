@@ -9,13 +9,15 @@ declare itself equal to anything (`client.py`).
 # B905: Python 3.8 has no `strict`. The rest of the style is explained in `descriptors.py`.
 # ruff: noqa: B905
 
-MYPY = False
-if MYPY:
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sandrl.rewards.guest.libraries import plain_number
+from sandrl.rewards.guest.mirrors import is_mirror
+
+if TYPE_CHECKING:
     from typing import Any
-if "request_size" not in globals():
-    # Shipped, the files of this package are one and share a namespace; only their tests import them.
-    from sandrl.rewards.guest.libraries import plain_number
-    from sandrl.rewards.guest.mirrors import is_mirror
 
 RELATIVE_TOLERANCE = 1e-07
 # Comparisons that look at the arguments, which a completion may change.
@@ -25,7 +27,7 @@ MOST_ITEMS = 1 << 22
 INFINITY = float("inf")
 
 
-def compared(name: str, result: "Any", expected: "Any", arguments: "Any", absolute: float) -> bool:
+def compared(name: str, result: Any, expected: Any, arguments: Any, absolute: float) -> bool:
     """Whether a result is right.
 
     Args:
@@ -64,7 +66,7 @@ def is_floats(value: object) -> bool:
     return isinstance(value, float)
 
 
-def is_near(result: "Any", expected: "Any", absolute: float) -> bool:
+def is_near(result: Any, expected: Any, absolute: float) -> bool:
     """Whether all numbers in a value are near those in another one; what is no number is not near."""
     kind = type(expected)
     if kind is list or kind is tuple:
@@ -101,7 +103,7 @@ def is_real(value: object) -> bool:
     )
 
 
-def as_set(value: "Any") -> "set[Any]":
+def as_set(value: Any) -> set[Any]:
     """The set of the items of a value.
 
     Raises:
@@ -113,7 +115,7 @@ def as_set(value: "Any") -> "set[Any]":
     return set(value)
 
 
-def polynomial(coefficients: "Any", point: "Any") -> float:
+def polynomial(coefficients: Any, point: Any) -> float:
     """The value of a polynomial, given by its coefficients from the constant on, at a point."""
     power = __import__("math").pow
     total = 0.0
@@ -122,14 +124,14 @@ def polynomial(coefficients: "Any", point: "Any") -> float:
     return total
 
 
-def surface(edge: "Any", height: "Any") -> int:
+def surface(edge: Any, height: Any) -> int:
     """The surface of a pyramid on a square, with the height of its apex above the base, rounded."""
     slant = __import__("math").sqrt((edge / 2) ** 2 + height**2)
     area: int = round(edge**2 + 4 * (edge * slant) / 2)
     return area
 
 
-def digit_distance(one: "Any", other: "Any") -> int:
+def digit_distance(one: Any, other: Any) -> int:
     """The sum of the differences between the digits of two numbers, the shorter filled up with zeros."""
     first, second = str(one), str(other)
     length = max(len(first), len(second))

@@ -6,15 +6,16 @@ classes are identified by their numbers on the channel.
 """
 
 # The style is explained in `descriptors.py`.
-# ruff: noqa: UP037
 
-MYPY = False
-if MYPY:
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sandrl.rewards.guest.mirrors import CONVERSIONS, Mirror, is_mirror, number_behind
+from sandrl.rewards.guest.operations import OPERATORS
+
+if TYPE_CHECKING:
     from typing import Any
-if "request_size" not in globals():
-    # Shipped, the files of this package are one and share a namespace; only their tests import them.
-    from sandrl.rewards.guest.mirrors import CONVERSIONS, Mirror, is_mirror, number_behind
-    from sandrl.rewards.guest.operations import OPERATORS
 
 
 class Origins:
@@ -32,17 +33,17 @@ class Origins:
     """
 
     def __init__(self) -> None:
-        self.named: "set[int]" = set()
-        self.comparable: "set[int]" = set()
-        self.doubtful: "set[int]" = set()
-        self.made: "set[int]" = set()
-        self.returned: "set[int]" = set()
-        self.lent: "set[int]" = set()
-        self.derived: "set[int]" = set()
-        self.attributes: "set[int]" = set()
+        self.named: set[int] = set()
+        self.comparable: set[int] = set()
+        self.doubtful: set[int] = set()
+        self.made: set[int] = set()
+        self.returned: set[int] = set()
+        self.lent: set[int] = set()
+        self.derived: set[int] = set()
+        self.attributes: set[int] = set()
         # Objects and classes in the messages that are being read.
-        self.arrived: "list[int]" = []
-        self.arrived_classes: "list[int]" = []
+        self.arrived: list[int] = []
+        self.arrived_classes: list[int] = []
         # How many descriptions of objects are being read, which name their class without handing it over.
         self.describing = 0
 
@@ -52,7 +53,7 @@ class Origins:
             arrived = self.arrived_classes if issubclass(type(value), Mirror) else self.arrived
             arrived.append(number_behind(value))
 
-    def settle(self, own: "tuple[int, ...]" = ()) -> None:
+    def settle(self, own: tuple[int, ...] = ()) -> None:
         """Takes note of what has arrived: nothing of it was made by a check, except its own objects."""
         self.returned.update(self.arrived)
         self.returned.difference_update(own)
@@ -73,7 +74,7 @@ class Origins:
         if operation == "get" and number >= 0:
             self.attributes.add(number)
         is_call = operation == "call" and self.is_class_of_check(subject)
-        own: "list[int]" = []
+        own: list[int] = []
         if is_call or operation in OPERATORS or operation in CONVERSIONS:
             parts = result if type(result) is tuple and not is_call else (result,)
             own = [number_behind(each) for each in parts if is_mirror(each)]
@@ -93,19 +94,19 @@ class Origins:
         """Whether a check made the objects among some operands by itself."""
         return all(number_behind(each) in self.made for each in operands if is_mirror(each))
 
-    def add_result_of_made(self, result: "Any") -> None:
+    def add_result_of_made(self, result: Any) -> None:
         """What an operator gives whose operands the check has made counts as made by the check, too."""
         for each in result if type(result) is tuple else (result,):
             if is_mirror(each) and number_behind(each) not in self.returned:
                 self.made.add(number_behind(each))
 
-    def result_of_lent(self, result: "Any") -> "Any":
+    def result_of_lent(self, result: Any) -> Any:
         """What an operator gives whose operands the check knows by name is used like them."""
         if is_mirror(result):
             self.lent.add(number_behind(result))
         return result
 
-    def is_lent(self, left: "Any", right: "Any") -> bool:
+    def is_lent(self, left: Any, right: Any) -> bool:
         """Whether one operand is an object that the check knows by name, and the other one is no number."""
         mirror, other = (left, right) if is_mirror(left) else (right, left)
         return number_behind(mirror) in self.lent and not isinstance(other, (int, float, complex))
@@ -119,7 +120,7 @@ class Origins:
         return all(is_among(type(each), self.comparable) for each in operands if is_mirror(each))
 
 
-def is_among(kind: type, numbers: "set[int]") -> bool:
+def is_among(kind: type, numbers: set[int]) -> bool:
     """Whether a class, or one of its bases, is among some."""
     for base in type.__dict__["__mro__"].__get__(kind):
         if issubclass(type(base), Mirror) and type.__getattribute__(base, "_mirror_number") in numbers:

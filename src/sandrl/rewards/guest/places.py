@@ -1,7 +1,8 @@
 """Finds and removes what programs can leave in a sandbox: files in writable places, and System V objects."""
 
 # The style is explained in `descriptors.py`.
-# ruff: noqa: UP037
+
+from __future__ import annotations
 
 import posix
 
@@ -14,7 +15,7 @@ IPC_KINDS = (("shm", "shmctl", (IPC_REMOVE, 0)), ("msg", "msgctl", (IPC_REMOVE, 
 KIND_OF_FILE, DIRECTORY, PLAIN_FILE, LINK = 0o170000, 0o040000, 0o100000, 0o120000
 
 
-def own_places() -> "list[str]":
+def own_places() -> list[str]:
     """The working directory and the home of this process, where they are real directories and not all there is."""
     home = posix.environ.get(b"HOME", b"").decode("utf-8", "surrogateescape")
     found = [path for path in (posix.getcwd(), home) if path.strip("/") and is_directory(path)]
@@ -29,7 +30,7 @@ def is_directory(path: str) -> bool:
         return False
 
 
-def names_in(folder: "str | int") -> "list[str]":
+def names_in(folder: str | int) -> list[str]:
     """What is in a directory; nothing if there is none."""
     try:
         return posix.listdir(folder)
@@ -37,7 +38,7 @@ def names_in(folder: "str | int") -> "list[str]":
         return []
 
 
-def read_lines(path: str) -> "list[bytes]":
+def read_lines(path: str) -> list[bytes]:
     """The lines of a file of the kernel; none if it is gone."""
     try:
         descriptor = posix.open(path, posix.O_RDONLY)
@@ -56,16 +57,14 @@ def read_lines(path: str) -> "list[bytes]":
     return b"".join(blocks).split(b"\n")
 
 
-def objects_of(kind: str, user: "int | None") -> "list[int]":
-    """The ids of a user's System V objects of a kind; of all users' if there is no user."""
+def objects_of(kind: str) -> list[int]:
+    """The ids of the System V objects of a kind."""
     lines = read_lines(f"/proc/sysvipc/{kind}")
     if len(lines) < 3:
         return []
     titles = lines[0].split()
     identity = next(place for place, title in enumerate(titles) if title in (b"shmid", b"msqid", b"semid"))
-    owners = titles.index(b"uid"), titles.index(b"cuid")
-    rows = [line.split() for line in lines[1:] if line]
-    return [int(row[identity]) for row in rows if user is None or user in [int(row[owner]) for owner in owners]]
+    return [int(line.split()[identity]) for line in lines[1:] if line]
 
 
 def become(user: int) -> None:
@@ -93,7 +92,7 @@ class Removal:
         self.left = most
         self.moved = 0
 
-    def remove(self, name: str, parent: "int | None" = None) -> bool:
+    def remove(self, name: str, parent: int | None = None) -> bool:
         """Removes a file, or a directory with what is in it; returns whether it is gone.
 
         Args:
@@ -113,7 +112,7 @@ class Removal:
             waiting += found
         return True
 
-    def is_gone(self, name: str, parent: "int | None") -> bool:
+    def is_gone(self, name: str, parent: int | None) -> bool:
         """Removes a file, or an empty directory; returns whether it is gone."""
         self.left -= 1
         for way in (posix.unlink, posix.rmdir):
@@ -126,9 +125,9 @@ class Removal:
             return True
         return False
 
-    def empty(self, name: str, parent: "int | None", top: str) -> "list[str]":
+    def empty(self, name: str, parent: int | None, top: str) -> list[str]:
         """Empties a directory; returns the names that directories in it, which are not empty, have got beside it."""
-        moved: "list[str]" = []
+        moved: list[str] = []
         folder, slash, _ = top.rpartition("/")
         try:
             descriptor = open_directory(name, parent)
@@ -160,7 +159,7 @@ class Removal:
         return moved
 
 
-def open_directory(name: str, parent: "int | None" = None) -> int:
+def open_directory(name: str, parent: int | None = None) -> int:
     """Opens a directory; one of this user's is made accessible if it is not.
 
     Raises:
@@ -181,34 +180,3 @@ def open_directory(name: str, parent: "int | None" = None) -> int:
 def remove_all(name: str) -> bool:
     """Removes a file or a directory whose processes have ended; returns whether it is gone."""
     return Removal().remove(name)
-
-
-def remove_inside(top: str, removal: "Removal") -> None:
-    """Removes what is in a directory."""
-    try:
-        descriptor = open_directory(top)
-    except OSError:
-        return
-    for name in names_in(descriptor):
-        removal.remove(name, descriptor)
-    posix.close(descriptor)
-
-
-def remove_own(top: str, user: int, removal: "Removal") -> None:
-    """Removes what a user has put into a directory where everyone may write, and into others of that kind in it."""
-    folders = [top]
-    while folders:
-        folder = folders.pop()
-        for name in names_in(folder):
-            removal.left -= 1
-            if removal.left <= 0:
-                return
-            path = f"{folder}/{name}"
-            try:
-                found = posix.lstat(path)
-            except OSError:
-                continue
-            if found.st_uid == user:
-                removal.remove(path)
-            elif found.st_mode & KIND_OF_FILE == DIRECTORY and found.st_mode & 0o002:
-                folders.append(path)

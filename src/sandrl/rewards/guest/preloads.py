@@ -10,13 +10,15 @@ its seed then, and `threading` remembers the thread.
 """
 
 # The style is explained in `descriptors.py`.
-# ruff: noqa: BLE001, UP037
+# ruff: noqa: BLE001
+
+from __future__ import annotations
 
 import posix
 import sys
+from typing import TYPE_CHECKING
 
-MYPY = False
-if MYPY:
+if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
@@ -37,19 +39,19 @@ class Preloads:
     """
 
     def __init__(self) -> None:
-        self.modules: "dict[str, ModuleType]" = {}
-        self.specs: "dict[str, Any]" = {}
-        self.needed: "dict[str, set[str]]" = {}
+        self.modules: dict[str, ModuleType] = {}
+        self.specs: dict[str, Any] = {}
+        self.needed: dict[str, set[str]] = {}
         self.path = frozenset(sys.path)
 
     def load(self) -> None:
         """Loads the modules, and takes them out of sight."""
-        builtins: "Any" = sys.modules["builtins"]
+        builtins: Any = sys.modules["builtins"]
         own = builtins.__import__
         before = set(sys.modules)
-        imported: "dict[str, set[str]]" = {}
+        imported: dict[str, set[str]] = {}
 
-        def note(name: str, space: "Any" = None, *rest: "Any") -> "Any":
+        def note(name: str, space: Any = None, *rest: Any) -> Any:
             """Imports, and notes who has asked for what."""
             known = set(sys.modules)
             found = own(name, space, *rest)
@@ -79,7 +81,7 @@ class Preloads:
             self.needed[name] = needed
         sys.meta_path.insert(0, self)
 
-    def find_spec(self, name: str, path: "Any" = None, target: "Any" = None) -> "Any":
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         """Finds a module for the import system; None leaves it to the others."""
         if self.specs.get(name) is None or (path is None and self.is_shadowed(name)):
             return None
@@ -97,20 +99,20 @@ class Preloads:
                 continue  # nothing can be found there
         return False
 
-    def create_module(self, spec: "Any") -> "ModuleType":
+    def create_module(self, spec: Any) -> ModuleType:
         """Gives the module that was loaded."""
         return self.modules[spec.name]
 
-    def exec_module(self, module: "ModuleType") -> None:
+    def exec_module(self, module: ModuleType) -> None:
         """Ends the import: the module is as it was when it was loaded, and what it imports is there, too."""
-        found: "Any" = module.__spec__
+        found: Any = module.__spec__
         # Its own specification may have another name: `collections.abc` is `_collections_abc`.
         module.__spec__ = self.specs[found.name]
         for name in self.needed[found.name]:
             sys.modules.setdefault(name, self.modules[name])
 
 
-def with_parents(name: str) -> "list[str]":
+def with_parents(name: str) -> list[str]:
     """A module and the packages that it is in."""
     parts = name.split(".")
     return [".".join(parts[: count + 1]) for count in range(len(parts))]

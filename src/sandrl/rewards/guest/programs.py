@@ -7,13 +7,33 @@ compiler, which reads hostile text, is a child like any other, with a time limit
 """
 
 # The style is explained in `descriptors.py`.
-# ruff: noqa: SIM105, UP037
+# ruff: noqa: SIM105
+
+from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]
 import posix
+from typing import TYPE_CHECKING
 
-MYPY = False
-if MYPY:
+from sandrl.rewards.guest.baseline import Baseline, end_descendants
+from sandrl.rewards.guest.cases import files_of_case, judge_cases, stdin_of_case, take_output
+from sandrl.rewards.guest.child import ROOM_FOR_STACKS_BYTES, describe, to_hex
+from sandrl.rewards.guest.clock import read_start
+from sandrl.rewards.guest.comparison import Comparison
+from sandrl.rewards.guest.descriptors import head, read_exactly, scratch_file, write_all
+from sandrl.rewards.guest.places import remove_all
+from sandrl.rewards.guest.script import judge_program
+from sandrl.rewards.guest.supervisor import (
+    Ended,
+    Judged,
+    Times,
+    become_reaper,
+    filled,
+    from_hex,
+    run_child,
+)
+
+if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
@@ -21,25 +41,6 @@ if MYPY:
     from sandrl.rewards.guest.descriptors import Libc
 
     Plan = dict[str, Any]
-if "request_size" not in globals():
-    # Shipped, the files of this package are one and share a namespace; only their tests import them.
-    from sandrl.rewards.guest.baseline import Baseline, end_descendants
-    from sandrl.rewards.guest.cases import files_of_case, judge_cases, stdin_of_case, take_output
-    from sandrl.rewards.guest.child import ROOM_FOR_STACKS_BYTES, describe, to_hex
-    from sandrl.rewards.guest.clock import read_start
-    from sandrl.rewards.guest.comparison import Comparison
-    from sandrl.rewards.guest.descriptors import head, read_exactly, scratch_file, write_all
-    from sandrl.rewards.guest.places import remove_all
-    from sandrl.rewards.guest.script import judge_program
-    from sandrl.rewards.guest.supervisor import (
-        Ended,
-        Judged,
-        Times,
-        become_reaper,
-        filled,
-        from_hex,
-        run_child,
-    )
 
 SEARCHED_FIRST = "/usr/bin:/bin"
 # The values of LD_LIBRARY_PATH in the images of the local runtime; those of other images stay.
@@ -77,7 +78,7 @@ class Place:
             # Root runs the program as nobody.
             posix.chmod(path, mode)
 
-    def write(self, files: "list[tuple[str, int, bytes]]") -> None:
+    def write(self, files: list[tuple[str, int, bytes]]) -> None:
         """Writes files into the directory where it runs."""
         for name, mode, content in files:
             path = self.work
@@ -107,13 +108,13 @@ class TooLarge(Exception):
     """What a compiler wrote is more than a program."""
 
 
-def read_files(directory: str, prefix: str = "", depth: int = 0) -> "list[tuple[str, int, bytes]]":
+def read_files(directory: str, prefix: str = "", depth: int = 0) -> list[tuple[str, int, bytes]]:
     """The files in a directory: their names, modes and contents; links are left out.
 
     Raises:
         TooLarge: If there are too many of them, or they are too large.
     """
-    files: "list[tuple[str, int, bytes]]" = []
+    files: list[tuple[str, int, bytes]] = []
     with posix.scandir(directory) as found:
         for entry in found:
             if entry.is_dir(follow_symlinks=False) and depth < MOST_DEPTH:
@@ -132,7 +133,7 @@ def read_files(directory: str, prefix: str = "", depth: int = 0) -> "list[tuple[
     return files
 
 
-def limits_on(name: str) -> "tuple[int | None, int | None]":
+def limits_on(name: str) -> tuple[int | None, int | None]:
     """The soft and the hard limit of this process with a name of the kernel's; None where it has none."""
     words = read_start("/proc/self/limits").partition(b"\nMax %s " % name.encode())[2].split()
     soft, hard = [int(word) if word.isdigit() else None for word in [*words[:2], b"", b""][:2]]
@@ -155,7 +156,7 @@ def memory_bytes() -> int:
     return min([size for size in found if size > 0] or [1 << 29])
 
 
-def environment_of(plan: "Plan", place: Place) -> "dict[str, str]":
+def environment_of(plan: Plan, place: Place) -> dict[str, str]:
     """The variables of a program: those of the image, and those that make it run alike everywhere."""
     given = posix.environ.items()
     environment = {key.decode("utf-8", "replace"): value.decode("utf-8", "replace") for key, value in given}
@@ -168,7 +169,7 @@ def environment_of(plan: "Plan", place: Place) -> "dict[str, str]":
     return environment
 
 
-def find_command(name: str, searched: str) -> "str | None":
+def find_command(name: str, searched: str) -> str | None:
     """The file that a command stands for."""
     if "/" in name:
         return name
@@ -179,7 +180,7 @@ def find_command(name: str, searched: str) -> "str | None":
     return None
 
 
-def enlarge_stack(call: "Libc") -> None:
+def enlarge_stack(call: Libc) -> None:
     """Lifts the limit of the stack as far as it goes; threads get the size that is usual without one."""
     _, hard = limits_on("stack size")
     most = (1 << 64) - 1 if hard is None else hard
@@ -187,14 +188,14 @@ def enlarge_stack(call: "Libc") -> None:
 
 
 def starter(
-    plan: "Plan", command: "list[str]", place: Place, call: "Libc | None", most: "int | None" = None
-) -> "Callable[[Request, Say], object]":
+    plan: Plan, command: list[str], place: Place, call: Libc | None, most: int | None = None
+) -> Callable[[Request, Say], object]:
     """The body of a child that becomes a command; a virtual machine may use `most` bytes for objects."""
     size = int(memory_bytes() * SHARE_OF_MEMORY)
     memory = str((size if most is None else min(size, max(most, LEAST_MEMORY_BYTES))) >> 20)
     words = [word.replace("{memory}", memory) for word in command]
 
-    def body(request: "Request", say: "Say") -> object:
+    def body(request: Request, say: Say) -> object:
         why = ": command not found"
         try:
             posix.chdir(place.work)
@@ -214,7 +215,7 @@ def starter(
     return body
 
 
-def judge_exit(ended: "Ended", exit_status: int, last: "list[bytes]") -> "tuple[str, str]":
+def judge_exit(ended: Ended, exit_status: int, last: list[bytes]) -> tuple[str, str]:
     """Returns (status, detail) of a program that exited with another status than 0; see `judge_script_exit`."""
     # Nothing but the child before it became the program can write there.
     if last[:2] == [b"end", b"unstarted"]:
@@ -223,7 +224,7 @@ def judge_exit(ended: "Ended", exit_status: int, last: "list[bytes]") -> "tuple[
     return "failed", f"it exited with status {exit_status}" + (f": {said}" if said else "")
 
 
-def telling_lines(ended: "Ended", most: int) -> str:
+def telling_lines(ended: Ended, most: int) -> str:
     """The lines, one or some, of what a program or a compiler printed that say most about why it ended.
 
     A line that names the directory of its run does so in other words in every run; here it does not name it.
@@ -251,15 +252,15 @@ class Program:
         compile_seconds: How long that took, by the clock, without what does not count.
     """
 
-    def __init__(self, plan: "Plan", request: "Request", baseline: "Baseline") -> None:
+    def __init__(self, plan: Plan, request: Request, baseline: Baseline) -> None:
         self.plan = plan
         self.request = request
         self.baseline = baseline
         self.files = [(plan["file"], 0o644, plan["source"].encode("utf-8", "surrogatepass"))]
-        self.compiler: "Ended | None" = None
+        self.compiler: Ended | None = None
         self.compile_seconds = 0.0
 
-    def build(self) -> "tuple[str, str]":
+    def build(self) -> tuple[str, str]:
         """Compiles it; returns (status, detail), of which the first is `passed` if it can be run."""
         if not self.plan["compile"]:
             return "passed", ""
@@ -281,7 +282,7 @@ class Program:
             status, detail = "resource_limit", telling_lines(ended, 1)
         return status, detail if status in ("passed", "invalid_problem") else f"while it was compiled: {detail}"
 
-    def compile_with(self, command: str, seconds: float) -> "Ended":
+    def compile_with(self, command: str, seconds: float) -> Ended:
         """Runs a command of the plan that compiles; what it makes replaces the source."""
         size = max(self.request["max_file_bytes"], FILE_BYTES_OF_COMPILER)
         request = {**self.request, "max_file_bytes": size, "memory_bytes": None}
@@ -290,7 +291,7 @@ class Program:
         ended.times = Times(0.0, 0.0, 0.0)  # not of the program's time
         return ended
 
-    def run(self, stdin: int, seconds: float, files: "list[tuple[str, bytes]]") -> "Ended":
+    def run(self, stdin: int, seconds: float, files: list[tuple[str, bytes]]) -> Ended:
         """Runs it once, in a place of its own, with the problem's files."""
         own = {name for name, _, _ in self.files}
         more = [(name, 0o666, content) for name, content in files if name not in own]
@@ -300,10 +301,10 @@ class Program:
         self,
         command: str,
         stdin: int,
-        request: "Request",
+        request: Request,
         seconds: float,
-        more: "list[tuple[str, int, bytes]] | tuple[()]" = (),
-    ) -> "Ended":
+        more: list[tuple[str, int, bytes]] | tuple[()] = (),
+    ) -> Ended:
         """Runs a command of the plan in fresh directories; what a compiler makes there replaces its source.
 
         Raises:
@@ -330,10 +331,10 @@ class Program:
         finally:
             place.remove()
 
-    def look_around(self, place: Place, command: str, ended: "Ended") -> None:
+    def look_around(self, place: Place, command: str, ended: Ended) -> None:
         """Looks at the directories of a run before they are removed; there is nothing to look for here."""
 
-    def made_in(self, place: Place) -> "list[tuple[str, int, bytes]]":
+    def made_in(self, place: Place) -> list[tuple[str, int, bytes]]:
         """What the compiler has made; nothing if that is too large."""
         try:
             return [each for each in read_files(place.work) if each[0] != self.plan["file"]]
@@ -341,7 +342,7 @@ class Program:
             return []
 
 
-def nothing_ran() -> "Ended":
+def nothing_ran() -> Ended:
     """The end of a program that was not started."""
     return Ended([], 0, Times(0.0, 0.0, 0.0), scratch_file(), scratch_file())
 
@@ -349,12 +350,12 @@ def nothing_ran() -> "Ended":
 class Judgement:
     """The judgement of a completion whose program, or programs, are built and run here."""
 
-    def __init__(self, request: "Request", call: "Libc | None") -> None:
+    def __init__(self, request: Request, call: Libc | None) -> None:
         become_reaper(call)
         self.request = request
         plans = request["plans"]
         self.baseline = Baseline(call, is_needed=len(request["inputs"]) > 1 or bool(plans[0]["compile"]))
-        self.latest: "Program | None" = None
+        self.latest: Program | None = None
         self.outcome = "passed", ""
         self.compile_seconds = self.failed_seconds = 0.0
 
@@ -370,8 +371,8 @@ class Judgement:
             self.failed_seconds += program.compile_seconds
 
     def run(
-        self, request: "Request", position: int, seconds: float, limit: float, baseline: "Baseline"
-    ) -> "tuple[Ended, str, str]":
+        self, request: Request, position: int, seconds: float, limit: float, baseline: Baseline
+    ) -> tuple[Ended, str, str]:
         """Runs one case, in the one program there is or in that of the case; see `run_case`."""
         if len(request["plans"]) > 1:
             if self.failed_seconds > request["compile_timeout_seconds"]:
@@ -395,8 +396,8 @@ class Judgement:
 
 
 def judge_programs(
-    request: "Request", call: "Libc | None", compared: "Callable[[Request], Comparison]" = Comparison
-) -> "Judged":
+    request: Request, call: Libc | None, compared: Callable[[Request], Comparison] = Comparison
+) -> Judged:
     """Judges by cases, tests or the exit status: builds the program once, or one for each test, and runs each case.
 
     Args:

@@ -9,7 +9,9 @@ This process holds what completions must not see. It forks nothing, and only wha
 completion.
 """
 
-# ruff: noqa: UP037, SIM105
+# ruff: noqa: SIM105
+
+from __future__ import annotations
 
 import binascii
 import os
@@ -17,18 +19,16 @@ import select
 import signal
 import sys
 import time
+from typing import TYPE_CHECKING
 
-MYPY = False
-if MYPY:
+from sandrl.rewards.guest.worker import SPOOL
+from sandrl.runtime.guest.processes import ProcessLimits
+from sandrl.runtime.guest.watchdog import Watchdog
+
+if TYPE_CHECKING:
     from typing import NoReturn
 
     from sandrl.rewards.guest.cell import CellLimits
-if "request_size" not in globals():
-    # Shipped, the files of this package are one and share a namespace; only their tests import them.
-    from sandrl.rewards.guest.users import user_of
-    from sandrl.rewards.guest.worker import SPOOL
-    from sandrl.runtime.guest.processes import ProcessLimits
-    from sandrl.runtime.guest.watchdog import Watchdog
 
 HEADER_BYTES = 128
 # A cell that has lived for so long is watched, and as often from then on.
@@ -56,7 +56,6 @@ class Cell:
 
     Attributes:
         pid: The first process of its cell; 0 until the forker has made it.
-        user: Whose processes its completion's are, where they have no cell; else 0.
         looks: How often it was looked for in vain.
         is_waiting: Whether all processes of it have waited lately.
     """
@@ -67,54 +66,44 @@ class Cell:
         self.request_size = request_size
         self.seconds = seconds
         self.pid = 0
-        self.user = 0
         self.began = 0.0
         self.ticks = -1
         self.looks = 0
         self.is_waiting = False
         self.is_late = False
-        self.watchdog: "Watchdog | None" = None
+        self.watchdog: Watchdog | None = None
 
 
 class Process:
-    """The state of a process: its parent, its user (0 if nobody asks), whether it runs, and the ticks it has run."""
+    """The state of a process: its parent, whether it runs, and the ticks it has run."""
 
-    def __init__(self, parent: int, user: int, runs: bool, ticks: int) -> None:
+    def __init__(self, parent: int, runs: bool, ticks: int) -> None:
         self.parent = parent
-        self.user = user
         self.runs = runs
         self.ticks = ticks
 
 
-def all_processes(*, with_users: bool) -> "dict[int, Process]":
+def all_processes() -> dict[int, Process]:
     """The processes of the worker, by their numbers."""
     found = {}
     for name in os.listdir("/proc"):
         if name.isdigit():
             words = read_file(f"/proc/{name}/stat").rpartition(b")")[2].split()
             if len(words) > 14:
-                user = max(user_of(name), 0) if with_users else 0
-                found[int(name)] = Process(int(words[1]), user, words[0] in b"RD", int(words[11]) + int(words[12]))
+                found[int(name)] = Process(int(words[1]), words[0] in b"RD", int(words[11]) + int(words[12]))
     return found
 
 
-def families(processes: "dict[int, Process]", roots: "dict[int, int]") -> "dict[int, list[int]]":
-    """The processes below each root, itself included, and those of its user, if it has one."""
-    children: "dict[int, list[int]]" = {}
+def families(processes: dict[int, Process], roots: list[int]) -> dict[int, list[int]]:
+    """The processes below each root, itself included."""
+    children: dict[int, list[int]] = {}
     for pid, process in processes.items():
         children.setdefault(process.parent, []).append(pid)
     found = {}
-    of_users: "dict[int, list[int]]" = {}
-    for pid, process in processes.items():
-        of_users.setdefault(process.user, []).append(pid)
-    for root, user in roots.items():
+    for root in roots:
         family = [root] if root in processes else []
-        family += of_users.get(user, []) if user else []
-        known = set(family)
         for pid in family:
-            below = [child for child in children.get(pid, ()) if child not in known]
-            known.update(below)
-            family.extend(below)
+            family.extend(children.get(pid, ()))
         found[root] = family
     return found
 
@@ -166,11 +155,11 @@ class Incoming:
 
     def __init__(self) -> None:
         self.header = b""
-        self.words: "list[str]" = []
+        self.words: list[str] = []
         self.file = -1
         self.left = 0
 
-    def feed(self, block: bytes) -> "list[list[str]]":
+    def feed(self, block: bytes) -> list[list[str]]:
         """Takes what has come.
 
         Returns:
@@ -208,22 +197,18 @@ class Router:
         places: How many of them may want a processor at once; 0 where none waits for another.
         orders: What the forker reads.
         answers: Where the forker reports starts and ends of cells.
-        why_users: Why completions have a user of their own instead of a cell; empty where they have cells.
     """
 
-    def __init__(
-        self, limits: "CellLimits", most: int, places: int, orders: int, answers: int, why_users: str = ""
-    ) -> None:
-        self.why_users = why_users
+    def __init__(self, limits: CellLimits, most: int, places: int, orders: int, answers: int) -> None:
         self.limits = ProcessLimits(limits.memory_bytes, limits.processes, limits.sockets, limits.inodes)
         self.most = most
         self.places = places
         self.orders = orders
         self.answers = answers
         self.incoming = Incoming()
-        self.queue: "list[Cell]" = []
-        self.running: "dict[str, Cell]" = {}
-        self.results: "list[str]" = []
+        self.queue: list[Cell] = []
+        self.running: dict[str, Cell] = {}
+        self.results: list[str] = []
         self.watched = self.sent_at = self.gathered = time.monotonic()
 
     def serve(self) -> None:
@@ -232,7 +217,7 @@ class Router:
         poll.register(0, select.POLLIN)
         poll.register(self.answers, select.POLLIN)
         waiting = b""
-        self.send(["ready" + " process " * bool(self.why_users) + self.why_users.encode("utf-8", "replace").hex()])
+        self.send(["ready"])
         while True:
             for descriptor, _ in poll.poll(self.patience()):
                 block = os.read(descriptor, READ_BYTES)
@@ -256,13 +241,13 @@ class Router:
             if now - self.sent_at >= ALIVE_SECONDS and (self.running or self.queue):
                 self.send(["alive"])
 
-    def patience(self) -> "float | None":
+    def patience(self) -> float | None:
         """Milliseconds to wait for something to happen at most."""
         if not self.running and not self.queue and not self.results:
             return None
         return (GATHERED_SECONDS if self.results else WATCH_SECONDS) * 1000
 
-    def send(self, lines: "list[str]") -> None:
+    def send(self, lines: list[str]) -> None:
         """Writes lines to the host."""
         self.sent_at = time.monotonic()
         data = memoryview(("\n".join(lines) + "\n").encode())
@@ -273,7 +258,7 @@ class Router:
         """Writes a line to the forker; a pipe takes it at once."""
         os.write(self.orders, line.encode() + b"\n")
 
-    def handle(self, words: "list[str]") -> None:
+    def handle(self, words: list[str]) -> None:
         """Handles a program, or a request to be judged, of the host."""
         if words[0] == "program":
             _, name, _, entry, *sizes = words
@@ -297,11 +282,10 @@ class Router:
             self.running[cell.run] = cell
             self.order(f"cell {cell.run} {cell.program} {cell.request_size}")
 
-    def note(self, words: "list[str]") -> None:
+    def note(self, words: list[str]) -> None:
         """Handles a line of the forker."""
         if words[0] == "started":
-            cell = self.running[words[1]]
-            cell.pid, cell.user = int(words[2]), int(words[3])
+            self.running[words[1]].pid = int(words[2])
         elif words[0] == "refused":
             self.finish(self.running.pop(words[1]), NOT_MADE, bytes.fromhex(words[2]))
         elif words[0] == "ended":
@@ -329,8 +313,8 @@ class Router:
         old = [cell for cell in self.running.values() if cell.pid and now - cell.began >= WATCH_SECONDS]
         if not old:
             return
-        processes = all_processes(with_users=bool(self.why_users))
-        of_cells = families(processes, {cell.pid: cell.user for cell in old})
+        processes = all_processes()
+        of_cells = families(processes, [cell.pid for cell in old])
         for cell in old:
             family = of_cells[cell.pid]
             ticks = sum(processes[pid].ticks for pid in family)
@@ -351,10 +335,10 @@ class Router:
                     kill(pid)
 
 
-def run_router(limits: "CellLimits", most: int, places: int, orders: int, answers: int, why_users: str) -> "NoReturn":
+def run_router(limits: CellLimits, most: int, places: int, orders: int, answers: int) -> NoReturn:
     """Serves the host until it or the forker has ended."""
     try:
-        Router(limits, most, places, orders, answers, why_users).serve()
+        Router(limits, most, places, orders, answers).serve()
     except BaseException as error:  # noqa: BLE001 - the worker is lost, whatever it is
         sys.stderr.write(f"the router of a worker failed: {type(error).__name__}: {error}\n")
         sys.stderr.flush()

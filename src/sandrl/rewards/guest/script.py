@@ -10,11 +10,24 @@ which takes a quarter of a millisecond instead of three.
 # The style is explained in `descriptors.py`.
 # ruff: noqa: BLE001
 
+from __future__ import annotations
+
 import posix
 import sys
+from typing import TYPE_CHECKING
 
-MYPY = False
-if MYPY:
+from sandrl.rewards.guest.child import (
+    FILE_NAME,
+    SPEECHLESS,
+    describe,
+    fresh_module,
+    judge_top_level,
+    run_code,
+    to_hex,
+)
+from sandrl.rewards.guest.supervisor import UNWRITTEN, Judged, from_hex, judge_child, letter_of, run_child
+
+if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
@@ -23,25 +36,13 @@ if MYPY:
     from sandrl.rewards.guest.supervisor import Ended
 
     JudgeExit = Callable[["Ended", int, "list[bytes]"], "tuple[str, str]"]
-if "request_size" not in globals():
-    # Shipped, the files of this package are one and share a namespace; only their tests import them.
-    from sandrl.rewards.guest.child import (
-        FILE_NAME,
-        SPEECHLESS,
-        describe,
-        fresh_module,
-        judge_top_level,
-        run_code,
-        to_hex,
-    )
-    from sandrl.rewards.guest.supervisor import UNWRITTEN, Judged, from_hex, judge_child, letter_of, run_child
 
 # What a program may say of itself, none of which is worth more than another.
 EXPLANATIONS = frozenset(("failed", "syntax_error", "resource_limit", "invalid_problem"))
 FLUSH_FAILED = 120  # exit status of an interpreter that could not write its buffered output
 
 
-def run_script(request: "Request", say: "Say") -> object:
+def run_script(request: Request, say: Say) -> object:
     """Runs setup and code as a script, and ends the process if nothing is left for the interpreter to do.
 
     Returns:
@@ -64,7 +65,7 @@ def run_script(request: "Request", say: "Say") -> object:
     return code
 
 
-def run_to_end(request: "Request", say: "Say", namespace: "dict[str, Any]", own_id: int) -> object:
+def run_to_end(request: Request, say: Say, namespace: dict[str, Any], own_id: int) -> object:
     """Runs setup and code; returns the argument of the `SystemExit` that the process ends with."""
 
     def explain(status: str, detail: str) -> None:
@@ -104,7 +105,7 @@ def show(error: BaseException) -> object:
     return 130 if isinstance(error, KeyboardInterrupt) else 1
 
 
-def is_anything_left(objects: "list[Any]", namespace: "dict[str, Any]") -> bool:
+def is_anything_left(objects: list[Any], namespace: dict[str, Any]) -> bool:
     """Whether the end of the interpreter would run code or write output: exit hooks, threads, finalizers, buffers.
 
     Args:
@@ -126,7 +127,7 @@ def is_anything_left(objects: "list[Any]", namespace: "dict[str, Any]") -> bool:
     return any(type(each) is reference and is_own(each.__callback__, namespace) for each in objects)
 
 
-def is_own(callback: object, namespace: "dict[str, Any]") -> bool:
+def is_own(callback: object, namespace: dict[str, Any]) -> bool:
     """Whether a weak reference's callback is not a function of the standard library."""
     if callback is None or type(callback).__name__ == "builtin_function_or_method":
         return False
@@ -143,7 +144,7 @@ def leave_at_once(code: object) -> None:
         posix._exit((code or 0) & 0xFF)
 
 
-def judge_script_exit(ended: "Ended", exit_status: int, last: "list[bytes]") -> "tuple[str, str]":
+def judge_script_exit(ended: Ended, exit_status: int, last: list[bytes]) -> tuple[str, str]:
     """Returns (status, detail) of a script that exited with another status than 0.
 
     Args:
@@ -162,7 +163,7 @@ def judge_script_exit(ended: "Ended", exit_status: int, last: "list[bytes]") -> 
     return "failed", f"it exited with status {exit_status}{why}"
 
 
-def judge_program(ended: "Ended", seconds: float, judge_exit: "JudgeExit" = judge_script_exit) -> "tuple[str, str]":
+def judge_program(ended: Ended, seconds: float, judge_exit: JudgeExit = judge_script_exit) -> tuple[str, str]:
     """Returns (status, detail) of one program from how it ended.
 
     Args:
@@ -178,7 +179,7 @@ def judge_program(ended: "Ended", seconds: float, judge_exit: "JudgeExit" = judg
     return judge_exit(ended, ended.wait_status >> 8, last)
 
 
-def judge_script(request: "Request", call: "Libc | None") -> Judged:
+def judge_script(request: Request, call: Libc | None) -> Judged:
     """Judges a completion that is a check itself: it exits with 0."""
     stdin = posix.open("/dev/null", posix.O_RDONLY)
     ended = run_child(run_script, request, stdin, request["timeout_seconds"], call)

@@ -1,25 +1,25 @@
 """The completion's process in isolation: it runs the code, and then performs the judge's operations on its objects."""
 
 # The style is explained in `descriptors.py`.
-# ruff: noqa: BLE001, SIM105, SIM905, UP037
+# ruff: noqa: BLE001, SIM105, SIM905
+
+from __future__ import annotations
 
 import posix
 import sys
+from typing import TYPE_CHECKING
 
-MYPY = False
-if MYPY:
+from sandrl.rewards.guest.channel import INTERRUPT, READY, Channel
+from sandrl.rewards.guest.child import blame, completion_lines, describe, finish, fresh_module, run_top_level
+from sandrl.rewards.guest.clock import Interruption
+from sandrl.rewards.guest.mirrors import Mirror
+from sandrl.rewards.guest.objects import Peer
+from sandrl.rewards.guest.world import put_in_place
+
+if TYPE_CHECKING:
     from typing import Any
 
     from sandrl.rewards.guest.child import Request, Say
-if "request_size" not in globals():
-    # Shipped, the files of this package are one and share a namespace; only their tests import them.
-    from sandrl.rewards.guest.channel import INTERRUPT, READY, Channel
-    from sandrl.rewards.guest.child import blame, completion_lines, describe, finish, fresh_module, run_top_level
-    from sandrl.rewards.guest.clock import Interruption
-    from sandrl.rewards.guest.mirrors import Mirror
-    from sandrl.rewards.guest.objects import Peer
-    from sandrl.rewards.guest.world import put_in_place
-
 
 OF_EVERY_MODULE = frozenset(
     "__name__ __package__ __loader__ __spec__ __file__ __cached__ __builtins__ __annotations__ __prelude__".split()
@@ -37,14 +37,14 @@ class Objects(Peer):
 
     watches_large = True
 
-    def __init__(self, channel: "Channel", namespace: "dict[str, Any]", interruption: "Interruption | None") -> None:
+    def __init__(self, channel: Channel, namespace: dict[str, Any], interruption: Interruption | None) -> None:
         Peer.__init__(self, channel)
         self.namespace = namespace
         self.pid = posix.getpid()
         self.interruption = interruption
         self.lock = __import__("_thread").RLock()
         # Global names whose values the judge has, as they were then.
-        self.lent: "dict[str, Any]" = {}
+        self.lent: dict[str, Any] = {}
 
     def answer_all(self) -> None:
         """Answers the judge's questions until it closes the channel."""
@@ -61,20 +61,20 @@ class Objects(Peer):
         self,
         operation: str,
         subject: object,
-        arguments: "tuple[Any, ...]" = (),
-        keywords: "dict[str, Any] | None" = None,
-    ) -> "Any":
+        arguments: tuple[Any, ...] = (),
+        keywords: dict[str, Any] | None = None,
+    ) -> Any:
         """Has the judge do something with an object of a check; threads take turns."""
         if operation in ("get", "call") and issubclass(type(subject), Mirror):
             # `isinstance(file, os.PathLike)` looks into the class of a file, which is the same on both sides.
-            own: "Any" = self.class_shown(subject)
+            own: Any = self.class_shown(subject)
             if own is not subject:
                 return own(*arguments, **(keywords or {})) if operation == "call" else getattr(own, *arguments)
         with self.lock:
             return Peer.ask(self, operation, subject, arguments, keywords)
 
     def carry_out(
-        self, operation: str, subject: "Any", arguments: "tuple[Any, ...]", keywords: "dict[str, Any]", replaced: "Any"
+        self, operation: str, subject: Any, arguments: tuple[Any, ...], keywords: dict[str, Any], replaced: Any
     ) -> object:
         """Does what was asked for, with the streams that the check has put in place."""
         if operation == "global":
@@ -94,39 +94,37 @@ class Objects(Peer):
                 self.interruption.is_open = False
             self.lock.acquire()
 
-    def news(self) -> "dict[str, Any] | None":
+    def news(self) -> dict[str, Any] | None:
         """Global names that were bound anew since the judge got their values."""
         missing = self.namespace
         found = {name: missing[name] for name, value in self.lent.items() if missing.get(name, value) is not value}
         self.lent.update(found)
         return found or None
 
-    def hear(self, news: "Any") -> None:
+    def hear(self, news: Any) -> None:
         """Takes over the state of generators."""
         put_in_place(news)
 
-    def facts_of(self, error: BaseException) -> "tuple[Any, ...]":
+    def facts_of(self, error: BaseException) -> tuple[Any, ...]:
         """What the judge is told of an exception: itself, a description, and its status."""
         lines = completion_lines(error)
         return error, describe(error, lines[-1] if lines else None), blame(error)
 
-    def perform(
-        self, operation: str, subject: "Any", arguments: "tuple[Any, ...]", keywords: "dict[str, Any]"
-    ) -> object:
+    def perform(self, operation: str, subject: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> object:
         """Does something to an object of the completion."""
         if operation in ("get", "set", "delattr"):
             return _ATTRIBUTES[operation](subject, *arguments)
         return Peer.perform(self, operation, subject, arguments, keywords)
 
-    def find(self, module: str, name: str) -> "Any":
+    def find(self, module: str, name: str) -> Any:
         """An object of the standard library that a check named."""
-        found: "Any" = __import__(module, fromlist=("",))
+        found: Any = __import__(module, fromlist=("",))
         for part in name.split("."):
             found = getattr(found, part)
         return found
 
 
-_ATTRIBUTES: "dict[str, Any]" = {"get": getattr, "set": setattr, "delattr": delattr}
+_ATTRIBUTES: dict[str, Any] = {"get": getattr, "set": setattr, "delattr": delattr}
 
 
 def leave_in_fork(pid: int) -> None:
@@ -137,7 +135,7 @@ def leave_in_fork(pid: int) -> None:
         posix._exit(code & 0xFF if isinstance(code, int) else int(code is not None))
 
 
-def run_completion(request: "Request", say: "Say", channel: "Channel") -> None:
+def run_completion(request: Request, say: Say, channel: Channel) -> None:
     """The whole life of the completion's process: its code, then answers, then the end."""
     pid = posix.getpid()
     namespace = fresh_module()

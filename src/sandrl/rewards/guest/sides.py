@@ -6,10 +6,15 @@ interpreter or its library defines are shown; of any other value, only the class
 """
 
 # The style is explained in `descriptors.py`.
-# ruff: noqa: BLE001, SIM905, UP037
+# ruff: noqa: BLE001, SIM905
 
-MYPY = False
-if MYPY:
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sandrl.rewards.guest.excerpts import CUT, LONGEST_EXCERPT_CHARACTERS
+
+if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
@@ -17,9 +22,6 @@ if MYPY:
     Plain = Callable[[object], "tuple[object, str] | None"]
     # What a check got, what it expected, and the line of its source; the first two None, and 0, where not known.
     Sides = tuple["str | None", "str | None", int]
-if "request_size" not in globals():
-    # Shipped, the files of this package are one and share a namespace; only their tests import them.
-    from sandrl.rewards.guest.excerpts import CUT, LONGEST_EXCERPT_CHARACTERS
 
 # How the names begin that sides of asserts have: `_side_FIRST_LAST_NUMBER_OPERATOR_SIDE`, the lines of the assert, its
 # number among those of these lines, the operator, and `g` for what the check got or `e` for what it expects.
@@ -46,9 +48,9 @@ class Shown:
         plain: Says what values of another process are; None if there are none.
     """
 
-    def __init__(self, plain: "Plain | None" = None) -> None:
+    def __init__(self, plain: Plain | None = None) -> None:
         self.plain = plain
-        self.parts: "list[str]" = []
+        self.parts: list[str] = []
         self.left = LONGEST_EXCERPT_CHARACTERS
 
     def text(self) -> str:
@@ -61,7 +63,7 @@ class Shown:
             self.parts.append(text[: self.left])
             self.left -= len(text)
 
-    def show(self, value: "Any", levels: int = 0) -> None:
+    def show(self, value: Any, levels: int = 0) -> None:
         """Adds a value."""
         if self.left < 0:
             return
@@ -91,13 +93,13 @@ class Shown:
         else:
             self.put(f"<{kind.__name__} object>")
 
-    def tells_itself(self, value: "Any", kind: "Any") -> bool:
+    def tells_itself(self, value: Any, kind: Any) -> bool:
         """Whether the text of a value of a library comes from that alone: objects of another process are in none."""
         if self.plain is None or kind.__module__.partition(".")[0] not in ("numpy", "pandas"):
             return True
         return kind.__module__[:5] == "numpy" and getattr(getattr(value, "dtype", None), "kind", "O") not in "OV"
 
-    def show_items(self, value: "Any", kind: "Any", levels: int) -> None:
+    def show_items(self, value: Any, kind: Any, levels: int) -> None:
         """Adds a list, a tuple, a set or a deque; sets in the order of their texts."""
         size = kind.__len__(value)
         items = kind.__iter__(value)
@@ -127,7 +129,7 @@ class Shown:
         one.show(item, MOST_LEVELS)
         return one.text()
 
-    def show_pairs(self, value: "Any", kind: "Any", levels: int) -> None:
+    def show_pairs(self, value: Any, kind: Any, levels: int) -> None:
         """Adds a dictionary."""
         self.put("{" if kind is dict else f"{kind.__name__}({{")
         for number, (key, item) in enumerate(dict.items(value)):
@@ -140,7 +142,7 @@ class Shown:
         self.put("}" if kind is dict else "})")
 
 
-def shown(value: object, plain: "Plain | None" = None) -> "str | None":
+def shown(value: object, plain: Plain | None = None) -> str | None:
     """A value as text; None if that fails: a value may be in any condition."""
     try:
         written = Shown(plain)
@@ -150,7 +152,7 @@ def shown(value: object, plain: "Plain | None" = None) -> "str | None":
         return None
 
 
-def line_of(error: BaseException, namespace: "dict[str, Any]") -> "tuple[int, Any, str]":
+def line_of(error: BaseException, namespace: dict[str, Any]) -> tuple[int, Any, str]:
     """Where in a check's own text an exception was raised.
 
     Args:
@@ -174,7 +176,7 @@ def line_of(error: BaseException, namespace: "dict[str, Any]") -> "tuple[int, An
     return line, frame, below
 
 
-def belongs(code: "Any", outer: "Any") -> bool:
+def belongs(code: Any, outer: Any) -> bool:
     """Whether a code object is another one, or is part of it."""
     return code is outer or any(
         type(each) is type(outer) and each.co_filename == outer.co_filename and belongs(code, each)
@@ -182,7 +184,7 @@ def belongs(code: "Any", outer: "Any") -> bool:
     )
 
 
-def forget_sides(check: str, namespace: "dict[str, Any]") -> None:
+def forget_sides(check: str, namespace: dict[str, Any]) -> None:
     """Removes the names that a check has given to sides: those of another check are not its own."""
     if MARK in check:
         for name in [*namespace]:
@@ -191,7 +193,7 @@ def forget_sides(check: str, namespace: "dict[str, Any]") -> None:
                 del namespace[name]
 
 
-def sides_of(error: BaseException, namespace: "dict[str, Any]", plain: "Plain | None" = None) -> "Sides":
+def sides_of(error: BaseException, namespace: dict[str, Any], plain: Plain | None = None) -> Sides:
     """What the check got and expected that an exception ended.
 
     Args:
@@ -206,14 +208,14 @@ def sides_of(error: BaseException, namespace: "dict[str, Any]", plain: "Plain | 
         return None, None, 0
 
 
-def found_sides(error: BaseException, namespace: "dict[str, Any]", plain: "Plain | None") -> "Sides":
+def found_sides(error: BaseException, namespace: dict[str, Any], plain: Plain | None) -> Sides:
     """See `sides_of`."""
     line, frame, below = line_of(error, namespace)
     # What a call on one of the sides has raised leaves the names with the values of an earlier round.
     if frame is None or not isinstance(error, AssertionError) or (below and not below.startswith("assert")):
         return None, None, line
-    latest: "tuple[int, str]" = -1, ""
-    values: "dict[tuple[int, str], Any]" = {}
+    latest: tuple[int, str] = -1, ""
+    values: dict[tuple[int, str], Any] = {}
     for name, value in frame.f_locals.items():
         if type(name) is not str or name[: len(MARK)] != MARK or (type(value) is str and value == MARK):
             continue

@@ -1,14 +1,20 @@
 """The supervisor: starts a child, waits for it up to the time limit, and reports how it ended."""
 
 # The style is explained in `descriptors.py`.
-# ruff: noqa: BLE001, SIM105, UP037
+# ruff: noqa: BLE001, SIM105
+
+from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]
 import marshal
 import posix
+from typing import TYPE_CHECKING
 
-MYPY = False
-if MYPY:
+from sandrl.rewards.guest.child import SPEECHLESS, become_child
+from sandrl.rewards.guest.clock import Clock, is_running, read_numbers, read_start, too_long
+from sandrl.rewards.guest.descriptors import DeadlineReached, head, read_exactly, scratch_file
+
+if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
@@ -20,11 +26,6 @@ if MYPY:
     # What a failed check got and expected, None where that is not known, the line that failed (0: not known), and where
     # an excerpt of a case's output begins, as numbers of lines and characters.
     Excerpt = tuple["str | None", "str | None", int, tuple[int, int]]
-if "request_size" not in globals():
-    # Shipped, the files of this package are one and share a namespace; only their tests import them.
-    from sandrl.rewards.guest.child import SPEECHLESS, become_child
-    from sandrl.rewards.guest.clock import Clock, is_running, read_numbers, read_start, too_long
-    from sandrl.rewards.guest.descriptors import DeadlineReached, head, read_exactly, scratch_file
 
 REPORT_LIMIT_BYTES = 4 << 20
 PR_SET_CHILD_SUBREAPER = 36
@@ -40,7 +41,7 @@ class Times:
         self.cpu = cpu
         self.starved = starved
 
-    def plus(self, other: "Times") -> "Times":
+    def plus(self, other: Times) -> Times:
         """The sum of both."""
         return Times(self.wall + other.wall, self.cpu + other.cpu, self.starved + other.starved)
 
@@ -54,7 +55,7 @@ class Ended:
 
     excess = ""
 
-    def __init__(self, words: "list[bytes]", wait_status: "int | None", times: Times, stdout: int, stderr: int) -> None:
+    def __init__(self, words: list[bytes], wait_status: int | None, times: Times, stdout: int, stderr: int) -> None:
         self.words = words
         self.wait_status = wait_status
         self.times = times
@@ -85,12 +86,12 @@ class Judged:
         self,
         status: str,
         detail: str,
-        checks: "list[Checked]",
+        checks: list[Checked],
         times: Times,
         stdout: int,
         stderr: int,
-        returned: "str | None" = None,
-        scores: "dict[int, float] | None" = None,
+        returned: str | None = None,
+        scores: dict[int, float] | None = None,
     ) -> None:
         self.status = status
         self.detail = detail
@@ -102,7 +103,7 @@ class Judged:
         self.scores = scores or {}
         self.compile_seconds = 0.0
         self.rests = False
-        self.excerpts: "dict[int, Excerpt]" = {}
+        self.excerpts: dict[int, Excerpt] = {}
 
 
 def kill_quietly(target: int, number: int = _signal.SIGKILL) -> None:
@@ -128,9 +129,9 @@ class Ends:
     """
 
     awaited = 0
-    on_end: "Callable[[], None] | None" = None
-    before: "tuple[tuple[int, Any], ...]" = ()
-    blocked: "frozenset[Any]" = frozenset()
+    on_end: Callable[[], None] | None = None
+    before: tuple[tuple[int, Any], ...] = ()
+    blocked: frozenset[Any] = frozenset()
 
     @staticmethod
     def listen() -> None:
@@ -211,7 +212,7 @@ def has_ended(pid: int) -> bool:
     return posix.waitid(posix.P_PID, pid, posix.WEXITED | posix.WNOHANG | posix.WNOWAIT) is not None
 
 
-def become_reaper(call: "Libc | None") -> bool:
+def become_reaper(call: Libc | None) -> bool:
     """Makes this process the parent of all processes below it whose own one ends; returns whether it is.
 
     So it finds what a run leaves behind.
@@ -219,9 +220,9 @@ def become_reaper(call: "Libc | None") -> bool:
     return call is not None and call("prctl", PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
 
 
-def children_by_parent() -> "dict[int, list[int]]":
+def children_by_parent() -> dict[int, list[int]]:
     """The processes that can be seen here, by the process that is their parent."""
-    found: "dict[int, list[int]]" = {}
+    found: dict[int, list[int]] = {}
     for name in posix.listdir("/proc"):
         words = read_numbers(f"/proc/{name}/stat") if name.isdigit() else []
         if len(words) > 1:
@@ -236,7 +237,7 @@ class Child:
         memory: How much memory it may take, if that is limited; and with what it had from its start.
     """
 
-    memory: "tuple[int, int] | None" = None
+    memory: tuple[int, int] | None = None
 
     def __init__(self, pid: int, stdout: int, stderr: int, report: int) -> None:
         self.pid = pid
@@ -246,11 +247,11 @@ class Child:
 
 
 def start_child(
-    body: "Callable[[Request, Say], object]",
-    request: "Request",
+    body: Callable[[Request, Say], object],
+    request: Request,
     stdin: int,
-    call: "Libc | None",
-    channel: "tuple[int, ...]" = (),
+    call: Libc | None,
+    channel: tuple[int, ...] = (),
 ) -> Child:
     """Forks a child that runs `body`; it has three standard streams, its report, and `channel`.
 
@@ -273,7 +274,7 @@ def start_child(
     return child
 
 
-def end_child(child: Child, seconds: float, before: "Clock | None" = None) -> Ended:
+def end_child(child: Child, seconds: float, before: Clock | None = None) -> Ended:
     """Waits at most `seconds` for a child and kills its whole process group.
 
     Args:
@@ -323,7 +324,7 @@ def own_memory() -> int:
 
 
 def run_child(
-    body: "Callable[[Request, Say], object]", request: "Request", stdin: int, seconds: float, call: "Libc | None"
+    body: Callable[[Request, Say], object], request: Request, stdin: int, seconds: float, call: Libc | None
 ) -> Ended:
     """Forks a child that runs `body`, waits at most `seconds`, and kills its whole process group."""
     return end_child(start_child(body, request, stdin, call), seconds)
@@ -349,12 +350,12 @@ def letter_of(status: str) -> str:
     return _LETTERS.get(status, FAILED)
 
 
-def filled(checks: "list[Checked]", total: int, rest: str = NOT_REACHED) -> "list[Checked]":
+def filled(checks: list[Checked], total: int, rest: str = NOT_REACHED) -> list[Checked]:
     """The checks that were reached, and the others after them."""
     return checks + [(rest, "")] * (total - len(checks))
 
 
-def uncounted(checks: "list[Checked]") -> "list[Checked]":
+def uncounted(checks: list[Checked]) -> list[Checked]:
     """The checks of a completion of which nothing counts: none of them has passed."""
     return [(UNCOUNTED if letter == PASSED else letter, detail) for letter, detail in checks]
 
@@ -378,7 +379,7 @@ UNTRUE = "crashed", "its report is false"
 UNWRITTEN = "resource_limit", "its files or its report could not be written, probably because the disk is full"
 
 
-def judge_child(ended: Ended, seconds: float) -> "tuple[str, str]":
+def judge_child(ended: Ended, seconds: float) -> tuple[str, str]:
     """Returns (status, detail) of one child from what it said and how it ended."""
     if ended.wait_status is None:
         return "timeout", too_long(seconds)
@@ -401,7 +402,7 @@ def judge_child(ended: Ended, seconds: float) -> "tuple[str, str]":
     return "crashed", f"it ended with exit status {ended.wait_status >> 8} before its checks were done"
 
 
-def read_hidden(request: "Request") -> "Request":
+def read_hidden(request: Request) -> Request:
     """Reads the part of the request that no completion may ever have in its memory: call it after the last fork."""
-    hidden: "Request" = marshal.loads(read_exactly(request["hidden_size"]))
+    hidden: Request = marshal.loads(read_exactly(request["hidden_size"]))
     return hidden

@@ -8,6 +8,8 @@ It uses exact arithmetic on decimal numbers, never floats, so that nothing overf
 # B905: Python 3.8 has no `strict`. The rest of the style is explained in `descriptors.py`.
 # ruff: noqa: B905
 
+from __future__ import annotations
+
 # More would take long to compute with; such numbers are compared as words.
 MAX_DIGITS = 1000
 MAX_EXPONENT = 1000
@@ -16,7 +18,7 @@ MAX_LENGTH = 2500
 DIGITS = frozenset("0123456789")
 
 
-def parse_decimal(word: str) -> "tuple[int, int] | None":
+def parse_decimal(word: str) -> tuple[int, int] | None:
     """A decimal number as (whole number, power of ten), or None if the word is something else."""
     mantissa, mark, exponent = word.replace("E", "e").partition("e")
     whole, _, part = mantissa.lstrip("+-").partition(".")
@@ -72,7 +74,7 @@ def number_end(word: str, start: int) -> int:
     return position
 
 
-def pieces(word: str) -> "list[tuple[str, str]]":
+def pieces(word: str) -> list[tuple[str, str]]:
     """Splits a word into pairs of a text and the number after it, which is empty in the last pair.
 
     A number does not follow a letter, a digit, a dot or `_`, and nothing but letters may follow it directly: `2.5kg`
@@ -118,7 +120,7 @@ def same_word(actual: str, expected: str, absolute: float, relative: float) -> b
     return position == len(actual)
 
 
-def lines_of(text: str) -> "list[str]":
+def lines_of(text: str) -> list[str]:
     """The lines of a text without the empty ones at its beginning and its end."""
     begin = len(text) - len(text.lstrip())
     return text[text.rfind("\n", 0, begin) + 1 :].rstrip().split("\n")

@@ -9,27 +9,27 @@ that both sides still share since an earlier message, is sent as a reference: id
 """
 
 # B905: Python 3.8 has no `strict`. The rest of the style is explained in `descriptors.py`.
-# ruff: noqa: UP037
+
+from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
-MYPY = False  # what type checkers take for true; `typing` itself would take 5 ms to import
-if MYPY:
+from sandrl.rewards.guest.libraries import (
+    CHANGEABLE_IN_LIBRARY,
+    FORMS,
+    change_in_library,
+    is_same_data,
+    packed_numbers,
+    parts_in_library,
+    place_in_library,
+    rebuilt_in_library,
+    unpacked_numbers,
+)
+
+if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
-if "request_size" not in globals():
-    # Shipped, the files of this package are one and share a namespace; only their tests import them.
-    from sandrl.rewards.guest.libraries import (
-        CHANGEABLE_IN_LIBRARY,
-        FORMS,
-        change_in_library,
-        is_same_data,
-        packed_numbers,
-        parts_in_library,
-        place_in_library,
-        rebuilt_in_library,
-        unpacked_numbers,
-    )
 
 # Deeper nesting cannot be compared or printed by Python itself.
 MAX_DEPTH = 4_000
@@ -64,47 +64,47 @@ class Described:
 
     def __init__(
         self,
-        parts: "Callable[[Any], tuple[Any, ...]]",
-        allowed: "tuple[type, ...]" = (int,),
-        changes: "Callable[[Any, Any], None] | None" = None,
+        parts: Callable[[Any], tuple[Any, ...]],
+        allowed: tuple[type, ...] = (int,),
+        changes: Callable[[Any, Any], None] | None = None,
     ) -> None:
         self.parts = parts
         self.allowed = allowed
         self.changes = changes
 
 
-def replace_list(old: "Any", new: "Any") -> None:
+def replace_list(old: Any, new: Any) -> None:
     """Gives a list or an array the items of another one."""
     old[:] = new if type(old) is list or type(old) is bytearray else type(old)(old.typecode, new)
 
 
-def replace_mapping(old: "Any", new: "Any") -> None:
+def replace_mapping(old: Any, new: Any) -> None:
     """Gives a mapping the items of another one."""
     old.clear()
     old.update(new)
 
 
-def replace_deque(old: "Any", new: "Any") -> None:
+def replace_deque(old: Any, new: Any) -> None:
     """Gives a deque the items of another one."""
     old.clear()
     old.extend(new)
 
 
-def _time_parts(value: "Any") -> "tuple[Any, ...]":
+def _time_parts(value: Any) -> tuple[Any, ...]:
     return (value.hour, value.minute, value.second, value.microsecond, value.tzinfo)
 
 
-def _datetime_parts(value: "Any") -> "tuple[Any, ...]":
+def _datetime_parts(value: Any) -> tuple[Any, ...]:
     return (value.year, value.month, value.day, *_time_parts(value))
 
 
-def _viewed(value: "Any") -> "Any":
+def _viewed(value: Any) -> Any:
     """What a view is of: a whole `bytearray`, which is shared, or a copy."""
     whole = value.obj
     return whole if type(whole) is bytearray and value.nbytes == len(whole) else value.tobytes()
 
 
-def _zone(value: "Any") -> "Any":
+def _zone(value: Any) -> Any:
     """The key of a `ZoneInfo`; others cross as objects."""
     if value.key is None:
         raise Unsendable("a time zone that was read from a file")
@@ -115,7 +115,7 @@ _NOTHING = type(None)
 # How a time zone may arrive: rebuilt, or as an object of the sender.
 _TIME = (int, _NOTHING, object)
 
-REBUILT: "dict[tuple[str, str], Described]" = {
+REBUILT: dict[tuple[str, str], Described] = {
     ("collections", "Counter"): Described(lambda value: (dict(value),), (dict,), replace_mapping),
     ("collections", "OrderedDict"): Described(lambda value: (list(value.items()),), (list,), replace_mapping),
     ("collections", "defaultdict"): Described(
@@ -159,15 +159,15 @@ REBUILT: "dict[tuple[str, str], Described]" = {
 }  # fmt: skip
 
 
-def _rebuild_memoryview(data: "bytes | bytearray", code: "Any", shape: "tuple[int, ...]") -> "Any":
-    view: "Any" = memoryview(data)
+def _rebuild_memoryview(data: bytes | bytearray, code: Any, shape: tuple[int, ...]) -> Any:
+    view: Any = memoryview(data)
     if code == "B" and len(shape) == 1:
         return view
     return view.cast("B").cast(code, shape) if len(shape) > 1 else view.cast("B").cast(code)
 
 
 # Classes without a constructor of their own.
-_BUILDERS: "dict[str, Callable[..., Any]]" = {
+_BUILDERS: dict[str, Callable[..., Any]] = {
     "mappingproxy": type(type.__dict__),
     "dict_keys": dict.keys,
     "dict_items": dict.items,
@@ -183,7 +183,7 @@ _BUILTIN_VIEWS = {
 }
 
 
-def rebuilt_place(kind: "Any") -> "tuple[str, str] | None":
+def rebuilt_place(kind: Any) -> tuple[str, str] | None:
     """Where the class of a value is found, if values of exactly that class cross as their parts."""
     if kind in _BUILTIN_VIEWS:
         return "builtins", _BUILTIN_VIEWS[kind]
@@ -206,8 +206,8 @@ class Encoder:
 
     def __init__(
         self,
-        other: "Callable[[Any, Encoder, int], None]",
-        shared: "dict[int, Any] | None" = None,
+        other: Callable[[Any, Encoder, int], None],
+        shared: dict[int, Any] | None = None,
         deepest: int = MAX_DEPTH,
     ) -> None:
         self.other = other
@@ -217,13 +217,13 @@ class Encoder:
 
     def clear(self) -> None:
         """Begins anew."""
-        self.parts: "list[bytes]" = []
+        self.parts: list[bytes] = []
         # The mutable containers of this message, by index, and their indexes by `id`.
-        self.containers: "list[Any]" = []
-        self.indexes: "dict[int, int]" = {}
+        self.containers: list[Any] = []
+        self.indexes: dict[int, int] = {}
         # What the caller wants to remember of this message: objects and classes that it has described.
-        self.described: "set[int]" = set()
-        self.classes: "list[int]" = []
+        self.described: set[int] = set()
+        self.classes: list[int] = []
 
     def encode(self, *values: object) -> bytes:
         """The bytes of values, one after another."""
@@ -238,7 +238,7 @@ class Encoder:
             raise TooLarge(f"the value is larger than {MAX_BYTES >> 20} MiB")
         return data
 
-    def values(self, values: "tuple[object, ...]") -> None:
+    def values(self, values: tuple[object, ...]) -> None:
         """Adds values."""
         for value in values:
             self.value(value, self.deepest)
@@ -262,7 +262,7 @@ class Encoder:
         self.containers.append(value)
         return False
 
-    def value(self, value: "Any", levels: int) -> None:
+    def value(self, value: Any, levels: int) -> None:
         """Adds a value."""
         kind = type(value)
         if kind is int:
@@ -325,7 +325,7 @@ class Encoder:
                 if place is None or not self.of_library(value, kind, place, levels):
                     self.other(value, self, levels)
 
-    def items(self, tag: bytes, value: "Any", levels: int) -> None:
+    def items(self, tag: bytes, value: Any, levels: int) -> None:
         """Adds the items of a container; many numbers as one text, which takes a tenth of the time."""
         self.parts.append(b"%s%d;" % (tag, len(value)))
         if len(value) > _FEW_ITEMS:
@@ -348,7 +348,7 @@ class Encoder:
         for item in value:
             self.value(item, levels - 1)
 
-    def rebuilt(self, value: object, place: "tuple[str, str]", levels: int) -> None:
+    def rebuilt(self, value: object, place: tuple[str, str], levels: int) -> None:
         """Adds the parts of an object of one of the known classes."""
         description = REBUILT[place]
         if description.changes is not None and self.is_known(value):
@@ -362,7 +362,7 @@ class Encoder:
             raise Unsendable(f"a {place[1]} whose parts cannot be taken ({error})") from error
         self.value(parts, levels - 1)
 
-    def of_library(self, value: object, kind: "Any", place: "tuple[str, str]", levels: int) -> bool:
+    def of_library(self, value: object, kind: Any, place: tuple[str, str], levels: int) -> bool:
         """Adds the parts of a value of a library; returns whether it has any."""
         is_changeable = change_in_library(kind) is not None
         is_new = id(value) not in self.indexes and id(value) not in self.shared
@@ -389,7 +389,7 @@ class Decoder:
     def __init__(
         self,
         data: bytes,
-        other: "Callable[[bytes, Decoder], Any]",
+        other: Callable[[bytes, Decoder], Any],
         deepest: int = MAX_DEPTH + 100,
     ) -> None:
         self.data = data
@@ -397,26 +397,26 @@ class Decoder:
         self.other = other
         self.deepest = deepest
         self.depth = 0
-        self.containers: "list[Any]" = []
+        self.containers: list[Any] = []
 
-    def whole(self) -> "Any":
+    def whole(self) -> Any:
         """The value, which must be all there is."""
         values = self.all()
         if len(values) != 1:
             raise Malformed("something follows the value")
         return values[0]
 
-    def all(self) -> "list[Any]":
+    def all(self) -> list[Any]:
         """All values that there are."""
         try:
             return self.rest()
         except RecursionError:
             self.position = self.depth = 0
             self.containers.clear()
-            values: "list[Any]" = with_deep_recursion(self.deepest, self.rest)
+            values: list[Any] = with_deep_recursion(self.deepest, self.rest)
             return values
 
-    def rest(self) -> "list[Any]":
+    def rest(self) -> list[Any]:
         """The values that are left."""
         values = []
         end = len(self.data)
@@ -459,7 +459,7 @@ class Decoder:
         self.position += 1
         return byte
 
-    def value(self) -> "Any":
+    def value(self) -> Any:
         """The next value."""
         position = self.position
         tag = self.data[position : position + 1]
@@ -475,14 +475,14 @@ class Decoder:
         self.depth += 1
         if self.depth > self.deepest:
             raise Malformed("nested too deeply")
-        made: "Any" = self.composed(tag) if tag != b"u" else tuple([self.value() for _ in range(self.count())])
+        made: Any = self.composed(tag) if tag != b"u" else tuple([self.value() for _ in range(self.count())])
         self.depth -= 1
         return made
 
-    def composed(self, tag: bytes) -> "Any":
+    def composed(self, tag: bytes) -> Any:
         """The value that begins with a tag, if it is more than one number or text."""
         if tag == b"l":
-            made: "Any" = []
+            made: Any = []
             self.containers.append(made)
             made.extend(self.items())
             return made
@@ -527,7 +527,7 @@ class Decoder:
             return self.of_library()
         return self.other(tag, self)
 
-    def items(self) -> "list[Any]":
+    def items(self) -> list[Any]:
         """The items of a container."""
         size = self.count()
         tag = self.take()
@@ -537,7 +537,7 @@ class Decoder:
             return unpacked_numbers(self.text(), size, self.value())
         if tag not in (b"I", b"G"):
             raise Malformed("items of no kind")
-        made: "list[Any]" = []
+        made: list[Any] = []
         end = self.count() + self.position
         while self.position < end:
             # Piece by piece: the parts of a text take ten times as much memory as the text.
@@ -589,7 +589,7 @@ class Decoder:
             self.containers[index] = made
         return made
 
-    def parts(self) -> "tuple[Any, ...]":
+    def parts(self) -> tuple[Any, ...]:
         """A tuple."""
         parts = self.value()
         if type(parts) is not tuple:
@@ -597,10 +597,10 @@ class Decoder:
         return parts
 
 
-_CONSTANTS: "dict[bytes, object]" = {b"N": None, b"T": True, b"F": False, b"E": Ellipsis, b"M": NotImplemented}
+_CONSTANTS: dict[bytes, object] = {b"N": None, b"T": True, b"F": False, b"E": Ellipsis, b"M": NotImplemented}
 
 
-def with_deep_recursion(levels: int, work: "Callable[..., Any]", *arguments: object) -> "Any":
+def with_deep_recursion(levels: int, work: Callable[..., Any], *arguments: object) -> Any:
     """Calls a function that may call itself so many times."""
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(max(limit, levels * _FRAMES_A_LEVEL + 1000))
@@ -610,7 +610,7 @@ def with_deep_recursion(levels: int, work: "Callable[..., Any]", *arguments: obj
         sys.setrecursionlimit(limit)
 
 
-def change_of(kind: "Any") -> "Callable[[Any, Any], None] | None":
+def change_of(kind: Any) -> Callable[[Any, Any], None] | None:
     """How an object of exactly this class is given the content of another one; None if it cannot be changed."""
     if kind is list or kind is bytearray:
         return replace_list
@@ -620,12 +620,12 @@ def change_of(kind: "Any") -> "Callable[[Any, Any], None] | None":
     return change_in_library(kind) if place is None else REBUILT[place].changes
 
 
-def size_of(value: "Any") -> int:
+def size_of(value: Any) -> int:
     """How many items a mutable container has."""
     return len(value) if change_in_library(type(value)) is None else int(value.size)
 
 
-def snapshot(value: "Any") -> "list[Any]":
+def snapshot(value: Any) -> list[Any]:
     """The content of a mutable container, to find out later whether it was changed."""
     if isinstance(value, dict):
         content = list(value)
@@ -641,7 +641,7 @@ def snapshot(value: "Any") -> "list[Any]":
     return [bytes(value)] if type(value) is bytearray else list(value)
 
 
-def has_changed(value: "Any", before: "list[Any]") -> bool:
+def has_changed(value: Any, before: list[Any]) -> bool:
     """Whether a container holds other objects than it did, or in another order."""
     now = snapshot(value)
     if place_in_library(type(value)) is not None:

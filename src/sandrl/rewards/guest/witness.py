@@ -9,20 +9,21 @@ one is hidden. The verdict never changes by this. Where no witness agrees, its t
 
 # The style is explained in `descriptors.py`.
 # B905: Python 3.8 has no `strict`.
-# ruff: noqa: B905, BLE001, UP037
+# ruff: noqa: B905, BLE001
+
+from __future__ import annotations
 
 import marshal
 import posix
+from typing import TYPE_CHECKING
 
-MYPY = False
-if MYPY:
+from sandrl.rewards.guest.mirrors import EQUALITY, Mirror, is_mirror, number_behind, plain_form, solid_of
+from sandrl.rewards.guest.operations import OPERATIONS
+
+if TYPE_CHECKING:
     from typing import Any
 
     from sandrl.rewards.guest.client import CompletionProcess
-if "request_size" not in globals():
-    # Shipped, the files of this package are one and share a namespace; only their tests import them.
-    from sandrl.rewards.guest.mirrors import EQUALITY, Mirror, is_mirror, number_behind, plain_form, solid_of
-    from sandrl.rewards.guest.operations import OPERATIONS
 
 # Of objects in objects.
 MOST_STATE_LEVELS = 8
@@ -44,18 +45,18 @@ class Witness:
         reference: The problem's reference; empty if there is none.
     """
 
-    def __init__(self, completion: "CompletionProcess") -> None:
+    def __init__(self, completion: CompletionProcess) -> None:
         self.completion = completion
         self.rests = False
         self.reference = ""
-        self.names: "dict[str, Any] | None" = None
+        self.names: dict[str, Any] | None = None
         # What checks made objects with, by the numbers of these: None if that cannot be compared.
-        self.arguments: "dict[int, bytes | None]" = {}
+        self.arguments: dict[int, bytes | None] = {}
         # Whether one object was made of different arguments, and objects that operators and methods gave first.
         self.is_ambiguous = False
-        self.results: "set[int]" = set()
+        self.results: set[int] = set()
 
-    def note(self, made: bool, mirror: object, arguments: "tuple[Any, ...]", keywords: "dict[str, Any]") -> None:
+    def note(self, made: bool, mirror: object, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> None:
         """Takes note of an object that has arrived, and of what a check has made it with.
 
         That one object is two, which makes them equal, is the word of the completion alone.
@@ -66,17 +67,17 @@ class Witness:
                 self.results.add(number)
             return
         try:
-            key: "bytes | None" = marshal.dumps((arguments, sorted(keywords.items())), 2)
+            key: bytes | None = marshal.dumps((arguments, sorted(keywords.items())), 2)
         except (ValueError, TypeError):
             key = None
         if number in self.results or (number in self.arguments and (key is None or self.arguments[number] != key)):
             self.rests = self.is_ambiguous = True
         self.arguments[number] = key
 
-    def decide(self, name: str, left: "Any", right: "Any") -> "Any":
+    def decide(self, name: str, left: Any, right: Any) -> Any:
         """Has the completion apply an operator, and looks for another witness of the answer."""
         operands = left, right
-        states: "list[Any] | None" = None
+        states: list[Any] | None = None
         if not self.rests:
             try:
                 states = [self.state(each) for each in operands]
@@ -93,7 +94,7 @@ class Witness:
                 self.rests = True
         return result
 
-    def decide_among(self, name: str, left: "Any", right: "Any", states: "list[Any]") -> "Any":
+    def decide_among(self, name: str, left: Any, right: Any, states: list[Any]) -> Any:
         """The same for `==` and `!=` with a plain value, which other values hide."""
         others = decoys_of(right)
         place = posix.urandom(1)[0] % (len(others) + 1)
@@ -108,14 +109,14 @@ class Witness:
             self.rests = not is_equal or any(is_equal)
         return result
 
-    def is_equal(self, name: str, left: "Any", other: object) -> bool:
+    def is_equal(self, name: str, left: Any, other: object) -> bool:
         """Whether the completion does not say that an object differs from a plain value."""
         try:
             return self.completion.ask(name, left, (other,)) is not (name == "__ne__")
         except (Exception, SystemExit):
             return True
 
-    def agrees(self, name: str, operands: "tuple[Any, ...]", states: "list[Any]", result: bool) -> bool:
+    def agrees(self, name: str, operands: tuple[Any, ...], states: list[Any], result: bool) -> bool:
         """Whether another witness says what the completion says."""
         is_same = states[0] == states[1]
         if name == "__eq__" and is_same and not self.tells(operands, states[0]):
@@ -128,7 +129,7 @@ class Witness:
             return self.by_items(*operands) is result
         return (is_same if name == "__eq__" else self.by_order(name, states)) is result
 
-    def by_reference(self, name: str, states: "list[Any]") -> object:
+    def by_reference(self, name: str, states: list[Any]) -> object:
         """What the reference's class says of objects with these states."""
         if not self.reference:
             raise Undecided
@@ -140,7 +141,7 @@ class Witness:
         except (Exception, SystemExit) as error:
             raise Undecided from error
 
-    def by_order(self, name: str, states: "list[Any]") -> object:
+    def by_order(self, name: str, states: list[Any]) -> object:
         """What the builtin types say of the values that two objects of a class hold, in their order."""
         left, right = states
         if not (is_state(left) and is_state(right) and left.kind is right.kind and [*left.parts] == [*right.parts]):
@@ -150,7 +151,7 @@ class Witness:
         except (Exception, SystemExit) as error:
             raise Undecided from error
 
-    def by_items(self, container: "Any", item: object) -> bool:
+    def by_items(self, container: Any, item: object) -> bool:
         """Whether an object is among the items of another one, which can be looked at more than once."""
         if not hasattr(type(container), "__iter__") or hasattr(type(container), "__next__"):
             raise Undecided
@@ -159,7 +160,7 @@ class Witness:
         except (Exception, SystemExit) as error:
             raise Undecided from error
 
-    def tells(self, operands: "tuple[Any, ...]", state: "Any") -> bool:
+    def tells(self, operands: tuple[Any, ...], state: Any) -> bool:
         """Whether a state says something about an object: others, made with other arguments, have another one."""
         if not is_state(state):
             return True
@@ -173,7 +174,7 @@ class Witness:
         same_kind = [each for each in others if type(each) is state.kind][-MOST_STATE_LEVELS:]
         return bool(state.parts) and not any(self.state(each) == state for each in same_kind)
 
-    def state(self, value: "Any", levels: int = MOST_STATE_LEVELS) -> "Any":
+    def state(self, value: Any, levels: int = MOST_STATE_LEVELS) -> Any:
         """A value with the states of objects in the place of these.
 
         Raises:
@@ -205,7 +206,7 @@ class Witness:
             return kind([self.state(part, levels - 1) for part in value])
         return value
 
-    def built(self, state: "Any") -> "Any":
+    def built(self, state: Any) -> Any:
         """An object of the reference's class with a state."""
         kind = type(state)
         if kind is dict:
@@ -222,7 +223,7 @@ class Witness:
         return made
 
 
-def decoys_of(value: "Any") -> "list[Any]":
+def decoys_of(value: Any) -> list[Any]:
     """Plain values like one that differ from it and from each other; none for a kind that has no such values."""
     kind = type(value)
     if kind is bool or value is None:
@@ -237,7 +238,7 @@ def decoys_of(value: "Any") -> "list[Any]":
         others = [{**value, step: step} for step in range(5)]
     else:
         others = []
-    found: "list[Any]" = []
+    found: list[Any] = []
     # A large one is sent once more, not five times.
     for each in others[: 1 if hasattr(kind, "__len__") and len(value) > MOST_SOUGHT_ITEMS else len(others)]:
         if each != value and each not in found:
@@ -248,7 +249,7 @@ def decoys_of(value: "Any") -> "list[Any]":
 class State:
     """The state of an object of the completion: its class, and the values of its attributes by their names."""
 
-    def __init__(self, kind: type, parts: "dict[str, Any]") -> None:
+    def __init__(self, kind: type, parts: dict[str, Any]) -> None:
         self.kind = kind
         self.parts = parts
 

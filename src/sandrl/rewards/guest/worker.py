@@ -9,32 +9,27 @@ The forker stays as small as a judge, because every process of every cell has ev
 """
 
 # The style is explained in `descriptors.py`.
-# ruff: noqa: BLE001, SIM105, UP037
+# ruff: noqa: BLE001, SIM105
+
+from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]
 import gc
 import marshal
 import posix
 import sys
+from typing import TYPE_CHECKING
 
-MYPY = False
-if MYPY:
+from sandrl.rewards.guest.cell import CellLimits, Cells, say_why_not, take_streams
+from sandrl.rewards.guest.descriptors import load_libc, read_exactly, write_all
+from sandrl.rewards.guest.loader import load_rest, request_size
+from sandrl.rewards.guest.preloads import Preloads
+
+if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, NoReturn
 
     from sandrl.rewards.guest.router import run_router
-if "request_size" not in globals():
-    # Shipped, the files of this package are one and share a namespace; only their tests import them.
-    from sandrl.rewards.guest.cell import CellLimits, Cells, say_why_not, take_streams
-    from sandrl.rewards.guest.descriptors import load_libc, read_exactly, write_all
-    from sandrl.rewards.guest.preloads import Preloads
-    from sandrl.rewards.guest.users import Users
-
-    request_size = 0
-
-    def load_rest() -> None:
-        """Loads the files of the program that come after the fork: for the tests they are loaded."""
-
 
 # Where requests, outputs and programs are, in a file system that only the worker sees.
 SPOOL = "/tmp"
@@ -42,14 +37,10 @@ REAPED_AT_ONCE = 8
 LINE_BYTES = 512
 
 
-def read_limits() -> "tuple[CellLimits, int, int, bool]":
-    """Reads the first line of the host: how many cells run (see `Router`), and what each may use.
-
-    Returns:
-        All of these, and whether processes of different users will do where there can be no cells.
-    """
-    most, places, takes_users, *numbers = [int(word) for word in read_exactly(request_size).split()]
-    return CellLimits(*numbers), most, places, bool(takes_users)
+def read_limits() -> tuple[CellLimits, int, int]:
+    """Reads the first line of the host: what each cell may use, and how many cells run (see `Router`)."""
+    most, places, *numbers = [int(word) for word in read_exactly(request_size).split()]
+    return CellLimits(*numbers), most, places
 
 
 def reason_of(error: BaseException) -> str:
@@ -57,7 +48,7 @@ def reason_of(error: BaseException) -> str:
     return str(error) if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
 
 
-def try_cell(cells: "Cells") -> str:
+def try_cell(cells: Cells) -> str:
     """Makes a cell in which nothing runs; returns why that cannot be done, empty if it can."""
     reading, writing = posix.pipe()
     try:
@@ -78,37 +69,16 @@ def try_cell(cells: "Cells") -> str:
     return why
 
 
-def settle(cells: "Cells | Users") -> str:
+def settle(cells: Cells) -> str:
     """Prepares this process to make cells, and tries to; returns why that is not possible, empty if it is."""
     try:
-        if isinstance(cells, Users):
-            why = cells.trial()
-            if not why:
-                globals()["SPOOL"] = cells.settle()
-            return why
         cells.settle()
         return try_cell(cells)
     except BaseException as error:
         return reason_of(error)
 
 
-def in_child(work: "Callable[[], str]") -> str:
-    """What work that is done in a process of its own returns, if it is no longer than a line."""
-    reading, writing = posix.pipe()
-    pid = posix.fork()
-    if pid == 0:
-        try:
-            posix.write(writing, work().encode("utf-8", "replace")[:LINE_BYTES])
-        finally:
-            posix._exit(0)
-    posix.close(writing)
-    told = posix.read(reading, LINE_BYTES).decode("utf-8", "replace")
-    posix.close(reading)
-    posix.waitpid(pid, 0)
-    return told
-
-
-def load_program(name: str, sizes: "list[int]", entry: str) -> "Callable[[int, int], Any]":
+def load_program(name: str, sizes: list[int], entry: str) -> Callable[[int], Any]:
     """Loads a judge's program from a file that the router has written.
 
     Args:
@@ -117,12 +87,11 @@ def load_program(name: str, sizes: "list[int]", entry: str) -> "Callable[[int, i
         entry: The function of it that judges.
 
     Returns:
-        What judges the request of so many bytes that is on standard input, with a completion of such a user; 0 leaves
-        that to the judge.
+        What judges the request of so many bytes that is on standard input.
     """
     descriptor = posix.open(f"{SPOOL}/{name}", posix.O_RDONLY)
     magic = read_exactly(64, descriptor).strip().decode()
-    space: "dict[str, Any]" = {"__name__": "judge", "request_size": 0}
+    space: dict[str, Any] = {"__name__": "judge", "request_size": 0}
     same = magic == __import__("_frozen_importlib_external").MAGIC_NUMBER.hex()
     while sizes:
         compiled, packed = read_exactly(sizes.pop(0), descriptor), read_exactly(sizes.pop(0), descriptor)
@@ -133,12 +102,7 @@ def load_program(name: str, sizes: "list[int]", entry: str) -> "Callable[[int, i
     posix.close(descriptor)
     space["load_rest"] = int  # its parts are loaded
 
-    def judge(request_size: int, user: int) -> "Any":
-        if user:
-            space["NOBODY"] = user
-        return space["main"](request_size, space[entry])
-
-    return judge
+    return lambda request_size: space["main"](request_size, space[entry])
 
 
 class Forker:
@@ -151,18 +115,15 @@ class Forker:
         router: The router's process.
     """
 
-    def __init__(self, cells: "Cells | Users", orders: int, answers: int, router: int) -> None:
+    def __init__(self, cells: Cells, orders: int, answers: int, router: int) -> None:
         self.cells = cells
-        self.users = cells if isinstance(cells, Users) else None
         self.orders = orders
         self.answers = answers
         self.router = router
-        self.programs: "dict[str, Callable[[int, int], Any]]" = {}
-        self.running: "dict[int, tuple[str, int]]" = {}
-        # What becomes of those of whom something may be left.
-        self.clearing: "dict[int, tuple[str, int]]" = {}
+        self.programs: dict[str, Callable[[int], Any]] = {}
+        self.running: dict[int, str] = {}
 
-    def serve(self) -> "Callable[[], Any]":
+    def serve(self) -> Callable[[], Any]:
         """Serves the router; the call returns in cells alone.
 
         Returns:
@@ -194,7 +155,7 @@ class Forker:
                     if work is not None:
                         return work
 
-    def handle(self, words: "list[str]") -> "Callable[[], Any] | None":
+    def handle(self, words: list[str]) -> Callable[[], Any] | None:
         """Handles a line of the router; in a cell it returns the work of the cell's first process."""
         if words[0] == "program":
             _, name, entry, *sizes = words
@@ -208,10 +169,9 @@ class Forker:
         except OSError as error:
             self.answer(f"refused {run} {str(error).encode().hex()}")
             return None
-        user = self.users.user if self.users is not None else 0
         if pid:
-            self.running[pid] = run, user
-            self.answer(f"started {run} {pid} {user}")
+            self.running[pid] = run
+            self.answer(f"started {run} {pid}")
             return None
         _signal.set_wakeup_fd(-1)
         _signal.signal(_signal.SIGCHLD, _signal.SIG_DFL)
@@ -221,7 +181,7 @@ class Forker:
         except BaseException as error:
             say_why_not(error)
         judge = self.programs[program]
-        return lambda: judge(int(request_size), user)
+        return lambda: judge(int(request_size))
 
     def reap(self) -> None:
         """Reports cells that have ended."""
@@ -232,17 +192,10 @@ class Forker:
                 return
             if pid == 0:
                 return
-            run, user = self.running.pop(pid, ("", 0))
-            if isinstance(self.cells, Cells):
-                self.cells.forget(pid)
-            if run and self.users is not None:
-                self.clearing[self.users.start_clearing(user)] = run, status
-            elif run:
+            run = self.running.pop(pid, "")
+            self.cells.forget(pid)
+            if run:
                 self.answer(f"ended {run} {status}")
-            elif pid in self.clearing:
-                if status:
-                    self.leave()  # the next one must find nothing
-                self.answer("ended {} {}".format(*self.clearing.pop(pid)))
             elif pid == self.router:
                 self.leave()
         # There may be more; orders have their turn first.
@@ -252,7 +205,7 @@ class Forker:
         """Writes a line to the router."""
         write_all(self.answers, line.encode() + b"\n")
 
-    def leave(self) -> "NoReturn":
+    def leave(self) -> NoReturn:
         """Ends the worker with all its cells, because the router has ended."""
         for pid in self.running:
             try:
@@ -262,18 +215,16 @@ class Forker:
         posix._exit(0)
 
 
-def work() -> "Callable[[], Any]":
+def work() -> Callable[[], Any]:
     """Starts the worker; the call returns in cells alone: the work of a cell's first process."""
     call = load_libc()
     if call is None:
         refuse("the interpreter has no _ctypes")
-    limits, most, places, takes_users = read_limits()
-    # In a user namespace that came to nothing there are no other users.
-    why = in_child(lambda: settle(Cells(call, limits))) if takes_users else ""
-    cells: "Cells | Users" = Users(call, limits) if why else Cells(call, limits)
+    limits, most, places = read_limits()
+    cells = Cells(call, limits)
     why_not = settle(cells)
     if why_not:
-        refuse(f"{why}; {why_not}" if why else why_not)
+        refuse(why_not)
     Preloads().load()
     gc.collect()
     gc.freeze()
@@ -285,7 +236,7 @@ def work() -> "Callable[[], Any]":
         posix.close(their_answers)
         load_rest()
         try:
-            run_router(limits, most, places, orders, answers, why)
+            run_router(limits, most, places, orders, answers)
         finally:
             posix._exit(1)
     for descriptor in (orders, answers):
@@ -297,7 +248,7 @@ def work() -> "Callable[[], Any]":
     return Forker(cells, their_orders, their_answers, router).serve()
 
 
-def refuse(why: str) -> "NoReturn":
+def refuse(why: str) -> NoReturn:
     """Ends the worker, because cells cannot be made here."""
     write_all(1, b"refused " + why.encode("utf-8", "replace").hex().encode() + b"\n")
     posix._exit(3)

@@ -7,13 +7,15 @@ object, such as a mock, crosses as any other object of a check.
 """
 
 # The style is explained in `descriptors.py`.
-# ruff: noqa: BLE001, UP037
+# ruff: noqa: BLE001
+
+from __future__ import annotations
 
 import posix
 import sys
+from typing import TYPE_CHECKING
 
-MYPY = False
-if MYPY:
+if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
@@ -23,7 +25,7 @@ STREAMS = ("sys:stdin", "sys:stdout", "sys:stderr", "builtins:input")
 # How a completion's module is called, in its process and by checks in one process with it.
 COMPLETION = "__main__"
 _ITEMS = "[]"
-_MISSING: "Any" = type("Missing", (), {})()
+_MISSING: Any = type("Missing", (), {})()
 
 
 class Place:
@@ -39,13 +41,13 @@ class Place:
 
     __slots__ = ("content", "name", "original", "owner")
 
-    def __init__(self, owner: "Any", name: str) -> None:
+    def __init__(self, owner: Any, name: str) -> None:
         self.owner = owner
         self.name = name
-        self.content: "dict[str, Any]" = getattr(owner, "__dict__", {})
+        self.content: dict[str, Any] = getattr(owner, "__dict__", {})
         self.original = self.content.get(name, _MISSING)
 
-    def change(self) -> "tuple[Any, ...] | None":
+    def change(self) -> tuple[Any, ...] | None:
         """The value in a tuple, an empty one for none, if it is another than it was."""
         now = self.content.get(self.name, _MISSING)
         return None if now is self.original else () if now is _MISSING else (now,)
@@ -59,12 +61,12 @@ class Items:
         keys: Those that are meant; None for all.
     """
 
-    def __init__(self, mapping: "Any", keys: "set[Any] | None" = None) -> None:
+    def __init__(self, mapping: Any, keys: set[Any] | None = None) -> None:
         self.mapping = mapping
         self.keys = keys
         self.original = dict(mapping)
 
-    def change(self) -> "tuple[Any, ...] | None":
+    def change(self) -> tuple[Any, ...] | None:
         """The values in tuples by their keys, empty ones for none, if some are others than they were."""
         keys = {*self.original, *self.mapping} if self.keys is None else self.keys
         found = {}
@@ -90,7 +92,7 @@ class Setting:
         self.read = SETTINGS[name][0]
         self.original = self.read()
 
-    def change(self) -> "tuple[Any, ...] | None":
+    def change(self) -> tuple[Any, ...] | None:
         """The value in a tuple, if it is another than it was."""
         try:
             now = self.read()
@@ -107,7 +109,7 @@ class Generator:
     """
 
     def __init__(self, kind: str) -> None:
-        module: "Any" = __import__(kind, fromlist=("",))
+        module: Any = __import__(kind, fromlist=("",))
         self.read, _, setters = GENERATORS[kind]
         self.known = self.read()
         # A check may set the state that it had before, from which the completion has drawn meanwhile, or ask for the
@@ -116,16 +118,16 @@ class Generator:
         for name in setters:
             setattr(module, name, self.noticed(getattr(module, name)))
 
-    def noticed(self, function: "Callable[..., Any]") -> "Callable[..., Any]":
+    def noticed(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """A function that sets the state, or tells it, of whose calls is taken note."""
 
-        def setter(*arguments: object, **keywords: object) -> "Any":
+        def setter(*arguments: object, **keywords: object) -> Any:
             self.is_set = True
             return function(*arguments, **keywords)
 
         return setter
 
-    def change(self) -> "tuple[Any, ...] | None":
+    def change(self) -> tuple[Any, ...] | None:
         """The state in a tuple, if it is to be the completion's, too."""
         was_set, known = self.is_set, self.known
         self.known = self.read()
@@ -137,13 +139,13 @@ class World:
     """What of its world a process may be asked to share, and what of it has changed."""
 
     def __init__(self) -> None:
-        self.watched: "dict[str, Any]" = {}
+        self.watched: dict[str, Any] = {}
         for place in STREAMS:
             module, _, name = place.partition(":")
             self.watched[place] = Place(sys.modules[module], name)
-        self.generators: "dict[str, Generator]" = {}
+        self.generators: dict[str, Generator] = {}
 
-    def changes(self) -> "dict[str, tuple[Any, ...]] | None":
+    def changes(self) -> dict[str, tuple[Any, ...]] | None:
         """What has changed here, and should over there as long as a question takes."""
         found = None
         for key, place in self.watched.items():
@@ -159,7 +161,7 @@ class World:
 
     # What a check may change
 
-    def watch(self, kinds: "tuple[str, ...]", places: "tuple[str, ...]") -> None:
+    def watch(self, kinds: tuple[str, ...], places: tuple[str, ...]) -> None:
         """Takes note of how the world is before any check has run.
 
         Args:
@@ -176,7 +178,7 @@ class World:
             elif kind in SETTINGS:
                 self.watched[kind] = Setting(kind)
 
-    def watch_generators(self, kinds: "tuple[str, ...]") -> None:
+    def watch_generators(self, kinds: tuple[str, ...]) -> None:
         """Takes note of the state of generators, which is the same on both sides now."""
         for kind in kinds:
             if kind in GENERATORS:
@@ -185,7 +187,7 @@ class World:
                 except ImportError:
                     continue  # the check tells
 
-    def news(self) -> "dict[str, tuple[Any, ...]] | None":
+    def news(self) -> dict[str, tuple[Any, ...]] | None:
         """The state of generators that were set, or have drawn; from now on both sides have it."""
         found = {}
         for kind, generator in self.generators.items():
@@ -210,7 +212,7 @@ class World:
             return  # not there; the check tells
         self.watch_target(target, rest[-1])
 
-    def watch_target(self, target: "Any", name: str) -> None:
+    def watch_target(self, target: Any, name: str) -> None:
         """Watches an attribute, if its owner is a thing that both sides have."""
         where = place_of(target)
         if where is not None:
@@ -218,7 +220,7 @@ class World:
             if key not in self.watched:
                 self.watched[key] = Place(target, name)
 
-    def watch_items(self, mapping: "Any", values: "Any", is_cleared: bool) -> None:
+    def watch_items(self, mapping: Any, values: Any, is_cleared: bool) -> None:
         """Watches items of a mapping, if both sides have it."""
         where = place_of(mapping)
         if where is None or where.endswith(":"):
@@ -236,10 +238,10 @@ class World:
 
     def watch_mock(self) -> None:
         """Watches whatever `unittest.mock` is about to replace."""
-        mock: "Any" = __import__("unittest.mock", fromlist=("",))
+        mock: Any = __import__("unittest.mock", fromlist=("",))
         enter, update, world = mock._patch.__enter__, mock._patch_dict._patch_dict, self
 
-        def entered(patcher: "Any") -> "Any":
+        def entered(patcher: Any) -> Any:
             try:
                 target = patcher.getter()
             except Exception:
@@ -247,7 +249,7 @@ class World:
             world.watch_target(target, patcher.attribute)
             return enter(patcher)
 
-        def updated(patcher: "Any") -> "Any":
+        def updated(patcher: Any) -> Any:
             mapping = patcher.in_dict
             if isinstance(mapping, str):
                 try:
@@ -261,14 +263,14 @@ class World:
         mock._patch.__enter__, mock._patch_dict._patch_dict = entered, updated
 
 
-def place_of(target: "Any") -> "str | None":
+def place_of(target: Any) -> str | None:
     """Where both sides find a module, a class of one, or an object that is an attribute of one; None if they do not."""
     if type(target) is type(sys):
-        own: "Any" = target.__dict__.get("__name__")
+        own: Any = target.__dict__.get("__name__")
         return own + ":" if type(own) is str and sys.modules.get(own) is target else None
     if isinstance(target, type):
         module, path = target.__module__, target.__qualname__
-        found: "Any" = sys.modules.get(module)
+        found: Any = sys.modules.get(module)
         for part in path.split("."):
             found = getattr(found, part, None) if module != "checks" else None
         return f"{module}:{path}" if found is target else None
@@ -283,9 +285,9 @@ def place_of(target: "Any") -> "str | None":
 # What the other side has changed
 
 
-def put_in_place(replaced: "dict[str, tuple[Any, ...]]") -> "list[Callable[[], None]]":
+def put_in_place(replaced: dict[str, tuple[Any, ...]]) -> list[Callable[[], None]]:
     """Changes this process as the other one was changed; returns what undoes that."""
-    undoing: "list[Callable[[], None]]" = []
+    undoing: list[Callable[[], None]] = []
     for key, change in replaced.items():
         try:
             if key in GENERATORS:
@@ -304,17 +306,17 @@ def put_in_place(replaced: "dict[str, tuple[Any, ...]]") -> "list[Callable[[], N
     return undoing
 
 
-def _found(place: str) -> "tuple[Any, str]":
+def _found(place: str) -> tuple[Any, str]:
     """The owner of an attribute and its name."""
     module, _, path = place.partition(":")
-    owner: "Any" = __import__(module, fromlist=("",))
+    owner: Any = __import__(module, fromlist=("",))
     *outer, name = path.split(".")
     for part in outer:
         owner = getattr(owner, part)
     return owner, name
 
 
-def _put(owner: "Any", name: str, change: "tuple[Any, ...]") -> "Callable[[], None]":
+def _put(owner: Any, name: str, change: tuple[Any, ...]) -> Callable[[], None]:
     content = getattr(owner, "__dict__", {})
     before = content.get(name, _MISSING)
     if change:
@@ -333,7 +335,7 @@ def _put(owner: "Any", name: str, change: "tuple[Any, ...]") -> "Callable[[], No
     return undo
 
 
-def _put_item(mapping: "Any", key: object, change: "tuple[Any, ...]") -> "Callable[[], None]":
+def _put_item(mapping: Any, key: object, change: tuple[Any, ...]) -> Callable[[], None]:
     before = mapping.get(key, _MISSING)
     if change:
         mapping[key] = change[0]
@@ -351,17 +353,17 @@ def _put_item(mapping: "Any", key: object, change: "tuple[Any, ...]") -> "Callab
     return undo
 
 
-def _set(write: "Callable[[Any], None]", before: object, value: object) -> "Callable[[], None]":
+def _set(write: Callable[[Any], None], before: object, value: object) -> Callable[[], None]:
     write(value)
     return lambda: write(before)
 
 
-def _decimal_context() -> "tuple[int, str]":
+def _decimal_context() -> tuple[int, str]:
     context = __import__("decimal").getcontext()
     return context.prec, context.rounding
 
 
-def _set_decimal_context(value: "tuple[int, str]") -> None:
+def _set_decimal_context(value: tuple[int, str]) -> None:
     context = __import__("decimal").getcontext()
     context.prec, context.rounding = value
 
@@ -377,12 +379,12 @@ def _set_locale(value: str) -> None:
     locale.setlocale(locale.LC_ALL, value)
 
 
-def _filters() -> "list[Any]":
+def _filters() -> list[Any]:
     # With patterns as texts: those of `simplefilter` are None.
     return [tuple([getattr(part, "pattern", part) for part in each]) for each in __import__("warnings").filters]
 
 
-def _set_filters(value: "list[Any]") -> None:
+def _set_filters(value: list[Any]) -> None:
     warnings, re = __import__("warnings"), __import__("re")
     filters = []
     for action, message, category, module, line in value:
@@ -392,18 +394,18 @@ def _set_filters(value: "list[Any]") -> None:
     warnings._filters_mutated()
 
 
-def _state_of_numpy() -> "tuple[Any, ...]":
+def _state_of_numpy() -> tuple[Any, ...]:
     name, key, *rest = sys.modules["numpy.random"].get_state()
     return (name, key.tobytes(), *rest)
 
 
-def _set_state_of_numpy(state: "tuple[Any, ...]") -> None:
-    numpy: "Any" = __import__("numpy")
+def _set_state_of_numpy(state: tuple[Any, ...]) -> None:
+    numpy: Any = __import__("numpy")
     numpy.random.set_state((state[0], numpy.frombuffer(state[1], dtype=numpy.uint32), *state[2:]))
 
 
 # How settings are read and written.
-SETTINGS: "dict[str, tuple[Callable[[], Any], Callable[[Any], None]]]" = {
+SETTINGS: dict[str, tuple[Callable[[], Any], Callable[[Any], None]]] = {
     "directory": (posix.getcwd, posix.chdir),
     "recursion": (sys.getrecursionlimit, sys.setrecursionlimit),
     "decimal": (_decimal_context, _set_decimal_context),
@@ -411,7 +413,7 @@ SETTINGS: "dict[str, tuple[Callable[[], Any], Callable[[Any], None]]]" = {
     "warnings": (_filters, _set_filters),
 }
 # How the state of generators is read and written, and which functions checks set it or ask for it with.
-GENERATORS: "dict[str, tuple[Callable[[], Any], Callable[[Any], None], tuple[str, ...]]]" = {
+GENERATORS: dict[str, tuple[Callable[[], Any], Callable[[Any], None], tuple[str, ...]]] = {
     "random": (
         lambda: __import__("random").getstate(),
         lambda state: __import__("random").setstate(state),

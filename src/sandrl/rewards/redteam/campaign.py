@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from sandrl.events import Emit, JobStarted, Warned, ignore
 from sandrl.events.results import ScoredCompletion, Status, Trust
 from sandrl.problems import Completion, Problem, reference_completions
-from sandrl.rewards.judge import IsolatedJudge, Judge
+from sandrl.rewards.judge import Judge
 from sandrl.rewards.options import ScoreOptions
 from sandrl.rewards.redteam.exploit import Exploit, ExploitKind, Target, aim_at, arm
 from sandrl.rewards.scoring import score
@@ -159,7 +159,7 @@ def attack(
         What came of it.
     """
     options = replace(options or ScoreOptions(), caching=False)
-    judge = judge or IsolatedJudge.on(job.connection)
+    judge = judge or Judge.on(job.connection)
     found = list(problems)
     aimed = [(problem, aim_at(problem)) for problem in found]
     targets = tuple(target for _, target in aimed if target is not None)

@@ -13,7 +13,7 @@ from sandrl.events import Emit, Warned, ignore
 from sandrl.problems import Problem, load_problems
 from sandrl.problems.reading import reading_of
 from sandrl.rewards.builds import has_tools, language_of
-from sandrl.rewards.judge import IsolatedJudge
+from sandrl.rewards.judge import Judge
 from sandrl.rewards.options import ScoreOptions
 from sandrl.rewards.outlook import Outlook, Wanted, outlook_of
 from sandrl.rewards.redteam.campaign import RedteamReport, attack, count_runs
@@ -137,7 +137,7 @@ def run_redteam(
             problems,
             exploits,
             job=job,
-            judge=IsolatedJudge.on(connection, require_isolated=request.require_isolated),
+            judge=Judge.on(connection, require_isolated=request.require_isolated),
             options=replace(options, concurrency=connection.concurrency(request.concurrency)),
             emit=emit,
             interrupt=interrupt,

@@ -1,0 +1,11 @@
+"""What the loader of a program (`BOOTSTRAP` in `program.py`, and `worker.py`) adds to its namespace.
+
+This file is in no program. Type checkers and tests find the names here.
+"""
+
+request_size = 0
+"""Bytes of the request on standard input."""
+
+
+def load_rest() -> None:
+    """Loads the files of the program that come after the fork: in tests, they are loaded."""
