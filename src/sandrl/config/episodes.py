@@ -6,7 +6,7 @@ from typing import Annotated, Self, TypeAlias
 
 from pydantic import model_validator
 
-from sandrl.config.fields import SCORING, TRAINING, Option
+from sandrl.config.fields import EPISODES, SCORING, TRAINING, Option
 from sandrl.config.model import Count, Seconds
 from sandrl.config.parts import (
     CachePart,
@@ -17,6 +17,7 @@ from sandrl.config.parts import (
     SamplingPart,
     SandboxesPart,
 )
+from sandrl.config.words import EpisodeKind
 
 CONCURRENCY = 32
 """The default number of episodes that run at the same time."""
@@ -43,6 +44,16 @@ class EpisodesConfig(RunPart, SandboxesPart, EndpointPart, SamplingPart, Episode
             flag="--timeout",
         ),
     ] = None
+
+    max_attempts: Annotated[
+        Count, Option("Maximum number of answers in an episode of `--rollout attempts`.", EPISODES, metavar="N")
+    ] = 3
+
+    @model_validator(mode="after")
+    def _has_examples_to_show(self) -> Self:
+        if self.few_shot and self.rollout is EpisodeKind.TOOLS:
+            raise ValueError("few_shot: examples are texts, and rollout = tools answers with a tool; leave it out")
+        return self
 
     @model_validator(mode="after")
     def _has_room_to_judge(self) -> Self:

@@ -64,6 +64,13 @@ class EvalConfig(EndpointPart, SamplingPart, ScoredRunConfig):
         return self
 
     @model_validator(mode="after")
+    def _cuts_what_is_sampled(self) -> Self:
+        cuts = next((name for name in ("top_p", "top_k", "min_p") if getattr(self, name) is not None), None)
+        if self.is_greedy and cuts is not None:
+            raise ValueError(f"{cuts}: has no effect with temperature = 0; leave one of them out")
+        return self
+
+    @model_validator(mode="after")
     def _has_settings_to_use(self) -> Self:
         if self.use_model_sampling and self.base_url is not None:
             raise ValueError("use_model_sampling: an endpoint chooses its settings itself; leave it out")

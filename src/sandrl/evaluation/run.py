@@ -10,7 +10,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
-from itertools import islice
+from itertools import chain, islice
 
 from pydantic import JsonValue
 
@@ -24,6 +24,7 @@ from sandrl.models import EndpointModel, Model, ModelEndpoint, Sampling, librari
 from sandrl.models.generation import sampling_facts
 from sandrl.models.in_process import InProcessModel
 from sandrl.problems import Completion, Problem, load_problems
+from sandrl.problems.prompting import Prompting
 from sandrl.problems.reading import reading_of
 from sandrl.problems.store import select
 from sandrl.rewards import score_run
@@ -69,7 +70,8 @@ def run_eval(
     if config.service is None:
         SandboxRequest.of(config).allowance(settings, run=request.resume)
     problems = _problems(config)
-    digest = digest_of_all(map(asdict, problems.values()))
+    prompting = Prompting.of(config, problems, reading_of(config))
+    digest = _digest(problems, prompting)
     wanted = all_wanted(problems, config.answers)
     earlier = None if request.resume is None else find_earlier(request.resume, config.problems, wanted, digest)
     closed = _Closed(interrupt)
@@ -91,7 +93,8 @@ def run_eval(
             model,
             wanted if earlier is None else earlier.missing(wanted),
             [] if earlier is None else in_order(wanted, earlier.answers),
-            show_tests=config.show_tests,
+            prompting=prompting,
+            extraction=config.extract,
             seed=config.seed * len(wanted),
             writer=writer,
             closed=closed,
@@ -108,7 +111,7 @@ def run_eval(
             tags=(COMMAND, f"model:{model.name}"),
             facts=facts,
             versions={} if config.base_url else libraries.versions(),
-            show_tests=config.show_tests,
+            prompting=prompting,
             numbers={each.id: each.index for each in wanted},
             resumed=None if earlier is None else earlier.resumed,
             emit=emit,
@@ -130,7 +133,7 @@ def outlook_of_eval(request: EvalRequest, settings: Settings) -> Outlook:
     problems = _problems(config)
     wanted = all_wanted(problems, config.answers)
     if request.resume is not None:
-        digest = digest_of_all(map(asdict, problems.values()))
+        digest = _digest(problems, Prompting.of(config, problems, reading_of(config)))
         earlier = find_earlier(request.resume, config.problems, wanted, digest)
         scored = {result.index for result in earlier.resumed.results}
         wanted = [each for each in wanted if each.index not in scored]
@@ -151,6 +154,11 @@ def outlook_of_eval(request: EvalRequest, settings: Settings) -> Outlook:
 def _problems(config: EvalConfig) -> Mapping[str, Problem]:
     loaded = load_problems(config.problems, **reading_of(config))
     return select(loaded.problems, islice(loaded.problems, config.num_problems))
+
+
+def _digest(problems: Mapping[str, Problem], prompting: Prompting) -> str:
+    """Stands for all that is asked, as far as it is in files that may change."""
+    return digest_of_all(chain(map(asdict, problems.values()), prompting.content()))
 
 
 def _model(config: EvalConfig, settings: Settings, closed: threading.Event, emit: Emit) -> Model:

@@ -22,7 +22,7 @@ from queue import SimpleQueue
 from typing import Any, TypeAlias
 
 from sandrl.errors import EndpointError, InputError, RequestRefusedError, UsageError
-from sandrl.events import Emit, ignore
+from sandrl.events import Emit, Warned, ignore
 from sandrl.models.client import Client, ModelEndpoint
 from sandrl.models.loop import LOOP, cancel_once
 from sandrl.models.messages import Message, Reply, ToolCall
@@ -209,9 +209,22 @@ class EndpointModel(Client):
             return
         if refusal.status == 404:
             raise self._unknown(()) from refusal
+        own = {**self._sampling.chosen, **({"stop": 0} if self._sampling.stop else {}), **self._sampling.extra_body}
+        for name in own:
+            if refusal.parameter.partition(".")[0] == name or f"'{name}'" in message or f'"{name}"' in message:
+                option = "extra_body" if name in self._sampling.extra_body else name
+                what = "it" if option == name else name
+                message = f"{option}: the endpoint does not take {what}: {refusal.message}"
+                raise UsageError(message, hint="leave it out", fields=(option,)) from refusal
         for name, other in _OPTIONAL.items():
             if name in question and (refusal.parameter == name or f"'{name}'" in message):
                 self._renamed[name] = other
+                if name == "temperature":
+                    self._tell(
+                        Warned(
+                            f"{self.base_url} does not take a temperature for {self.name}: it samples in its own way"
+                        )
+                    )
                 return
         raise refusal
 
@@ -238,6 +251,9 @@ class EndpointModel(Client):
             **self._limit_as("max_tokens"),
             "temperature": self._sampling.temperature,
             **asked,
+            **self._sampling.chosen,
+            **({"stop": list(self._sampling.stop)} if self._sampling.stop else {}),
+            **self._sampling.extra_body,
         }
         if tools:
             question["tools"] = [{"type": "function", "function": tool} for tool in tools]
@@ -254,7 +270,12 @@ class EndpointModel(Client):
             "include": ["reasoning.encrypted_content", "message.output_text.logprobs"],
             # It knows of no seed.
             **{name: value for name, value in asked.items() if name == "top_p"},
+            **self._sampling.chosen,
+            **self._sampling.extra_body,
         }
+        if self._sampling.stop:
+            message = f"stop: {self.base_url} has only the Responses API for {self.name}, which has no stop strings"
+            raise UsageError(message, hint="leave it out", fields=("stop",))
         if tools:
             question["tools"] = [{"type": "function", **tool} for tool in tools]
         return self._without_refused(question)

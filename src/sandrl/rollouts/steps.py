@@ -16,6 +16,7 @@ from typing import Self, TypeVar
 from sandrl.config.episodes import CONCURRENCY, EpisodesConfig
 from sandrl.events import CompletionFinished, Emit, OpinionFinished, StopRequested
 from sandrl.problems import Problem
+from sandrl.problems.prompting import Prompting
 from sandrl.rewards.cache import VerdictCache
 from sandrl.rewards.judge import IsolatedJudge
 from sandrl.rewards.options import ScoreOptions
@@ -54,11 +55,12 @@ class StepOptions:
     attempt: int = 1
 
     @classmethod
-    def of(cls, config: EpisodesConfig, *, samples: int, problems: int, attempt: int = 1) -> Self:
+    def of(cls, config: EpisodesConfig, prompting: Prompting, *, samples: int, problems: int, attempt: int = 1) -> Self:
         """How the steps of a run are played.
 
         Args:
             config: What was asked for.
+            prompting: How problems are asked.
             samples: How many episodes there are of each problem.
             problems: How many problems a step has.
             attempt: Which attempt at the run's steps this is.
@@ -67,7 +69,7 @@ class StepOptions:
             UsageError: If there is no such reward.
         """
         return cls(
-            EpisodeOptions.of(config, config.extract),
+            EpisodeOptions.of(config, prompting, config.extract),
             ScoreOptions.of(config),
             samples,
             config.require_isolated,
@@ -138,7 +140,7 @@ class StepPlayer:
         self._stop = stop
         self._judge = IsolatedJudge.on(job.connection, require_isolated=options.require_isolated)
         self._cache = VerdictCache(options.cache)
-        self._kept = KeptProblems(writer, options.episode.show_tests)
+        self._kept = KeptProblems(writer, options.episode.prompting)
 
     def play(
         self, step: int, problems: Sequence[Problem], model: Model, *, on_end: Callable[[Episode], None] | None = None
