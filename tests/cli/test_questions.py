@@ -160,6 +160,43 @@ def test_a_trainer_passes_on_what_its_library_has_under_the_names_of_the_library
     assert set(QuestionPart.model_fields) <= set(GrpoConfig.model_fields)
 
 
+def test_an_evaluation_in_attempts_tells_the_model_what_failed_and_counts_its_last_answer(
+    sandrl: Run, tmp_path: Path
+) -> None:
+    run = tmp_path / "runs" / "again"
+    tests = [f"assert twice({number}) == {2 * number}" for number in (1, 5)]
+    rows = [{"task_id": f"twice-{number}", "prompt": f"Write twice ({number}).", "tests": tests} for number in range(3)]
+    (tmp_path / "twice.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    bodies = ("n + 1", "2 * n")
+
+    def learns(question: Question) -> Says:
+        # One learns from the first failure, one from the second, one never.
+        lesson = int(question.messages[1]["content"].split("(")[1][0])
+        return Says(f"```python\ndef twice(n):\n    return {bodies[question.turn > lesson and lesson < 2]}\n```")
+
+    words = ("--problems", "twice.jsonl", "--samples", "2", "--max-attempts", "3", "--out", "out.jsonl")
+    with ScriptedModel(learns) as server:
+        done = sandrl("eval", "--base-url", server.base_url, *words, "--runs-dir", run.parent, "--run-name", run.name)
+        again = sandrl("eval", "--resume", run, "--json")
+        served = sandrl("eval", "--base-url", server.base_url, *words, "--service", "http://127.0.0.1:1")
+    assert done.returncode == 0, done.stderr
+    assert "Pass rate: 4/6 (67%)" in done.stdout
+    assert len(server.questions) == 2 * (2 + 3 + 3)
+    found = {row.id: row for row in RunReader(run).trajectories().rows}
+    assert {name: (row.status, row.episode["attempts"]) for name, row in found.items()} == {
+        f"twice-{number}#{sample}": expected
+        for number, expected in enumerate((("passed", 2), ("passed", 3), ("failed", 3)))
+        for sample in (1, 2)
+    }
+    first = found["twice-0#1"].messages
+    assert [message.role for message in first] == ["system", "user", "assistant", "user", "assistant"]
+    assert "Your code does what the task shows, but not all of what it asks for" in first[3].content
+    assert len((tmp_path / "out.jsonl").read_text().splitlines()) == 6
+    summary = json.loads(again.stdout)["summary"]
+    assert (summary["n"], summary["pass_at_k"]["1"]) == (6, pytest.approx(2 / 3))
+    assert (served.returncode, "--max-attempts cannot be used with service" in served.stderr) == (2, True)
+
+
 def test_a_problem_is_never_its_own_example_and_a_seed_chooses_the_examples(tmp_path: Path) -> None:
     def shown(**fields: Any) -> dict[str, tuple[str, ...]]:
         prompting = Prompting.of(Asked(**fields), BUNDLED)

@@ -22,7 +22,8 @@ from sandrl.config.words import EpisodeKind
 CONCURRENCY = 32
 """The default number of episodes that run at the same time."""
 
-_HELD_BY_AN_EPISODE = 2
+HELD_BY_AN_EPISODE = 2
+"""How many sandboxes an episode in attempts has at most: one to work in, and one in which it is judged."""
 
 Steps: TypeAlias = Annotated[Count, Option("Total number of steps.", TRAINING, metavar="N")]
 
@@ -57,7 +58,7 @@ class EpisodesConfig(RunPart, SandboxesPart, EndpointPart, SamplingPart, Episode
 
     @model_validator(mode="after")
     def _has_room_to_judge(self) -> Self:
-        if self.max_sandboxes is not None and self.max_sandboxes < _HELD_BY_AN_EPISODE:
+        if self.max_sandboxes is not None and self.max_sandboxes < HELD_BY_AN_EPISODE:
             raise ValueError("max_sandboxes: must be 2 or more; an episode uses one sandbox to work and one to judge")
         return self
 
@@ -65,5 +66,5 @@ class EpisodesConfig(RunPart, SandboxesPart, EndpointPart, SamplingPart, Episode
         """How many of these are played at once: never so many that all wait for a sandbox to be judged in."""
         most = self.concurrency or CONCURRENCY
         if self.max_sandboxes is not None:
-            most = min(most, self.max_sandboxes // _HELD_BY_AN_EPISODE)
+            most = min(most, self.max_sandboxes // HELD_BY_AN_EPISODE)
         return min(most, episodes)

@@ -17,6 +17,7 @@ from pydantic import JsonValue
 from sandrl.config.eval import EvalConfig
 from sandrl.config.words import TINY
 from sandrl.evaluation.answers import Answers, all_wanted, in_order
+from sandrl.evaluation.attempts import evaluate_attempts
 from sandrl.evaluation.request import EvalRequest, EvalRun
 from sandrl.evaluation.resume import COMMAND, find_earlier
 from sandrl.events import Emit, ModelSettingsFound, PolicyAsked, TokenLimitFound, ignore
@@ -74,7 +75,8 @@ def run_eval(
     digest = _digest(problems, prompting)
     wanted = all_wanted(problems, config.answers)
     earlier = None if request.resume is None else find_earlier(request.resume, config.problems, wanted, digest)
-    closed = _Closed(interrupt)
+    # Attempts in hand are finished; single answers are not waited for.
+    closed = threading.Event() if config.max_attempts > 1 else _Closed(interrupt)
     model = _model(config, settings, closed, emit)
     found = {"model": config.model or model.name, "samples": config.answers, "batch_size": model.batch_size}
     config = config.model_copy(update=found)
@@ -100,7 +102,28 @@ def run_eval(
             closed=closed,
         ).batches()
 
+    versions = {} if config.base_url else libraries.versions()
+    resumed = None if earlier is None else earlier.resumed
     try:
+        if config.max_attempts > 1:
+            left = wanted if earlier is None else earlier.missing(wanted)
+            run = evaluate_attempts(
+                config,
+                model,
+                left,
+                problems,
+                prompting,
+                settings,
+                command=COMMAND,
+                total=len(wanted),
+                facts=facts,
+                versions=versions,
+                resumed=resumed,
+                stop=closed,
+                emit=emit,
+                interrupt=interrupt,
+            )
+            return EvalRun(model.name, len(problems), config, run, model.limit.tokens)
         run = score_run(
             config,
             batches,
@@ -110,10 +133,10 @@ def run_eval(
             command=COMMAND,
             tags=(COMMAND, f"model:{model.name}"),
             facts=facts,
-            versions={} if config.base_url else libraries.versions(),
+            versions=versions,
             prompting=prompting,
             numbers={each.id: each.index for each in wanted},
-            resumed=None if earlier is None else earlier.resumed,
+            resumed=resumed,
             emit=emit,
             interrupt=interrupt,
         )
@@ -143,7 +166,7 @@ def outlook_of_eval(request: EvalRequest, settings: Settings) -> Outlook:
         ScoreOptions.of(config).limits,
         settings,
         command=COMMAND,
-        wanted=(Executed(problems[task_id], count) for task_id, count in counts.items()),
+        wanted=(Executed(problems[task_id], count * config.max_attempts) for task_id, count in counts.items()),
         run=request.resume,
         # Workers exist while the model answers.
         is_open_ended=not config.fresh_sandboxes,

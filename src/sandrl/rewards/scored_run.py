@@ -127,7 +127,7 @@ def score_run(
     allowance = sandboxes.allowance(settings, run=None if resumed is None else resumed.path)
     with ExitStack() as stack:
         cache = VerdictCache(request.cache)
-        out = None if request.out is None else stack.enter_context(_opened(request.out))
+        out = None if request.out is None else stack.enter_context(opened_out(request.out))
         client = None if request.service is None else stack.enter_context(ServiceClient(request.service))
         connection = (
             None
@@ -314,7 +314,12 @@ class _Place:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[RowAppender]:
+def opened_out(path: Path) -> Iterator[RowAppender]:
+    """The file of `out`, to which results are appended.
+
+    Raises:
+        InputError: If it cannot be written.
+    """
     try:
         appender = RowAppender(path)
     except ServiceError as error:
