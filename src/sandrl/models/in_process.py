@@ -16,7 +16,7 @@ from sandrl.errors import UsageError
 from sandrl.models import libraries
 from sandrl.models.client import Stopped
 from sandrl.models.generation import NEUTRAL, own_length, own_limit, own_settings
-from sandrl.models.messages import TOKEN_ID, Message, Reply
+from sandrl.models.messages import TOKEN_ID, Message, Reply, plain_text
 from sandrl.models.places import find_model
 from sandrl.models.protocol import Abilities, Answer, Question, Sampling, TokenLimit
 
@@ -191,8 +191,7 @@ class InProcessModel:
 
     def _rendered(self, question: Question) -> str:
         if self._tokenizer.chat_template is None:
-            # A base model continues a text; it was never told of roles.
-            return "\n\n".join(message.content for message in question.messages) + "\n\n"
+            return plain_text(question.messages)
         said = [{"role": message.role, "content": message.content} for message in question.messages]
         own = self._sampling.extra_body.get(_TEMPLATE) or {}
         rendered = self._tokenizer.apply_chat_template(said, tokenize=False, add_generation_prompt=True, **own)
