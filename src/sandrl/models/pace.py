@@ -48,7 +48,7 @@ _EPOCH_SECONDS, _EPOCH_MILLISECONDS = 1e9, 1e11
 
 
 class HopelessError(Exception):
-    """The endpoint has refused every request for too long."""
+    """The endpoint has refused every request for too long; says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +86,7 @@ class EndpointPace:
         self._refusals = 0
         self._refused_since: float | None = None
         self._hopeless_until = -math.inf
+        self._reason = ""
         self._told_at = -math.inf
 
     async def begin(self) -> float:
@@ -101,7 +102,7 @@ class EndpointPace:
             while True:
                 now = time.monotonic()
                 if now < self._hopeless_until:
-                    raise HopelessError
+                    raise HopelessError(self._reason)
                 if now < self._next:
                     await asyncio.sleep(min(self._next - now, _LOOK_SECONDS))
                 elif self._in_flight >= int(min(self._at_once, 1 << 30)):
@@ -132,12 +133,13 @@ class EndpointPace:
             self._interval = 0.0
         self._at_once += 1 / self._at_once
 
-    def refused(self, sent_at: float, wait_seconds: float) -> Slowdown | None:
+    def refused(self, sent_at: float, wait_seconds: float, reason: str) -> Slowdown | None:
         """A request was refused because of a limit: all requests wait.
 
         Args:
             sent_at: When it was sent, as `begin` says.
             wait_seconds: How long the endpoint asks to wait; 0 if it does not say.
+            reason: What it said, in one line.
 
         Returns:
             What to tell the user; None if that was told a moment ago.
@@ -146,7 +148,7 @@ class EndpointPace:
         if self._refused_since is None:
             self._refused_since = now
         if now - self._refused_since > PATIENCE_SECONDS + wait_seconds or wait_seconds > LONGEST_WAIT_SECONDS:
-            self._hopeless_until = now + _LONGEST_PAUSE_SECONDS
+            self._hopeless_until, self._reason = now + _LONGEST_PAUSE_SECONDS, reason
         if sent_at < self._limited_at:
             # Sent at an earlier pace; how long to wait is news all the same.
             self._next = max(self._next, now + wait_seconds)
