@@ -232,6 +232,8 @@ def test_examples_answer_in_the_form_that_is_asked_for() -> None:
     assert fenced.messages(problem)[2]["content"].startswith("```python\ndef f")
     silent = Prompting.of(Asked(system_prompt="none"), other)
     assert [each["role"] for each in silent.messages(problem)] == ["user"]
+    escaped = Prompting.of(Asked(system_prompt="@@you"), other)
+    assert escaped.messages(problem)[0]["content"] == "@you"
 
 
 def _like(problem: Problem) -> Problem:
