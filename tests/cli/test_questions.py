@@ -130,7 +130,7 @@ def test_rollouts_ask_with_the_same_options(sandrl: Run) -> None:
         ({"max_attempts": 2}, "max_attempts: TRL generates one answer for each completion"),
         ({"stop": ["END"]}, "stop: TRL has stop strings only with"),
         ({"extra_body": {"guided_json": {}}}, "TRL takes only chat_template_kwargs of it, not guided_json"),
-        ({"top_p": 0.9, "set": {"top_p": 0.5}}, "top_p is given with an option of its own, too"),
+        ({"top_p": 0.9, "set": {"top_p": 0.5}}, "top_p also has an option of its own"),
         ({"rollout": "tools", "few_shot": 1}, "few_shot: examples are texts"),
     ],
 )

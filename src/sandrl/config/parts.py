@@ -291,7 +291,7 @@ class QuestionPart(Config):
             "System message; `none` for none.",
             GENERATION,
             metavar="TEXT|@FILE",
-            default="one that asks for the form of the answer",
+            default="a message that asks for the form of the answer",
         ),
     ] = None
     prompt_template: Annotated[
@@ -350,7 +350,7 @@ class QuestionPart(Config):
     max_attempts: Annotated[
         Count,
         Option(
-            "Maximum number of answers: after a failed one the model is told what failed, and answers again.",
+            "Maximum number of answers: after a failed answer the model receives feedback and answers again.",
             EPISODES,
             metavar="N",
         ),
@@ -385,7 +385,7 @@ class SamplingPart(QuestionPart):
             "Maximum length of a completion, in tokens.",
             GENERATION,
             metavar="N",
-            default="the model's own limit; none is sent to an endpoint",
+            default="the model's own limit; an endpoint receives no limit",
         ),
     ] = None
 

@@ -3,8 +3,8 @@
 Chat completions are tried first, because every server has them; the Responses API is used only if the endpoint's error
 says that a model requires it, and completions of texts if the model has no chat template, as base models. If a server
 rejects a parameter (logprobs, a temperature, the old name of the token limit), the request is repeated without it, and
-later requests leave it out, because only the endpoint can say which model accepts which parameter. What the user asked
-for by name is not left out: the error names the option. Each answer is a request of its own, and many are in flight at
+later requests leave it out, because only the endpoint can say which model accepts which parameter. A parameter that
+the user asked for is never left out: the error names its option. Each answer is a request of its own, and many are in flight at
 once, because servers differ in how they handle `n`.
 """
 
@@ -96,12 +96,12 @@ class EndpointModel(Client):
 
     @property
     def limit(self) -> TokenLimit:
-        """The longest answer. Unless the user sets one, none is sent, because only the server can count a prompt."""
+        """The longest answer. A limit is sent only if the user sets one, because only the server can count a prompt."""
         if self._sampling.max_tokens is not None:
             return TokenLimit(self._sampling.max_tokens, "requested")
         known = self._context_tokens
         context = f"; the context of {self.name} has {known} tokens" if known else ""
-        return TokenLimit(None, f"none is sent, so the endpoint decides{context}")
+        return TokenLimit(None, f"the endpoint decides, because no limit is sent{context}")
 
     def check(self) -> None:
         """Finds out, in seconds and without spending a token, whether the model can be asked.

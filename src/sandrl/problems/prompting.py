@@ -231,7 +231,7 @@ def _written(path: Path) -> Sequence[Example] | None:
         if not is_example:
             if not found:
                 return None
-            message = "is no example: it needs `prompt` and `completion`, both texts"
+            message = "must have `prompt` and `completion`, both texts, to be an example"
             raise InputError(message, path=path, line=row.line)
         found.append(Example(row.value["prompt"], row.value[str(field)]))
     return found
