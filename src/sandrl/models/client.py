@@ -5,9 +5,9 @@ requests do not need a thread each. This module decides what counts as an answer
 send with status 200: the answer must be complete, it must be JSON, and the caller must be able to parse it. After any
 other outcome (no connection, a truncated or endless answer, HTML, 5xx) the request is retried, with growing pauses; if
 it still fails, the failure is the endpoint's and never the model's. A refusal because of a limit (429, 529, 503 with a
-time to wait) does not count as a failure: all requests wait (`pace.py`), and the refused one is sent again, as often as it takes.
-Redirections are not followed, because they would also forward the key. Of the settings that the SDK would read from
-the environment (keys, headers), only the ones set in this module are sent.
+time to wait) does not count as a failure: all requests wait (`pace.py`), and the refused one is sent again, as often as
+it takes. Redirections are not followed, because they would also forward the key. Of the settings that the SDK would
+read from the environment (keys, headers), only the ones set in this module are sent.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
 Chat completions are tried first, because every server has them; the Responses API is used only if the endpoint's error
 says that a model requires it, and completions of texts if the model has no chat template, as base models. If a server
 rejects a parameter (logprobs, a temperature, the old name of the token limit), the request is repeated without it, and
-later requests leave it out, because only the endpoint can say which model accepts which parameter. A parameter that
-the user asked for is never left out: the error names its option. Each answer is a request of its own, and many are in flight at
-once, because servers differ in how they handle `n`.
+later requests leave it out, because only the endpoint can say which model accepts which parameter. A parameter that the
+user asked for is never left out: the error names its option. Each answer is a request of its own, and many are in
+flight at once, because servers differ in how they handle `n`.
 """
 
 from __future__ import annotations
