@@ -164,6 +164,8 @@ def _handler(model: ScriptedModel) -> type[BaseHTTPRequestHandler]:
             answer = model.answer(self.path, dict(self.headers), body)
             if isinstance(answer, Fault):
                 self._fail(answer)
+            elif self.path == "/v1/completions":
+                self._send(200, json.dumps(text_document(answer)).encode())
             elif self.path.endswith("/responses"):
                 self._send(200, json.dumps(responses_document(answer)).encode())
             else:
@@ -222,6 +224,13 @@ def chat_document(answer: Says) -> dict[str, Any]:
         "choices": [{"index": 0, "message": message, "finish_reason": answer.finish_reason, "logprobs": logprobs}],
         "usage": {"prompt_tokens": 10, "completion_tokens": len(tokens), "total_tokens": 10 + len(tokens)},
     }
+
+
+def text_document(answer: Says) -> dict[str, Any]:
+    """An answer as completions of texts have it."""
+    document = chat_document(answer)
+    choice = {"index": 0, "text": answer.text, "finish_reason": answer.finish_reason, "logprobs": None}
+    return {**document, "object": "text_completion", "choices": [choice]}
 
 
 def responses_document(answer: Says) -> dict[str, Any]:

@@ -124,7 +124,7 @@ def remark(event: events.Event) -> str | None:
             return f"Model: {name}, {counted(problems, 'problem')}, {counted(answers, 'completion')} per problem"
         case events.EndpointLimited(address, reason, seconds, per_second):
             until = (datetime.now() + timedelta(seconds=seconds)).strftime("%H:%M:%S")
-            rate = "" if per_second is None else f", then at most {per_second:.3g} a second"
+            rate = "" if per_second is None else f"; {per_second:.3g} answers a second since the last wait"
             return f"Endpoint: {address} limits requests ({reason}); all wait {seconds:.1f} s, until {until}{rate}"
         case events.TokenLimitFound(tokens, why):
             return f"Token limit: {why}" if tokens is None else f"Token limit: {tokens} per completion ({why})"

@@ -6,6 +6,7 @@ from typing import Annotated, ClassVar, Self
 
 from pydantic import Field, model_validator
 
+from sandrl.config.episodes import HELD_BY_AN_EPISODE
 from sandrl.config.fields import GENERATION, MODEL, PROBLEMS, Option
 from sandrl.config.model import Count
 from sandrl.config.parts import PROBLEMS_HELP, EndpointPart, NumProblems, SamplingPart, ShowTests
@@ -80,6 +81,21 @@ class EvalConfig(EndpointPart, SamplingPart, ScoredRunConfig):
     def _samples_differ(self) -> Self:
         if self.is_greedy and (self.samples or 1) > 1:
             raise ValueError("samples: all greedy completions of a problem are the same; leave it out")
+        return self
+
+    @model_validator(mode="after")
+    def _cuts_what_is_sampled(self) -> Self:
+        cuts = next((name for name in ("top_p", "top_k", "min_p") if getattr(self, name) is not None), None)
+        if self.is_greedy and cuts is not None:
+            raise ValueError(f"{cuts}: has no effect with temperature = 0; leave one of them out")
+        return self
+
+    @model_validator(mode="after")
+    def _has_sandboxes_for_attempts(self) -> Self:
+        if self.max_attempts > 1 and self.service is not None:
+            raise ValueError("max_attempts cannot be used with service, which runs no attempts; leave one of them out")
+        if self.max_attempts > 1 and self.max_sandboxes is not None and self.max_sandboxes < HELD_BY_AN_EPISODE:
+            raise ValueError("max_sandboxes: must be 2 or more: attempts use one sandbox to work and one to judge")
         return self
 
     @model_validator(mode="after")

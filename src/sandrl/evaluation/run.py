@@ -10,13 +10,14 @@ import threading
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
-from itertools import islice
+from itertools import chain, islice
 
 from pydantic import JsonValue
 
 from sandrl.config.eval import EvalConfig
 from sandrl.config.words import TINY
 from sandrl.evaluation.answers import Answers, all_wanted, in_order
+from sandrl.evaluation.attempts import evaluate_attempts
 from sandrl.evaluation.request import EvalRequest, EvalRun
 from sandrl.evaluation.resume import COMMAND, find_earlier
 from sandrl.events import Emit, ModelSettingsFound, PolicyAsked, TokenLimitFound, ignore
@@ -24,6 +25,7 @@ from sandrl.models import EndpointModel, Model, ModelEndpoint, Sampling, librari
 from sandrl.models.generation import sampling_facts
 from sandrl.models.in_process import InProcessModel
 from sandrl.problems import Completion, Problem, load_problems
+from sandrl.problems.prompting import Prompting
 from sandrl.problems.reading import reading_of
 from sandrl.problems.store import select
 from sandrl.rewards import score_run
@@ -69,10 +71,12 @@ def run_eval(
     if config.service is None:
         SandboxRequest.of(config).allowance(settings, run=request.resume)
     problems = _problems(config)
-    digest = digest_of_all(map(asdict, problems.values()))
+    prompting = Prompting.of(config, problems, reading_of(config))
+    digest = _digest(problems, prompting)
     wanted = all_wanted(problems, config.answers)
     earlier = None if request.resume is None else find_earlier(request.resume, config.problems, wanted, digest)
-    closed = _Closed(interrupt)
+    # Attempts in hand are finished; single answers are not waited for.
+    closed = threading.Event() if config.max_attempts > 1 else _Closed(interrupt)
     model = _model(config, settings, closed, emit)
     found = {"model": config.model or model.name, "samples": config.answers, "batch_size": model.batch_size}
     config = config.model_copy(update=found)
@@ -91,13 +95,35 @@ def run_eval(
             model,
             wanted if earlier is None else earlier.missing(wanted),
             [] if earlier is None else in_order(wanted, earlier.answers),
-            show_tests=config.show_tests,
+            prompting=prompting,
+            extraction=config.extract,
             seed=config.seed * len(wanted),
             writer=writer,
             closed=closed,
         ).batches()
 
+    versions = {} if config.base_url else libraries.versions()
+    resumed = None if earlier is None else earlier.resumed
     try:
+        if config.max_attempts > 1:
+            left = wanted if earlier is None else earlier.missing(wanted)
+            run = evaluate_attempts(
+                config,
+                model,
+                left,
+                problems,
+                prompting,
+                settings,
+                command=COMMAND,
+                total=len(wanted),
+                facts=facts,
+                versions=versions,
+                resumed=resumed,
+                stop=closed,
+                emit=emit,
+                interrupt=interrupt,
+            )
+            return EvalRun(model.name, len(problems), config, run, model.limit.tokens)
         run = score_run(
             config,
             batches,
@@ -107,10 +133,10 @@ def run_eval(
             command=COMMAND,
             tags=(COMMAND, f"model:{model.name}"),
             facts=facts,
-            versions={} if config.base_url else libraries.versions(),
-            show_tests=config.show_tests,
+            versions=versions,
+            prompting=prompting,
             numbers={each.id: each.index for each in wanted},
-            resumed=None if earlier is None else earlier.resumed,
+            resumed=resumed,
             emit=emit,
             interrupt=interrupt,
         )
@@ -130,7 +156,7 @@ def outlook_of_eval(request: EvalRequest, settings: Settings) -> Outlook:
     problems = _problems(config)
     wanted = all_wanted(problems, config.answers)
     if request.resume is not None:
-        digest = digest_of_all(map(asdict, problems.values()))
+        digest = _digest(problems, Prompting.of(config, problems, reading_of(config)))
         earlier = find_earlier(request.resume, config.problems, wanted, digest)
         scored = {result.index for result in earlier.resumed.results}
         wanted = [each for each in wanted if each.index not in scored]
@@ -140,7 +166,7 @@ def outlook_of_eval(request: EvalRequest, settings: Settings) -> Outlook:
         ScoreOptions.of(config).limits,
         settings,
         command=COMMAND,
-        wanted=(Executed(problems[task_id], count) for task_id, count in counts.items()),
+        wanted=(Executed(problems[task_id], count * config.max_attempts) for task_id, count in counts.items()),
         run=request.resume,
         # Workers exist while the model answers.
         is_open_ended=not config.fresh_sandboxes,
@@ -151,6 +177,11 @@ def outlook_of_eval(request: EvalRequest, settings: Settings) -> Outlook:
 def _problems(config: EvalConfig) -> Mapping[str, Problem]:
     loaded = load_problems(config.problems, **reading_of(config))
     return select(loaded.problems, islice(loaded.problems, config.num_problems))
+
+
+def _digest(problems: Mapping[str, Problem], prompting: Prompting) -> str:
+    """Stands for all that is asked, as far as it is in files that may change."""
+    return digest_of_all(chain(map(asdict, problems.values()), prompting.content()))
 
 
 def _model(config: EvalConfig, settings: Settings, closed: threading.Event, emit: Emit) -> Model:

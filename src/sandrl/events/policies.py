@@ -63,7 +63,7 @@ class EndpointLimited(Event):
         address: The endpoint.
         reason: What it said, in one line.
         seconds: How long requests wait, from now.
-        per_second: At most how many are sent in a second after that; None if they need not follow one another.
+        per_second: How many were answered in a second since requests waited last; None if none was.
     """
 
     address: str

@@ -5,9 +5,9 @@ requests do not need a thread each. This module decides what counts as an answer
 send with status 200: the answer must be complete, it must be JSON, and the caller must be able to parse it. After any
 other outcome (no connection, a truncated or endless answer, HTML, 5xx) the request is retried, with growing pauses; if
 it still fails, the failure is the endpoint's and never the model's. A refusal because of a limit (429, 529, 503 with a
-time to wait) is no failure: all requests wait (`pace.py`), and the refused one is sent again, as often as it takes.
-Redirections are not followed, because they would also forward the key. Of the settings that the SDK would read from
-the environment (keys, headers), only the ones set in this module are sent.
+time to wait) does not count as a failure: all requests wait (`pace.py`), and the refused one is sent again, as often as
+it takes. Redirections are not followed, because they would also forward the key. Of the settings that the SDK would
+read from the environment (keys, headers), only the ones set in this module are sent.
 """
 
 from __future__ import annotations
@@ -189,15 +189,13 @@ class Client(Closing):
         self._watch_this_task()
         pace = PACES.of(self.endpoint.base_url, self.endpoint.key)
         failures = excuses = 0
-        waited, limit = 0.0, ""
+        waited = 0.0
         while not self._stop.is_set():
             asked_at = time.monotonic()
             try:
                 sent_at = await pace.begin()
-            except HopelessError:
-                raise EndpointError(
-                    f"{self.endpoint.base_url} takes no requests for now: {limit or 'limited'}"
-                ) from None
+            except HopelessError as error:
+                raise EndpointError(f"{self.endpoint.base_url} takes no requests for now: {error}") from None
             waited += sent_at - asked_at
             try:
                 try:
@@ -210,8 +208,7 @@ class Client(Closing):
                 except ValueError as error:
                     raise _TryAgain(str(error), is_answer=True) from error
             except _Limited as error:
-                limit = str(error)
-                self._tell_of(pace.refused(sent_at, error.wait_seconds), limit)
+                self._tell_of(pace.refused(sent_at, error.wait_seconds, str(error)), str(error))
             except _TryAgain as error:
                 is_excused = error.is_load and pace.overloaded(sent_at) and error.is_broken and excuses < _MOST_EXCUSES
                 excuses += is_excused

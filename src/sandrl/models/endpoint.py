@@ -1,10 +1,11 @@
 """A model behind an endpoint: it gets a conversation and returns the next message.
 
 Chat completions are tried first, because every server has them; the Responses API is used only if the endpoint's error
-says that a model requires it. If a server rejects a parameter (logprobs, a temperature, the old name of the token
-limit), the request is repeated without it, and later requests leave it out, because only the endpoint can say which
-model accepts which parameter. Each answer is a request of its own, and many are in flight at once, because servers
-differ in how they handle `n`.
+says that a model requires it, and completions of texts if the model has no chat template, as base models. If a server
+rejects a parameter (logprobs, a temperature, the old name of the token limit), the request is repeated without it, and
+later requests leave it out, because only the endpoint can say which model accepts which parameter. A parameter that the
+user asked for is never left out: the error names its option. Each answer is a request of its own, and many are in
+flight at once, because servers differ in how they handle `n`.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ from queue import SimpleQueue
 from typing import Any, TypeAlias
 
 from sandrl.errors import EndpointError, InputError, RequestRefusedError, UsageError
-from sandrl.events import Emit, ignore
+from sandrl.events import Emit, Warned, ignore
 from sandrl.models.client import Client, ModelEndpoint
 from sandrl.models.loop import LOOP, cancel_once
-from sandrl.models.messages import Message, Reply, ToolCall
+from sandrl.models.messages import Message, Reply, ToolCall, plain_text
 from sandrl.models.protocol import Abilities, Answer, Question, Sampling, TokenLimit
 
 Json: TypeAlias = Mapping[str, Any]
@@ -43,6 +44,9 @@ _OPTIONAL: Mapping[str, str | None] = {
     "include": None,
 }
 _SHOWN_MODELS = 5
+_CHAT, _RESPONSES, _COMPLETIONS = "chat/completions", "responses", "completions"
+# The longest text of a base model, unless the user says another.
+_TEXT_TOKENS = 2048
 # What servers call the length of a model's context, in their lists of models.
 _CONTEXTS = ("max_model_len", "context_length", "max_context_length", "context_window", "max_input_tokens")
 
@@ -76,7 +80,7 @@ class EndpointModel(Client):
         self.name = name or ""
         self.batch_size = batch_size or BATCH_SIZE
         self._sampling = sampling or Sampling()
-        self._has_chat = True
+        self._api = _CHAT
         self._context_tokens: int | None = None
         self._renamed: dict[str, str | None] = {}
 
@@ -92,12 +96,12 @@ class EndpointModel(Client):
 
     @property
     def limit(self) -> TokenLimit:
-        """The longest answer. Unless the user sets one, none is sent, because only the server can count a prompt."""
+        """The longest answer. A limit is sent only if the user sets one, because only the server can count a prompt."""
         if self._sampling.max_tokens is not None:
             return TokenLimit(self._sampling.max_tokens, "requested")
         known = self._context_tokens
         context = f"; the context of {self.name} has {known} tokens" if known else ""
-        return TokenLimit(None, f"none is sent, so the endpoint decides{context}")
+        return TokenLimit(None, f"the endpoint decides, because no limit is sent{context}")
 
     def check(self) -> None:
         """Finds out, in seconds and without spending a token, whether the model can be asked.
@@ -173,14 +177,17 @@ class EndpointModel(Client):
     async def _reply(self, messages: Sequence[Message], tools: Sequence[Json], own: Json) -> Reply:
         began = time.monotonic()
         while True:
-            if is_chat := self._has_chat:
-                path, read, question = "chat/completions", _chat_reply, self._chat_question(messages, tools, own)
-            else:
-                path, read, question = "responses", _responses_reply, self._responses_question(messages, tools, own)
+            api = self._api
+            read, make = {
+                _CHAT: (_chat_reply, self._chat_question),
+                _RESPONSES: (_responses_reply, self._responses_question),
+                _COMPLETIONS: (_text_reply, self._text_question),
+            }[api]
+            question = make(messages, tools, own)
             try:
-                asked = await self.request(path, question, read)
+                asked = await self.request(api, question, read)
             except RequestRefusedError as refusal:
-                self._learn(refusal, question, is_chat=is_chat)
+                self._learn(refusal, question, api)
             else:
                 reply, seconds = asked.answer, time.monotonic() - began - asked.waited_seconds
                 limit, reason = self._sampling.max_tokens, reply.message.finish_reason
@@ -190,30 +197,57 @@ class EndpointModel(Client):
                 message = replace(reply.message, seconds=seconds, finish_reason=reason)
                 return replace(reply, message=message, retries=asked.retries)
 
-    def _learn(self, refusal: RequestRefusedError, question: Json, *, is_chat: bool) -> None:
+    def _learn(self, refusal: RequestRefusedError, question: Json, api: str) -> None:
         """Notes what the endpoint does not take, so that the question can be asked another way; else raises.
 
         Another request may have learned it meanwhile; what counts is what this question had in it.
         """
         message = refusal.message.lower()
-        if refusal.status in (400, 404, 405) and "chat/completions" in message and "responses" in message:
-            self._has_chat = False
+        if refusal.status in (400, 404, 405) and _CHAT in message and _RESPONSES in message:
+            self._api = _RESPONSES
+            return
+        if api == _CHAT and "chat template" in message:
+            self._use_text()
             return
         if refusal.status in (404, 405) and not refusal.is_of_api:
-            if not is_chat:
+            if api == _COMPLETIONS or (api == _RESPONSES and "tools" in question):
                 raise EndpointError(
                     f"{self.base_url} has neither chat completions nor the Responses API",
                     hint="check the address; it usually ends in /v1",
                 ) from refusal
-            self._has_chat = False
+            # The Responses API has no stop strings.
+            if api == _CHAT and not self._sampling.stop:
+                self._api = _RESPONSES
+            else:
+                self._use_text()
             return
         if refusal.status == 404:
             raise self._unknown(()) from refusal
+        own = {**self._sampling.chosen, **({"stop": 0} if self._sampling.stop else {}), **self._sampling.extra_body}
+        for name in own:
+            if refusal.parameter.partition(".")[0] == name or f"'{name}'" in message or f'"{name}"' in message:
+                option = "extra_body" if name in self._sampling.extra_body else name
+                what = "it" if option == name else name
+                message = f"{option}: the endpoint does not take {what}: {refusal.message}"
+                raise UsageError(message, hint="leave it out", fields=(option,)) from refusal
         for name, other in _OPTIONAL.items():
             if name in question and (refusal.parameter == name or f"'{name}'" in message):
                 self._renamed[name] = other
+                if name == "temperature":
+                    told = f"{self.base_url} takes no temperature for {self.name}; it samples in its own way"
+                    self._tell(Warned(told))
                 return
         raise refusal
+
+    def _use_text(self) -> None:
+        """Has a base model continue texts from now on."""
+        if self._api == _COMPLETIONS:
+            return
+        self._api = _COMPLETIONS
+        told = f"{self.base_url} has no chat for {self.name}, which continues the text of the conversation instead"
+        if self._sampling.max_tokens is None:
+            told += f", with at most {_TEXT_TOKENS} tokens"
+        self._tell(Warned(told, "set another limit with `max_tokens`, and its end with `stop`", ("max_tokens", "stop")))
 
     def _only(self, names: Sequence[str]) -> str:
         if len(names) != 1:
@@ -238,6 +272,9 @@ class EndpointModel(Client):
             **self._limit_as("max_tokens"),
             "temperature": self._sampling.temperature,
             **asked,
+            **self._sampling.chosen,
+            **({"stop": list(self._sampling.stop)} if self._sampling.stop else {}),
+            **self._sampling.extra_body,
         }
         if tools:
             question["tools"] = [{"type": "function", "function": tool} for tool in tools]
@@ -254,9 +291,31 @@ class EndpointModel(Client):
             "include": ["reasoning.encrypted_content", "message.output_text.logprobs"],
             # It knows of no seed.
             **{name: value for name, value in asked.items() if name == "top_p"},
+            **self._sampling.chosen,
+            **self._sampling.extra_body,
         }
+        if self._sampling.stop:
+            message = f"stop: {self.base_url} has only the Responses API for {self.name}, which has no stop strings"
+            raise UsageError(message, hint="leave it out", fields=("stop",))
         if tools:
             question["tools"] = [{"type": "function", **tool} for tool in tools]
+        return self._without_refused(question)
+
+    def _text_question(self, messages: Sequence[Message], tools: Sequence[Json], asked: Json) -> dict[str, Any]:
+        if tools:
+            raise UsageError(f"{self.name} at {self.base_url} has no chat, and so no tools to call")
+        question: dict[str, Any] = {
+            "model": self.name,
+            "prompt": _sendable(plain_text(messages)),
+            # Servers would end a text after 16 tokens.
+            "max_tokens": self._sampling.max_tokens or _TEXT_TOKENS,
+            "temperature": self._sampling.temperature,
+            # Here it is a number of tokens.
+            **{name: value for name, value in asked.items() if name != "logprobs"},
+            **self._sampling.chosen,
+            **({"stop": list(self._sampling.stop)} if self._sampling.stop else {}),
+            **{name: value for name, value in self._sampling.extra_body.items() if name != "chat_template_kwargs"},
+        }
         return self._without_refused(question)
 
     def _limit_as(self, name: str) -> dict[str, int]:
@@ -338,6 +397,16 @@ def _chat_reply(document: Json) -> Reply:
         finish_reason=_text(choice.get("finish_reason")) or None,
         reasoning=_reasoning(said),
     )
+    return Reply(message, _count(usage, "prompt_tokens"), _count(usage, "completion_tokens"))
+
+
+def _text_reply(document: Json) -> Reply:
+    choice = _first(document.get("choices"))
+    text = choice.get("text")
+    if not isinstance(text, str):
+        raise ValueError("the answer has no text")
+    usage = _object(document.get("usage"))
+    message = Message("assistant", text, finish_reason=_text(choice.get("finish_reason")) or None)
     return Reply(message, _count(usage, "prompt_tokens"), _count(usage, "completion_tokens"))
 
 

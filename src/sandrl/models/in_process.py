@@ -16,12 +16,14 @@ from sandrl.errors import UsageError
 from sandrl.models import libraries
 from sandrl.models.client import Stopped
 from sandrl.models.generation import NEUTRAL, own_length, own_limit, own_settings
-from sandrl.models.messages import TOKEN_ID, Message, Reply
+from sandrl.models.messages import TOKEN_ID, Message, Reply, plain_text
 from sandrl.models.places import find_model
 from sandrl.models.protocol import Abilities, Answer, Question, Sampling, TokenLimit
 
 BATCH_SIZE = 64
 
+# The field of a request that a chat template is given.
+_TEMPLATE = "chat_template_kwargs"
 # Below this size a second thread costs more than it brings.
 _SMALL = 10_000_000
 
@@ -67,6 +69,10 @@ class InProcessModel:
         self.batch_size = batch_size or BATCH_SIZE
         self.device = "cuda" if self._torch.cuda.is_available() else "cpu"
         self._sampling = sampling or Sampling()
+        other = next((name for name in self._sampling.extra_body if name != _TEMPLATE), None)
+        if other is not None:
+            message = f"extra_body: a model in this process takes only {_TEMPLATE}, not {other}"
+            raise UsageError(message, hint="serve the model and name its address with base_url", fields=("extra_body",))
         self._stop = stop or threading.Event()
         with libraries.kept_quiet():
             self._tokenizer, self._model = self._load(model)
@@ -119,9 +125,11 @@ class InProcessModel:
         prompts = [self._rendered(question) for question in questions]
         inputs = tokenizer(prompts, return_tensors="pt", padding=True, add_special_tokens=False).to(self.device)
         settings: dict[str, Any] = {**NEUTRAL, **(self.own_settings if sampling.use_own else {}), "do_sample": True}
-        settings["temperature"] = sampling.temperature
+        settings |= {"temperature": sampling.temperature, **sampling.chosen}
         if not settings["min_p"]:
             settings["min_p"] = None
+        if sampling.stop:
+            settings |= {"stop_strings": list(sampling.stop), "tokenizer": tokenizer}
         if sampling.is_greedy:
             # Without sampling these decide nothing, and transformers warns of them.
             unused = ("temperature", "top_k", "top_p", "min_p", "typical_p", "epsilon_cutoff", "eta_cutoff")
@@ -165,6 +173,8 @@ class InProcessModel:
         self, text: str, tokens: list[int], logprobs: list[float] | None, prompt_tokens: int, seconds: float
     ) -> Reply:
         """An answer and why it ended; with its tokens, up to the one that ends it, where it is to tell logprobs."""
+        stops = [at for stop in self._sampling.stop if (at := text.find(stop)) >= 0]
+        text = text[: min(stops)] if stops else text
         ends = self._model.generation_config.eos_token_id
         ends = ends if isinstance(ends, list) else [ends]
         place = next((place for place, token in enumerate(tokens) if token in ends), None)
@@ -174,17 +184,18 @@ class InProcessModel:
             text,
             tokens=() if logprobs is None else tuple(f"{TOKEN_ID}{token}" for token in tokens[:size]),
             logprobs=() if logprobs is None else tuple(logprobs[:size]),
-            finish_reason="length" if place is None else "stop",
+            finish_reason="length" if place is None and not stops else "stop",
             seconds=seconds,
         )
         return Reply(message, prompt_tokens, size)
 
     def _rendered(self, question: Question) -> str:
         if self._tokenizer.chat_template is None:
-            # A base model continues a text; it was never told of roles.
-            return "\n\n".join(message.content for message in question.messages) + "\n\n"
+            return plain_text(question.messages)
         said = [{"role": message.role, "content": message.content} for message in question.messages]
-        return str(self._tokenizer.apply_chat_template(said, tokenize=False, add_generation_prompt=True))
+        own = self._sampling.extra_body.get(_TEMPLATE) or {}
+        rendered = self._tokenizer.apply_chat_template(said, tokenize=False, add_generation_prompt=True, **own)
+        return str(rendered)
 
     @contextmanager
     def _prepared(self, seed: int) -> Iterator[None]:

@@ -7,7 +7,7 @@ training needs every token that was sampled.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -112,3 +112,8 @@ class Reply:
     prompt_tokens: int = 0
     completion_tokens: int = 0
     retries: int = 0
+
+
+def plain_text(messages: Sequence[Message]) -> str:
+    """A conversation as a text that a base model continues; it was never told of roles."""
+    return "\n\n".join(message.content for message in messages) + "\n\n"

@@ -2,9 +2,10 @@
 
 An endpoint that limits requests has not failed, and its limit is that of all requests together. So the clients of a
 process that ask the same endpoint with the same key share a pace, and a request that was refused for the limit waits
-for its turn again instead of being counted as a failure. The pace is measured, because few endpoints tell their limits:
-after a refusal, requests follow one another as fast as answers came before, and a little faster with each answer. If
-connections break under load, fewer requests are in flight (additive increase, multiplicative decrease).
+for its turn again instead of being counted as a failure. The pace is measured, because few endpoints report their
+limits: after a refusal, requests follow one another as fast as answers came before, and faster with each answer, slowly
+once the limit is near. If connections break under load, fewer requests are in flight (additive increase, multiplicative
+decrease).
 
 All of it runs on the loop of the process.
 """
@@ -15,7 +16,6 @@ import asyncio
 import math
 import re
 import time
-from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -32,10 +32,12 @@ LONGEST_WAIT_SECONDS = 3600.0
 
 _FIRST_PAUSE_SECONDS = 0.5
 _LONGEST_PAUSE_SECONDS = 60.0
-# After each answer requests follow one another this much faster.
-_SPEED_UP = 0.98
+# After each answer requests follow one another this much faster; near the pace that was refused, and away from it.
+_SLOWLY, _QUICKLY = 0.995, 0.95
+_NEAR = 1.25
+# After fewer answers than this between two refusals the pace was much too fast.
+_FEW = 10
 _FASTEST_SECONDS = 0.001
-_MOST_TIMES = 4096
 # Between two looks at the clock, which may have been told to wait longer.
 _LOOK_SECONDS = 1.0
 _TELL_SECONDS = 15.0
@@ -46,7 +48,7 @@ _EPOCH_SECONDS, _EPOCH_MILLISECONDS = 1e9, 1e11
 
 
 class HopelessError(Exception):
-    """The endpoint has refused every request for too long."""
+    """The endpoint has refused every request for too long; says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +57,7 @@ class Slowdown:
 
     Attributes:
         seconds: How long from now.
-        per_second: At most how many are sent in a second after that; None if they need not follow one another.
+        per_second: How many were answered in a second since requests waited last; None if none was.
     """
 
     seconds: float
@@ -73,14 +75,18 @@ class EndpointPace:
         self._interval = 0.0
         # No request is sent before, as the clock counts.
         self._next = 0.0
-        self._answers: deque[float] = deque(maxlen=_MOST_TIMES)
-        # Since when the pace is what it is: what was sent before says nothing about it.
+        # The interval that was refused last; 0 if none was yet.
+        self._refused_interval = 0.0
+        # Since the last wait for a limit.
+        self._answers = 0
+        self._began: float | None = None
+        self._is_measuring = False
+        # What was sent before says nothing about the pace since then.
         self._limited_at = self._loaded_at = -math.inf
-        # When requests were sent again after the last refusal.
-        self._resumed_at = -math.inf
         self._refusals = 0
         self._refused_since: float | None = None
         self._hopeless_until = -math.inf
+        self._reason = ""
         self._told_at = -math.inf
 
     async def begin(self) -> float:
@@ -96,7 +102,7 @@ class EndpointPace:
             while True:
                 now = time.monotonic()
                 if now < self._hopeless_until:
-                    raise HopelessError
+                    raise HopelessError(self._reason)
                 if now < self._next:
                     await asyncio.sleep(min(self._next - now, _LOOK_SECONDS))
                 elif self._in_flight >= int(min(self._at_once, 1 << 30)):
@@ -104,6 +110,11 @@ class EndpointPace:
                     await self._freed.wait()
                 else:
                     break
+            if self._is_measuring:
+                self._interval = min(self._measured(now), _LONGEST_PAUSE_SECONDS)
+                self._is_measuring, self._answers, self._began = False, 0, now
+            if self._began is None:
+                self._began = now
             self._next = now + self._interval
             self._in_flight += 1
             return now
@@ -115,19 +126,20 @@ class EndpointPace:
 
     def answered(self) -> None:
         """A request was answered, so the next ones may be a little faster."""
-        self._answers.append(time.monotonic())
+        self._answers += 1
         self._refusals, self._refused_since = 0, None
-        self._interval *= _SPEED_UP
+        self._interval *= _SLOWLY if self._interval < self._refused_interval * _NEAR else _QUICKLY
         if self._interval < _FASTEST_SECONDS:
             self._interval = 0.0
         self._at_once += 1 / self._at_once
 
-    def refused(self, sent_at: float, wait_seconds: float) -> Slowdown | None:
+    def refused(self, sent_at: float, wait_seconds: float, reason: str) -> Slowdown | None:
         """A request was refused because of a limit: all requests wait.
 
         Args:
             sent_at: When it was sent, as `begin` says.
             wait_seconds: How long the endpoint asks to wait; 0 if it does not say.
+            reason: What it said, in one line.
 
         Returns:
             What to tell the user; None if that was told a moment ago.
@@ -136,20 +148,20 @@ class EndpointPace:
         if self._refused_since is None:
             self._refused_since = now
         if now - self._refused_since > PATIENCE_SECONDS + wait_seconds or wait_seconds > LONGEST_WAIT_SECONDS:
-            self._hopeless_until = now + _LONGEST_PAUSE_SECONDS
+            self._hopeless_until, self._reason = now + _LONGEST_PAUSE_SECONDS, reason
         if sent_at < self._limited_at:
             # Sent at an earlier pace; how long to wait is news all the same.
             self._next = max(self._next, now + wait_seconds)
             return None
         pause = wait_seconds or min(_FIRST_PAUSE_SECONDS * 2.0 ** min(self._refusals, 16), _LONGEST_PAUSE_SECONDS)
         self._refusals += 1
-        self._interval = min(self._measured(now, pause), _LONGEST_PAUSE_SECONDS)
-        self._limited_at = now
-        self._next = self._resumed_at = max(self._next, now + pause)
+        self._limited_at, self._is_measuring = now, True
+        self._next = max(self._next, now + pause)
         if now - self._told_at < _TELL_SECONDS:
             return None
         self._told_at = now
-        return Slowdown(self._next - now, 1 / self._interval if self._interval else None)
+        seconds = now - (self._began or now)
+        return Slowdown(self._next - now, self._answers / seconds if self._answers and seconds else None)
 
     def overloaded(self, sent_at: float) -> bool:
         """A request failed as it does under load; returns whether fewer are in flight from now on because of that."""
@@ -161,15 +173,14 @@ class EndpointPace:
         self._at_once, self._loaded_at = max(at_once / 2, 1.0), time.monotonic()
         return True
 
-    def _measured(self, now: float, pause: float) -> float:
-        """The seconds between two requests that the endpoint would have answered, by those that it did answer."""
-        began = max(self._resumed_at, self._answers[0]) if self._answers else now
-        answered = sum(1 for each in self._answers if each >= began)
-        # As many as it took in a window of the length that it asks to wait, which limits of most endpoints have.
-        recent = sum(1 for each in self._answers if each >= now - max(pause, 1.0))
-        by_window = max(pause, 1.0) / recent if recent else pause / max(self._in_flight, 1)
-        slowest = 2 * max(self._interval, by_window)
-        return min((now + pause - began) / answered, slowest) if answered else slowest
+    def _measured(self, now: float) -> float:
+        """The seconds between two requests that the endpoint would answer, by those that it did answer."""
+        refused, self._refused_interval = self._interval, self._interval
+        if not self._answers or self._began is None:
+            return 2 * refused or _FIRST_PAUSE_SECONDS
+        measured = (now - self._began) / self._answers
+        # Whether the requests came too fast, or only a little too fast.
+        return min(measured, refused * (_NEAR if self._answers >= _FEW else 2.0)) if refused else measured
 
 
 class _Paces:

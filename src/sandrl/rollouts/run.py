@@ -18,11 +18,13 @@ from sandrl.errors import AuthenticationError
 from sandrl.events import Emit, RolloutStarted, RolloutStepFinished, TokenLimitFound, ignore
 from sandrl.models import OPENAI_BASE_URL, EndpointModel, ModelEndpoint, Sampling
 from sandrl.problems import Problem, load_problems
+from sandrl.problems.prompting import Prompting
 from sandrl.problems.reading import reading_of
 from sandrl.problems.splits import training_split
 from sandrl.problems.store import select
 from sandrl.rewards.calibration import packages_of
 from sandrl.rewards.judge import judge_version
+from sandrl.rewards.options import ScoreOptions
 from sandrl.rewards.outlook import Outlook
 from sandrl.rewards.scoring import lifetime_seconds
 from sandrl.rewards.summary import LONGER_ANSWERS, truncation_warning
@@ -85,9 +87,11 @@ def run_rollouts(
         ServiceError: If the endpoint, the runtime or the disk does not do its part.
     """
     interrupt = interrupt or Interrupt()
-    options = StepOptions.of(request, samples=request.samples, problems=request.problems_per_step)
+    ScoreOptions.of(request)
     source = training_split(request.problems)
     loaded, problems = _problems(request)
+    prompting = Prompting.of(request, loaded, reading_of(request))
+    options = StepOptions.of(request, prompting, samples=request.samples, problems=request.problems_per_step)
     stop = threading.Event()
     sandboxes = SandboxRequest.of(request)
     allowance = sandboxes.allowance(settings)

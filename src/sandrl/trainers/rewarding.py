@@ -57,7 +57,7 @@ class TrainingReward:
         )
         self._writer = session.writer
         self._problems = context.sets.all
-        self._kept = KeptProblems(session.writer, context.config.show_tests)
+        self._kept = KeptProblems(session.writer, context.prompting)
         self._place = Place(session.writer.job_id, session.writer.rank, attempt=session.attempt)
         self._emit = context.emit
         self.ends: frozenset[int] = frozenset()

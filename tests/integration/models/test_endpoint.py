@@ -68,17 +68,6 @@ def test_an_endpoint_that_never_answers_is_the_endpoints_fault() -> None:
         ask([Fault(500, body={"error": {"message": "tired"}})], retries=2)
 
 
-def test_a_server_says_how_long_to_wait() -> None:
-    for headers, least, most in (
-        ({"retry-after": "2"}, 2.0, 2.0),
-        ({"retry-after-ms": "1500", "retry-after": "2"}, 1.5, 1.5),
-        ({"retry-after": "Thu, 01 Jan 2099 00:00:00 GMT"}, 60.0, 60.0),
-        ({"retry-after": "soon"}, 0.0, 0.0),
-        ({}, 0.0, 0.0),
-    ):
-        assert least <= client._hint_seconds(headers) <= most
-
-
 def test_a_refused_key_is_told_without_the_key() -> None:
     with pytest.raises(AuthenticationError, match="HTTP 401") as caught:
         ask([Fault(401, body={"error": {"message": "bad key"}})], key="sk-very-secret")
@@ -152,6 +141,27 @@ def test_a_model_that_has_only_the_responses_api_is_asked_there() -> None:
 def test_a_server_that_has_no_address_for_chat_is_told_as_such() -> None:
     with pytest.raises(EndpointError, match="neither chat completions nor the Responses API"):
         ask([Fault(404, body={"detail": "Not Found"})])
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        Fault(400, body={"error": {"message": "As of transformers v4.44, default chat template is no longer allowed"}}),
+        Fault(404, body={"detail": "Not Found"}),
+    ],
+    ids=["no-template", "no-chat"],
+)
+def test_a_base_model_continues_the_text_of_the_conversation(refusal: Fault) -> None:
+    told: list[object] = []
+    with ScriptedModel(lambda question: Says("base") if question.path == "/v1/completions" else refusal) as server:
+        sampling = Sampling(stop=("END",), top_k=3, extra_body={"chat_template_kwargs": {}})
+        model = EndpointModel(ModelEndpoint(server.base_url), MODEL, sampling, emit=told.append)
+        for _ in range(2):
+            assert model.reply((Message("system", "Write code."), Message("user", "Add."))).message.content == "base"
+    body = server.questions[-1].body
+    assert (body["prompt"], body["max_tokens"]) == ("Write code.\n\nAdd.\n\n", 2048)
+    assert (body["stop"], body["top_k"], "chat_template_kwargs" in body) == (["END"], 3, False)
+    assert [str(each).count("continues the text") for each in told] == [1]
 
 
 def test_an_unknown_model_is_told_with_those_there_are() -> None:

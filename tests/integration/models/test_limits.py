@@ -98,7 +98,7 @@ def test_an_endpoint_without_quota_or_with_a_wait_of_hours_is_not_waited_for() -
     with ScriptedModel([Fault(429, {"Retry-After": "86400"}, {"error": {"message": "Daily limit"}})]) as server:
         found = answers(server, 3)
     assert [each.is_lost for each in found] == [True] * 3
-    assert "takes no requests for now: HTTP 429: Daily limit" in found[0].failure
+    assert all("takes no requests for now: HTTP 429: Daily limit" in each.failure for each in found)
 
 
 def test_an_endpoint_that_refuses_everything_for_long_counts_as_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:

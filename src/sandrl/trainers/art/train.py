@@ -268,7 +268,9 @@ class _Training:
         self._budget = StepBudget(job)
         # Before the job ends: who waits for an endpoint must not come back to a job that is over.
         session.stack.callback(self._stop.set)
-        options = StepOptions.of(config, samples=config.samples, problems=config.groups, attempt=session.attempt)
+        options = StepOptions.of(
+            config, checked.prompting, samples=config.samples, problems=config.groups, attempt=session.attempt
+        )
         self._player = StepPlayer(
             options, job=job, writer=session.writer, emit=tell, interrupt=self._interrupt, stop=self._stop
         )
