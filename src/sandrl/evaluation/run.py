@@ -68,8 +68,8 @@ def run_eval(
     config = request.config
     if config.service is None:
         SandboxRequest.of(config).allowance(settings, run=request.resume)
-    problems = _problems(config)
-    digest = digest_of_all(map(asdict, problems.values()))
+    problems = problems_of(config)
+    digest = digest_of_problems(problems)
     wanted = all_wanted(problems, config.answers)
     earlier = None if request.resume is None else find_earlier(request.resume, config.problems, wanted, digest)
     closed = _Closed(interrupt)
@@ -125,10 +125,10 @@ def outlook_of_eval(request: EvalRequest, settings: Settings) -> Outlook:
         UsageError: If an option or the input cannot be used.
     """
     config = request.config
-    problems = _problems(config)
+    problems = problems_of(config)
     wanted = all_wanted(problems, config.answers)
     if request.resume is not None:
-        digest = digest_of_all(map(asdict, problems.values()))
+        digest = digest_of_problems(problems)
         earlier = find_earlier(request.resume, config.problems, wanted, digest)
         scored = {result.index for result in earlier.resumed.results}
         wanted = [each for each in wanted if each.index not in scored]
@@ -146,7 +146,17 @@ def outlook_of_eval(request: EvalRequest, settings: Settings) -> Outlook:
     )
 
 
-def _problems(config: EvalConfig) -> Mapping[str, Problem]:
+def digest_of_problems(problems: Mapping[str, Problem]) -> str:
+    """Stands for the content of problems: `problems_digest` of a run."""
+    return digest_of_all(map(asdict, problems.values()))
+
+
+def problems_of(config: EvalConfig) -> Mapping[str, Problem]:
+    """The problems of an evaluation.
+
+    Raises:
+        UsageError: If they cannot be read.
+    """
     loaded = load_problems(config.problems, **reading_of(config))
     return select(loaded.problems, islice(loaded.problems, config.num_problems))
 
