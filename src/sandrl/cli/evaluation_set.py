@@ -26,7 +26,11 @@ if TYPE_CHECKING:
     from sandrl.runs.statistics import Estimate
 
 _SECONDS_BETWEEN_LINES = 10.0
-_TOLD = (events.Warned, events.StopRequested, events.BudgetReached)
+# The same for every evaluation, or told of single completions.
+_NOT_TOLD = (
+    *(events.RuntimeChosen, events.RuntimeStarting, events.JobStarted, events.ServiceAsked, events.PolicyAsked),
+    *(events.RetryScheduled, events.CanaryFinished, events.OpinionsAwaited),
+)
 
 
 class TableFormat(StrEnum):
@@ -55,7 +59,7 @@ class SetProgress(Remarks):
             case events.MemberTold(member, events.CompletionFinished(_, finished, of)):
                 if finished < of and self._is_due(member):
                     _say(f"{member}: {finished} of {of} completions")
-            case events.MemberTold(member, told) if isinstance(told, _TOLD):
+            case events.MemberTold(member, told) if not isinstance(told, _NOT_TOLD):
                 text = remark(told)
                 if text is not None:
                     _say(f"{member}: {text}")

@@ -1,7 +1,7 @@
 """Evaluation sets: models × problem sets × seeds in one file, each combination an ordinary evaluation with its own run.
 
-The runs are the only state. A member whose run is complete is skipped, a run that has begun is gone on with, and the
-others are started. So the same command continues a set after a failure, an interrupt or `kill -9`. Members of one
+The runs are the only state. A member whose run is complete is skipped, a run that has begun is resumed, and the others
+are started. So the same command continues a set after a failure, an interrupt or `kill -9`. Members of one
 endpoint, and those with a model in this process, follow one another; different endpoints are requested in parallel. A
 member that fails does not end the others.
 """
@@ -40,7 +40,7 @@ from sandrl.runs.config import CONFIG_FILE
 from sandrl.runs.directory import checked_run_name
 from sandrl.runs.resumption import check_unchanged
 from sandrl.sandboxes import Interrupt
-from sandrl.settings import Settings
+from sandrl.settings import ReportTo, Settings
 
 NAME, SEEDS, MODELS, PROBLEM_SETS = "name", "seeds", "models", "problem_sets"
 
@@ -147,14 +147,14 @@ def read_set(
 ) -> EvalSet:
     """Reads the file of a set.
 
-    Options above all tables are those of every evaluation. Those of a problem set's table beat them, those of a model's
-    table beat both, and what was given on the command line beats all.
+    Options above all tables are those of every evaluation. Those of a problem set's table override them, those of a
+    model's table override both, and what was given on the command line overrides all.
 
     Args:
         file: The file.
         settings: What the environment says.
         given: Options of the command line, by the names of `EvalConfig`.
-        below: Options that the file beats.
+        below: Options that the file overrides.
 
     Raises:
         InputError: If the file cannot be read, or something in it is wrong; it names the table and the key.
@@ -225,9 +225,11 @@ def run_set(request: EvalSet, settings: Settings, *, emit: Emit = ignore, interr
     interrupt = interrupt or Interrupt()
     requests = {member: _request(member) for member in request.members}
     workers = _Workers(requests, settings, emit, interrupt)
+    # W&B has one run at a time in a process.
+    is_serial = any(member.config.report_to is ReportTo.WANDB for member in request.members)
     lines: dict[str, list[Member]] = {}
     for member in request.members:
-        lines.setdefault(member.config.base_url or "", []).append(member)
+        lines.setdefault("" if is_serial else member.config.base_url or "", []).append(member)
     threads = [
         threading.Thread(target=workers.work, args=(line,), name=f"sandrl-eval-{at}")
         for at, line in enumerate(lines.values())
