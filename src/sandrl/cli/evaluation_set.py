@@ -53,9 +53,9 @@ class SetProgress(Remarks):
         match event:
             case events.MemberStarted(member, run_id, resumes):
                 _say(f"{member}: {'resumed' if resumes else 'started'} (run {run_id})")
-            case events.MemberFinished(member, finished, of, error, was_complete):
+            case events.MemberFinished(member, finished, of, error, hint, was_complete):
                 how = f"failed: {error}" if error else "complete already" if was_complete else "complete"
-                _say(f"[{finished}/{of}] {member}: {how}")
+                _say(f"[{finished}/{of}] {member}: {how}" + (f"\n  hint: {hint}" if error and hint else ""))
             case events.MemberTold(member, events.CompletionFinished(_, finished, of)):
                 if finished < of and self._is_due(member):
                     _say(f"{member}: {finished} of {of} completions")
@@ -116,7 +116,7 @@ def evaluate_set(
 
 def _say(text: str) -> None:
     for line in text.split("\n"):
-        typer.echo(visible(line), err=True)
+        typer.echo(line[: len(line) - len(line.lstrip())] + visible(line), err=True)
 
 
 def _print_members(request: EvalSet, *, json_: bool) -> None:

@@ -300,8 +300,9 @@ class _Workers:
             with self._mutex:
                 self._over += 1
                 over = self._over
-            message = "" if failure is None else ending_of(failure).message
-            self._emit(MemberFinished(member.label, over, len(self._requests), message, was_complete))
+            ending = None if failure is None else ending_of(failure)
+            message, hint = ("", "") if ending is None else (ending.message, ending.hint or "")
+            self._emit(MemberFinished(member.label, over, len(self._requests), message, hint, was_complete))
 
     def _evaluate(self, member: Member) -> bool:
         """Evaluates a member; returns whether it was complete before."""
@@ -394,6 +395,7 @@ def _resolved(file: Path, layers: Sequence[tuple[str, Mapping[str, Any]]]) -> Ev
     except UsageError as error:
         name = next((each for each in error.fields if each in EvalConfig.model_fields), None)
         place = next((place for place, values in reversed(layers) if name in values), "")
+        name = SEEDS if name == "seed" else name
         raise InputError(error.message, path=file, field=f"{place}.{name}" if place else name) from error
 
 

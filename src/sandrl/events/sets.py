@@ -44,6 +44,7 @@ class MemberFinished(Event):
         finished: How many are over by now.
         of: How many there are.
         error: What it failed with; empty if it did not.
+        hint: What to do next then; empty if nothing is known.
         was_complete: Whether it was complete before, so nothing was done.
     """
 
@@ -51,4 +52,5 @@ class MemberFinished(Event):
     finished: int
     of: int
     error: str = ""
+    hint: str = ""
     was_complete: bool = False
