@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tests.support.scripted_model import MODEL, Fault, Question, Says, ScriptedModel
 
-TextAnswer = Callable[[dict[str, Any]], "str | int"]
-"""From a request's body to the text of the answer, or to the HTTP status to fail with."""
+TextAnswer = Callable[[dict[str, Any]], "str | int | Says"]
+"""From a request's body to the text of the answer, to all of it, or to the HTTP status to fail with."""
 
 
 class ChatServer(ScriptedModel):
@@ -20,11 +20,13 @@ class ChatServer(ScriptedModel):
         key: What key it asks for; None for none.
     """
 
-    def __init__(self, answer: TextAnswer, *, models: Sequence[str] = (MODEL,), key: str | None = None) -> None:
+    def __init__(
+        self, answer: TextAnswer, *, models: Sequence[str | Mapping[str, object]] = (MODEL,), key: str | None = None
+    ) -> None:
         def script(question: Question) -> Says | Fault:
             text = answer(question.body)
-            if isinstance(text, str):
-                return Says(text)
+            if not isinstance(text, int):
+                return Says(text) if isinstance(text, str) else text
             error = {"error": {"message": f"scripted {text}", "type": "scripted"}}
             return Fault(text, {"Retry-After": "0.01"} if text == 429 else {}, error)
 

@@ -7,6 +7,8 @@ which fault the server has instead: a status, a pause, a cut answer, bytes that 
 from __future__ import annotations
 
 import json
+import socket
+import struct
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -20,17 +22,23 @@ MODEL = "scripted"
 
 @dataclass(frozen=True)
 class Says:
-    """The model says something, and may call tools: pairs of a name and its arguments, as a dict or as written."""
+    """The model says something, and may call tools: pairs of a name and its arguments, as a dict or as written.
+
+    Its answer may be cut off at a limit (`finish_reason`), and have further fields beside the text (`beside`), such as
+    reasoning.
+    """
 
     text: str | None = ""
     calls: Sequence[tuple[str, object]] = ()
     ids: Sequence[str] | None = None
     logprobs: bool = True
+    finish_reason: str | None = "stop"
+    beside: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Fault:
-    """The server fails: with a status, after a pause, or with bytes that end too early."""
+    """The server fails: with a status, after a pause, with bytes that end too early, or with a broken connection."""
 
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -38,6 +46,7 @@ class Fault:
     pause_seconds: float = 0.0
     cut: bool = False
     raw: bytes | None = None
+    reset: bool = False
 
 
 Answer = Says | Fault
@@ -68,7 +77,7 @@ class ScriptedModel:
 
     Args:
         script: What it answers: a function of the question, or answers in order, of which the last stays.
-        models: What models it says it has; None for a server that has no such list.
+        models: What models it says it has: names, or whole entries; None for a server that has no such list.
         key: What key it asks for; None for none.
 
     Attributes:
@@ -76,7 +85,11 @@ class ScriptedModel:
     """
 
     def __init__(
-        self, script: Script | Sequence[Answer], *, models: Sequence[str] | None = (MODEL,), key: str | None = None
+        self,
+        script: Script | Sequence[Answer],
+        *,
+        models: Sequence[str | Mapping[str, object]] | None = (MODEL,),
+        key: str | None = None,
     ) -> None:
         self.questions: list[Question] = []
         answers = None if callable(script) else list(script)
@@ -111,7 +124,11 @@ class ScriptedModel:
 
     def listed(self) -> dict[str, Any] | None:
         models = self._models
-        return None if models is None else {"object": "list", "data": [{"id": name} for name in models]}
+        return (
+            None
+            if models is None
+            else {"object": "list", "data": [{"id": each} if isinstance(each, str) else each for each in models]}
+        )
 
 
 class _Server(ThreadingHTTPServer):
@@ -147,6 +164,8 @@ def _handler(model: ScriptedModel) -> type[BaseHTTPRequestHandler]:
             answer = model.answer(self.path, dict(self.headers), body)
             if isinstance(answer, Fault):
                 self._fail(answer)
+            elif self.path == "/v1/completions":
+                self._send(200, json.dumps(text_document(answer)).encode())
             elif self.path.endswith("/responses"):
                 self._send(200, json.dumps(responses_document(answer)).encode())
             else:
@@ -160,6 +179,12 @@ def _handler(model: ScriptedModel) -> type[BaseHTTPRequestHandler]:
 
         def _fail(self, fault: Fault) -> None:
             time.sleep(fault.pause_seconds)
+            if fault.reset:
+                # Without lingering, closing sends a reset.
+                self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                self.connection.close()
+                self.close_connection = True
+                return
             if fault.cut:
                 self.send_response(200)
                 self.send_header("Content-Length", "1000")
@@ -183,7 +208,7 @@ def _handler(model: ScriptedModel) -> type[BaseHTTPRequestHandler]:
 
 def chat_document(answer: Says) -> dict[str, Any]:
     """An answer as chat completions write it."""
-    message: dict[str, Any] = {"role": "assistant", "content": answer.text}
+    message: dict[str, Any] = {"role": "assistant", "content": answer.text, **answer.beside}
     if answer.calls:
         message["tool_calls"] = [
             {"id": _id(answer, at), "type": "function", "function": {"name": name, "arguments": _written(arguments)}}
@@ -196,9 +221,16 @@ def chat_document(answer: Says) -> dict[str, Any]:
         "object": "chat.completion",
         "created": 0,
         "model": MODEL,
-        "choices": [{"index": 0, "message": message, "finish_reason": "stop", "logprobs": logprobs}],
+        "choices": [{"index": 0, "message": message, "finish_reason": answer.finish_reason, "logprobs": logprobs}],
         "usage": {"prompt_tokens": 10, "completion_tokens": len(tokens), "total_tokens": 10 + len(tokens)},
     }
+
+
+def text_document(answer: Says) -> dict[str, Any]:
+    """An answer as completions of texts have it."""
+    document = chat_document(answer)
+    choice = {"index": 0, "text": answer.text, "finish_reason": answer.finish_reason, "logprobs": None}
+    return {**document, "object": "text_completion", "choices": [choice]}
 
 
 def responses_document(answer: Says) -> dict[str, Any]:

@@ -8,6 +8,7 @@ in place of field names. So an option is declared once, in `sandrl.config`, and 
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -166,6 +167,8 @@ def words_of(config: Config) -> list[str]:
             arguments += [] if value is None else [str(value)]
         elif isinstance(value, bool):
             said.append(spelled if value else _opposite(name, option))
+        elif isinstance(value, dict) and option.metavar != KEY_VALUE:
+            said += [f"{spelled}={json.dumps(value)}"] if value else []
         elif isinstance(value, dict):
             said += [f"{spelled}={key}={each}" for key, each in value.items()]
         elif isinstance(value, tuple):
@@ -197,7 +200,9 @@ def _field_parameter(name: str, field: FieldInfo, option: Option) -> inspect.Par
     kind, bounds = _kind(field.annotation, field.metadata)
     is_list = get_origin(kind) in (tuple, dict)
     if is_list:
-        kind = str if option.separator else list[str]
+        # A table without assignments is JSON, which is one word.
+        is_word = option.separator or (get_origin(kind) is dict and option.metavar != KEY_VALUE)
+        kind = str if is_word else list[str]
     words: dict[str, Any] = {
         "help": visible(f"{option.help} Default: {option.default}." if option.default else option.help),
         "metavar": option.metavar or None,

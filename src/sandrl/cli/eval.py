@@ -94,7 +94,7 @@ def _document(finished: EvalRun) -> dict[str, Any]:
         "problems": finished.problems,
         "samples": finished.config.answers,
         "temperature": finished.config.temperature,
-        "max_tokens": finished.config.max_tokens,
+        "max_tokens": finished.max_tokens,
         **report_document(finished.run.report),
         "hash_seed": finished.run.request.hash_seed,
     }

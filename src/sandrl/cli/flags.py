@@ -51,7 +51,7 @@ def plain_flags(fields: Iterable[str]) -> Mapping[str, str]:
 
 def _common() -> Mapping[str, str]:
     from sandrl.config.fields import flags
-    from sandrl.config.parts import CachePart, MappingPart, OutputPart, SandboxesPart, ScoringPart
+    from sandrl.config.parts import CachePart, MappingPart, OutputPart, SamplingPart, SandboxesPart, ScoringPart
 
-    parts = (ScoringPart, MappingPart, CachePart, SandboxesPart, OutputPart)
+    parts = (ScoringPart, MappingPart, CachePart, SandboxesPart, OutputPart, SamplingPart)
     return {name: flag for part in parts for name, flag in flags(part).items()} | _DECLARED

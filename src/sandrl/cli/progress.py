@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 import threading
 from abc import ABC, abstractmethod
+from datetime import datetime, timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self
 
@@ -110,6 +111,12 @@ def remark(event: events.Event) -> str | None:
             return f"Policy: {name}, training on {stage}, step {step}{measured}"
         case events.PolicyAsked(name, problems, answers):
             return f"Model: {name}, {counted(problems, 'problem')}, {counted(answers, 'completion')} per problem"
+        case events.EndpointLimited(address, reason, seconds, per_second):
+            until = (datetime.now() + timedelta(seconds=seconds)).strftime("%H:%M:%S")
+            rate = "" if per_second is None else f"; {per_second:.3g} answers a second since the last wait"
+            return f"Endpoint: {address} limits requests ({reason}); all wait {seconds:.1f} s, until {until}{rate}"
+        case events.TokenLimitFound(tokens, why):
+            return f"Token limit: {why}" if tokens is None else f"Token limit: {tokens} per completion ({why})"
         case events.ModelSettingsFound(name, settings, are_used):
             what = ", ".join(f"{setting}={value}" for setting, value in settings.items())
             return f"Sampling: {name}'s own {what} {'are applied' if are_used else 'are not applied'}"

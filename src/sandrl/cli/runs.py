@@ -87,6 +87,9 @@ def show(
             "--disagreements", help="Show only failed completions that pass in one process (--second-opinion)."
         ),
     ] = False,
+    truncated: Annotated[
+        bool, typer.Option("--truncated", help="Show only completions that were cut off at the token limit.")
+    ] = False,
     held_out: Annotated[
         bool | None,
         typer.Option("--held-out/--training", help="Show only completions of evaluations, or only those of training."),
@@ -120,7 +123,9 @@ def show(
         wanted = find_id(id_, (row.id for row in reader.each_trajectory()), noun="completion")
         if wanted is None:
             raise InputError(f"the run has no completion {id_!r}", hint=f"show all completions: sandrl runs show {run}")
-    selection = RowSelection(failed, tuple(status or ()), task, step, held_out, grep, limit, disagreements, wanted)
+    selection = RowSelection(
+        failed, tuple(status or ()), task, step, held_out, grep, limit, disagreements, wanted, truncated
+    )
     chosen = selection.choose(reader.each_trajectory(damage))
     flags = flags_of(series_of(step_rows(reader)))
     problems = reader.problems()

@@ -61,6 +61,10 @@ def total_lines(summary: Summary, *, has_pass_at_1: bool = False) -> list[str]:
         lines.append(f"Pass rate: {summary.passed}/{summary.scored} ({summary.pass_rate:.0%})")
     if len(summary.pass_at_k) > 1 or (summary.pass_at_k and has_pass_at_1):
         lines.append("  ".join(pass_at_text(k, found) for k, found in summary.pass_at.items()))
+    if summary.truncated_answers:
+        share = summary.truncated_answers / summary.answers_with_reason
+        count = f"{summary.truncated_answers}/{summary.answers_with_reason} ({share:.0%})"
+        lines.append(f"Truncated: {count} completions were cut off at the token limit")
     if summary.unscorable:
         why = ", ".join(f"{status}: {count}" for status, count in sorted(summary.unscorable_by_status.items()))
         lines.append(f"Unscorable: {summary.unscorable} (no reward, and in no rate; {why})")
@@ -81,7 +85,7 @@ def total_lines(summary: Summary, *, has_pass_at_1: bool = False) -> list[str]:
             f"Canaries: {summary.canaries} (runs of known code, for calibrations and to determine causes of failures)"
         )
     if summary.truncated:
-        lines.append(f"Output cut at the limit: {summary.truncated}")
+        lines.append(f"Output of the code cut at its limit: {summary.truncated}")
     if summary.hash_seed_dependent is not None:
         lines.append(f"Hash seeds: {summary.hash_seed_dependent} of {summary.n} verdicts depend on the hash seed")
     if summary.second_opinion is not None:

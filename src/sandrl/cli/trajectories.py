@@ -20,6 +20,7 @@ from sandrl.cli.scores import held_line
 from sandrl.cli.text import visible, visible_block
 from sandrl.cli.training import best_text
 from sandrl.cli.why import print_failed_checks, print_prompt
+from sandrl.events.results import is_cut_off
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -130,6 +131,8 @@ def _print_trajectory(
         print_prompt(console, problem, full=full)
     for message in row.messages:
         _print_message(console, message, full=full)
+    if row.reasoning and not row.messages:
+        _print_block(console, "reasoning", row.reasoning, full=full)
     if row.completion is not None and not row.messages:
         _print_block(console, "completion", row.completion, full=full)
     if row.code is not None and row.code != row.completion:
@@ -170,6 +173,8 @@ def _facts(row: TrajectoryRow) -> list[str]:
     facts += [f"{visible(part)} {seconds:.2f} s" for part, seconds in row.timing.items()]
     facts += [f"{visible(part)} {count} tokens" for part, count in row.tokens.items()]
     facts += [f"{visible(name)} {value:+g}" for name, value in row.components.items()]
+    if row.is_cut_off:
+        facts.append("truncated: cut off at the token limit")
     if row.cached:
         facts.append("verdict of an identical completion")
     counts = (("retries", row.retries), ("reruns", row.reruns), ("canaries", row.canaries))
@@ -204,6 +209,10 @@ def _print_checks(console: Console, checks: Sequence[CheckRow], *, full: bool) -
 
 def _print_message(console: Console, message: MessageRow, *, full: bool) -> None:
     title = message.role if message.name is None else f"{message.role} {message.name}"
+    if message.reasoning:
+        _print_block(console, f"{title}, reasoning", message.reasoning, full=full)
+    if is_cut_off(message.finish_reason):
+        title += " (cut off at the token limit)"
     if message.content or not message.tool_calls:
         _print_block(console, title, message.content, full=full)
     for call in message.tool_calls:

@@ -16,7 +16,7 @@ from sandrl.config.episodes import EpisodesConfig, Steps
 from sandrl.config.fields import EPISODES, MODEL, OUTPUT, PROBLEMS, TRAINING, Option
 from sandrl.config.groups import Samples, check_groups
 from sandrl.config.model import Count, LearningRate
-from sandrl.config.parts import ROLLOUT_HELP, Problems, ReportTraining
+from sandrl.config.parts import ROLLOUT_HELP, MaxTokens, Problems, QuestionPart, ReportTraining
 from sandrl.config.words import TINY, EpisodeKind
 from sandrl.settings import ReportTo, Settings
 
@@ -160,6 +160,8 @@ class ArtTrainConfig(EpisodesConfig):
         ),
     ] = None
     rollout: Annotated[EpisodeKind, Option(ROLLOUT_HELP, EPISODES)] = EpisodeKind.TOOLS
+    # What is trained needs a bound: its longest answers decide the memory of a step.
+    max_tokens: MaxTokens = 2048
     project: Annotated[
         str,
         Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"),
@@ -175,6 +177,7 @@ class ArtTrainConfig(EpisodesConfig):
             if getattr(self, name) is not None:
                 why = "recorded episodes need no teacher" if self.trajectories else "the trained model acts itself"
                 raise ValueError(f"{name}: names a teacher, but {why}; leave it out")
+        self._check_question()
         if not self.lora and self.backend in (ArtBackendKind.LOCAL, ArtBackendKind.TINKER):
             raise ValueError(f"lora: the backend {self.backend} trains adapters only; use the backend embedded")
         if self.batch_size is not None:
@@ -184,6 +187,21 @@ class ArtTrainConfig(EpisodesConfig):
         if acts_itself and self.temperature == 0:
             raise ValueError("temperature: must be more than 0; at 0 all episodes of a problem are the same")
         return self
+
+    def _check_question(self) -> None:
+        """Makes sure that what is said of the question has an effect.
+
+        Raises:
+            ValueError: If it has none; the message begins with the field.
+        """
+        if self.trajectories is not None:
+            for name in (each for each in QuestionPart.model_fields if each != "max_attempts"):
+                if getattr(self, name) != QuestionPart.model_fields[name].get_default(call_default_factory=True):
+                    raise ValueError(f"{name}: recorded episodes are not asked again; leave it out")
+        if self.policy is ArtPolicy.TRAINED and self.backend is not ArtBackendKind.LOCAL:
+            for name in ("min_p", "stop", "extra_body"):
+                if getattr(self, name):
+                    raise ValueError(f"{name}: Tinker cannot sample the trained model with it; leave it out")
 
     @property
     def is_tiny(self) -> bool:

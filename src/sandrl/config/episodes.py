@@ -6,7 +6,7 @@ from typing import Annotated, Self, TypeAlias
 
 from pydantic import model_validator
 
-from sandrl.config.fields import SCORING, TRAINING, Option
+from sandrl.config.fields import EPISODES, SCORING, TRAINING, Option
 from sandrl.config.model import Count, Seconds
 from sandrl.config.parts import (
     CachePart,
@@ -17,11 +17,13 @@ from sandrl.config.parts import (
     SamplingPart,
     SandboxesPart,
 )
+from sandrl.config.words import EpisodeKind
 
 CONCURRENCY = 32
 """The default number of episodes that run at the same time."""
 
-_HELD_BY_AN_EPISODE = 2
+HELD_BY_AN_EPISODE = 2
+"""How many sandboxes an episode in attempts has at most: one to work in, and one in which it is judged."""
 
 Steps: TypeAlias = Annotated[Count, Option("Total number of steps.", TRAINING, metavar="N")]
 
@@ -44,9 +46,19 @@ class EpisodesConfig(RunPart, SandboxesPart, EndpointPart, SamplingPart, Episode
         ),
     ] = None
 
+    max_attempts: Annotated[
+        Count, Option("Maximum number of answers in an episode of `--rollout attempts`.", EPISODES, metavar="N")
+    ] = 3
+
+    @model_validator(mode="after")
+    def _has_examples_to_show(self) -> Self:
+        if self.few_shot and self.rollout is EpisodeKind.TOOLS:
+            raise ValueError("few_shot: examples are texts, and rollout = tools answers with a tool; leave it out")
+        return self
+
     @model_validator(mode="after")
     def _has_room_to_judge(self) -> Self:
-        if self.max_sandboxes is not None and self.max_sandboxes < _HELD_BY_AN_EPISODE:
+        if self.max_sandboxes is not None and self.max_sandboxes < HELD_BY_AN_EPISODE:
             raise ValueError("max_sandboxes: must be 2 or more; an episode uses one sandbox to work and one to judge")
         return self
 
@@ -54,5 +66,5 @@ class EpisodesConfig(RunPart, SandboxesPart, EndpointPart, SamplingPart, Episode
         """How many of these are played at once: never so many that all wait for a sandbox to be judged in."""
         most = self.concurrency or CONCURRENCY
         if self.max_sandboxes is not None:
-            most = min(most, self.max_sandboxes // _HELD_BY_AN_EPISODE)
+            most = min(most, self.max_sandboxes // HELD_BY_AN_EPISODE)
         return min(most, episodes)

@@ -6,9 +6,10 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
+from sandrl.config.episodes import HELD_BY_AN_EPISODE
 from sandrl.config.fields import GENERATION, MODEL, PROBLEMS, Option
 from sandrl.config.model import Count
-from sandrl.config.parts import PROBLEMS_HELP, EndpointPart, MaxTokens, NumProblems, SamplingPart, ShowTests
+from sandrl.config.parts import PROBLEMS_HELP, EndpointPart, NumProblems, SamplingPart, ShowTests
 from sandrl.config.scoring import ScoredRunConfig
 from sandrl.config.words import BUNDLED
 
@@ -44,7 +45,6 @@ class EvalConfig(EndpointPart, SamplingPart, ScoredRunConfig):
     samples: Annotated[
         Count | None, Option("Completions per problem.", GENERATION, metavar="K", default=f"{SAMPLES}; greedy: 1")
     ] = None
-    max_tokens: MaxTokens = 512
     use_model_sampling: Annotated[
         bool,
         Option(
@@ -62,6 +62,21 @@ class EvalConfig(EndpointPart, SamplingPart, ScoredRunConfig):
     def _samples_differ(self) -> Self:
         if self.is_greedy and (self.samples or 1) > 1:
             raise ValueError("samples: all greedy completions of a problem are the same; leave it out")
+        return self
+
+    @model_validator(mode="after")
+    def _cuts_what_is_sampled(self) -> Self:
+        cuts = next((name for name in ("top_p", "top_k", "min_p") if getattr(self, name) is not None), None)
+        if self.is_greedy and cuts is not None:
+            raise ValueError(f"{cuts}: has no effect with temperature = 0; leave one of them out")
+        return self
+
+    @model_validator(mode="after")
+    def _has_sandboxes_for_attempts(self) -> Self:
+        if self.max_attempts > 1 and self.service is not None:
+            raise ValueError("max_attempts cannot be used with service, which runs no attempts; leave one of them out")
+        if self.max_attempts > 1 and self.max_sandboxes is not None and self.max_sandboxes < HELD_BY_AN_EPISODE:
+            raise ValueError("max_sandboxes: must be 2 or more: attempts use one sandbox to work and one to judge")
         return self
 
     @model_validator(mode="after")

@@ -22,6 +22,7 @@ from sandrl.config.parts import (
     CachePart,
     MappingPart,
     MaxToolCalls,
+    QuestionPart,
     ReportTraining,
     RunPart,
     SandboxesPart,
@@ -32,7 +33,7 @@ from sandrl.config.words import TINY, Extraction, ToolSet
 from sandrl.settings import ReportTo
 
 
-class GrpoConfig(RunPart, SandboxesPart, CachePart, MappingPart):
+class GrpoConfig(RunPart, SandboxesPart, QuestionPart, CachePart, MappingPart):
     """`sandrl grpo` and `sandrl unsloth`, resolved."""
 
     model: Annotated[
@@ -205,6 +206,38 @@ class GrpoConfig(RunPart, SandboxesPart, CachePart, MappingPart):
             if getattr(self, name) is not None and not self.eval_problems:
                 raise ValueError(f"{name}: has no effect with eval_problems = 0; leave one of them out")
         return self
+
+    @model_validator(mode="after")
+    def _can_be_asked(self) -> Self:
+        """What TRL's trainer cannot do is refused."""
+        if self.max_attempts > 1:
+            raise ValueError(
+                "max_attempts: TRL generates one answer for each completion; `sandrl art train` trains on several,"
+                " and with rollout = tools the policy can try its code"
+            )
+        if self.few_shot and self.rollout == "tools":
+            raise ValueError("few_shot: examples are texts, and rollout = tools answers with a tool; leave it out")
+        other = next((name for name in self.extra_body if name != "chat_template_kwargs"), None)
+        if other is not None:
+            raise ValueError(f"extra_body: TRL takes only chat_template_kwargs of it, not {other}; leave it out")
+        if self.stop and self.vllm is None:
+            raise ValueError("stop: TRL has stop strings only with vllm; set vllm, or leave stop out")
+        twice = next((name for name in self.trl_sampling if name in self.set), None)
+        if twice is not None:
+            raise ValueError(f"set: {twice} is given with an option of its own, too; leave one of them out")
+        return self
+
+    @property
+    def trl_sampling(self) -> dict[str, JsonValue]:
+        """How TRL is to ask, by the names of its own fields."""
+        settings: dict[str, JsonValue] = {"top_p": self.top_p, "top_k": self.top_k, "min_p": self.min_p}
+        found = {name: value for name, value in settings.items() if value is not None} | self.extra_body
+        return found | ({"generation_kwargs": {"stop": list(self.stop)}} if self.stop else {})
+
+    @property
+    def trl_fields(self) -> dict[str, JsonValue]:
+        """Fields of TRL's configuration beyond those that other options set."""
+        return {**self.set, **self.trl_sampling}
 
     @property
     def is_tiny(self) -> bool:

@@ -11,6 +11,9 @@ from sandrl.config.budget import budget_problem
 from sandrl.config.fields import options
 from sandrl.settings import runtime_problem
 
+# A completion may be ended at a line break.
+_MAY_BE_BLANK = frozenset({"stop"})
+
 
 class Config(BaseModel):
     """The resolved configuration of a command; every field has an `Option`."""
@@ -23,7 +26,7 @@ class Config(BaseModel):
         for name in type(self).model_fields:
             value = getattr(self, name)
             texts = value if isinstance(value, tuple) else (value,)
-            if any(isinstance(text, str) and not text.strip() for text in texts):
+            if any(isinstance(text, str) and not (text if name in _MAY_BE_BLANK else text.strip()) for text in texts):
                 raise ValueError(f"{name} must not be empty; leave it out")
         return self
 

@@ -6,10 +6,13 @@ part that the help should show first.
 
 from __future__ import annotations
 
+import json
+import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Self, TypeAlias
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, JsonValue, model_validator
 
 from sandrl.addresses import check_model_address
 from sandrl.config.fields import (
@@ -231,7 +234,144 @@ class CachePart(ScoringPart):
         return self
 
 
-class SamplingPart(Config):
+def _text_of(given: object) -> object:
+    """A text, or that of a file which is named with an `@` before it; `@@` stands for an `@` at the beginning."""
+    if not isinstance(given, str) or not given.startswith("@"):
+        return given
+    if given.startswith("@@"):
+        return given
+    path = Path(given[1:]).expanduser()
+    try:
+        text = path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "is not text in UTF-8"
+        raise ValueError(f"the file {str(path)!r} cannot be read: {reason}") from error
+    text = text.removesuffix("\n")
+    return f"@{text}" if text.startswith("@") else text
+
+
+def _json_of(given: object) -> object:
+    """A table, or JSON text of one, or that of a file which is named with an `@` before it."""
+    if not isinstance(given, str):
+        return given
+    try:
+        value = json.loads(str(_text_of(given)))
+    except ValueError as error:
+        raise ValueError(f"must be a JSON object or @FILE: {error}") from error
+    if not isinstance(value, dict):
+        raise ValueError("must be a JSON object")
+    return value
+
+
+def _unescaped(given: object) -> object:
+    r"""Texts in which a shell's user has written a line break or a tab as `\n` or `\t`."""
+    if not isinstance(given, list | tuple):
+        return given
+    return [each.replace("\\n", "\n").replace("\\t", "\t") if isinstance(each, str) else each for each in given]
+
+
+TextOrFile: TypeAlias = Annotated[str, BeforeValidator(_text_of)]
+"""A text, or `@FILE`, which becomes the text of the file."""
+
+_OWN_FIELDS: Mapping[str, str] = {
+    **dict.fromkeys(("max_tokens", "max_completion_tokens", "max_output_tokens"), "max_tokens"),
+    **dict.fromkeys(("messages", "input", "prompt"), "prompt_template"),
+    **{name: name for name in ("model", "temperature", "top_p", "top_k", "min_p", "stop", "seed")},
+    "n": "samples",
+}
+"""Fields of a request that have options of their own."""
+
+
+class QuestionPart(Config):
+    """What a model is asked, and how it may answer."""
+
+    system_prompt: Annotated[
+        TextOrFile | None,
+        Option(
+            "System message; `none` for none.",
+            GENERATION,
+            metavar="TEXT|@FILE",
+            default="one that asks for the form of the answer",
+        ),
+    ] = None
+    prompt_template: Annotated[
+        TextOrFile | None,
+        Option(
+            "Text around each problem, in which `{prompt}` stands for the problem with its shown checks; also `{task}`,"
+            " `{tests}`, `{entry_point}`, `{starter_code}`, `{language}` and `{task_id}`.",
+            GENERATION,
+            metavar="TEXT|@FILE",
+        ),
+    ] = None
+    few_shot: Annotated[
+        Tries,
+        Option("Begin each conversation with N examples, problems with their solutions.", GENERATION, metavar="N"),
+    ] = 0
+    few_shot_from: Annotated[
+        str | None,
+        Option(
+            "Source of the examples: a problem set with reference solutions, or a JSONL file with `prompt` and"
+            " `completion`.",
+            GENERATION,
+            metavar="SET|FILE",
+            values="problem_sets",
+            default="other problems of --problems",
+        ),
+    ] = None
+    few_shot_seed: Annotated[
+        int, Field(ge=0, lt=2**32), Option("Random seed that chooses the examples.", GENERATION, metavar="N")
+    ] = 0
+    top_p: Annotated[
+        Annotated[float, Field(gt=0, le=1)] | None,
+        Option("Sample from the most likely tokens with this total probability.", GENERATION, metavar="P"),
+    ] = None
+    top_k: Annotated[Count | None, Option("Sample from the K most likely tokens.", GENERATION, metavar="K")] = None
+    min_p: Annotated[
+        Share | None,
+        Option("Sample from tokens with at least P times the highest probability.", GENERATION, metavar="P"),
+    ] = None
+    stop: Annotated[
+        tuple[str, ...],
+        BeforeValidator(_unescaped),
+        Option("End a completion before this text; repeatable. `\\n` is a line break.", GENERATION, metavar="TEXT"),
+    ] = ()
+    extra_body: Annotated[
+        dict[str, JsonValue],
+        BeforeValidator(_json_of),
+        Field(default_factory=dict),
+        Option(
+            "Further fields of each request to an endpoint, such as"
+            ' `{"chat_template_kwargs": {"enable_thinking": false}}`.',
+            GENERATION,
+            metavar="JSON|@FILE",
+        ),
+    ]
+
+    max_attempts: Annotated[
+        Count,
+        Option(
+            "Maximum number of answers: after a failed one the model is told what failed, and answers again.",
+            EPISODES,
+            metavar="N",
+        ),
+    ] = 1
+
+    @model_validator(mode="after")
+    def _asks_the_problem(self) -> Self:
+        template = self.prompt_template
+        if template is not None and not re.search(r"\{\s*(?:prompt|task)\s*\}", template):
+            raise ValueError("prompt_template: has no {prompt}, so the model would not be shown the problem")
+        if not self.few_shot and self.few_shot_from is not None:
+            raise ValueError("few_shot_from: has no effect without few_shot; give a number of examples")
+        for name in self.extra_body:
+            if name in _OWN_FIELDS:
+                raise ValueError(f"extra_body: {name} has an option of its own: `{_OWN_FIELDS[name]}`")
+            if name in ("stream", "tools", "tool_choice", "logprobs"):
+                raise ValueError(f"extra_body: {name} is decided by the command; leave it out")
+        return self
+
+
+class SamplingPart(QuestionPart):
     """How a model answers."""
 
     temperature: Annotated[
@@ -239,7 +379,15 @@ class SamplingPart(Config):
         Field(ge=0, le=100, allow_inf_nan=False),
         Option("Sampling temperature; 0 for greedy decoding.", GENERATION, metavar="T"),
     ] = 1.0
-    max_tokens: MaxTokens = 2048
+    max_tokens: Annotated[
+        Count | None,
+        Option(
+            "Maximum length of a completion, in tokens.",
+            GENERATION,
+            metavar="N",
+            default="the model's own limit; none is sent to an endpoint",
+        ),
+    ] = None
 
 
 class EndpointPart(Config):
@@ -268,9 +416,6 @@ class EpisodePart(Config):
     """How an episode goes."""
 
     rollout: Annotated[EpisodeKind, Option(ROLLOUT_HELP, EPISODES)] = EpisodeKind.ATTEMPTS
-    max_attempts: Annotated[
-        Count, Option("Maximum number of answers in an episode of `--rollout attempts`.", EPISODES, metavar="N")
-    ] = 3
     tools: Tools = ToolSet.CODE
     max_tool_calls: MaxToolCalls = 20
     show_tests: ShowTests = 1

@@ -11,6 +11,10 @@ TINY = "tiny"
 """The name of the tiny policy, and of the problems that it can learn."""
 
 
+NO_SYSTEM_PROMPT = "none"
+"""The word for a conversation without a system message."""
+
+
 class Extraction(StrEnum):
     """Where in a completion its code is.
 

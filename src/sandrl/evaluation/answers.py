@@ -13,10 +13,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from queue import SimpleQueue
 
+from sandrl.config.words import Extraction
 from sandrl.errors import SandrlError
 from sandrl.evaluation.request import resume_hint
 from sandrl.models import Answer, Message, Model, Question
-from sandrl.problems import Completion, Problem, chat_prompt
+from sandrl.problems import Completion, Problem
+from sandrl.problems.prompting import Prompting
 from sandrl.runs import AnswerRow, RunWriter
 
 # Fewer failures in a row may be chance.
@@ -51,7 +53,15 @@ class Wanted:
 
     def completion(self, row: AnswerRow) -> Completion:
         """What came of asking for it."""
-        return Completion(self.id, self.task_id, completion=row.text, loss=row.failure)
+        return Completion(
+            self.id,
+            self.task_id,
+            completion=row.text,
+            loss=row.failure,
+            finish_reason=row.finish_reason,
+            tokens=row.tokens.get("completion") or None,
+            reasoning=row.reasoning,
+        )
 
 
 def all_wanted(problems: Mapping[str, Problem], samples: int) -> list[Wanted]:
@@ -67,7 +77,8 @@ class Answers:
         model: Whom to ask.
         wanted: What to ask for.
         known: What was answered before and is to be scored now.
-        show_tests: How many checks a prompt shows.
+        prompting: How it is asked.
+        extraction: Where in an answer its code is looked for.
         seed: Decides what is sampled.
         writer: Keeps every answer.
         closed: Set when no answer is wanted any more; the model hears of it.
@@ -79,7 +90,8 @@ class Answers:
         wanted: Sequence[Wanted],
         known: Sequence[Completion],
         *,
-        show_tests: int,
+        prompting: Prompting,
+        extraction: Extraction,
         seed: int,
         writer: RunWriter,
         closed: threading.Event,
@@ -92,7 +104,7 @@ class Answers:
         self._closed = closed
         self._arrived: SimpleQueue[Completion | Exception | None] = SimpleQueue()
         self._questions = [
-            Question(each.index, _prompt(each.problem, show_tests), seed + each.index) for each in wanted
+            Question(each.index, _prompt(each.problem, prompting, extraction), seed + each.index) for each in wanted
         ]
 
     def batches(self) -> Iterator[Sequence[Completion]]:
@@ -157,8 +169,9 @@ class Answers:
         self._arrived.put(wanted.completion(row))
 
 
-def _prompt(problem: Problem, show_tests: int) -> Sequence[Message]:
-    return [Message(each["role"], each["content"]) for each in chat_prompt(problem, show_tests=show_tests)]
+def _prompt(problem: Problem, prompting: Prompting, extraction: Extraction) -> Sequence[Message]:
+    said = prompting.messages(problem, extraction=extraction)
+    return [Message(each["role"], each["content"]) for each in said]
 
 
 def _row(wanted: Wanted, answer: Answer, writer: RunWriter) -> AnswerRow:
@@ -175,6 +188,7 @@ def _row(wanted: Wanted, answer: Answer, writer: RunWriter) -> AnswerRow:
     return row.model_copy(
         update={
             "text": reply.message.content,
+            "reasoning": reply.message.reasoning,
             "finish_reason": reply.message.finish_reason,
             "seconds": reply.message.seconds,
             "retries": reply.retries,

@@ -15,6 +15,8 @@ from sandrl.runs import find_run
 from sandrl.settings import Settings
 
 _TINY_PROBLEMS = f"{TINY}:test"
+# It has no other limit than its context, and its answers have fewer than 48.
+_TINY_TOKENS = 512
 
 
 def make_request(
@@ -40,7 +42,7 @@ def make_request(
     if resume is None:
         defaults: dict[str, Any] = {} if asked.get("base_url") else {"model": TINY}
         if {**defaults, **asked}.get("model") == TINY and not asked.get("base_url"):
-            defaults["problems"] = _TINY_PROBLEMS
+            defaults |= {"problems": _TINY_PROBLEMS, "max_tokens": _TINY_TOKENS}
         return EvalRequest(resolve(EvalConfig, defaults, file, given))
     if "run_name" in given:
         message = "run_name: a resumed run already has a name; leave this option out"

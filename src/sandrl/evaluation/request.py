@@ -32,12 +32,14 @@ class EvalRun:
         problems: On how many problems.
         config: How.
         run: What came of it.
+        max_tokens: The longest answer; None if no limit was set here.
     """
 
     model: str
     problems: int
     config: EvalConfig
     run: RewardRun
+    max_tokens: int | None = None
 
     def raise_for_outcome(self) -> None:
         """Raises what the command should end with; see `RewardRun.raise_for_outcome`.

@@ -13,7 +13,7 @@ from typing import Any
 
 from sandrl.config.eval import EvalConfig
 from sandrl.config.layers import resolve
-from sandrl.config.parts import MappingPart, ScoringPart
+from sandrl.config.parts import MappingPart, QuestionPart, ScoringPart
 from sandrl.errors import UsageError
 from sandrl.evaluation.answers import Wanted
 from sandrl.events.results import ScoredCompletion, Status
@@ -29,6 +29,7 @@ COMMAND = "eval"
 _OF_THE_RUN = (
     *("model", "problems", "num_problems", "samples", "temperature", "max_tokens", "use_model_sampling", "show_tests"),
     *("seed", "packages"),
+    *QuestionPart.model_fields,
     *MappingPart.model_fields,
     *(name for name in ScoringPart.model_fields if name not in ("retries", "caching")),
 )

@@ -10,20 +10,22 @@ import threading
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
-from itertools import islice
+from itertools import chain, islice
 
 from pydantic import JsonValue
 
 from sandrl.config.eval import EvalConfig
 from sandrl.config.words import TINY
 from sandrl.evaluation.answers import Answers, all_wanted, in_order
+from sandrl.evaluation.attempts import evaluate_attempts
 from sandrl.evaluation.request import EvalRequest, EvalRun
 from sandrl.evaluation.resume import COMMAND, find_earlier
-from sandrl.events import Emit, ModelSettingsFound, PolicyAsked, ignore
+from sandrl.events import Emit, ModelSettingsFound, PolicyAsked, TokenLimitFound, ignore
 from sandrl.models import EndpointModel, Model, ModelEndpoint, Sampling, libraries
 from sandrl.models.generation import sampling_facts
 from sandrl.models.in_process import InProcessModel
 from sandrl.problems import Completion, Problem, load_problems
+from sandrl.problems.prompting import Prompting
 from sandrl.problems.reading import reading_of
 from sandrl.problems.store import select
 from sandrl.rewards import score_run
@@ -68,16 +70,20 @@ def run_eval(
     config = request.config
     if config.service is None:
         SandboxRequest.of(config).allowance(settings, run=request.resume)
-    problems = problems_of(config)
-    digest = digest_of_problems(problems)
+    problems = _problems(config)
+    prompting = Prompting.of(config, problems, reading_of(config))
+    digest = _digest(problems, prompting)
     wanted = all_wanted(problems, config.answers)
     earlier = None if request.resume is None else find_earlier(request.resume, config.problems, wanted, digest)
-    closed = _Closed(interrupt)
+    # Attempts in hand are finished; single answers are not waited for.
+    closed = threading.Event() if config.max_attempts > 1 else _Closed(interrupt)
     model = _model(config, settings, closed, emit)
     found = {"model": config.model or model.name, "samples": config.answers, "batch_size": model.batch_size}
     config = config.model_copy(update=found)
     emit(PolicyAsked(model.name, len(problems), config.answers))
-    facts: dict[str, JsonValue] = {PROBLEMS_DIGEST: digest}
+    facts: dict[str, JsonValue] = {PROBLEMS_DIGEST: digest, "token_limit": {**asdict(model.limit)}}
+    if config.max_tokens is None:
+        emit(TokenLimitFound(model.limit.tokens, model.limit.why))
     if isinstance(model, InProcessModel):
         own, are_used = model.own_settings, config.use_model_sampling
         facts |= sampling_facts(own, are_used=are_used)
@@ -89,13 +95,35 @@ def run_eval(
             model,
             wanted if earlier is None else earlier.missing(wanted),
             [] if earlier is None else in_order(wanted, earlier.answers),
-            show_tests=config.show_tests,
+            prompting=prompting,
+            extraction=config.extract,
             seed=config.seed * len(wanted),
             writer=writer,
             closed=closed,
         ).batches()
 
+    versions = {} if config.base_url else libraries.versions()
+    resumed = None if earlier is None else earlier.resumed
     try:
+        if config.max_attempts > 1:
+            left = wanted if earlier is None else earlier.missing(wanted)
+            run = evaluate_attempts(
+                config,
+                model,
+                left,
+                problems,
+                prompting,
+                settings,
+                command=COMMAND,
+                total=len(wanted),
+                facts=facts,
+                versions=versions,
+                resumed=resumed,
+                stop=closed,
+                emit=emit,
+                interrupt=interrupt,
+            )
+            return EvalRun(model.name, len(problems), config, run, model.limit.tokens)
         run = score_run(
             config,
             batches,
@@ -105,17 +133,17 @@ def run_eval(
             command=COMMAND,
             tags=(COMMAND, f"model:{model.name}"),
             facts=facts,
-            versions={} if config.base_url else libraries.versions(),
-            show_tests=config.show_tests,
+            versions=versions,
+            prompting=prompting,
             numbers={each.id: each.index for each in wanted},
-            resumed=None if earlier is None else earlier.resumed,
+            resumed=resumed,
             emit=emit,
             interrupt=interrupt,
         )
     finally:
         closed.set()
         model.close()
-    return EvalRun(model.name, len(problems), config, run)
+    return EvalRun(model.name, len(problems), config, run, model.limit.tokens)
 
 
 def outlook_of_eval(request: EvalRequest, settings: Settings) -> Outlook:
@@ -125,10 +153,10 @@ def outlook_of_eval(request: EvalRequest, settings: Settings) -> Outlook:
         UsageError: If an option or the input cannot be used.
     """
     config = request.config
-    problems = problems_of(config)
+    problems = _problems(config)
     wanted = all_wanted(problems, config.answers)
     if request.resume is not None:
-        digest = digest_of_problems(problems)
+        digest = _digest(problems, Prompting.of(config, problems, reading_of(config)))
         earlier = find_earlier(request.resume, config.problems, wanted, digest)
         scored = {result.index for result in earlier.resumed.results}
         wanted = [each for each in wanted if each.index not in scored]
@@ -138,7 +166,7 @@ def outlook_of_eval(request: EvalRequest, settings: Settings) -> Outlook:
         ScoreOptions.of(config).limits,
         settings,
         command=COMMAND,
-        wanted=(Executed(problems[task_id], count) for task_id, count in counts.items()),
+        wanted=(Executed(problems[task_id], count * config.max_attempts) for task_id, count in counts.items()),
         run=request.resume,
         # Workers exist while the model answers.
         is_open_ended=not config.fresh_sandboxes,
@@ -146,26 +174,31 @@ def outlook_of_eval(request: EvalRequest, settings: Settings) -> Outlook:
     )
 
 
-def digest_of_problems(problems: Mapping[str, Problem]) -> str:
-    """Stands for the content of problems: `problems_digest` of a run."""
-    return digest_of_all(map(asdict, problems.values()))
-
-
-def problems_of(config: EvalConfig) -> Mapping[str, Problem]:
-    """The problems of an evaluation.
+def problems_digest(config: EvalConfig) -> str:
+    """Stands for the content of an evaluation's problems and prompts: `problems_digest` of its run.
 
     Raises:
-        UsageError: If they cannot be read.
+        UsageError: If the problems cannot be read.
     """
+    problems = _problems(config)
+    return _digest(problems, Prompting.of(config, problems, reading_of(config)))
+
+
+def _problems(config: EvalConfig) -> Mapping[str, Problem]:
     loaded = load_problems(config.problems, **reading_of(config))
     return select(loaded.problems, islice(loaded.problems, config.num_problems))
+
+
+def _digest(problems: Mapping[str, Problem], prompting: Prompting) -> str:
+    """Stands for all that is asked, as far as it is in files that may change."""
+    return digest_of_all(chain(map(asdict, problems.values()), prompting.content()))
 
 
 def _model(config: EvalConfig, settings: Settings, closed: threading.Event, emit: Emit) -> Model:
     sampling = replace(Sampling.of(config), use_own=config.use_model_sampling)
     if config.base_url is not None:
         endpoint = ModelEndpoint.of(config, config.base_url, settings.openai_api_key)
-        model = EndpointModel(endpoint, config.model, sampling, stop=closed, batch_size=config.batch_size)
+        model = EndpointModel(endpoint, config.model, sampling, stop=closed, batch_size=config.batch_size, emit=emit)
         model.check()
         return model
     name = config.model or TINY

@@ -32,9 +32,8 @@ from sandrl.errors import (
 )
 from sandrl.evaluation.request import EvalRequest
 from sandrl.evaluation.resume import resumed_config
-from sandrl.evaluation.run import digest_of_problems, problems_of, run_eval
+from sandrl.evaluation.run import problems_digest, run_eval
 from sandrl.events import Emit, Event, MemberFinished, MemberStarted, MemberTold, ignore
-from sandrl.problems.reading import reading_of
 from sandrl.runs import RunReader, step_rows
 from sandrl.runs.config import CONFIG_FILE
 from sandrl.runs.directory import checked_run_name
@@ -270,7 +269,7 @@ class _Workers:
         self._interrupt = interrupt
         self._mutex = threading.Lock()
         self._running: set[Interrupt] = set()
-        self._digests: dict[object, str] = {}
+        self._digests: dict[tuple[str, str], str] = {}
         self._over = 0
         self.errors: dict[Member, BaseException] = {}
         self.done: set[Member] = set()
@@ -335,10 +334,10 @@ class _Workers:
         if not jobs or jobs[-1].outcome is not RunOutcome.FINISHED or measured.get("unscorable") != 0:
             return False
         config = member.config
-        key = (config.problems, config.num_problems, repr(reading_of(config)))
-        with self._mutex:
-            if key not in self._digests:
-                self._digests[key] = digest_of_problems(problems_of(config))
+        # Of one worker: the evaluations of a model are in one line.
+        key = (member.model, member.problem_set)
+        if key not in self._digests:
+            self._digests[key] = problems_digest(config)
         check_unchanged(member.path, self._digests[key], config.problems, noun="evaluation")
         rate, gate = measured.get("pass_rate"), config.fail_under
         if gate is not None and (rate is None or rate < gate):

@@ -18,7 +18,14 @@ from sandrl.events.art import (
     TrajectoriesCollected,
 )
 from sandrl.events.event import Emit, Event, LogLevel, all_of, ignore
-from sandrl.events.policies import ModelSettingsFound, PolicyAsked, PolicyBuilding, PolicyReady
+from sandrl.events.policies import (
+    EndpointLimited,
+    ModelSettingsFound,
+    PolicyAsked,
+    PolicyBuilding,
+    PolicyReady,
+    TokenLimitFound,
+)
 from sandrl.events.results import CheckStatus, CheckVerdict, Opinion, ScoredCompletion, Status, Trust
 from sandrl.events.rollouts import RolloutStarted, RolloutStepFinished
 from sandrl.events.runs import ReportingStarted, RunOpened, StopRequested, Warned
@@ -73,6 +80,7 @@ __all__ = [
     "CompletionStarted",
     "CreationSlowed",
     "Emit",
+    "EndpointLimited",
     "EvaluationFinished",
     "EvaluationStarted",
     "Event",
@@ -114,6 +122,7 @@ __all__ = [
     "StopFinished",
     "StopRequested",
     "TinkerServed",
+    "TokenLimitFound",
     "TrainingStarted",
     "TrainingStopping",
     "TrajectoriesCollected",

@@ -43,6 +43,36 @@ class PolicyReady(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class TokenLimitFound(Event):
+    """It is known how long the answers of a model may be, where the user did not say.
+
+    Attributes:
+        tokens: The most tokens of an answer; None if no limit is set here.
+        why: Where that comes from, as a clause without its full stop.
+    """
+
+    tokens: int | None
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointLimited(Event):
+    """An endpoint limits requests, so all of them wait; nothing is lost.
+
+    Attributes:
+        address: The endpoint.
+        reason: What it said, in one line.
+        seconds: How long requests wait, from now.
+        per_second: How many were answered in a second since requests waited last; None if none was.
+    """
+
+    address: str
+    reason: str
+    seconds: float
+    per_second: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class ModelSettingsFound(Event):
     """A model in this process has generation settings of its own that differ from those that do nothing.
 

@@ -200,6 +200,7 @@ class ScoredCompletion:
         hash_seeds: Its outcomes under other hash seeds, by seed; empty if it was judged under one alone.
         why_in_process: If it was judged in one process, how it failed apart from its checks before; empty if that was
             not tried.
+        finish_reason: Why the model's answer ended, in the endpoint's word; `None` if it is not known.
     """
 
     index: int
@@ -232,6 +233,12 @@ class ScoredCompletion:
     second_opinion: Opinion | None = None
     hash_seeds: dict[str, str] = field(default_factory=dict)
     why_in_process: str = ""
+    finish_reason: str | None = None
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether the model's answer was cut off at a token limit."""
+        return is_cut_off(self.finish_reason)
 
     @property
     def is_pass(self) -> bool:
@@ -269,3 +276,17 @@ _BRIEF = tuple(each.name for each in fields(ScoredCompletion) if each.repr)
 def passes(status: str, passed: int, total: int) -> bool:
     """Whether a completion has passed every check, and there was one."""
     return status == Status.PASSED and passed == total > 0
+
+
+# The words of APIs for an answer that reached a limit of tokens, or the end of the model's context.
+_CUT_OFF = frozenset(
+    {
+        *("length", "max_length", "max_tokens", "max_output_tokens", "max_completion_tokens", "max_new_tokens"),
+        *("token_limit", "model_length", "context_length", "model_context_window_exceeded", "incomplete"),
+    }
+)
+
+
+def is_cut_off(finish_reason: str | None) -> bool:
+    """Whether an answer that ended for this reason was cut off at a token limit."""
+    return finish_reason is not None and finish_reason.strip().lower() in _CUT_OFF

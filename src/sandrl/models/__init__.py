@@ -3,7 +3,7 @@
 from sandrl.models.client import OPENAI_BASE_URL, Client, ModelEndpoint, Stopped
 from sandrl.models.endpoint import EndpointModel
 from sandrl.models.messages import Message, Reply, ToolCall
-from sandrl.models.protocol import Abilities, Answer, Model, Question, Sampling
+from sandrl.models.protocol import Abilities, Answer, Model, Question, Sampling, TokenLimit
 
 __all__ = [
     "OPENAI_BASE_URL",
@@ -18,5 +18,6 @@ __all__ = [
     "Reply",
     "Sampling",
     "Stopped",
+    "TokenLimit",
     "ToolCall",
 ]

@@ -3,8 +3,9 @@
 The SDK sends the requests asynchronously, so a request that is no longer needed can be cancelled, and hundreds of
 requests do not need a thread each. This module decides what counts as an answer, because servers differ in what they
 send with status 200: the answer must be complete, it must be JSON, and the caller must be able to parse it. After any
-other outcome (no connection, a truncated or endless answer, HTML, 429, 5xx) the request is retried, with growing
-pauses or the pauses that the server asks for; if it still fails, the failure is the endpoint's and never the model's.
+other outcome (no connection, a truncated or endless answer, HTML, 5xx) the request is retried, with growing pauses; if
+it still fails, the failure is the endpoint's and never the model's. A refusal because of a limit (429, 529, 503 with a
+time to wait) is no failure: all requests wait (`pace.py`), and the refused one is sent again, as often as it takes.
 Redirections are not followed, because they would also forward the key. Of the settings that the SDK would read from
 the environment (keys, headers), only the ones set in this module are sent.
 """
@@ -21,16 +22,17 @@ import weakref
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import CancelledError
 from dataclasses import dataclass, field
-from email.utils import parsedate_to_datetime
-from typing import Any, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from sandrl import __version__, forks
 from sandrl.addresses import MODEL_KEY_HINT, check_model_address, is_of_this_machine
 from sandrl.closing import Closing
 from sandrl.config.parts import EndpointPart
 from sandrl.errors import AuthenticationError, EndpointError, RequestRefusedError, UsageError
+from sandrl.events import Emit, EndpointLimited, ignore
 from sandrl.extras import require
 from sandrl.models.loop import LOOP, cancel_once
+from sandrl.models.pace import PACES, HopelessError, Slowdown, wait_seconds
 from sandrl.sandboxes import delay_seconds
 
 Answer = TypeVar("Answer")
@@ -41,13 +43,18 @@ OPENAI_BASE_URL = "https://api.openai.com/v1"
 
 _PROXY_HINT = "check HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY"
 _FIRST_PAUSE_SECONDS = 0.5
-# An endpoint that asks for more than this has no room for us today.
-_LONGEST_HINT_SECONDS = 60.0
+# How often a connection that breaks while others are answered is taken for a sign of load, and not for a failure.
+_MOST_EXCUSES = 8
 # Between two looks at whether the answers are still wanted.
 _LOOK_SECONDS = 0.1
 _CLOSE_SECONDS = 1.0
 _MOST_BYTES = 64 << 20
-_AGAIN = frozenset({408, 409, 425, 429})
+_AGAIN = frozenset({408, 409, 425})
+_LIMITED = frozenset({429, 529})
+# Of proxies before a server that has more to do than it can.
+_LOADED = frozenset({502, 503, 504})
+_NO_QUOTA = frozenset({"insufficient_quota", "billing_hard_limit_reached", "insufficient_balance"})
+_BROKEN = frozenset({"RemoteProtocolError", "ReadError", "WriteError"})
 # Asks the SDK for the answer before it is read, so that one without an end is noticed.
 _UNREAD = {"x-stainless-raw-response": "stream"}
 # What a request says besides its body. The SDK would add headers of its own, and those of its environment variables.
@@ -85,6 +92,21 @@ class ModelEndpoint:
         return is_of_this_machine(self.base_url)
 
 
+@dataclass(frozen=True, slots=True)
+class Asked(Generic[Answer]):
+    """What came of asking.
+
+    Attributes:
+        answer: The answer.
+        retries: How often the question had to be asked again because of a failure.
+        waited_seconds: How long it waited for its turns.
+    """
+
+    answer: Answer
+    retries: int = 0
+    waited_seconds: float = 0.0
+
+
 class Stopped(Exception):
     """The answer is not wanted any more."""
 
@@ -95,13 +117,15 @@ class Client(Closing):
     Args:
         endpoint: Whom to ask.
         stop: Once it is set, requests in flight are cancelled and nothing is asked any more.
+        emit: Told if the endpoint limits requests.
 
     Raises:
         MissingExtraError: If `openai` is not installed.
     """
 
-    def __init__(self, endpoint: ModelEndpoint, stop: threading.Event | None = None) -> None:
+    def __init__(self, endpoint: ModelEndpoint, stop: threading.Event | None = None, emit: Emit = ignore) -> None:
         self.endpoint = endpoint
+        self._tell = emit
         self._stop = stop or threading.Event()
         self._openai = require("openai", extra=EXTRA)
         # The SDK has changed its HTTP library; whichever it uses is loaded by now.
@@ -142,15 +166,13 @@ class Client(Closing):
         except CancelledError:
             raise Stopped from None
 
-    def ask(
-        self, path: str, body: Mapping[str, Any], read: Callable[[Mapping[str, Any]], Answer]
-    ) -> tuple[Answer, int]:
+    def ask(self, path: str, body: Mapping[str, Any], read: Callable[[Mapping[str, Any]], Answer]) -> Asked[Answer]:
         """Asks, and waits. See `request`."""
         return self.run(self.request(path, body, read))
 
     async def request(
         self, path: str, body: Mapping[str, Any], read: Callable[[Mapping[str, Any]], Answer]
-    ) -> tuple[Answer, int]:
+    ) -> Asked[Answer]:
         """Posts a question, as often as it takes; on the loop of this process.
 
         Args:
@@ -158,31 +180,48 @@ class Client(Closing):
             body: The question.
             read: Makes an answer of the document that comes back; raises `ValueError` if it is none.
 
-        Returns:
-            The answer, and how often the question had to be asked again.
-
         Raises:
-            EndpointError: If there is no answer after all retries.
+            EndpointError: If there is no answer after all retries, or the endpoint has limited all requests for long.
             RequestRefusedError: If the endpoint refuses the question itself.
             AuthenticationError: If it refuses the key, or the account has no quota.
             asyncio.CancelledError: If the answer is not wanted any more.
         """
         self._watch_this_task()
-        failures = 0
+        pace = PACES.of(self.endpoint.base_url, self.endpoint.key)
+        failures = excuses = 0
+        waited = 0.0
         while not self._stop.is_set():
+            asked_at = time.monotonic()
             try:
-                document = await self._once(path, body, self.endpoint.timeout_seconds)
+                sent_at = await pace.begin()
+            except HopelessError as error:
+                raise EndpointError(f"{self.endpoint.base_url} takes no requests for now: {error}") from None
+            waited += sent_at - asked_at
+            try:
                 try:
-                    return read(document), failures
+                    document = await self._once(path, body, self.endpoint.timeout_seconds)
+                finally:
+                    pace.end()
+                pace.answered()
+                try:
+                    return Asked(read(document), failures, waited)
                 except ValueError as error:
                     raise _TryAgain(str(error), is_answer=True) from error
+            except _Limited as error:
+                self._tell_of(pace.refused(sent_at, error.wait_seconds, str(error)), str(error))
             except _TryAgain as error:
-                failures += 1
+                is_excused = error.is_load and pace.overloaded(sent_at) and error.is_broken and excuses < _MOST_EXCUSES
+                excuses += is_excused
+                failures += not is_excused
                 if failures > self.endpoint.retries:
                     tries = f" after {failures} tries" if failures > 1 else ""
                     raise EndpointError(f"{self.endpoint.base_url} did not answer{tries}: {error}") from error
-                await asyncio.sleep(max(delay_seconds(failures, _FIRST_PAUSE_SECONDS), error.hint_seconds))
+                await asyncio.sleep(delay_seconds(failures + excuses, _FIRST_PAUSE_SECONDS))
         raise asyncio.CancelledError
+
+    def _tell_of(self, slowdown: Slowdown | None, reason: str) -> None:
+        if slowdown is not None:
+            self._tell(EndpointLimited(self.endpoint.base_url, reason, slowdown.seconds, slowdown.per_second))
 
     def look(self, path: str, *, timeout_seconds: float = 5.0) -> dict[str, Any] | None:
         """Gets a document once, to see whether the endpoint is there; None if it has no such document.
@@ -194,6 +233,8 @@ class Client(Closing):
         try:
             return self.run(self._once(path, None, timeout_seconds))
         except RequestRefusedError:
+            return None
+        except _Limited:
             return None
         except _TryAgain as error:
             if error.is_answer:
@@ -240,9 +281,10 @@ class Client(Closing):
         except self._openai.APIStatusError as error:
             raise self._refusal(error.status_code, error.response) from error
         except TimeoutError as error:
-            raise _TryAgain("it did not answer in time") from error
+            raise _TryAgain("it did not answer in time", is_load=True) from error
         except self._failures as error:
-            raise _TryAgain(_reason(error)) from error
+            is_broken = _is_broken(error)
+            raise _TryAgain(_reason(error), is_load=is_broken, is_broken=is_broken) from error
         document = _parsed(content)
         if document is None:
             raise _TryAgain("the answer is incomplete or is not JSON", is_answer=True)
@@ -281,10 +323,16 @@ class Client(Closing):
         what = f"HTTP {status}: {message}" if message else f"HTTP {status}"
         if status in (401, 403):
             return AuthenticationError(f"{self.endpoint.base_url} refuses access: {what}", hint=MODEL_KEY_HINT)
-        if said.get("code") == "insufficient_quota":
-            return AuthenticationError(f"{self.endpoint.base_url}: {what}", hint="use an account with remaining quota")
+        if status == 402 or _NO_QUOTA & {str(said.get("code")).lower(), str(said.get("type")).lower()}:
+            hint = "waiting does not help: use an account with remaining quota"
+            return AuthenticationError(
+                f"{self.endpoint.base_url} has no quota left for this account: {what}", hint=hint
+            )
+        asked_wait = wait_seconds({name.lower(): value for name, value in response.headers.items()})
+        if status in _LIMITED or (status == 503 and asked_wait and response.headers.get("retry-after")):
+            return _Limited(what, asked_wait)
         if status in _AGAIN or status >= 500:
-            return _TryAgain(what, hint_seconds=_hint_seconds(response.headers), is_answer=True)
+            return _TryAgain(what, is_answer=True, is_load=status in _LOADED)
         return RequestRefusedError(
             f"{self.endpoint.base_url} refuses the request: {what}",
             status=status,
@@ -296,10 +344,21 @@ class Client(Closing):
 class _TryAgain(Exception):
     """There was no answer this time."""
 
-    def __init__(self, message: str, *, hint_seconds: float = 0.0, is_answer: bool = False) -> None:
+    def __init__(
+        self, message: str, *, is_answer: bool = False, is_load: bool = False, is_broken: bool = False
+    ) -> None:
         super().__init__(message)
-        self.hint_seconds = hint_seconds
         self.is_answer = is_answer
+        self.is_load = is_load
+        self.is_broken = is_broken
+
+
+class _Limited(Exception):
+    """The request was refused because of a limit."""
+
+    def __init__(self, message: str, wait_seconds: float) -> None:
+        super().__init__(message)
+        self.wait_seconds = wait_seconds
 
 
 def _header_filter(endpoint: ModelEndpoint) -> Callable[[Any], Coroutine[Any, Any, None]]:
@@ -347,11 +406,24 @@ def _parsed(content: bytes) -> dict[str, Any] | None:
     return document if isinstance(document, dict) else None
 
 
-def _reason(error: BaseException) -> str:
-    """What kept an answer from coming: the innermost error knows best, as the libraries around it say less and less."""
+def _chain(error: BaseException) -> list[BaseException]:
+    """An error and those behind it, the innermost last."""
     chain = [error]
     while (inner := chain[-1].__cause__ or chain[-1].__context__) is not None and inner not in chain:
         chain.append(inner)
+    return chain
+
+
+def _is_broken(error: BaseException) -> bool:
+    """Whether a connection that was there has broken, as it does where a server has too much to do."""
+    return any(
+        isinstance(each, ConnectionError) and not isinstance(each, ConnectionRefusedError) for each in _chain(error)
+    ) or any(type(each).__name__ in _BROKEN for each in _chain(error))
+
+
+def _reason(error: BaseException) -> str:
+    """What kept an answer from coming: the innermost error knows best, as the libraries around it say less and less."""
+    chain = _chain(error)
     for each in reversed(chain):
         if isinstance(each, TimeoutError):
             return "it did not answer in time"
@@ -359,19 +431,3 @@ def _reason(error: BaseException) -> str:
             return os.strerror(each.errno) if each.errno > 0 else str(each.strerror)
     told = next((text for each in reversed(chain) if (text := " ".join(str(each).split()))), "")
     return told or type(error).__name__
-
-
-def _hint_seconds(headers: Mapping[str, str]) -> float:
-    """How long an endpoint asks to wait, by its headers, their names in lower case."""
-    for name, scale in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
-        text = headers.get(name, "").strip()
-        try:
-            seconds = float(text) * scale
-        except ValueError:
-            try:
-                seconds = parsedate_to_datetime(text).timestamp() - time.time()
-            except ValueError:
-                continue
-        if seconds > 0:
-            return min(seconds, _LONGEST_HINT_SECONDS)
-    return 0.0

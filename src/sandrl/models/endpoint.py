@@ -1,10 +1,11 @@
 """A model behind an endpoint: it gets a conversation and returns the next message.
 
 Chat completions are tried first, because every server has them; the Responses API is used only if the endpoint's error
-says that a model requires it. If a server rejects a parameter (logprobs, a temperature, the old name of the token
-limit), the request is repeated without it, and later requests leave it out, because only the endpoint can say which
-model accepts which parameter. Each answer is a request of its own, and many are in flight at once, because servers
-differ in how they handle `n`.
+says that a model requires it, and completions of texts if the model has no chat template, as base models. If a server
+rejects a parameter (logprobs, a temperature, the old name of the token limit), the request is repeated without it, and
+later requests leave it out, because only the endpoint can say which model accepts which parameter. What the user asked
+for by name is not left out: the error names the option. Each answer is a request of its own, and many are in flight at
+once, because servers differ in how they handle `n`.
 """
 
 from __future__ import annotations
@@ -22,10 +23,11 @@ from queue import SimpleQueue
 from typing import Any, TypeAlias
 
 from sandrl.errors import EndpointError, InputError, RequestRefusedError, UsageError
+from sandrl.events import Emit, Warned, ignore
 from sandrl.models.client import Client, ModelEndpoint
 from sandrl.models.loop import LOOP, cancel_once
-from sandrl.models.messages import Message, Reply, ToolCall
-from sandrl.models.protocol import Abilities, Answer, Question, Sampling
+from sandrl.models.messages import Message, Reply, ToolCall, plain_text
+from sandrl.models.protocol import Abilities, Answer, Question, Sampling, TokenLimit
 
 Json: TypeAlias = Mapping[str, Any]
 
@@ -42,6 +44,11 @@ _OPTIONAL: Mapping[str, str | None] = {
     "include": None,
 }
 _SHOWN_MODELS = 5
+_CHAT, _RESPONSES, _COMPLETIONS = "chat/completions", "responses", "completions"
+# The longest text of a base model, unless the user says another.
+_TEXT_TOKENS = 2048
+# What servers call the length of a model's context, in their lists of models.
+_CONTEXTS = ("max_model_len", "context_length", "max_context_length", "context_window", "max_input_tokens")
 
 
 class EndpointModel(Client):
@@ -53,6 +60,7 @@ class EndpointModel(Client):
         sampling: How it answers.
         stop: Once it is set, answers are not wanted any more.
         batch_size: How many questions are in flight at once.
+        emit: Told if the endpoint limits requests.
 
     Raises:
         MissingExtraError: If `openai` is not installed.
@@ -66,12 +74,14 @@ class EndpointModel(Client):
         *,
         stop: threading.Event | None = None,
         batch_size: int | None = None,
+        emit: Emit = ignore,
     ) -> None:
-        super().__init__(endpoint, stop)
+        super().__init__(endpoint, stop, emit)
         self.name = name or ""
         self.batch_size = batch_size or BATCH_SIZE
         self._sampling = sampling or Sampling()
-        self._has_chat = True
+        self._api = _CHAT
+        self._context_tokens: int | None = None
         self._renamed: dict[str, str | None] = {}
 
     @property
@@ -84,6 +94,15 @@ class EndpointModel(Client):
         """Where it is asked."""
         return self.endpoint.base_url
 
+    @property
+    def limit(self) -> TokenLimit:
+        """The longest answer. Unless the user sets one, none is sent, because only the server can count a prompt."""
+        if self._sampling.max_tokens is not None:
+            return TokenLimit(self._sampling.max_tokens, "requested")
+        known = self._context_tokens
+        context = f"; the context of {self.name} has {known} tokens" if known else ""
+        return TokenLimit(None, f"none is sent, so the endpoint decides{context}")
+
     def check(self) -> None:
         """Finds out, in seconds and without spending a token, whether the model can be asked.
 
@@ -92,12 +111,14 @@ class EndpointModel(Client):
             AuthenticationError: If it refuses the key.
             UsageError: If it says that it has no such model, or none is named and it has not exactly one.
         """
-        listed = (self.look("models") or {}).get("data")
-        names = [str(each.get("id")) for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
+        listed = {str(each.get("id")): each for each in map(_object, _list((self.look("models") or {}).get("data")))}
+        names = list(listed)
         if not self.name:
             self.name = self._only(names)
         elif names and self.name not in names:
             raise self._unknown(names)
+        told = _object(listed.get(self.name))
+        self._context_tokens = next((count for name in _CONTEXTS if (count := _count(told, name))), None)
 
     def reply(self, messages: Sequence[Message], tools: Sequence[Json] = ()) -> Reply:
         """The model's next message.
@@ -153,45 +174,80 @@ class EndpointModel(Client):
         except (EndpointError, RequestRefusedError) as error:
             return Answer(question.number, None, error.message, is_lost=isinstance(error, EndpointError))
 
-    async def _reply(self, messages: Sequence[Message], tools: Sequence[Json], asked: Json) -> Reply:
+    async def _reply(self, messages: Sequence[Message], tools: Sequence[Json], own: Json) -> Reply:
         began = time.monotonic()
         while True:
-            if is_chat := self._has_chat:
-                path, read, question = "chat/completions", _chat_reply, self._chat_question(messages, tools, asked)
-            else:
-                path, read, question = "responses", _responses_reply, self._responses_question(messages, tools, asked)
+            api = self._api
+            read, make = {
+                _CHAT: (_chat_reply, self._chat_question),
+                _RESPONSES: (_responses_reply, self._responses_question),
+                _COMPLETIONS: (_text_reply, self._text_question),
+            }[api]
+            question = make(messages, tools, own)
             try:
-                reply, retries = await self.request(path, question, read)
+                asked = await self.request(api, question, read)
             except RequestRefusedError as refusal:
-                self._learn(refusal, question, is_chat=is_chat)
+                self._learn(refusal, question, api)
             else:
-                message = replace(reply.message, seconds=time.monotonic() - began)
-                return replace(reply, message=message, retries=retries)
+                reply, seconds = asked.answer, time.monotonic() - began - asked.waited_seconds
+                limit, reason = self._sampling.max_tokens, reply.message.finish_reason
+                if reason is None and limit is not None and reply.completion_tokens >= limit:
+                    # The server does not say why it ended.
+                    reason = "length"
+                message = replace(reply.message, seconds=seconds, finish_reason=reason)
+                return replace(reply, message=message, retries=asked.retries)
 
-    def _learn(self, refusal: RequestRefusedError, question: Json, *, is_chat: bool) -> None:
+    def _learn(self, refusal: RequestRefusedError, question: Json, api: str) -> None:
         """Notes what the endpoint does not take, so that the question can be asked another way; else raises.
 
         Another request may have learned it meanwhile; what counts is what this question had in it.
         """
         message = refusal.message.lower()
-        if refusal.status in (400, 404, 405) and "chat/completions" in message and "responses" in message:
-            self._has_chat = False
+        if refusal.status in (400, 404, 405) and _CHAT in message and _RESPONSES in message:
+            self._api = _RESPONSES
+            return
+        if api == _CHAT and "chat template" in message:
+            self._use_text()
             return
         if refusal.status in (404, 405) and not refusal.is_of_api:
-            if not is_chat:
+            if api == _COMPLETIONS or (api == _RESPONSES and "tools" in question):
                 raise EndpointError(
                     f"{self.base_url} has neither chat completions nor the Responses API",
                     hint="check the address; it usually ends in /v1",
                 ) from refusal
-            self._has_chat = False
+            # The Responses API has no stop strings.
+            if api == _CHAT and not self._sampling.stop:
+                self._api = _RESPONSES
+            else:
+                self._use_text()
             return
         if refusal.status == 404:
             raise self._unknown(()) from refusal
+        own = {**self._sampling.chosen, **({"stop": 0} if self._sampling.stop else {}), **self._sampling.extra_body}
+        for name in own:
+            if refusal.parameter.partition(".")[0] == name or f"'{name}'" in message or f'"{name}"' in message:
+                option = "extra_body" if name in self._sampling.extra_body else name
+                what = "it" if option == name else name
+                message = f"{option}: the endpoint does not take {what}: {refusal.message}"
+                raise UsageError(message, hint="leave it out", fields=(option,)) from refusal
         for name, other in _OPTIONAL.items():
             if name in question and (refusal.parameter == name or f"'{name}'" in message):
                 self._renamed[name] = other
+                if name == "temperature":
+                    told = f"{self.base_url} takes no temperature for {self.name}; it samples in its own way"
+                    self._tell(Warned(told))
                 return
         raise refusal
+
+    def _use_text(self) -> None:
+        """Has a base model continue texts from now on."""
+        if self._api == _COMPLETIONS:
+            return
+        self._api = _COMPLETIONS
+        told = f"{self.base_url} has no chat for {self.name}, which continues the text of the conversation instead"
+        if self._sampling.max_tokens is None:
+            told += f", with at most {_TEXT_TOKENS} tokens"
+        self._tell(Warned(told, "set another limit with `max_tokens`, and its end with `stop`", ("max_tokens", "stop")))
 
     def _only(self, names: Sequence[str]) -> str:
         if len(names) != 1:
@@ -213,9 +269,12 @@ class EndpointModel(Client):
         question: dict[str, Any] = {
             "model": self.name,
             "messages": [chat_message(message) for message in messages],
-            "max_tokens": self._sampling.max_tokens,
+            **self._limit_as("max_tokens"),
             "temperature": self._sampling.temperature,
             **asked,
+            **self._sampling.chosen,
+            **({"stop": list(self._sampling.stop)} if self._sampling.stop else {}),
+            **self._sampling.extra_body,
         }
         if tools:
             question["tools"] = [{"type": "function", "function": tool} for tool in tools]
@@ -225,17 +284,42 @@ class EndpointModel(Client):
         question: dict[str, Any] = {
             "model": self.name,
             "input": [item for message in messages for item in _items(message)],
-            "max_output_tokens": self._sampling.max_tokens,
+            **self._limit_as("max_output_tokens"),
             "temperature": self._sampling.temperature,
             # Nothing stays at the endpoint; what it thought comes back to it with the next question.
             "store": False,
             "include": ["reasoning.encrypted_content", "message.output_text.logprobs"],
             # It knows of no seed.
             **{name: value for name, value in asked.items() if name == "top_p"},
+            **self._sampling.chosen,
+            **self._sampling.extra_body,
         }
+        if self._sampling.stop:
+            message = f"stop: {self.base_url} has only the Responses API for {self.name}, which has no stop strings"
+            raise UsageError(message, hint="leave it out", fields=("stop",))
         if tools:
             question["tools"] = [{"type": "function", **tool} for tool in tools]
         return self._without_refused(question)
+
+    def _text_question(self, messages: Sequence[Message], tools: Sequence[Json], asked: Json) -> dict[str, Any]:
+        if tools:
+            raise UsageError(f"{self.name} at {self.base_url} has no chat, and so no tools to call")
+        question: dict[str, Any] = {
+            "model": self.name,
+            "prompt": _sendable(plain_text(messages)),
+            # Servers would end a text after 16 tokens.
+            "max_tokens": self._sampling.max_tokens or _TEXT_TOKENS,
+            "temperature": self._sampling.temperature,
+            # Here it is a number of tokens.
+            **{name: value for name, value in asked.items() if name != "logprobs"},
+            **self._sampling.chosen,
+            **({"stop": list(self._sampling.stop)} if self._sampling.stop else {}),
+            **{name: value for name, value in self._sampling.extra_body.items() if name != "chat_template_kwargs"},
+        }
+        return self._without_refused(question)
+
+    def _limit_as(self, name: str) -> dict[str, int]:
+        return {} if self._sampling.max_tokens is None else {name: self._sampling.max_tokens}
 
     def _without_refused(self, question: dict[str, Any]) -> dict[str, Any]:
         for name, other in tuple(self._renamed.items()):
@@ -311,7 +395,18 @@ def _chat_reply(document: Json) -> Reply:
         tokens=tokens,
         logprobs=logprobs,
         finish_reason=_text(choice.get("finish_reason")) or None,
+        reasoning=_reasoning(said),
     )
+    return Reply(message, _count(usage, "prompt_tokens"), _count(usage, "completion_tokens"))
+
+
+def _text_reply(document: Json) -> Reply:
+    choice = _first(document.get("choices"))
+    text = choice.get("text")
+    if not isinstance(text, str):
+        raise ValueError("the answer has no text")
+    usage = _object(document.get("usage"))
+    message = Message("assistant", text, finish_reason=_text(choice.get("finish_reason")) or None)
     return Reply(message, _count(usage, "prompt_tokens"), _count(usage, "completion_tokens"))
 
 
@@ -329,8 +424,16 @@ def _responses_reply(document: Json) -> Reply:
         tuple(_function_call(item) for item in items if item.get("type") == "function_call"),
         tokens=tuple(token for tokens, _ in found for token in tokens),
         logprobs=tuple(logprob for _, logprobs in found for logprob in logprobs),
-        finish_reason=_text(document.get("status")) or None,
+        # What ended it is told apart only where it is incomplete.
+        finish_reason=_text(_object(document.get("incomplete_details")).get("reason"))
+        or _text(document.get("status"))
+        or None,
         items=tuple(items),
+        reasoning="\n".join(
+            _text(item.get("content")) or _text(item.get("summary"))
+            for item in items
+            if item.get("type") == "reasoning"
+        ),
     )
     return Reply(message, _count(usage, "input_tokens"), _count(usage, "output_tokens"))
 
@@ -360,10 +463,23 @@ def _logprobs(content: object) -> tuple[tuple[str, ...], tuple[float, ...]]:
 
 
 def _text(value: object) -> str:
-    """A text, or the texts of a list of parts."""
+    """A text, or the texts of a list of parts, without those that are reasoning."""
     if isinstance(value, str):
         return value
-    return "".join(_text(_object(part).get("text")) for part in _list(value))
+    parts = [part for part in map(_object, _list(value)) if part.get("type") not in ("thinking", "reasoning")]
+    return "".join(_text(part.get("text")) for part in parts)
+
+
+def _reasoning(said: Json) -> str:
+    """What a model thought, in whichever field or part of its message it is."""
+    parts = [part for part in _list(said.get("content")) if _object(part).get("type") in ("thinking", "reasoning")]
+    thoughts = (said.get("reasoning_content"), said.get("reasoning"), said.get("thinking"))
+    texts = [_thought(each) for each in (*thoughts, *(part.get("thinking") or part.get("text") for part in parts))]
+    return next((text for text in texts if text.strip()), "")
+
+
+def _thought(value: object) -> str:
+    return _text(_object(value).get("text")) if isinstance(value, dict) else _text(value)
 
 
 def _object(value: object) -> Json:

@@ -38,15 +38,13 @@ class GatheringModel:
 
     Args:
         model: The model; nothing else uses it.
-        max_tokens: The longest answer.
         seed: Decides the samples, as far as the order of questions does not.
         stop: Once it is set, answers are not wanted any more.
     """
 
-    def __init__(self, model: InProcessModel, *, max_tokens: int, seed: int, stop: threading.Event) -> None:
+    def __init__(self, model: InProcessModel, *, seed: int, stop: threading.Event) -> None:
         self.name = model.name
         self._model = model
-        self._max_tokens = max_tokens
         self._stop = stop
         self._chances = random.Random(f"episodes {seed}")
         self._asked: SimpleQueue[_Asked] = SimpleQueue()
@@ -94,9 +92,10 @@ class GatheringModel:
         """Whether the model can read a conversation; refuses a longer one. Tokenizers are of one thread at a time."""
         positions = self._model.positions
         tokens = self._model.prompt_tokens(asked.messages)
-        if positions is None or tokens + self._max_tokens <= positions:
+        answer = max(self._model.answer_tokens(tokens), 1)
+        if positions is None or tokens + answer <= positions:
             return True
-        message = f"{tokens} tokens and an answer of {self._max_tokens} exceed the context of {positions} tokens"
+        message = f"{tokens} tokens and an answer of {answer} exceed the context of {positions} tokens"
         asked.reply.set_exception(RequestRefusedError(message, status=400))
         return False
 

@@ -15,6 +15,7 @@ from pydantic import JsonValue
 
 from sandrl.models import libraries
 from sandrl.models.places import ModelPlace
+from sandrl.models.protocol import TokenLimit
 
 NEUTRAL: Mapping[str, float | int] = {
     "top_k": 0,
@@ -33,6 +34,13 @@ NEUTRAL: Mapping[str, float | int] = {
 """Settings of transformers' `GenerationConfig` with the values that leave a distribution as it is."""
 
 
+FALLBACK_TOKENS = 32_768
+"""The longest answer of a model without any limit."""
+
+# The value of transformers for a model that names none.
+_UNSET_LENGTH = 20
+
+
 def own_settings(generation_config: Any) -> dict[str, JsonValue]:
     """What a model's own generation settings would change, by the names of `NEUTRAL`.
 
@@ -41,6 +49,31 @@ def own_settings(generation_config: Any) -> dict[str, JsonValue]:
     """
     found = {name: getattr(generation_config, name, None) for name in NEUTRAL}
     return {name: value for name, value in found.items() if value is not None and value != NEUTRAL[name]}
+
+
+def own_length(generation_config: Any) -> int | None:
+    """The longest conversation, answer included, that a model's own settings name; None if they name none."""
+    length = getattr(generation_config, "max_length", None)
+    return int(length) if length and length != _UNSET_LENGTH else None
+
+
+def own_limit(generation_config: Any, positions: int | None, name: str) -> TokenLimit:
+    """The longest answer of a model of which the user asks for none in particular.
+
+    Args:
+        generation_config: Its `GenerationConfig`, or None.
+        positions: The length of its context; None if it names none.
+        name: What it is called.
+    """
+    tokens = getattr(generation_config, "max_new_tokens", None)
+    if tokens:
+        return TokenLimit(int(tokens), f"max_new_tokens of the generation settings of {name}")
+    length = own_length(generation_config)
+    if length is not None and (positions is None or length < positions):
+        return TokenLimit(None, f"max_length of the generation settings of {name}, {length} tokens with the prompt")
+    if positions is not None:
+        return TokenLimit(None, f"the context of {name}, {positions} tokens with the prompt")
+    return TokenLimit(FALLBACK_TOKENS, f"{name} has no limit of its own")
 
 
 def settings_of(place: ModelPlace) -> dict[str, JsonValue]:

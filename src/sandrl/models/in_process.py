@@ -15,13 +15,15 @@ from typing import Any
 from sandrl.errors import UsageError
 from sandrl.models import libraries
 from sandrl.models.client import Stopped
-from sandrl.models.generation import NEUTRAL, own_settings
-from sandrl.models.messages import TOKEN_ID, Message, Reply
+from sandrl.models.generation import NEUTRAL, own_length, own_limit, own_settings
+from sandrl.models.messages import TOKEN_ID, Message, Reply, plain_text
 from sandrl.models.places import find_model
-from sandrl.models.protocol import Abilities, Answer, Question, Sampling
+from sandrl.models.protocol import Abilities, Answer, Question, Sampling, TokenLimit
 
 BATCH_SIZE = 64
 
+# The field of a request that a chat template is given.
+_TEMPLATE = "chat_template_kwargs"
 # Below this size a second thread costs more than it brings.
 _SMALL = 10_000_000
 
@@ -40,6 +42,7 @@ class InProcessModel:
     Attributes:
         abilities: See `Model`.
         positions: The longest conversation, answer included, in tokens; None if the model names no limit.
+        limit: See `Model`.
         device: What it runs on.
         own_settings: What its own generation settings would change; applied only if the sampling says so.
 
@@ -66,12 +69,22 @@ class InProcessModel:
         self.batch_size = batch_size or BATCH_SIZE
         self.device = "cuda" if self._torch.cuda.is_available() else "cpu"
         self._sampling = sampling or Sampling()
+        other = next((name for name in self._sampling.extra_body if name != _TEMPLATE), None)
+        if other is not None:
+            message = f"extra_body: a model in this process takes only {_TEMPLATE}, not {other}"
+            raise UsageError(message, hint="serve the model and name its address with base_url", fields=("extra_body",))
         self._stop = stop or threading.Event()
         with libraries.kept_quiet():
             self._tokenizer, self._model = self._load(model)
         self.own_settings = own_settings(self._model.generation_config)
         self._is_small = self._model.num_parameters() < _SMALL
         self.positions: int | None = getattr(self._model.config, "max_position_embeddings", None)
+        asked = self._sampling.max_tokens
+        settings = self._model.generation_config
+        self.limit = own_limit(settings, self.positions, self.name) if asked is None else TokenLimit(asked, "requested")
+        # Prompt and answer together, where no length of the answer alone is set.
+        lengths = [each for each in (self.positions, own_length(settings)) if each is not None]
+        self._most_tokens = min(lengths) if lengths else None
 
     def reply(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = ()) -> Reply:
         """The next message of a conversation. See `Model.reply`."""
@@ -92,6 +105,13 @@ class InProcessModel:
                 return
             yield from (Answer(question.number, reply) for question, reply in zip(batch, replies, strict=True))
 
+    def answer_tokens(self, prompt_tokens: int) -> int:
+        """How many tokens an answer to a prompt of so many may have; 0 or less if there is no room for one."""
+        if self.limit.tokens is not None:
+            return self.limit.tokens
+        assert self._most_tokens is not None, "one of the two limits is known"
+        return self._most_tokens - prompt_tokens
+
     def prompt_tokens(self, messages: Sequence[Message]) -> int:
         """How many tokens a conversation has, up to where the model answers."""
         return len(self._tokenizer(self._rendered(Question(0, messages)), add_special_tokens=False)["input_ids"])
@@ -105,9 +125,11 @@ class InProcessModel:
         prompts = [self._rendered(question) for question in questions]
         inputs = tokenizer(prompts, return_tensors="pt", padding=True, add_special_tokens=False).to(self.device)
         settings: dict[str, Any] = {**NEUTRAL, **(self.own_settings if sampling.use_own else {}), "do_sample": True}
-        settings["temperature"] = sampling.temperature
+        settings |= {"temperature": sampling.temperature, **sampling.chosen}
         if not settings["min_p"]:
             settings["min_p"] = None
+        if sampling.stop:
+            settings |= {"stop_strings": list(sampling.stop), "tokenizer": tokenizer}
         if sampling.is_greedy:
             # Without sampling these decide nothing, and transformers warns of them.
             unused = ("temperature", "top_k", "top_p", "min_p", "typical_p", "epsilon_cutoff", "eta_cutoff")
@@ -119,7 +141,7 @@ class InProcessModel:
         with libraries.kept_quiet(), torch.no_grad(), self._prepared(questions[0].seed):
             outputs = self._model.generate(
                 **inputs,
-                max_new_tokens=sampling.max_tokens,
+                max_new_tokens=max(self.answer_tokens(inputs["input_ids"].shape[1]), 1),
                 return_dict_in_generate=True,
                 output_logits=self.abilities.logprobs,
                 stopping_criteria=self._transformers.StoppingCriteriaList([stops]),
@@ -129,13 +151,12 @@ class InProcessModel:
         # What is behind the end of a shorter answer is padding, and its end itself is not text.
         texts: list[str] = tokenizer.batch_decode(sampled, skip_special_tokens=True, clean_up_tokenization_spaces=False)
         seconds = time.monotonic() - began
-        if not self.abilities.logprobs:
-            return [Reply(Message("assistant", text, seconds=seconds)) for text in texts]
-        logprobs = self._logprobs(outputs.logits, sampled)
+        rows = sampled.tolist()
+        told = self._logprobs(outputs.logits, sampled).tolist() if self.abilities.logprobs else [None] * len(rows)
         lengths = inputs["attention_mask"].sum(-1).tolist()
         return [
             self._told(text, row, logprobs, length, seconds)
-            for text, row, logprobs, length in zip(texts, sampled.tolist(), logprobs.tolist(), lengths, strict=True)
+            for text, row, logprobs, length in zip(texts, rows, told, lengths, strict=True)
         ]
 
     def _logprobs(self, logits: Sequence[Any], sampled: Any) -> Any:
@@ -148,8 +169,12 @@ class InProcessModel:
         ]
         return torch.cat(columns, dim=1)
 
-    def _told(self, text: str, tokens: list[int], logprobs: list[float], prompt_tokens: int, seconds: float) -> Reply:
-        """An answer with its tokens, up to the one that ends it."""
+    def _told(
+        self, text: str, tokens: list[int], logprobs: list[float] | None, prompt_tokens: int, seconds: float
+    ) -> Reply:
+        """An answer and why it ended; with its tokens, up to the one that ends it, where it is to tell logprobs."""
+        stops = [at for stop in self._sampling.stop if (at := text.find(stop)) >= 0]
+        text = text[: min(stops)] if stops else text
         ends = self._model.generation_config.eos_token_id
         ends = ends if isinstance(ends, list) else [ends]
         place = next((place for place, token in enumerate(tokens) if token in ends), None)
@@ -157,19 +182,20 @@ class InProcessModel:
         message = Message(
             "assistant",
             text,
-            tokens=tuple(f"{TOKEN_ID}{token}" for token in tokens[:size]),
-            logprobs=tuple(logprobs[:size]),
-            finish_reason="length" if place is None else "stop",
+            tokens=() if logprobs is None else tuple(f"{TOKEN_ID}{token}" for token in tokens[:size]),
+            logprobs=() if logprobs is None else tuple(logprobs[:size]),
+            finish_reason="length" if place is None and not stops else "stop",
             seconds=seconds,
         )
         return Reply(message, prompt_tokens, size)
 
     def _rendered(self, question: Question) -> str:
         if self._tokenizer.chat_template is None:
-            # A base model continues a text; it was never told of roles.
-            return "\n\n".join(message.content for message in question.messages) + "\n\n"
+            return plain_text(question.messages)
         said = [{"role": message.role, "content": message.content} for message in question.messages]
-        return str(self._tokenizer.apply_chat_template(said, tokenize=False, add_generation_prompt=True))
+        own = self._sampling.extra_body.get(_TEMPLATE) or {}
+        rendered = self._tokenizer.apply_chat_template(said, tokenize=False, add_generation_prompt=True, **own)
+        return str(rendered)
 
     @contextmanager
     def _prepared(self, seed: int) -> Iterator[None]:

@@ -7,7 +7,7 @@ training needs every token that was sampled.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -47,6 +47,8 @@ class Message:
         finish_reason: Of what was sampled: why it ended, in the endpoint's word.
         seconds: How long it took to make, retries included.
         items: Of what was sampled over the Responses API: its own items, to be sent back as they are.
+        reasoning: Of what was sampled: what the model thought before it, where the endpoint returns that beside the
+            text. It is kept and shown, and never sent back or taken for a part of the answer.
     """
 
     role: str
@@ -59,6 +61,7 @@ class Message:
     finish_reason: str | None = None
     seconds: float | None = None
     items: tuple[Mapping[str, Any], ...] = field(default=(), repr=False)
+    reasoning: str = field(default="", repr=False)
 
     def to_row(self) -> MessageRow:
         """The message as a run keeps it."""
@@ -74,6 +77,7 @@ class Message:
             logprobs=self.logprobs,
             finish_reason=self.finish_reason,
             seconds=self.seconds,
+            reasoning=self.reasoning,
         )
 
     @classmethod
@@ -89,6 +93,7 @@ class Message:
             logprobs=row.logprobs,
             finish_reason=row.finish_reason,
             seconds=row.seconds,
+            reasoning=row.reasoning,
         )
 
 
@@ -107,3 +112,8 @@ class Reply:
     prompt_tokens: int = 0
     completion_tokens: int = 0
     retries: int = 0
+
+
+def plain_text(messages: Sequence[Message]) -> str:
+    """A conversation as a text that a base model continues; it was never told of roles."""
+    return "\n\n".join(message.content for message in messages) + "\n\n"

@@ -8,7 +8,7 @@ A model's other abilities are attributes of the protocol, so callers need not ch
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, Self
 
 from sandrl.config.parts import SamplingPart
@@ -22,30 +22,67 @@ class Sampling:
 
     Attributes:
         temperature: 0 is greedy; nothing else cuts the distribution off.
-        max_tokens: The longest answer.
+        max_tokens: The longest answer; None leaves it to the model.
         use_own: Apply the settings that the model has of its own, besides; only in this process.
+        top_p: The likeliest tokens with this total probability are sampled from; None for all.
+        top_k: So many of the likeliest tokens are; None for all.
+        min_p: Tokens with at least this share of the highest probability are; None for all.
+        stop: An answer ends before the first of these texts.
+        extra_body: Further fields of a request to an endpoint; of a model in this process only `chat_template_kwargs`.
     """
 
     temperature: float = 1.0
-    max_tokens: int = 512
+    max_tokens: int | None = None
     use_own: bool = False
+    top_p: float | None = None
+    top_k: int | None = None
+    min_p: float | None = None
+    stop: tuple[str, ...] = ()
+    extra_body: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not 0 <= self.temperature <= 100:
             message = f"temperature must be from 0 to 100, not {self.temperature:g}"
             raise UsageError(message, fields=("temperature",))
-        if self.max_tokens < 1:
+        if self.max_tokens is not None and self.max_tokens < 1:
             raise UsageError(f"max_tokens must be 1 or more, not {self.max_tokens}", fields=("max_tokens",))
 
     @classmethod
     def of(cls, config: SamplingPart) -> Self:
         """What a command's configuration asks for."""
-        return cls(config.temperature, config.max_tokens)
+        return cls(
+            config.temperature,
+            config.max_tokens,
+            top_p=config.top_p,
+            top_k=config.top_k,
+            min_p=config.min_p,
+            stop=config.stop,
+            extra_body=config.extra_body,
+        )
+
+    @property
+    def chosen(self) -> dict[str, Any]:
+        """The settings that cut the distribution off, as far as they were asked for."""
+        settings = {"top_p": self.top_p, "top_k": self.top_k, "min_p": self.min_p}
+        return {name: value for name, value in settings.items() if value is not None}
 
     @property
     def is_greedy(self) -> bool:
         """Whether the likeliest token is always taken."""
         return self.temperature == 0
+
+
+@dataclass(frozen=True, slots=True)
+class TokenLimit:
+    """The longest answer of a model.
+
+    Attributes:
+        tokens: How many tokens; None if no limit is set here.
+        why: Where that comes from, as a clause without its full stop.
+    """
+
+    tokens: int | None
+    why: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +143,11 @@ class Model(Protocol):
     @property
     def abilities(self) -> Abilities:
         """What it can do."""
+        ...
+
+    @property
+    def limit(self) -> TokenLimit:
+        """The longest answer."""
         ...
 
     @property

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from sandrl.events.results import is_cut_off
 from sandrl.problems.fields import check_text
 
 
@@ -18,6 +19,9 @@ class Completion:
         completion: The model's text; None if there is only `code`.
         code: The code, used unchanged; None if it must be extracted from `completion`.
         loss: The reason why the completion cannot be scored, if a failure of the infrastructure ended it; else empty.
+        finish_reason: Why the answer ended, in the endpoint's word; None if it is not known.
+        tokens: How many tokens the answer has; None if it is not known.
+        reasoning: The reasoning that the endpoint returned beside the text; no code is taken from it.
 
     Raises:
         InputError: If a field is not a string; `field` of the error names it.
@@ -28,6 +32,23 @@ class Completion:
     completion: str | None = None
     code: str | None = None
     loss: str = ""
+    finish_reason: str | None = None
+    tokens: int | None = None
+    reasoning: str = field(default="", repr=False)
+
+    @property
+    def shortcoming(self) -> str:
+        """What is missing from the answer, as a clause without its full stop; empty if nothing is known to be."""
+        is_empty = self.code is None and not (self.completion or "").strip()
+        if is_cut_off(self.finish_reason):
+            where = "at the token limit" if self.tokens is None else f"at {self.tokens} token{'s' * (self.tokens != 1)}"
+            what = (
+                "the answer was cut off within its reasoning"
+                if is_empty and self.reasoning
+                else "the answer was cut off"
+            )
+            return f"{what} {where}"
+        return "the answer has only reasoning, and no text" if is_empty and self.reasoning else ""
 
     def __post_init__(self) -> None:
         for name in ("id", "task_id"):

@@ -181,9 +181,19 @@ def as_completions(given: CompletionsLike, task_ids: Collection[str]) -> Sequenc
 
 def _add(store: CompletionStore, parsed: ParsedCompletions, identifier: str, line: int = 0) -> None:
     """Adds the completions of a row; the name that it gives is that of the only one, or begins those of several."""
-    for number, answer in enumerate(parsed.answers, 1):
+    for number, (answer, reason) in enumerate(zip(parsed.answers, parsed.finish_reasons, strict=True), 1):
         name = identifier if len(parsed.answers) == 1 or not identifier else f"{identifier}#{number}"
-        store.add(Completion(name, parsed.task.name, answer.text, answer.code, answer.loss), line)
+        found = Completion(
+            name,
+            parsed.task.name,
+            answer.text,
+            answer.code,
+            answer.loss,
+            finish_reason=reason,
+            tokens=answer.tokens,
+            reasoning=answer.reasoning,
+        )
+        store.add(found, line)
 
 
 def _parsed(row: Row, path: str | Path, reading: Reading, mapping: CompletionMap | None) -> ParsedCompletions:

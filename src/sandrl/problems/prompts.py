@@ -59,12 +59,12 @@ def render_prompt(problem: Problem, *, show_tests: int = SHOWN_TESTS) -> Prompt:
     starter = problem.starter_code.strip("\n")
     if starter and starter not in problem.prompt:
         parts.append("Begin with this code:")
-        parts.append(_fenced(starter, problem.language))
+        parts.append(fenced(starter, problem.language))
     if problem.entry_point and not _names(problem.entry_point, problem.prompt, starter, *tests):
         parts.append(f"Name it `{problem.entry_point}`.")
     if tests:
         parts.append(f"Your code should pass {'this test' if len(tests) == 1 else 'these tests'}:")
-        parts.append(_fenced("\n".join(test.strip("\n") for test in tests), "python"))
+        parts.append(fenced("\n".join(test.strip("\n") for test in tests), "python"))
     parts += [_example(case) for case in cases]
     shown = len(tests) + len(cases)
     return Prompt("\n\n".join(parts), shown, problem.check_count - shown)
@@ -134,10 +134,10 @@ def _names(name: str, *texts: str) -> bool:
 
 
 def _example(case: Case) -> str:
-    return f"Example input:\n\n{_fenced(case.stdin)}\n\nIts output:\n\n{_fenced(case.stdout)}"
+    return f"Example input:\n\n{fenced(case.stdin)}\n\nIts output:\n\n{fenced(case.stdout)}"
 
 
-def _fenced(text: str, language: str = "") -> str:
+def fenced(text: str, language: str = "") -> str:
     """A fenced block, its fence longer than any in the text."""
     longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
     fence = "`" * max(longest + 1, 3)

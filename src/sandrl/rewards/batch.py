@@ -36,7 +36,7 @@ from sandrl.rewards.options import ScoreOptions
 from sandrl.rewards.policies import reward_of
 from sandrl.rewards.summary import ScoreReport, count_dependent
 from sandrl.rewards.terms import Terms
-from sandrl.rewards.verdict import Verdict, named_checks, named_detail
+from sandrl.rewards.verdict import Verdict, named_checks, named_detail, with_answer
 from sandrl.runs.summary import summarise
 from sandrl.sandboxes import Connection, Interrupt, Job, Launch, Level, Withdrawn
 
@@ -354,6 +354,7 @@ class Batch:
             hash_seeds=self._hash_seeds.get(attempt.index, {}),
             why_in_process=attempt.why_in_process,
         )
+        result = with_answer(result, attempt.completion)
         self._finished += 1
         if attempt.executions:
             self._job.spending.finish()

@@ -33,6 +33,8 @@ def result_document(result: ScoredCompletion) -> dict[str, Any]:
         "detail": result.detail,
         "checks": [_check_document(check) for check in result.checks],
     }
+    if result.finish_reason is not None:
+        document["finish_reason"] = result.finish_reason
     if result.compile_seconds:
         document["compile_seconds"] = round(result.compile_seconds, 4)
     if result.components:
@@ -75,6 +77,7 @@ def result_of_document(document: Mapping[str, Any], index: int) -> ScoredComplet
             cached=isolation is None and trust is not None,
             components=dict(document.get("components", {})),
             compile_seconds=document.get("compile_seconds", 0.0),
+            finish_reason=document.get("finish_reason"),
             checks=tuple(
                 CheckVerdict(
                     CheckStatus(each["status"]),
@@ -124,6 +127,7 @@ def summary_document(summary: Summary) -> dict[str, Any]:
         "pass_at_k": {str(k): estimate for k, estimate in summary.pass_at_k.items()},
         "pass_at_k_intervals": {str(k): asdict(found) for k, found in summary.pass_at.items()},
         "isolation": summary.isolation,
+        **({} if summary.truncated_share is None else {"truncated_answers": summary.truncated_answers}),
         **_counts(summary),
         **({} if summary.hash_seed_dependent is None else {"hash_seed_dependent": summary.hash_seed_dependent}),
         **opinions_document(summary),

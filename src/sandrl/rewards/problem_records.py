@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from sandrl.digests import digest_of
 from sandrl.problems import Problem
 from sandrl.problems.calls import expression_of
-from sandrl.problems.prompts import render_prompt, shown_checks
+from sandrl.problems.prompting import Prompting
+from sandrl.problems.prompts import shown_checks
 from sandrl.runs import ProblemCheck, ProblemRow, RunWriter
 
 _LONGEST_TEXT = 20_000
@@ -28,12 +29,12 @@ class KeptProblems:
 
     Args:
         writer: The run.
-        show_tests: How many checks the prompt shows where this run asks the model; None if it does not.
+        prompting: How this run asks the model; None if it does not.
     """
 
-    def __init__(self, writer: RunWriter, show_tests: int | None = None) -> None:
+    def __init__(self, writer: RunWriter, prompting: Prompting | None = None) -> None:
         self._writer = writer
-        self._show_tests = show_tests
+        self._prompting = prompting
         self._kept: dict[str, tuple[Problem, str]] = {}
 
     def digest_of(self, problem: Problem) -> str:
@@ -45,23 +46,24 @@ class KeptProblems:
         kept = self._kept.get(problem.task_id)
         if kept is not None and kept[0] is problem:
             return kept[1]
-        row = problem_row(problem, job_id=self._writer.job_id, rank=self._writer.rank, show_tests=self._show_tests)
+        row = problem_row(problem, job_id=self._writer.job_id, rank=self._writer.rank, prompting=self._prompting)
         if kept is None or kept[1] != row.digest:
             self._writer.write_problem(row)
         self._kept[problem.task_id] = problem, row.digest
         return row.digest
 
 
-def problem_row(problem: Problem, *, job_id: str, rank: int = 0, show_tests: int | None = None) -> ProblemRow:
+def problem_row(problem: Problem, *, job_id: str, rank: int = 0, prompting: Prompting | None = None) -> ProblemRow:
     """The row of a problem.
 
     Args:
         problem: The problem.
         job_id: The job that writes the row.
         rank: The process of a distributed job that does.
-        show_tests: How many checks the prompt shows; None if the prompt is the problem's own.
+        prompting: How the model is asked; None if the prompt is the problem's own.
     """
-    prompt = problem.prompt if show_tests is None else render_prompt(problem, show_tests=show_tests).text
+    prompt = problem.prompt if prompting is None else prompting.text(problem)
+    show_tests = None if prompting is None else prompting.show_tests
     content = {"problem": problem.check_content, "task_id": problem.task_id, "prompt": prompt}
     return ProblemRow(
         job_id=job_id,

@@ -70,6 +70,7 @@ def result_of(row: TrajectoryRow) -> ScoredCompletion:
             CheckVerdict(**{**check.model_dump(), "status": CheckStatus(check.status)}) for check in row.checks
         ),
         hash_seeds=row.hash_seeds,
+        finish_reason=row.finish_reason,
         second_opinion=None
         if opinion is None
         else Opinion(Status(opinion.status), opinion.detail, opinion.sandbox_id, opinion.sandboxes),
@@ -85,7 +86,12 @@ def trajectory_row(result: ScoredCompletion, completion: Completion, place: Plac
         place: Where it belongs.
         more: Further fields of the row.
     """
-    own = {"completion": completion.completion, "timing": {"cpu": result.cpu_seconds}}
+    own = {
+        "completion": completion.completion,
+        "reasoning": completion.reasoning,
+        "timing": {"cpu": result.cpu_seconds},
+        "tokens": {} if completion.tokens is None else {"completion": completion.tokens},
+    }
     return TrajectoryRow.model_validate({**_fields(result), **_fields(place), **own, **more})
 
 

@@ -36,6 +36,7 @@ from sandrl.events import (
 from sandrl.events.results import ScoredCompletion, Status
 from sandrl.jsonl import RowAppender
 from sandrl.problems import Completion, Problem
+from sandrl.problems.prompting import Prompting
 from sandrl.rewards.batch import OnResult, no_code_warning
 from sandrl.rewards.cache import VerdictCache
 from sandrl.rewards.calibration import packages_of
@@ -48,7 +49,7 @@ from sandrl.rewards.request import RewardRun
 from sandrl.rewards.scoring import lifetime_seconds, score
 from sandrl.rewards.service import ServiceClient
 from sandrl.rewards.service_batch import request_options, score_with_service
-from sandrl.rewards.summary import ScoreReport, count_dependent
+from sandrl.rewards.summary import LONGER_ANSWERS, ScoreReport, count_dependent, truncation_warning
 from sandrl.rewards.weak_checks import warn_of_weak_checks
 from sandrl.runs import RunReader, RunWriter, counted_rows
 from sandrl.runs.session import RunPlan, open_run
@@ -89,7 +90,7 @@ def score_run(
     facts: Mapping[str, JsonValue] | None = None,
     versions: Mapping[str, str] | None = None,
     least_concurrency: int = 1,
-    show_tests: int | None = None,
+    prompting: Prompting | None = None,
     numbers: Mapping[str, int] | None = None,
     resumed: Resumed | None = None,
     emit: Emit = ignore,
@@ -109,7 +110,7 @@ def score_run(
         facts: What is kept with the run besides the request.
         versions: Versions of what it works with, besides the usual.
         least_concurrency: How many sandboxes at once at least, where the user says nothing.
-        show_tests: How many checks the prompts show that the model was asked with; None if the run asks none.
+        prompting: How the model was asked; None if the run asks none.
         numbers: The place of each completion among all, by its id; that in which they come unless given.
         resumed: The run to go on with; its options stay as they are.
         emit: Receives events.
@@ -126,7 +127,7 @@ def score_run(
     allowance = sandboxes.allowance(settings, run=None if resumed is None else resumed.path)
     with ExitStack() as stack:
         cache = VerdictCache(request.cache)
-        out = None if request.out is None else stack.enter_context(_opened(request.out))
+        out = None if request.out is None else stack.enter_context(opened_out(request.out))
         client = None if request.service is None else stack.enter_context(ServiceClient(request.service))
         connection = (
             None
@@ -184,7 +185,7 @@ def score_run(
                 keeps_output=False,
             )
         results = [] if resumed is None else list(resumed.results)
-        kept = KeptProblems(writer, show_tests)
+        kept = KeptProblems(writer, prompting)
         told: set[str] = set()
         no_code = no_code_warning(request.extract)
         for batch in batches(writer):
@@ -212,6 +213,9 @@ def score_run(
         recorder.log(0, counted_rows(RunReader(writer.path))[0].metrics if resumed and results else None)
     results.sort(key=lambda result: result.index)
     summary = summarise(results, opinion_rate=request.second_opinion, hash_seed_dependent=count_dependent(results))
+    hint = "generate these completions again with a higher token limit" if numbers is None else LONGER_ANSWERS
+    if (warning := truncation_warning(summary, hint=hint)) is not None:
+        emit(warning)
     held = None if job is None else session.held()
     report = ScoreReport(job_id, tuple(results), summary, total - len(results), interrupt.signal_number, held)
     return RewardRun(
@@ -310,7 +314,12 @@ class _Place:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[RowAppender]:
+def opened_out(path: Path) -> Iterator[RowAppender]:
+    """The file of `out`, to which results are appended.
+
+    Raises:
+        InputError: If it cannot be written.
+    """
     try:
         appender = RowAppender(path)
     except ServiceError as error:

@@ -19,6 +19,7 @@ from sandrl.rewards.options import ScoreOptions
 from sandrl.rewards.policies import POLICIES
 from sandrl.rewards.service import ServiceClient
 from sandrl.rewards.summary import ScoreReport
+from sandrl.rewards.verdict import with_answer
 from sandrl.runs.summary import summarise
 from sandrl.sandboxes import Interrupt, Level
 
@@ -92,7 +93,7 @@ def score_with_service(
     def take(result: ScoredCompletion) -> None:
         completion = completions[result.index]
         code = extract_code(completion, problems[completion.task_id], scoring.extraction)
-        results[result.index] = result = replace(result, id=completion.id, code=code)
+        results[result.index] = result = with_answer(replace(result, id=completion.id, code=code), completion)
         on_result(result)
         emit(CompletionFinished(result, finished=len(results), of=len(completions)))
 

@@ -6,8 +6,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from sandrl.errors import InfrastructureError, InputError, SandrlError, UsageError
+from sandrl.events import Warned
 from sandrl.events.results import ScoredCompletion, Status
 from sandrl.runs.held import Held
+from sandrl.runs.signs import TRUNCATED_ANSWERS_SHARE
 from sandrl.runs.summary import Summary
 
 
@@ -45,6 +47,28 @@ def raise_for_rewards(results: Sequence[ScoredCompletion]) -> None:
             hint="correct the function that `reward` names; `sandrl runs regrade` calls it for the saved completions",
             fields=("reward",),
         )
+
+
+def truncation_warning(summary: Summary, *, hint: str) -> Warned | None:
+    """The warning for answers that were cut off at the token limit; None where these are few.
+
+    Args:
+        summary: The totals of the completions.
+        hint: What to do.
+    """
+    share = summary.truncated_share
+    if share is None or share <= TRUNCATED_ANSWERS_SHARE:
+        return None
+    count = f"{summary.truncated_answers} of {summary.answers_with_reason} completions ({share:.0%})"
+    return Warned(
+        f"{count} were cut off at the token limit, so their results are those of incomplete answers",
+        hint,
+        ("max_tokens",),
+    )
+
+
+LONGER_ANSWERS = "allow longer answers with `max_tokens`, or ask for shorter ones"
+"""What to do about truncated answers of a model that is asked."""
 
 
 def error_of(result: ScoredCompletion, *, hint: str) -> SandrlError:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
-from sandrl.events.results import CheckStatus, CheckVerdict, Status, Trust, passes
-from sandrl.problems import Problem
+from sandrl.events.results import CheckStatus, CheckVerdict, ScoredCompletion, Status, Trust, passes
+from sandrl.problems import Completion, Problem
 from sandrl.rewards.expected import Returned
 
 _NUMBERED = re.compile(r"check (\d+) of \d+")
@@ -96,3 +96,12 @@ def named_detail(verdict: Verdict, problem: Problem) -> str:
     if found is None or not 0 < number <= len(names) or not names[number - 1]:
         return verdict.detail
     return f"{found.group()} ({names[number - 1]}){verdict.detail[found.end() :]}"
+
+
+def with_answer(result: ScoredCompletion, completion: Completion) -> ScoredCompletion:
+    """A result with what is known of the model's answer: why it ended, and what is missing from one that failed."""
+    result = replace(result, finish_reason=completion.finish_reason)
+    missing = completion.shortcoming
+    if not missing or result.is_pass or completion.loss:
+        return result
+    return replace(result, detail=f"{result.detail}; {missing}" if result.detail else missing)

@@ -12,15 +12,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, Self
 
-from sandrl.config.parts import EpisodePart
+from sandrl.config.episodes import EpisodesConfig
 from sandrl.config.words import EpisodeKind, ToolSet
 from sandrl.errors import EndpointError, InfrastructureError, RequestRefusedError
-from sandrl.events.results import ScoredCompletion, Status
+from sandrl.events.results import ScoredCompletion, Status, is_cut_off
 from sandrl.models.messages import Message, Reply
-from sandrl.problems import ANSWER_INSTRUCTION, SUBMIT_INSTRUCTION, Completion, Problem, chat_prompt, shown_checks
+from sandrl.problems import ANSWER_INSTRUCTION, SUBMIT_INSTRUCTION, Completion, Problem, shown_checks
+from sandrl.problems.prompting import Prompting
 from sandrl.rewards.extraction import Extraction, extract_code
 from sandrl.rollouts.ends import EpisodeEnd
-from sandrl.rollouts.feedback import ATTEMPTS_INSTRUCTION, NO_CODE, OTHERS_FAIL, ShownChecks, try_shown
+from sandrl.rollouts.feedback import ATTEMPTS_INSTRUCTION, CUT_OFF, NO_CODE, OTHERS_FAIL, ShownChecks, try_shown
 from sandrl.rollouts.toolbox import Toolbox
 from sandrl.rollouts.tools import tool_schemas
 from sandrl.rollouts.workbench import Workbench, Workplace
@@ -51,7 +52,7 @@ class EpisodeOptions:
         tool_set: The tools there are.
         max_tool_calls: How many calls of tools an episode may have.
         max_attempts: How many attempts an episode may have.
-        show_tests: How many checks the prompt shows.
+        prompting: How a problem is asked.
         extraction: Where in an attempt its code is.
     """
 
@@ -59,18 +60,18 @@ class EpisodeOptions:
     tool_set: ToolSet = ToolSet.CODE
     max_tool_calls: int = 20
     max_attempts: int = 3
-    show_tests: int = 1
+    prompting: Prompting = field(default_factory=Prompting)
     extraction: Extraction = Extraction.AUTO
 
     @classmethod
-    def of(cls, config: EpisodePart, extraction: Extraction) -> Self:
+    def of(cls, config: EpisodesConfig, prompting: Prompting, extraction: Extraction) -> Self:
         """The episodes that a command's configuration asks for."""
         return cls(
             config.rollout,
             config.tools,
             config.max_tool_calls,
             config.max_attempts,
-            config.show_tests,
+            prompting,
             extraction,
         )
 
@@ -116,9 +117,10 @@ class Episode:
 
 def new_episode(number: int, identifier: str, problem: Problem, options: EpisodeOptions) -> Episode:
     """An episode that can be played: the model's instructions and the problem are in it."""
-    prompt = chat_prompt(problem, show_tests=options.show_tests, instruction=_instruction(options))
+    prompting = options.prompting
+    prompt = prompting.messages(problem, instruction=_instruction(options), extraction=options.extraction)
     messages = [Message(each["role"], each["content"]) for each in prompt]
-    return Episode(number, identifier, problem, shown_checks(problem, options.show_tests), messages)
+    return Episode(number, identifier, problem, shown_checks(problem, prompting.show_tests), messages)
 
 
 def _instruction(options: EpisodeOptions) -> str:
@@ -193,7 +195,15 @@ class _Play:
         """The verdict on a solution. The last one with code is the episode's, and has the runs of those before it."""
         episode = self.episode
         began = time.monotonic()
-        solution = Completion(episode.id, episode.problem.task_id, completion=text, code=code)
+        said = next((each for each in reversed(episode.messages) if each.role == "assistant"), None)
+        solution = Completion(
+            episode.id,
+            episode.problem.task_id,
+            completion=text,
+            code=code,
+            finish_reason=None if said is None else said.finish_reason,
+            tokens=(said and len(said.tokens)) or None,
+        )
         found = self.place.judge(solution, episode.problem, episode.number)
         episode.seconds["judge"] += time.monotonic() - began
         if episode.result is None or found.status is not Status.NO_CODE:
@@ -280,7 +290,7 @@ class _Attempts(_Play):
         episode, options = self.episode, self.options
         code = extract_code(Completion("", "", completion=text), episode.problem, options.extraction)
         if code is None:
-            return NO_CODE
+            return CUT_OFF if is_cut_off(episode.messages[-1].finish_reason) else NO_CODE
         began = time.monotonic()
         wrong = try_shown(bench, episode.problem, code, episode.shown)
         episode.seconds["sandbox"] += time.monotonic() - began

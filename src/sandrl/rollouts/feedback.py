@@ -22,6 +22,10 @@ ATTEMPTS_INSTRUCTION = (
 """The system message of an episode in attempts."""
 
 NO_CODE = "No code was found in your answer. Reply with the complete code, in the form you were asked for."
+CUT_OFF = (
+    "Your answer was cut off at its maximum length before it had any code. Think less, and reply with the complete"
+    " code, in the form you were asked for."
+)
 OTHERS_FAIL = (
     "Tests failed. Error output:\nYour code does what the task shows, but not all of what it asks for. Think of other"
     " inputs, and reply with the complete code."

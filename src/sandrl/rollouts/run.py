@@ -15,24 +15,29 @@ from sandrl.addresses import VLLM_BASE_URL
 from sandrl.config.rollout import RolloutConfig
 from sandrl.config.words import EpisodeKind
 from sandrl.errors import AuthenticationError
-from sandrl.events import Emit, RolloutStarted, RolloutStepFinished, ignore
+from sandrl.events import Emit, RolloutStarted, RolloutStepFinished, TokenLimitFound, ignore
 from sandrl.models import OPENAI_BASE_URL, EndpointModel, ModelEndpoint, Sampling
 from sandrl.problems import Problem, load_problems
+from sandrl.problems.prompting import Prompting
 from sandrl.problems.reading import reading_of
 from sandrl.problems.splits import training_split
 from sandrl.problems.store import select
 from sandrl.rewards.calibration import packages_of
 from sandrl.rewards.judge import judge_version
+from sandrl.rewards.options import ScoreOptions
 from sandrl.rewards.outlook import Outlook
 from sandrl.rewards.scoring import lifetime_seconds
+from sandrl.rewards.summary import LONGER_ANSWERS, truncation_warning
 from sandrl.rewards.weak_checks import warn_of_weak_checks
 from sandrl.rollouts.episodes import Model
 from sandrl.rollouts.outlook import outlook_of_episodes
+from sandrl.rollouts.records import result_of
 from sandrl.rollouts.results import RolloutRun
 from sandrl.rollouts.steps import PlayedStep, StepOptions, StepPlayer, problems_of
 from sandrl.rollouts.tools import TOOL_SCHEMAS, tool_schemas
 from sandrl.runs import MetricsRecorder
 from sandrl.runs.session import RunPlan, open_run
+from sandrl.runs.summary import summarise
 from sandrl.sandboxes import Interrupt, SandboxRequest, new_job_id
 from sandrl.settings import Settings
 
@@ -82,9 +87,11 @@ def run_rollouts(
         ServiceError: If the endpoint, the runtime or the disk does not do its part.
     """
     interrupt = interrupt or Interrupt()
-    options = StepOptions.of(request, samples=request.samples, problems=request.problems_per_step)
+    ScoreOptions.of(request)
     source = training_split(request.problems)
     loaded, problems = _problems(request)
+    prompting = Prompting.of(request, loaded, reading_of(request))
+    options = StepOptions.of(request, prompting, samples=request.samples, problems=request.problems_per_step)
     stop = threading.Event()
     sandboxes = SandboxRequest.of(request)
     allowance = sandboxes.allowance(settings)
@@ -146,6 +153,9 @@ def run_rollouts(
             _close(played[-1], recorder, tell)
             if interrupt.level:
                 break
+        summary = summarise([result_of(episode) for each in played for episode in each.episodes])
+        if (warning := truncation_warning(summary, hint=LONGER_ANSWERS)) is not None:
+            tell(warning)
     return RolloutRun(
         job.id,
         writer.path,
@@ -184,8 +194,12 @@ def _problems(request: RolloutConfig) -> tuple[Mapping[str, Problem], Mapping[st
 
 
 def _at_endpoint(request: RolloutConfig, settings: Settings, stop: threading.Event, emit: Emit) -> Player:
-    model = EndpointModel(find_endpoint(request, settings), request.model_name, Sampling.of(request), stop=stop)
+    model = EndpointModel(
+        find_endpoint(request, settings), request.model_name, Sampling.of(request), stop=stop, emit=emit
+    )
     model.check()
+    if request.max_tokens is None:
+        emit(TokenLimitFound(model.limit.tokens, model.limit.why))
     return model
 
 

@@ -16,6 +16,7 @@ from typing import Self, TypeVar
 from sandrl.config.episodes import CONCURRENCY, EpisodesConfig
 from sandrl.events import CompletionFinished, Emit, OpinionFinished, StopRequested
 from sandrl.problems import Problem
+from sandrl.problems.prompting import Prompting
 from sandrl.rewards.cache import VerdictCache
 from sandrl.rewards.judge import IsolatedJudge
 from sandrl.rewards.options import ScoreOptions
@@ -54,11 +55,12 @@ class StepOptions:
     attempt: int = 1
 
     @classmethod
-    def of(cls, config: EpisodesConfig, *, samples: int, problems: int, attempt: int = 1) -> Self:
+    def of(cls, config: EpisodesConfig, prompting: Prompting, *, samples: int, problems: int, attempt: int = 1) -> Self:
         """How the steps of a run are played.
 
         Args:
             config: What was asked for.
+            prompting: How problems are asked.
             samples: How many episodes there are of each problem.
             problems: How many problems a step has.
             attempt: Which attempt at the run's steps this is.
@@ -67,7 +69,7 @@ class StepOptions:
             UsageError: If there is no such reward.
         """
         return cls(
-            EpisodeOptions.of(config, config.extract),
+            EpisodeOptions.of(config, prompting, config.extract),
             ScoreOptions.of(config),
             samples,
             config.require_isolated,
@@ -138,7 +140,7 @@ class StepPlayer:
         self._stop = stop
         self._judge = IsolatedJudge.on(job.connection, require_isolated=options.require_isolated)
         self._cache = VerdictCache(options.cache)
-        self._kept = KeptProblems(writer, options.episode.show_tests)
+        self._kept = KeptProblems(writer, options.episode.prompting)
 
     def play(
         self, step: int, problems: Sequence[Problem], model: Model, *, on_end: Callable[[Episode], None] | None = None
@@ -154,8 +156,30 @@ class StepPlayer:
         Raises:
             SandrlError: What no episode can go on with, such as refused credentials, or a reward policy that failed.
         """
+        return self.play_episodes(self._episodes(step, problems), model, step=step, on_end=on_end)
+
+    def play_episodes(
+        self,
+        episodes: Sequence[Episode],
+        model: Model,
+        *,
+        step: int | None = None,
+        known: int = 0,
+        on_end: Callable[[Episode], None] | None = None,
+    ) -> PlayedStep:
+        """Plays episodes of one step, or of none.
+
+        Args:
+            episodes: What is to be played.
+            model: Who acts.
+            step: The step they belong to; None outside of steps, where the first wish to stop lets no more begin.
+            known: How many others have a result already.
+            on_end: Called with each episode after it was written to the run.
+
+        Raises:
+            SandrlError: What no episode can go on with, such as refused credentials, or a reward policy that failed.
+        """
         options = self._options
-        episodes = self._episodes(step, problems)
         ended: list[Episode] = []
         began = time.monotonic()
 
@@ -167,14 +191,14 @@ class StepPlayer:
             result = result_of(episode)
             problem = self._kept.digest_of(episode.problem)
             self._writer.write_trajectory(episode_row(episode, result, place, seconds=seconds, problem=problem))
-            self._emit(CompletionFinished(result, finished=len(ended), of=len(episodes)))
+            self._emit(CompletionFinished(result, finished=known + len(ended), of=known + len(episodes)))
             if on_end is not None:
                 on_end(episode)
 
         workshop = SharedWorkshop(
             self._job,
             self._judge,
-            replace(options.scoring, tags=(step_tag(step),)),
+            options.scoring if step is None else replace(options.scoring, tags=(step_tag(step),)),
             self._cache,
             timeout_seconds=options.scoring.limits.timeout_seconds,
             emit=self._emit,
@@ -190,6 +214,7 @@ class StepPlayer:
                     interrupt=self._interrupt,
                     on_end=keep,
                     may_begin=lambda playing: self._job.spending.limit(options.concurrency) > playing,
+                    finishes_all=step is not None,
                     on_request=lambda left: self._emit(StopRequested(self._interrupt.level is Level.CANCEL, left)),
                 )
             finally:
@@ -198,7 +223,7 @@ class StepPlayer:
                     workshop.cancel()
         self._write_opinions(workshop.opinions, ended, place)
         raise_for_rewards([result_of(episode) for episode in ended])
-        return _played(step, ended, unfinished, time.monotonic() - began)
+        return _played(step or 0, ended, unfinished, time.monotonic() - began)
 
     def _write_opinions(self, opinions: Sequence[OpinionFinished], episodes: Sequence[Episode], place: Place) -> None:
         """Writes down and tells the opinions on what the episodes ended with; those on earlier attempts are dropped."""

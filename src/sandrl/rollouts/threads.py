@@ -35,6 +35,7 @@ def play_all(
     on_end: OnEnd,
     on_request: Callable[[int], None],
     may_begin: Callable[[int], bool] = lambda _: True,
+    finishes_all: bool = True,
 ) -> int:
     """Plays episodes.
 
@@ -44,10 +45,11 @@ def play_all(
         place: Where they work.
         options: How they go.
         concurrency: How many at once.
-        interrupt: A request to stop. The first changes nothing here: the batch is finished; the second ends it.
+        interrupt: A request to stop. The first lets the batch be finished; the second ends it.
         on_end: Called with each episode when it ends.
         on_request: Called after a request to stop, with the number of running episodes.
         may_begin: Whether one more may begin beside so many, as a budget allows; asked again when one has ended.
+        finishes_all: Whether episodes that have not begun belong to what the first request lets be finished.
 
     Returns:
         How many were given up.
@@ -62,21 +64,26 @@ def play_all(
     turn = threading.Condition()
     playing = 0
 
+    def is_over() -> bool:
+        """Whether no more episodes begin."""
+        return interrupt.is_exhausted or bool(interrupt.level and not finishes_all)
+
     def begin() -> bool:
         """Waits until one more may begin; returns whether it may."""
         nonlocal playing
         with turn:
-            while not interrupt.is_exhausted and not may_begin(playing):
+            while not is_over() and not may_begin(playing):
                 turn.wait(_LOOK_SECONDS)
-            playing += not interrupt.is_exhausted
-            return not interrupt.is_exhausted
+            may = not is_over()
+            playing += may
+            return may
 
     def leave() -> None:
         nonlocal playing
         with turn:
             playing -= 1
             turn.notify_all()
-        if interrupt.is_exhausted:
+        if is_over():
             ended.put(None)
 
     def work() -> None:
@@ -107,11 +114,10 @@ def play_all(
     while left:
         if interrupt.level > seen:
             seen = interrupt.level
-            on_request(left)
+            on_request(left if finishes_all else playing)
             if seen is Level.CANCEL:
                 return left
-        if interrupt.is_exhausted and not playing and ended.empty():
-            # The budget lets no more begin.
+        if is_over() and not playing and ended.empty():
             return left
         end = ended.get()
         if end is None:

@@ -27,7 +27,7 @@ from typing import IO, Annotated, Any, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from sandrl.errors import InputError, SandrlError
-from sandrl.events.results import passes
+from sandrl.events.results import is_cut_off, passes
 from sandrl.files import open_regular
 from sandrl.runs.reader import MAX_LINE_BYTES, row_files
 from sandrl.runs.rows import OpinionRow, ProblemRow, TrajectoryRow
@@ -40,7 +40,7 @@ LONGEST_DETAIL = 120
 NO_STEP = -1
 """The step of rows outside of steps."""
 
-_VERSION = 1
+_VERSION = 2
 """Raised whenever the columns change: a database of another version is made again."""
 
 _BATCH_ROWS = 4_000
@@ -61,9 +61,9 @@ CREATE TABLE rows (
     place INTEGER NOT NULL, repeat INTEGER NOT NULL DEFAULT 0, status INTEGER NOT NULL, is_pass INTEGER NOT NULL,
     reward REAL, passed INTEGER NOT NULL, total INTEGER NOT NULL, seconds REAL NOT NULL, executions INTEGER NOT NULL,
     cached INTEGER NOT NULL, time REAL NOT NULL, task INTEGER NOT NULL, problem INTEGER, id TEXT NOT NULL,
-    detail TEXT NOT NULL, disagrees INTEGER NOT NULL DEFAULT 0);
+    detail TEXT NOT NULL, cut_off INTEGER NOT NULL, disagrees INTEGER NOT NULL DEFAULT 0);
 CREATE INDEX rows_by_place ON rows (step, held_out, place, rank, greedy, repeat);
-CREATE INDEX rows_by_status ON rows (status, held_out, disagrees);
+CREATE INDEX rows_by_status ON rows (status, held_out, disagrees, cut_off);
 CREATE INDEX rows_by_task ON rows (task, held_out, step);
 CREATE TABLE attempts (
     step INTEGER, held_out INTEGER, place INTEGER, rank INTEGER, attempt INTEGER NOT NULL,
@@ -78,8 +78,8 @@ CREATE TABLE kept (name TEXT PRIMARY KEY, version INTEGER NOT NULL, value TEXT N
 
 _INSERT = """
 INSERT INTO rows (file, offset, step, attempt, rank, held_out, greedy, place, status, is_pass, reward, passed, total,
-    seconds, executions, cached, time, task, problem, id, detail)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    seconds, executions, cached, time, task, problem, id, detail, cut_off)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 
 # A unit is what a resumed job does again as a whole: see `sandrl.runs.reader`.
@@ -221,6 +221,7 @@ class _IndexedRow(BaseModel):
     held_out: bool = False
     greedy: bool = False
     detail: str = ""
+    finish_reason: str | None = None
     problem: str | None = None
 
 
@@ -474,7 +475,7 @@ class RunColumns:
             row.index, self._name(database, row.status), passes(row.status, row.passed, row.total), row.reward,
             row.passed, row.total, row.duration_seconds, row.sandboxes, row.cached, row.time.timestamp(),
             self._name(database, row.task_id), None if row.problem is None else self._name(database, row.problem),
-            row.id, row.detail[:LONGEST_DETAIL],
+            row.id, row.detail[:LONGEST_DETAIL], is_cut_off(row.finish_reason),
         )  # fmt: skip
 
     def _name(self, database: sqlite3.Connection, name: str) -> int:

@@ -41,6 +41,8 @@ class CountedRow:
     truncated: bool
     components: dict[str, float]
     second_opinion: OpinionPart | None
+    finish_reason: str | None
+    is_cut_off: bool
     contradicts_checks: bool
 
 
@@ -70,6 +72,8 @@ def counted(rows: Iterable[TrajectoryRow]) -> Iterator[CountedRow]:
             truncated=row.truncated,
             components=row.components or _NO_COMPONENTS,
             second_opinion=row.second_opinion,
+            finish_reason=row.finish_reason and sys.intern(row.finish_reason),
+            is_cut_off=row.is_cut_off,
             # Of older rows nothing is said about single checks.
             contradicts_checks=bool(row.checks) and (passed, len(row.checks)) != (row.passed, row.total),
         )

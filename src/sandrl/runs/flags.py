@@ -177,8 +177,8 @@ RULES = (
     Rule(
         "truncated_completions",
         ("completions/clipped_ratio",),
-        f"the mean {_LATEST}, with at least {signs.FEWEST_TRUNCATED_STEPS} steps",
-        f"above {signs.TRUNCATED_SHARE:.0%}",
+        f"the mean {_LATEST}; in training with at least {signs.FEWEST_TRUNCATED_STEPS} steps",
+        f"above {signs.TRUNCATED_ANSWERS_SHARE:.0%}; in training {signs.TRUNCATED_SHARE:.0%}",
         Unit.SHARE,
         "a larger max_tokens, or a prompt that asks for short answers: a completion that is cut off rarely passes",
         signs.truncated_completions,

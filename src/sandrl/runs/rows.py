@@ -13,7 +13,7 @@ from typing import Annotated
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
 from pydantic_core import PydanticSerializationError
 
-from sandrl.events.results import passes
+from sandrl.events.results import is_cut_off, passes
 
 SCHEMA = 1
 """Raised when a field changes its meaning or goes away; new fields do not raise it."""
@@ -143,6 +143,7 @@ class MessageRow(BaseModel):
         logprobs: The logarithm of each token's probability when it was sampled.
         finish_reason: Why it ended, in the endpoint's word.
         seconds: How long it took to make.
+        reasoning: What the model thought before it, where the endpoint returns that beside the text.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore", ser_json_inf_nan="strings")
@@ -156,6 +157,7 @@ class MessageRow(BaseModel):
     logprobs: tuple[float, ...] = ()
     finish_reason: Text | None = None
     seconds: float | None = None
+    reasoning: Text = ""
 
 
 class CheckRow(BaseModel):
@@ -270,6 +272,9 @@ class TrajectoryRow(StepRow):
         problem: The digest of the problem that it answers, which `problems.jsonl` has; None where that is not kept.
         hash_seeds: Its outcomes under other hash seeds, by seed.
         second_opinion: What a failed completion does in one process; readers take it from `opinions.jsonl`.
+        finish_reason: Why the model's answer ended, in the endpoint's word; None if it is not known.
+        reasoning: What the model thought, where the endpoint returns that beside the text; of an episode its messages
+            have it.
     """
 
     index: int
@@ -309,6 +314,13 @@ class TrajectoryRow(StepRow):
     problem: str | None = None
     hash_seeds: dict[str, str] = Field(default_factory=dict)
     second_opinion: OpinionPart | None = None
+    finish_reason: Text | None = None
+    reasoning: Text = ""
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether the model's answer was cut off at a token limit."""
+        return is_cut_off(self.finish_reason)
 
     @property
     def is_pass(self) -> bool:
@@ -329,12 +341,14 @@ class AnswerRow(JobRow):
         seconds: How long it took to make.
         retries: How often the endpoint had to be asked again.
         tokens: How many tokens by part: `prompt` and `completion`, as far as the endpoint tells.
+        reasoning: What the model thought, where the endpoint returns that beside the text.
     """
 
     index: int
     id: Text
     task_id: Text
     text: Text | None = None
+    reasoning: Text = ""
     failure: Text = ""
     finish_reason: Text | None = None
     seconds: float | None = None

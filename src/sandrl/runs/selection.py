@@ -24,6 +24,7 @@ class RowSelection:
         limit: No more than this; None for all.
         disagreements: Only those that failed and pass in one process, by their second opinion.
         completion_id: Only those with this id.
+        truncated: Only those whose answer was cut off at the token limit.
     """
 
     failed: bool = False
@@ -35,6 +36,7 @@ class RowSelection:
     limit: int | None = None
     disagreements: bool = False
     completion_id: str | None = None
+    truncated: bool = False
 
     def choose(self, rows: Iterable[TrajectoryRow]) -> Iterator[TrajectoryRow]:
         """Chooses from rows, in their order.
@@ -71,6 +73,7 @@ class RowSelection:
             and (self.completion_id is None or row.id == self.completion_id)
             and (self.step is None or row.step == self.step)
             and (self.held_out is None or row.held_out is self.held_out)
+            and not (self.truncated and not row.is_cut_off)
             and not (self.disagreements and not _is_disagreement(row))
         )
 
@@ -80,11 +83,11 @@ def _is_disagreement(row: TrajectoryRow) -> bool:
 
 
 def _texts(row: TrajectoryRow) -> Iterator[str]:
-    yield from (row.id, row.task_id, row.detail, row.stdout, row.stderr, *row.failures)
+    yield from (row.id, row.task_id, row.detail, row.stdout, row.stderr, row.reasoning, *row.failures)
     yield from (check.detail for check in row.checks)
     if row.second_opinion is not None:
         yield row.second_opinion.detail
     yield from (text for text in (row.completion, row.code) if text is not None)
     for message in row.messages:
-        yield message.content
+        yield from (message.content, message.reasoning)
         yield from (f"{call.name} {call.arguments}" for call in message.tool_calls)

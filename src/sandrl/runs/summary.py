@@ -75,6 +75,8 @@ class Summary:
         zero_variance_groups: In how many of these all rewards, with their components, are the same.
         by_status: What happened, to how many.
         truncated: How many printed more than was kept.
+        answers_with_reason: Of how many it is known why the model's answer ended.
+        truncated_answers: How many of these were cut off at a token limit.
         unscorable_by_status: Why they have none, to how many.
         no_code: How many had nothing to run.
         cache_hits: How many got the verdict of an identical one.
@@ -104,6 +106,8 @@ class Summary:
     zero_variance_groups: int = 0
     by_status: dict[str, int] = field(default_factory=dict)
     truncated: int = 0
+    answers_with_reason: int = 0
+    truncated_answers: int = 0
     unscorable_by_status: dict[str, int] = field(default_factory=dict)
     no_code: int = 0
     cache_hits: int = 0
@@ -123,6 +127,11 @@ class Summary:
     def infrastructure(self) -> int:
         """How many have no reward because the runtime failed them."""
         return self.unscorable_by_status.get(Status.INFRASTRUCTURE.value, 0)
+
+    @property
+    def truncated_share(self) -> float | None:
+        """Truncated answers by those of which it is known why they ended; None if that is known of none."""
+        return self.truncated_answers / self.answers_with_reason if self.answers_with_reason else None
 
     @property
     def pass_at_k(self) -> dict[int, float]:
@@ -154,6 +163,7 @@ class Summary:
             "unscorable_share": self.unscorable / self.n if self.n else None,
             **{f"status/{status}": float(count) for status, count in sorted(self.by_status.items())},
             "no_code": float(self.no_code),
+            **self._of_answers(),
             "cache_hits": float(self.cache_hits),
             "hit_rate": self.hit_rate,
             "executed": float(self.executed),
@@ -162,6 +172,13 @@ class Summary:
             "reruns": float(self.reruns),
             "canaries": float(self.canaries),
         }
+
+    def _of_answers(self) -> Values:
+        """The metrics of truncated answers, where it is known why answers ended."""
+        share = self.truncated_share
+        if share is None:
+            return {}
+        return {"truncated_answers": float(self.truncated_answers), "completions/clipped_ratio": share}
 
     def _of_training(self) -> Values:
         """The metrics of what is trained on, where that is another number than the reward."""
@@ -201,6 +218,8 @@ def summarise(
         zero_variance_groups=sum(min(rewards_G) == max(rewards_G) for rewards_G in groups.values()),
         by_status=dict(by_status),
         truncated=sum(result.truncated for result in results),
+        answers_with_reason=sum(result.finish_reason is not None for result in results),
+        truncated_answers=sum(result.is_cut_off for result in results),
         unscorable_by_status=dict(Counter(str(result.status) for result in results if result.reward is None)),
         no_code=by_status[Status.NO_CODE],
         cache_hits=sum(result.cached for result in results),

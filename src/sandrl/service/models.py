@@ -78,6 +78,7 @@ class CompletionResult(BaseModel):
     isolation: str | None
     detail: str
     checks: list[CheckResult]
+    finish_reason: str | None = None
     compile_seconds: float | None = None
     components: dict[str, float] | None = None
 

@@ -32,7 +32,7 @@ def trl_arguments(config: GrpoConfig, sets: Splits, *, world_size: int) -> Any:
     """
     on_gpu = libraries.has_gpu()
     grpo_config: type = libraries.load("trl").GRPOConfig
-    fields = checked_fields(config.set, grpo_config)
+    fields = checked_fields(config.trl_fields, grpo_config)
     config = config.model_copy(update={"set": fields})
     check_vllm(config, world_size=world_size)
     division = Division.of(config, world_size)

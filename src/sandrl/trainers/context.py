@@ -9,6 +9,7 @@ from pydantic import JsonValue
 
 from sandrl.config.grpo import GrpoConfig
 from sandrl.events import Emit
+from sandrl.problems.prompting import Prompting
 from sandrl.problems.splits import Splits
 from sandrl.runs.processes import Processes
 from sandrl.settings import Settings
@@ -28,6 +29,7 @@ class Context:
         interrupt: The user's wish to stop.
         emit: Told what happens.
         engine: What trains.
+        prompting: How problems are asked.
         own_settings: The policy's own generation settings, which are not applied.
     """
 
@@ -38,4 +40,5 @@ class Context:
     interrupt: TrainingInterrupt
     emit: Emit
     engine: Engine = TRL
+    prompting: Prompting = field(default_factory=Prompting)
     own_settings: Mapping[str, JsonValue] = field(default_factory=dict)

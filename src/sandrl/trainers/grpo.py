@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,9 @@ from sandrl.events import Emit, ModelSettingsFound, RewardCallFinished, Training
 from sandrl.models import libraries
 from sandrl.models.generation import chosen_settings, keep_neutral, sampling_facts, settings_of
 from sandrl.models.places import ModelPlace
-from sandrl.problems import ANSWER_INSTRUCTION, SUBMIT_INSTRUCTION, Problem, chat_prompt
+from sandrl.problems import ANSWER_INSTRUCTION, SUBMIT_INSTRUCTION, Problem
+from sandrl.problems.prompting import Prompting
+from sandrl.problems.reading import reading_of
 from sandrl.problems.splits import Splits
 from sandrl.rewards import ScoreOptions
 from sandrl.rewards.calibration import packages_of
@@ -183,9 +186,11 @@ def run_grpo(
         arguments = trl_arguments(config, sets, world_size=settings.world_size)
         processes = Processes(arguments.process_index, arguments.world_size)
         told = emit if processes.is_first else ignore
-        context = Context(config, settings, sets, processes, interrupt, told, engine)
+        prompting = Prompting.of(config, sets.train, reading_of(config))
+        context = Context(config, settings, sets, processes, interrupt, told, engine, prompting)
+        digest = digest_of_all(chain(sets.content(), prompting.content()))
         if request.resume is not None:
-            check_unchanged(request.resume, digest_of_all(sets.content()), f"problems: {config.problems!r}")
+            check_unchanged(request.resume, digest, f"problems: {config.problems!r}")
         if sets.remark is not None:
             context.emit(Warned(sets.remark))
         place = _policy(context)
@@ -200,10 +205,10 @@ def run_grpo(
             job_id=new_job_id(),
             options={
                 **config.document(),
-                PROBLEMS_DIGEST: digest_of_all(sets.content()),
+                PROBLEMS_DIGEST: digest,
                 **connection.facts(),
                 **allowance.facts,
-                **sampling_facts(context.own_settings, chosen=chosen_settings(config.set)),
+                **sampling_facts(context.own_settings, chosen=chosen_settings(config.trl_fields)),
                 **({} if request.origin is None else {ORIGIN: request.origin.model_dump(mode="json")}),
             },
             changes={"steps": config.steps, "budget": config.budget, **allowance.facts},
@@ -369,11 +374,11 @@ def _trainer(context: Context, arguments: Any, place: ModelPlace, reward: Traini
                 processing_class=policy.tokenizer,
                 reward_funcs=WithoutPadding(reward, reward.__name__),
                 args=arguments,
-                train_dataset=_dataset(_rows(sets.train, config)),
+                train_dataset=_dataset(_rows(sets.train, context)),
                 eval_dataset=(
                     evaluation_datasets(
                         context,
-                        _rows(sets.evaluation, config, is_evaluation=True),
+                        _rows(sets.evaluation, context, is_evaluation=True),
                         arguments.per_device_eval_batch_size,
                     )
                     if sets.evaluation
@@ -396,16 +401,25 @@ def _trainer(context: Context, arguments: Any, place: ModelPlace, reward: Traini
         raise place.explain(error) from error
     except (ValueError, ImportError) as error:
         raise UsageError(f"TRL refuses this configuration: {libraries.first_line(error)}") from error
-    keep_neutral(trainer, context.own_settings, chosen_settings(config.set))
+    reward.ends = _ends(trainer)
+    keep_neutral(trainer, context.own_settings, chosen_settings(config.trl_fields))
     trainer.remove_callback(transformers.PrinterCallback)
     return trainer
 
 
-def _rows(problems: Mapping[str, Problem], config: GrpoConfig, *, is_evaluation: bool = False) -> list[dict[str, Any]]:
+def _ends(trainer: Any) -> frozenset[int]:
+    """The tokens that end a completion of TRL's trainer."""
+    tokenizer = getattr(trainer.processing_class, "tokenizer", trainer.processing_class)
+    ends = (getattr(tokenizer, name, None) for name in ("eos_token_id", "pad_token_id"))
+    return frozenset(end for end in ends if isinstance(end, int))
+
+
+def _rows(problems: Mapping[str, Problem], context: Context, *, is_evaluation: bool = False) -> list[dict[str, Any]]:
+    config = context.config
     instruction = SUBMIT_INSTRUCTION if config.rollout == "tools" else ANSWER_INSTRUCTION
     return [
         {
-            "prompt": chat_prompt(problem, show_tests=config.show_tests, instruction=instruction),
+            "prompt": context.prompting.messages(problem, instruction=instruction, extraction=config.extract),
             "task_id": problem.task_id,
             EVALUATION_COLUMN: is_evaluation,
             GREEDY_COLUMN: False,

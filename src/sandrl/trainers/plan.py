@@ -181,9 +181,9 @@ def _with_fitting_batch(request: GrpoRequest, settings: Settings) -> GrpoRequest
 
 
 def _with_typed_fields(config: GrpoConfig, engine: Engine, settings: Settings) -> GrpoConfig:
-    if not config.set:
+    if not config.trl_fields:
         return config
     engine.prepare(settings)
     with libraries.kept_quiet():
-        fields = checked_fields(config.set, libraries.load("trl").GRPOConfig)
+        fields = checked_fields(config.trl_fields, libraries.load("trl").GRPOConfig)
     return config.model_copy(update={"set": fields})

@@ -37,6 +37,10 @@ class TrainingReward:
         options: How to score.
         job: Owns the sandboxes.
         session: The run that every completion is written into.
+
+    Attributes:
+        ends: The tokens that end a completion, when the trainer is there; without them no completion is known to be
+            truncated.
     """
 
     def __init__(self, context: Context, options: FunctionOptions, *, job: Job, session: RunSession) -> None:
@@ -53,9 +57,10 @@ class TrainingReward:
         )
         self._writer = session.writer
         self._problems = context.sets.all
-        self._kept = KeptProblems(session.writer, context.config.show_tests)
+        self._kept = KeptProblems(session.writer, context.prompting)
         self._place = Place(session.writer.job_id, session.writer.rank, attempt=session.attempt)
         self._emit = context.emit
+        self.ends: frozenset[int] = frozenset()
         self._calls = 0
         # What is known of the completions of the call at hand besides what comes of them, by their position.
         self._facts: list[dict[str, Any]] = []
@@ -71,7 +76,7 @@ class TrainingReward:
         for environment in environments:
             # The episodes are over; their submissions are judged in sandboxes that no policy has touched.
             environment.toolbox.close()
-        self._facts = [_sampled(ids, bool(environments)) for ids in columns["completion_ids"]]
+        self._facts = [self._sampled(ids, is_episode=bool(environments)) for ids in columns["completion_ids"]]
         for facts, prompt, completion, environment in zip(
             self._facts, prompts, completions, environments, strict=False
         ):
@@ -90,16 +95,22 @@ class TrainingReward:
             self._writer.write_opinion(opinion_row(event, self._place))
         self._emit(event)
 
+    def _sampled(self, ids: Sequence[int], *, is_episode: bool) -> dict[str, Any]:
+        """How many tokens a completion has, and why it ended.
+
+        In those of an episode are the results of its tools, which nobody sampled.
+        """
+        facts: dict[str, Any] = {"tokens": {"conversation" if is_episode else "completion": len(ids)}}
+        if self.ends and ids:
+            # As TRL counts `completions/clipped_ratio`.
+            facts["finish_reason"] = "stop" if ids[-1] in self.ends else "length"
+        return facts
+
     def _keep(self, result: ScoredCompletion, completion: Completion) -> None:
         """Writes a completion down as soon as it has its result."""
         problem = self._kept.digest_of(self._problems[result.task_id])
         row = trajectory_row(result, completion, self._place, problem=problem, **self._facts[result.index])
         self._writer.write_trajectory(row)
-
-
-def _sampled(ids: Sequence[int], is_episode: bool) -> dict[str, Any]:
-    """How many tokens a completion has; in those of an episode are the results of its tools, which nobody sampled."""
-    return {"tokens": {"conversation" if is_episode else "completion": len(ids)}}
 
 
 def _episode(prompt: Text, completion: Text, environment: Environment) -> dict[str, Any]:

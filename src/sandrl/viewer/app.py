@@ -189,6 +189,7 @@ def _selection(request: Request) -> Selection:
         task=asked.get("task", ""),
         held_out=held_out == "1" if held_out else None,
         disagrees=asked.get("disagrees") == "1",
+        cut_off=asked.get("cut_off") == "1",
         search=asked.get("search", ""),
         order=asked.get("order", "index"),
         is_descending=asked.get("desc") == "1",

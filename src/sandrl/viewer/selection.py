@@ -25,7 +25,7 @@ _ANSWERS = 8
 _DEEP = 2_000
 _COLUMNS = (
     "rows.number, step, rank, held_out, greedy, place, repeat, id, tasks.name, statuses.name, reward, passed, total, "
-    "seconds, cached, detail, disagrees, problems.name"
+    "seconds, cached, detail, disagrees, cut_off, problems.name"
 )
 _JOINS = (
     "rows JOIN names statuses ON statuses.number = rows.status JOIN names tasks ON tasks.number = rows.task "
@@ -43,6 +43,7 @@ class Selection:
         task: The problem's id contains this, in upper or lower case.
         held_out: Made to evaluate the policy, or not.
         disagrees: Failed, and passes in one process by its second opinion.
+        cut_off: The model's answer was cut off at a token limit.
         search: Words that all occur in the row's texts.
         order: `index`, `reward`, `duration` or `step`.
         is_descending: Whether the order is reversed.
@@ -53,6 +54,7 @@ class Selection:
     task: str = ""
     held_out: bool | None = None
     disagrees: bool = False
+    cut_off: bool = False
     search: str = ""
     order: str = "index"
     is_descending: bool = False
@@ -75,6 +77,8 @@ class Selection:
             values.append(self.held_out)
         if self.disagrees:
             parts.append("disagrees = 1")
+        if self.cut_off:
+            parts.append("cut_off = 1")
         return " AND ".join(parts), values
 
     @property
@@ -157,13 +161,15 @@ class RowLists:
     def _facets(self, database: sqlite3.Connection, where: str, values: list[object]) -> dict[str, Any]:
         query = (
             "SELECT names.name, own.* FROM ("
-            f"SELECT status, count(*) AS n, sum(disagrees) AS d FROM rows WHERE {where} GROUP BY status"
+            "SELECT status, count(*) AS n, sum(disagrees) AS d, sum(cut_off) AS c"
+            f" FROM rows WHERE {where} GROUP BY status"
             ") own JOIN names ON names.number = own.status"
         )
         found = self._known(database, (query, *values), lambda: database.execute(query, values).fetchall())
         return {
-            "status": {name: count for name, _, count, _ in found},
-            "disagrees": sum(disagrees for *_, disagrees in found),
+            "status": {name: count for name, _, count, *_ in found},
+            "disagrees": sum(disagrees for *_, disagrees, _ in found),
+            "cut_off": sum(cut_off for *_, cut_off in found),
         }
 
     def _known(self, database: sqlite3.Connection, question: tuple[object, ...], answer: Callable[[], T]) -> T:
@@ -215,7 +221,7 @@ def each_brief(database: sqlite3.Connection) -> Iterator[dict[str, Any]]:
 def brief_row(row: tuple[Any, ...]) -> dict[str, Any]:
     """A row as lists have it."""
     (_, step, rank, held_out, greedy, place, repeat, id_, task, status, reward, passed, total, seconds, cached, detail,
-     disagrees, problem) = row  # fmt: skip
+     disagrees, cut_off, problem) = row  # fmt: skip
     return {
         "key": row_key(step, place, rank, held_out, greedy, repeat),
         "step": None if step < 0 else step,
@@ -232,5 +238,6 @@ def brief_row(row: tuple[Any, ...]) -> dict[str, Any]:
         "cached": bool(cached),
         "detail": detail,
         "disagrees": bool(disagrees),
+        "cut_off": bool(cut_off),
         "problem": problem,
     }

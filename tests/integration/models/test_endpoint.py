@@ -13,6 +13,7 @@ from sandrl.models import client
 from sandrl.models.client import ModelEndpoint, Stopped
 from sandrl.models.endpoint import EndpointModel
 from sandrl.models.messages import Message, Reply, ToolCall
+from sandrl.models.protocol import Sampling
 from tests.support.scripted_model import MODEL, Answer, Fault, Question, Says, Script, ScriptedModel
 
 HELLO = (Message("user", "Hello."),)
@@ -25,10 +26,13 @@ def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def ask(
-    script: Script | Sequence[Answer], messages: Sequence[Message] = HELLO, **endpoint: object
+    script: Script | Sequence[Answer],
+    messages: Sequence[Message] = HELLO,
+    sampling: Sampling | None = None,
+    **endpoint: object,
 ) -> tuple[Reply, list[Question]]:
     with ScriptedModel(script) as server:
-        model = EndpointModel(ModelEndpoint(server.base_url, **endpoint), MODEL)  # type: ignore[arg-type]
+        model = EndpointModel(ModelEndpoint(server.base_url, **endpoint), MODEL, sampling)  # type: ignore[arg-type]
         return model.reply(messages, (TOOL,)), server.questions
 
 
@@ -45,7 +49,6 @@ def test_an_answer_comes_with_its_tool_calls_its_tokens_and_their_logprobs() -> 
 @pytest.mark.parametrize(
     "fault",
     [
-        Fault(429, {"Retry-After": "0.05"}),
         Fault(500),
         Fault(503, body={"detail": "loading"}),
         Fault(cut=True),
@@ -53,7 +56,7 @@ def test_an_answer_comes_with_its_tool_calls_its_tokens_and_their_logprobs() -> 
         Fault(body={"choices": []}),
         Fault(pause_seconds=3.0),
     ],
-    ids=["429", "500", "503", "cut", "no-json", "no-choice", "slow"],
+    ids=["500", "503", "cut", "no-json", "no-choice", "slow"],
 )
 def test_what_may_pass_is_asked_again(fault: Fault) -> None:
     reply, questions = ask([fault, Says("here")], timeout_seconds=1.0)
@@ -63,17 +66,6 @@ def test_what_may_pass_is_asked_again(fault: Fault) -> None:
 def test_an_endpoint_that_never_answers_is_the_endpoints_fault() -> None:
     with pytest.raises(EndpointError, match="did not answer after 3 tries: HTTP 500: tired"):
         ask([Fault(500, body={"error": {"message": "tired"}})], retries=2)
-
-
-def test_a_server_says_how_long_to_wait() -> None:
-    for headers, least, most in (
-        ({"retry-after": "2"}, 2.0, 2.0),
-        ({"retry-after-ms": "1500", "retry-after": "2"}, 1.5, 1.5),
-        ({"retry-after": "Thu, 01 Jan 2099 00:00:00 GMT"}, 60.0, 60.0),
-        ({"retry-after": "soon"}, 0.0, 0.0),
-        ({}, 0.0, 0.0),
-    ):
-        assert least <= client._hint_seconds(headers) <= most
 
 
 def test_a_refused_key_is_told_without_the_key() -> None:
@@ -113,7 +105,7 @@ def test_what_a_model_does_not_take_is_left_out_from_then_on() -> None:
                 return Fault(400, body={"error": {"message": message, "param": name}})
         return Says("fine")
 
-    reply, questions = ask(picky)
+    reply, questions = ask(picky, sampling=Sampling(max_tokens=512))
     assert reply.message.content == "fine"
     assert len(questions) == 4
     assert questions[-1].body["max_completion_tokens"] == 512
@@ -149,6 +141,27 @@ def test_a_model_that_has_only_the_responses_api_is_asked_there() -> None:
 def test_a_server_that_has_no_address_for_chat_is_told_as_such() -> None:
     with pytest.raises(EndpointError, match="neither chat completions nor the Responses API"):
         ask([Fault(404, body={"detail": "Not Found"})])
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        Fault(400, body={"error": {"message": "As of transformers v4.44, default chat template is no longer allowed"}}),
+        Fault(404, body={"detail": "Not Found"}),
+    ],
+    ids=["no-template", "no-chat"],
+)
+def test_a_base_model_continues_the_text_of_the_conversation(refusal: Fault) -> None:
+    told: list[object] = []
+    with ScriptedModel(lambda question: Says("base") if question.path == "/v1/completions" else refusal) as server:
+        sampling = Sampling(stop=("END",), top_k=3, extra_body={"chat_template_kwargs": {}})
+        model = EndpointModel(ModelEndpoint(server.base_url), MODEL, sampling, emit=told.append)
+        for _ in range(2):
+            assert model.reply((Message("system", "Write code."), Message("user", "Add."))).message.content == "base"
+    body = server.questions[-1].body
+    assert (body["prompt"], body["max_tokens"]) == ("Write code.\n\nAdd.\n\n", 2048)
+    assert (body["stop"], body["top_k"], "chat_template_kwargs" in body) == (["END"], 3, False)
+    assert [str(each).count("continues the text") for each in told] == [1]
 
 
 def test_an_unknown_model_is_told_with_those_there_are() -> None:

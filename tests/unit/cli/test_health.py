@@ -14,7 +14,7 @@ from sandrl.runs.flags import flags_of
 from sandrl.runs.health import Health
 from sandrl.runs.series import Series
 
-CUT = {"completions/clipped_ratio": 0.5}
+CUT = {"completions/clipped_ratio": 0.5, "loss": 0.1}
 LINE = (
     "Flag at step 3: truncated_completions: 50% of the completions are cut off at the token limit"
     " (completions/clipped_ratio: 50%, threshold 20%); try: a larger --max-tokens, or a prompt that asks for short"

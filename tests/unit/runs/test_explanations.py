@@ -8,13 +8,14 @@ from tests.support.sample_runs import JOB, failed
 
 from sandrl.problems import Case, Problem, render_prompt
 from sandrl.problems.calls import Call
+from sandrl.problems.prompting import Prompting
 from sandrl.rewards.problem_records import KeptProblems, problem_row
 from sandrl.runs import CheckRow, ProblemCheck, RunReader, RunWriter
 from sandrl.runs.explanations import failed_checks
 
 
 def row_of(problem: Problem, show_tests: int | None = None) -> tuple[ProblemCheck, ...]:
-    return problem_row(problem, job_id=JOB, show_tests=show_tests).checks
+    return problem_row(problem, job_id=JOB, prompting=None if show_tests is None else Prompting(show_tests)).checks
 
 
 def test_a_failed_check_has_its_source_and_what_it_got_and_expected() -> None:
@@ -58,7 +59,7 @@ def test_checks_that_the_prompt_shows_are_not_hidden() -> None:
 def test_no_hidden_check_is_in_the_prompt_that_goes_with_it() -> None:
     problem = Problem("p", "Write f.", tests=tuple(f"assert f({number}) == {number}" for number in range(9)))
     for shown in range(10):
-        row = problem_row(problem, job_id=JOB, show_tests=shown)
+        row = problem_row(problem, job_id=JOB, prompting=Prompting(shown))
         assert row.prompt == render_prompt(problem, show_tests=shown).text
         assert [check.source in row.prompt for check in row.checks] == [not check.is_hidden for check in row.checks]
 

@@ -138,7 +138,8 @@ CASES: tuple[tuple[str, Recorded, int, float, float, tuple[int, int]], ...] = (
         {"reward/groups": [8, 8], "reward/zero_variance_groups": [8, 6], "reward/mean": [1, 0.9]},
         2, 0.875, 0.75, (0, 1),
     ),
-    ("truncated_completions", {"completions/clipped_ratio": [0.5, 0.4, 0.6]}, 1, 0.5, 0.2, (0, 2)),
+    ("truncated_completions", {"completions/clipped_ratio": [0.5, 0.4, 0.6], "loss": [0.1]}, 1, 0.5, 0.2, (0, 2)),
+    ("truncated_completions", {"completions/clipped_ratio": [0.03]}, 1, 0.03, 0.02, (0, 0)),
     ("entropy_collapse", {"entropy": SHRUNK["entropy"]}, 1, 0.0215, 0.0241, (30, 39)),
     ("entropy_explosion", {"entropy": LOST["entropy"]}, 1, 5.8915, 1.0, (10, 19)),
     (

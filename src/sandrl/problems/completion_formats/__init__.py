@@ -13,7 +13,14 @@ from typing import Any
 from sandrl.errors import InputError
 from sandrl.problems.completion_formats.bigcode import BIGCODE
 from sandrl.problems.completion_formats.evalplus import EVALPLUS
-from sandrl.problems.completion_formats.format import TASK_FIELDS, Answer, CompletionFormat, Reading, Task
+from sandrl.problems.completion_formats.format import (
+    TASK_FIELDS,
+    Answer,
+    CompletionFormat,
+    Reading,
+    Task,
+    finish_reasons,
+)
 from sandrl.problems.completion_formats.inspect_log import INSPECT
 from sandrl.problems.completion_formats.live_code_bench import LIVE_CODE_BENCH
 from sandrl.problems.completion_formats.lm_eval import LM_EVAL
@@ -52,11 +59,13 @@ class ParsedCompletions:
         task: The problem that they answer.
         answers: The completions, in the order of the row.
         format: The format of the row.
+        finish_reasons: Why each of the answers ended, in the endpoint's word; None where the row does not say it.
     """
 
     task: Task
     answers: list[Answer]
     format: CompletionFormat
+    finish_reasons: list[str | None]
 
 
 def parse_completions(value: Mapping[str, Any], reading: Reading) -> ParsedCompletions:
@@ -75,7 +84,8 @@ def parse_completions(value: Mapping[str, Any], reading: Reading) -> ParsedCompl
     if found is None:
         raise _null_field(value, nulls) or _unknown(value, reading)
     task = found.task(value, reading)
-    return ParsedCompletions(task, found.answers(value, reading), found)
+    answers = found.answers(value, reading)
+    return ParsedCompletions(task, answers, found, finish_reasons(value, len(answers)))
 
 
 def _null_field(value: Mapping[str, Any], nulls: list[str]) -> InputError | None:

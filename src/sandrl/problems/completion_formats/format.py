@@ -29,11 +29,15 @@ class Answer:
         text: What the model wrote; None if there is only `code`.
         code: The code, used unchanged; None if it must be extracted.
         loss: The reason why there is none, if a failure of the infrastructure ended it; else empty.
+        reasoning: What the model thought, where it stands beside the text.
+        tokens: How many tokens the answer has; None if it is not known.
     """
 
     text: str | None = None
     code: str | None = None
     loss: str = ""
+    reasoning: str = ""
+    tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,3 +125,32 @@ class CompletionFormat(Recognition):
     def recognises(self, value: Mapping[str, Any]) -> bool:
         """Whether a row is of this format."""
         return self.has_fields(value) and self.accepts(value)
+
+
+_REASONS = ("finish_reason", "finish_reasons", "stop_reason", "stop_reasons")
+# Where services and tools put the choices of an answer, from the outside in.
+_AROUND_CHOICES = ("response", "result", "output", "body")
+
+
+def finish_reasons(value: Mapping[str, Any], count: int) -> list[str | None]:
+    """Why the answers of a row ended, as far as it says so.
+
+    Args:
+        value: The row.
+        count: How many answers it has.
+    """
+    at: object = value
+    while isinstance(at, Mapping):
+        choices = at.get("choices")
+        told = choices if isinstance(choices, list) else [at]
+        reasons = [_reason(each) for each in told]
+        if len(reasons) == 1 and isinstance(reasons[0], list):
+            reasons = reasons[0]
+        if len(reasons) == count and any(reasons):
+            return [each if isinstance(each, str) else None for each in reasons]
+        at = next((at[name] for name in _AROUND_CHOICES if isinstance(at.get(name), Mapping)), None)
+    return [None] * count
+
+
+def _reason(value: object) -> Any:
+    return next((found for name in _REASONS if isinstance(value, Mapping) and (found := value.get(name))), None)

@@ -12,13 +12,23 @@ from sandrl.problems.completion_formats.texts import checked_text
 def _trajectory(value: Mapping[str, Any], _: Reading) -> list[Answer]:
     # What was extracted from the text is beside it.
     if "completion" in value:
-        return [Answer(checked_text(value["completion"], "completion"))]
+        return [_told(checked_text(value["completion"], "completion"), value)]
     return [Answer(code=checked_text(value["code"], "code"))]
+
+
+def _told(text: str, value: Mapping[str, Any]) -> Answer:
+    reasoning, tokens = value.get("reasoning"), value.get("tokens")
+    count = tokens.get("completion") if isinstance(tokens, Mapping) else None
+    return Answer(
+        text,
+        reasoning=reasoning if isinstance(reasoning, str) else "",
+        tokens=count if isinstance(count, int) and count else None,
+    )
 
 
 def _answer(value: Mapping[str, Any], _: Reading) -> list[Answer]:
     if "text" in value:
-        return [Answer(checked_text(value["text"], "text"))]
+        return [_told(checked_text(value["text"], "text"), value)]
     return [Answer(loss=checked_text(value["failure"], "failure") or "the model gave no answer")]
 
 

@@ -32,7 +32,7 @@ from sandrl.runs.summary import summarise
 LONGEST_TEXT = 20_000
 """The number of characters of a text that are in the report; the run directory has the whole text."""
 
-_TEXTS = frozenset({"completion", "code", "stdout", "stderr", "detail"})
+_TEXTS = frozenset({"completion", "reasoning", "code", "stdout", "stderr", "detail"})
 _LEFT_OUT = frozenset({"schema_version", "time", "rank", "attempt"})
 _SPANS = 60
 
@@ -219,7 +219,11 @@ def trajectory_document(row: TrajectoryRow) -> dict[str, Any]:
         fields[name] = _cut(fields[name])
     for message in fields.get("messages", ()):
         message["content"] = _cut(message.get("content", ""))
+        if "reasoning" in message:
+            message["reasoning"] = _cut(message["reasoning"])
     fields.setdefault("reward", row.reward)
+    if row.is_cut_off:
+        fields["cut_off"] = True
     return fields
 
 

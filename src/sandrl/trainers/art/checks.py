@@ -23,6 +23,7 @@ from sandrl.models.client import OPENAI_BASE_URL, ModelEndpoint
 from sandrl.models.endpoint import EndpointModel
 from sandrl.models.gpu import check_gpu
 from sandrl.problems import Problem, load_problems
+from sandrl.problems.prompting import Prompting
 from sandrl.problems.reading import reading_of
 from sandrl.problems.splits import training_split
 from sandrl.rewards.options import ScoreOptions
@@ -52,6 +53,7 @@ class Checked:
         teacher: Where a teacher is asked; None where there is none to ask.
         model: What the backend calls the model: of the tiny policy, its directory.
         notes: What was found, in lines for the user.
+        prompting: How problems are asked.
     """
 
     config: ArtTrainConfig
@@ -61,6 +63,7 @@ class Checked:
     teacher: ModelEndpoint | None
     model: str
     notes: tuple[str, ...]
+    prompting: Prompting
 
     @property
     def digest(self) -> str:
@@ -68,7 +71,7 @@ class Checked:
         if self.recorded:
             content = [[(each.id, each.reward) for each in group.samples] for step in self.recorded for group in step]
             return content_digest(content)
-        return content_digest([asdict(each) for each in self.problems])
+        return content_digest([*(asdict(each) for each in self.problems), *self.prompting.content()])
 
 
 def check(request: ArtRequest, settings: Settings, *, spends: bool, emit: Emit = ignore) -> Checked:
@@ -97,6 +100,7 @@ def _check(request: ArtRequest, settings: Settings, *, spends: bool, emit: Emit)
     backend = _check_backend(request, settings)
     recorded, tools = _recorded(request)
     problems = () if recorded else _problems(config)
+    prompting = Prompting.of(config, {each.task_id: each for each in problems}, reading_of(config))
     teacher = None
     actor = f"recorded in the run {config.trajectories}"
     if not recorded:
@@ -122,7 +126,7 @@ def _check(request: ArtRequest, settings: Settings, *, spends: bool, emit: Emit)
         f"Episodes: {actor}" + (f"; scored under {config.base_model}" if config.policy is ArtPolicy.TEACHER else ""),
         f"Tools: {names}" if tools else f"Attempts: up to {config.max_attempts} in an episode",
     )
-    return Checked(config, problems, recorded, tools, teacher, model, notes)
+    return Checked(config, problems, recorded, tools, teacher, model, notes, prompting)
 
 
 def _weights(config: ArtTrainConfig) -> str:

@@ -223,5 +223,4 @@ def score_tokens(client: Client, name: str, prompt: Sequence[int], spoken: Seque
         except (KeyError, IndexError, TypeError) as error:
             raise ValueError("the answer has no logprobs of the prompt") from error
 
-    logprobs, _ = client.ask("completions", question, read)
-    return logprobs
+    return client.ask("completions", question, read).answer

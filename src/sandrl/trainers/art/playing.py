@@ -106,4 +106,4 @@ def play_rollouts(
 def _tiny(config: RolloutConfig, settings: Settings, stop: threading.Event, emit: Emit) -> GatheringModel:
     place = str(tiny_policy(settings.cache_dir, emit=emit))
     model = InProcessModel(place, Sampling.of(config), name=TINY, stop=stop, tells_logprobs=True)
-    return GatheringModel(model, max_tokens=config.max_tokens, seed=0, stop=stop)
+    return GatheringModel(model, seed=0, stop=stop)

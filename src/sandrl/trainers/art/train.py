@@ -268,7 +268,9 @@ class _Training:
         self._budget = StepBudget(job)
         # Before the job ends: who waits for an endpoint must not come back to a job that is over.
         session.stack.callback(self._stop.set)
-        options = StepOptions.of(config, samples=config.samples, problems=config.groups, attempt=session.attempt)
+        options = StepOptions.of(
+            config, checked.prompting, samples=config.samples, problems=config.groups, attempt=session.attempt
+        )
         self._player = StepPlayer(
             options, job=job, writer=session.writer, emit=tell, interrupt=self._interrupt, stop=self._stop
         )
@@ -372,9 +374,11 @@ class _Training:
         config = self._config
         sampling = Sampling.of(config)
         if self._checked.teacher is None:
-            return EndpointModel(self._model.endpoint, self._model.name, sampling, stop=self._stop)
+            return EndpointModel(self._model.endpoint, self._model.name, sampling, stop=self._stop, emit=self._emit)
         if self._teacher is None:
-            self._teacher = EndpointModel(self._checked.teacher, config.teacher, sampling, stop=self._stop)
+            self._teacher = EndpointModel(
+                self._checked.teacher, config.teacher, sampling, stop=self._stop, emit=self._emit
+            )
         return self._teacher
 
     def _train(self, groups: Sequence[Group], useful: Sequence[Group], dropped: int) -> tuple[Trained, int, str]:

@@ -12,10 +12,10 @@ async function chosenRows(rows, query, textOf) {
   const statuses = new Set((query.status || '').split(',').filter(Boolean));
   const words = wordsOf(query.search), task = (query.task || '').toLowerCase();
   const fits = (row) => (!query.step || String(row.step ?? 0) === String(query.step)) &&
-    (!query.held_out || Boolean(row.held_out) === (query.held_out === '1')) && (!query.disagrees || row.disagrees) &&
+    (!query.held_out || Boolean(row.held_out) === (query.held_out === '1')) && (!query.disagrees || row.disagrees) && (!query.cut_off || row.cut_off) &&
     (!task || row.task_id.toLowerCase().includes(task));
   const counts = {}, found = [];
-  let disagrees = 0, heldOut = 0;
+  let disagrees = 0, cutOff = 0, heldOut = 0;
   for (const row of rows) {
     if (!fits(row)) continue;
     if (words.length) {
@@ -25,13 +25,14 @@ async function chosenRows(rows, query, textOf) {
     }
     counts[row.status] = (counts[row.status] || 0) + 1;
     disagrees += Boolean(row.disagrees);
+    cutOff += Boolean(row.cut_off);
     heldOut += Boolean(row.held_out);
     if (!statuses.size || statuses.has(row.status)) found.push(row);
   }
   const measure = ORDERS[query.order];
   if (measure) found.sort((a, b) => measure(a) - measure(b) || a.position - b.position);
   if (query.desc === '1') found.reverse();
-  return {found, facets: {status: counts, disagrees, held_out: heldOut}};
+  return {found, facets: {status: counts, disagrees, cut_off: cutOff, held_out: heldOut}};
 }
 
 // Whether a sample passed; nothing where that was not found out.

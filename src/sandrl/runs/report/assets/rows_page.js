@@ -6,7 +6,7 @@ const RETRY_MS = 3000;
 const TALLEST_PX = 8_000_000;
 // Where the reader was in each list, for the way back.
 const places = new Map();
-const FILTERS = ['status', 'step', 'task', 'held_out', 'search', 'order', 'desc', 'disagrees'];
+const FILTERS = ['status', 'step', 'task', 'held_out', 'search', 'order', 'desc', 'disagrees', 'cut_off'];
 
 function filtersOf(query) {
   return Object.fromEntries(FILTERS.filter((name) => query[name]).map((name) => [name, query[name]]));
@@ -135,7 +135,7 @@ function RowLink({row, isSelected, target, onOpen}) {
     const {activeElement} = document;
     if (isSelected && element.current && (activeElement === document.body || activeElement.matches('h1, main') || activeElement.closest('#list'))) element.current.focus({preventScroll: true});
   }, [isSelected]);
-  const marks = [row.held_out && 'held out', row.greedy && 'greedy', row.cached && 'cached', row.disagrees && 'passes in one process'].filter(Boolean);
+  const marks = [row.held_out && 'held out', row.greedy && 'greedy', row.cached && 'cached', row.disagrees && 'passes in one process', row.cut_off && 'truncated'].filter(Boolean);
   return html`<a ref=${element} class="row-link" href=${target} tabindex=${isSelected ? 0 : -1} aria-current=${isSelected ? 'true' : undefined} onClick=${onOpen}>
     <span class="index">${row.index}</span><span class="step">${stepText(row.step)}</span>
     <span class="status"><${Swatch} kind=${kindOf(row)} letter=${letterOf(row)} /><span class="word">${row.status}</span></span>
@@ -175,5 +175,6 @@ function RowFilters({query, facets, report, change, children}) {
       <${Swatch} kind=${kindOf({status})} letter=${letterOf({status})} />${status} <small>${(counts[status] || 0).toLocaleString('en')}</small><//>`)}
       ${hasHeldOut && html`<${Toggle} isOn=${query.held_out === '1'} onClick=${() => change({held_out: query.held_out === '1' ? '' : '1'})}>held out<//>`}
       ${facets && (facets.disagrees > 0 || query.disagrees) && html`<${Toggle} isOn=${query.disagrees === '1'} onClick=${() => change({disagrees: query.disagrees ? '' : '1'})}>failed, but passes in one process <small>${facets.disagrees}</small><//>`}
+      ${facets && (facets.cut_off > 0 || query.cut_off) && html`<${Toggle} isOn=${query.cut_off === '1'} onClick=${() => change({cut_off: query.cut_off ? '' : '1'})}>truncated <small>${facets.cut_off}</small><//>`}
     </div>${children}</div>`;
 }

@@ -16,7 +16,7 @@ function briefRow(row, position) {
     key: String(row.key ?? position), position, index: row.index, id: row.id, task_id: row.task_id, status: row.status, reward: row.reward,
     step: row.step ?? null, passed: row.passed || 0, total: row.total || 0, duration_seconds: row.duration_seconds,
     held_out: Boolean(row.held_out), greedy: Boolean(row.greedy), cached: Boolean(row.cached), problem: row.problem || null,
-    detail: (row.detail || '').slice(0, 120), disagrees: (row.second_opinion || {}).status === 'passed',
+    detail: (row.detail || '').slice(0, 120), disagrees: (row.second_opinion || {}).status === 'passed', cut_off: Boolean(row.cut_off),
   };
 }
 

@@ -28,6 +28,7 @@ function factsOf(row) {
   for (const [part, count] of Object.entries(row.tokens || {})) facts.push([`${part} tokens`, formatted(count)]);
   for (const [name, value] of Object.entries(row.components || {})) facts.push([name, `${value >= 0 ? '+' : ''}${formatted(value)}`]);
   for (const [name, value] of Object.entries(row.episode || {})) facts.push([name.replaceAll('_', ' '), typeof value === 'object' ? JSON.stringify(value) : String(value)]);
+  if (row.finish_reason) facts.push(['answer ended', row.cut_off ? `${row.finish_reason}: cut off at the token limit` : row.finish_reason]);
   if (row.cached) facts.push(['verdict', 'from an identical completion']);
   for (const name of ['retries', 'reruns', 'canaries']) if (row[name]) facts.push([name, formatted(row[name])]);
   if (row.sandbox_id) facts.push(['sandbox', row.sandbox_id]);
@@ -35,10 +36,11 @@ function factsOf(row) {
 }
 
 function Message({message, number}) {
-  const {role, name, content = '', tool_calls = [], finish_reason, seconds} = message;
+  const {role, name, content = '', reasoning = '', tool_calls = [], finish_reason, seconds} = message;
   const facts = [finish_reason, typeof seconds === 'number' && formatted(seconds, 'seconds')].filter(Boolean).join(' · ');
   return html`<li class=${['system', 'user', 'assistant', 'tool'].includes(role) ? `message ${role}` : 'message'}>
     <h4>${name ? `${role}: ${name}` : role}${facts && html`<span class="muted"> ${facts}</span>`}</h4>
+    ${reasoning && html`<details class="folded"><summary>Reasoning</summary><${Text} text=${reasoning} label=${`Message ${number}: reasoning`} /></details>`}
     ${(content || !tool_calls.length) && html`<${Text} text=${content} label=${`Message ${number}`} />`}
     ${tool_calls.map((call) => textsOf(call.arguments || '').map(([argument, text]) => html`
       <h4>calls ${call.name}${argument && argument !== 'code' ? `, ${argument}` : ''}</h4><${Code} code=${text} label=${`Message ${number}: call of ${call.name}`} />`))}</li>`;
@@ -102,6 +104,7 @@ function TrajectoryPage({source, run, rowKey, query}) {
       ${messages.length > 0 && html`<${Section} title="Messages" id="messages-title"><ol class="messages">${messages.map((message, index) => html`<${Message} message=${message} number=${index + 1} />`)}</ol><//>`}</div>
     <div class="column"><${Prompt} problem=${row.problem} />
       ${row.code !== undefined && row.code !== null && html`<${Section} title="Code" id="code-title"><${Code} code=${row.code} label="Code" /><//>`}
+      ${row.reasoning && !messages.length && html`<${Section} title="Reasoning" id="reasoning-title"><${Text} text=${row.reasoning} label="Reasoning" /><//>`}
       ${hasCompletion && html`<${Section} title="Completion" id="completion-title"><${Text} text=${row.completion} label="Completion" /><//>`}</div></div>
   </article>`;
 }
