@@ -226,7 +226,7 @@ def _probability(difference: PairedDifference, pairing: Pairing, comparisons: in
 
 
 def _p_text(p_value: float) -> str:
-    return "p < 0.0001" if p_value < 0.0001 else f"p = {p_value:.2g}" if p_value < 0.01 else f"p = {p_value:.2f}"
+    return "p < 0.0001" if p_value < 0.0001 else f"p = {p_value:.2g}" if p_value < 0.1 else f"p = {p_value:.2f}"
 
 
 def _turned_text(turned: Turned) -> str:
