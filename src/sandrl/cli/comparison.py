@@ -200,7 +200,7 @@ def _print_pairing(found: Comparison, pairing: Pairing, limit: int) -> None:
             indent="    ",
         )
     for word, turned in (("gained", pairing.gained), ("lost", pairing.lost)):
-        _print_names(f"{len(turned)} {word}", [_turned_text(each) for each in turned], limit)
+        _print_names(f"{len(turned)} {word}", turned, limit)
     _print_names(f"{len(pairing.only_first)} only in {first}", pairing.only_first, limit)
     _print_names(f"{len(pairing.only_second)} only in {second}", pairing.only_second, limit)
     left_out = f"{len(pairing.unscorable)} left out, without a scored completion in one of the runs"
@@ -226,7 +226,7 @@ def _probability(difference: PairedDifference, pairing: Pairing, comparisons: in
 
 
 def _p_text(p_value: float) -> str:
-    return "p < 0.0001" if p_value < 0.0001 else f"p = {p_value:.2g}" if p_value < 0.01 else f"p = {p_value:.2f}"
+    return "p < 0.0001" if p_value < 0.0001 else f"p = {p_value:.2g}" if p_value < 0.1 else f"p = {p_value:.2f}"
 
 
 def _turned_text(turned: Turned) -> str:
@@ -234,7 +234,8 @@ def _turned_text(turned: Turned) -> str:
     return turned.task_id if first == second == 1 else f"{turned.task_id} ({before}/{first} to {after}/{second})"
 
 
-def _print_names(what: str, names: Sequence[str], limit: int) -> None:
-    if names:
-        more = f" and {len(names) - limit} more (--limit, --json)" if len(names) > limit else ""
-        print_wrapped(f"  {what}: {', '.join(visible(name) for name in names[:limit])}{more}", indent="    ")
+def _print_names(what: str, problems: Sequence[str | Turned], limit: int) -> None:
+    if problems:
+        names = [each if isinstance(each, str) else _turned_text(each) for each in problems[:limit]]
+        more = f" and {len(problems) - limit} more (--limit, --json)" if len(problems) > limit else ""
+        print_wrapped(f"  {what}: {', '.join(names)}{more}", indent="    ")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sandrl.cli.completion import values
 from sandrl.cli.configured import Given, given_to
+from sandrl.cli.evaluation_set import TableFormat, evaluate_set
 from sandrl.cli.outlook import DryRun, print_outlook
 from sandrl.cli.output import Json
 from sandrl.cli.verbosity import note
@@ -32,6 +34,18 @@ def evaluate(
             autocompletion=values.run_names,
         ),
     ] = None,
+    set_: Annotated[
+        Path | None,
+        typer.Option(
+            "--set",
+            metavar="FILE.toml",
+            help="Evaluate every combination of models, problem sets and seeds of this file, and print a leaderboard;"
+            " the same command continues it.",
+        ),
+    ] = None,
+    table: Annotated[
+        TableFormat, typer.Option("--table", metavar="FORMAT", help="Print the leaderboard of --set in this format.")
+    ] = TableFormat.TEXT,
     dry_run: DryRun = False,
     json_: Json = False,
 ) -> None:
@@ -46,6 +60,15 @@ def evaluate(
     if greedy and "temperature" in given.command_line:
         raise UsageError("--greedy and --temperature cannot be used together", hint="leave one of them out")
     asked = {**given.command_line, **({"temperature": 0.0} if greedy else {})}
+    if set_ is not None:
+        if resume is not None:
+            raise UsageError("--resume cannot be used with --set", hint="the same command continues a set")
+        if json_ and table is not TableFormat.TEXT:
+            raise UsageError("use only one of --json and --table")
+        evaluate_set(set_, given, asked, table, dry_run=dry_run, json_=json_)
+        return
+    if table is not TableFormat.TEXT:
+        raise UsageError("--table is the format of a leaderboard, so it needs --set")
     request = make_request(asked, load_settings(), file=given.file, resume=resume)
     if given.prints(request.config):
         return

@@ -163,7 +163,7 @@ def compare(
     names: Annotated[
         list[str],
         typer.Argument(
-            metavar="RUN RUN...",
+            metavar="RUN",
             help="The runs, the baseline first: names, paths or job ids; RUN@STEP selects one evaluation of a training"
             " run.",
             autocompletion=values.run_names,

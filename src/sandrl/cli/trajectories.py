@@ -11,13 +11,14 @@ import json
 import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from itertools import groupby
 from typing import TYPE_CHECKING
 
 from sandrl.cli.health import flag_lines
 from sandrl.cli.progress import word_for
 from sandrl.cli.scores import held_line
-from sandrl.cli.text import visible, visible_block
+from sandrl.cli.text import share_text, visible, visible_block
 from sandrl.cli.training import best_text
 from sandrl.cli.why import print_failed_checks, print_prompt
 from sandrl.events.results import is_cut_off
@@ -81,11 +82,17 @@ def _console() -> Console:
 
 def _heading(run: RunOverview) -> str:
     numbers = [f"{run.completions} completion{'s' * (run.completions != 1)}"]
+    if run.unscorable:
+        numbers.append(f"{run.unscorable} unscorable")
     if run.reward_mean is not None:
         numbers.append(f"mean reward {run.reward_mean:.3f}")
     if run.pass_rate is not None:
         numbers.append(f"pass rate {run.pass_rate:.0%}")
     lines = [f"Run {visible(run.run_id)}: {visible(run.command)}, {run.state}, {', '.join(numbers)}", str(run.path)]
+    rate = run.pass_at_1
+    facts = {"model": run.subject, "problems": run.source, "pass@1": rate and share_text(**asdict(rate))}
+    if any(facts.values()):
+        lines.append("  ".join(f"{name}: {visible(value)}" for name, value in facts.items() if value))
     if run.hash_seed:
         lines.append(f"Hash seed: {run.hash_seed}")
     if run.origin is not None:

@@ -174,6 +174,16 @@ def outlook_of_eval(request: EvalRequest, settings: Settings) -> Outlook:
     )
 
 
+def problems_digest(config: EvalConfig) -> str:
+    """Stands for the content of an evaluation's problems and prompts: `problems_digest` of its run.
+
+    Raises:
+        UsageError: If the problems cannot be read.
+    """
+    problems = _problems(config)
+    return _digest(problems, Prompting.of(config, problems, reading_of(config)))
+
+
 def _problems(config: EvalConfig) -> Mapping[str, Problem]:
     loaded = load_problems(config.problems, **reading_of(config))
     return select(loaded.problems, islice(loaded.problems, config.num_problems))

@@ -53,6 +53,7 @@ from sandrl.events.scoring import (
     RetryScheduled,
 )
 from sandrl.events.service import ServiceAsked, ServiceLogged, ServiceStarted, ServiceStopping, TinkerServed
+from sandrl.events.sets import MemberFinished, MemberStarted, MemberTold
 from sandrl.events.training import (
     CheckpointSaved,
     EvaluationFinished,
@@ -88,6 +89,9 @@ __all__ = [
     "FlagRaised",
     "JobStarted",
     "LogLevel",
+    "MemberFinished",
+    "MemberStarted",
+    "MemberTold",
     "ModelChosen",
     "ModelSettingsFound",
     "Opinion",
