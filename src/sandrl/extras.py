@@ -1,8 +1,8 @@
 """Imports optional dependencies in one place, so that a missing one always causes the same one-line error.
 
 An installed library can still be impossible to import, wherever a command uses it: a shared library, a file or another
-package is missing, or has a version that does not fit. `broken_library` tells such an error from a bug of sandrl: an
-import raised it, and not code of sandrl.
+package is missing, or has a version that does not fit. `broken_library` recognizes such an error, which is not a bug
+of sandrl: an import raised it, and not code of sandrl.
 """
 
 from __future__ import annotations

@@ -121,7 +121,7 @@ class User:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=280,
+            timeout=550,
             check=False,
         )
         shown_text = f"{' '.join(map(str, words))}\n{done.stdout}{done.stderr}"

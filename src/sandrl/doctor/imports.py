@@ -2,7 +2,7 @@
 
 Packages are imported in a process of their own, one after the other as a trainer would, because an import can take
 minutes, patch other packages, or end the process. If it ends or takes too long, the package at hand is to blame, and
-another process goes on with the next.
+another process continues with the next.
 """
 
 from __future__ import annotations

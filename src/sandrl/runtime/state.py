@@ -3,8 +3,8 @@
 A daemon holds a lock on a file for as long as it lives. Only this lock shows that it lives: a process id can be reused
 and a state file outlives `kill -9`, but the kernel always releases a lock. Each version of the runtime, by content, has
 a directory of its own, so an upgrade never talks to the daemon of an older version. Commands that look at sandboxes, or
-stop them, find the daemons of all versions and environments (`find_all`): whatever wrote their files, the process that
-holds the lock is the daemon.
+stop them, find the daemons of all versions and environments (`find_all`): the process that holds the lock is the
+daemon, regardless of the version that wrote its files.
 """
 
 from __future__ import annotations
