@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from sandrl.suggestions import folded, meant
+
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
@@ -86,3 +88,17 @@ def flag(name: str, option: Option) -> str:
 def flags(model: type[BaseModel]) -> Mapping[str, str]:
     """The spelling of every field of a model on the command line."""
     return {name: flag(name, option) for name, option in options(model)}
+
+
+def key_meant(model: type[BaseModel], key: str) -> str | None:
+    """The field that was probably meant by an unknown key, which may be spelled as its flag; None if none fits."""
+    names = {folded(flag(name, option)): name for name, option in options(model)}
+    names |= {name: name for name in model.model_fields}
+    found = meant(key, names)
+    return None if found is None else names[found.name]
+
+
+def near_key(model: type[BaseModel], key: str) -> str:
+    """Names the field that was probably meant by an unknown key, as the end of a message; nothing if none fits."""
+    found = key_meant(model, key)
+    return "" if found is None else f"; did you mean {found!r}?"

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from sandrl.config.layers import near
+from sandrl.config.fields import near_key
 from sandrl.config.model import Config
 from sandrl.errors import InputError
 
@@ -36,7 +36,7 @@ def read_toml(model: type[Config], path: Path) -> dict[str, Any]:
     for key, value in content.items():
         field = model.model_fields.get(key)
         if field is None:
-            raise InputError(f"there is no such key{near(key, model.model_fields)}", path=path, field=key)
+            raise InputError(f"there is no such key{near_key(model, key)}", path=path, field=key)
         if field.default_factory is dict and not isinstance(value, dict):
             raise InputError(f"must be a table: [{key}]", path=path, field=key)
     return content
