@@ -273,6 +273,13 @@ VALUES: Mapping[str, str] = {
     "binary": "accuracy correct correctness pass passed exact exact_match all pass_fail strict success outcome",
     "fraction": "partial ratio share pass_rate continuous percentage proportion partial_credit mean average",
     "humaneval": "human_eval openai_humaneval he",
+    "humanevalplus": "human_eval_plus humaneval_plus evalplus evalplus_humanevalplus",
+    "mbppplus": "mbpp_plus evalplus_mbppplus",
+    "bigcodebench": "bcb big_code_bench bigcode_bigcodebench",
+    "livecodebench": "lcb live_code_bench livecodebench_code_generation_lite code_generation_lite",
+    "codecontests": "code_contests deepmind_code_contests",
+    "multipl-e": "multiple multiple_humaneval nuprl_multipl_e",
+    "bundled": "demo default sample builtin built_in",
     "mbpp": "google_mbpp google_research_datasets_mbpp mostly_basic_python_problems mbpp_sanitized sanitized_mbpp",
 }
 """Other words for runtimes, rewards and problem sets."""
@@ -324,7 +331,7 @@ class Meant:
 
 def folded(name: str) -> str:
     """A name without dashes, in lower case: `--maxTokens` and `--max-tokens` are `max_tokens`."""
-    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name.strip().lstrip("-"))
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name.strip().lstrip("-").replace("+", "plus"))
     return re.sub(r"[^a-z0-9]+", "_", words.lower()).strip("_")
 
 

@@ -136,6 +136,11 @@ def test_all_unknown_options_are_told_at_once(capsys: pytest.CaptureFixture[str]
     )
 
 
+def test_a_split_belongs_to_the_set_that_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["eval", "--problems", "mbpp", "--dataset-split", "test"]) == 2
+    assert "did you mean --problems mbpp:test?" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("word", ["--zzz", "--frobnicate", "--x", "-"])
 def test_where_nothing_fits_nothing_is_suggested(word: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["eval", word]) == 2
@@ -209,7 +214,15 @@ def test_words_for_runtimes_rewards_and_sets_are_known() -> None:
     assert (found := meant("partial-credit", POLICIES, VALUES)) is not None
     assert found.name == "fraction"
     sets = [each.name for each in NAMED_SETS]
-    for word in ("human-eval", "HumanEval", "humanevl"):
+    for word, name in (
+        *((each, "humaneval") for each in ("human-eval", "HumanEval", "humanevl", "openai_humaneval")),
+        *(
+            ("mbpp+", "mbppplus"),
+            ("HumanEval+", "humanevalplus"),
+            ("lcb", "livecodebench"),
+            ("code_contests", "codecontests"),
+        ),
+    ):
         assert (found := meant(word, sets, VALUES)) is not None
-        assert found.name == "humaneval"
+        assert found.name == name
     assert meant("gsm8k", sets, VALUES) is None

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from sandrl.cli.health import flag_lines
 from sandrl.cli.progress import word_for
 from sandrl.cli.scores import held_line
-from sandrl.cli.text import visible, visible_block
+from sandrl.cli.text import counted, visible, visible_block
 from sandrl.cli.training import best_text
 from sandrl.cli.why import print_failed_checks, print_prompt
 
@@ -172,8 +172,12 @@ def _facts(row: TrajectoryRow) -> list[str]:
     facts += [f"{visible(name)} {value:+g}" for name, value in row.components.items()]
     if row.cached:
         facts.append("verdict of an identical completion")
-    counts = (("retries", row.retries), ("reruns", row.reruns), ("canaries", row.canaries))
-    facts += [f"{count} {name}" for name, count in counts if count]
+    counts = (
+        (row.retries, "retry after a failed sandbox", "retries after failed sandboxes"),
+        (row.reruns, "rerun in one process", "reruns in one process"),
+        (row.canaries, "canary (run of known-good code)", "canaries (runs of known-good code)"),
+    )
+    facts += [counted(count, one, many) for count, one, many in counts if count]
     if row.isolation == "cell":
         facts.append("in a cell")
     elif row.isolation == "process":

@@ -28,7 +28,7 @@ def check_options(command: Any, ctx: typer.Context, args: Sequence[str]) -> dict
     Raises:
         UsageError: If there is an unknown option.
     """
-    left = list(args)
+    left, words = list(args), dict[str, Any]()
     unknown: list[tuple[str, str | None]] = []
     while True:
         try:
@@ -41,15 +41,18 @@ def check_options(command: Any, ctx: typer.Context, args: Sequence[str]) -> dict
             if not unknown:
                 raise
         if not unknown:
-            return dict(words)
+            return words
         hint = f"all options: {ctx.command_path} {HELP_ALL}"
-        raise UsageError(f"{ctx.command_path} has no {_said(command, unknown)}", hint=hint)
+        raise UsageError(f"{ctx.command_path} has no {_said(command, unknown, words.get('problems'))}", hint=hint)
 
 
-def _said(command: Any, unknown: Sequence[tuple[str, str | None]]) -> str:
+def _said(command: Any, unknown: Sequence[tuple[str, str | None]], problems: object) -> str:
+    """Unknown options, each with what was probably meant; a split belongs to the set of problems that is named."""
     said = []
     for word, value in unknown:
         suggested = "" if folded(word) in NOTES else option_meant(command, word, value)
+        if isinstance(problems, str) and ":" not in problems:
+            suggested = suggested.replace("--problems SET:", f"--problems {visible(problems, 80)}:")
         meaning = f"did you mean {suggested}?" if suggested else NOTES.get(folded(word), "")
         said.append((visible(word, 80), meaning))
     if len(said) == 1:
