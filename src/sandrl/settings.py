@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Self
 
 from sandrl.errors import AuthenticationError, SandrlError, UsageError
+from sandrl.suggestions import VALUES, near
 
 _CREDENTIALS_HINT = "set CWSANDBOX_API_KEY (or WANDB_API_KEY and WANDB_ENTITY_NAME), or use `runtime` local"
 
@@ -59,7 +60,8 @@ def runtime_problem(named: str) -> str:
     word, colon, address = named.partition(":")
     if word in set(RuntimeKind) and (not colon or (word == RuntimeKind.RAY and address.strip())):
         return ""
-    return f"is {named!r}; use one of {', '.join(RuntimeKind)} or ray:ADDRESS"
+    meant = "" if word in set(RuntimeKind) else near(word, RuntimeKind, VALUES)
+    return f"is {named!r}; use one of {', '.join(RuntimeKind)} or ray:ADDRESS{meant}"
 
 
 class ReportTo(StrEnum):

@@ -38,4 +38,4 @@ def test_unknown_words_are_two_lines_with_the_way_to_help(sandrl: Run, words: li
     assert (done.returncode, done.stdout) == (2, "")
     error, hint = done.stderr.splitlines()
     assert error.startswith("sandrl: error: ")
-    assert hint.endswith("--help")
+    assert hint.endswith(("--help", "--help-all"))

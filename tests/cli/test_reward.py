@@ -451,3 +451,22 @@ def test_a_function_that_fails_ends_with_2_when_all_results_are_there(
     refused = sandrl("reward", "-", "--problems", problems, "--reward", "my_rewards:nothing", stdin=RIGHT)
     assert (refused.returncode, refused.stdout) == (2, "")
     assert "has no 'nothing'" in refused.stderr
+
+
+def test_a_reward_function_is_named_by_its_file_and_found_again_from_elsewhere(
+    sandrl: Run, problems: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "my-reward.py").write_text(
+        "from half import HALF\n\ndef score(verdict, completion):\n    return HALF if verdict.is_pass else -1.0\n"
+    )
+    (tmp_path / "mine" / "half.py").write_text("HALF = 0.5\n")
+    words = ("reward", "-", "--problems", problems, "--reward", "mine/my-reward.py:score", "--run-name", "own")
+    done = sandrl(*words, "--json", stdin=RIGHT + WRONG)
+    assert [each["reward"] for each in json.loads(done.stdout)["results"]] == [0.5, -1.0], done.stderr
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    again = subprocess.run(
+        [*SANDRL, "runs", "regrade", "own"], capture_output=True, text=True, cwd=elsewhere, check=False
+    )
+    assert (again.returncode, again.stdout) == (0, "Flipped: 0 of 2 verdicts\n"), again.stderr

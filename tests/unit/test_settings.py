@@ -88,7 +88,9 @@ def test_another_name_of_a_runtime_is_refused_with_the_words_that_are_possible(n
     for refuses in (split_runtime, Settings.from_environment({"CWSANDBOX_API_KEY": "key"}).choose_runtime):
         with pytest.raises(UsageError) as caught:
             refuses(named)
-        assert (caught.value.message, caught.value.fields) == (words, ("runtime",))
+        message, meant, _ = caught.value.message.partition("; did you mean 'ray'?")
+        assert (message, caught.value.fields) == (words, ("runtime",))
+        assert bool(meant) == (named in ("ray ", "Ray", "cluster"))
 
 
 def test_the_address_of_a_cluster_is_part_of_the_choice() -> None:

@@ -14,6 +14,7 @@ import typer
 
 from sandrl.bounds import check_finite, check_text
 from sandrl.cli.help import HelpCommand, HelpGroup, asks_for_all
+from sandrl.cli.unknown import check_options, refuse_command
 from sandrl.errors import UsageError
 
 _LARGEST = 2**63 - 1
@@ -28,11 +29,10 @@ class CheckedCommand(HelpCommand):
         """Refuses empty words, before the path that an empty word would become is the current directory.
 
         Raises:
-            UsageError: If there is one.
+            UsageError: If there is one, or an option does not exist.
         """
         if not ctx.resilient_parsing and not asks_for_all(args):
-            words, _, _ = self.make_parser(ctx).parse_args(args=list(args))
-            for name, value in self._given(words):
+            for name, value in self._given(check_options(self, ctx, args)):
                 if isinstance(value, str):
                     check_text(name, value)
         return super().parse_args(ctx, args)
@@ -55,7 +55,22 @@ class CheckedCommand(HelpCommand):
 
 
 class CheckedGroup(HelpGroup):
-    """A group of commands."""
+    """A group of commands, which names the command that was probably meant by an unknown one."""
+
+    def resolve_command(self, ctx: typer.Context, args: list[str]) -> Any:  # type: ignore[override]
+        """Finds the command.
+
+        Raises:
+            UsageError: If there is none of that name.
+        """
+        if (
+            args
+            and not args[0].startswith("-")
+            and self.get_command(ctx, args[0]) is None
+            and not ctx.resilient_parsing
+        ):
+            refuse_command(self, ctx, args[0])
+        return super().resolve_command(ctx, args)
 
 
 def check_all(application: typer.Typer) -> None:

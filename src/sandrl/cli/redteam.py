@@ -124,7 +124,7 @@ def _print_report(report: RedteamReport, held: Held) -> None:
         f"Rewarded: {len(report.rewarded)} of {len(report.attempts)} attempts ({len(report.tallies())} exploits)"
     )
     if report.excused:
-        typer.echo(f"Null rewards instead of 0.0: {len(report.excused)}")
+        typer.echo(f"Exploits without a reward (null) instead of 0.0: {len(report.excused)}")
     controls = len(report.neighbours)
     typer.echo(
         f"Failed controls: {len(report.disturbed)} of {controls} (correct solutions that run beside the exploits)"

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from sandrl.cli.health import flag_lines
 from sandrl.cli.progress import word_for
 from sandrl.cli.scores import held_line
-from sandrl.cli.text import share_text, visible, visible_block
+from sandrl.cli.text import counted, share_text, visible, visible_block
 from sandrl.cli.training import best_text
 from sandrl.cli.why import print_failed_checks, print_prompt
 from sandrl.events.results import is_cut_off
@@ -184,8 +184,12 @@ def _facts(row: TrajectoryRow) -> list[str]:
         facts.append("truncated: cut off at the token limit")
     if row.cached:
         facts.append("verdict of an identical completion")
-    counts = (("retries", row.retries), ("reruns", row.reruns), ("canaries", row.canaries))
-    facts += [f"{count} {name}" for name, count in counts if count]
+    counts = (
+        (row.retries, "retry after a failed sandbox", "retries after failed sandboxes"),
+        (row.reruns, "rerun in one process", "reruns in one process"),
+        (row.canaries, "canary (run of known-good code)", "canaries (runs of known-good code)"),
+    )
+    facts += [counted(count, one, many) for count, one, many in counts if count]
     if row.isolation == "cell":
         facts.append("in a cell")
     return facts if row.sandbox_id is None else [*facts, f"sandbox {visible(row.sandbox_id)}"]

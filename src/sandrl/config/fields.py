@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from sandrl.suggestions import folded, meant
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -86,3 +88,24 @@ def flag(name: str, option: Option) -> str:
 def flags(model: type[BaseModel]) -> Mapping[str, str]:
     """The spelling of every field of a model on the command line."""
     return {name: flag(name, option) for name, option in options(model)}
+
+
+def key_meant(model: type[BaseModel], key: str, *, without: Container[str] = ()) -> str | None:
+    """The field that was probably meant by an unknown key, which may be spelled as its flag; None if none fits.
+
+    Args:
+        model: The model.
+        key: The key.
+        without: Fields that cannot be meant.
+    """
+    names = {folded(flag(name, option)): name for name, option in options(model)}
+    names |= {name: name for name in model.model_fields}
+    names = {spelled: name for spelled, name in names.items() if name not in without}
+    found = meant(key, names)
+    return None if found is None else names[found.name]
+
+
+def near_key(model: type[BaseModel], key: str, *, without: Container[str] = ()) -> str:
+    """Names the field that was probably meant by an unknown key, as the end of a message; see `key_meant`."""
+    found = key_meant(model, key, without=without)
+    return "" if found is None else f"; did you mean {found!r}?"

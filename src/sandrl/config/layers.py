@@ -6,13 +6,13 @@ value for every field. An error names the field; the command line shows its flag
 
 from __future__ import annotations
 
-import difflib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
+from sandrl.config.fields import near_key
 from sandrl.config.model import Config
 from sandrl.errors import UsageError
 
@@ -68,17 +68,11 @@ def parse_assignments(field: str, assignments: Sequence[str]) -> dict[str, Any]:
     return fields
 
 
-def near(word: str, known: Iterable[str]) -> str:
-    """Names the known word that may have been meant, as the end of a message; nothing if none comes close."""
-    close = difflib.get_close_matches(word, list(known), n=1)
-    return f"; did you mean {close[0]!r}?" if close else ""
-
-
 def _first_problem(model: type[Config], error: ValidationError) -> tuple[str, tuple[str, ...]]:
     problem = error.errors(include_url=False)[0]
     name = str(problem["loc"][0]) if problem["loc"] else ""
     if problem["type"] == "extra_forbidden":
-        return f"there is no option {name!r}{near(name, model.model_fields)}", ()
+        return f"there is no option {name!r}{near_key(model, name)}", ()
     message = problem["msg"].removeprefix("Value error, ")
     if not name:
         # A rule over several fields, in our own words, which begin with one of them.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, ClassVar, Self, TypeAlias
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, model_validator
@@ -73,6 +74,16 @@ BudgetText: TypeAlias = Annotated[str, AfterValidator(_known_budget)]
 
 Seconds: TypeAlias = Annotated[float, BeforeValidator(seconds_of), AfterValidator(_possible)]
 """A time limit, as a number or with a unit: long enough for something to run, short enough for a clock."""
+
+
+def _from_anywhere(name: str) -> str:
+    """The name of a reward, with the absolute path of its file if it has one: a run may be resumed elsewhere."""
+    file, _, function = name.rpartition(":")
+    return f"{Path(file).expanduser().absolute()}:{function}" if file.endswith(".py") else name
+
+
+RewardName: TypeAlias = Annotated[str, AfterValidator(_from_anywhere)]
+"""The name of a reward policy, or of a function: `package.module:function` or `path/to/file.py:function`."""
 
 LearningRate: TypeAlias = Annotated[float, Field(gt=0, le=9e18, allow_inf_nan=False)]
 

@@ -28,7 +28,19 @@ from sandrl.config.fields import (
     SECONDS,
     Option,
 )
-from sandrl.config.model import BudgetText, Bytes, Config, Count, HashSeed, RuntimeName, Seconds, Share, Tries, Weight
+from sandrl.config.model import (
+    BudgetText,
+    Bytes,
+    Config,
+    Count,
+    HashSeed,
+    RewardName,
+    RuntimeName,
+    Seconds,
+    Share,
+    Tries,
+    Weight,
+)
 from sandrl.config.words import EpisodeKind, Extraction, ToolSet
 from sandrl.events import LogLevel
 from sandrl.settings import RUNTIME_WORDS, ReportTo, RuntimeKind
@@ -200,12 +212,12 @@ class ScoringPart(Config):
         ),
     ] = 0.0
     reward: Annotated[
-        str,
+        RewardName,
         Option(
             "Reward policy. `binary`: 1 if all checks pass, else 0. `fraction`: the share of checks that pass. Or your"
-            " own function of the verdict and the completion.",
+            " own function of the verdict and the completion, by its file or its module: `my.py:score`.",
             REWARD,
-            metavar="NAME|MODULE:FUNCTION",
+            metavar="NAME|FILE.py:FUNCTION",
             values="reward_policies",
         ),
     ] = "binary"

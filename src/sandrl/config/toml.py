@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from sandrl.config.layers import near
+from sandrl.config.fields import near_key
 from sandrl.config.model import Config
 from sandrl.errors import InputError
 
@@ -55,8 +55,7 @@ def check_keys(
         if key in others:
             raise InputError(f"does not belong here; {others[key]}", path=path, field=named)
         if field is None:
-            known = [name for name in model.model_fields if name not in others]
-            raise InputError(f"there is no such key{near(key, known)}", path=path, field=named)
+            raise InputError(f"there is no such key{near_key(model, key, without=others)}", path=path, field=named)
         if field.default_factory is dict and not isinstance(value, dict):
             raise InputError(f"must be a table: [{named}]", path=path, field=named)
 

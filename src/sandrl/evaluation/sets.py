@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from sandrl.config.eval import EvalConfig
-from sandrl.config.layers import near, resolve
+from sandrl.config.layers import resolve
 from sandrl.config.toml import check_keys, load_toml
 from sandrl.errors import (
     GateError,
@@ -40,6 +40,7 @@ from sandrl.runs.directory import checked_run_name
 from sandrl.runs.resumption import check_unchanged
 from sandrl.sandboxes import Interrupt
 from sandrl.settings import ReportTo, Settings
+from sandrl.suggestions import near
 
 NAME, SEEDS, MODELS, PROBLEM_SETS = "name", "seeds", "models", "problem_sets"
 

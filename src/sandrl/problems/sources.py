@@ -15,6 +15,7 @@ from sandrl.problems import mbpp
 from sandrl.problems.hub import HubDataset
 from sandrl.problems.named import NAMED_SETS, Source, from_hub, named_set
 from sandrl.problems.tables import file_set, is_file_name, read_directory, read_file
+from sandrl.suggestions import VALUES, near
 
 _REPOSITORY = re.compile(r"\w[\w.-]*/[\w.-]+")
 _WHAT_WORKS = (
@@ -48,7 +49,8 @@ def find_source(name: str | Path) -> Source:
         return _file(Path(bare), mbpp_split=_checked_split(split))
     if _REPOSITORY.fullmatch(bare):
         return from_hub(HubDataset(bare), split or None)
-    raise InputError(f"there is no problem set or file {name!r}", hint=_WHAT_WORKS)
+    meant = near(bare, [each.name for each in NAMED_SETS], VALUES)
+    raise InputError(f"there is no problem set or file {name!r}{meant}", hint=_WHAT_WORKS)
 
 
 def _is_file(name: str) -> bool:

@@ -362,7 +362,8 @@ def reward_function(
     Args:
         problems: Problems, or dictionaries like the rows of a problem file, as a mapping by `task_id` or as a list; or
             the source to load them from, as for `--problems`.
-        reward: `binary`, `fraction`, `package.module:function`, or a function of a verdict and its completion.
+        reward: `binary`, `fraction`, `package.module:function`, `file.py:function`, or a function of a verdict and its
+            completion.
         components: Rewards in addition to correctness. They are added to the reward, because a trainer uses one number.
             Either `Components` (weights for format, length and timeouts), or a list of `Components` and of reward
             functions in TRL's shape (plain or coroutine functions), each alone or as a pair `(function, weight)`. If

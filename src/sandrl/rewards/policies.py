@@ -2,14 +2,13 @@
 
 A policy is a plain function of a verdict and its completion, so one verdict (which is expensive) can be rewarded in
 several ways (which is cheap), and a policy cannot turn an unscorable verdict into a number. A new one is a function in
-this file and its line in `POLICIES`, or a function of the user's, `package.module:function`. Rewards for anything but
+this file and its line in `POLICIES`, or a function of the user's, `file.py:function`. Rewards for anything but
 correctness (form, length, time) are components. They are kept apart from the reward everywhere, so that a model that
 learns to please them is never mistaken for one that solves problems.
 """
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -20,8 +19,9 @@ from sandrl.errors import UsageError
 from sandrl.events.results import CheckStatus, Status
 from sandrl.problems import Completion
 from sandrl.rewards.extraction import Extraction, extract
-from sandrl.rewards.user_functions import check_function, load_function, name_of, reason_of
+from sandrl.rewards.user_functions import check_function, load_function, name_of, names_file, reason_of
 from sandrl.rewards.verdict import Verdict
+from sandrl.suggestions import VALUES, near
 
 RewardPolicy: TypeAlias = Callable[[Verdict, Completion], float]
 """A function that computes the reward of a completion that can be scored: `f(verdict, completion) -> float`.
@@ -66,20 +66,19 @@ def load_policy(name: str, *, field: str = "reward") -> RewardPolicy:
     """Loads a reward policy by its name.
 
     Args:
-        name: A name in `POLICIES`, or `package.module:function`, found from the current directory first.
+        name: A name in `POLICIES`, `package.module:function`, found from the current directory first, or
+            `path/to/file.py:function`.
         field: The name of the option, for messages.
 
     Raises:
         UsageError: If there is no policy of that name, or it cannot be called with a verdict and a completion.
     """
-    if ":" in name:
+    if ":" in name or names_file(name):
         return load_function(field, name, ("verdict", "completion"))
     if name not in POLICIES:
-        close = difflib.get_close_matches(name, POLICIES, n=1)
-        meant = f"; did you mean {close[0]!r}?" if close else ""
         raise UsageError(
-            f"{field} is {name!r}, which is not one of {', '.join(POLICIES)}{meant}",
-            hint="name your own function as package.module:function",
+            f"{field} is {name!r}, which is not one of {', '.join(POLICIES)}{near(name, POLICIES, VALUES)}",
+            hint="name your own function as package.module:function or path/to/file.py:function",
         )
     return POLICIES[name]
 

@@ -14,6 +14,8 @@ from typing import Any, TypeVar
 from fastapi import Request
 from pydantic import BaseModel, ValidationError
 
+from sandrl.config.fields import key_meant, near_key
+from sandrl.config.model import Config
 from sandrl.config.serve import POLICIES, RequestOptions, ServeConfig
 from sandrl.jsonl import parse_object
 from sandrl.problems import Problem
@@ -24,6 +26,7 @@ from sandrl.service.failures import Failure
 from sandrl.service.metrics import ServiceMetrics
 from sandrl.service.problems import ProblemBook
 from sandrl.service.replies import Replies
+from sandrl.suggestions import VALUES, folded, meant, near
 
 CLIENT_HEADER = "x-sandrl-client"
 """The header that names a client, if several clients share an address and each needs its own share."""
@@ -86,7 +89,9 @@ class Service:
         reward = given.get("reward", self.config.reward)
         if reward != self.config.reward and reward not in POLICIES:
             known = ", ".join(POLICIES)
-            message = f"`reward` is {reward!r:.60}, which is not one of {known}"
+            message = (
+                f"`reward` is {reward!r:.60}, which is not one of {known}{near(str(reward)[:60], POLICIES, VALUES)}"
+            )
             raise Failure(
                 HTTPStatus.UNPROCESSABLE_ENTITY,
                 message,
@@ -96,7 +101,7 @@ class Service:
         try:
             options = RequestOptions.model_validate({**usual, **given})
         except ValidationError as error:
-            raise _invalid(error, "options") from None
+            raise _invalid(error, RequestOptions, "options") from None
         for name in _BOUNDED:
             check_most(f"options.{name}", getattr(options, name), getattr(self.config, name))
         return options, ScoreOptions.of(options)
@@ -149,16 +154,27 @@ def _parsed(content: bytes, model: type[_Body]) -> _Body:
     try:
         return model.model_validate(value)
     except ValidationError as error:
-        raise _invalid(error) from None
+        raise _invalid(error, model) from None
 
 
-def _invalid(error: ValidationError, prefix: str = "") -> Failure:
+def _invalid(error: ValidationError, model: type[BaseModel], prefix: str = "") -> Failure:
     problem = error.errors(include_url=False, include_input=False, include_context=False)[0]
     place = ".".join(str(part) for part in (*([prefix] if prefix else []), *problem["loc"]))
     message = problem["msg"].removeprefix("Value error, ")
     if problem["type"] == "extra_forbidden":
-        message = "there is no field with this name"
+        message = f"there is no field with this name{_meant(str(problem['loc'][-1]), model)}"
     return Failure(HTTPStatus.UNPROCESSABLE_ENTITY, f"{place}: {message}" if place else message, place=place or None)
+
+
+def _meant(name: str, model: type[BaseModel]) -> str:
+    """The field that may have been meant, as the end of a message; a scoring option is one of `options`."""
+    if issubclass(model, Config):
+        return near_key(model, name)
+    option = key_meant(RequestOptions, name) if "options" in model.model_fields else None
+    found = meant(name, model.model_fields)
+    if option is not None and (found is None or folded(name) == option):
+        return f"; did you mean 'options.{option}'?"
+    return "" if found is None else f"; did you mean {found.name!r}?"
 
 
 def client_of(request: Request) -> str:

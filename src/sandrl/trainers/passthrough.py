@@ -16,8 +16,8 @@ from typing import Any
 from pydantic import ConfigDict, JsonValue, TypeAdapter, ValidationError
 
 from sandrl.bounds import check_finite
-from sandrl.config.layers import near
 from sandrl.errors import UsageError
+from sandrl.suggestions import near
 
 # What sandrl decides, and the option that has a say in it.
 RESERVED: Mapping[str, str] = {

@@ -335,12 +335,35 @@ def test_a_full_queue_is_answered_with_429_and_the_client_comes_again(tmp_path: 
             assert [report.summary.total_reward for report in reports] == [8.0] * 6
 
 
+@pytest.mark.parametrize(
+    ("path", "field", "meant"),
+    [
+        ("/v1/score", "responses", "completions"),
+        ("/v1/score", "dataset", "problems"),
+        ("/v1/score", "timeout_seconds", "options.timeout_seconds"),
+        ("/v1/score", "timeout", "options.timeout_seconds"),
+        ("/v1/execute", "source", "code"),
+        ("/v1/execute", "timeout", "timeout_seconds"),
+        ("/v1/execute", "lang", "language"),
+    ],
+)
+def test_an_unknown_field_is_answered_with_the_field(http: httpx.Client, path: str, field: str, meant: str) -> None:
+    body = request(sleeper(0, 1)) if path == "/v1/score" else {"code": "pass"}
+    answer = http.post(path, json={**body, field: "1"})
+    assert answer.status_code == 422
+    assert answer.json()["detail"] == f"{field}: there is no field with this name; did you mean {meant!r}?"
+
+
 def test_the_client_says_what_is_wrong(service: RunningService) -> None:
     with ServiceClient(service.url, TOKEN, patience_seconds=1) as client:
         with pytest.raises(InputError, match="there is no problem 'nope'"):
             client.score([{"task_id": "nope", "code": ""}], [INC])
-        with pytest.raises(UsageError, match="there is no field with this name"):
+        with pytest.raises(UsageError, match=r"there is no field with this name$"):
             client.score([{"task_id": "inc", "code": ""}], [INC], options={"wrong": 1})
+        with pytest.raises(
+            UsageError, match=r"options\.timeout: there is no field .*; did you mean 'timeout_seconds'\?"
+        ):
+            client.score([{"task_id": "inc", "code": ""}], [INC], options={"timeout": 1})
         assert client.is_ready()
         assert client.execute("print(6 * 7)")["run"]["stdout"] == "42\n"
     with ServiceClient(service.url, "another-token-0123456789") as client, pytest.raises(AuthenticationError):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pickle
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from sandrl.config.scoring import RewardConfig
 from sandrl.errors import UsageError
 from sandrl.events.results import Status, Trust
 from sandrl.problems import Completion
@@ -70,7 +73,17 @@ def test_a_function_and_an_attribute_of_an_object_are_found_from_the_current_dir
     [
         ("fractoin", "reward is 'fractoin', which is not one of binary, fraction; did you mean 'fraction'?"),
         ("", "reward is '', which is not one of binary, fraction"),
-        ("mine.py:halved()", "which is not of the form package.module:function"),
+        ("mine.py:halved()", "which is not of the form package.module:function or path/to/file.py:function"),
+        ("rewards_of_mine.py", "is 'rewards_of_mine.py', which is a file without a function"),
+        ("rewards_of_mine.py:", "which is a file without a function"),
+        ("rewards_of_mime.py:halved", "rewards_of_mime.py; did you mean 'rewards_of_mine.py'?"),
+        ("nowhere/mine.py:halved", "/nowhere/mine.py"),
+        ("./rewards_of_mine.py:halfed", "rewards_of_mine.py has no 'halfed'; did you mean 'halved'?"),
+        ("rewards_of_mine.py:alone", "takes (verdict) and cannot be called with 2 arguments (verdict, completion)"),
+        (
+            "broken_rewards.py:f",
+            "broken_rewards.py cannot be imported: ValueError: not today (broken_rewards.py, line 3)",
+        ),
         ("rewards_of_mine:", "which is not of the form package.module:function"),
         ("no_such:f", "there is no module 'no_such'"),
         ("rewards_of_mine.part:f", "there is no module 'rewards_of_mine.part'"),
@@ -87,6 +100,40 @@ def test_what_is_wrong_with_a_name_is_said_before_anything_runs(name: str, messa
         load_policy(name)
     assert message in raised.value.message
     assert "\n" not in raised.value.message
+
+
+@pytest.mark.parametrize("place", ["rewards_of_mine.py", "./rewards_of_mine.py", "{here}/rewards_of_mine.py"])
+def test_a_function_is_found_by_its_file_with_the_modules_beside_it(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded = load_policy(place.format(here=tmp_path) + ":halved")
+    assert loaded(PASSED, completion()) == 0.5
+    assert load_policy(place.format(here=tmp_path) + ":scale.reward")(PASSED, completion()) == 0.25
+    flawed = load_policy(place.format(here=tmp_path) + ":flawed")
+    with pytest.raises(UsageError, match=r"the reward function rewards_of_mine\.py:flawed, called for 'other#2'"):
+        reward_of(PASSED, completion("other"), flawed)
+    # Another process, elsewhere.
+    monkeypatch.chdir("/")
+    program = "import pickle, sys; f = pickle.load(sys.stdin.buffer); print(f.name, f.__wrapped__.__name__)"
+    done = subprocess.run([sys.executable, "-c", program], input=pickle.dumps(loaded), capture_output=True, check=True)
+    assert done.stdout.decode().split() == [f"{tmp_path}/rewards_of_mine.py:halved", "halved"]
+
+
+def test_files_of_one_name_and_of_the_name_of_a_module_are_told_apart(tmp_path: Path) -> None:
+    for folder, value in (("a", 0.25), ("b", 0.75)):
+        (tmp_path / folder).mkdir()
+        text = f"def score(verdict, completion):\n    return {value}\n"
+        for name in ("json.py", "my-rewards.py"):
+            (tmp_path / folder / name).write_text(text, encoding="utf-8")
+    found = [load_policy(f"{folder}/{name}:score") for folder in "ab" for name in ("json.py", "my-rewards.py")]
+    assert [policy(PASSED, completion()) for policy in found] == [0.25, 0.25, 0.75, 0.75]
+    assert len({*found, load_policy(str(tmp_path / "a" / ".." / "a" / "json.py") + ":score")}) == 4
+
+
+def test_a_configuration_keeps_the_absolute_path_of_the_file(tmp_path: Path) -> None:
+    assert RewardConfig(reward="rewards_of_mine.py:halved").reward == f"{tmp_path}/rewards_of_mine.py:halved"
+    for name in ("binary", "rewards_of_mine:halved", "package.module:scale.reward"):
+        assert RewardConfig(reward=name).reward == name
 
 
 def test_a_policy_may_be_given_as_a_function_and_is_checked_likewise() -> None:
