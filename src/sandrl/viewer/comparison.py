@@ -1,6 +1,6 @@
 """Compares runs: their configurations, their verdicts problem by problem, and their curves in one chart.
 
-What is counted, and every difference with its interval, are those of `sandrl runs compare` (`sandrl.runs.comparison`).
+`sandrl.runs.comparison` counts completions and computes differences, as for `sandrl runs compare`.
 """
 
 from __future__ import annotations
