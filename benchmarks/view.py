@@ -3,8 +3,9 @@
 `python -m benchmarks.view` makes a run of a million completions in a temporary directory (about 1.2 GB), starts the
 real command on it and sends the requests of a page that is opened: the page, the list of runs, the run, its first rows.
 It prints their time before anything is indexed (limit: 5 s), the time of indexing, the time of the same requests to a
-new server after indexing (limit: 1 s), the times of lists, searches and groups then, and the largest resident memory of
-the servers (limit: 300 MiB). `--rows 10000` does so for a smaller run.
+new server after indexing (limit: 1 s), the times of lists, searches, groups and comparisons then, and the largest
+resident memory of the servers (limit: 300 MiB). `--rows 100000` does so for a smaller run; there, nothing may take a
+second. The run is compared with one of at most 100,000 completions.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ import httpx
 from sandrl.runs import MetricsRow, RunOutcome, RunWriter
 
 GROUP, STEP = 8, 512
+MOST_COMPARED = 100_000
 CODE = "def f(x):\n    total = 0\n    for i in range(x):\n        total += i\n    return total\n"
 QUESTIONS = {
     "lowest rewards first": "rows?limit=50&order=reward",
@@ -37,6 +39,7 @@ QUESTIONS = {
     "groups that flip": "groups?limit=50&flipped=1",
     "one trajectory": "rows/0.7",
 }
+COMPARISONS = {"comparison, for the first time": "", "comparison, next page": "&offset=100"}
 
 
 def main() -> None:
@@ -45,6 +48,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=1_000_000)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="sandrl-view-") as folder:
+        make_run(Path(folder, "runs"), min(arguments.rows, MOST_COMPARED), "other")
         made = make_run(Path(folder, "runs"), arguments.rows)
         size = (made / "trajectories.jsonl").stat().st_size
         print(f"{arguments.rows:,} completions, {size / 1e6:,.0f} MB")
@@ -65,29 +69,33 @@ def measure(folder: Path, rows: int) -> dict[str, float]:
     with _served(folder) as (client, pid):
         found["first view"], key = _opened(client)
         began = time.monotonic()
-        while not client.get(f"api/runs/{key}").json()["index"]["is_complete"]:
-            time.sleep(0.5)
+        for each in (key, "other"):
+            while not client.get(f"api/runs/{each}").json()["index"]["is_complete"]:
+                time.sleep(0.5)
         found["until all is indexed"] = time.monotonic() - began
         found["mebibytes"] = _resident_mebibytes(pid)
     with _served(folder) as (client, pid):
         found["view once indexed"], key = _opened(client)
         for name, question in QUESTIONS.items():
             found[name] = _seconds(client, f"api/runs/{key}/{question.format(middle=rows // 2)}")
+        for name, end in COMPARISONS.items():
+            found[name] = _seconds(client, f"api/compare?runs={key},other{end}")
         found["mebibytes"] = max(found["mebibytes"], _resident_mebibytes(pid))
     for name, value in found.items():
         print(f"{name:30} {value:8.0f} MiB" if name == "mebibytes" else f"{name:30} {value:8.2f} s")
     return found
 
 
-def make_run(runs_dir: Path, rows: int) -> Path:
+def make_run(runs_dir: Path, rows: int, name: str = "large") -> Path:
     """Makes a run of training as a job leaves it.
 
     Args:
         runs_dir: Where to.
         rows: How many completions it has.
+        name: Its name.
     """
-    chance = random.Random(1)
-    with RunWriter.create(runs_dir, command="grpo", job_id="job-1", name="large") as writer:
+    chance = random.Random(name)
+    with RunWriter.create(runs_dir, command="grpo", job_id="job-1", name=name) as writer:
         # By hand: a million validated rows would take longer than what is measured.
         with (writer.path / "trajectories.jsonl").open("wb", buffering=1 << 20) as file:
             for number in range(rows):

@@ -150,11 +150,23 @@ def test_nothing_of_a_page_is_cut_off_or_unreachable_or_without_a_name(
     browser: Any, address: str, width: int, dark: bool
 ) -> None:
     faults = []
-    for name in (*WALKED, *PAGES):
+    for name in WALKED:
         with opened(browser, address + name, width=width, dark=dark, is_still=True, ready=STARTED) as seen:
-            # The keyboard's way does not depend on the theme; through the long pages it is the same, and takes minutes.
-            has_walk = name in WALKED and dark is (width > 1000)
-            faults += [f"{name}: {fault}" for fault in audit(seen.page, has_walk=has_walk)]
+            # The keyboard's way does not depend on the theme.
+            faults += [f"{name}: {fault}" for fault in audit(seen.page, has_walk=dark is (width > 1000))]
+    assert faults == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("width", [360, 1400])
+def test_nothing_of_any_page_is_cut_off_or_without_a_name(
+    browser: Any, address: str, documents: dict[Path, Document], site: Path, width: int, dark: bool
+) -> None:
+    faults = []
+    for name in sorted(str(path.relative_to(site)) for path in documents):
+        with opened(browser, address + name, width=width, dark=dark, is_still=True, ready=STARTED) as seen:
+            faults += [f"{name}: {fault}" for fault in audit(seen.page, has_walk=False)]
     assert faults == []
 
 

@@ -51,12 +51,19 @@ def live(library: Library) -> Iterator[str]:
         yield viewer.link
 
 
+def expect(locator: Any) -> Any:
+    """Waits for what a page comes to show; imported on use, because the module skips where there is no browser."""
+    from playwright.sync_api import expect
+
+    return expect(locator)
+
+
 def show(page: Any, address: str, place: str) -> None:
     """Opens a place of a page anew, and waits until it is drawn."""
     page.goto("about:blank")
     page.goto(f"{address}#/{place}")
-    page.wait_for_selector("html[data-ready] main h1", timeout=8_000)
-    page.wait_for_function("!/Loading/.test(document.querySelector('main').textContent)")
+    page.wait_for_selector("html[data-ready] main h1", timeout=60_000)
+    expect(page.locator("main")).not_to_contain_text("Loading")
 
 
 def faults_of(page: Any, place: str, *, has_walk: bool) -> list[str]:

@@ -300,21 +300,6 @@ def test_the_keyboard_alone_reads_every_trajectory(page: Page) -> None:
     expect(shown.locator("#detail")).to_contain_text("31: c31")
 
 
-def test_everything_a_screen_reader_needs_has_a_name(page: Page) -> None:
-    for part in ("", "groups", "rows", "t/0.0"):
-        show(page.page, part)
-        page.page.wait_for_selector("h1")
-        expect(page.page.locator("main")).to_contain_text(re.compile("always|completions"))
-        unnamed = page.page.evaluate(UNNAMED)
-        assert unnamed == [], part
-        assert page.page.locator("h1").count() == 1
-
-
-UNNAMED = """() => [...document.querySelectorAll('a, button, select, input, canvas, [role=region], section')]
-    .filter((each) => !(each.getAttribute('aria-label') || each.getAttribute('aria-labelledby')
-        || each.labels?.length || each.textContent.trim())).map((each) => each.outerHTML.slice(0, 80))"""
-
-
 def test_dark_and_light_follow_the_user_and_the_button(browser: Any, training: Path) -> None:
     with opened(browser, report_of(training), dark=True) as seen:
         ground = "getComputedStyle(document.body).backgroundColor"
@@ -327,15 +312,6 @@ def test_dark_and_light_follow_the_user_and_the_button(browser: Any, training: P
         seen.page.reload()
         seen.page.wait_for_selector("html[data-ready]")
         assert seen.page.evaluate(ground) == light
-        assert seen.complaints == []
-
-
-@pytest.mark.parametrize("width", [360, 900, 1440])
-@pytest.mark.parametrize("part", ["", "groups", "rows", "t/-.0"])
-def test_nothing_is_wider_than_the_screen(browser: Any, explained: Path, width: int, part: str) -> None:
-    with opened(browser, report_of(explained), width=width, height=740, at=f"#/run/sample/{part}") as seen:
-        expect(seen.page.locator("main")).to_contain_text(re.compile("tests|completions"))
-        assert seen.page.evaluate("document.documentElement.scrollWidth") <= width
         assert seen.complaints == []
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from sandrl.runs import CheckRow, EvaluationRow, MetricsRow, ProblemCheck, ProblemRow, RunOutcome, RunWriter
+from sandrl.runs.comparison import Source, compare
 from sandrl.viewer.export import write_export
 from sandrl.viewer.library import Library
 from sandrl.viewer.server import serving
@@ -17,7 +18,6 @@ from tests.support.browser import launched, opened
 from tests.support.sample_runs import JOB, failed, trajectory, write_run
 
 HOSTILE = "</script><img src=x onerror='window.owned = 1'>\u202e\x1b[2J"
-NARROW, MIDDLE, WIDE = 400, 900, 1440
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +60,13 @@ def runs_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             trajectory(n, task_id=f"t{n}") if n < passes else failed(n, task_id=f"t{n}", detail=HOSTILE)
             for n in range(6)
         ]
-        write_run(runs_dir, own, name=name, command="eval")
+        write_run(runs_dir, own, name=name, command="eval", options={"model": f"model-{name}", "problems": "mbpp"})
+    cut_off = [
+        trajectory(0, finish_reason="length"),
+        failed(1, finish_reason="length"),
+        failed(2, finish_reason="stop"),
+    ]
+    write_run(runs_dir, [*cut_off, failed(3, "infrastructure", reward=None)], name="partly", command="reward")
     return runs_dir
 
 
@@ -101,7 +107,7 @@ def go(page: Any, place: str) -> None:
 def test_the_list_of_runs_is_filtered_and_some_are_compared(browser: Any, site: Path | str) -> None:
     with opened(browser, site) as seen:
         shown = seen.page
-        expect(shown.locator("#count")).to_have_text("3 runs")
+        expect(shown.locator("#count")).to_have_text("4 runs")
         assert shown.locator(".spark").count() == 1
         shown.fill(".search", "eval")
         expect(shown.locator("td.name a")).to_have_count(2)
@@ -122,6 +128,59 @@ def test_the_list_of_runs_is_filtered_and_some_are_compared(browser: Any, site: 
         shown.go_back()
         expect(shown.locator(".compared tbody th")).to_have_count(6)
         assert seen.complaints == []
+
+
+def test_runs_are_compared_as_a_table_with_their_options_and_paired_differences(
+    browser: Any, site: Path | str, library: Library
+) -> None:
+    keys = {run["run_id"]: run["key"] for run in library.documents()["runs"]}
+    found = compare([Source(run, library.find(keys[run]).columns) for run in ("before", "after", "training")])
+    difference = found.pairings[0].passed
+    assert difference is not None
+    assert difference.low is not None
+    with opened(browser, site) as seen:
+        shown = seen.page
+        go(shown, f"compare?runs={keys['before']},{keys['after']},{keys['training']}")
+        rows = shown.locator("table[aria-label='Compared runs'] tbody tr")
+        expect(rows.nth(0)).to_contain_text("baseline")
+        expect(rows.nth(1)).to_contain_text(f"+{100 * difference.value:.1f}")
+        expect(rows.nth(1)).to_contain_text(f"{100 * difference.low:.1f} to".replace("-", "−"))
+        expect(rows.nth(1)).to_contain_text(f"{found.pairings[0].adjusted_p_value:.3f}")
+        expect(rows.nth(1)).to_contain_text("model-after")
+        expect(rows.nth(2)).to_contain_text("no common problem")
+        head = shown.locator("table[aria-label='Compared runs'] thead")
+        expect(head).not_to_contain_text("timeout")
+        shown.click("text=Columns of the configuration")
+        shown.click("button:has-text('options that are equal')")
+        expect(head).to_contain_text("timeout")
+        shown.click(".chips button:text-is('model')")
+        expect(rows.nth(1)).not_to_contain_text("model-after")
+        shown.click("text=2 gained")
+        expect(shown.locator(".compared tbody th")).to_have_text(["t2", "t3"])
+        shown.reload()
+        expect(shown.locator(".compared tbody th")).to_have_text(["t2", "t3"])
+        expect(head).to_contain_text("timeout")
+        shown.click("[aria-label='Take after as baseline']")
+        expect(rows.nth(0)).to_contain_text("A after")
+        expect(rows.nth(1)).to_contain_text(f"−{100 * difference.value:.1f}")
+        expect(rows.nth(1)).to_contain_text("0 gained, 2 lost")
+        shown.click("[aria-label='Remove training']")
+        expect(rows).to_have_count(2)
+        assert seen.complaints == []
+
+
+def test_the_list_tells_runs_apart_and_one_with_unscorable_answers_is_not_green(
+    browser: Any, site: Path | str, runs_dir: Path
+) -> None:
+    with opened(browser, site) as seen:
+        row = seen.page.locator("tr", has_text="model-before")
+        expect(row).to_contain_text("33.3%9.7–70.0%model-beforembpp")
+        green = row.locator(".state").evaluate("badge => getComputedStyle(badge).color")
+        row = seen.page.locator("tr", has_text="partly")
+        expect(row.locator(".state")).to_have_text("finished, 1 unscorable")
+        assert row.locator(".state").evaluate("badge => getComputedStyle(badge).color") != green
+        expect(row.locator("td").nth(7)).to_have_text("1")
+        expect(row.locator("td").nth(8)).to_have_text("2")
 
 
 def test_a_run_has_its_curves_with_the_intervals_of_its_evaluations(browser: Any, site: Path | str) -> None:
@@ -191,7 +250,7 @@ def test_a_run_grows_on_the_page_while_it_is_written(browser: Any, live: str, ru
             expect(row).to_contain_text("running")
             key = key_of(shown, "growing")
             write_step(1)
-            expect(row.locator("td").nth(8)).to_have_text("2", timeout=20_000)
+            expect(row.locator("td").nth(9)).to_have_text("2", timeout=20_000)
             go(shown, f"run/{key}/rows")
             expect(shown.locator("#count")).to_have_text("16 trajectories")
             chosen = shown.locator(".row-link[aria-current]")
@@ -208,40 +267,6 @@ def test_a_run_grows_on_the_page_while_it_is_written(browser: Any, live: str, ru
             writer.close()
             expect(shown.locator(".page-head .state")).to_have_text("finished", timeout=20_000)
             assert seen.complaints == []
-
-
-PLACES = (
-    "",
-    "run/{training}",
-    "run/{training}/groups",
-    "run/{training}/rows",
-    "run/{training}/t/0.3",
-    "compare?runs={before},{after}",
-)
-
-
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-@pytest.mark.parametrize("width", [NARROW, MIDDLE, WIDE])
-def test_no_page_has_a_serious_fault_of_accessibility_or_is_too_wide(
-    browser: Any, exported: Path, dark: bool, width: int
-) -> None:
-    from axe_playwright_python.sync_playwright import Axe
-
-    with opened(browser, exported, width=width, dark=dark) as seen:
-        keys = {run: key_of(seen.page, run) for run in ("training", "before", "after")}
-        for place in PLACES:
-            go(seen.page, place.format(**keys))
-            expect(seen.page.locator("main h1")).to_be_visible()
-            expect(seen.page.locator("main")).to_contain_text(re.compile("Runs|completions|easy|t0|hard|trajectories"))
-            expect(seen.page.locator(".empty")).to_have_count(0)
-            faults = [
-                f"{place}: {fault['id']}: {[node['html'][:200] for node in fault['nodes'][:3]]}"
-                for fault in Axe().run(seen.page).response["violations"]
-                if fault["impact"] in ("serious", "critical")
-            ]
-            assert faults == []
-            assert seen.page.evaluate("document.documentElement.scrollWidth") <= width, place
-        assert seen.complaints == []
 
 
 @pytest.mark.parametrize("part", ["", "groups", "rows"])

@@ -47,6 +47,7 @@ def write_run(
     command: str = "reward",
     outcome: RunOutcome | None = RunOutcome.FINISHED,
     extra: dict[int, dict[str, float | None]] | None = None,
+    options: dict[str, Any] | None = None,
 ) -> Path:
     """Writes a run, with metrics for each of its steps.
 
@@ -57,9 +58,15 @@ def write_run(
         command: Its subcommand.
         outcome: How its job ended; None leaves it as a killed one, without metrics.
         extra: Further metrics by step.
+        options: Further options.
     """
     with RunWriter.create(
-        runs_dir, command=command, job_id=JOB, name=name, state_dir=load_settings().state_dir, options={"timeout": 10}
+        runs_dir,
+        command=command,
+        job_id=JOB,
+        name=name,
+        state_dir=load_settings().state_dir,
+        options={"timeout": 10, **(options or {})},
     ) as writer:
         recorder = MetricsRecorder(writer)
         ledger = writer.ledger()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 from sandrl.runs import (
     CheckRow,
@@ -37,7 +38,7 @@ PLACES = (
     "run/{empty}/rows",
     "run/{damaged}",
     "compare?runs={before},{after}",
-    "compare?runs={before},{after}&only=all&search=nothing",
+    "compare?runs={before},{after},{training}&only=all&equal=1",
     "compare",
     "run/nothing",
 )
@@ -66,7 +67,7 @@ def _write_training(runs_dir: Path) -> None:
     for step in range(3):
         for at, task in enumerate(("easy", "hard", LONG, *(f"problem-{number}" for number in range(4)))):
             for sample in range(4):
-                place = {"step": step, "task_id": task}
+                place: dict[str, Any] = {"step": step, "task_id": task}
                 if task == "easy" or sample < step:
                     rows.append(trajectory(4 * at + sample, **place))
                 elif task == "hard" and sample == 3:
@@ -98,7 +99,8 @@ def _write_evaluations(runs_dir: Path) -> None:
             trajectory(n, task_id=f"t{n}") if n < passes else failed(n, task_id=f"t{n}" if n else LONG, detail=LONG)
             for n in range(6)
         ]  # fmt: skip
-        write_run(runs_dir, own, name=name, command="eval")
+        options = {"model": f"org/{name}-{LONG}", "problems": LONG, "temperature": 0.5 * passes}
+        write_run(runs_dir, own, name=name, command="eval", options=options)
 
 
 def _write_episodes(runs_dir: Path) -> None:

@@ -348,14 +348,20 @@ def settings_of(configs: Sequence[RunConfig]) -> tuple[tuple[Setting, ...], int]
     return tuple(found), same
 
 
-def all_options(config: RunConfig) -> dict[str, JsonValue]:
-    """All that may tell a run from others: its options, with the defaults of those it does not have, and its versions.
+def all_options(config: RunConfig) -> dict[str, tuple[JsonValue, bool]]:
+    """All that may tell a run from others: its options, and its versions; each with whether it is a default.
 
     Args:
         config: Its configuration.
     """
-    chosen = {**_defaults(config.command), **config.options}
-    return {**{name: value for name, value in chosen.items() if name not in OWN_OPTIONS}, **_facts(config)}
+    defaults = _defaults(config.command)
+    chosen = {**defaults, **config.options}
+    own = {
+        name: (value, name in defaults and defaults[name] == value)
+        for name, value in chosen.items()
+        if name not in OWN_OPTIONS
+    }
+    return {**own, **{name: (value, False) for name, value in _facts(config).items()}}
 
 
 def _facts(config: RunConfig) -> dict[str, JsonValue]:

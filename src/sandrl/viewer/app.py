@@ -23,7 +23,7 @@ from starlette.routing import Route
 from sandrl.bounds import finite
 from sandrl.errors import SandrlError
 from sandrl.runs.report.page import Source, content_policy, empty_page
-from sandrl.viewer.comparison import comparison
+from sandrl.viewer.comparison import Comparisons
 from sandrl.viewer.library import Library
 from sandrl.viewer.run import ViewedRun
 from sandrl.viewer.selection import Selection
@@ -44,6 +44,7 @@ class View:
 
     def __init__(self, library: Library) -> None:
         self._library = library
+        self._comparisons = Comparisons()
         self._page = _Page()
         self.is_closing = threading.Event()
         """Set before the server ends, so that streams of events also end."""
@@ -109,7 +110,7 @@ class View:
         runs = [self._of(key) for key in dict.fromkeys(asked.get("runs", "").split(",")) if key]
         if not 0 < len(runs) <= _MOST_COMPARED:
             raise HTTPException(400, f"name at most {_MOST_COMPARED} runs to compare: runs=KEY,KEY")
-        found = comparison(
+        found = self._comparisons.page(
             runs,
             asked.get("search", ""),
             only=asked.get("only", "differ"),

@@ -1,12 +1,14 @@
 """Compares runs: their configurations, their verdicts problem by problem, and their curves in one chart.
 
-What is counted, and every difference with its interval, are those of `sandrl runs compare` (`sandrl.runs.comparison`).
+`sandrl.runs.comparison` counts completions and computes differences, as for `sandrl runs compare`.
 """
 
 from __future__ import annotations
 
+import threading
+from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from sandrl.runs import RunReader
@@ -23,33 +25,87 @@ from sandrl.runs.comparison import (
 )
 from sandrl.runs.report.parts import estimates_part
 from sandrl.runs.series import is_bound, series_of
-from sandrl.viewer.run import ViewedRun
+from sandrl.viewer.run import ViewedRun, stamp_of
 
 MOST_PROBLEMS = 1_000
 """How many problems one answer has at most."""
 
+_MOST_KEPT = 4
 
-def comparison(
-    runs: Sequence[ViewedRun], search: str, *, only: str, of: str, offset: int, limit: int
-) -> dict[str, Any]:
-    """Runs with the first of them that has completions, and the same problems side by side.
 
-    Args:
-        runs: The runs.
-        search: The problem's id contains this, in upper or lower case.
-        only: Which problems: `all`; `differ`, of which the share of passed completions differs, or which not all runs
-            have; `gained` or `lost`, which a run solves more or less often than the first one.
-        of: The key of this run.
-        offset: How many of them to pass over.
-        limit: How many to give at most.
+@dataclass(frozen=True, slots=True)
+class _Compared:
+    """Runs of which all was counted that pages show.
 
-    Returns:
-        What `GET api/compare` answers, without `runs`.
+    Attributes:
+        problems: The same problems side by side.
+        differing: Those whose verdicts differ.
+        used: The runs that have completions.
+        found: Their comparison with the first one; None without any.
     """
+
+    problems: list[dict[str, Any]]
+    differing: list[dict[str, Any]]
+    used: list[ViewedRun]
+    found: Comparison | None
+
+
+class Comparisons:
+    """Comparisons that were asked for; the latest are kept, because pages of them are asked for one after the other."""
+
+    def __init__(self) -> None:
+        self._mutex = threading.Lock()
+        self._known: OrderedDict[tuple[object, ...], _Compared] = OrderedDict()
+
+    def page(
+        self, runs: Sequence[ViewedRun], search: str, *, only: str, of: str, offset: int, limit: int
+    ) -> dict[str, Any]:
+        """Runs with the first of them that has completions, and the same problems side by side.
+
+        Args:
+            runs: The runs.
+            search: The problem's id contains this, in upper or lower case.
+            only: Which problems: `all`; `differ`, of which the share of passed completions differs, or which not all
+                runs have; `gained` or `lost`, which a run solves more or less often than the first one.
+            of: The key of this run.
+            offset: How many of them to pass over.
+            limit: How many to give at most.
+
+        Returns:
+            What `GET api/compare` answers, without `runs`.
+        """
+        compared = self._compared(runs)
+        chosen = compared.problems if only == "all" else compared.differing
+        if only in ("gained", "lost"):
+            named = {problem["task_id"]: problem for problem in compared.problems}
+            pairings = () if compared.found is None else compared.found.pairings
+            turned = [pairing for pairing in pairings if compared.used[pairing.run].key == of]
+            chosen = [named[each.task_id] for pairing in turned for each in getattr(pairing, only)]
+        word = search.lower()
+        chosen = [problem for problem in chosen if word in problem["task_id"].lower()]
+        return {
+            "total": len(chosen),
+            "differ": len(compared.differing),
+            "problems": chosen[max(offset, 0) :][: min(max(limit, 0), MOST_PROBLEMS)],
+            "curves": curves([RunReader(run.path) for run in runs], runs),
+            "options": [all_options(RunReader(run.path).config) for run in runs],
+            **comparison_part([run.key for run in runs], [run.key for run in compared.used], compared.found),
+        }
+
+    def _compared(self, runs: Sequence[ViewedRun]) -> _Compared:
+        name = tuple((run.key, run.refresh().version, stamp_of(run.path, "config")) for run in runs)
+        with self._mutex:
+            known = self._known.pop(name, None) or _compared(runs)
+            self._known[name] = known
+            while len(self._known) > _MOST_KEPT:
+                self._known.popitem(last=False)
+            return known
+
+
+def _compared(runs: Sequence[ViewedRun]) -> _Compared:
     problems: dict[str, tuple[set[str], list[dict[str, Any] | None]]] = {}
     used = []
     for at, run in enumerate(runs):
-        run.refresh()
         with run.columns.opened() as database:
             selection = selection_of(database)
             used += [] if selection is None else [run]
@@ -57,27 +113,12 @@ def comparison(
                 digests, cells = problems.setdefault(tally.task_id, (set(), [None] * len(runs)))
                 digests.update(filter(None, [tally.digest]))
                 cells[at] = _cell(tally)
-    word = search.lower()
     found: list[dict[str, Any]] = [
         {"task_id": task_id, "same_problem": len(digests) <= 1, "cells": cells}
         for task_id, (digests, cells) in problems.items()
     ]
-    compared = compared_runs(used)
     differing = [problem for problem in found if _differ(problem["cells"])]
-    chosen = found if only == "all" else differing
-    if only in ("gained", "lost"):
-        named = {problem["task_id"]: problem for problem in found}
-        turned = [each for each in compared.pairings if used[each.run].key == of] if compared else []
-        chosen = [named[each.task_id] for pairing in turned for each in getattr(pairing, only)]
-    chosen = [problem for problem in chosen if word in problem["task_id"].lower()]
-    return {
-        "total": len(chosen),
-        "differ": len(differing),
-        "problems": chosen[max(offset, 0) :][: min(max(limit, 0), MOST_PROBLEMS)],
-        "curves": curves([RunReader(run.path) for run in runs], runs),
-        "options": [all_options(RunReader(run.path).config) for run in runs],
-        **comparison_part([run.key for run in runs], [run.key for run in used], compared),
-    }
+    return _Compared(found, differing, used, compared_runs(used))
 
 
 def compared_runs(runs: Sequence[ViewedRun]) -> Comparison | None:

@@ -30,10 +30,14 @@ function letterAt(index) { return index < 26 ? String.fromCharCode(65 + index) :
 function pointsText(value) { return `${value > 0 ? '+' : ''}${(100 * value).toFixed(1)}`.replace('-', '−'); }
 function optionText(value) { return value === undefined || value === null ? '–' : typeof value === 'string' ? value : JSON.stringify(value); }
 
-// The options of some runs by name, and whether they are the same in all of them.
+// The options of some runs by name, and whether they are the same in all of them. What another command cannot set has not been changed by its default.
 function optionColumns(options) {
   const names = [...new Set(options.flatMap((each) => Object.keys(each)))];
-  return names.map((name) => ({name, isEqual: new Set(options.map((each) => optionText(each[name]))).size < 2}));
+  return names.map((name) => {
+    const values = options.map((each) => optionText((each[name] || [])[0]));
+    const isSet = options.some((each) => each[name] && !each[name][1]) || options.every((each) => each[name]);
+    return {name, isEqual: !isSet || new Set(values).size < 2};
+  });
 }
 
 // A table over many runs: results, differences to the first run, and the options that are not the same in all.
@@ -58,7 +62,7 @@ function ComparedRuns({data: {runs, compared, pairings, options, baseline}, quer
         ${hasPairs && html`<${PairedCells} pair=${pair} run=${run} index=${index} query=${query} isBaseline=${run.key === baseline} />`}
         <td class="right">${formatted(own && own.problems)}</td><td class="right">${formatted(own ? own.completions : run.completions)}</td><td class="right">${formatted(own ? own.unscorable : run.unscorable)}</td>
         ${hasTruncated && html`<td class="right">${formatted(run.truncated)}</td>`}<td class="right">${rewardText(own ? own.reward : run.reward)}</td>
-        ${shownColumns.map(({name}) => html`<td class="option">${optionText(options[index][name])}</td>`)}</tr>`;
+        ${shownColumns.map(({name}) => html`<td class="option">${optionText((options[index][name] || [])[0])}</td>`)}</tr>`;
     })}</tbody></table></div></div>
     ${!hasPairs && runs.length > 1 && html`<p class="muted small">${baseline ? 'This page has no paired differences of these runs. `sandrl view` and `sandrl runs compare` compute them for any runs.' : 'None of these runs has completions yet.'}</p>`}
     ${hasPairs && html`<p class="muted small">Differences are paired by problem, with 95% intervals. p is adjusted for the number of runs that are compared with ${letterAt(first)}.</p>`}
