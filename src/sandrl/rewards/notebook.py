@@ -1,4 +1,4 @@
-"""What a notebook shows of scoring: its progress while a cell runs, and its report as a table.
+"""Shows scoring in a notebook: its progress while a cell runs, and its report as a table.
 
 IPython's own display is used, which every notebook has and which needs no widgets. Nothing is imported for it: a kernel
 has loaded IPython before any cell runs. All texts are escaped, because a model has written some of them.
