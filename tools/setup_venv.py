@@ -97,9 +97,9 @@ def writable(path: str) -> bool:
     return os.access(path, os.W_OK | os.X_OK)
 
 
-def run(command: "list[str]", failure: str) -> None:
-    """Runs a step quietly; its output is shown only when it fails."""
-    done = subprocess.run(
+def attempt(command: "list[str]") -> "subprocess.CompletedProcess[bytes]":
+    """Runs a step and keeps its output."""
+    return subprocess.run(
         command,
         cwd=ROOT,
         env=clean_environment(),
@@ -107,9 +107,28 @@ def run(command: "list[str]", failure: str) -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
     )
+
+
+def run(command: "list[str]", failure: str) -> None:
+    """Runs a step quietly; its output is shown only when it fails."""
+    done = attempt(command)
     if done.returncode != 0:
         sys.stderr.write(done.stdout.decode("utf-8", "replace"))
         raise SetupError(failure)
+
+
+def install_torch(pip: "list[str]", requirements: str) -> None:
+    """Installs torch for the processor alone; without its index, the usual build with the libraries that it needs."""
+    # Its index may be out of reach where another one has the same file; one retry tells.
+    if attempt([*pip, "--no-deps", "--retries", "1", "-r", requirements]).returncode == 0:
+        return
+    with open(os.path.join(ROOT, requirements)) as stream:
+        pinned = next(line.split("+")[0].strip() for line in stream if line.startswith("torch=="))
+    sys.stderr.write(
+        "setup: torch for the processor alone cannot be installed from the indexes in "
+        + f"{requirements}; installing the build for GPUs, which is several gigabytes larger ...\n"
+    )
+    run([*pip, pinned], f"{pinned} could not be installed (above): is a Python package index reachable?")
 
 
 def create(python: str, venv: str) -> None:
@@ -172,16 +191,17 @@ def set_up(venv: str, lock: str) -> None:
     if lock in TORCH:
         # Compiling 16,000 files takes longer than a minute of processor time; imports compile those that are used.
         pip.append("--no-compile")
-        # Its index may be out of reach where another one has the same file; one retry tells.
-        run(
-            [*pip, "--no-deps", "--retries", "1", "-r", TORCH[lock]],
-            f"torch could not be installed from {TORCH[lock]} (above): is a Python package index reachable?",
-        )
+        install_torch(pip, TORCH[lock])
     run(
         [*pip, "--no-deps", "--require-hashes", "-r", f"requirements/{lock}.txt"],
         f"the packages of requirements/{lock}.txt could not be installed (above): is a Python package index reachable?",
     )
     run([*pip, "--no-deps", "--no-build-isolation", "-e", "."], "sandrl itself could not be installed (above)")
+    if lock in TORCH:
+        run(
+            [interpreter, "-c", "import torch"],
+            f"torch is installed in {venv} but cannot be imported (above); remove {venv} and try again",
+        )
     made_from = {each: fingerprint(venv, each) for each in LOCKS[lock]}
     with open(os.path.join(venv, "sandrl-setup.json"), "w") as stream:
         json.dump(made_from, stream)

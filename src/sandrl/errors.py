@@ -7,6 +7,7 @@ a run records (`sandrl.runs.session`) and to the message and exit code of the co
     ├── UsageError                     2   wrong option or combination of options
     │   ├── InputError                 2   bad file, line or field, and where it is
     │   ├── MissingExtraError          2   an optional dependency is not installed
+    │   │   └── BrokenLibraryError     2   a library is installed and cannot be imported
     │   ├── HardwareError              2   the command needs hardware that this machine does not have
     │   ├── UnknownSandboxError        2   no sandbox has this id
     │   ├── NotRunningError            2   the sandbox has ended
@@ -17,6 +18,7 @@ a run records (`sandrl.runs.session`) and to the message and exit code of the co
     ├── BudgetError                    1   the budget of sandbox time or money is used up; finished work is kept
     ├── ServiceError                   3   a service outside sandrl does not answer or refuses
     │   ├── RuntimeUnavailableError    3   the local runtime cannot start or isolate on this machine
+    │   │   └── SilentDaemonError      3   the local runtime runs and does not answer
     │   ├── AuthenticationError        3   credentials are missing, wrong or refused
     │   ├── InfrastructureError        3   sandboxes failed, and the code is not the cause
     │   │   ├── NoRoomError            3   the runtime currently has no room for another sandbox
@@ -109,6 +111,10 @@ class MissingExtraError(UsageError):
     """An optional dependency that the command needs is not installed."""
 
 
+class BrokenLibraryError(MissingExtraError):
+    """A library is installed and cannot be imported: a file of it, or of what it needs, is missing or does not fit."""
+
+
 class HardwareError(UsageError):
     """The command needs hardware (a GPU) that this machine does not have."""
 
@@ -188,6 +194,22 @@ class ServiceError(SandrlError):
 
 class RuntimeUnavailableError(ServiceError):
     """The embedded local runtime cannot start, or cannot isolate code, on this machine."""
+
+
+class SilentDaemonError(RuntimeUnavailableError):
+    """The daemon of the local runtime lives and does not answer.
+
+    Args:
+        message: As with every error.
+        hint: As with every error.
+        pid: The daemon's process.
+        is_wedged: Whether it could run and did not, so that it will not answer any more.
+    """
+
+    def __init__(self, message: str, *, hint: str, pid: int, is_wedged: bool) -> None:
+        super().__init__(message, hint=hint)
+        self.pid = pid
+        self.is_wedged = is_wedged
 
 
 class AuthenticationError(ServiceError):

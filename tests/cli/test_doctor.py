@@ -22,13 +22,14 @@ from typing import Any
 import pytest
 
 from sandrl.cli.app import main
-from sandrl.doctor import examination
+from sandrl.doctor import examination, imports
+from sandrl.doctor.imports import broken_packages
 from sandrl.doctor.languages import languages_check
 from sandrl.doctor.machine import gpu_check
-from sandrl.doctor.packages import extra_checks
+from sandrl.doctor.packages import extra_checks, vouched_packages
 from sandrl.doctor.report import Check
 from sandrl.doctor.services import hub_check, wandb_check
-from sandrl.installation import install_command, package_command
+from sandrl.installation import again_command, install_command, package_command
 from sandrl.runtime import daemon
 from sandrl.runtime.selfcheck import SelfCheck, check_isolation
 from sandrl.settings import can_be_private, load_settings
@@ -44,7 +45,6 @@ PROPERTIES = {
 UNNEEDED = (
     "__pycache__",
     "mypy*",
-    "grpc",
     "uv",
     "uv-*",
     "ruff*",
@@ -52,7 +52,6 @@ UNNEEDED = (
     "cryptography",
     "pip",
     "setuptools",
-    "google",
 )
 NOWHERE = "http://127.0.0.1:1"
 
@@ -81,6 +80,7 @@ def doctor(
         with monkeypatch.context() as patch:
             patch.setattr(examination, "check_isolation", lambda _: isolation)
             patch.setattr(examination, "languages_check", lambda: languages)
+            patch.setattr(examination, "broken_packages", lambda _: {})
             for name, value in environment.items():
                 patch.setenv(name, value)
             code = main(["doctor", *words])
@@ -335,6 +335,52 @@ def test_an_extra_is_installed_or_there_is_a_line_that_does_it(
     }
     assert (found["hub"].state, found["hub"].detail) == (state, detail)
     assert found["hub"].hint == (None if state == "ok" else install_command("hub"))
+
+
+def broken(folder: Path, name: str, version: str, text: str) -> None:
+    """Installs a package that cannot be imported."""
+    installed(folder, name, version)
+    (folder / f"{name}-{version}.dist-info" / "RECORD").write_text(f"{name}/__init__.py,,\n")
+    (folder / name).mkdir()
+    (folder / name / "__init__.py").write_text(text)
+
+
+LOADS = "import ctypes\nctypes.CDLL('libno_such.so.12')\n"
+
+
+def test_a_package_that_cannot_be_imported_is_not_reported_as_working(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reason = "OSError: libno_such.so.12: cannot open shared object file: No such file or directory"
+    broken(tmp_path, "datasets", "4.9.1", LOADS)
+    broken(tmp_path, "torch", "2.13.0", LOADS)
+    monkeypatch.syspath_prepend(tmp_path)
+    found = {check.name: check for check in extra_checks(broken_packages(vouched_packages()))}
+    assert (found["hub"].state, found["hub"].detail) == ("failed", f"datasets 4.9.1 cannot be imported: {reason}")
+    assert found["hub"].hint == again_command("datasets")
+    assert found["client"].state == "ok"
+    broken(tmp_path, "wandb", "0.31.0", "raise ImportError('cannot import name a from b')")
+    problems = broken_packages(["wandb", "torch"])
+    assert problems == {"torch": reason, "wandb": "ImportError: cannot import name a from b"}
+    assert wandb_check({"WANDB_API_KEY": "x"}, problems).state == "failed"
+    [torch] = [check for check in extra_checks({"torch": reason}) if check.name == "torch"]
+    assert torch.detail == f"torch 2.13.0 cannot be imported: {reason}"
+    assert torch.hint == again_command("torch")
+
+
+def test_an_import_that_ends_the_process_or_never_ends_hides_no_other_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken(tmp_path, "aborts", "1.0", "import os\nos.abort()\n")
+    broken(tmp_path, "hangs", "1.0", "import time\ntime.sleep(100)\n")
+    broken(tmp_path, "leaves", "1.0", "raise SystemExit(3)\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(imports, "DEADLINE_SECONDS", 5.0)
+    assert broken_packages(["httpx", "aborts", "rich", "hangs", "leaves", "no-such-package", "packaging"]) == {
+        "aborts": "its import ended the process with signal 6",
+        "hangs": "its import did not end within 5 s",
+        "leaves": "SystemExit: 3",
+    }
 
 
 def test_the_extras_of_an_extra_s_packages_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -110,9 +110,10 @@ def has_six(user: User, interpreter: str) -> bool:
 def test_the_hint_for_a_virtual_environment_works_whichever_pip_is_on_the_path(user: User, built: Built) -> None:
     sandrl = install(user, "pip", "3.12", built.wheel.name)
     command = hint(user, sandrl)
-    assert command == f"{user.home}/env/bin/python -m pip install 'sandrl[client]'"
+    source = (user.shared / built.wheel.name).as_uri()
+    assert command == f"{user.home}/env/bin/python -m pip install 'sandrl[client] @ {source}'"
     activated = user.run("sh", "-c", f". env/bin/activate; {sandrl} reward --service http://127.0.0.1:9 2>&1 || true")
-    assert "  hint: pip install 'sandrl[client]'\n" in activated
+    assert f"  hint: pip install 'sandrl[client] @ {source}'\n" in activated
     user.run("sh", "-c", command)
     assert has_client(user, sandrl)
 
@@ -124,7 +125,32 @@ def test_the_hint_for_an_environment_of_uv_works_without_pip(user: User, built: 
     user.run("uv", "pip", "install", "--quiet", "--python", interpreter, user.shared / built.wheel.name)
     sandrl = str(user.home / "my env" / "bin" / "sandrl")
     command = hint(user, sandrl)
-    assert command == f"uv pip install --python '{interpreter}' 'sandrl[client]'"
+    source = (user.shared / built.wheel.name).as_uri()
+    assert command == f"uv pip install --python '{interpreter}' 'sandrl[client] @ {source}'"
+    user.run("sh", "-c", command)
+    assert has_client(user, sandrl)
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["venv/bin/pip", "install", "."], "venv/bin/python -m pip install '{clone}[client]'"),
+        (["venv/bin/pip", "install", "-e", "."], "venv/bin/python -m pip install --editable '{clone}[client]'"),
+        (["uv", "tool", "install", "."], "uv tool install '{clone}[client]'"),
+        (["uv", "tool", "install", "-e", "."], "uv tool install --editable '{clone}[client]'"),
+    ],
+)
+def test_the_hint_for_an_installation_from_a_clone_names_the_clone(
+    user: User, built: Built, words: list[str], named: str
+) -> None:
+    needs("uv", user)
+    clone = user.home / "sandrl"
+    user.clone(built.repository)
+    user.run(python("3.13"), "-m", "venv", "sandrl/venv")
+    user.run("sh", "-c", f"cd sandrl && UV_PYTHON={python('3.13')} {' '.join(words)}")
+    sandrl = "sandrl" if words[0] == "uv" else f"{clone}/venv/bin/sandrl"
+    command = hint(user, sandrl)
+    assert command == (f"{clone}/" if words[0] != "uv" else "") + named.format(clone=clone)
     user.run("sh", "-c", command)
     assert has_client(user, sandrl)
 

@@ -86,6 +86,13 @@ class User:
         pipx = Path(shutil.which("pipx") or "/usr/bin/pipx").parent
         return f"{self.shared}/bin:/usr/bin:/bin:{pipx}"
 
+    def clone(self, repository: Path) -> None:
+        """Copies a repository into the home directory, as `sandrl`."""
+        target = shutil.copytree(repository, self.home / "sandrl", symlinks=True)
+        if os.geteuid() == 0:
+            for path in (target, *target.rglob("*")):
+                os.chown(path, _USER, _USER, follow_symlinks=False)
+
     def run(self, *words: str | Path, is_expected_to_fail: bool = False) -> str:
         """Runs a program; returns what it printed, or its errors if it is expected to fail."""
         pip = Path("~/.config/pip/pip.conf").expanduser()

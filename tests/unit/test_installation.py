@@ -230,10 +230,78 @@ def test_trainers_get_environments_of_their_own(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setenv("PATH", str(tmp_path))
     pip = f"{path}/bin/python -m pip install"
     assert install_command("hub") == f"{pip} 'sandrl[hub]'"
-    assert install_command("grpo") == f"one trainer per environment: {pip} 'sandrl[grpo]'"
+    monkeypatch.setattr(module, "_DRIVER", tmp_path / "none")
+    cpu = "--extra-index-url https://download.pytorch.org/whl/cpu torch==2.13.0+cpu"
+    assert install_command("grpo") == f"one trainer per environment: {pip} {cpu} 'sandrl[grpo]'"
     monkeypatch.setattr(module, "installed_version", lambda name: "1" if name == "openpipe-art" else None)
-    assert install_command("grpo") == "in a new virtual environment: pip install 'sandrl[grpo]'"
+    new = "in a new virtual environment: python3 -m venv sandrl-grpo && sandrl-grpo/bin/pip install"
+    assert install_command("grpo") == f"{new} {cpu} 'sandrl[grpo]'"
     assert install_command("art-local") == f"one trainer per environment: {pip} 'sandrl[art-local]'"
+    monkeypatch.setattr(module, "_DRIVER", tmp_path)  # a machine with a GPU has the usual build
+    assert install_command("grpo") == f"{new} 'sandrl[grpo]'"
+
+
+@pytest.mark.parametrize(
+    ("direct_url", "same", "elsewhere"),
+    [
+        (None, "'sandrl[hub]'", "uvx --from 'sandrl[hub]' sandrl"),
+        ({"url": "{dir}", "dir_info": {}}, "'{path}[hub]'", "uvx --from '{path}[hub]' sandrl"),
+        (
+            {"url": "{dir}", "dir_info": {"editable": True}},
+            "--editable '{path}[hub]'",
+            "uvx --from '{path}[hub]' sandrl",
+        ),
+        ({"url": "{dir}/a.whl", "archive_info": {}}, "'sandrl[hub] @ {dir}/a.whl'", None),
+        (
+            {"url": "{dir}/gone.whl", "archive_info": {}},
+            "'sandrl[hub]'",
+            "in a clone of sandrl: uvx --from '.[hub]' sandrl",
+        ),
+        ({"url": "{dir}/gone", "dir_info": {}}, "'sandrl[hub]'", "in a clone of sandrl: uvx --from '.[hub]' sandrl"),
+        (
+            {"url": "https://host.example/a", "vcs_info": {"vcs": "git", "requested_revision": "v1"}},
+            "'sandrl[hub] @ git+https://host.example/a@v1'",
+            "uvx --from 'sandrl[hub] @ git+https://host.example/a@v1' sandrl",
+        ),
+    ],
+)
+def test_the_command_names_what_sandrl_came_from(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    direct_url: dict[str, object] | None,
+    same: str,
+    elsewhere: str | None,
+) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "a.whl").touch()
+
+    def filled(text: str) -> str:
+        return text.replace("{dir}", source.as_uri()).replace("{path}", str(source))
+
+    came_from(monkeypatch, direct_url and {**direct_url, "url": filled(str(direct_url["url"]))})
+    path = environment(tmp_path / "env")
+    assert looked_at(path).command(extra="hub") == f"{path}/bin/python -m pip install {filled(same)}"
+    if elsewhere is not None:
+        uvx = environment(tmp_path / "uv" / "archive-v0" / "x1", config="uv = 0.9.1\n")
+        assert looked_at(uvx).command(extra="hub") == filled(elsewhere)
+
+
+def test_a_copy_that_was_never_installed_is_installed_from_its_checkout(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(name: str) -> Distribution:
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(metadata, "distribution", missing)
+    clone = Path(module.__file__).resolve().parents[2]
+    assert looked_at(environment(tmp_path / "env")).command(extra="hub").endswith(f" --editable '{clone}[hub]'")
+
+
+def test_hints_and_locks_name_the_same_torch() -> None:
+    lock = Path(__file__).parents[2] / "requirements" / "grpo.torch.txt"
+    lines = [line for line in lock.read_text().splitlines() if line and not line.startswith("#")]
+    assert lines == [f"--extra-index-url {module.TORCH_INDEX}", module.TORCH_FOR_CPU]
 
 
 def test_a_clone_makes_them_by_its_makefile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -241,11 +309,11 @@ def test_a_clone_makes_them_by_its_makefile(tmp_path: Path, monkeypatch: pytest.
     came_from(monkeypatch, {"url": clone.as_uri(), "dir_info": {"editable": True}})
     monkeypatch.setattr(sys, "prefix", str(environment(clone / ".venv")))
     (clone / "tools").mkdir()
-    assert "make" not in install_command("grpo")
+    assert "venv-grpo" not in install_command("grpo")
     (clone / "tools" / "setup_venv.py").touch()
     assert install_command("grpo", directory=clone) == "make venv-grpo, then .venv-grpo/bin/sandrl"
     assert install_command("art-tinker", directory=tmp_path) == (
         f"make -C {clone} venv-art, then {clone}/.venv-art/bin/sandrl"
     )
     monkeypatch.setattr(sys, "prefix", str(environment(clone / ".venv-grpo")))
-    assert "make" not in install_command("grpo")
+    assert "make venv-grpo" not in install_command("grpo")

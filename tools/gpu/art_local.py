@@ -4,7 +4,7 @@
     python tools/gpu/art_local.py --model DIRECTORY           # without network, once ART's vLLM is installed
     python tools/gpu/art_local.py --rollout tools             # episodes with tool calls
 
-It needs an environment with `pip install 'sandrl[art-local]'`, one NVIDIA GPU with 16 GiB of memory or more, 30 GiB of
+It needs an environment with `pip install '.[art-local]'`, one NVIDIA GPU with 16 GiB of memory or more, 30 GiB of
 disk space, and the model: from the hub (1.5 GB), from its cache, or from a directory. Nearly all memory of the GPU must
 be free: vLLM takes nine tenths of it by default, and ART sets no other share. On its first use ART installs vLLM into
 its own environment, with `uv` and from the network. The sizes are estimates.

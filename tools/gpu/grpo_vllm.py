@@ -4,7 +4,7 @@ r"""Verifies `sandrl grpo` with vLLM on a GPU, end to end, with a small model.
     python tools/gpu/grpo_vllm.py --model DIRECTORY           # without network
     python tools/gpu/grpo_vllm.py --server-url http://HOST:8000   # a vLLM server on another GPU
 
-It needs an environment with `pip install 'sandrl[vllm]'`, one NVIDIA GPU with 20 GiB of free memory, 30 GiB of disk
+It needs an environment with `pip install '.[vllm]'`, one NVIDIA GPU with 20 GiB of free memory, 30 GiB of disk
 space for checkpoints, and the model: from the hub (1 GB), from its cache, or from a directory. The sizes are estimates.
 
 A server must be started before, on a separate GPU, as TRL's page on vLLM describes:

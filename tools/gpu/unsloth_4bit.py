@@ -4,7 +4,7 @@
     python tools/gpu/unsloth_4bit.py --model DIRECTORY        # without network
     python tools/gpu/unsloth_4bit.py --vllm                   # also generates with Unsloth's vLLM engine
 
-It needs an environment with `pip install 'sandrl[unsloth]'` (and `vllm` for `--vllm`), one NVIDIA GPU with 8 GiB of
+It needs an environment with `pip install '.[unsloth]'` (and `vllm` for `--vllm`), one NVIDIA GPU with 8 GiB of
 free memory, 4 GiB of disk space, and the model: from the hub (0.5 GB), from its cache, or from a directory. A model
 that is not in 4 bits is loaded in 4 bits. The sizes are estimates.
 

@@ -1,8 +1,9 @@
 """The `sandrl` command: its tree of commands, and the only place where errors become messages and exit codes.
 
-Commands raise, and this module prints. A `SandrlError` is printed as its message and its hint, in two lines; any other
-exception is a bug of sandrl and is printed as one. `sandrl.errors.ending_of` determines the exit code. To start fast,
-this module imports only the command files, and these import the rest when they run.
+Commands raise, and this module prints. A `SandrlError` is printed as its message and its hint, in two lines; so is the
+import of a library that failed (`sandrl.extras.broken_library`). Any other exception is a bug of sandrl and is printed
+as one. `sandrl.errors.ending_of` determines the exit code. To start fast, this module imports only the command files,
+and these import the rest when they run.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ from sandrl.cli.checks import check_all
 from sandrl.cli.flags import spell
 from sandrl.cli.text import visible
 from sandrl.errors import BUG_EXIT_CODE, SandrlError, ending_of
+from sandrl.extras import broken_library
 
 
 class _ReaderGone(Exception):
@@ -191,6 +193,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _complain_of(error: BaseException) -> int:
     """Says what ended the command; returns the exit code."""
+    error = broken_library(error) or error
     if isinstance(error, SandrlError):
         spell(error)
     ending = ending_of(error)

@@ -40,7 +40,7 @@ def doctor(
 
     from sandrl.cli import signals
     from sandrl.cli.output import print_json
-    from sandrl.doctor import examine
+    from sandrl.doctor import State, examine
     from sandrl.errors import SandrlError
     from sandrl.sandboxes import Interrupt
     from sandrl.settings import load_settings
@@ -55,7 +55,9 @@ def doctor(
     if report.problem is not None:
         raise SandrlError(report.problem.message, hint=report.problem.hint)
     if not json_:
-        typer.echo("Completions can be scored here.")
+        failed = [check.name for check in report.sections["extras"] if check.state is State.FAILED]
+        but = f", but these extras are broken: {', '.join(failed)}" if failed else ""
+        typer.echo(f"Completions can be scored here{but}.")
 
 
 def _with_flags(report: Report) -> Report:

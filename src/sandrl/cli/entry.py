@@ -23,6 +23,14 @@ def main() -> int:
     except KeyboardInterrupt:
         sys.stderr.write("sandrl: error: interrupted before there was anything to save\n")
         return 128 + signal.SIGINT
+    except (ImportError, OSError) as error:
+        from sandrl.extras import broken_library
+
+        broken = broken_library(error)
+        if broken is None:
+            raise
+        sys.stderr.write(f"sandrl: error: {broken.message}\n  hint: {broken.hint}\n")
+        return broken.exit_code
     return run()
 
 

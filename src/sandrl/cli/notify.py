@@ -20,6 +20,7 @@ import typer
 from sandrl import events
 from sandrl.cli.text import visible
 from sandrl.errors import SandrlError, ending_of
+from sandrl.extras import broken_library
 
 LIMIT_SECONDS = 30.0
 _LONGEST_MESSAGE = 2_000
@@ -89,7 +90,7 @@ def _facts(opened: events.RunOpened, error: BaseException | None) -> dict[str, s
     if isinstance(error, typer.Exit):
         exit_code = error.exit_code
     elif error is not None:
-        ending = ending_of(error)
+        ending = ending_of(broken_library(error) or error)
         exit_code, message = ending.exit_code, ending.message
     return {
         "SANDRL_RUN_ID": opened.run_id,
@@ -108,7 +109,7 @@ def _outcome(opened: events.RunOpened, error: BaseException | None) -> str:
         outcome = RunReader(Path(opened.path)).config.jobs[-1].outcome
         if outcome is not None:
             return outcome.value
-    return "finished" if error is None else ending_of(error).outcome.value
+    return "finished" if error is None else ending_of(broken_library(error) or error).outcome.value
 
 
 def _without_keys(environment: Mapping[str, str]) -> dict[str, str]:

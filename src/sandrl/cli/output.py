@@ -1,4 +1,4 @@
-"""JSON documents on standard output, in the same format for every command."""
+"""JSON documents on standard output, in the same format for every command, and remarks beside them."""
 
 from __future__ import annotations
 
@@ -9,8 +9,15 @@ from typing import Annotated, Any
 import typer
 
 from sandrl.bounds import finite
+from sandrl.events import Event, RuntimeWaitedFor
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+
+
+def say_waiting(event: Event) -> None:
+    """Says on standard error what a command waits for."""
+    if isinstance(event, RuntimeWaitedFor):
+        typer.echo(f"{event.message} …", err=True)
 
 
 def print_json(document: Any) -> None:

@@ -71,7 +71,7 @@ def sample_name(of: _Named) -> str:
 def remark(event: events.Event) -> str | None:
     """What an event means in words, for the events that are no results."""
     match event:
-        case events.RuntimeStarting(message):
+        case events.RuntimeStarting(message) | events.RuntimeWaitedFor(message):
             return f"{message} …"
         case events.PackagesInstalling(requirements) if sys.stderr.isatty():
             return f"Packages: installing {', '.join(requirements)} …"

@@ -2,44 +2,76 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-app = typer.Typer(name="runtime", help="The local runtime: status, serve, stop, logs.", no_args_is_help=True)
+if TYPE_CHECKING:
+    from sandrl.sandboxes.daemons import Described
+
+app = typer.Typer(name="runtime", help="Local runtimes: status, serve, stop, logs.", no_args_is_help=True)
 
 
 @app.command("status")
 def status(json_: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False) -> None:
-    """Show the local runtime: state, isolation, sandboxes, images."""
+    """Show the local runtimes of all environments of this user: state, isolation, sandboxes, images."""
     from dataclasses import asdict
 
-    from sandrl.cli.output import print_json
-    from sandrl.cli.tables import print_fields
-    from sandrl.runtime import daemon
+    from sandrl.cli.output import print_json, say_waiting
+    from sandrl.sandboxes.daemons import describe_daemons
     from sandrl.settings import load_settings
 
-    found = daemon.status(load_settings().state_dir)
+    own, others = describe_daemons(load_settings().state_dir, emit=say_waiting)
     if json_:
-        print_json(asdict(found))
-        return
-    if not found.running:
+        print_json(
+            {
+                **asdict(own.status),
+                "others": [
+                    {**asdict(each.status), "environment": each.served.endpoint.environment, "problem": each.problem}
+                    for each in others
+                    if each.served is not None
+                ],
+            }
+        )
+    elif own.status.running:
+        _print_status(own)
+    elif own.problem is None:
         typer.echo("The local runtime is not running; commands start it when they need it.")
-        return
+    if not json_:
+        for each in others:
+            typer.echo()
+            _print_status(each)
+    own.raise_for_problem()
+
+
+def _print_status(described: Described) -> None:
+    from sandrl.cli.tables import print_fields
+    from sandrl.cli.text import visible
+
+    found, served = described.status, described.served
     idle = "never stops when idle"
     if found.idle_timeout_seconds is not None:
         idle = f"stops after {found.idle_timeout_seconds:g} s idle"
     lines = {
         "running": f"pid {found.pid} at {found.base_url}, for {found.uptime_seconds:.0f} s; {idle}",
         "version": found.version,
-        "isolation": f"{found.isolation} ({found.isolation_detail})",
-        "condition": ("" if found.is_well else "NOT WORKING: ") + (found.condition or "works"),
-        "host users": found.host_users,
-        "sandboxes": f"{found.sandboxes} running; suggested concurrency {found.suggested_concurrency}",
-        "images": ", ".join(found.images),
-        "default": found.default_image,
+        "environment": (served.endpoint.environment if served is not None else "") or "-",
     }
-    print_fields([*lines.items()])
+    if described.problem is not None:
+        lines["running"] = f"pid {found.pid}"
+        lines["condition"] = f"NOT WORKING: {described.problem}"
+    else:
+        lines |= {
+            "isolation": f"{found.isolation} ({found.isolation_detail})",
+            "condition": ("" if found.is_well else "NOT WORKING: ") + (found.condition or "works"),
+            "host users": found.host_users,
+            "sandboxes": f"{found.sandboxes} running; suggested concurrency {found.suggested_concurrency}",
+            "images": ", ".join(found.images),
+            "default": found.default_image,
+        }
+    if served is not None and served.jobs:
+        lines["jobs"] = ", ".join(f"{job.command} ({job.job_id}, process {job.process.pid})" for job in served.jobs)
+    print_fields([(name, visible(text)) for name, text in lines.items()])
 
 
 @app.command("serve")
@@ -68,34 +100,56 @@ def serve(
 
 
 @app.command("stop")
-def stop() -> None:
-    """Stop the local runtime and all of its sandboxes."""
+def stop(
+    all_: Annotated[
+        bool, typer.Option("--all", help="Also stop runtimes of other environments that serve running jobs.")
+    ] = False,
+) -> None:
+    """Stop the local runtimes of all environments of this user, and their sandboxes.
+
+    A runtime of another environment that serves a running job is stopped only with --all.
+    """
+    from sandrl.cli.text import visible
     from sandrl.runtime import daemon
+    from sandrl.sandboxes.daemons import served_daemons
     from sandrl.settings import load_settings
 
-    stopped = daemon.stop(load_settings().state_dir)
-    typer.echo("The local runtime is stopped." if stopped else "The local runtime was not running.")
+    found = served_daemons(load_settings().state_dir)
+    spared = [each for each in found if each.jobs and not each.is_own and not all_]
+    stopped = [each for each in found if each not in spared and daemon.stop_one(each.endpoint)]
+    if not any(each.is_own for each in stopped):
+        typer.echo("The local runtime was not running.")
+    for each in stopped:
+        place = "" if each.is_own else visible(f" of another environment ({each.place})")
+        typer.echo(f"The local runtime{place} is stopped.")
+    for each in spared:
+        typer.echo(visible(f"Not stopped: the local runtime {each.place} has {each.loss}; --all stops it."), err=True)
 
 
 @app.command("logs")
 def logs(
     lines: Annotated[int, typer.Option("--lines", "-n", metavar="N", min=1, help="Show the last N lines.")] = 100,
-    path: Annotated[bool, typer.Option("--path", help="Print the path of the log file instead.")] = False,
+    path: Annotated[bool, typer.Option("--path", help="Print the paths of the log files instead.")] = False,
 ) -> None:
-    """Show the last lines of the local runtime's log."""
+    """Show the last lines of the log of this environment's local runtime, and of each other one that runs."""
     from collections import deque
 
     from sandrl.cli.text import visible
     from sandrl.runtime import daemon
     from sandrl.settings import load_settings
 
-    file = daemon.log_path(load_settings().state_dir)
+    state_dir = load_settings().state_dir
+    files = [daemon.log_path(state_dir), *(daemon.log_of(each) for each in daemon.find_all(state_dir))]
+    files = [*dict.fromkeys(files)]
     if path:
-        typer.echo(file)
+        typer.echo("\n".join(map(str, files)))
         return
-    if not file.exists():
+    there = [file for file in files if file.exists()]
+    if not there:
         typer.echo("There is no log yet.", err=True)
-        return
-    with file.open(encoding="utf-8", errors="replace") as log:
-        for line in deque(log, maxlen=lines):
-            typer.echo(visible(line))
+    for file in there:
+        if len(there) > 1:
+            typer.echo(visible(f"==> {file} <=="))
+        with file.open(encoding="utf-8", errors="replace") as log:
+            for line in deque(log, maxlen=lines):
+                typer.echo(visible(line))

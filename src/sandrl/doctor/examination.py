@@ -5,18 +5,20 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
+from sandrl.doctor.imports import broken_packages
 from sandrl.doctor.languages import languages_check
 from sandrl.doctor.machine import gpu_check, open_files_check, port_check, state_check
 from sandrl.doctor.nodes import cluster_checks, unasked_cluster_check
-from sandrl.doctor.packages import extra_checks, version_checks
+from sandrl.doctor.packages import extra_checks, version_checks, vouched_packages
 from sandrl.doctor.report import Check, Finding, Report, State
-from sandrl.doctor.runtimes import needed_checks, runtime_check
+from sandrl.doctor.runtimes import daemon_checks, needed_checks, runtime_check
 from sandrl.doctor.services import credential_checks, hub_check, remote_check, tinker_check, wandb_check
 from sandrl.errors import AuthenticationError, RuntimeUnavailableError
 from sandrl.rewards.program import begin_worker, command_line, refusal_of_worker
 from sandrl.runtime import libraries
 from sandrl.runtime.host.choice import FORCE_VARIABLE
 from sandrl.runtime.selfcheck import SelfCheck, WorkerTrial, check_isolation
+from sandrl.sandboxes.parallel import begun
 from sandrl.sandboxes.providers.protocol import Need
 from sandrl.sandboxes.workers import CellLimits
 from sandrl.settings import RuntimeChoice, RuntimeKind, Settings
@@ -29,7 +31,9 @@ def examine(
     runtime: str = RuntimeKind.AUTO,
     online: bool = False,
 ) -> Report:
-    """Looks at everything sandrl needs or can use; takes a few seconds and leaves nothing behind.
+    """Looks at everything sandrl needs or can use, and leaves nothing behind.
+
+    It takes a few seconds, and half a minute where a trainer is installed, which is imported.
 
     Args:
         settings: What the environment says.
@@ -38,7 +42,10 @@ def examine(
         online: Ask the services outside, too, each for a few seconds at most.
     """
     report = Report()
-    report.sections["versions"] = version_checks()
+    # Meanwhile the isolation is tested.
+    importing = begun(lambda: broken_packages(vouched_packages()))
+    # First of all, for the order of the report; the imports are waited for at the end.
+    report.sections["versions"] = []
     chosen, choice = _choice_check(settings, runtime)
     kind = RuntimeKind.AUTO if choice is None else choice.kind
     _, isolation = isolation_checks(environment)
@@ -59,19 +66,21 @@ def examine(
         each: needed_checks(each, found) for each in RuntimeKind if each is not RuntimeKind.AUTO
     }
     runtimes = [runtime_check(each, checks) for each, checks in needed.items()]
-    report.sections["runtime"] = [chosen, *runtimes, *files, port]
+    report.sections["runtime"] = [chosen, *runtimes, *daemon_checks(settings.state_dir), *files, port]
     if nodes:
         report.sections["nodes"] = nodes
     report.sections["isolation"] = isolation
+    broken = importing.result()
+    report.sections["versions"] = version_checks(broken)
     report.sections["services"] = [
         *credential_checks(environment),
         remote,
         hub_check(environment, online=online),
-        tinker_check(settings),
-        wandb_check(environment),
+        tinker_check(settings, broken),
+        wandb_check(environment, broken),
     ]
     report.sections["machine"] = [gpu_check(), languages_check()]
-    report.sections["extras"] = extra_checks()
+    report.sections["extras"] = extra_checks(broken)
     # In this order: without a package, nothing else can be trusted to be what is wrong.
     decisive = [*report.sections["versions"], chosen, *needed.get(kind, isolation)]
     report.problem = next((_problem(check) for check in decisive if check.state is State.FAILED), None)

@@ -1,9 +1,13 @@
-"""The installed versions of sandrl, of its requirements and of its extras, read from metadata without an import."""
+"""The installed versions of sandrl, of its requirements and of its extras, and whether they can be imported.
+
+Versions come from metadata. Metadata is there even if a file or a shared library is missing, so a complete extra is
+reported as installed only after its packages were imported, in another process (`sandrl.doctor.imports`).
+"""
 
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib import metadata
 
 from packaging.requirements import Requirement
@@ -11,15 +15,33 @@ from packaging.utils import canonicalize_name
 
 from sandrl import __version__
 from sandrl.doctor.report import Check, State
-from sandrl.installation import install_command, installed_version, package_command
+from sandrl.installation import again_command, install_command, installed_version, package_command
 
 _DISTRIBUTION = "sandrl"
 _DEVELOPMENT = frozenset({"dev", "docs"})
 _MOST_NAMED = 3
+# Other lines of the report say that these are installed.
+_TORCH = "torch"
+_ALONE = ("openpipe-art", "tinker", "wandb", _TORCH)
+_NONE_BROKEN: Mapping[str, str] = {}
 
 
-def version_checks() -> list[Check]:
-    """The versions of sandrl, of the interpreter, of the kernel, and of every package sandrl always needs."""
+def vouched_packages() -> list[str]:
+    """The packages that the report calls installed, as pip names them: sandrl's own, and those of complete extras."""
+    names = [requirement.name for requirement in _requirements(_DISTRIBUTION, "")]
+    for extra in _extras():
+        of_extra = [requirement.name for requirement in _all_requirements(_DISTRIBUTION, extra)]
+        if all(installed_version(name) is not None for name in of_extra):
+            names += of_extra
+    return [*dict.fromkeys([*names, *(name for name in _ALONE if installed_version(name) is not None)])]
+
+
+def version_checks(broken: Mapping[str, str] = _NONE_BROKEN) -> list[Check]:
+    """The versions of sandrl, of the interpreter, of the kernel, and of every package sandrl always needs.
+
+    Args:
+        broken: Why packages cannot be imported, by their name.
+    """
     checks = [
         Check("sandrl", State.OK, __version__),
         Check("Python", State.OK, platform.python_version()),
@@ -32,16 +54,30 @@ def version_checks() -> list[Check]:
         if installed is not None and not fits:
             detail = f"{installed}, but sandrl needs {requirement.specifier}"
         hint = None if fits else package_command(str(requirement))
+        if fits and requirement.name in broken:
+            fits, detail, hint = False, _of_broken(requirement.name, broken), again_command(requirement.name)
         checks.append(Check(requirement.name, State.OK if fits else State.FAILED, detail, hint))
     return checks
 
 
-def extra_checks() -> list[Check]:
-    """Each extra: installed in versions that fit, or the line that installs it."""
-    return [_extra_check(extra) for extra in _extras()]
+def extra_checks(broken: Mapping[str, str] = _NONE_BROKEN) -> list[Check]:
+    """Each extra: installed in versions that fit, or the line that installs it.
+
+    Args:
+        broken: Why packages cannot be imported, by their name.
+    """
+    checks = [_extra_check(extra, broken) for extra in _extras()]
+    if _TORCH in broken and not any(check.state is State.FAILED for check in checks):
+        # No extra is complete, so no line says that it is there.
+        checks.append(Check(_TORCH, State.FAILED, _of_broken(_TORCH, broken), again_command(_TORCH)))
+    return checks
 
 
-def _extra_check(extra: str) -> Check:
+def _of_broken(package: str, broken: Mapping[str, str]) -> str:
+    return f"{package} {installed_version(package)} cannot be imported: {broken[package]}"
+
+
+def _extra_check(extra: str, broken: Mapping[str, str]) -> Check:
     found: dict[str, str] = {}
     missing: list[str] = []
     unfit: list[str] = []
@@ -53,6 +89,10 @@ def _extra_check(extra: str) -> Check:
             found[requirement.name] = installed
         else:
             unfit.append(f"{requirement.name} {installed} (needs {requirement.specifier})")
+    # The first in the order of imports, because those that need it fail with it.
+    unusable = next((name for name in broken if name in found), None)
+    if unusable is not None and not missing:
+        return Check(extra, State.FAILED, _of_broken(unusable, broken), again_command(unusable))
     if not missing and not unfit:
         versions = [f"{name} {version}" for name, version in list(found.items())[: 2 * _MOST_NAMED]]
         return Check(extra, State.OK, ", ".join(versions))

@@ -7,8 +7,10 @@ a new provider is examined without a change here, and the line of a runtime agre
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from sandrl.doctor.report import Check, State
+from sandrl.sandboxes.daemons import served_daemons
 from sandrl.sandboxes.providers import find_provider
 from sandrl.sandboxes.providers.protocol import Need
 from sandrl.settings import RuntimeKind
@@ -23,6 +25,15 @@ def needed_checks(kind: RuntimeKind, checks: Mapping[Need, Sequence[Check]]) -> 
     """
     needs = find_provider(kind).needs
     return [check for need in Need if need in needs for check in checks[need]]
+
+
+def daemon_checks(state_dir: Path) -> list[Check]:
+    """The daemons of this user, one for each environment that used the local runtime; nothing if none runs."""
+    found = served_daemons(state_dir)
+    if not found:
+        return []
+    places = "; ".join(f"{each.place}, {each.loss}" for each in found)
+    return [Check("local runtimes", State.OK, f"{len(found)} running: {places}", "sandrl runtime status shows them")]
 
 
 def runtime_check(kind: RuntimeKind, checks: Sequence[Check]) -> Check:

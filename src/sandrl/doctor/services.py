@@ -14,11 +14,12 @@ from sandrl.config.art import ArtBackendKind, choose_backend
 from sandrl.deadlines import TookTooLong, answer_within
 from sandrl.doctor.report import Check, State
 from sandrl.errors import SandrlError
-from sandrl.installation import install_command, installed_version
+from sandrl.installation import again_command, install_command, installed_version
 from sandrl.problems.hub import PROBE_SECONDS, hub_answers
 from sandrl.settings import RuntimeKind, Settings
 
 _TIMEOUT_SECONDS = 6.0
+_NONE_BROKEN: Mapping[str, str] = {}
 _ONLINE_HINT = "sandrl doctor --online tests it"
 _NETWORK_HINT = "check the network and CWSANDBOX_BASE_URL, or use `runtime` local"
 _HUB = "https://huggingface.co"
@@ -74,11 +75,18 @@ def hub_check(environment: Mapping[str, str], *, online: bool) -> Check:
     )
 
 
-def wandb_check(environment: Mapping[str, str]) -> Check:
-    """Whether Weights & Biases can be used."""
+def wandb_check(environment: Mapping[str, str], broken: Mapping[str, str] = _NONE_BROKEN) -> Check:
+    """Whether Weights & Biases can be used.
+
+    Args:
+        environment: Where its key is looked for.
+        broken: Why packages cannot be imported, by their name.
+    """
     installed = installed_version("wandb")
     if installed is None:
         return Check("Weights & Biases", State.ABSENT, "wandb is not installed", install_command("wandb"))
+    if "wandb" in broken:
+        return _broken_check("Weights & Biases", "wandb", broken)
     key = _wandb_key(environment)
     if key is None:
         return Check(
@@ -88,13 +96,25 @@ def wandb_check(environment: Mapping[str, str]) -> Check:
     return Check("Weights & Biases", State.OK, f"wandb {installed}, key in {key}" + (f", mode {mode}" if mode else ""))
 
 
-def tinker_check(settings: Settings) -> Check:
-    """Which service `sandrl art train --backend tinker` would train with."""
+def _broken_check(name: str, package: str, broken: Mapping[str, str]) -> Check:
+    return Check(name, State.FAILED, f"{package} cannot be imported: {broken[package]}", again_command(package))
+
+
+def tinker_check(settings: Settings, broken: Mapping[str, str] = _NONE_BROKEN) -> Check:
+    """Which service `sandrl art train --backend tinker` would train with.
+
+    Args:
+        settings: What the environment says.
+        broken: Why packages cannot be imported, by their name.
+    """
     choice = choose_backend(ArtBackendKind.TINKER, settings, can_train_here=False)
     missing = [name for name in ("openpipe-art", "tinker") if installed_version(name) is None]
     if missing:
         detail = f"{choice.kind} ({choice.reason}), but not installed: {', '.join(missing)}"
         return Check("Tinker", State.ABSENT, detail, install_command("art-tinker"))
+    unusable = next((name for name in ("openpipe-art", "tinker") if name in broken), None)
+    if unusable is not None:
+        return _broken_check("Tinker", unusable, broken)
     if choice.kind is ArtBackendKind.EMBEDDED:
         return Check("Tinker", State.OK, f"embedded ({choice.reason}): a service on this machine, for small models")
     if settings.tinker_api_key is None:

@@ -34,6 +34,13 @@ class RuntimeStarting(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class RuntimeWaitedFor(Event):
+    """The local runtime's daemon does not answer at the moment, and is waited for."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class PackagesInstalling(Event):
     """Packages for sandboxes are being installed from the package index; this can take minutes."""
 

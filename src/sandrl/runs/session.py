@@ -20,6 +20,7 @@ from pydantic import JsonValue
 
 from sandrl.errors import CleanupError, RunOutcome, SandrlError, ServiceError, ending_of
 from sandrl.events import Emit, LogLevel, RunOpened, all_of, ignore
+from sandrl.extras import broken_library
 from sandrl.runs.health import Health
 from sandrl.runs.held import SECONDS_METRIC, Held, held_by, price_in
 from sandrl.runs.log import RunLog
@@ -208,7 +209,7 @@ class RunSession:
 
     def _end_with(self, error: BaseException) -> None:
         """Writes down what the job ends with, unless that is done: what comes later was caused by it."""
-        ending = ending_of(error)
+        ending = ending_of(broken_library(error) or error)
         # A disk that is full keeps the outcome from being written, too; the first error tells why.
         with suppress(ServiceError):
             self._end(ending.outcome, ending.message)

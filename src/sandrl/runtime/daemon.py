@@ -2,6 +2,10 @@
 
 Several processes may start it at once: one lock serialises them, and the second one finds the daemon of the first.
 The daemon inherits no secret and no working directory of the command that started it.
+
+A daemon that is slow to answer is waited for: it may be starved, paged out, or stopped for a while, and other jobs
+depend on it. That it is wedged is proven only if it could run and did not: its main thread slept all the time, and its
+processor time did not advance.
 """
 
 from __future__ import annotations
@@ -12,23 +16,64 @@ import select
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from enum import StrEnum
 from pathlib import Path
 
 from sandrl import __version__, forks
-from sandrl.errors import RuntimeUnavailableError
+from sandrl.errors import RuntimeUnavailableError, SilentDaemonError
 from sandrl.files import check_descriptors
 from sandrl.runtime import libraries, limits
-from sandrl.runtime.state import DaemonEndpoint, RuntimeDirectory
+from sandrl.runtime.state import DaemonEndpoint, RuntimeDirectory, find_all
 
 _SOURCE_ROOT = Path(__file__).resolve().parents[2]
 _INHERITED = ("HOME", "PATH", "LANG", "LC_ALL", "TMPDIR", "TZ", "SANDRL_RUNTIME_ISOLATION", "SANDRL_HOST_UIDS")
 _STATUS_METHOD = "/sandrl.runtime.v1.Control/Status"
-_STATUS_TIMEOUT_SECONDS = 10.0
+# How long one question may take, and the silence after which its asker is told.
+_QUESTION_SECONDS = 3.0
+PATIENCE_SECONDS = 90.0
+"""How long a daemon that does not answer is waited for."""
 _ENDING_SECONDS = 2.0
 
-__all__ = ["DaemonEndpoint", "RuntimeStatus", "ensure_running", "find", "log_path", "serve", "status", "stop"]
+__all__ = [
+    "DaemonEndpoint",
+    "RuntimeStatus",
+    "Silence",
+    "ensure_running",
+    "find",
+    "find_all",
+    "log_path",
+    "serve",
+    "status",
+    "status_of",
+    "stop",
+    "stop_one",
+]
+
+
+class Silence(StrEnum):
+    """Why a daemon that lives does not answer."""
+
+    STOPPED = "is stopped by a signal"
+    BUSY = "is slow to answer"
+    """It runs, waits for a processor or for its memory, or did so a moment ago."""
+    WEDGED = "sleeps and does not answer"
+
+
+def _silent(endpoint: DaemonEndpoint, silence: Silence, seconds: float) -> SilentDaemonError:
+    hint = {
+        Silence.STOPPED: f"kill -CONT {endpoint.pid} continues it",
+        Silence.BUSY: "try again when the machine is less busy; --runtime daemonless needs no daemon",
+        Silence.WEDGED: "sandrl runtime logs may show the reason; --runtime daemonless needs no daemon",
+    }[silence]
+    return SilentDaemonError(
+        f"the local runtime (pid {endpoint.pid}) {silence}; it was waited for {seconds:.0f} s",
+        hint=hint,
+        pid=endpoint.pid,
+        is_wedged=silence is Silence.WEDGED,
+    )
 
 
 @dataclass(frozen=True)
@@ -170,15 +215,21 @@ def _start(directory: RuntimeDirectory, timeout_seconds: float) -> None:
 
 
 def stop(state_dir: Path, *, timeout_seconds: float = 10.0) -> bool:
-    """Stop the daemon and with it every sandbox; returns whether there was one.
+    """Stop the daemon of this version and with it every sandbox; returns whether there was one.
 
     Raises:
         RuntimeUnavailableError: If it does not end in time.
     """
-    directory = RuntimeDirectory(state_dir)
-    endpoint = directory.find()
-    if endpoint is None:
-        return False
+    endpoint = find(state_dir)
+    return endpoint is not None and stop_one(endpoint, timeout_seconds=timeout_seconds)
+
+
+def stop_one(endpoint: DaemonEndpoint, *, timeout_seconds: float = 10.0) -> bool:
+    """Stop a daemon and with it every sandbox; returns whether it was there.
+
+    Raises:
+        RuntimeUnavailableError: If it does not end in time.
+    """
     try:
         pidfd = os.pidfd_open(endpoint.pid)
     except ProcessLookupError:
@@ -197,42 +248,99 @@ def stop(state_dir: Path, *, timeout_seconds: float = 10.0) -> bool:
     )
 
 
-def status(state_dir: Path) -> RuntimeStatus:
-    """What the daemon says of itself; `running` is false where there is none."""
+def status(state_dir: Path, *, on_wait: Callable[[str], None] | None = None) -> RuntimeStatus:
+    """What the daemon of this version says of itself; `running` is false where there is none; see `status_of`."""
     endpoint = find(state_dir)
-    if endpoint is None:
-        return RuntimeStatus(running=False)
+    return RuntimeStatus(running=False) if endpoint is None else status_of(endpoint, on_wait=on_wait)
+
+
+def status_of(
+    endpoint: DaemonEndpoint, *, patience_seconds: float | None = None, on_wait: Callable[[str], None] | None = None
+) -> RuntimeStatus:
+    """What a daemon says of itself; `running` is false if it has ended.
+
+    Args:
+        endpoint: The daemon.
+        patience_seconds: How long it may take to answer.
+        on_wait: Told once, in a sentence, that it is waited for, and why.
+
+    Raises:
+        SilentDaemonError: If it lives and does not answer in this time.
+        RuntimeUnavailableError: If it answers with an error.
+    """
     forks.begin_grpc()
     import grpc  # only this call needs it, and it takes a while to load
 
+    patience_seconds = PATIENCE_SECONDS if patience_seconds is None else patience_seconds
     target = endpoint.base_url.removeprefix("http://")
+    metadata = (("authorization", f"Bearer {endpoint.token}"),)
+    signs = _Signs(endpoint.pid)
+    begun = time.monotonic()
     with grpc.insecure_channel(target, options=[("grpc.enable_http_proxy", 0)]) as channel:
         call = channel.unary_unary(_STATUS_METHOD, None, None)
-        metadata = (("authorization", f"Bearer {endpoint.token}"),)
+        while True:
+            left = begun + patience_seconds - time.monotonic()
+            try:
+                answer = json.loads(call(b"", metadata=metadata, timeout=max(min(_QUESTION_SECONDS, left), 0.1)))
+                break
+            except grpc.RpcError as error:
+                if _ends_soon(endpoint.pid):
+                    return RuntimeStatus(running=False)
+                if error.code() is not grpc.StatusCode.DEADLINE_EXCEEDED:
+                    raise RuntimeUnavailableError(
+                        f"the local runtime (pid {endpoint.pid}) does not answer: {error.code().name}",
+                        hint=f"its log is {log_of(endpoint)}",
+                    ) from error
+                silence, waited = signs.silence(), time.monotonic() - begun
+                if waited >= patience_seconds:
+                    raise _silent(endpoint, silence, waited) from error
+                if on_wait is not None:
+                    why = Silence.STOPPED if silence is Silence.STOPPED else Silence.BUSY
+                    on_wait(
+                        f"the local runtime (pid {endpoint.pid}) {why}; waiting up to {patience_seconds:.0f} s for it"
+                    )
+                    on_wait = None
+    known = {each.name for each in fields(RuntimeStatus)} - {"running", "pid", "base_url", "version"}
+    # A daemon of another version may say more, or less.
+    said = {name: value for name, value in answer.items() if name in known}
+    said["images"] = tuple(said.get("images", ()))
+    version = endpoint.version or __version__
+    return RuntimeStatus(running=True, pid=endpoint.pid, base_url=endpoint.base_url, version=version, **said)
+
+
+def log_of(endpoint: DaemonEndpoint) -> Path:
+    """The log file of a daemon."""
+    return RuntimeDirectory(endpoint.state_dir, endpoint.name).log
+
+
+class _Signs:
+    """The signs of life of a process that does not answer.
+
+    Args:
+        pid: The process.
+    """
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._first = self._look()
+        self._has_tried = False
+
+    def silence(self) -> Silence:
+        """Why it is silent, by all looks so far."""
+        state, _ = now = self._look()
+        if state in b"Tt":
+            self._has_tried = True  # since it was continued, if it is, it may not have had its turn
+            return Silence.STOPPED
+        self._has_tried |= state != b"S" or now[1] != self._first[1]
+        return Silence.BUSY if self._has_tried else Silence.WEDGED
+
+    def _look(self) -> tuple[bytes, bytes]:
+        """The state of the main thread, and the processor time of the process."""
         try:
-            answer = json.loads(call(b"", metadata=metadata, timeout=_STATUS_TIMEOUT_SECONDS))
-        except grpc.RpcError as error:
-            if _ends_soon(endpoint.pid):
-                return RuntimeStatus(running=False)
-            if _is_stopped(endpoint.pid):
-                raise RuntimeUnavailableError(
-                    f"the local runtime (pid {endpoint.pid}) is stopped by a signal",
-                    hint=f"kill -CONT {endpoint.pid} continues it; sandrl runtime stop ends it",
-                ) from error
-            raise RuntimeUnavailableError(
-                f"the local runtime (pid {endpoint.pid}) does not answer: {error.code().name}",
-                hint="run sandrl runtime stop, and try again",
-            ) from error
-    answer["images"] = tuple(answer["images"])
-    return RuntimeStatus(running=True, pid=endpoint.pid, base_url=endpoint.base_url, **answer)
-
-
-def _is_stopped(pid: int) -> bool:
-    """Whether a process stands still since a SIGSTOP or Ctrl-Z, or under a debugger."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b") ")[2][:1] in b"Tt"
-    except OSError:
-        return False
+            words = Path(f"/proc/{self._pid}/stat").read_bytes().rpartition(b") ")[2].split()
+        except OSError:
+            return b"?", b""
+        return words[0], b" ".join(words[11:13])
 
 
 def _ends_soon(pid: int) -> bool:

@@ -2,7 +2,9 @@
 
 A daemon holds a lock on a file for as long as it lives. Only this lock shows that it lives: a process id can be reused
 and a state file outlives `kill -9`, but the kernel always releases a lock. Each version of the runtime, by content, has
-a directory of its own, so an upgrade never talks to the daemon of an older version.
+a directory of its own, so an upgrade never talks to the daemon of an older version. Commands that look at sandboxes, or
+stop them, find the daemons of all versions and environments (`find_all`): whatever wrote their files, the process that
+holds the lock is the daemon.
 """
 
 from __future__ import annotations
@@ -13,7 +15,8 @@ import json
 import os
 import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -26,7 +29,9 @@ from sandrl.settings import private_directory
 
 _STATE, _TOKEN, _ALIVE, _START, _LOG = "daemon.json", "token", "alive.lock", "start.lock", "daemon.log"
 _ROSTER = "sandboxes.json"
+_FOLDER = "runtime"
 _MOST_BYTES = 64 << 10
+_MOST_ROSTER_BYTES = 64 << 20
 _SOURCES = Path(__file__).resolve().parent
 
 
@@ -39,12 +44,21 @@ class DaemonEndpoint:
         token: The bearer token it demands, for `CWSANDBOX_API_KEY`.
         pid: Its process id.
         state_dir: The state directory it was looked up in.
+        name: The name of its directory in there: the version of its sandrl, and a fingerprint.
+        environment: The environment whose Python it runs; empty if it does not say so.
     """
 
     base_url: str
     token: str = field(repr=False)
     pid: int = 0
     state_dir: Path = Path()
+    name: str = ""
+    environment: str = ""
+
+    @property
+    def version(self) -> str:
+        """The version of its sandrl."""
+        return self.name.rpartition("-")[0]
 
 
 def fingerprint() -> str:
@@ -66,16 +80,19 @@ class RuntimeDirectory:
 
     Args:
         state_dir: The user's state directory.
+        name: The name of an existing directory; otherwise it is that of this version, which is made.
 
     Raises:
         RuntimeUnavailableError: If the directory cannot be made, or belongs to someone else.
     """
 
-    def __init__(self, state_dir: Path) -> None:
+    def __init__(self, state_dir: Path, name: str = "") -> None:
         self.state_dir = state_dir
-        self.path = state_dir / "runtime" / f"{__version__}-{fingerprint()}"
+        self.path = state_dir / _FOLDER / (name or own_name())
+        if name:
+            return
         try:
-            for directory in (state_dir, state_dir / "runtime", self.path):
+            for directory in (state_dir, state_dir / _FOLDER, self.path):
                 private_directory(directory)
         except SandrlError as error:
             raise RuntimeUnavailableError(
@@ -126,7 +143,8 @@ class RuntimeDirectory:
     def write(self, endpoint: DaemonEndpoint) -> None:
         """Publish a daemon: the token for its user alone, then the address."""
         self._replace(_TOKEN, endpoint.token)
-        self._replace(_STATE, json.dumps({"schema": 1, "base_url": endpoint.base_url, "pid": endpoint.pid}))
+        state = {"base_url": endpoint.base_url, "pid": endpoint.pid, "environment": sys.prefix}
+        self._replace(_STATE, json.dumps({"schema": 1, **state}))
 
     def write_roster(self, sandboxes: Sequence[tuple[str, list[str]]]) -> None:
         """Tell who completes command lines which sandboxes live: ids with their tags."""
@@ -161,14 +179,98 @@ class RuntimeDirectory:
         try:
             state = json.loads(read_regular(self.path / _STATE, _MOST_BYTES, follow=False))
             token = read_regular(self.path / _TOKEN, _MOST_BYTES, follow=False).decode("utf-8")
-            return DaemonEndpoint(str(state["base_url"]), token, int(state["pid"]), self.state_dir)
-        except (OSError, ValueError, KeyError, TypeError):
+            return DaemonEndpoint(
+                str(state["base_url"]),
+                token,
+                int(state["pid"]),
+                self.state_dir,
+                self.path.name,
+                str(state.get("environment") or ""),
+            )
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return None  # it lives but is still starting, or is already leaving
+
+    def find_here(self) -> DaemonEndpoint | None:
+        """The daemon of this directory if it is a process of this machine; without an address if its files are damaged.
+
+        Machines may share a home, and then also the locks of its files. A daemon that is starting has no file yet, or
+        that of an earlier one.
+        """
+        if not self._has_daemon():
+            return None
+        found = self.find()
+        if found is not None and self._is_held_by(found.pid):
+            return found
+        if found is not None or not os.path.lexists(self.path / _STATE):
+            return None
+        pid = next((pid for pid in _own_processes() if self._is_held_by(pid)), None)
+        return None if pid is None else DaemonEndpoint("", "", pid, self.state_dir, self.path.name)
+
+    def count_sandboxes(self) -> int:
+        """How many sandboxes the daemon of this directory has, by its file for shells; 0 if that is not there."""
+        try:
+            return len(json.loads(read_regular(self.path / _ROSTER, _MOST_ROSTER_BYTES, follow=False))["sandboxes"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return 0
 
     def _has_daemon(self) -> bool:
         """Whether a daemon holds the lock of those that are alive."""
-        probe = self.hold(_ALIVE, wait=False)
-        if probe is None:
+        try:
+            probe = os.open(self.path / _ALIVE, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        except FileNotFoundError:
+            return False
+        try:
+            # A shared lock: two processes that look at the same time do not take each other for the daemon.
+            fcntl.flock(probe, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
             return True
-        os.close(probe)
+        finally:
+            os.close(probe)
         return False
+
+    def _is_held_by(self, pid: int) -> bool:
+        """Whether a process of this machine holds the lock, as its daemon does."""
+        try:
+            lock = os.stat(self.path / _ALIVE)
+            descriptors = sorted(map(int, os.listdir(f"/proc/{pid}/fd")))
+        except (OSError, ValueError):
+            return False
+        for descriptor in descriptors:
+            with suppress(OSError):
+                if os.path.samestat(lock, os.stat(f"/proc/{pid}/fd/{descriptor}")):
+                    # Another process may be looking at the same file.
+                    return "FLOCK" in Path(f"/proc/{pid}/fdinfo/{descriptor}").read_text()
+        return False
+
+
+def own_name() -> str:
+    """The name of the directory of this version's daemon."""
+    return f"{__version__}-{fingerprint()}"
+
+
+def find_all(state_dir: Path) -> list[DaemonEndpoint]:
+    """The daemons of this user on this machine, of all versions and environments, that of this one first.
+
+    One without an address has damaged files.
+    """
+    own = own_name()
+    try:
+        with os.scandir(state_dir / _FOLDER) as found:
+            names = [each.name for each in found if each.is_dir(follow_symlinks=False)]
+    except OSError:
+        return []
+    daemons = []
+    for name in sorted(names, key=lambda name: (name != own, name)):
+        with suppress(OSError):  # a directory of someone else's has no daemon of this user
+            daemon = RuntimeDirectory(state_dir, name).find_here()
+            if daemon is not None:
+                daemons.append(daemon)
+    return daemons
+
+
+def _own_processes() -> Iterator[int]:
+    """The processes of this user."""
+    for name in os.listdir("/proc"):
+        with suppress(OSError, ValueError):
+            if os.stat(f"/proc/{int(name)}").st_uid == os.geteuid():
+                yield int(name)

@@ -111,7 +111,7 @@ class CleanupPlan:
         if self.unreached:
             names = ", ".join(each.node for each in self.unreached)
             raise ServiceError(
-                f"some nodes could not be queried, so their sandboxes were not stopped: {names}",
+                f"could not be queried, so their sandboxes were not stopped: {names}",
                 hint=f"{self.request.command()} tries again",
             )
 
@@ -256,4 +256,4 @@ def _forget_finished_jobs(fleet: Fleet, owners: Owners) -> None:
     with suppress(ServiceError):
         left = {tag for sandbox in fleet.list() for tag in sandbox.tags}
         if not fleet.unreached:
-            forget_jobs(owners.state_dir, fleet.connection.address, left)
+            forget_jobs(owners.state_dir, fleet.connection.addresses(), left)

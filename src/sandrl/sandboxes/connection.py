@@ -64,12 +64,13 @@ def _with_memory(connection: Connection, memory_bytes: int) -> Connection:
     return replace(connection, memory_bytes=memory_bytes, has_own_memory=True, renew=again)
 
 
-def find_connection(settings: Settings, *, runtime: str = RuntimeKind.AUTO) -> Connection | None:
+def find_connection(settings: Settings, *, runtime: str = RuntimeKind.AUTO, emit: Emit = ignore) -> Connection | None:
     """The runtime in its current state, to list and stop existing sandboxes; never starts one.
 
     Args:
         settings: The settings from the environment.
         runtime: The runtime that the user requested.
+        emit: Receives an event if the runtime is waited for.
 
     Returns:
         The runtime; None if no sandboxes can be listed, see `absence`.
@@ -79,7 +80,7 @@ def find_connection(settings: Settings, *, runtime: str = RuntimeKind.AUTO) -> C
         UsageError: If its address is invalid.
     """
     provider, settings, reason = _chosen(settings, runtime)
-    return provider.find(settings, reason=reason)
+    return provider.find(settings, reason=reason, emit=emit)
 
 
 def absence(settings: Settings, *, runtime: str = RuntimeKind.AUTO) -> str:

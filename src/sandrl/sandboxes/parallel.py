@@ -6,6 +6,7 @@ The consumer of the queue decides what an end means; nothing is retried, and a f
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
@@ -15,6 +16,7 @@ from typing import Any, TypeVar
 from sandrl.sandboxes.interrupt import Interrupt, Level
 
 Item = TypeVar("Item")
+Value = TypeVar("Value")
 
 
 def in_parallel(
@@ -58,6 +60,20 @@ def in_parallel(
         else:
             in_flight -= 1
             yield end
+
+
+def begun(work: Callable[[], Value]) -> Future[Value]:
+    """Does something on a thread of its own, which keeps no process alive."""
+    end: Future[Value] = Future()
+
+    def do() -> None:
+        try:
+            end.set_result(work())
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is raised again where it is waited for
+            end.set_exception(error)
+
+    threading.Thread(target=do, name="sandrl-begun", daemon=True).start()
+    return end
 
 
 def _ring(interrupt: Interrupt, ended: SimpleQueue[Any]) -> None:

@@ -168,7 +168,7 @@ def _prune(state_dir: Path) -> None:
             continue
 
 
-def forget_jobs(state_dir: Path, address: str, tags_in_use: Collection[str]) -> None:
+def forget_jobs(state_dir: Path, addresses: Collection[str], tags_in_use: Collection[str]) -> None:
     """Removes the entries of jobs that have ended and have no sandbox left, nor one that is being created.
 
     A service may still create a sandbox that a job requested just before its end, after a listing that did not show
@@ -176,11 +176,12 @@ def forget_jobs(state_dir: Path, address: str, tags_in_use: Collection[str]) -> 
 
     Args:
         state_dir: The user's state directory.
-        address: The runtime whose sandboxes were just listed; jobs at other addresses are not changed.
+        addresses: The runtimes whose sandboxes were just listed; jobs at other addresses are not changed.
         tags_in_use: The tags of all sandboxes that live there.
     """
+    listed = {without_credentials(address) for address in addresses}
     for file, entry in _entries(state_dir):
-        is_there = entry.address == without_credentials(address)
+        is_there = entry.address in listed
         if is_there and f"owner-{entry.owner_hash}" not in tags_in_use and liveness(entry.process) is Liveness.GONE:
             with suppress(OSError):
                 if time.time() - file.stat().st_mtime > _SETTLED_SECONDS:

@@ -140,7 +140,7 @@ def test_sandboxes_of_all_nodes_are_listed_and_only_the_orphans_are_stopped(
     assert (report["stopped"], sorted(report["spared"]), report["failed"]) == ([other], sorted(living), [])
     [unreached] = report["unreached"]
     assert "it has other code of the same version" in unreached["reason"]
-    assert f"warning: cannot list the sandboxes of a node: node {unreached['node']}: " in done.stderr
+    assert f"warning: some sandboxes cannot be listed: node {unreached['node']}: " in done.stderr
     assert "hint: sandrl sandboxes cleanup --all --runtime ray:" in done.stderr
     assert nodes.listed().keys() == living
 

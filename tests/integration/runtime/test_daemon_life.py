@@ -9,14 +9,19 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 from cwsandbox import Session
 
-from sandrl.errors import RuntimeUnavailableError
+from sandrl.errors import RuntimeUnavailableError, SilentDaemonError
+from sandrl.runs.rows import OwnerRow
 from sandrl.runtime import daemon
-from sandrl.runtime.state import RuntimeDirectory
+from sandrl.runtime.state import RuntimeDirectory, find_all, own_name
+from sandrl.sandboxes.daemons import refined
+from sandrl.sandboxes.owner import current_owner
+from sandrl.sandboxes.registry import JobEntry, Registration
 from tests.integration.runtime.conftest import defaults_for
 
 SOURCE = Path(__file__).resolve().parents[3] / "src"
@@ -180,13 +185,76 @@ def _wait_until(condition: object, seconds: float = 10) -> None:
         time.sleep(0.01)
 
 
-def test_a_daemon_that_stands_still_is_named_and_can_be_ended(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(daemon, "_STATUS_TIMEOUT_SECONDS", 1.0)
+def test_a_daemon_that_is_stopped_for_a_while_is_waited_for(state: Path) -> None:
+    endpoint = daemon.ensure_running(state)
+    said: list[str] = []
+
+    def continue_it(message: str) -> None:
+        said.append(message)
+        os.kill(endpoint.pid, signal.SIGCONT)
+
+    os.kill(endpoint.pid, signal.SIGSTOP)
+    assert daemon.status(state, on_wait=continue_it).running
+    assert said == [f"the local runtime (pid {endpoint.pid}) is stopped by a signal; waiting up to 90 s for it"]
+
+
+def test_a_daemon_that_does_not_answer_is_named_and_nobody_is_told_to_end_it(state: Path) -> None:
     endpoint = daemon.ensure_running(state)
     os.kill(endpoint.pid, signal.SIGSTOP)
-    with pytest.raises(RuntimeUnavailableError, match="is stopped by a signal") as error:
-        daemon.status(state)
-    assert error.value.hint is not None
-    assert f"kill -CONT {endpoint.pid}" in error.value.hint
+    with pytest.raises(SilentDaemonError, match="is stopped by a signal; it was waited for") as error:
+        daemon.status_of(endpoint, patience_seconds=0.5)
+    assert error.value.hint == f"kill -CONT {endpoint.pid} continues it"
     assert daemon.stop(state)
     assert not daemon.status(state).running
+
+
+@pytest.mark.parametrize(
+    ("work", "is_wedged", "hint"),
+    [
+        # A process that neither answers nor does anything, and one that is busy with something else.
+        (
+            "time.sleep(60)",
+            True,
+            "kill -9 {pid} ends it, and with it 2 sandboxes of reward (job-12ab)",
+        ),
+        ("while True: pass", False, "try again when the machine is less busy"),
+    ],
+)
+def test_only_the_end_of_a_wedged_daemon_is_advised_with_what_it_takes_along(
+    state: Path, work: str, is_wedged: bool, hint: str
+) -> None:
+    name = own_name()
+    directory = RuntimeDirectory(state)
+    program = (
+        "import fcntl, json, os, socket, sys, time; from pathlib import Path\n"
+        "lock = open('alive.lock', 'w'); fcntl.flock(lock, fcntl.LOCK_EX)\n"
+        "server = socket.create_server(('127.0.0.1', 0)); address = f'http://127.0.0.1:{server.getsockname()[1]}'\n"
+        "Path('token').write_text('x')\n"
+        "Path('daemon.json').write_text(json.dumps({'base_url': address, 'pid': os.getpid()}))\n"
+        "Path('sandboxes.json').write_text(json.dumps({'sandboxes': [['a', []], ['b', []]]}))\n"
+        f"print(flush=True)\n{work}"
+    )
+    process = subprocess.Popen([sys.executable, "-c", program], cwd=directory.path, stdout=subprocess.PIPE)
+    try:
+        assert process.stdout is not None
+        process.stdout.readline()
+        [endpoint] = find_all(state)
+        assert (endpoint.pid, endpoint.name) == (process.pid, name)
+        owner = current_owner()
+        entry = JobEntry(
+            job_id="job-12ab",
+            owner=OwnerRow(**asdict(owner)),
+            owner_hash=owner.hash,
+            command="reward",
+            runtime="local",
+            address=endpoint.base_url,
+            max_lifetime_seconds=60,
+        )
+        Registration(entry, state).renew()
+        with pytest.raises(SilentDaemonError) as error:
+            daemon.status_of(endpoint, patience_seconds=4)
+        assert error.value.is_wedged is is_wedged
+        assert hint.format(pid=process.pid) in str(refined(error.value, state).hint)
+    finally:
+        process.kill()
+        process.communicate()

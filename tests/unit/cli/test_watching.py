@@ -72,4 +72,4 @@ def test_what_a_look_could_not_see_is_said_once_and_again_when_that_changes(caps
         return []
 
     watch(look, lambda listed: None, 0.001, live=False, gaps=lambda: gap)
-    assert capsys.readouterr().err.splitlines() == ["sandrl: not asked: two", "sandrl: all nodes answer again"]
+    assert capsys.readouterr().err.splitlines() == ["sandrl: not asked: two", "sandrl: all answer again"]

@@ -173,13 +173,13 @@ def test_a_job_is_forgotten_once_it_is_gone_and_has_no_sandbox_left_there(tmp_pa
     def known() -> set[str]:
         return {entry.job_id for entry in read_jobs(tmp_path)}
 
-    forget_jobs(tmp_path, address, set())
+    forget_jobs(tmp_path, [address], set())
     assert known() == {"lost", "alive", "elsewhere"}, "what it asked for last may still come to be"
     before = time.time() - 600
     for file in (tmp_path / "jobs").iterdir():
         os.utime(file, (before, before))
-    forget_jobs(tmp_path, address, {f"owner-{GONE.hash}"})
-    forget_jobs(tmp_path, "http://127.0.0.1:2", set())
+    forget_jobs(tmp_path, [address], {f"owner-{GONE.hash}"})
+    forget_jobs(tmp_path, ["http://127.0.0.1:2"], set())
     assert known() == {"lost", "alive", "elsewhere"}
-    forget_jobs(tmp_path, address, set())
+    forget_jobs(tmp_path, [address], set())
     assert known() == {"alive", "elsewhere"}

@@ -184,5 +184,5 @@ def test_an_entry_is_forgotten_when_its_job_is_gone_with_its_last_sandbox(
     (file,) = files(tmp_path)
     before = time.time() - idle_seconds
     os.utime(file, (before, before))
-    forget_jobs(tmp_path, address, [f"owner-{owner.hash}"] if in_use else ["owner-another"])
+    forget_jobs(tmp_path, [address], [f"owner-{owner.hash}"] if in_use else ["owner-another"])
     assert file.exists() is stays

@@ -100,10 +100,11 @@ def open_fleet(settings: Settings, runtime: str, *, quiet: bool = False) -> Flee
     Raises:
         AuthenticationError: If the remote service was asked for without credentials.
     """
+    from sandrl.cli.output import say_waiting
     from sandrl.sandboxes.connection import absence, find_connection
     from sandrl.sandboxes.fleet import Fleet
 
-    connection = find_connection(settings, runtime=runtime)
+    connection = find_connection(settings, runtime=runtime, emit=say_waiting)
     if connection is not None:
         return Fleet(connection)
     if not quiet:
@@ -112,11 +113,11 @@ def open_fleet(settings: Settings, runtime: str, *, quiet: bool = False) -> Flee
 
 
 def remark_unreached(unreached: Iterable[Unreached]) -> None:
-    """Says which machines of a runtime could not be asked, so that their sandboxes are missing."""
+    """Says what part of a runtime could not be asked, so that its sandboxes are missing."""
     from sandrl.cli.text import visible
 
     for each in unreached:
-        typer.echo(visible(f"warning: cannot list the sandboxes of a node: {each.reason}"), err=True)
+        typer.echo(visible(f"warning: some sandboxes cannot be listed: {each.reason}"), err=True)
 
 
 def fleet_with(settings: Settings, runtime: str, sandbox_id: str) -> Fleet:

@@ -84,7 +84,7 @@ def _repeated(
             typer.echo(f"sandrl: {visible(error.message)}; trying again", err=True)
         if gaps() != known_gaps:
             known_gaps = gaps()
-            typer.echo(f"sandrl: {visible(known_gaps or 'all nodes answer again')}", err=True)
+            typer.echo(f"sandrl: {visible(known_gaps or 'all answer again')}", err=True)
         typer.echo()
 
 

@@ -1,19 +1,25 @@
-"""The local runtime: a daemon of this user on this machine, which speaks the SDK's protocol."""
+"""The local runtime: a daemon of this user on this machine, which speaks the SDK's protocol.
+
+A job uses the daemon of its own environment. Commands that list and stop sandboxes cover the daemons of all of them.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import ClassVar
 
-from sandrl.events import Emit, RuntimeStarting
+from sandrl.errors import SandrlError, SilentDaemonError
+from sandrl.events import Emit, RuntimeStarting, RuntimeWaitedFor, ignore
 from sandrl.runtime import daemon
 from sandrl.runtime.limits import MEMORY_BYTES, PREBUILT_PATH
 from sandrl.runtime.state import RuntimeDirectory
+from sandrl.sandboxes.daemons import refined
 from sandrl.sandboxes.providers.cwsandbox.client import SdkConnection
+from sandrl.sandboxes.providers.local_daemons import DaemonsConnection, OneDaemon
 from sandrl.sandboxes.providers.protocol import Need, Packages, Shown
 from sandrl.settings import RuntimeKind, Settings
 
-_WAY_OUT = "sandrl runtime logs may show the reason; sandrl runtime stop ends it and its sandboxes"
+_WAY_OUT = "sandrl runtime status shows its state; sandrl runtime logs may show the reason"
 
 
 class LocalProvider:
@@ -32,10 +38,29 @@ class LocalProvider:
 
         return connect_again()
 
-    def find(self, settings: Settings, *, reason: str) -> SdkConnection | None:
-        """See `Provider.find`."""
-        endpoint = daemon.find(settings.state_dir)
-        return None if endpoint is None else _connection(endpoint, settings, reason, image="")
+    def find(self, settings: Settings, *, reason: str, emit: Emit = ignore) -> DaemonsConnection | None:
+        """See `Provider.find`: the daemons of all environments of this user."""
+
+        def refine(error: SandrlError) -> SandrlError:
+            return refined(error, settings.state_dir)
+
+        daemons = tuple(
+            OneDaemon(each, _connection(each, settings, reason, image="") if each.base_url else None, refine)
+            for each in daemon.find_all(settings.state_dir)
+        )
+        if not daemons:
+            return None
+        return DaemonsConnection(
+            kind=RuntimeKind.LOCAL,
+            reason=reason,
+            address=daemons[0].endpoint.base_url,
+            image="",
+            is_local=True,
+            state_dir=settings.state_dir,
+            way_out=_WAY_OUT,
+            daemons=daemons,
+            emit=emit,
+        )
 
     def absence(self, settings: Settings) -> str:
         """See `Provider.absence`."""
@@ -45,7 +70,10 @@ class LocalProvider:
 def _connected(settings: Settings, reason: str, image: str | None, packages: Packages, emit: Emit) -> SdkConnection:
     while True:
         endpoint = daemon.ensure_running(settings.state_dir, on_start=lambda message: emit(RuntimeStarting(message)))
-        status = daemon.status(settings.state_dir)
+        try:
+            status = daemon.status(settings.state_dir, on_wait=lambda message: emit(RuntimeWaitedFor(message)))
+        except SilentDaemonError as error:
+            raise refined(error, settings.state_dir) from error.__cause__
         if status.running and status.base_url == endpoint.base_url:
             break  # else it ended in between
     image = image or status.default_image
@@ -71,7 +99,7 @@ def overlay_of(packages: Packages, settings: Settings, image: str, emit: Emit) -
 
 
 def _connection(endpoint: daemon.DaemonEndpoint, settings: Settings, reason: str, image: str) -> SdkConnection:
-    directory = RuntimeDirectory(settings.state_dir)
+    directory = RuntimeDirectory(settings.state_dir, endpoint.name)
     return SdkConnection(
         kind=RuntimeKind.LOCAL,
         reason=reason,

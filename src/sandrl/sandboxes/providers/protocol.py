@@ -29,7 +29,7 @@ from typing import ClassVar, Protocol
 
 from pydantic import JsonValue
 
-from sandrl.events import Emit
+from sandrl.events import Emit, ignore
 from sandrl.sandboxes.commands import Command
 from sandrl.sandboxes.owner import OwnerFacts
 from sandrl.settings import RuntimeKind, Settings
@@ -264,7 +264,7 @@ class Client(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Unreached:
-    """A machine of a runtime that could not be asked for its sandboxes.
+    """A machine of a runtime, or a process on this one, that could not be asked for its sandboxes.
 
     Attributes:
         node: Its name.
@@ -368,8 +368,12 @@ class Connection(ABC):
         """The facts that a run stores about it, in addition to the request."""
         return {"runtime_kind": self.kind.value, "runtime_reason": self.reason, "runtime_image": self.image}
 
+    def addresses(self) -> tuple[str, ...]:
+        """The addresses whose sandboxes its clients list."""
+        return (self.address,)
+
     def unreached(self) -> tuple[Unreached, ...]:
-        """The machines of the runtime that its clients could not ask so far; their sandboxes were not listed."""
+        """The machines or daemons that could not be asked so far; their sandboxes were not listed."""
         return ()
 
     @abstractmethod
@@ -431,12 +435,13 @@ class Provider(Protocol):
             UsageError: If the image or the packages are not available.
         """
 
-    def find(self, settings: Settings, *, reason: str) -> Connection | None:
+    def find(self, settings: Settings, *, reason: str, emit: Emit = ignore) -> Connection | None:
         """The runtime in its current state, to list and stop existing sandboxes; never starts one.
 
         Args:
             settings: The settings from the environment.
             reason: Why it was chosen.
+            emit: Receives an event if the runtime is waited for.
 
         Returns:
             The runtime; None if nothing can be listed, for the reason that `absence` gives.

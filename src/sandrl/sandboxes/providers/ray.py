@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import ClassVar, TypeVar
 
-from sandrl.events import Emit
+from sandrl.events import Emit, ignore
 from sandrl.fleet.cluster import Cluster
 from sandrl.fleet.cluster import connect as connect_to_cluster
 from sandrl.runtime.limits import MEMORY_BYTES
@@ -65,7 +65,7 @@ class RayProvider:
             find_here=find_here,
         )
 
-    def find(self, settings: Settings, *, reason: str) -> NodesConnection | None:
+    def find(self, settings: Settings, *, reason: str, emit: Emit = ignore) -> NodesConnection | None:
         """See `Provider.find`."""
         cluster = connect_to_cluster(settings.ray_address)
         nodes = cluster.nodes()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from sandrl.addresses import check_address, without_credentials
-from sandrl.events import Emit
+from sandrl.events import Emit, ignore
 from sandrl.sandboxes.providers.cwsandbox.client import SdkConnection
 from sandrl.sandboxes.providers.protocol import Need, Packages
 from sandrl.settings import RuntimeKind, Settings
@@ -50,7 +50,7 @@ class RemoteProvider:
             way_out=f"check the address {without_credentials(address)}, or use --runtime local, which needs none",
         )
 
-    def find(self, settings: Settings, *, reason: str) -> SdkConnection | None:
+    def find(self, settings: Settings, *, reason: str, emit: Emit = ignore) -> SdkConnection | None:
         """See `Provider.find`; the service is always there."""
         return self.connect(settings, reason=reason, image=None, packages=Packages(), emit=lambda _: None)
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from sandrl.errors import UnknownSandboxError, UsageError
-from sandrl.events import Emit, RuntimeStarting
+from sandrl.events import Emit, RuntimeStarting, ignore
 from sandrl.runtime import limits
 from sandrl.runtime.host.images import Image, UnknownImageError, choose_image, find_images, own_image, parse_reference
 from sandrl.runtime.in_process import HostThread
@@ -67,7 +67,7 @@ class DaemonlessProvider:
             interpreter=interpreter,
         )
 
-    def find(self, settings: Settings, *, reason: str) -> None:
+    def find(self, settings: Settings, *, reason: str, emit: Emit = ignore) -> None:
         """See `Provider.find`: a process cannot list the sandboxes of another one."""
 
     def absence(self, settings: Settings) -> str:
