@@ -103,6 +103,15 @@ def test_the_configuration_of_training_is_one() -> None:
     assert (config.problems, config.reward, config.groups) == ("problems.jsonl", "rewards:reward", 3)
 
 
+def test_where_sandrl_is_not_on_the_path_the_next_command_and_the_script_say_so(sandrl: Run, tmp_path: Path) -> None:
+    done = sandrl("init", "project", PATH="/usr/bin:/bin")
+    [line] = [line for line in done.stderr.splitlines() if line.startswith("Next: ")]
+    assert line == f"Next: cd project && PATH={Path(sys.executable).parent}:$PATH sh ci/check.sh"
+    without = bash("PATH=/usr/bin:/bin sh project/ci/check.sh", tmp_path)
+    assert (without.returncode, without.stdout) == (2, "")
+    assert without.stderr.startswith("ci/check.sh: there is no command sandrl on the PATH; ")
+
+
 def test_an_existing_file_is_named_and_nothing_is_written(sandrl: Run, tmp_path: Path) -> None:
     (tmp_path / "README.md").write_text("mine")
     (tmp_path / ".gitignore").symlink_to("nowhere")
@@ -135,6 +144,8 @@ def test_what_cannot_be_finished_is_not_begun(sandrl: Run, tmp_path: Path) -> No
     assert done.stderr == "sandrl: error: ci: cannot be written: File exists; nothing was written\n"
     assert files_of(tmp_path) == ["ci"]
     assert not (tmp_path / ".github").exists()
+    file = sandrl("init", "ci")
+    assert file.stderr.startswith("sandrl: error: ci: is not a directory; nothing was written\n")
     unwritable = sandrl("init", "/proc/new/project")
     assert unwritable.returncode == 2
     assert unwritable.stderr.startswith("sandrl: error: /proc/new: cannot be written: ")
