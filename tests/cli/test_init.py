@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from sandrl.config.eval import EvalConfig
 from sandrl.config.grpo import GrpoConfig
 from sandrl.config.layers import resolve
 from sandrl.config.toml import read_toml
@@ -97,10 +98,20 @@ def test_the_commands_of_the_workflow_pass_and_stop_a_bad_change(tmp_path: Path)
         assert complaint in ran.stdout
 
 
-def test_the_configuration_of_training_is_one() -> None:
-    path = Path(str(Path(sys.modules["sandrl.project"].__file__ or "").parent / "template" / "grpo.toml"))
+def test_the_configurations_are_valid_also_with_the_lines_for_an_own_model(tmp_path: Path) -> None:
+    directory = create_project(tmp_path / "project").directory
+    shared = resolve(EvalConfig, read_toml(EvalConfig, directory / "sandrl.toml"))
+    assert (shared.problems, shared.reward) == ("problems.jsonl", "rewards:reward")
+    path = directory / "grpo.toml"
     config = resolve(GrpoConfig, read_toml(GrpoConfig, path))
-    assert (config.problems, config.reward, config.groups) == ("problems.jsonl", "rewards:reward", 3)
+    assert (config.is_tiny, config.problems, config.reward) == (True, "tiny", "rewards:reward")
+    lines = path.read_text(encoding="utf-8").splitlines()
+    others = [line.removeprefix("#   ") for line in lines if line.startswith("#   ")]
+    kept = [line for line in lines if not line.startswith(("#", "model", "problems"))]
+    path.write_text("\n".join([*others, *kept]), encoding="utf-8")
+    own = resolve(GrpoConfig, read_toml(GrpoConfig, path))
+    assert (own.model, own.problems) == ("Qwen/Qwen2.5-Coder-0.5B-Instruct", "problems.jsonl")
+    assert (own.eval_problems, own.groups) == (0, 3)
 
 
 def test_where_sandrl_is_not_on_the_path_the_next_command_and_the_script_say_so(sandrl: Run, tmp_path: Path) -> None:
