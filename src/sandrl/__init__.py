@@ -67,10 +67,14 @@ _MODULE_OF = {
     "reward_function": "sandrl.rewards",
     "score": "sandrl.rewards",
 }
+# Public packages, which `import sandrl` makes available as `sandrl.rewards` and so on.
+_PACKAGES = frozenset({"client", "events", "integrations", "rewards"})
 
 
 def __getattr__(name: str) -> object:
-    """Loads a public name from the module that defines it."""
+    """Loads a public name from the module that defines it, or a public package."""
+    if name in _PACKAGES:
+        return importlib.import_module(f"sandrl.{name}")
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value: object = getattr(importlib.import_module(_MODULE_OF.get(name, "sandrl.errors")), name)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from sandrl.config.eval import EvalConfig
 from sandrl.config.grpo import GrpoConfig
 from sandrl.config.layers import resolve
 from sandrl.config.toml import read_toml
@@ -97,10 +98,29 @@ def test_the_commands_of_the_workflow_pass_and_stop_a_bad_change(tmp_path: Path)
         assert complaint in ran.stdout
 
 
-def test_the_configuration_of_training_is_one() -> None:
-    path = Path(str(Path(sys.modules["sandrl.project"].__file__ or "").parent / "template" / "grpo.toml"))
+def test_the_configurations_are_valid_also_with_the_lines_for_an_own_model(tmp_path: Path) -> None:
+    directory = create_project(tmp_path / "project").directory
+    shared = resolve(EvalConfig, read_toml(EvalConfig, directory / "sandrl.toml"))
+    assert (shared.problems, shared.reward) == ("problems.jsonl", "rewards:reward")
+    path = directory / "grpo.toml"
     config = resolve(GrpoConfig, read_toml(GrpoConfig, path))
-    assert (config.problems, config.reward, config.groups) == ("problems.jsonl", "rewards:reward", 3)
+    assert (config.is_tiny, config.problems, config.reward) == (True, "tiny", "rewards:reward")
+    lines = path.read_text(encoding="utf-8").splitlines()
+    others = [line.removeprefix("#   ") for line in lines if line.startswith("#   ")]
+    kept = [line for line in lines if not line.startswith(("#", "model", "problems"))]
+    path.write_text("\n".join([*others, *kept]), encoding="utf-8")
+    own = resolve(GrpoConfig, read_toml(GrpoConfig, path))
+    assert (own.model, own.problems) == ("Qwen/Qwen2.5-Coder-0.5B-Instruct", "problems.jsonl")
+    assert (own.eval_problems, own.groups) == (0, 3)
+
+
+def test_where_sandrl_is_not_on_the_path_the_next_command_and_the_script_say_so(sandrl: Run, tmp_path: Path) -> None:
+    done = sandrl("init", "project", PATH="/usr/bin:/bin")
+    [line] = [line for line in done.stderr.splitlines() if line.startswith("Next: ")]
+    assert line == f"Next: cd project && PATH={Path(sys.executable).parent}:$PATH sh ci/check.sh"
+    without = bash("PATH=/usr/bin:/bin sh project/ci/check.sh", tmp_path)
+    assert (without.returncode, without.stdout) == (2, "")
+    assert without.stderr.startswith("ci/check.sh: there is no command sandrl on the PATH; ")
 
 
 def test_an_existing_file_is_named_and_nothing_is_written(sandrl: Run, tmp_path: Path) -> None:
@@ -135,6 +155,8 @@ def test_what_cannot_be_finished_is_not_begun(sandrl: Run, tmp_path: Path) -> No
     assert done.stderr == "sandrl: error: ci: cannot be written: File exists; nothing was written\n"
     assert files_of(tmp_path) == ["ci"]
     assert not (tmp_path / ".github").exists()
+    file = sandrl("init", "ci")
+    assert file.stderr.startswith("sandrl: error: ci: is not a directory; nothing was written\n")
     unwritable = sandrl("init", "/proc/new/project")
     assert unwritable.returncode == 2
     assert unwritable.stderr.startswith("sandrl: error: /proc/new: cannot be written: ")

@@ -84,6 +84,11 @@ def test_the_public_names_are_those_that_type_checkers_see() -> None:
     assert {name: sandrl._MODULE_OF.get(name, "sandrl.errors") for name in imported} == imported
 
 
+def test_the_public_packages_are_attributes_before_any_other_name_is_used() -> None:
+    loaded = modules_after("import sandrl; sandrl.rewards.ScoreOptions; sandrl.events.Emit; sandrl.client")
+    assert {"sandrl.rewards", "sandrl.events", "sandrl.client"} <= loaded
+
+
 def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         _ = sandrl.nonsense

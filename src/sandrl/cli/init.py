@@ -12,7 +12,7 @@ from sandrl.cli.output import Json
 
 def init(
     directory: Annotated[
-        Path, typer.Argument(metavar="[DIR]", help="The folder; it is created if it does not exist.", show_default=".")
+        Path, typer.Argument(metavar="DIR", help="The folder; it is created if it does not exist.")
     ] = Path("."),
     keep_existing: Annotated[
         bool, typer.Option("--keep-existing", help="Keep files that exist, and write only the others.")
@@ -24,6 +24,8 @@ def init(
     Existing files are never overwritten: if one exists, the command writes nothing and exits with 2.
     """
     import shlex
+    import shutil
+    import sys
 
     from sandrl.cli.output import print_json
     from sandrl.cli.text import visible
@@ -46,4 +48,6 @@ def init(
         typer.echo(f"Kept: {', '.join(project.kept)}", err=True)
     typer.echo(f"In CI, ci/install.sh installs sandrl from: {visible(project.source)}", err=True)
     go = "" if directory.resolve() == Path.cwd() else f"cd {visible(shlex.quote(str(directory)))} && "
-    typer.echo(f"Next: {go}sh ci/check.sh", err=True)
+    # The scripts call `sandrl`, which may have been called by its path.
+    path = "" if shutil.which("sandrl") else f"PATH={visible(shlex.quote(str(Path(sys.executable).parent)))}:$PATH "
+    typer.echo(f"Next: {go}{path}sh ci/check.sh", err=True)

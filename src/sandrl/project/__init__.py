@@ -11,13 +11,12 @@ import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from importlib.metadata import version
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path, PurePosixPath
 
 from sandrl.errors import InputError
-from sandrl.installation import Installation, installation
+from sandrl.installation import installation
 
 _SOURCE = b"@SANDRL_SOURCE@"
 _DOT = "dot_"
@@ -50,7 +49,11 @@ def create_project(directory: Path, *, keep_existing: bool = False) -> Project:
     Raises:
         InputError: If a file exists, unless it may be kept, or if a file cannot be written.
     """
-    source = _source(installation())
+    if os.path.lexists(directory) and not directory.is_dir():
+        raise InputError("is not a directory; nothing was written", path=directory, hint="choose another name")
+    here = installation()
+    # Where the source is gone, only an index could have it; a job says if it has not.
+    source = here.named(is_here=here.lost_source)
     contents = {name: text.replace(_SOURCE, os.fsencode(shlex.quote(source))) for name, text in sorted(_template())}
     kept = tuple(name for name in contents if os.path.lexists(directory / name))
     if kept and not keep_existing:
@@ -84,13 +87,6 @@ def _template() -> Iterator[tuple[str, bytes]]:
                 yield from walk(entry, path)
 
     return walk(files(__name__) / "template", PurePosixPath())
-
-
-def _source(here: Installation) -> str:
-    """What pip installs this copy of sandrl from."""
-    if here.clone is not None:
-        return str(here.clone)
-    return f"sandrl @ {here.source}" if here.source else f"sandrl=={version('sandrl')}"
 
 
 @contextmanager

@@ -1,12 +1,13 @@
-"""What a notebook shows of scoring: its progress while a cell runs, and its report as a table.
+"""Shows scoring in a notebook: its progress while a cell runs, and its report as a table.
 
-IPython's own display is used, which every notebook has and which needs no widgets. Nothing is imported for it: a kernel
-has loaded IPython before any cell runs. All texts are escaped, because a model has written some of them.
+IPython's own display is used, which every notebook has and which needs no widgets. It is no dependency: a kernel has
+loaded IPython before any cell runs. All texts are escaped, because a model has written some of them.
 """
 
 from __future__ import annotations
 
 import html
+import importlib
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -52,7 +53,7 @@ class _Cell:
     seconds_between = _SECONDS_BETWEEN
 
     def __init__(self) -> None:
-        self._display: Any = sys.modules["IPython"].display.display
+        self._display: Any = importlib.import_module("IPython.display").display
         self._handle: Any = None
 
     def show(self, share: float | None, words: str, warnings: Sequence[str]) -> None:

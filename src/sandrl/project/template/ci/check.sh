@@ -4,6 +4,11 @@
 set -eu
 cd "$(dirname "$0")/.."
 
+command -v sandrl >/dev/null || {
+    echo "ci/check.sh: there is no command sandrl on the PATH; activate its environment, or run ci/install.sh" >&2
+    exit 2
+}
+
 # The reward function returns what its test expects.
 python3 test_rewards.py
 
