@@ -1,4 +1,4 @@
-"""The trials of a problem: what is found out with known code before its first completion is judged.
+"""The trials of a problem: known code that is judged before its first completion.
 
 Is the problem valid, can sandboxes run it, and do its checks mean the same apart from a completion as in one process
 with it? Some checks do not (they look at what the completion prints, or into its frames): there, the reference passes

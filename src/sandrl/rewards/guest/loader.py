@@ -1,4 +1,4 @@
-"""What the loader of a program (`BOOTSTRAP` in `program.py`, and `worker.py`) adds to its namespace.
+"""Names that the loader of a program adds to its namespace (`BOOTSTRAP` in `program.py`, and `worker.py`).
 
 This file is in no program. Type checkers and tests find the names here.
 """
