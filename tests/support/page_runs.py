@@ -90,7 +90,7 @@ class PageRun:
             printed = done.stdout + (done.stderr if block.exit_code else "")
             # A program that is known to be right runs where a verdict on other code is to be trusted, not each time.
             lines = [line.rstrip() for line in printed.splitlines() if not line.startswith("Canaries: ")]
-            text = "\n".join(lines).strip() + "\n"
+            text = "\n".join(lines).strip("\n") + "\n"
             assert re.fullmatch(_pattern(shown), text), f"{block.place}: $ {command}\nprints\n{printed}"
 
     def _serve(self, block: Block) -> None:
@@ -137,7 +137,7 @@ class PageRun:
 def _pattern(shown: str) -> str:
     """What the shown output matches: `…` is any text, and on a line of its own any lines."""
     lines = []
-    for line in shown.strip().splitlines():
+    for line in shown.strip("\n").splitlines():
         # Each repetition takes one whole line: a pattern that can split a line takes exponential time.
         is_any = line.strip() == "…"
         lines.append(r"(?:.*\n)*" if is_any else ".*".join(map(re.escape, line.rstrip().split("…"))) + "\n")
