@@ -1,6 +1,6 @@
 """Shows scoring in a notebook: its progress while a cell runs, and its report as a table.
 
-IPython's own display is used, which every notebook has and which needs no widgets. sandrl does not depend on it: a kernel has
+IPython's own display is used, which every notebook has and which needs no widgets. It is not a dependency: a kernel has
 loaded IPython before any cell runs. All texts are escaped, because a model has written some of them.
 """
 
