@@ -144,16 +144,14 @@ class _Quiet(SimpleHTTPRequestHandler):
         """Nobody reads it."""
 
 
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-@pytest.mark.parametrize("width", [360, 1400])
+@pytest.mark.parametrize(("width", "dark"), [(360, False), (1400, True)])
 def test_nothing_of_a_page_is_cut_off_or_unreachable_or_without_a_name(
     browser: Any, address: str, width: int, dark: bool
 ) -> None:
     faults = []
     for name in WALKED:
         with opened(browser, address + name, width=width, dark=dark, is_still=True, ready=STARTED) as seen:
-            # The keyboard's way does not depend on the theme.
-            faults += [f"{name}: {fault}" for fault in audit(seen.page, has_walk=dark is (width > 1000))]
+            faults += [f"{name}: {fault}" for fault in audit(seen.page)]
     assert faults == []
 
 

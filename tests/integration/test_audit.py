@@ -18,7 +18,16 @@ from tests.support.audit import audit
 from tests.support.browser import launched, opened
 from tests.support.viewed_runs import PLACES, write_runs
 
-WIDTHS = (360, 1400)
+every_window = pytest.mark.parametrize(
+    ("width", "dark", "has_walk"),
+    [
+        pytest.param(360, False, True, id="360-light"),
+        pytest.param(1400, True, True, id="1400-dark"),
+        # The keyboard's way does not depend on the theme.
+        pytest.param(360, True, False, id="360-dark", marks=pytest.mark.slow),
+        pytest.param(1400, False, False, id="1400-light", marks=pytest.mark.slow),
+    ],
+)
 PARTS = ("", "groups", "rows", "t/2.20", "t/nothing")
 """Of the report of a run."""
 
@@ -78,32 +87,29 @@ def faults_of(page: Any, place: str, *, has_walk: bool) -> list[str]:
     return [f"{place}: {fault}" for fault in (*broken, *audit(page, has_walk=has_walk))]
 
 
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-@pytest.mark.parametrize("width", WIDTHS)
+@every_window
 def test_nothing_of_the_viewer_is_cut_off_or_unreachable_or_without_a_name(
-    browser: Any, live: str, library: Library, width: int, dark: bool
+    browser: Any, live: str, library: Library, width: int, dark: bool, has_walk: bool
 ) -> None:
     keys = {run["run_id"]: run["key"] for run in library.documents()["runs"]}
     with opened(browser, live, width=width, height=740, dark=dark, is_still=True) as seen:
         faults = []
         for place in PLACES:
             show(seen.page, live.partition("?")[0], place.format(**keys))
-            # The keyboard's way does not depend on the theme.
-            faults += faults_of(seen.page, place, has_walk=dark is (width > 1000))
+            faults += faults_of(seen.page, place, has_walk=has_walk)
         assert faults == []
 
 
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-@pytest.mark.parametrize("width", WIDTHS)
+@every_window
 def test_nothing_of_the_report_is_cut_off_or_unreachable_or_without_a_name(
-    browser: Any, runs_dir: Path, tmp_path: Path, width: int, dark: bool
+    browser: Any, runs_dir: Path, tmp_path: Path, width: int, dark: bool, has_walk: bool
 ) -> None:
     file = write_report(RunReader(runs_dir / "training"), tmp_path / "report.html")
     with opened(browser, file, width=width, height=740, dark=dark, is_still=True) as seen:
         faults = []
         for part in PARTS:
             show(seen.page, file.as_uri(), f"run/training/{part}")
-            faults += faults_of(seen.page, part, has_walk=dark is (width > 1000))
+            faults += faults_of(seen.page, part, has_walk=has_walk)
         assert faults == []
 
 

@@ -125,7 +125,7 @@ function RowsList({source, run, query, report}) {
     ${list.error && html`<p class="note" role="alert">${list.error.message}</p>`}
     <div class="panel flush list-panel">
       ${!isNarrow && html`<${RowHeads} query=${query} filters=${filters} run=${run} />`}
-      <div id="list" ref=${box} class="list" role="list" aria-label="Trajectories" tabindex=${count ? -1 : 0} onScroll=${(event) => setView({top: event.currentTarget.scrollTop, height: event.currentTarget.clientHeight})}>
+      <div id="list" ref=${box} class="list" role=${list.total === 0 ? 'region' : 'list'} aria-label="Trajectories" tabindex=${count ? -1 : 0} onScroll=${(event) => setView({top: event.currentTarget.scrollTop, height: event.currentTarget.clientHeight})}>
         <div id="spacer" role="presentation" style=${{height: `${height}px`}}>${rows}</div>
         ${list.total === 0 && html`<${Empty}>${Object.keys(filters).length ? 'No trajectory matches the filters.' : 'There are no trajectories yet.'}<//>`}
       </div>
