@@ -338,14 +338,13 @@ class QuestionPart(Config):
     extra_body: Annotated[
         dict[str, JsonValue],
         BeforeValidator(_json_of),
-        Field(default_factory=dict),
         Option(
             "Further fields of each request to an endpoint, such as"
             ' `{"chat_template_kwargs": {"enable_thinking": false}}`.',
             GENERATION,
             metavar="JSON|@FILE",
         ),
-    ]
+    ] = Field(default_factory=dict)
 
     max_attempts: Annotated[
         Count,
