@@ -160,7 +160,7 @@ class InProcessModel:
         ]
 
     def _logprobs(self, logits: Sequence[Any], sampled: Any) -> Any:
-        """The logprob of every sampled token, in the distribution at its temperature, before `top_p` and others cut it."""
+        """The logprob of every sampled token, at its temperature, before `top_p` and others cut the distribution."""
         torch = self._torch
         temperature = self._sampling.temperature or 1.0
         columns = [
