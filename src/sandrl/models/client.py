@@ -118,14 +118,22 @@ class Client(Closing):
         endpoint: Whom to ask.
         stop: Once it is set, requests in flight are cancelled and nothing is asked any more.
         emit: Told if the endpoint limits requests.
+        is_stopping: Whether the user wishes to stop: then no long wait for a limit is waited for.
 
     Raises:
         MissingExtraError: If `openai` is not installed.
     """
 
-    def __init__(self, endpoint: ModelEndpoint, stop: threading.Event | None = None, emit: Emit = ignore) -> None:
+    def __init__(
+        self,
+        endpoint: ModelEndpoint,
+        stop: threading.Event | None = None,
+        emit: Emit = ignore,
+        is_stopping: Callable[[], bool] = lambda: False,
+    ) -> None:
         self.endpoint = endpoint
         self._tell = emit
+        self._is_stopping = is_stopping
         self._stop = stop or threading.Event()
         self._openai = require("openai", extra=EXTRA)
         # The SDK has changed its HTTP library; whichever it uses is loaded by now.
@@ -193,7 +201,7 @@ class Client(Closing):
         while not self._stop.is_set():
             asked_at = time.monotonic()
             try:
-                sent_at = await pace.begin()
+                sent_at = await pace.begin(self._is_stopping)
             except HopelessError as error:
                 raise EndpointError(f"{self.endpoint.base_url} takes no requests for now: {error}") from None
             waited += sent_at - asked_at

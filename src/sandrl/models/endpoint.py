@@ -17,7 +17,7 @@ import re
 import secrets
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from queue import SimpleQueue
 from typing import Any, TypeAlias
@@ -61,6 +61,7 @@ class EndpointModel(Client):
         stop: Once it is set, answers are not wanted any more.
         batch_size: How many questions are in flight at once.
         emit: Told if the endpoint limits requests.
+        is_stopping: Whether the user wishes to stop: then no long wait for a limit is waited for.
 
     Raises:
         MissingExtraError: If `openai` is not installed.
@@ -75,8 +76,9 @@ class EndpointModel(Client):
         stop: threading.Event | None = None,
         batch_size: int | None = None,
         emit: Emit = ignore,
+        is_stopping: Callable[[], bool] = lambda: False,
     ) -> None:
-        super().__init__(endpoint, stop, emit)
+        super().__init__(endpoint, stop, emit, is_stopping)
         self.name = name or ""
         self.batch_size = batch_size or BATCH_SIZE
         self._sampling = sampling or Sampling()
