@@ -62,6 +62,11 @@ class LocalProvider:
             emit=emit,
         )
 
+    def find_own(self, settings: Settings, *, reason: str) -> SdkConnection | None:
+        """The daemon of this environment alone, which can also create sandboxes; None if it does not run."""
+        endpoint = daemon.find(settings.state_dir)
+        return None if endpoint is None else _connection(endpoint, settings, reason, image="")
+
     def absence(self, settings: Settings) -> str:
         """See `Provider.absence`."""
         return "The local runtime is not running, so it has no sandboxes."

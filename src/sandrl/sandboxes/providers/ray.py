@@ -44,7 +44,7 @@ class RayProvider:
             return local.PROVIDER.connect(settings, reason=reason, image=image, packages=packages, emit=emit)
 
         def find_here() -> Connection | None:
-            return local.PROVIDER.find(settings, reason=reason)
+            return local.PROVIDER.find_own(settings, reason=reason)
 
         return RayConnection(
             kind=RuntimeKind.RAY,
