@@ -81,8 +81,8 @@ def total_lines(summary: Summary, *, has_pass_at_1: bool = False) -> list[str]:
         lines.append(f"Isolation: {counts}")
     if summary.canaries and summary.retries:
         lines.append(
-            f"Canaries: {counted(summary.canaries, 'run')} of known-good code, to tell whether a completion or its"
-            " sandbox caused a failure, and to calibrate problems (in no rate)"
+            f"Canaries: {counted(summary.canaries, 'run')} of known-good code, which shows whether a completion or its"
+            " sandbox caused a failure, or calibrates a problem (in no rate)"
         )
     if summary.truncated:
         lines.append(f"Output cut: {counted(summary.truncated, 'completion')} printed more than --max-output-bytes")
