@@ -172,18 +172,17 @@ def test_ctrl_c_during_a_run_with_a_service_keeps_what_is_there(
     process = subprocess.Popen(
         [
             *(sys.executable, "-m", "sandrl", "reward", "completions.jsonl", "--problems", "problems.jsonl"),
-            *("--service", service.url, "--runs-dir", "runs", "--run-name", "run"),
+            *("--service", service.url, "--runs-dir", "runs", "--run-name", "run", "--verbose"),
         ],
         cwd=tmp_path,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
-    assert process.stdout is not None
-    while "[10/600]" not in process.stdout.readline():
+    assert process.stderr is not None
+    while "[10/600]" not in process.stderr.readline():
         pass
     process.send_signal(signal.SIGINT)
-    assert process.stderr is not None
     while "finishing" not in process.stderr.readline():
         pass
     process.send_signal(signal.SIGINT)

@@ -119,9 +119,7 @@ def _print_report(report: RedteamReport, held: Held) -> None:
     )
     results = [attempt.result for attempt in report.attempts]
     typer.echo("Statuses of the attempts: " + _counted(result.status for result in results))
-    typer.echo(
-        "Trust of the verdicts: " + _counted(result.trust or "unset (the attempt did not run)" for result in results)
-    )
+    typer.echo("Trust of the verdicts: " + _counted(result.trust or "nothing ran" for result in results))
     typer.echo(
         f"Rewarded: {len(report.rewarded)} of {len(report.attempts)} attempts ({len(report.tallies())} exploits)"
     )

@@ -1,6 +1,7 @@
 """How much a command prints: everything, a bounded summary, or only its result (`--verbose`, `--quiet`).
 
-Every command that works on many items uses this module, so a file of its output stays short with any number of items. Results go to standard output; progress, logs, warnings and errors go to standard error. `--quiet` hides neither
+Every command that works on many items uses this module, so a file of its output stays short, also with thousands of
+items. Results go to standard output; progress, logs, warnings and errors go to standard error. `--quiet` hides neither
 warnings nor errors.
 """
 

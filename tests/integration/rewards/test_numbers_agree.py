@@ -85,13 +85,13 @@ def test_of_a_killed_run_what_was_saved_agrees(settings: Settings, tmp_path: Pat
     wanted = request(tmp_path, codes)
     words = [
         "reward", wanted.completions, "--problems", wanted.problems, "--runtime", "local", "--concurrency", "2",
-        "--runs-dir", tmp_path / "runs", "--run-name", "killed",
+        "--runs-dir", tmp_path / "runs", "--run-name", "killed", "--verbose",
     ]  # fmt: skip
     command = [sys.executable, "-m", "sandrl", *map(str, words)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
-        assert process.stdout is not None
-        for _ in range(5):
-            process.stdout.readline()
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+        assert process.stderr is not None
+        while b"[5/400]" not in process.stderr.readline():
+            pass
         os.kill(process.pid, signal.SIGKILL)
     reader = RunReader(tmp_path / "runs" / "killed")
     rows = reader.trajectories().rows
