@@ -32,6 +32,15 @@
   for (const label of document.querySelectorAll('label.md-search__icon[for]')) buttonOf(label, 'Close the search', coversPage);
   // A field of the palette has the name of what its label does; the field itself has the focus.
   for (const label of document.querySelectorAll('label[for^=__palette]')) label.setAttribute('aria-hidden', 'true');
+  // The theme of the system has no field that is chosen, and the focus would be at one whose label is hidden.
+  const palette = document.querySelector('form.md-header__option');
+  if (palette) {
+    const choose = () => {
+      for (const field of palette.querySelectorAll('input')) if (field.nextElementSibling && !field.nextElementSibling.hidden) field.checked = true;
+    };
+    new MutationObserver(choose).observe(palette, {attributes: true, attributeFilter: ['hidden'], subtree: true});
+    choose();
+  }
   window.addEventListener('keydown', (event) => {
     const drawer = document.getElementById('__drawer');
     if (event.key !== 'Escape' || !drawer || !drawer.checked) return;

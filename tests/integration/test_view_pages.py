@@ -134,8 +134,8 @@ def test_runs_are_compared_as_a_table_with_their_options_and_paired_differences(
     browser: Any, site: Path | str, library: Library
 ) -> None:
     keys = {run["run_id"]: run["key"] for run in library.documents()["runs"]}
-    viewed = [library.find(keys[run]) for run in ("before", "after", "training")]
-    found = compare([Source(str(run.key), run.columns) for run in viewed if run is not None])
+    entries = library.entries()
+    found = compare([Source(run, library.open(keys[run], entries).columns) for run in ("before", "after", "training")])
     difference = found.pairings[0].passed
     assert difference is not None
     assert difference.low is not None

@@ -12,7 +12,7 @@ import typer
 from sandrl.cli.progress import reward_text, sample_name, word_for
 from sandrl.cli.results import ResultRow, results_table
 from sandrl.cli.tables import print_wrapped
-from sandrl.cli.text import counted, visible
+from sandrl.cli.text import counted, share_text, visible
 from sandrl.cli.verbosity import first, is_quiet, is_verbose, note
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def names_line(what: str, task_ids: Sequence[str]) -> str:
     return f"{what}: " + ", ".join(visible(name) for name in shown) + more
 
 
-_PLACES = {"cell": "cells", "sandbox": "fresh sandboxes", "process": "shared sandboxes, as different users"}
+_PLACES = {"cell": "cells", "sandbox": "fresh sandboxes"}
 
 
 def total_lines(summary: Summary, *, has_pass_at_1: bool = False) -> list[str]:
@@ -63,6 +63,10 @@ def total_lines(summary: Summary, *, has_pass_at_1: bool = False) -> list[str]:
         lines.append(f"Pass rate: {summary.passed}/{summary.scored} ({summary.pass_rate:.0%})")
     if len(summary.pass_at_k) > 1 or (summary.pass_at_k and has_pass_at_1):
         lines.append("  ".join(pass_at_text(k, found) for k, found in summary.pass_at.items()))
+    if summary.truncated_answers:
+        share = summary.truncated_answers / summary.answers_with_reason
+        count = f"{summary.truncated_answers}/{summary.answers_with_reason} ({share:.0%})"
+        lines.append(f"Truncated: {count} completions were cut off at the token limit")
     if summary.unscorable:
         why = ", ".join(f"{status}: {count}" for status, count in sorted(summary.unscorable_by_status.items()))
         lines.append(f"Unscorable: {summary.unscorable} (no reward, and in no rate; {why})")
@@ -76,7 +80,7 @@ def total_lines(summary: Summary, *, has_pass_at_1: bool = False) -> list[str]:
         )
     if summary.retries:
         lines.append(f"Retries: {summary.retries} (executions that were repeated because their sandboxes failed)")
-    if len(summary.isolation) > 1 or "process" in summary.isolation:
+    if len(summary.isolation) > 1:
         counts = ", ".join(f"{count} in {_PLACES[kind]}" for kind, count in summary.isolation.items())
         lines.append(f"Isolation: {counts}")
     if summary.canaries and summary.retries:
@@ -100,7 +104,7 @@ def held_line(held: Held) -> str:
 
 def pass_at_text(k: int, found: Estimate) -> str:
     """An estimate of pass@k with its 95% interval."""
-    return f"pass@{k}: {found.value:.1%} [{found.low:.1%}, {found.high:.1%}]"
+    return f"pass@{k}: {share_text(found.value, found.low, found.high)}"
 
 
 def reason_lines(reasons: Mapping[str, str]) -> list[str]:
