@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import shlex
+import subprocess
 import sys
 import sysconfig
 from importlib import metadata
@@ -12,9 +13,10 @@ from importlib.machinery import ModuleSpec
 from pathlib import Path
 
 import pytest
+from tools import setup_venv
 
 import sandrl.installation as module
-from sandrl.installation import Installation, Kind, install_command, look_at
+from sandrl.installation import Installation, Kind, again_command, install_command, look_at
 
 
 class Distribution:
@@ -317,3 +319,52 @@ def test_a_clone_makes_them_by_its_makefile(tmp_path: Path, monkeypatch: pytest.
     )
     monkeypatch.setattr(sys, "prefix", str(environment(clone / ".venv-grpo")))
     assert "make venv-grpo" not in install_command("grpo")
+
+
+@pytest.mark.parametrize(
+    ("kind", "has_gpu", "expected"),
+    [
+        ("pip", False, "{python} -m pip install --force-reinstall --extra-index-url {index} torch==2.13.0+cpu"),
+        ("pip", True, "{python} -m pip install --force-reinstall torch"),
+        (
+            "uv-receipt.toml",
+            False,
+            "uv pip install --python {python} --reinstall --torch-backend cpu torch==2.13.0+cpu",
+        ),
+        (
+            "pipx_metadata.json",
+            False,
+            "pipx runpip env install --force-reinstall --extra-index-url {index} torch==2.13.0+cpu",
+        ),
+    ],
+)
+def test_torch_is_installed_again_in_the_build_that_the_machine_can_import(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, has_gpu: bool, expected: str
+) -> None:
+    path = environment(tmp_path / "env", *([kind] if kind != "pip" else []))
+    monkeypatch.setattr(sys, "prefix", str(path))
+    monkeypatch.setattr(sys, "executable", str(path / "bin" / "python"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(module, "_DRIVER", tmp_path if has_gpu else tmp_path / "none")
+    if kind == "uv-receipt.toml":
+        monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+        (tmp_path / "uv").touch(mode=0o755)
+    assert again_command("torch") == expected.format(python=path / "bin" / "python", index=module.TORCH_INDEX)
+
+
+def test_setup_never_installs_a_torch_without_its_libraries(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    commands: list[list[str]] = []
+
+    def attempt(command: list[str]) -> subprocess.CompletedProcess[bytes]:
+        commands.append(command)
+        return subprocess.CompletedProcess(command, int("--no-deps" in command), b"")
+
+    monkeypatch.setattr(setup_venv, "attempt", attempt)
+    setup_venv.install_torch(["pip", "install"], setup_venv.TORCH["grpo"])
+    assert commands == [
+        ["pip", "install", "--no-deps", "--retries", "1", "-r", "requirements/grpo.torch.txt"],
+        ["pip", "install", "torch==2.13.0"],
+    ]
+    assert "several gigabytes larger" in capsys.readouterr().err
