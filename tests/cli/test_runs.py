@@ -199,7 +199,8 @@ def test_a_hash_seed_that_is_not_the_usual_one_is_shown(tmp_path: Path, sandrl: 
 def test_a_trajectory_shows_text_code_output_verdict_and_what_it_took(sandrl: Run, run: Path) -> None:
     shown = sandrl("runs", "show").stdout
     for part in (
-        "Run sample: reward, finished, 4 completions, 1 unscorable", "pass@1: ", "── 0: inc (c0)  PASS", "def f0(x):", "0.25 s", "sandbox s-1",
+        "Run sample: reward, finished, 4 completions, 1 unscorable", "pass@1: ",
+        "── 0: inc (c0)  PASS", "def f0(x):", "0.25 s", "sandbox s-1",
         "verdict: why 1", "printed by it", "timeout, reward 0, 0/1 checks", "sandbox failed: the sandbox was lost",
         "ERROR  infrastructure, reward null",
     ):  # fmt: skip
