@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from sandrl.config.art import ArtTrainConfig
+from sandrl.config.eval import EvalConfig
 from sandrl.config.grpo import GrpoConfig
 from sandrl.config.layers import resolve
 from sandrl.config.parts import QuestionPart
@@ -24,14 +25,9 @@ from tests.support.scripted_model import Fault, Question, Says, ScriptedModel
 BUNDLED = load_problems("bundled").problems
 
 
-class Asked:
+def asked(**fields: Any) -> EvalConfig:
     """A configuration of a question."""
-
-    def __init__(self, **fields: Any) -> None:
-        self.__dict__.update({"show_tests": 1, **dict.fromkeys(("system_prompt", "prompt_template")), **fields})
-        self.few_shot = fields.get("few_shot", 0)
-        self.few_shot_from = fields.get("few_shot_from")
-        self.few_shot_seed = fields.get("few_shot_seed", 0)
+    return EvalConfig.model_validate(fields)
 
 
 def answering(body: dict[str, Any]) -> str:
@@ -130,7 +126,7 @@ def test_rollouts_ask_with_the_same_options(sandrl: Run) -> None:
         ({"max_attempts": 2}, "max_attempts: TRL generates one answer for each completion"),
         ({"stop": ["END"]}, "stop: TRL has stop strings only with"),
         ({"extra_body": {"guided_json": {}}}, "TRL takes only chat_template_kwargs of it, not guided_json"),
-        ({"top_p": 0.9, "set": {"top_p": 0.5}}, "top_p is given with an option of its own, too"),
+        ({"top_p": 0.9, "set": {"top_p": 0.5}}, "top_p also has an option of its own"),
         ({"rollout": "tools", "few_shot": 1}, "few_shot: examples are texts"),
     ],
 )
@@ -199,7 +195,7 @@ def test_an_evaluation_in_attempts_tells_the_model_what_failed_and_counts_its_la
 
 def test_a_problem_is_never_its_own_example_and_a_seed_chooses_the_examples(tmp_path: Path) -> None:
     def shown(**fields: Any) -> dict[str, tuple[str, ...]]:
-        prompting = Prompting.of(Asked(**fields), BUNDLED)
+        prompting = Prompting.of(asked(**fields), BUNDLED)
         said = {name: prompting.messages(problem) for name, problem in BUNDLED.items()}
         return {name: tuple(each["content"] for each in messages[1:-1:2]) for name, messages in said.items()}
 
@@ -215,7 +211,7 @@ def test_a_problem_is_never_its_own_example_and_a_seed_chooses_the_examples(tmp_
             json.dumps({"prompt": text, "completion": f"answer to {text}"}) + "\n" for text in ("a", "b", twin.prompt)
         )
     )
-    own = Prompting.of(Asked(few_shot=2, few_shot_from=str(tmp_path / "examples.jsonl")), BUNDLED)
+    own = Prompting.of(asked(few_shot=2, few_shot_from=str(tmp_path / "examples.jsonl")), BUNDLED)
     said = own.messages(twin)
     assert [each["content"] for each in said[1:-1]] in (
         ["a", "answer to a", "b", "answer to b"],
@@ -226,12 +222,14 @@ def test_a_problem_is_never_its_own_example_and_a_seed_chooses_the_examples(tmp_
 def test_examples_answer_in_the_form_that_is_asked_for() -> None:
     problem = Problem("p", "Add.", tests=("assert f(1) == 2",))
     other = {"q": Problem("q", "Subtract.", tests=("assert f(1) == 0",), reference="def f(x):\n    return x - 1\n")}
-    tagged = Prompting.of(Asked(few_shot=1, few_shot_from=None), {**other, "p": problem, "r": _like(other["q"])})
+    tagged = Prompting.of(asked(few_shot=1, few_shot_from=None), {**other, "p": problem, "r": _like(other["q"])})
     assert tagged.messages(problem)[2]["content"].startswith("<answer>\ndef f")
-    fenced = Prompting.of(Asked(few_shot=1, system_prompt="Reply with code."), {**other, "r": _like(other["q"])})
+    fenced = Prompting.of(asked(few_shot=1, system_prompt="Reply with code."), {**other, "r": _like(other["q"])})
     assert fenced.messages(problem)[2]["content"].startswith("```python\ndef f")
-    silent = Prompting.of(Asked(system_prompt="none"), other)
+    silent = Prompting.of(asked(system_prompt="none"), other)
     assert [each["role"] for each in silent.messages(problem)] == ["user"]
+    escaped = Prompting.of(asked(system_prompt="@@you"), other)
+    assert escaped.messages(problem)[0]["content"] == "@you"
 
 
 def _like(problem: Problem) -> Problem:

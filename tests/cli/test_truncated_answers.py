@@ -69,7 +69,7 @@ def test_no_limit_is_sent_unless_it_is_asked_for_and_the_command_says_so(sandrl:
     with ChatServer(lambda body: "<answer>\n</answer>", models=[{"id": MODEL, "max_model_len": 4096}]) as server:
         words = ("eval", "--base-url", server.base_url, "--problems", "toy", "--greedy")
         done, limited = sandrl(*words), sandrl(*words, "--max-tokens", "7", "--json")
-    said = "Token limit: none is sent, so the endpoint decides; the context of scripted has 4096 tokens"
+    said = "Token limit: the endpoint decides, because no limit is sent; the context of scripted has 4096 tokens"
     assert said in lines_of(done.stderr)
     assert "Token limit" not in limited.stderr
     assert {request.get("max_tokens") for request in server.requests[:5]} == {None}

@@ -29,7 +29,7 @@ from sandrl.config.fields import flags, options
 from sandrl.config.grpo import GrpoConfig
 from sandrl.config.layers import resolve
 from sandrl.config.model import Config
-from sandrl.config.parts import ScoringPart
+from sandrl.config.parts import QuestionPart, ScoringPart
 from sandrl.config.scoring import OF_SANDBOXES, RewardConfig
 from sandrl.config.serve import ServeConfig
 from sandrl.config.tinker import TinkerServeConfig
@@ -100,6 +100,35 @@ def values(name: str, field: FieldInfo) -> st.SearchStrategy[Any]:
     return st.none() | found if field.default is None else found
 
 
+def ask_possibly(model: type[Config], chosen: dict[str, Any]) -> None:
+    """Makes of a question one that the command can ask."""
+    for name in ("system_prompt", "prompt_template"):
+        # An `@` would name a file, and two stand for one.
+        if (chosen[name] or "").startswith("@"):
+            chosen[name] = f"@@{chosen[name].lstrip('@')}"
+    if chosen["prompt_template"] is not None:
+        chosen["prompt_template"] += "{prompt}"
+    chosen["extra_body"] = {f"own_{name}": value for name, value in chosen["extra_body"].items()}
+    has_tools = "tools" in (chosen.get("rollout"), getattr(chosen.get("rollout"), "value", ""))
+    if has_tools or chosen.get("trajectories") is not None:
+        chosen["few_shot"] = 0
+    if not chosen["few_shot"]:
+        chosen["few_shot_from"] = None
+    if model is GrpoConfig:
+        chosen |= {"extra_body": {}, "max_attempts": 1, "stop": chosen["stop"] if chosen["vllm"] else ()}
+    if model is EvalConfig:
+        if not chosen["temperature"]:
+            chosen |= dict.fromkeys(("top_p", "top_k", "min_p"))
+        if chosen.get("service") is not None or chosen.get("max_sandboxes") is not None:
+            chosen["max_attempts"] = 1
+    if model is ArtTrainConfig and chosen["trajectories"] is not None:
+        for name, field in QuestionPart.model_fields.items():
+            if name != "max_attempts":
+                chosen[name] = field.get_default(call_default_factory=True)
+    elif model is ArtTrainConfig and chosen["policy"] is ArtPolicy.TRAINED:
+        chosen |= {"min_p": None, "stop": (), "extra_body": {}}
+
+
 def configs(model: type[Config]) -> st.SearchStrategy[Config]:
     """Possible configurations."""
     fields = {name: values(name, field) for name, field in model.model_fields.items()}
@@ -130,6 +159,8 @@ def configs(model: type[Config]) -> st.SearchStrategy[Config]:
             chosen["max_sandboxes"] = max(2, chosen["max_sandboxes"])
         if model is TinkerServeConfig:
             chosen["host"] = "127.0.0.1"
+        if issubclass(model, QuestionPart):
+            ask_possibly(model, chosen)
         if model is ArtTrainConfig:
             chosen["lora"] = chosen["lora"] or chosen["backend"] in (ArtBackendKind.LOCAL, ArtBackendKind.TINKER)
             chosen["num_problems"] = max(chosen["num_problems"], (chosen["batch_size"] or 0) // chosen["samples"])

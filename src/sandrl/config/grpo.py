@@ -224,7 +224,7 @@ class GrpoConfig(RunPart, SandboxesPart, QuestionPart, CachePart, MappingPart):
             raise ValueError("stop: TRL has stop strings only with vllm; set vllm, or leave stop out")
         twice = next((name for name in self.trl_sampling if name in self.set), None)
         if twice is not None:
-            raise ValueError(f"set: {twice} is given with an option of its own, too; leave one of them out")
+            raise ValueError(f"set: {twice} also has an option of its own; leave one of them out")
         return self
 
     @property

@@ -291,7 +291,7 @@ class QuestionPart(Config):
             "System message; `none` for none.",
             GENERATION,
             metavar="TEXT|@FILE",
-            default="one that asks for the form of the answer",
+            default="a message that asks for the form of the answer",
         ),
     ] = None
     prompt_template: Annotated[
@@ -338,19 +338,18 @@ class QuestionPart(Config):
     extra_body: Annotated[
         dict[str, JsonValue],
         BeforeValidator(_json_of),
-        Field(default_factory=dict),
         Option(
             "Further fields of each request to an endpoint, such as"
             ' `{"chat_template_kwargs": {"enable_thinking": false}}`.',
             GENERATION,
             metavar="JSON|@FILE",
         ),
-    ]
+    ] = Field(default_factory=dict)
 
     max_attempts: Annotated[
         Count,
         Option(
-            "Maximum number of answers: after a failed one the model is told what failed, and answers again.",
+            "Maximum number of answers: after a failed answer the model receives feedback and answers again.",
             EPISODES,
             metavar="N",
         ),
@@ -385,7 +384,7 @@ class SamplingPart(QuestionPart):
             "Maximum length of a completion, in tokens.",
             GENERATION,
             metavar="N",
-            default="the model's own limit; none is sent to an endpoint",
+            default="the model's own limit; an endpoint receives no limit",
         ),
     ] = None
 

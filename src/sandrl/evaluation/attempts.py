@@ -1,8 +1,8 @@
-"""Evaluates a model that may answer several times: after a failed answer it is told what failed, and answers again.
+"""Evaluates a model that may answer several times: after a failed answer it receives feedback and answers again.
 
-The attempts are those of episodes (`sandrl.rollouts`), so in an evaluation a model is told what it is told in training:
-the results of the checks that its prompt shows, and of the others only that one failed. The last answer counts. A
-completion is an episode, so pass@k is over completions, whatever the number of their attempts.
+The attempts are those of episodes (`sandrl.rollouts`), so the feedback is that of training: the results of the checks
+that the prompt shows, and of the others only that one failed. The last answer counts. A completion is an episode, so
+pass@k is computed over completions, not over attempts.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from itertools import chain, islice
 
@@ -77,7 +77,7 @@ def run_eval(
     earlier = None if request.resume is None else find_earlier(request.resume, config.problems, wanted, digest)
     # Attempts in hand are finished; single answers are not waited for.
     closed = threading.Event() if config.max_attempts > 1 else _Closed(interrupt)
-    model = _model(config, settings, closed, emit)
+    model = _model(config, settings, closed, emit, lambda: bool(interrupt.level))
     found = {"model": config.model or model.name, "samples": config.answers, "batch_size": model.batch_size}
     config = config.model_copy(update=found)
     emit(PolicyAsked(model.name, len(problems), config.answers))
@@ -194,11 +194,21 @@ def _digest(problems: Mapping[str, Problem], prompting: Prompting) -> str:
     return digest_of_all(chain(map(asdict, problems.values()), prompting.content()))
 
 
-def _model(config: EvalConfig, settings: Settings, closed: threading.Event, emit: Emit) -> Model:
+def _model(
+    config: EvalConfig, settings: Settings, closed: threading.Event, emit: Emit, is_stopping: Callable[[], bool]
+) -> Model:
     sampling = replace(Sampling.of(config), use_own=config.use_model_sampling)
     if config.base_url is not None:
         endpoint = ModelEndpoint.of(config, config.base_url, settings.openai_api_key)
-        model = EndpointModel(endpoint, config.model, sampling, stop=closed, batch_size=config.batch_size, emit=emit)
+        model = EndpointModel(
+            endpoint,
+            config.model,
+            sampling,
+            stop=closed,
+            batch_size=config.batch_size,
+            emit=emit,
+            is_stopping=is_stopping,
+        )
         model.check()
         return model
     name = config.model or TINY

@@ -5,9 +5,9 @@ requests do not need a thread each. This module decides what counts as an answer
 send with status 200: the answer must be complete, it must be JSON, and the caller must be able to parse it. After any
 other outcome (no connection, a truncated or endless answer, HTML, 5xx) the request is retried, with growing pauses; if
 it still fails, the failure is the endpoint's and never the model's. A refusal because of a limit (429, 529, 503 with a
-time to wait) is no failure: all requests wait (`pace.py`), and the refused one is sent again, as often as it takes.
-Redirections are not followed, because they would also forward the key. Of the settings that the SDK would read from
-the environment (keys, headers), only the ones set in this module are sent.
+time to wait) does not count as a failure: all requests wait (`pace.py`), and the refused one is sent again, as often as
+it takes. Redirections are not followed, because they would also forward the key. Of the settings that the SDK would
+read from the environment (keys, headers), only the ones set in this module are sent.
 """
 
 from __future__ import annotations
@@ -118,14 +118,22 @@ class Client(Closing):
         endpoint: Whom to ask.
         stop: Once it is set, requests in flight are cancelled and nothing is asked any more.
         emit: Told if the endpoint limits requests.
+        is_stopping: Whether the user wishes to stop: then no long wait for a limit is waited for.
 
     Raises:
         MissingExtraError: If `openai` is not installed.
     """
 
-    def __init__(self, endpoint: ModelEndpoint, stop: threading.Event | None = None, emit: Emit = ignore) -> None:
+    def __init__(
+        self,
+        endpoint: ModelEndpoint,
+        stop: threading.Event | None = None,
+        emit: Emit = ignore,
+        is_stopping: Callable[[], bool] = lambda: False,
+    ) -> None:
         self.endpoint = endpoint
         self._tell = emit
+        self._is_stopping = is_stopping
         self._stop = stop or threading.Event()
         self._openai = require("openai", extra=EXTRA)
         # The SDK has changed its HTTP library; whichever it uses is loaded by now.
@@ -193,7 +201,7 @@ class Client(Closing):
         while not self._stop.is_set():
             asked_at = time.monotonic()
             try:
-                sent_at = await pace.begin()
+                sent_at = await pace.begin(self._is_stopping)
             except HopelessError as error:
                 raise EndpointError(f"{self.endpoint.base_url} takes no requests for now: {error}") from None
             waited += sent_at - asked_at

@@ -3,9 +3,9 @@
 Chat completions are tried first, because every server has them; the Responses API is used only if the endpoint's error
 says that a model requires it, and completions of texts if the model has no chat template, as base models. If a server
 rejects a parameter (logprobs, a temperature, the old name of the token limit), the request is repeated without it, and
-later requests leave it out, because only the endpoint can say which model accepts which parameter. What the user asked
-for by name is not left out: the error names the option. Each answer is a request of its own, and many are in flight at
-once, because servers differ in how they handle `n`.
+later requests leave it out, because only the endpoint can say which model accepts which parameter. A parameter that the
+user asked for is never left out: the error names its option. Each answer is a request of its own, and many are in
+flight at once, because servers differ in how they handle `n`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import re
 import secrets
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from queue import SimpleQueue
 from typing import Any, TypeAlias
@@ -61,6 +61,7 @@ class EndpointModel(Client):
         stop: Once it is set, answers are not wanted any more.
         batch_size: How many questions are in flight at once.
         emit: Told if the endpoint limits requests.
+        is_stopping: Whether the user wishes to stop: then no long wait for a limit is waited for.
 
     Raises:
         MissingExtraError: If `openai` is not installed.
@@ -75,8 +76,9 @@ class EndpointModel(Client):
         stop: threading.Event | None = None,
         batch_size: int | None = None,
         emit: Emit = ignore,
+        is_stopping: Callable[[], bool] = lambda: False,
     ) -> None:
-        super().__init__(endpoint, stop, emit)
+        super().__init__(endpoint, stop, emit, is_stopping)
         self.name = name or ""
         self.batch_size = batch_size or BATCH_SIZE
         self._sampling = sampling or Sampling()
@@ -96,12 +98,12 @@ class EndpointModel(Client):
 
     @property
     def limit(self) -> TokenLimit:
-        """The longest answer. Unless the user sets one, none is sent, because only the server can count a prompt."""
+        """The longest answer. A limit is sent only if the user sets one, because only the server can count a prompt."""
         if self._sampling.max_tokens is not None:
             return TokenLimit(self._sampling.max_tokens, "requested")
         known = self._context_tokens
         context = f"; the context of {self.name} has {known} tokens" if known else ""
-        return TokenLimit(None, f"none is sent, so the endpoint decides{context}")
+        return TokenLimit(None, f"the endpoint decides, because no limit is sent{context}")
 
     def check(self) -> None:
         """Finds out, in seconds and without spending a token, whether the model can be asked.

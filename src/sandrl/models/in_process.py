@@ -160,7 +160,7 @@ class InProcessModel:
         ]
 
     def _logprobs(self, logits: Sequence[Any], sampled: Any) -> Any:
-        """The logprob of every sampled token, in the distribution it was sampled from."""
+        """The logprob of every sampled token, at its temperature, before `top_p` and others cut the distribution."""
         torch = self._torch
         temperature = self._sampling.temperature or 1.0
         columns = [
@@ -179,6 +179,9 @@ class InProcessModel:
         ends = ends if isinstance(ends, list) else [ends]
         place = next((place for place, token in enumerate(tokens) if token in ends), None)
         size = len(tokens) if place is None else place + 1
+        if place is None and stops and self._tokenizer.pad_token_id in tokens:
+            # It has no end token, and padding follows it.
+            size = tokens.index(self._tokenizer.pad_token_id)
         message = Message(
             "assistant",
             text,

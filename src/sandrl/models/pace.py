@@ -2,9 +2,9 @@
 
 An endpoint that limits requests has not failed, and its limit is that of all requests together. So the clients of a
 process that ask the same endpoint with the same key share a pace, and a request that was refused for the limit waits
-for its turn again instead of being counted as a failure. The pace is measured, because few endpoints tell their limits:
-after a refusal, requests follow one another as fast as answers came before, and faster with each answer, slowly once
-the limit is near. If connections break under load, fewer requests are in flight (additive increase, multiplicative
+for its turn again instead of being counted as a failure. The pace is measured, because few endpoints report their
+limits: after a refusal, requests follow one another as fast as answers came before, and faster with each answer, slowly
+once the limit is near. If connections break under load, fewer requests are in flight (additive increase, multiplicative
 decrease).
 
 All of it runs on the loop of the process.
@@ -16,7 +16,7 @@ import asyncio
 import math
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -41,6 +41,8 @@ _FASTEST_SECONDS = 0.001
 # Between two looks at the clock, which may have been told to wait longer.
 _LOOK_SECONDS = 1.0
 _TELL_SECONDS = 15.0
+# Shorter waits are part of what is finished when the user wishes to stop.
+_LONG_WAIT_SECONDS = 5.0
 
 _DURATION = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+(?:\.\d+)?)s)?(?:(\d+(?:\.\d+)?)ms)?")
 _SCALES = (86_400.0, 3600.0, 60.0, 1.0, 0.001)
@@ -89,20 +91,25 @@ class EndpointPace:
         self._reason = ""
         self._told_at = -math.inf
 
-    async def begin(self) -> float:
+    async def begin(self, is_stopping: Callable[[], bool] = lambda: False) -> float:
         """Waits for a turn, in the order of asking; `end` gives it back.
+
+        Args:
+            is_stopping: Whether the user wishes to stop, so that a long wait is given up.
 
         Returns:
             When the request is sent.
 
         Raises:
-            HopelessError: If no request has been taken for too long.
+            HopelessError: If no request has been taken for too long, or a long wait is given up.
         """
         async with self._turns:
             while True:
                 now = time.monotonic()
                 if now < self._hopeless_until:
                     raise HopelessError(self._reason)
+                if self._next - now > _LONG_WAIT_SECONDS and is_stopping():
+                    raise HopelessError(f"a stop was requested, and it asks to wait {self._next - now:.0f} s")
                 if now < self._next:
                     await asyncio.sleep(min(self._next - now, _LOOK_SECONDS))
                 elif self._in_flight >= int(min(self._at_once, 1 << 30)):

@@ -101,9 +101,9 @@ class Prompting:
             UsageError: If there are too few examples.
             InputError: If these cannot be read.
         """
-        system = "" if config.system_prompt == NO_SYSTEM_PROMPT else config.system_prompt
+        system = "" if config.system_prompt == NO_SYSTEM_PROMPT else _plain(config.system_prompt)
         examples = tuple(_chosen(config, problems, reading or {})) if config.few_shot else ()
-        return cls(config.show_tests, system, config.prompt_template, config.few_shot, examples)
+        return cls(config.show_tests, system, _plain(config.prompt_template), config.few_shot, examples)
 
     def messages(
         self, problem: Problem, *, instruction: str = ANSWER_INSTRUCTION, extraction: Extraction | None = None
@@ -162,6 +162,11 @@ def _values(problem: Problem, show_tests: int) -> dict[str, str]:
         "starter_code": problem.starter_code.strip("\n"),
         "language": problem.language,
     }
+
+
+def _plain(text: str | None) -> str | None:
+    """A text of a configuration, in which two `@` at the beginning stand for one."""
+    return text[1:] if text is not None and text.startswith("@@") else text
 
 
 def _is_of(example: Example, problem: Problem) -> bool:
@@ -226,7 +231,7 @@ def _written(path: Path) -> Sequence[Example] | None:
         if not is_example:
             if not found:
                 return None
-            message = "is no example: it needs `prompt` and `completion`, both texts"
+            message = "must have `prompt` and `completion`, both texts, to be an example"
             raise InputError(message, path=path, line=row.line)
         found.append(Example(row.value["prompt"], row.value[str(field)]))
     return found

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from functools import partial
 from itertools import islice
 from typing import Protocol, TypeAlias
 
@@ -95,7 +96,7 @@ def run_rollouts(
     stop = threading.Event()
     sandboxes = SandboxRequest.of(request)
     allowance = sandboxes.allowance(settings)
-    model = (make or _at_endpoint)(request, settings, stop, emit)
+    model = (make or partial(_at_endpoint, interrupt))(request, settings, stop, emit)
     warn_of_weak_checks(loaded.values(), settings.state_dir, emit)
     connection = sandboxes.connect(settings, needed=packages_of(problems.values()), emit=emit)
     has_tools = request.rollout is EpisodeKind.TOOLS
@@ -193,9 +194,12 @@ def _problems(request: RolloutConfig) -> tuple[Mapping[str, Problem], Mapping[st
     return loaded, select(loaded, islice(loaded, request.num_problems or None))
 
 
-def _at_endpoint(request: RolloutConfig, settings: Settings, stop: threading.Event, emit: Emit) -> Player:
+def _at_endpoint(
+    interrupt: Interrupt, request: RolloutConfig, settings: Settings, stop: threading.Event, emit: Emit
+) -> Player:
+    endpoint, sampling = find_endpoint(request, settings), Sampling.of(request)
     model = EndpointModel(
-        find_endpoint(request, settings), request.model_name, Sampling.of(request), stop=stop, emit=emit
+        endpoint, request.model_name, sampling, stop=stop, emit=emit, is_stopping=lambda: bool(interrupt.level)
     )
     model.check()
     if request.max_tokens is None:

@@ -88,6 +88,14 @@ def test_a_wait_for_a_limit_ends_at_once_when_answers_are_not_wanted_any_more() 
     assert (found, len(server.questions) <= 3) == ([], True)
 
 
+def test_after_a_wish_to_stop_nobody_waits_for_a_limit() -> None:
+    stopping = threading.Event()
+    with ScriptedModel([Fault(429, {"Retry-After": "900"})]) as server:
+        found = answers(server, 3, emit=lambda _: stopping.set(), is_stopping=stopping.is_set)
+    assert [each.is_lost for each in found] == [True] * 3
+    assert all("a stop was requested, and it asks to wait" in each.failure for each in found)
+
+
 def test_an_endpoint_without_quota_or_with_a_wait_of_hours_is_not_waited_for() -> None:
     used_up = Fault(429, {"Retry-After": "1"}, {"error": {"type": "insufficient_quota", "message": "Pay first."}})
     for fault in (used_up, Fault(402, body={"error": {"message": "Insufficient Balance"}})):
