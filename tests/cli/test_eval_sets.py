@@ -154,10 +154,13 @@ def test_a_gate_fails_the_set_each_time_and_changed_options_are_refused(sandrl: 
         text = f'name = "gated"\nsamples = 2\nbase_url = "{server.base_url}"\n[models.m]\n[problem_sets.toy]\n'
         file = written(tmp_path, f"fail_under = 0.9\n{text}")
         for word in ("complete", "complete already"):
-            done = sandrl("eval", "--set", file)
+            done = sandrl(
+                "eval", "--set", file, "--notify", f"echo $SANDRL_RUN_ID $SANDRL_EXIT_CODE >> {tmp_path}/told"
+            )
             assert done.returncode == 1, done.stderr
             assert "the pass rate is 0.5, and fail_under requires 0.9" in done.stderr, word
             assert "50.0% [" in done.stdout
+        assert (tmp_path / "told").read_text() == "gated.m.toy.s0 1\n", "nothing was run the second time"
         changed = sandrl("eval", "--set", written(tmp_path, f"temperature = 0.3\n{text}"))
     assert changed.returncode == 2
     assert "has 1.0, not 0.3" in changed.stderr

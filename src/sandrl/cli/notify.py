@@ -51,8 +51,9 @@ def watched(show: events.Emit) -> events.Emit:
     """The same `Emit`, which also learns what run there is."""
 
     def emit(event: events.Event) -> None:
-        if isinstance(event, events.RunOpened):
-            _notice.opened = event
+        told = event.event if isinstance(event, events.MemberTold) else event
+        if isinstance(told, events.RunOpened):
+            _notice.opened = told
         show(event)
 
     return emit
