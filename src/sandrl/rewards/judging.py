@@ -501,7 +501,7 @@ class _MakesJudging(Protocol):
 def judging_of(job: Job) -> _MakesJudging:
     """How the completions of a job are judged."""
     if job.connection.kind is RuntimeKind.RAY:
-        from sandrl.rewards.fleet_judging import FleetJudging
+        from sandrl.rewards.fleet import FleetJudging
 
         return FleetJudging
     return SandboxJudging

@@ -42,7 +42,7 @@ _ENDING_SECONDS = 2.0
 _ENDING_PAUSE_SECONDS = 0.05
 
 
-class Elsewhere(Protocol):
+class RemotePart(Protocol):
     """The part of a job that is on other machines."""
 
     def close(self, timeout_seconds: float) -> tuple[str, ...]:
@@ -73,6 +73,7 @@ class Job(Closing):
 
     Attributes:
         spending: The sandbox time that it has used.
+        remote_part: The part of the job that is on other machines; None without one.
     """
 
     def __init__(
@@ -136,22 +137,13 @@ class Job(Closing):
             max_lifetime_seconds=max_lifetime_seconds,
         )
         self._workers: Workers | None = None
-        self._elsewhere: Elsewhere | None = None
+        self.remote_part: RemotePart | None = None
         self._was_rung = self._is_closed = False
         forks.watch(self)
 
     def after_fork(self) -> None:
         """Leaves the job to the parent: in this process it starts nothing, stops nothing and writes nothing."""
         self._is_inherited = True
-
-    @property
-    def elsewhere(self) -> Elsewhere | None:
-        """The part of the job that is on other machines; None without one."""
-        return self._elsewhere
-
-    def extend(self, elsewhere: Elsewhere) -> None:
-        """Takes over a part of the job that is on other machines, and ends with the job."""
-        self._elsewhere = elsewhere
 
     def ring(self) -> None:
         """Ends the current wait for the job, or the next one, because of an event elsewhere; on any thread."""
@@ -213,16 +205,6 @@ class Job(Closing):
         """How many commands are under way."""
         return len(self._dispatch) + (0 if self._workers is None else len(self._workers))
 
-    @property
-    def held(self) -> int:
-        """How many sandboxes it holds, including those that are being created or stopped."""
-        return self._dispatch.held
-
-    def bind(self, max_sandboxes: int) -> None:
-        """Changes how many sandboxes it may hold; surplus sandboxes stay until they are given up."""
-        self.max_sandboxes = max_sandboxes
-        self._dispatch.bind(max_sandboxes)
-
     def window(self, concurrency: int | None) -> int:
         """How many commands to have under way at once.
 
@@ -271,7 +253,7 @@ class Job(Closing):
         self._look_at_runtime()
         if self._workers is not None and self._workers.refusal is None:
             return  # workers stay
-        if self._elsewhere is not None:
+        if self.remote_part is not None:
             return  # what is launched here is not what others judge
         count = self.spending.limit(count)
         if count:
@@ -517,8 +499,8 @@ class Job(Closing):
             return
         self._is_closed = True
         ends_at = time.monotonic() + timeout_seconds
-        left_elsewhere = () if self._elsewhere is None else self._elsewhere.close(timeout_seconds)
-        self._elsewhere = None
+        left_elsewhere = () if self.remote_part is None else self.remote_part.close(timeout_seconds)
+        self.remote_part = None
         self._forget_if_ended()
         self._dispatch.give_up()
         if self._stopping:

@@ -9,14 +9,14 @@ requested meanwhile travel together.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from sandrl.errors import InfrastructureError, UnknownSandboxError, UsageError
-from sandrl.fleet.cluster import Cluster, Node
+from sandrl.fleet.cluster import Cluster, Node, in_background
 from sandrl.sandboxes.commands import Command
 from sandrl.sandboxes.providers.protocol import (
     Attached,
@@ -41,7 +41,6 @@ STOP_SECONDS = 120.0
 _LIST = "sandrl.sandboxes.node:list_sandboxes"
 _GET = "sandrl.sandboxes.node:get_sandbox"
 _STOP = "sandrl.sandboxes.node:stop_sandboxes"
-_Value = TypeVar("_Value")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +100,7 @@ class NodesClient:
                     found.setdefault(info.id, self._seen(node, info))
             return list(found.values())
 
-        return _begun(work)
+        return in_background(work)
 
     def get(self, sandbox_id: str) -> Future[Sandbox]:
         """See `Client.get`."""
@@ -117,7 +116,7 @@ class NodesClient:
                 )
             raise UnknownSandboxError(sandbox_id)
 
-        return _begun(work)
+        return in_background(work)
 
     def ping(self) -> Future[None]:
         """See `Client.ping`."""
@@ -125,7 +124,7 @@ class NodesClient:
         def work() -> None:
             self._cluster.nodes()
 
-        return _begun(work)
+        return in_background(work)
 
     def abandon(self) -> None:
         """See `Client.abandon`; it has made none."""
@@ -232,7 +231,7 @@ class _NodeSandbox:
 
     def start(self) -> Future[None]:
         """See `Sandbox.start`; it has been."""
-        return _begun(lambda: None)
+        return in_background(lambda: None)
 
     def run(self, command: Command) -> Future[Result]:
         """See `Sandbox.run`; refused."""
@@ -278,17 +277,3 @@ class _NodeSandbox:
             f"sandbox {self._info.id!r} is on node {node}, and can only be used from there",
             hint=f"run on {node}: sandrl sandboxes {command} {self._info.id} --runtime local{words}",
         )
-
-
-def _begun(work: Callable[[], _Value]) -> Future[_Value]:
-    """Does something on a thread of its own, which keeps no process alive."""
-    end: Future[_Value] = Future()
-
-    def do() -> None:
-        try:
-            end.set_result(work())
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is raised again where it is waited for
-            end.set_exception(error)
-
-    threading.Thread(target=do, name="sandrl-nodes", daemon=True).start()
-    return end
