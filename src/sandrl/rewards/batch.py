@@ -274,7 +274,6 @@ class Batch:
             self._launch(attempt, queued)
             if self._interrupt.level:
                 break
-        self._judging.send()
         if not self._waiting and self._opinions and not self._interrupt.level:
             self._opinions.launch(self._judging.fresh_window - self._in_flight)
 

@@ -13,9 +13,9 @@ import itertools
 import threading
 import time
 from collections import Counter, deque
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
+from functools import lru_cache
 
 from sandrl.errors import InfrastructureError, NodeLostError, RuntimeUnavailableError, ServiceError
 from sandrl.events import CanaryFinished, CompletionStarted, Emit, ExecutionFinished, RetryScheduled, Warned
@@ -23,11 +23,12 @@ from sandrl.events.results import Status
 from sandrl.fleet.cluster import Node, NodeFacts
 from sandrl.rewards.attempts import MOST_MOVES, Attempt
 from sandrl.rewards.fleet_link import Link, Sent
-from sandrl.rewards.fleet_node import Judged, NodeReport, NodeSetup, Reply, Task
+from sandrl.rewards.fleet_node import Judged, NodeSetup, Reply, Task
 from sandrl.rewards.judge import IsolatedJudge, Judge, longest_execution_seconds
 from sandrl.rewards.judging import OnVerdict
 from sandrl.rewards.options import ScoreOptions
 from sandrl.rewards.running import ProgramJudge
+from sandrl.rewards.terms import Terms
 from sandrl.rewards.verdict import Verdict
 from sandrl.sandboxes import Job, Launch, Level, SandboxRequest
 from sandrl.sandboxes.job import CLEANUP_TIMEOUT_SECONDS
@@ -123,20 +124,20 @@ class Fleet:
             return None
         return min(-(-most // count), most - sum(link.share or 0 for link in self._links.values()))
 
-    def _refuse(self, node: Node, problem: str, hint: str | None = None, *, is_final: bool = True) -> None:
-        """Uses a node no more; one that only did not answer is examined again."""
+    def _refuse(self, node: Node, problem: str, hint: str | None = None, *, begins: int = _MOST_RETURNS) -> None:
+        """Does not use a node, or no more after so many times."""
         self._links.pop(node.id, None)
         self._unfit[node.id] = f"{node.name}: {problem}"
         if self._begins[node.id] == 1:
             self._job.tell(Warned(f"node {node.name} is not used: {problem}", hint))
-        if is_final:
-            self._begins[node.id] = _MOST_RETURNS + 1
+        self._begins[node.id] += begins
 
     def _begin(self, link: Link, found: NodeFacts) -> None:
         """Begins the part of the job on a node that can score."""
         node, job, connection = link.node, self._job, self._connection
         if found.problem:
-            self._refuse(node, found.problem, is_final=found.has_answered)
+            # One that only did not answer is examined again.
+            self._refuse(node, found.problem, begins=_MOST_RETURNS if found.has_answered else 0)
             return
         if found.remark and self._begins[node.id] == 1:
             job.tell(Warned(f"node {node.name} differs: {found.remark}"))
@@ -174,8 +175,9 @@ class Fleet:
         sent = Sent(_task(next(self._numbers), attempt), attempt, owner)
         self._sent[sent.task.number] = sent
         self._waiting.append(sent)
+        self._job.ring()
 
-    def look(self) -> None:
+    def hear(self) -> None:
         """Takes what nodes say, and gives up what no node is left for.
 
         Raises:
@@ -231,23 +233,21 @@ class Fleet:
     def close(self, timeout_seconds: float) -> tuple[str, ...]:
         """Ends the parts of the job on all nodes; see `RemotePart`."""
         self._ended.set()
-        links = list(self._links.values())
-        self._links.clear()
-
-        def end(link: Link) -> list[Reply]:
+        until = time.monotonic() + timeout_seconds
+        links = [link for link in self._links.values() if link.window]  # the others have made no sandbox
+        for link in links:
+            link.retire(timeout_seconds)
+        for link in links:
             try:
-                return link.hear_last(timeout_seconds)
-            except InfrastructureError:
-                return [Reply(0, unstopped=(f"node {link.node.name}",))]
-            finally:
-                link.kill()
-
-        with ThreadPoolExecutor(max_workers=max(len(links), 1)) as threads:
-            for link, replies in zip(links, threads.map(end, links), strict=True):
-                for reply in replies:
+                for reply in link.hear_last(until):
                     # A disk that is full keeps no sandbox from being stopped, and none from being told of.
                     with suppress(ServiceError, OSError):
                         self._take_over(link, reply)
+            except InfrastructureError:
+                self._unstopped += (f"node {link.node.name}",)
+        for link in self._links.values():
+            link.kill()
+        self._links.clear()
         return self._unstopped
 
     def _hear(self, link: Link) -> None:
@@ -261,22 +261,20 @@ class Fleet:
         if isinstance(said, NodeFacts):
             self._begin(link, said)
             return
-        if isinstance(said, NodeReport):
+        if not link.window:
             self._isolation = self._isolation or said.isolation
             if said.isolation != self._isolation:
                 detail = f"it isolates completions by {said.isolation}, the other nodes by {self._isolation}"
                 self._job.tell(Warned(f"node {link.node.name} differs: {detail}"))
-            link.window, link.owner = said.window, said.owner
-        else:
-            self._take_over(link, said)
-            for judged in said.judged:
-                self._land(link, judged)
+        link.window = said.window
+        self._take_over(link, said)
+        for judged in said.judged:
+            self._land(link, judged)
         if link.is_ending:
             link.kill()
-            self._begins[link.node.id] = _MOST_RETURNS + 1
             del self._links[link.node.id]
         elif link.failed_in_a_row >= _MOST_FAILURES:
-            self._begins[link.node.id] = _MOST_RETURNS + 1
+            self._begins[link.node.id] += _MOST_RETURNS
             reason = f"node {link.node.name} is no longer used: it failed to judge its last completions"
             self._lose(link, InfrastructureError(reason))
         elif link.is_leaving and not link.held:
@@ -286,10 +284,9 @@ class Fleet:
 
     def _take_over(self, link: Link, reply: Reply) -> None:
         """Writes down and tells what happened on a node."""
-        link.window = reply.window or link.window
         self._unstopped += reply.unstopped
-        for event, key, about, at, since in reply.ledger:
-            self._job.note_elsewhere(event, key, about, link.owner, at, since)
+        for line in reply.ledger:
+            self._job.journal.note_elsewhere(line, reply.owner)
         for number in reply.begun:
             if number in self._sent:
                 self._sent[number].begun.append(link)
@@ -333,7 +330,7 @@ class Fleet:
         """Gives what a node had to others."""
         del self._links[link.node.id]
         link.kill()
-        self._job.lose_elsewhere(f"{link.node.name}-")
+        self._job.journal.lose_elsewhere(f"{link.node.name}-")
         if not link.window and not isinstance(error, NodeLostError):
             # It said why it cannot begin, and would say it again.
             self._refuse(link.node, error.message.removeprefix(f"node {link.node.name}: "), error.hint)
@@ -409,22 +406,20 @@ class Fleet:
 
 
 def _task(number: int, attempt: Attempt) -> Task:
-    """What a node gets: how the reward follows, and what is left out after a failure, was decided where it is known."""
-    terms = attempt.terms
-    options = ScoreOptions(
-        extraction=terms.options.extraction,
-        limits=terms.limits,
-        retries=terms.options.retries,
-        backoff_seconds=terms.options.backoff_seconds,
-        tags=terms.options.tags,
-        caching=False,
-        all_checks=not terms.limits.stops_at_failure,
-    )
-    judge = terms.judge
+    judge = attempt.terms.judge
     # That of a program has none of its own.
     is_required = isinstance(judge, IsolatedJudge) and judge.requires_isolated
     program = judge.program if isinstance(judge, ProgramJudge) else None
-    return Task(number, attempt.completion, attempt.problem, options, is_required, program)
+    return Task(number, attempt.completion, attempt.problem, _options(attempt.terms), is_required, program)
+
+
+@lru_cache(maxsize=64)
+def _options(terms: Terms) -> ScoreOptions:
+    """How nodes judge: what is rewarded, and what is left out after a failure, was decided where the policy is."""
+    all_checks = not terms.limits.stops_at_failure
+    plain = replace(ScoreOptions(), limits=terms.limits, caching=False, all_checks=all_checks, tags=terms.options.tags)
+    asked = terms.options
+    return replace(plain, extraction=asked.extraction, retries=asked.retries, backoff_seconds=asked.backoff_seconds)
 
 
 def _count(sent: Sent, judged: Judged) -> None:
@@ -476,23 +471,20 @@ class FleetJudging:
         return self._fleet.window
 
     def begin(self, attempt: Attempt) -> None:
-        """Hands a completion to the fleet."""
+        """Hands a completion to the fleet, which sends it with others at the next turn."""
         self.in_flight += 1
         self._fleet.add(attempt, self)
 
     def look(self) -> None:
-        """Takes the verdicts of all batches."""
-        self._fleet.look()
+        """Takes the verdicts of all batches, and sends what waits."""
+        self._fleet.hear()
         if self._is_stopping:
             # What a node was lost with is not begun again.
             self._fleet.give_up(self, everything=False)
+        self._fleet.send()
 
     def go_on(self) -> None:
         """Nothing: what waits is handed out with what is new."""
-
-    def send(self) -> None:
-        """Hands out what was begun."""
-        self._fleet.send()
 
     def seconds_to_next(self, level: Level) -> float | None:
         """While there is anything, nodes are looked after a few times a second."""

@@ -9,13 +9,14 @@ import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from sandrl.errors import NodeLostError
+from sandrl.errors import InfrastructureError, NodeLostError
 from sandrl.fleet.cluster import Cluster, Host, Node, NodeFacts, answer_within, in_background
 from sandrl.rewards.attempts import Attempt
-from sandrl.rewards.fleet_node import NodeReport, NodeSetup, Reply, Task
+from sandrl.rewards.fleet_node import NodeSetup, Reply, Task
 from sandrl.rewards.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -74,7 +75,6 @@ class Link:
         node: The node.
         share: How many sandboxes it may hold; None for no bound.
         window: How many completions it has under way at once; 0 until it is ready.
-        owner: The process on it that owns the sandboxes; None until it is ready.
         held: What it has, by number, in the order in which it was sent.
         failed_in_a_row: How many completions it could say nothing about since the last verdict.
         answered_at: When it answered last.
@@ -86,7 +86,6 @@ class Link:
         self.node = node
         self.share = share
         self.window = 0
-        self.owner: Any = None
         self.held: dict[int, Sent] = {}
         self.failed_in_a_row = 0
         self.answered_at = time.monotonic()
@@ -125,15 +124,15 @@ class Link:
     def begin(self, setup: NodeSetup) -> None:
         """Has it make its scorer."""
         self._host = self._cluster.hold(self.node, _SCORER, setup)
-        self._ask("report", seconds=_START_SECONDS)
+        self.go_on(_START_SECONDS)
 
-    def go_on(self) -> None:
+    def go_on(self, seconds: float = SILENCE_SECONDS) -> None:
         """Asks for what comes of its completions."""
-        self._ask("collect", seconds=SILENCE_SECONDS)
+        self._ask("collect", seconds=seconds)
 
     def retire(self, seconds: float) -> None:
         """Has it end its part of the job, at most in this time; the rest of what it has to say is its next answer."""
-        self.is_ending = True
+        self._before, self.is_ending = self._answer, True
         self._ask("close", seconds * _OWN_SHARE, seconds=seconds)
 
     def _ask(self, method: str, *arguments: object, seconds: float) -> None:
@@ -144,7 +143,7 @@ class Link:
         self._answer, self._seconds, self._until = answer, seconds, time.monotonic() + seconds
         answer.add_done_callback(lambda _: self._ring())
 
-    def hear(self) -> NodeFacts | NodeReport | Reply | None:
+    def hear(self) -> NodeFacts | Reply | None:
         """What it has answered since the last call; None if nothing.
 
         Raises:
@@ -155,22 +154,20 @@ class Link:
             self._result(self._takes.popleft(), 0.0)
         if not self._answer.done() and time.monotonic() < self._until:
             return None
-        said: NodeFacts | NodeReport | Reply = self._result(self._answer, 0.0)
+        said: NodeFacts | Reply = self._result(self._answer, 0.0)
         self.answered_at = time.monotonic()
         return said
 
-    def hear_last(self, seconds: float) -> list[Reply]:
-        """Ends its part of the job at once; what it says last.
+    def hear_last(self, until: float) -> list[Reply]:
+        """What it says until it has ended, after `retire`.
 
         Raises:
-            InfrastructureError: If it does not say that it has ended.
+            InfrastructureError: If it does not say by then that it has.
         """
-        if not self.window:
-            return []  # it has made no sandbox
-        before, until = self._answer, time.monotonic() + seconds
-        self.retire(seconds)
-        replies = [self._result(self._answer, seconds), self._result(before, max(until - time.monotonic(), 0.0))]
-        return [reply for reply in reversed(replies) if isinstance(reply, Reply)]
+        replies: list[Reply] = [self._result(self._answer, max(until - time.monotonic(), 0.0))]
+        with suppress(InfrastructureError):
+            replies.insert(0, self._result(self._before, max(until - time.monotonic(), 0.0)))
+        return replies
 
     def _result(self, answer: Future[Any], seconds: float) -> Any:
         try:

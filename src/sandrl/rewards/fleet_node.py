@@ -12,7 +12,6 @@ import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from typing import Any
 
 from sandrl.errors import InfrastructureError
@@ -25,8 +24,8 @@ from sandrl.rewards.running import Program, ProgramJudge, ProgramResult
 from sandrl.rewards.scorer import Scorer, Ticket
 from sandrl.rewards.terms import Terms
 from sandrl.rewards.verdict import Verdict
-from sandrl.runs.rows import OwnerRow, now
 from sandrl.sandboxes import Job, SandboxRequest
+from sandrl.sandboxes.journal import LedgerLine, SentLedger
 from sandrl.sandboxes.keeper import Keeper
 from sandrl.sandboxes.owner import Owner
 from sandrl.sandboxes.tags import job_tag, owner_tag
@@ -61,21 +60,6 @@ class NodeSetup:
     sandboxes: SandboxRequest
     needed: tuple[str, ...]
     job: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class NodeReport:
-    """What a node says of itself when it is ready.
-
-    Attributes:
-        isolation: How its local runtime isolates.
-        window: How many completions it has under way at once.
-        owner: The process that owns its sandboxes.
-    """
-
-    isolation: str
-    window: int
-    owner: Owner
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,22 +108,26 @@ class Judged:
 
 @dataclass(slots=True)
 class Reply:
-    """What has happened on a node since it was asked last.
+    """What a node says of itself, and what has happened there since it was asked last.
 
     Attributes:
+        isolation: How its local runtime isolates.
+        owner: The process that owns its sandboxes.
         window: How many completions it has under way at once.
         judged: Completions that have their verdicts.
         begun: Numbers of those that run.
         events: What else happened.
-        ledger: Lines of the ledger: a method of it, the launch, the tags or the id, when, and since when.
+        ledger: What became of sandboxes.
         unstopped: Ids of sandboxes that could not be stopped, once it has ended.
     """
 
+    isolation: str
+    owner: Owner
     window: int
     judged: list[Judged] = field(default_factory=list)
     begun: list[int] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
-    ledger: list[tuple[str, str, tuple[str, ...] | str | None, datetime, datetime | None]] = field(default_factory=list)
+    ledger: list[LedgerLine] = field(default_factory=list)
     unstopped: tuple[str, ...] = ()
 
 
@@ -156,22 +144,22 @@ class NodeScorer:
 
     def __init__(self, setup: NodeSetup) -> None:
         self._news = threading.Condition()
-        self._reply = Reply(0)
+        self._judged: list[Judged] = []
+        self._begun: list[int] = []
+        self._events: list[Event] = []
+        self._ledger: list[LedgerLine] = []
         self._tickets: dict[int, Ticket] = {}
         self._executions: dict[int, list[ExecutionFinished]] = {}
         self._failure: BaseException | None = None
-        self._is_closing = False
+        self._has_answered = self._is_closing = False
         self._connection = setup.sandboxes.connect(load_settings(), needed=setup.needed)
-        self._job = Job(self._connection, ledger=_Lines(self, setup.node), emit=self._note, **setup.job)
+        ledger = SentLedger(self._ledger.append, setup.node)
+        self._job = Job(self._connection, ledger=ledger, emit=self._note, **setup.job)
         self._keeper = Keeper([job_tag(self._job.id), owner_tag(self._job.owner.hash)])
         share = min(setup.cpus / (os.cpu_count() or 1), 1.0) or 1.0
         self._concurrency = setup.concurrency or max(round(self._connection.suggested_concurrency * share), 1)
-        self._reply.window = self._job.window(self._concurrency)
+        self._window = self._job.window(self._concurrency)
         self._scorer = Scorer(self._job, concurrency=self._concurrency, emit=self._note, on_verdict=self._keep)
-
-    def report(self) -> NodeReport:
-        """What it says of itself."""
-        return NodeReport(self._connection.isolation, self._reply.window, self._job.owner)
 
     def take(self, tasks: Sequence[Task], dropped: Sequence[int]) -> None:
         """Takes completions, and gives others up.
@@ -199,11 +187,11 @@ class NodeScorer:
             InfrastructureError: If nothing can be judged here any more.
         """
         with self._news:
-            self._news.wait_for(self._has_news, _WAIT_SECONDS)
-            self._news.wait_for(self._is_urgent, _GATHER_SECONDS)
-            if self._is_closing:
-                return Reply(self._reply.window)  # `close` takes the rest
-            if self._failure is not None:
+            if self._has_answered:
+                self._news.wait_for(self._has_news, _WAIT_SECONDS)
+                self._news.wait_for(self._is_urgent, _GATHER_SECONDS)
+            self._has_answered = True
+            if self._failure is not None and not self._is_closing:
                 raise InfrastructureError(f"it cannot judge completions: {self._failure}")
             return self._taken()
 
@@ -217,18 +205,23 @@ class NodeScorer:
         if not self._job.unstopped:
             self._keeper.close()
         with self._news:
-            return replace(self._taken(), unstopped=self._job.unstopped)
+            return self._taken()
 
     def _taken(self) -> Reply:
-        reply, self._reply = self._reply, Reply(self._job.window(self._concurrency))
-        return reply
+        """What there is to tell, which is told once."""
+        self._window = self._job.window(self._concurrency)
+        told = self._judged[:], self._begun[:], self._events[:], self._ledger[:]
+        for kept in (self._judged, self._begun, self._events):
+            kept.clear()
+        del self._ledger[: len(told[-1])]  # which grows on other threads
+        return Reply(self._connection.isolation, self._job.owner, self._window, *told, self._job.unstopped)
 
     def _has_news(self) -> bool:
-        reply = self._reply
-        return bool(reply.judged or reply.events or reply.ledger or self._failure or self._is_closing)
+        return bool(self._judged or self._events or self._ledger or self._failure or self._is_closing)
 
     def _is_urgent(self) -> bool:
-        has_little = len(self._tickets) <= self._reply.window * _LOW_SHARE
+        """Whether so little is left that the node wants more, or it ends."""
+        has_little = len(self._tickets) <= self._window * _LOW_SHARE
         return has_little or self._is_closing or self._failure is not None
 
     def _terms(self, task: Task) -> Terms:
@@ -251,9 +244,9 @@ class NodeScorer:
             return
         with self._news:
             if isinstance(event, CompletionStarted):
-                self._reply.begun.append(int(event.id))
+                self._begun.append(int(event.id))
             else:
-                self._reply.events.append(event)
+                self._events.append(event)
 
     def _keep(self, attempt: Attempt, verdict: Verdict) -> None:
         number, judge = int(attempt.completion.id), attempt.terms.judge
@@ -263,45 +256,8 @@ class NodeScorer:
                 return  # it was dropped
             sums, latest = ({name: getattr(attempt, name) for name in names} for names in (SUMS, _LATEST))
             done = judge.latest if isinstance(judge, ProgramJudge) else None
-            self._reply.judged.append(Judged(number, verdict, attempt.sandbox_id, sums, latest, executions, done))
+            self._judged.append(Judged(number, verdict, attempt.sandbox_id, sums, latest, executions, done))
             self._news.notify_all()
-
-    def note_line(self, line: tuple[str, str, tuple[str, ...] | str | None, datetime, datetime | None]) -> None:
-        """Takes a line of the ledger."""
-        with self._news:
-            self._reply.ledger.append(line)
-
-
-class _Lines:
-    """The ledger of a node: its lines are on their way to the driver, which has the run directory; see `Ledger`."""
-
-    def __init__(self, scorer: NodeScorer, node: str) -> None:
-        self._scorer = scorer
-        self._node = node
-
-    def intend(self, key: str, tags: Sequence[str], owner: OwnerRow | None = None, at: datetime | None = None) -> None:
-        self._add("intend", key, tuple(tags), at)
-
-    def taken(self, key: str, tags: Sequence[str]) -> None:
-        self._add("taken", key, tuple(tags))
-
-    def created(self, key: str, sandbox_id: str) -> None:
-        self._add("created", key, sandbox_id)
-
-    def stopped(
-        self, key: str, sandbox_id: str | None, at: datetime | None = None, since: datetime | None = None
-    ) -> None:
-        self._add("stopped", key, sandbox_id, at, since)
-
-    def _add(
-        self,
-        event: str,
-        key: str,
-        about: tuple[str, ...] | str | None,
-        at: datetime | None = None,
-        since: datetime | None = None,
-    ) -> None:
-        self._scorer.note_line((event, f"{self._node}-{key}", about, at or now(), since))
 
 
 def _ignore(_: ScoredCompletion) -> None:

@@ -58,13 +58,10 @@ class Judging(Protocol):
         """Runs a completion, or what must be known before it is run."""
 
     def look(self) -> None:
-        """Gives the verdicts that have come from elsewhere."""
+        """Hands over what was begun, and gives the verdicts that have come, where that is not done one by one."""
 
     def go_on(self) -> None:
         """Runs those that wait, as far as there is room."""
-
-    def send(self) -> None:
-        """Hands over what was begun, where that is not done one by one."""
 
     def seconds_to_next(self, level: Level) -> float | None:
         """How long until there is something to do, whatever ends meanwhile; None if nothing waits for a time.
@@ -200,9 +197,6 @@ class SandboxJudging:
         while self._waiting_alone and room > 0:
             self._execute(self._waiting_alone.popleft())
             room -= 1
-
-    def send(self) -> None:
-        """See `Judging`; each was handed over when it was begun."""
 
     def seconds_to_next(self, level: Level) -> float | None:
         """See `Judging`."""

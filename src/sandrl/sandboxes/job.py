@@ -11,7 +11,6 @@ import math
 import time
 from collections.abc import Sequence
 from concurrent.futures import Future
-from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
@@ -73,6 +72,7 @@ class Job(Closing):
 
     Attributes:
         spending: The sandbox time that it has used.
+        journal: Its records of its sandboxes.
         remote_part: The part of the job that is on other machines; None without one.
     """
 
@@ -126,12 +126,12 @@ class Job(Closing):
         )
         registration = Registration(entry, connection.state_dir, emit)
         self._session = Session(connection, tags=self.tags, max_lifetime_seconds=max_lifetime_seconds)
-        self._journal = Journal(registration, ledger or NoLedger(), self.tags, emit, self.spending)
+        self.journal = Journal(registration, ledger or NoLedger(), self.tags, emit, self.spending)
         # Ranks of a distributed job share its id, and none stops the sandboxes of another.
-        self._stopping = Stopping(self._session, self._journal, [job_tag(job_id), owner_tag(self.owner.hash)])
+        self._stopping = Stopping(self._session, self.journal, [job_tag(job_id), owner_tag(self.owner.hash)])
         self._dispatch = Dispatch(
             self._session,
-            self._journal,
+            self.journal,
             self._stopping,
             max_sandboxes=max_sandboxes,
             max_lifetime_seconds=max_lifetime_seconds,
@@ -150,35 +150,6 @@ class Job(Closing):
         self._was_rung = True
         self._session.ring()
 
-    def note_elsewhere(
-        self,
-        event: str,
-        key: str,
-        about: Sequence[str] | str | None,
-        owner: Owner | None,
-        at: datetime,
-        since: datetime | None = None,
-    ) -> None:
-        """Records an event of a sandbox that a part of the job has on another machine.
-
-        Args:
-            event: A method of `Ledger`.
-            key: Names the launch among those of all machines.
-            about: The tags, or the id, of the sandbox.
-            owner: The process there that owns it.
-            at: When it happened, by the clock there.
-            since: See `Ledger.stopped`.
-        """
-        self._journal.note_elsewhere(event, key, about, owner, at, since)
-
-    def lose_elsewhere(self, prefix: str) -> None:
-        """Records that a machine is lost with its sandboxes, as far as is known.
-
-        Args:
-            prefix: The beginning of the keys of its launches.
-        """
-        self._journal.lose_elsewhere(prefix)
-
     @property
     def exhausted(self) -> str:
         """The message with which the work ends if the budget is used up; empty if it is not."""
@@ -194,11 +165,11 @@ class Job(Closing):
         """Emits how much sandbox time was used since the last such event."""
         seconds = self.spending.take()
         if seconds:
-            self._journal.tell_who_listens(SandboxesHeld(seconds))
+            self.journal.tell_who_listens(SandboxesHeld(seconds))
 
     def tell(self, event: Event) -> None:
         """Emits an event of the job."""
-        self._journal.tell(event)
+        self.journal.tell(event)
 
     @property
     def in_flight(self) -> int:
@@ -224,12 +195,12 @@ class Job(Closing):
 
     def _make_workers(self, concurrency: int | None) -> Workers:
         def on_refusal(why: str) -> None:
-            self._journal.tell(Warned(f"cells are not possible here ({why}): each completion has its own sandbox"))
+            self.journal.tell(Warned(f"cells are not possible here ({why}): each completion has its own sandbox"))
 
         def on_users(why: str) -> None:
             message = f"cells are not possible here ({why}): completions share sandboxes, each with its own user"
             hint = "use `fresh_sandboxes` instead of `reuse_sandboxes` to give each completion its own sandbox"
-            self._journal.tell(Warned(message, hint, fields=("fresh_sandboxes", "reuse_sandboxes")))
+            self.journal.tell(Warned(message, hint, fields=("fresh_sandboxes", "reuse_sandboxes")))
 
         return Workers(
             self._dispatch,
@@ -449,17 +420,15 @@ class Job(Closing):
         try:
             found = self.connection.renew()
         except SandrlError as error:
-            self._journal.tell(
-                Warned(f"the runtime cannot be reached again: {error.message}", error.hint, error.fields)
-            )
+            self.journal.tell(Warned(f"the runtime cannot be reached again: {error.message}", error.hint, error.fields))
             return False
         if found.address == gone and not self._session.is_gone(gone):
             return False
-        self._journal.tell(Warned(f"the local runtime ended; the job continues with another one at {found.address}"))
+        self.journal.tell(Warned(f"the local runtime ended; the job continues with another one at {found.address}"))
         self._lose_runtime()
         self.connection = found
         self._session.direct_to(found)
-        self._journal.move(found.address)
+        self.journal.move(found.address)
         return True
 
     def _forget_if_ended(self) -> None:
@@ -504,7 +473,7 @@ class Job(Closing):
         self._forget_if_ended()
         self._dispatch.give_up()
         if self._stopping:
-            self._journal.tell_who_listens(CleaningUp(len(self._stopping)))
+            self.journal.tell_who_listens(CleaningUp(len(self._stopping)))
         self._stopping.wait(ends_at)
         reason = ""
         try:
@@ -518,9 +487,9 @@ class Job(Closing):
         self.tell_held()
         cleanup_error = self.cleanup_error()
         if cleanup_error is None:
-            self._journal.end()
+            self.journal.end()
         else:
-            self._journal.tell_who_listens(Warned(f"{cleanup_error.message}: {reason}", hint=cleanup_error.hint))
+            self.journal.tell_who_listens(Warned(f"{cleanup_error.message}: {reason}", hint=cleanup_error.hint))
 
     def _finish(self, ends_at: float) -> None:
         try:

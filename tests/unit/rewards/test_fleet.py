@@ -21,7 +21,7 @@ from sandrl.problems import Completion, Problem
 from sandrl.rewards import fleet as fleet_module
 from sandrl.rewards.attempts import Attempt
 from sandrl.rewards.fleet import Fleet, FleetJudging
-from sandrl.rewards.fleet_node import Judged, NodeReport, NodeSetup, Reply, Task
+from sandrl.rewards.fleet_node import Judged, NodeSetup, Reply, Task
 from sandrl.rewards.judge import IsolatedJudge
 from sandrl.rewards.options import ScoreOptions
 from sandrl.rewards.terms import Terms
@@ -58,10 +58,11 @@ class FakeHost:
     setup: NodeSetup | None = None
     _change: threading.Condition = field(default_factory=threading.Condition)
     _is_ended: bool = False
+    _is_ready: bool = False
 
     def begin(self, setup: NodeSetup) -> None:
         """Begins, or begins anew after its end."""
-        self.setup, self._is_ended = setup, False
+        self.setup, self._is_ended, self._is_ready = setup, False, False
         self.tasks.clear()
 
     def ask(self, method: str, *arguments: Any) -> Future[Any]:
@@ -71,13 +72,11 @@ class FakeHost:
     def _call(self, method: str, *arguments: Any) -> Any:
         if self.refusal:
             return Refusal(self.refusal, None)
-        if method == "report":
-            return NodeReport(self.isolation, self.window, current_owner())
         if method == "take":
             return self._take(*arguments)
         if method == "close":
             self.kill()
-            return Reply(self.window)
+            return self._reply()
         return self._collect()
 
     def _take(self, tasks: Sequence[Task], dropped: Sequence[int]) -> None:
@@ -85,22 +84,28 @@ class FakeHost:
             self.tasks = [task for task in (*self.tasks, *tasks) if task.number not in dropped]
             self._change.notify_all()
 
+    def _reply(self, *judged: Judged) -> Reply:
+        return Reply(self.isolation, current_owner(), self.window, list(judged))
+
     def _collect(self) -> Reply:
+        if not self._is_ready:
+            self._is_ready = True
+            return self._reply()
         with self._change:
             while self.is_silent and not self._is_ended:
                 self._change.wait(0.05)
             self._change.wait_for(lambda: self._is_ended or bool(self.tasks), 0.5)
             if self._is_ended or not self.tasks:
-                return Reply(self.window)
+                return self._reply()
         time.sleep(self.seconds)
         if self.fails_after is not None and len(self.judged) >= self.fails_after:
             raise RuntimeError("it was killed")
         with self._change:
             if not self.tasks:
-                return Reply(self.window)
+                return self._reply()
             task = self.tasks.pop(0)
             self.judged.append(task.completion.id)
-        return Reply(self.window, [Judged(task.number, self.verdict, "s", ONCE, {}, (), None)])
+        return self._reply(Judged(task.number, self.verdict, "s", ONCE, {}, (), None))
 
     def kill(self) -> None:
         """See `Host.kill`."""
@@ -154,11 +159,13 @@ class FakeJob:
     def ring(self) -> None:
         """See `Job.ring`."""
 
-    def note_elsewhere(self, *_: object) -> None:
-        """See `Job.note_elsewhere`."""
+    @property
+    def journal(self) -> FakeJob:
+        """See `Job.journal`."""
+        return self
 
     def lose_elsewhere(self, prefix: str) -> None:
-        """See `Job.lose_elsewhere`."""
+        """See `Journal.lose_elsewhere`."""
 
 
 @dataclass
@@ -202,7 +209,6 @@ class Trial:
         while self.judging.in_flight and not (until is not None and until()):
             assert time.monotonic() < ends_at, f"{self.judging.in_flight} are left"
             self.judging.look()
-            self.judging.send()
             time.sleep(0.005)
 
 
