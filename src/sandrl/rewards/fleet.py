@@ -25,12 +25,12 @@ from sandrl.rewards.attempts import MOST_MOVES, Attempt
 from sandrl.rewards.fleet_link import Link, Sent
 from sandrl.rewards.fleet_node import Judged, NodeSetup, Reply, Task
 from sandrl.rewards.judge import IsolatedJudge, Judge, longest_execution_seconds
-from sandrl.rewards.judging import OnVerdict
+from sandrl.rewards.judging import Judging, OnVerdict
 from sandrl.rewards.options import ScoreOptions
 from sandrl.rewards.running import ProgramJudge
 from sandrl.rewards.terms import Terms
 from sandrl.rewards.verdict import Verdict
-from sandrl.sandboxes import Job, Launch, Level, SandboxRequest
+from sandrl.sandboxes import Job, Level, SandboxRequest
 from sandrl.sandboxes.job import CLEANUP_TIMEOUT_SECONDS
 from sandrl.sandboxes.providers.ray import RayConnection
 from sandrl.settings import RuntimeKind
@@ -224,7 +224,7 @@ class Fleet:
         for link in tuple(sent.holders):
             link.drop(sent)
         self._sent.pop(sent.task.number, None)
-        sent.owner.in_flight -= 1
+        sent.owner.count -= 1
 
     def _finish(self, sent: Sent, verdict: Verdict) -> None:
         self._forget(sent)
@@ -441,7 +441,7 @@ def _longest(sent: Sent) -> float:
     return longest_execution_seconds(sent.attempt.problem, sent.attempt.terms.limits) + _OVERDUE_SECONDS
 
 
-class FleetJudging:
+class FleetJudging(Judging):
     """The part of one batch in the fleet of its job; see `Judging`, and `SandboxJudging` for the arguments."""
 
     def __init__(self, job: Job, judge: Judge, concurrency: int | None, emit: Emit, on_verdict: OnVerdict) -> None:
@@ -452,27 +452,22 @@ class FleetJudging:
         self._fleet = job.remote_part
         self.emit = emit
         self.on_verdict = on_verdict
-        self.in_flight = 0
+        self.count = 0
         self._is_stopping = False
 
     @property
-    def waiting(self) -> int:
-        """None; what waits for a node counts as under way."""
-        return 0
+    def in_flight(self) -> int:
+        """What has no verdict yet, whether a node has it or not."""
+        return self.count
 
     @property
     def window(self) -> int:
         """What all nodes should have."""
         return self._fleet.window
 
-    @property
-    def fresh_window(self) -> int:
-        """What all nodes should have."""
-        return self._fleet.window
-
     def begin(self, attempt: Attempt) -> None:
         """Hands a completion to the fleet, which sends it with others at the next turn."""
-        self.in_flight += 1
+        self.count += 1
         self._fleet.add(attempt, self)
 
     def look(self) -> None:
@@ -484,15 +479,11 @@ class FleetJudging:
         self._fleet.send()
 
     def go_on(self) -> None:
-        """Nothing: what waits is handed out with what is new."""
+        """Nothing: what waits is handed out by `look`."""
 
     def seconds_to_next(self, level: Level) -> float | None:
         """While there is anything, nodes are looked after a few times a second."""
-        return _TURN_SECONDS if self.in_flight else None
-
-    def land(self, launch: Launch) -> bool:
-        """Nothing of these is a launch here."""
-        return False
+        return _TURN_SECONDS if self.count else None
 
     def stop(self, level: Level) -> None:
         """Drops what no node has, or all."""

@@ -36,7 +36,11 @@ OnVerdict: TypeAlias = Callable[[Attempt, Verdict], None]
 
 
 class Judging(Protocol):
-    """Gets completions their verdicts; all of it on the thread of the batch that they belong to."""
+    """Gets completions their verdicts; all of it on the thread of the batch that they belong to.
+
+    What is judged in sandboxes of the job ends as launches of it, see `land`; what is judged on other machines is asked
+    for by `look`.
+    """
 
     @property
     def in_flight(self) -> int:
@@ -45,6 +49,7 @@ class Judging(Protocol):
     @property
     def waiting(self) -> int:
         """How many completions were begun, and wait to be run again."""
+        return 0
 
     @property
     def window(self) -> int:
@@ -53,6 +58,7 @@ class Judging(Protocol):
     @property
     def fresh_window(self) -> int:
         """The same of those that have a sandbox each."""
+        return self.window
 
     def begin(self, attempt: Attempt) -> None:
         """Runs a completion, or what must be known before it is run."""
@@ -72,6 +78,7 @@ class Judging(Protocol):
 
     def land(self, launch: Launch) -> bool:
         """Takes an ended launch; returns whether it was one of these completions."""
+        return False
 
     def stop(self, level: Level) -> None:
         """The user wants to stop: nothing more is begun; at `CANCEL`, nothing is waited for."""
@@ -114,7 +121,7 @@ class _Tried:
     of: list[_Calibrating]
 
 
-class SandboxJudging:
+class SandboxJudging(Judging):
     """Judges in sandboxes of a job; see `Judging`.
 
     Args:

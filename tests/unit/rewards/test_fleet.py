@@ -235,7 +235,7 @@ def trial_of(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Trial]]:
         judging = FleetJudging.__new__(FleetJudging)
         judging._fleet, judging.emit = fleet, job.tell
         judging.on_verdict = lambda attempt, verdict: verdicts.append((attempt.completion.id, verdict))
-        judging.in_flight, judging._is_stopping = 0, False
+        judging.count, judging._is_stopping = 0, False
         trials.append(Trial(fleet, job, judging, verdicts, {}))
         return trials[-1]
 
