@@ -147,13 +147,10 @@ class Cluster:
 
     def _facts(self, node: Node, answer: Future[Any]) -> NodeFacts:
         try:
-            found = answer.result(_PROBE_SECONDS)
-        except FutureTimeoutError:
-            return NodeFacts(node, problem=f"it did not answer within {_PROBE_SECONDS:.0f} s", has_answered=False)
-        except InterruptedRunError:
-            raise  # raised by a signal while this process waited
-        except Exception as error:  # noqa: BLE001 - Ray has many errors; each says that the node cannot be used
-            return NodeFacts(node, problem=f"it did not answer: {_line(error)}", has_answered=False)
+            found = answer_within(_PROBE_SECONDS, node, answer)
+        except NodeLostError as error:
+            reason = error.message.removeprefix(f"node {node.name} ")
+            return NodeFacts(node, problem=f"it {reason}", has_answered=False)
         here = platform.python_version()
         problem, remark = found["problem"], ""
         if not problem and (found["sandrl"], found["digest"]) != (__version__, probe.code_digest()):

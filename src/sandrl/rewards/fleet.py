@@ -27,8 +27,8 @@ from sandrl.rewards.fleet_node import Judged, NodeSetup, Reply, Task
 from sandrl.rewards.judge import IsolatedJudge, Judge, longest_execution_seconds
 from sandrl.rewards.judging import Judging, OnVerdict
 from sandrl.rewards.options import ScoreOptions
+from sandrl.rewards.policies import Components, binary
 from sandrl.rewards.running import ProgramJudge
-from sandrl.rewards.terms import Terms
 from sandrl.rewards.verdict import Verdict
 from sandrl.sandboxes import Job, Level, SandboxRequest
 from sandrl.sandboxes.job import CLEANUP_TIMEOUT_SECONDS
@@ -388,9 +388,7 @@ class Fleet:
     def _run_twice(self, now: float) -> None:
         """Has nodes with nothing to do judge what others will not have done for a while."""
         for taker in [link for link in self._usable if not link.held]:
-            for link in sorted(
-                (link for link in self._links.values() if link.held), key=lambda each: -each.seconds_left
-            ):
+            for link in sorted(self._links.values(), key=lambda each: -each.seconds_left):
                 late = [sent for sent in reversed(link.held.values()) if self._may_be_doubled(sent, taker)]
                 if link.seconds_left - 1 / taker.pace > _SAVED_SECONDS:
                     # As many as are done there by the time when the other one has done the rest.
@@ -406,20 +404,20 @@ class Fleet:
 
 
 def _task(number: int, attempt: Attempt) -> Task:
-    judge = attempt.terms.judge
+    terms, judge = attempt.terms, attempt.terms.judge
+    # What is rewarded, and what is left out after a failure, was decided here, where the policy is.
+    plain = replace(terms.options, limits=terms.limits, policy=binary, components=Components(), caching=False)
+    options = _same(replace(plain, all_checks=not terms.limits.stops_at_failure))
     # That of a program has none of its own.
     is_required = isinstance(judge, IsolatedJudge) and judge.requires_isolated
     program = judge.program if isinstance(judge, ProgramJudge) else None
-    return Task(number, attempt.completion, attempt.problem, _options(attempt.terms), is_required, program)
+    return Task(number, attempt.completion, attempt.problem, options, is_required, program)
 
 
 @lru_cache(maxsize=64)
-def _options(terms: Terms) -> ScoreOptions:
-    """How nodes judge: what is rewarded, and what is left out after a failure, was decided where the policy is."""
-    all_checks = not terms.limits.stops_at_failure
-    plain = replace(ScoreOptions(), limits=terms.limits, caching=False, all_checks=all_checks, tags=terms.options.tags)
-    asked = terms.options
-    return replace(plain, extraction=asked.extraction, retries=asked.retries, backoff_seconds=asked.backoff_seconds)
+def _same(options: ScoreOptions) -> ScoreOptions:
+    """One of all equal options, so that a message has them once."""
+    return options
 
 
 def _count(sent: Sent, judged: Judged) -> None:
