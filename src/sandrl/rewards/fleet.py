@@ -174,8 +174,9 @@ class Fleet:
         """Takes a completion that wants a verdict."""
         sent = Sent(_task(next(self._numbers), attempt), attempt, owner)
         self._sent[sent.task.number] = sent
+        if not self._waiting:
+            self._job.ring()  # all that are begun in this turn are handed out in the next one
         self._waiting.append(sent)
-        self._job.ring()
 
     def hear(self) -> None:
         """Takes what nodes say, and gives up what no node is left for.
