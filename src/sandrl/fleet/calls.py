@@ -1,4 +1,4 @@
-"""What runs on a node: functions, and objects that live there, called by name.
+"""A node runs functions and objects, which the driver calls by name.
 
 Errors of sandrl are returned as plain records, because the driver's machine could not unpickle an error class of a
 library that it does not have.

@@ -1,6 +1,6 @@
-"""One node, seen from the driver: what it was sent, and the call whose answer is awaited.
+"""A link asks one node, and knows which completions the node has.
 
-No call is waited for: an answer rings the batch, whose thread alone uses what is here.
+It waits for no call: an answer wakes the batch, whose thread alone uses the link.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What a node of a cluster has for a job: a scorer, with a job and a local runtime of its own, and how it is asked.
+"""A node of a cluster has a scorer, with a job and a local runtime of its own.
 
-The driver hands completions over, and asks for what has come of them; an answer returns as soon as there are enough
-results for a round trip. The driver keeps results, policies and the cache, as if the completions had run on its own
+The driver sends completions, and asks what has come of them; an answer returns as soon as there are enough results for
+a round trip. The driver keeps results, policies and the cache, as if the completions had run on its own
 machine. If this process is killed, its keeper ends the sandboxes.
 """
 
