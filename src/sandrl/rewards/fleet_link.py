@@ -1,4 +1,4 @@
-"""A link asks one node, and knows which completions the node has.
+"""A link sends completions to one node, and asks what has come of them.
 
 It waits for no call: an answer wakes the batch, whose thread alone uses the link.
 """
