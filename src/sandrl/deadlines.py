@@ -1,4 +1,4 @@
-"""Calls with a time limit.
+"""Calls on threads of their own, and calls with a time limit.
 
 A library call that waits for minutes cannot be stopped from outside, so it runs in a daemon thread, which is abandoned
 when the time limit is over and does not keep the process alive.
@@ -29,15 +29,7 @@ def answer_within(seconds: float, ask: Callable[[], Answer]) -> Answer:
     Raises:
         TookTooLong: If there is no answer by then; nobody hears it any more.
     """
-    answer: Future[Answer] = Future()
-
-    def work() -> None:
-        try:
-            answer.set_result(ask())
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is raised again where it is waited for
-            answer.set_exception(error)
-
-    threading.Thread(target=work, name="sandrl-question", daemon=True).start()
+    answer = in_background(ask)
     try:
         error = answer.exception(seconds)
     except FutureTimeoutError:
@@ -45,3 +37,17 @@ def answer_within(seconds: float, ask: Callable[[], Answer]) -> Answer:
     if error is not None:
         raise error
     return answer.result()
+
+
+def in_background(work: Callable[[], Answer]) -> Future[Answer]:
+    """Does something on a thread of its own, which keeps no process alive."""
+    end: Future[Answer] = Future()
+
+    def do() -> None:
+        try:
+            end.set_result(work())
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is raised again where it is waited for
+            end.set_exception(error)
+
+    threading.Thread(target=do, name="sandrl-background", daemon=True).start()
+    return end

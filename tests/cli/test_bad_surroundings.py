@@ -16,7 +16,7 @@ import typer
 
 from sandrl.cli.app import app
 from sandrl.sandboxes import find_connection
-from sandrl.sandboxes.fleet import Fleet
+from sandrl.sandboxes.inventory import Inventory
 from sandrl.settings import load_settings
 from tests.cli.conftest import PROBLEM, RIGHT, SANDRL, Run
 
@@ -297,7 +297,7 @@ def test_a_full_disk_under_the_runs_is_the_reason_and_leaves_no_sandbox(
     assert "Traceback" not in done.stderr
     connection = find_connection(load_settings())
     assert connection is not None
-    assert Fleet(connection).list() == []
+    assert Inventory(connection).list() == []
 
 
 def test_numbers_of_ones_own_reward_policy_that_json_cannot_hold_are_refused_by_name() -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from sandrl.sandboxes import Job, connect, find_owner, liveness, read_jobs
-from sandrl.sandboxes.fleet import Fleet
+from sandrl.sandboxes.inventory import Inventory
 from sandrl.sandboxes.owner import Liveness
 from sandrl.sandboxes.providers.protocol import SandboxInfo
 from sandrl.settings import RuntimeKind, load_settings
@@ -54,11 +54,11 @@ def living(own_runtime: None) -> Iterator[Job]:
         yield job
 
 
-def settled(fleet: Fleet) -> list[SandboxInfo]:
+def settled(inventory: Inventory) -> list[SandboxInfo]:
     """All sandboxes, once requests that were on their way when their job died have become some or nothing."""
     before: frozenset[str] = frozenset()
     while True:
-        found = fleet.list()
+        found = inventory.list()
         now = frozenset(each.id for each in found)
         if now == before:
             return list(found)
@@ -82,11 +82,11 @@ def kill_at_random(start: Start, job_id: str, ledger: Path) -> None:
 
 def check(sandrl: Run, start: Start, runs: Path, living: Job, kills: int) -> None:
     """Kills so many jobs, and after each compares what is found with what they left."""
-    fleet = Fleet(connect(load_settings(), runtime=RuntimeKind.LOCAL))
+    inventory = Inventory(connect(load_settings(), runtime=RuntimeKind.LOCAL))
     jobs = [f"job-kill-{os.getpid()}-{number}" for number in range(kills)]
     for job_id in jobs:
         kill_at_random(start, job_id, runs / job_id / "sandboxes.jsonl")
-    found = settled(fleet)
+    found = settled(inventory)
     left = {each.id for each in found if set(jobs) & set(each.tags)}
     assert left, "not one of them had a sandbox"
     for each in found:
@@ -99,8 +99,8 @@ def check(sandrl: Run, start: Start, runs: Path, living: Job, kills: int) -> Non
         mine = [each for each in found if job_id in each.tags]
         done = sandrl("sandboxes", "cleanup", "--tag", job_id, "-y")
         assert done.stdout == f"stopped {len(mine)}, already ended 0, failed 0\n", done.stderr
-    assert all(living.id in each.tags for each in fleet.list())
-    assert len(fleet.list(tags=[living.id])) == 2
+    assert all(living.id in each.tags for each in inventory.list())
+    assert len(inventory.list(tags=[living.id])) == 2
 
 
 def test_what_killed_jobs_leave_is_found_and_nothing_else(

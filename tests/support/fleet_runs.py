@@ -57,7 +57,7 @@ class FleetRun:
 
     def wait_for_rows(self, count: int) -> None:
         """Waits until so many completions are scored."""
-        wait_until(lambda: len(self.rows()) >= count or self.process.poll() is not None)
+        wait_until(lambda: len(self.rows()) >= count or self.process.poll() is not None, 240.0)
         assert self.process.poll() is None, self.told
 
     def wait_for_nodes(self, nodes: Iterable[RayNode]) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from sandrl.errors import InfrastructureError
 from sandrl.sandboxes import Command, Job, connect, new_job_id
-from sandrl.sandboxes.fleet import Fleet
+from sandrl.sandboxes.inventory import Inventory
 from sandrl.settings import RuntimeKind, load_settings
 
 
@@ -48,28 +48,28 @@ def sleeping_job(count: int, *tags: str) -> Job:
     """A job of this process with so many sleeping sandboxes."""
     connection = connect(load_settings(), runtime=RuntimeKind.LOCAL)
     job = Job(connection, job_id=new_job_id(), tags=tags, max_lifetime_seconds=600, command="test")
-    fleet = Fleet(connection)
+    inventory = Inventory(connection)
     started = 0
     while started < count:
         # In batches: more at once would only wait for one another.
         for _ in range(min(50, count - started)):
             job.launch(Command(("sleep", "600"), timeout_seconds=600))
             started += 1
-        while not _are_there(fleet, job, started):
+        while not _are_there(inventory, job, started):
             time.sleep(0.1)
     return job
 
 
-def _are_there(fleet: Fleet, job: Job, count: int) -> bool:
+def _are_there(inventory: Inventory, job: Job, count: int) -> bool:
     try:
-        return len(fleet.list(tags=[job.id])) >= count
+        return len(inventory.list(tags=[job.id])) >= count
     except InfrastructureError:
         return False  # a daemon that creates many sandboxes may answer too late
 
 
 def main() -> None:
     job = sleeping_job(int(sys.argv[1]), *sys.argv[2:])
-    ids = [each.id for each in Fleet(job.connection).list(tags=[job.id])]
+    ids = [each.id for each in Inventory(job.connection).list(tags=[job.id])]
     sys.stdout.write(" ".join([job.id, *ids]))
     sys.stdout.flush()
     os.kill(os.getpid(), signal.SIGKILL)

@@ -51,7 +51,7 @@ class RayNode:
             with suppress(OSError, ValueError):
                 command = (entry / "cmdline").read_bytes()
                 if (
-                    b"HeldObject" in command
+                    b"ray::Actor" in command
                     and f"SANDRL_STATE_DIR={self.state_dir}\0".encode() in (entry / "environ").read_bytes() + b"\0"
                 ):
                     found.append(int(entry.name))

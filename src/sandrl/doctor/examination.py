@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
+from sandrl.deadlines import in_background
 from sandrl.doctor.imports import broken_packages
 from sandrl.doctor.languages import languages_check
 from sandrl.doctor.machine import gpu_check, open_files_check, port_check, state_check
@@ -18,7 +19,6 @@ from sandrl.rewards.program import begin_worker, command_line, refusal_of_worker
 from sandrl.runtime import libraries
 from sandrl.runtime.host.choice import FORCE_VARIABLE
 from sandrl.runtime.selfcheck import SelfCheck, WorkerTrial, check_isolation
-from sandrl.sandboxes.parallel import begun
 from sandrl.sandboxes.providers.protocol import Need
 from sandrl.sandboxes.workers import CellLimits
 from sandrl.settings import RuntimeChoice, RuntimeKind, Settings
@@ -43,7 +43,7 @@ def examine(
     """
     report = Report()
     # Meanwhile the isolation is tested.
-    importing = begun(lambda: broken_packages(vouched_packages()))
+    importing = in_background(lambda: broken_packages(vouched_packages()))
     # First of all, for the order of the report; the imports are waited for at the end.
     report.sections["versions"] = []
     chosen, choice = _choice_check(settings, runtime)

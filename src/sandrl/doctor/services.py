@@ -131,11 +131,11 @@ def _list_nothing(settings: Settings) -> None:
         SandrlError: If it does not answer, or refuses.
     """
     from sandrl.sandboxes import find_connection
-    from sandrl.sandboxes.fleet import Fleet
+    from sandrl.sandboxes.inventory import Inventory
 
     connection = find_connection(settings, runtime=RuntimeKind.REMOTE)
     if connection is not None:
-        Fleet(connection).list(tags=["sandrl-doctor"])
+        Inventory(connection).list(tags=["sandrl-doctor"])
 
 
 def _within(seconds: float, ask: Callable[[], None]) -> SandrlError | None:

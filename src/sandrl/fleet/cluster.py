@@ -19,14 +19,20 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from sandrl import __version__
-from sandrl.errors import InterruptedRunError, NodeLostError, RuntimeUnavailableError, ServiceError, UsageError
+from sandrl.errors import (
+    InfrastructureError,
+    InterruptedRunError,
+    NodeLostError,
+    RuntimeUnavailableError,
+    ServiceError,
+    UsageError,
+)
 from sandrl.extras import require
 from sandrl.fleet import probe
-from sandrl.fleet.code import code_digest
-from sandrl.fleet.held import HeldObject, Refusal, run_named
+from sandrl.fleet.calls import Actor, Refusal, run_named
 
 RESOURCE = "sandrl"
 """If any node of a cluster has this resource, only the nodes that have it score."""
@@ -39,6 +45,12 @@ _CLIENT_SCHEME = "ray://"
 _REACH_SECONDS = 5.0
 _PROBE_SECONDS = 60.0
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
+# How an actor ended, by the name of Ray's error.
+_ENDS = {
+    "ActorDiedError": "the node, or its process there, has ended",
+    "ActorUnavailableError": "it cannot be reached",
+}
+_Value = TypeVar("_Value")
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,16 +147,13 @@ class Cluster:
 
     def _facts(self, node: Node, answer: Future[Any]) -> NodeFacts:
         try:
-            found = answer.result(_PROBE_SECONDS)
-        except FutureTimeoutError:
-            return NodeFacts(node, problem=f"it did not answer within {_PROBE_SECONDS:.0f} s", has_answered=False)
-        except InterruptedRunError:
-            raise  # raised by a signal while this process waited
-        except Exception as error:  # noqa: BLE001 - Ray has many errors; each says that the node cannot be used
-            return NodeFacts(node, problem=f"it did not answer: {_line(error)}", has_answered=False)
+            found = answer_within(_PROBE_SECONDS, node, answer)
+        except NodeLostError as error:
+            reason = error.message.removeprefix(f"node {node.name} ")
+            return NodeFacts(node, problem=f"it {reason}", has_answered=False)
         here = platform.python_version()
         problem, remark = found["problem"], ""
-        if not problem and (found["sandrl"], found["digest"]) != (__version__, code_digest()):
+        if not problem and (found["sandrl"], found["digest"]) != (__version__, probe.code_digest()):
             same = "other code of the same version" if found["sandrl"] == __version__ else f"sandrl {found['sandrl']}"
             problem = f"it has {same}, and this machine has sandrl {__version__}"
         if not problem and found["python"].split(".")[:2] != here.split(".")[:2]:
@@ -181,9 +190,15 @@ class Cluster:
             Each node with what the function returned there, or with an `InfrastructureError` that names the node and
             the reason.
         """
-        asked = [(node, self.run(node, function, *arguments)) for node in nodes]
         until = time.monotonic() + timeout_seconds
-        return [(node, _answer(node, answer, until, timeout_seconds)) for node, answer in asked]
+        answers: list[tuple[Node, Any]] = []
+        for node, asked in [(node, self.run(node, function, *arguments)) for node in nodes]:
+            try:
+                answer = answer_within(max(until - time.monotonic(), 0.0), node, asked, of_seconds=timeout_seconds)
+            except InfrastructureError as error:
+                answer = error
+            answers.append((node, answer))
+        return answers
 
     def _run(self, node: Node, function: Any, *arguments: object) -> Future[Any]:
         task = self._ray.remote(function).options(num_cpus=0, max_retries=0, scheduling_strategy=self._bound_to(node))
@@ -195,12 +210,12 @@ class Cluster:
 
         Args:
             node: The node.
-            factory: The function that makes it, as `package.module:function`.
-            argument: The argument of that function, which must be picklable.
+            factory: The class that makes it, as `package.module:name`.
+            argument: The argument of that class, which must be picklable.
         """
         options = {"num_cpus": 0, "max_restarts": 0, "max_task_retries": 0, "max_concurrency": 4}
-        actor = self._ray.remote(HeldObject).options(**options, scheduling_strategy=self._bound_to(node))
-        return Host(self._ray, node, actor.remote(factory, argument))
+        actor = self._ray.remote(Actor).options(**options, scheduling_strategy=self._bound_to(node))
+        return Host(self._ray, actor.remote(factory, argument))
 
     def _bound_to(self, node: Node) -> Any:
         strategies = require("ray.util.scheduling_strategies", extra="ray")
@@ -208,46 +223,49 @@ class Cluster:
 
 
 class Host:
-    """An object on a node; see `Cluster.hold`.
+    """An object on a node; see `Cluster.hold`."""
 
-    Attributes:
-        node: The node that it is on.
-    """
-
-    def __init__(self, ray: Any, node: Node, actor: Any) -> None:
-        self.node = node
+    def __init__(self, ray: Any, actor: Any) -> None:
         self._ray = ray
         self._actor = actor
 
-    def call(self, method: str, *arguments: object, timeout_seconds: float | None = None) -> Any:
-        """Calls a method of it, and waits for the result.
-
-        Raises:
-            NodeLostError: If the node, or the process, has ended or does not answer in time.
-            InfrastructureError: If the method fails with an error of sandrl's.
-        """
-        try:
-            answer = self._ray.get(self._actor.call.remote(method, *arguments), timeout=timeout_seconds)
-        except self._ray.exceptions.GetTimeoutError as error:
-            message = f"node {self.node.name} did not answer within {timeout_seconds:.0f} s"
-            raise NodeLostError(message) from error
-        except self._ray.exceptions.RayTaskError:
-            raise  # a bug
-        except self._ray.exceptions.ActorUnavailableError as error:
-            raise NodeLostError(f"node {self.node.name} is lost: it cannot be reached") from error
-        except self._ray.exceptions.ActorDiedError as error:
-            reason = "the node, or its process there, has ended"
-            raise NodeLostError(f"node {self.node.name} is lost: {reason}") from error
-        except self._ray.exceptions.RayError as error:
-            raise NodeLostError(f"node {self.node.name} is lost: {_line(error)}") from error
-        if isinstance(answer, Refusal):
-            raise answer.error(self.node.name)
+    def ask(self, method: str, *arguments: object) -> Future[Any]:
+        """Calls a method of it, without waiting; see `answer_within`."""
+        answer: Future[Any] = self._actor.call.remote(method, *arguments).future()
         return answer
 
     def kill(self) -> None:
         """Ends its process, however busy it is."""
         with suppress(Exception):
             self._ray.kill(self._actor)
+
+
+def answer_within(seconds: float, node: Node, asked: Future[Any], *, of_seconds: float | None = None) -> Any:
+    """The answer of a node.
+
+    Args:
+        seconds: How long to wait for it.
+        node: The node.
+        asked: What a call returned.
+        of_seconds: How long it was given in all, for the message.
+
+    Raises:
+        NodeLostError: If there is none.
+        InfrastructureError: If it is an error of sandrl.
+    """
+    try:
+        answer = asked.result(seconds)
+    except FutureTimeoutError:
+        message = f"node {node.name} did not answer within {seconds if of_seconds is None else of_seconds:.0f} s"
+        raise NodeLostError(message) from None
+    except InterruptedRunError:
+        raise  # raised by a signal while this process waited
+    except Exception as error:
+        reason = _ENDS.get(type(error).__name__) or _line(error)
+        raise NodeLostError(f"node {node.name} did not answer: {reason}") from error
+    if isinstance(answer, Refusal):
+        raise answer.error(node.name)
+    return answer
 
 
 _lock = threading.Lock()
@@ -364,19 +382,6 @@ def _quiet(ray: Any) -> Iterator[None]:
         yield
     finally:
         logger.setLevel(level)
-
-
-def _answer(node: Node, asked: Future[Any], until: float, of_seconds: float) -> Any:
-    """The answer of a node, or the error that names the reason why there is none."""
-    try:
-        answer = asked.result(max(until - time.monotonic(), 0.0))
-    except FutureTimeoutError:
-        return NodeLostError(f"node {node.name} did not answer within {of_seconds:.0f} s")
-    except InterruptedRunError:
-        raise  # raised by a signal while this process waited
-    except Exception as error:  # noqa: BLE001 - Ray has many errors; each says that there is no answer
-        return NodeLostError(f"node {node.name} did not answer: {_line(error)}")
-    return answer.error(node.name) if isinstance(answer, Refusal) else answer
 
 
 def _line(error: BaseException) -> str:

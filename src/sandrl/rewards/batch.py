@@ -29,7 +29,7 @@ from sandrl.rewards.attempts import Attempt
 from sandrl.rewards.cache import VerdictCache
 from sandrl.rewards.extraction import Extraction, extract_code
 from sandrl.rewards.judge import Judge
-from sandrl.rewards.judging import judging_of
+from sandrl.rewards.judging import OnVerdict, judging_of
 from sandrl.rewards.limits import may_stop
 from sandrl.rewards.opinions import OpinionMemory, Opinions
 from sandrl.rewards.options import ScoreOptions
@@ -136,8 +136,10 @@ class Batch:
         keeps_output: bool = True,
         keeps_results: bool = True,
         hash_seeds: Mapping[int, dict[str, str]] | None = None,
+        on_verdict: OnVerdict | None = None,
     ) -> None:
         self._job = job
+        self._on_verdict = on_verdict
         self._judge = judge
         self._options = options
         self._cache = cache
@@ -270,7 +272,6 @@ class Batch:
             self._launch(attempt, queued)
             if self._interrupt.level:
                 break
-        self._judging.send()
         if not self._waiting and self._opinions and not self._interrupt.level:
             self._opinions.launch(self._judging.fresh_window - self._in_flight)
 
@@ -359,6 +360,8 @@ class Batch:
         kept = result if self._keeps_output else result.without_output()
         if self._keeps_results:
             self._results[attempt.index] = kept
+        if self._on_verdict is not None:
+            self._on_verdict(attempt, verdict)
         if self._on_result is not None:
             self._on_result(result)
         self._emit(CompletionFinished(result, finished=self._finished, of=self._total))

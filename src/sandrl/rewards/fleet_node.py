@@ -1,93 +1,138 @@
-"""The part of a job that runs on a node of a cluster: a job of its own on the node's local runtime.
+"""A node of a cluster has a scorer, with a job and a local runtime of its own.
 
-One thread judges, like the thread of a batch, and puts its results where the driver's next call takes them from. A
-call returns as soon as there are enough results for a round trip, so verdicts arrive when they are ready, and one call
-carries several. If this process is killed, its keeper ends the sandboxes.
+The driver sends completions, and asks what has come of them; an answer returns as soon as there are enough results for
+a round trip. The driver keeps results, policies and the cache, as if the completions had run on its own
+machine. If this process is killed, its keeper ends the sandboxes.
 """
 
 from __future__ import annotations
 
-import math
 import os
-import pickle
 import threading
-import time
-from collections import deque
-from collections.abc import Sequence
-from contextlib import suppress
-from dataclasses import replace
-from datetime import datetime
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from sandrl.errors import InfrastructureError
-from sandrl.events import CanaryFinished, CompletionStarted, Event, ExecutionFinished, RetryScheduled, SandboxesHeld
+from sandrl.events import CompletionFinished, CompletionStarted, Event, ExecutionFinished, SandboxesHeld
+from sandrl.events.results import ScoredCompletion
 from sandrl.problems import Completion, Problem
 from sandrl.rewards.attempts import Attempt
-from sandrl.rewards.judge import Judge
-from sandrl.rewards.judging import SandboxJudging
 from sandrl.rewards.options import ScoreOptions
-from sandrl.rewards.parcels import Bundle, Judged, LedgerLine, NodeReport, NodeSetup, Parcel, Task, TaskTerms
-from sandrl.rewards.running import ProgramJudge
+from sandrl.rewards.running import Program, ProgramJudge, ProgramResult
+from sandrl.rewards.scorer import Scorer, Ticket
 from sandrl.rewards.terms import Terms
 from sandrl.rewards.verdict import Verdict
-from sandrl.runs.rows import OwnerRow, now
-from sandrl.sandboxes import Interrupt, Job, Level, SandboxRequest, Withdrawn
+from sandrl.sandboxes import Job, SandboxRequest
+from sandrl.sandboxes.journal import LedgerLine, SentLedger
 from sandrl.sandboxes.keeper import Keeper
+from sandrl.sandboxes.owner import Owner
 from sandrl.sandboxes.tags import job_tag, owner_tag
-from sandrl.settings import RuntimeKind, load_settings
+from sandrl.settings import load_settings
 
-# A call waits so long for more verdicts once it has one, and so long for the first.
-_GATHER_SECONDS = 0.2
+# An answer waits so long for the first result, and so long for more of them.
 _WAIT_SECONDS = 2.0
-# With fewer tasks left than this share of its window, a node wants more at once.
+_GATHER_SECONDS = 0.2
+# With fewer completions left than this share of its window, a node wants more at once.
 _LOW_SHARE = 0.5
-_KNOWLEDGE_BYTES = 64 << 20
-# Each step of a training run has terms of its own, because they have its tag.
-_MOST_TERMS = 16
-_ENDING_SECONDS = 5.0
-
-_OfCompletion = CompletionStarted | RetryScheduled | CanaryFinished | ExecutionFinished
+# Of an attempt: what adds up over the nodes that a completion was on, and what is that of the latest.
+SUMS = ("executions", "cells", "retries", "reruns", "canaries", "failures")
+_LATEST = "why_in_process"
 
 
-class _SentLedger:
-    """The lines of a job's ledger, on their way to the driver, which has the run directory."""
+@dataclass(frozen=True, slots=True)
+class NodeSetup:
+    """What a node begins with.
 
-    def __init__(self, node: str, lines: list[LedgerLine], lock: threading.Lock) -> None:
-        self._node = node
-        self._lines = lines
-        self._lock = lock
+    Attributes:
+        node: Its name.
+        cpus: How many processors it has for the job; 0 if that is not known.
+        concurrency: How many completions at once; what suits its processors unless given.
+        sandboxes: Its sandboxes.
+        needed: Packages that problems name.
+        job: The arguments of its job.
+    """
 
-    def _add(
-        self,
-        event: str,
-        key: str,
-        about: tuple[str, ...] | str | None,
-        at: datetime | None = None,
-        since: datetime | None = None,
-    ) -> None:
-        with self._lock:
-            self._lines.append(LedgerLine(event, f"{self._node}-{key}", about, at or now(), since))
-
-    def intend(self, key: str, tags: Sequence[str], owner: OwnerRow | None = None, at: datetime | None = None) -> None:
-        """See `Ledger`; the driver knows who owns what is here."""
-        self._add("intend", key, tuple(tags), at)
-
-    def taken(self, key: str, tags: Sequence[str]) -> None:
-        """See `Ledger`."""
-        self._add("taken", key, tuple(tags))
-
-    def created(self, key: str, sandbox_id: str) -> None:
-        """See `Ledger`."""
-        self._add("created", key, sandbox_id)
-
-    def stopped(
-        self, key: str, sandbox_id: str | None, at: datetime | None = None, since: datetime | None = None
-    ) -> None:
-        """See `Ledger`."""
-        self._add("stopped", key, sandbox_id, at, since)
+    node: str
+    cpus: float
+    concurrency: int | None
+    sandboxes: SandboxRequest
+    needed: tuple[str, ...]
+    job: Mapping[str, Any]
 
 
-class NodePart:
-    """See the module; its methods are called by the driver, each on a thread of its own.
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A completion to be judged.
+
+    Attributes:
+        number: Names it for as long as the job lives.
+        completion: The completion.
+        problem: What it answers.
+        options: How it is judged.
+        require_isolated: Never judge it in its own process.
+        program: The program that it is, where it is one that is only run.
+    """
+
+    number: int
+    completion: Completion
+    problem: Problem
+    options: ScoreOptions
+    require_isolated: bool
+    program: Program | None
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A completion that has its verdict.
+
+    Attributes:
+        number: Which.
+        verdict: The verdict.
+        sandbox_id: Where it ran last.
+        sums: What is added to its attempt, by the names in `SUMS`.
+        latest: What its attempt has from now on.
+        executions: Its executions, for the metrics.
+        program: What it did, where it is a program.
+    """
+
+    number: int
+    verdict: Verdict
+    sandbox_id: str | None
+    sums: Mapping[str, Any]
+    latest: Mapping[str, Any]
+    executions: tuple[ExecutionFinished, ...]
+    program: ProgramResult | None
+
+
+@dataclass(slots=True)
+class Reply:
+    """What a node says of itself, and what has happened there since it was asked last.
+
+    Attributes:
+        isolation: How its local runtime isolates.
+        owner: The process that owns its sandboxes.
+        window: How many completions it has under way at once.
+        judged: Completions that have their verdicts.
+        begun: Numbers of those that run.
+        events: What else happened.
+        ledger: What became of sandboxes.
+        unstopped: Ids of sandboxes that could not be stopped, once it has ended.
+    """
+
+    isolation: str
+    owner: Owner
+    window: int
+    judged: list[Judged] = field(default_factory=list)
+    begun: list[int] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
+    ledger: list[LedgerLine] = field(default_factory=list)
+    unstopped: tuple[str, ...] = ()
+
+
+class NodeScorer:
+    """See the module; the driver calls its methods, each on a thread of its own.
 
     Args:
         setup: What it begins with.
@@ -98,238 +143,122 @@ class NodePart:
     """
 
     def __init__(self, setup: NodeSetup) -> None:
-        self._setup = setup
-        self._lock = threading.Lock()
-        self._news = threading.Condition(self._lock)
-        self._bundle = Bundle()
-        self._arrived: deque[Task] = deque()
-        self._dropped: deque[int] = deque()
-        self._problems: dict[int, Problem] = {}
-        self._new_bound: int | None = None
-        self._held: tuple[int, int | None] = 0, setup.max_sandboxes
-        self._failure: Exception | None = None
-        self._is_closing = False
-        # What follows belongs to the thread that judges.
-        self._waiting: deque[Attempt] = deque()
-        self._attempts: dict[int, Attempt] = {}
-        self._given_up: set[int] = set()
-        self._events: dict[int, list[Event]] = {}
-        self._of_programs: Judge | None = None
-        self._terms: dict[TaskTerms, Terms] = {}
-        request = SandboxRequest(
-            runtime=RuntimeKind.LOCAL,
-            image=setup.image,
-            packages=setup.packages.asked,
-            max_sandboxes=setup.max_sandboxes,
-            memory_bytes=setup.memory_bytes,
-        )
-        self._connection = request.connect(load_settings(), needed=setup.packages.needed)
-        self._job = Job(
-            self._connection,
-            job_id=setup.job_id,
-            command=setup.command,
-            tags=(*setup.tags, f"node-{setup.node}"),
-            max_sandboxes=setup.max_sandboxes,
-            max_lifetime_seconds=setup.max_lifetime_seconds,
-            ledger=_SentLedger(setup.node, self._bundle.ledger, self._lock),
-            has_cells=setup.has_cells,
-            emit=self._note,
-        )
-        self._keeper = Keeper([job_tag(setup.job_id), owner_tag(self._job.owner.hash)])
-        self._bell = Interrupt()
-        concurrency = setup.concurrency or _suited(self._connection.suggested_concurrency, setup.cpus)
-        self._judging = SandboxJudging(self._job, self._judge(False), concurrency, self._note, self._settle)
-        self._window = self._judging.window
-        self._thread = threading.Thread(target=self._work, name="sandrl-node", daemon=True)
-        self._thread.start()
+        self._news = threading.Condition()
+        self._judged: list[Judged] = []
+        self._begun: list[int] = []
+        self._events: list[Event] = []
+        self._ledger: list[LedgerLine] = []
+        self._tickets: dict[int, Ticket] = {}
+        self._executions: dict[int, list[ExecutionFinished]] = {}
+        self._failure: BaseException | None = None
+        self._has_answered = self._is_closing = False
+        self._connection = setup.sandboxes.connect(load_settings(), needed=setup.needed)
+        ledger = SentLedger(self._ledger.append, setup.node)
+        self._job = Job(self._connection, ledger=ledger, emit=self._note, **setup.job)
+        self._keeper = Keeper([job_tag(self._job.id), owner_tag(self._job.owner.hash)])
+        share = min(setup.cpus / (os.cpu_count() or 1), 1.0) or 1.0
+        self._concurrency = setup.concurrency or max(round(self._connection.suggested_concurrency * share), 1)
+        self._window = self._job.window(self._concurrency)
+        self._scorer = Scorer(self._job, concurrency=self._concurrency, emit=self._note, on_verdict=self._keep)
 
-    def report(self) -> NodeReport:
-        """What it says of itself."""
-        return NodeReport(self._connection.isolation, self._window, self._job.owner)
+    def take(self, tasks: Sequence[Task], dropped: Sequence[int]) -> None:
+        """Takes completions, and gives others up.
 
-    def take(self, parcel: Parcel) -> None:
-        """Takes what the driver sends."""
-        problems = {number: pickle.loads(content) for number, content in parcel.problems.items()}
+        Args:
+            tasks: The completions.
+            dropped: Numbers of those whose verdict is of no use any more.
+        """
         with self._news:
-            self._problems |= problems
-            for number in parcel.forgotten:
-                self._problems.pop(number, None)
-            self._arrived.extend(parcel.tasks)
-            self._dropped.extend(parcel.dropped)
-            if parcel.max_sandboxes is not None:
-                self._new_bound = parcel.max_sandboxes
-        self._bell.wake()
+            for task in tasks:
+                completion = replace(task.completion, id=str(task.number))
+                ticket = self._scorer.submit(
+                    [(completion, task.problem)], self._terms(task), on_result=_ignore, is_bounded=False
+                )
+                self._tickets[task.number] = ticket
+                ticket.future.add_done_callback(self._look_for_failure)
+            for number in dropped:
+                if number in self._tickets:
+                    self._tickets.pop(number).cancel()
 
-    def collect(self) -> Bundle:
+    def collect(self) -> Reply:
         """Waits until something has come of what was sent, a moment for more of it, and answers with that.
 
         Raises:
             InfrastructureError: If nothing can be judged here any more.
         """
         with self._news:
-            self._news.wait_for(self._has_news, _WAIT_SECONDS)
-            self._news.wait_for(self._is_urgent, _GATHER_SECONDS)
-            if self._is_closing:
-                return Bundle(window=self._window)  # `close` takes the rest
-            if self._failure is not None:
+            if self._has_answered:
+                self._news.wait_for(self._has_news, _WAIT_SECONDS)
+                self._news.wait_for(self._is_urgent, _GATHER_SECONDS)
+            self._has_answered = True
+            if self._failure is not None and not self._is_closing:
                 raise InfrastructureError(f"it cannot judge completions: {self._failure}")
             return self._taken()
 
-    def close(self, seconds: float) -> Bundle:
+    def close(self, seconds: float) -> Reply:
         """Ends every sandbox, and answers with the rest."""
         with self._news:
             self._is_closing = True
             self._news.notify_all()
-        while self._bell.request(0):
-            pass
-        self._thread.join(_ENDING_SECONDS)
+        self._scorer.close()
         self._job.close(seconds)
         if not self._job.unstopped:
             self._keeper.close()
         with self._news:
-            bundle = self._taken()
-        bundle.unstopped = self._job.unstopped
-        return bundle
+            return self._taken()
 
-    def _taken(self) -> Bundle:
+    def _taken(self) -> Reply:
         """What there is to tell, which is told once."""
-        kept = self._bundle
-        told = replace(kept, ledger=list(kept.ledger), window=self._window, held=self._held[0], bound=self._held[1])
-        self._bundle = Bundle(ledger=kept.ledger)
-        kept.ledger.clear()
-        return told
+        self._window = self._job.window(self._concurrency)
+        told = self._judged[:], self._begun[:], self._events[:], self._ledger[:]
+        for kept in (self._judged, self._begun, self._events):
+            kept.clear()
+        del self._ledger[: len(told[-1])]  # which grows on other threads
+        return Reply(self._connection.isolation, self._job.owner, self._window, *told, self._job.unstopped)
 
     def _has_news(self) -> bool:
-        bundle = self._bundle
-        return bool(
-            bundle.judged or bundle.events or bundle.ledger or bundle.given_up or self._failure or self._is_closing
-        )
+        return bool(self._judged or self._events or self._ledger or self._failure or self._is_closing)
 
     def _is_urgent(self) -> bool:
-        """Whether there is a reason to answer at once: so little is left that the node wants more, or it ends."""
-        has_little = len(self._attempts) + len(self._arrived) <= self._window * _LOW_SHARE
+        """Whether so little is left that the node wants more, or it ends."""
+        has_little = len(self._tickets) <= self._window * _LOW_SHARE
         return has_little or self._is_closing or self._failure is not None
 
-    def _work(self) -> None:
-        try:
-            while not self._is_closing:
-                self._turn()
-        except Exception as error:  # noqa: BLE001 - the driver gives the tasks to other nodes, and says why
+    def _terms(self, task: Task) -> Terms:
+        if task.program is not None:
+            return self._scorer.terms_of_program(task.program, task.options)
+        return self._scorer.terms(task.options, require_isolated=task.require_isolated)
+
+    def _look_for_failure(self, ended: Future[tuple[ScoredCompletion, ...]]) -> None:
+        if not ended.cancelled() and (error := ended.exception()) is not None:
             with self._news:
                 self._failure = error
                 self._news.notify_all()
 
-    def _turn(self) -> None:
-        self._receive()
-        # The driver counts a sandbox until it knows that it is gone.
-        self._job.settle()
-        self._judging.go_on()
-        self._window = self._judging.window
-        while self._waiting and self._judging.in_flight < self._window:
-            attempt = self._waiting.popleft()
-            if attempt.index in self._attempts:
-                self._judging.begin(attempt)
-        pause = self._judging.seconds_to_next(Level.NONE)
-        for launch in self._job.wait_any(self._bell, Level.NONE, math.inf if pause is None else pause):
-            if not self._judging.land(launch):
-                with suppress(InfrastructureError, Withdrawn):
-                    self._job.collect(launch)
-
-    def _receive(self) -> None:
-        with self._news:
-            if self._new_bound is not None:
-                self._job.bind(self._new_bound)
-                self._new_bound = None
-            self._held = self._job.held, self._job.max_sandboxes
-            tasks, dropped = list(self._arrived), list(self._dropped)
-            self._arrived.clear()
-            self._dropped.clear()
-            # The problem of a task that was dropped meanwhile may be forgotten.
-            known = [(task, self._problems[task.problem]) for task in tasks if task.problem in self._problems]
-        for task, problem in known:
-            completion = Completion(task.id, problem.task_id, code=task.code)
-            attempt = Attempt(task.number, completion, problem, self._terms_of(task), code=task.code)
-            attempt.began = time.monotonic()
-            self._attempts[task.number] = attempt
-            self._waiting.append(attempt)
-        for number in dropped:
-            attempt_or_none = self._attempts.get(number)
-            if attempt_or_none is not None and not attempt_or_none.executions and not attempt_or_none.canaries:
-                del self._attempts[number]
-                with self._news:
-                    self._bundle.given_up.append(number)
-            elif attempt_or_none is not None:
-                self._given_up.add(number)
-
-    def _judge(self, require_isolated: bool) -> Judge:
-        """A judge; calibrations hold for the terms that they were made under, so each terms have one of their own."""
-        return Judge.on(self._connection, require_isolated=require_isolated, known_bytes=_KNOWLEDGE_BYTES)
-
-    def _terms_of(self, task: Task) -> Terms:
-        terms = task.terms
-        if task.program is not None:
-            self._of_programs = self._of_programs or self._judge(False)
-            return self._made_terms(terms, ProgramJudge(self._of_programs, task.program))
-        if len(self._terms) >= _MOST_TERMS:
-            self._terms.clear()
-        if terms not in self._terms:
-            self._terms[terms] = self._made_terms(terms, self._judge(terms.require_isolated))
-        return self._terms[terms]
-
-    def _made_terms(self, terms: TaskTerms, judge: Judge) -> Terms:
-        options = ScoreOptions(
-            limits=terms.limits,
-            retries=terms.retries,
-            backoff_seconds=terms.backoff_seconds,
-            tags=terms.tags,
-            caching=False,
-        )
-        # Whether checks are left out after a failure was decided where the reward is known.
-        return replace(Terms.of(options, judge, self._connection), limits=terms.limits)
-
     def _note(self, event: Event) -> None:
-        """Takes an event; what is counted of a completion waits for its verdict."""
+        """Takes an event; those of executions wait for the verdict."""
+        if isinstance(event, SandboxesHeld | CompletionFinished):
+            return  # the driver counts for itself
         if isinstance(event, ExecutionFinished) and event.index is not None:
-            self._events.setdefault(event.index, []).append(event)
+            self._executions.setdefault(event.index, []).append(event)
             return
-        if isinstance(event, SandboxesHeld):
-            return  # the driver counts by the ledger
         with self._news:
-            self._bundle.events.append(event)
+            if isinstance(event, CompletionStarted):
+                self._begun.append(int(event.id))
+            else:
+                self._events.append(event)
 
-    def _settle(self, attempt: Attempt, verdict: Verdict) -> None:
-        number = attempt.index
-        events = tuple(self._events.pop(number, ()))
-        self._attempts.pop(number, None)
-        if number in self._given_up:
-            self._given_up.discard(number)
-            return
-        judge = attempt.terms.judge
-        judged = Judged(
-            number,
-            verdict,
-            attempt.sandbox_id,
-            attempt.executions,
-            attempt.cells,
-            attempt.retries,
-            attempt.reruns,
-            attempt.canaries,
-            tuple(attempt.failures),
-            attempt.why_in_process,
-            events,
-            judge.latest if isinstance(judge, ProgramJudge) else None,
-        )
+    def _keep(self, attempt: Attempt, verdict: Verdict) -> None:
+        number, judge = int(attempt.completion.id), attempt.terms.judge
+        executions = tuple(self._executions.pop(attempt.index, ()))
         with self._news:
-            self._bundle.judged.append(judged)
+            if self._tickets.pop(number, None) is None:
+                return  # it was dropped
+            sums, latest = ({name: getattr(attempt, name) for name in names} for names in (SUMS, _LATEST))
+            done = judge.latest if isinstance(judge, ProgramJudge) else None
+            self._judged.append(Judged(number, verdict, attempt.sandbox_id, sums, latest, executions, done))
             self._news.notify_all()
 
 
-def _suited(suggested: int, cpus: float) -> int:
-    """How many completions at once suit that part of this machine's processors that a node has."""
-    share = min(cpus / (os.cpu_count() or 1), 1.0) if cpus else 1.0
-    return max(round(suggested * share), 1)
-
-
-def begin_part(setup: NodeSetup) -> NodePart:
-    """Makes the part of a job that a node has."""
-    return NodePart(setup)
+def _ignore(_: ScoredCompletion) -> None:
+    """The verdict is what counts."""

@@ -36,7 +36,11 @@ OnVerdict: TypeAlias = Callable[[Attempt, Verdict], None]
 
 
 class Judging(Protocol):
-    """Gets completions their verdicts; all of it on the thread of the batch that they belong to."""
+    """Gets completions their verdicts; all of it on the thread of the batch that they belong to.
+
+    What is judged in sandboxes of the job ends as launches of it, see `land`; what is judged on other machines is asked
+    for by `look`.
+    """
 
     @property
     def in_flight(self) -> int:
@@ -45,6 +49,7 @@ class Judging(Protocol):
     @property
     def waiting(self) -> int:
         """How many completions were begun, and wait to be run again."""
+        return 0
 
     @property
     def window(self) -> int:
@@ -53,18 +58,16 @@ class Judging(Protocol):
     @property
     def fresh_window(self) -> int:
         """The same of those that have a sandbox each."""
+        return self.window
 
     def begin(self, attempt: Attempt) -> None:
         """Runs a completion, or what must be known before it is run."""
 
     def look(self) -> None:
-        """Gives the verdicts that have come from elsewhere."""
+        """Hands over what was begun, and gives the verdicts that have come, where that is not done one by one."""
 
     def go_on(self) -> None:
         """Runs those that wait, as far as there is room."""
-
-    def send(self) -> None:
-        """Hands over what was begun, where that is not done one by one."""
 
     def seconds_to_next(self, level: Level) -> float | None:
         """How long until there is something to do, whatever ends meanwhile; None if nothing waits for a time.
@@ -75,6 +78,7 @@ class Judging(Protocol):
 
     def land(self, launch: Launch) -> bool:
         """Takes an ended launch; returns whether it was one of these completions."""
+        return False
 
     def stop(self, level: Level) -> None:
         """The user wants to stop: nothing more is begun; at `CANCEL`, nothing is waited for."""
@@ -117,7 +121,7 @@ class _Tried:
     of: list[_Calibrating]
 
 
-class SandboxJudging:
+class SandboxJudging(Judging):
     """Judges in sandboxes of a job; see `Judging`.
 
     Args:
@@ -200,9 +204,6 @@ class SandboxJudging:
         while self._waiting_alone and room > 0:
             self._execute(self._waiting_alone.popleft())
             room -= 1
-
-    def send(self) -> None:
-        """See `Judging`; each was handed over when it was begun."""
 
     def seconds_to_next(self, level: Level) -> float | None:
         """See `Judging`."""
@@ -500,7 +501,7 @@ class _MakesJudging(Protocol):
 def judging_of(job: Job) -> _MakesJudging:
     """How the completions of a job are judged."""
     if job.connection.kind is RuntimeKind.RAY:
-        from sandrl.rewards.fleet_judging import FleetJudging
+        from sandrl.rewards.fleet import FleetJudging
 
         return FleetJudging
     return SandboxJudging

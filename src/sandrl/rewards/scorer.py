@@ -29,6 +29,7 @@ from sandrl.problems import Completion, Problem
 from sandrl.rewards.batch import Batch, OnResult, check_memory
 from sandrl.rewards.cache import VerdictCache
 from sandrl.rewards.judge import Judge, longest_execution_seconds
+from sandrl.rewards.judging import OnVerdict
 from sandrl.rewards.limits import Limits
 from sandrl.rewards.options import ScoreOptions
 from sandrl.rewards.running import Program, ProgramJudge, ProgramResult
@@ -147,6 +148,7 @@ class Scorer(Closing):
         max_waiting: How many completions may wait.
         longest_seconds: How long a completion may take by the clock with its judging; no bound unless given.
         emit: Receives events, on a thread of the scorer's.
+        on_verdict: Receives the verdict on each completion before its result, on the same thread.
 
     Attributes:
         max_waiting: How many completions may wait.
@@ -163,8 +165,10 @@ class Scorer(Closing):
         max_waiting: int = _MOST_WAITING,
         longest_seconds: float = math.inf,
         emit: Emit = ignore,
+        on_verdict: OnVerdict | None = None,
     ) -> None:
         self._job = job
+        self._on_verdict = on_verdict
         self._options = ScoreOptions(concurrency=concurrency)
         self._cache = VerdictCache() if cache is None else cache
         self._emit = emit
@@ -319,11 +323,14 @@ class Scorer(Closing):
         """
         problem = program.problem
         self.check(problem, limits)
-        judge = ProgramJudge(self._judge, program)
-        options = ScoreOptions(limits=limits, caching=False, retries=retries)
-        terms = Terms.of(options, judge, self._job.connection)
+        terms = self.terms_of_program(program, ScoreOptions(limits=limits, caching=False, retries=retries))
         ticket = self.submit([(program.completion(), problem)], terms, client=client, is_bounded=is_bounded)
-        return ticket.first(judge.result)
+        assert isinstance(terms.judge, ProgramJudge), "it was made for the program"
+        return ticket.first(terms.judge.result)
+
+    def terms_of_program(self, program: Program, options: ScoreOptions) -> Terms:
+        """The terms of one program, which are those of no other."""
+        return Terms.of(options, ProgramJudge(self._judge, program), self._job.connection)
 
     @property
     def retry_seconds(self) -> float:
@@ -361,6 +368,7 @@ class Scorer(Closing):
     def take_turn(self) -> None:
         """Hands the batch as much as it can launch; on its thread."""
         assert self._batch is not None, "a batch calls"
+        self._job.settle()
         room = self._batch.room
         with self._lock:
             while room > 0 and (client := self._next()) is not None:
@@ -436,6 +444,7 @@ class Scorer(Closing):
                 self._hear,
                 keeps_output=False,
                 keeps_results=False,
+                on_verdict=self._on_verdict,
             )
             try:
                 self._batch.run(self)

@@ -9,8 +9,8 @@ from contextlib import suppress
 from queue import SimpleQueue
 
 from sandrl.errors import InfrastructureError, InterruptedRunError, NotRunningError, ServiceError
-from sandrl.sandboxes.fleet import Fleet
 from sandrl.sandboxes.interrupt import Interrupt
+from sandrl.sandboxes.inventory import Inventory
 from sandrl.sandboxes.providers.protocol import Attached, Output
 
 TIMED_OUT = 124
@@ -23,7 +23,7 @@ _STDIN_BLOCK_BYTES = 65_536
 
 
 def run_attached(
-    fleet: Fleet,
+    inventory: Inventory,
     sandbox_id: str,
     argv: Sequence[str],
     *,
@@ -36,7 +36,7 @@ def run_attached(
     """Runs a program in a sandbox to its end.
 
     Args:
-        fleet: The runtime.
+        inventory: The runtime.
         sandbox_id: The sandbox.
         argv: Program and arguments.
         stdin: Descriptor to read its standard input from; None for an empty one.
@@ -55,12 +55,12 @@ def run_attached(
         BrokenPipeError: If the reader of the output has closed it; the program is killed.
         ServiceError: If the service does not answer or refuses.
     """
-    info = fleet.get(sandbox_id)
+    info = inventory.get(sandbox_id)
     if info.has_ended:
         raise NotRunningError(sandbox_id)
     # From the start: the program can print, and the user answer with Ctrl-C, before `attach` has returned.
     with interrupt.heard():
-        program = fleet.attach(
+        program = inventory.attach(
             sandbox_id,
             argv,
             stdin=stdin is not None,

@@ -15,8 +15,8 @@ from enum import StrEnum
 
 from sandrl.errors import CleanupError, InterruptedRunError, ServiceError, UnknownSandboxError, UsageError
 from sandrl.events import Emit, StopFinished, StopRequested, ignore
-from sandrl.sandboxes.fleet import Fleet
 from sandrl.sandboxes.interrupt import Interrupt, Level
+from sandrl.sandboxes.inventory import Inventory
 from sandrl.sandboxes.listing import Listed, Owners, SandboxSelection, list_sandboxes
 from sandrl.sandboxes.owner import Liveness
 from sandrl.sandboxes.parallel import in_parallel
@@ -168,34 +168,34 @@ class CleanupReport:
         self.plan.raise_for_unreached()
 
 
-def plan_cleanup(fleet: Fleet | None, request: CleanupRequest, owners: Owners) -> CleanupPlan:
+def plan_cleanup(inventory: Inventory | None, request: CleanupRequest, owners: Owners) -> CleanupPlan:
     """Determines the sandboxes that a request selects; stops nothing.
 
     Args:
-        fleet: The runtime; None if it does not run and so has no sandbox.
+        inventory: The runtime; None if it does not run and so has no sandbox.
         request: The sandboxes that the user selects.
         owners: The owners of sandboxes.
 
     Raises:
         ServiceError: If the service does not answer or refuses.
     """
-    if fleet is None:
+    if inventory is None:
         return CleanupPlan(request, gone=request.ids)
-    meant = [each for each in list_sandboxes(fleet, request.selection, owners) if not each.sandbox.has_ended]
+    meant = [each for each in list_sandboxes(inventory, request.selection, owners) if not each.sandbox.has_ended]
     gone: tuple[str, ...] = ()
     if request.ids:
         living = {each.sandbox.id: each for each in meant}
         wanted = tuple(dict.fromkeys(request.ids))
         meant = [living[sandbox_id] for sandbox_id in wanted if sandbox_id in living]
-        if not fleet.unreached:  # else it may be there
+        if not inventory.unreached:  # else it may be there
             gone = tuple(sandbox_id for sandbox_id in wanted if sandbox_id not in living)
     spared = [] if request.force else [each for each in meant if each.owner is Liveness.ALIVE]
     targets = meant if request.force else [each for each in meant if each.owner is not Liveness.ALIVE]
-    return CleanupPlan(request, tuple(targets), tuple(spared), gone, fleet.unreached)
+    return CleanupPlan(request, tuple(targets), tuple(spared), gone, inventory.unreached)
 
 
 def clean_up(
-    fleet: Fleet | None,
+    inventory: Inventory | None,
     plan: CleanupPlan,
     owners: Owners,
     *,
@@ -206,7 +206,7 @@ def clean_up(
     """Carries a plan out, and forgets jobs of which nothing is left.
 
     Args:
-        fleet: The runtime the plan is for.
+        inventory: The runtime the plan is for.
         plan: What to stop.
         owners: The owners whose registry of jobs is tidied.
         emit: Receives an event for every stop that has ended.
@@ -216,17 +216,17 @@ def clean_up(
     interrupt = interrupt or Interrupt()
     results: dict[str, tuple[StopOutcome, str]] = {}
     targets = [each.sandbox.id for each in plan.targets]
-    if fleet is not None:
+    if inventory is not None:
         with interrupt.heard():
             ends = in_parallel(
                 targets,
-                fleet.stop,
+                inventory.stop,
                 limit=max_in_flight,
                 interrupt=interrupt,
                 on_request=lambda count: emit(StopRequested(interrupt.level is Level.CANCEL, count)),
             )
             for sandbox_id, ended in ends:
-                error = fleet.stop_error(ended)
+                error = inventory.stop_error(ended)
                 if error is None:
                     results[sandbox_id] = StopOutcome.STOPPED, ""
                 elif isinstance(error, UnknownSandboxError):
@@ -236,7 +236,7 @@ def clean_up(
                 outcome, detail = results[sandbox_id]
                 emit(StopFinished(sandbox_id, outcome, detail, finished=len(results), of=len(targets)))
         if interrupt.level is Level.NONE:
-            _forget_finished_jobs(fleet, owners)
+            _forget_finished_jobs(inventory, owners)
     return CleanupReport(
         plan,
         stopped=_with(StopOutcome.STOPPED, results),
@@ -251,9 +251,9 @@ def _with(outcome: StopOutcome, results: dict[str, tuple[StopOutcome, str]]) -> 
     return tuple(sandbox_id for sandbox_id, (found, _) in results.items() if found is outcome)
 
 
-def _forget_finished_jobs(fleet: Fleet, owners: Owners) -> None:
+def _forget_finished_jobs(inventory: Inventory, owners: Owners) -> None:
     # Entries that stay for want of an answer lead to nothing, and are pruned in time.
     with suppress(ServiceError):
-        left = {tag for sandbox in fleet.list() for tag in sandbox.tags}
-        if not fleet.unreached:
-            forget_jobs(owners.state_dir, fleet.connection.addresses(), left)
+        left = {tag for sandbox in inventory.list() for tag in sandbox.tags}
+        if not inventory.unreached:
+            forget_jobs(owners.state_dir, inventory.connection.addresses(), left)

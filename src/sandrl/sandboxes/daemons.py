@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from sandrl.deadlines import in_background
 from sandrl.errors import RuntimeUnavailableError, SandrlError, SilentDaemonError
 from sandrl.events import Emit, RuntimeWaitedFor, ignore
 from sandrl.runtime import daemon
 from sandrl.runtime.state import RuntimeDirectory, own_name
 from sandrl.sandboxes.owner import Liveness, liveness
-from sandrl.sandboxes.parallel import begun
 from sandrl.sandboxes.registry import JobEntry, read_jobs
 
 LOOK_PATIENCE_SECONDS = 20.0
@@ -124,7 +124,7 @@ def describe_daemons(state_dir: Path, *, emit: Emit = ignore) -> tuple[Described
             return Described(known, served, refined(silent, state_dir))
         return Described(found, served)
 
-    asked = [(each, begun(partial(describe, each))) for each in served_daemons(state_dir)]
+    asked = [(each, in_background(partial(describe, each))) for each in served_daemons(state_dir)]
     described = [(each.is_own, future.result()) for each, future in asked]
     own = next((found for is_own, found in described if is_own), Described(daemon.RuntimeStatus(running=False)))
     return own, [found for is_own, found in described if not is_own and found.status.running]

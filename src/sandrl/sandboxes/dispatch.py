@@ -62,10 +62,6 @@ class Dispatch:
         """How many launches are in flight, without workers, which are there until they are given up."""
         return len(self._in_flight) - self._workers
 
-    def bind(self, max_sandboxes: int) -> None:
-        """Changes how many sandboxes may be held."""
-        self._pace.bind(max_sandboxes)
-
     @property
     def held(self) -> int:
         """How many sandboxes exist, or may exist because they are being created or stopped."""

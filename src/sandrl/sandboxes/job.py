@@ -11,7 +11,6 @@ import math
 import time
 from collections.abc import Sequence
 from concurrent.futures import Future
-from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
@@ -42,7 +41,7 @@ _ENDING_SECONDS = 2.0
 _ENDING_PAUSE_SECONDS = 0.05
 
 
-class Elsewhere(Protocol):
+class RemotePart(Protocol):
     """The part of a job that is on other machines."""
 
     def close(self, timeout_seconds: float) -> tuple[str, ...]:
@@ -72,6 +71,8 @@ class Job(Closing):
 
     Attributes:
         spending: The sandbox time that it has used.
+        journal: Its records of its sandboxes.
+        remote_part: The part of the job that is on other machines; None without one.
     """
 
     def __init__(
@@ -122,18 +123,18 @@ class Job(Closing):
         )
         registration = Registration(entry, connection.state_dir, emit)
         self._session = Session(connection, tags=self.tags, max_lifetime_seconds=max_lifetime_seconds)
-        self._journal = Journal(registration, ledger or NoLedger(), self.tags, emit, self.spending)
+        self.journal = Journal(registration, ledger or NoLedger(), self.tags, emit, self.spending)
         # Ranks of a distributed job share its id, and none stops the sandboxes of another.
-        self._stopping = Stopping(self._session, self._journal, [job_tag(job_id), owner_tag(self.owner.hash)])
+        self._stopping = Stopping(self._session, self.journal, [job_tag(job_id), owner_tag(self.owner.hash)])
         self._dispatch = Dispatch(
             self._session,
-            self._journal,
+            self.journal,
             self._stopping,
             max_sandboxes=max_sandboxes,
             max_lifetime_seconds=max_lifetime_seconds,
         )
         self._workers: Workers | None = None
-        self._elsewhere: Elsewhere | None = None
+        self.remote_part: RemotePart | None = None
         self._was_rung = self._is_closed = False
         forks.watch(self)
 
@@ -141,48 +142,10 @@ class Job(Closing):
         """Leaves the job to the parent: in this process it starts nothing, stops nothing and writes nothing."""
         self._is_inherited = True
 
-    @property
-    def elsewhere(self) -> Elsewhere | None:
-        """The part of the job that is on other machines; None without one."""
-        return self._elsewhere
-
-    def extend(self, elsewhere: Elsewhere) -> None:
-        """Takes over a part of the job that is on other machines, and ends with the job."""
-        self._elsewhere = elsewhere
-
     def ring(self) -> None:
         """Ends the current wait for the job, or the next one, because of an event elsewhere; on any thread."""
         self._was_rung = True
         self._session.ring()
-
-    def note_elsewhere(
-        self,
-        event: str,
-        key: str,
-        about: Sequence[str] | str | None,
-        owner: Owner | None,
-        at: datetime,
-        since: datetime | None = None,
-    ) -> None:
-        """Records an event of a sandbox that a part of the job has on another machine.
-
-        Args:
-            event: A method of `Ledger`.
-            key: Names the launch among those of all machines.
-            about: The tags, or the id, of the sandbox.
-            owner: The process there that owns it.
-            at: When it happened, by the clock there.
-            since: See `Ledger.stopped`.
-        """
-        self._journal.note_elsewhere(event, key, about, owner, at, since)
-
-    def lose_elsewhere(self, prefix: str) -> None:
-        """Records that a machine is lost with its sandboxes, as far as is known.
-
-        Args:
-            prefix: The beginning of the keys of its launches.
-        """
-        self._journal.lose_elsewhere(prefix)
 
     @property
     def exhausted(self) -> str:
@@ -199,26 +162,16 @@ class Job(Closing):
         """Emits how much sandbox time was used since the last such event."""
         seconds = self.spending.take()
         if seconds:
-            self._journal.tell_who_listens(SandboxesHeld(seconds))
+            self.journal.tell_who_listens(SandboxesHeld(seconds))
 
     def tell(self, event: Event) -> None:
         """Emits an event of the job."""
-        self._journal.tell(event)
+        self.journal.tell(event)
 
     @property
     def in_flight(self) -> int:
         """How many commands are under way."""
         return len(self._dispatch) + (0 if self._workers is None else len(self._workers))
-
-    @property
-    def held(self) -> int:
-        """How many sandboxes it holds, including those that are being created or stopped."""
-        return self._dispatch.held
-
-    def bind(self, max_sandboxes: int) -> None:
-        """Changes how many sandboxes it may hold; surplus sandboxes stay until they are given up."""
-        self.max_sandboxes = max_sandboxes
-        self._dispatch.bind(max_sandboxes)
 
     def window(self, concurrency: int | None) -> int:
         """How many commands to have under way at once.
@@ -239,7 +192,7 @@ class Job(Closing):
 
     def _make_workers(self, concurrency: int | None) -> Workers:
         def on_refusal(why: str) -> None:
-            self._journal.tell(Warned(f"cells are not possible here ({why}): each completion has its own sandbox"))
+            self.journal.tell(Warned(f"cells are not possible here ({why}): each completion has its own sandbox"))
 
         return Workers(
             self._dispatch,
@@ -262,7 +215,7 @@ class Job(Closing):
         self._look_at_runtime()
         if self._workers is not None and self._workers.refusal is None:
             return  # workers stay
-        if self._elsewhere is not None:
+        if self.remote_part is not None:
             return  # what is launched here is not what others judge
         count = self.spending.limit(count)
         if count:
@@ -458,17 +411,15 @@ class Job(Closing):
         try:
             found = self.connection.renew()
         except SandrlError as error:
-            self._journal.tell(
-                Warned(f"the runtime cannot be reached again: {error.message}", error.hint, error.fields)
-            )
+            self.journal.tell(Warned(f"the runtime cannot be reached again: {error.message}", error.hint, error.fields))
             return False
         if found.address == gone and not self._session.is_gone(gone):
             return False
-        self._journal.tell(Warned(f"the local runtime ended; the job continues with another one at {found.address}"))
+        self.journal.tell(Warned(f"the local runtime ended; the job continues with another one at {found.address}"))
         self._lose_runtime()
         self.connection = found
         self._session.direct_to(found)
-        self._journal.move(found.address)
+        self.journal.move(found.address)
         return True
 
     def _forget_if_ended(self) -> None:
@@ -508,12 +459,12 @@ class Job(Closing):
             return
         self._is_closed = True
         ends_at = time.monotonic() + timeout_seconds
-        left_elsewhere = () if self._elsewhere is None else self._elsewhere.close(timeout_seconds)
-        self._elsewhere = None
+        left_elsewhere = () if self.remote_part is None else self.remote_part.close(timeout_seconds)
+        self.remote_part = None
         self._forget_if_ended()
         self._dispatch.give_up()
         if self._stopping:
-            self._journal.tell_who_listens(CleaningUp(len(self._stopping)))
+            self.journal.tell_who_listens(CleaningUp(len(self._stopping)))
         self._stopping.wait(ends_at)
         reason = ""
         try:
@@ -527,9 +478,9 @@ class Job(Closing):
         self.tell_held()
         cleanup_error = self.cleanup_error()
         if cleanup_error is None:
-            self._journal.end()
+            self.journal.end()
         else:
-            self._journal.tell_who_listens(Warned(f"{cleanup_error.message}: {reason}", hint=cleanup_error.hint))
+            self.journal.tell_who_listens(Warned(f"{cleanup_error.message}: {reason}", hint=cleanup_error.hint))
 
     def _finish(self, ends_at: float) -> None:
         try:

@@ -6,8 +6,9 @@ ledger before its request, so if a job is killed at any time, its sandboxes can 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
@@ -61,6 +62,56 @@ class NoLedger:
         self, key: str, sandbox_id: str | None, at: datetime | None = None, since: datetime | None = None
     ) -> None:
         """Writes nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerLine:
+    """A line of the ledger of a part of a job, on its way to the machine that has the ledger.
+
+    Attributes:
+        event: The method of `Ledger` that writes it.
+        key: Names the launch among those of all machines.
+        about: The tags, or the id of the sandbox.
+        at: When it happened, by the clock there.
+        since: See `Ledger.stopped`.
+    """
+
+    event: str
+    key: str
+    about: tuple[str, ...] | str | None
+    at: datetime
+    since: datetime | None = None
+
+
+class SentLedger:
+    """The ledger of a part of a job: its lines are sent to the machine that has the ledger; see `Ledger`.
+
+    Args:
+        send: Receives each line.
+        machine: The name of this machine.
+    """
+
+    def __init__(self, send: Callable[[LedgerLine], None], machine: str) -> None:
+        self._send = send
+        self._machine = machine
+
+    def intend(self, key: str, tags: Sequence[str], owner: OwnerRow | None = None, at: datetime | None = None) -> None:
+        """Sends the line."""
+        self._send(LedgerLine("intend", f"{self._machine}-{key}", tuple(tags), at or now()))
+
+    def taken(self, key: str, tags: Sequence[str]) -> None:
+        """Sends the line."""
+        self._send(LedgerLine("taken", f"{self._machine}-{key}", tuple(tags), now()))
+
+    def created(self, key: str, sandbox_id: str) -> None:
+        """Sends the line."""
+        self._send(LedgerLine("created", f"{self._machine}-{key}", sandbox_id, now()))
+
+    def stopped(
+        self, key: str, sandbox_id: str | None, at: datetime | None = None, since: datetime | None = None
+    ) -> None:
+        """Sends the line."""
+        self._send(LedgerLine("stopped", f"{self._machine}-{key}", sandbox_id, at or now(), since))
 
 
 class Journal:
@@ -123,34 +174,26 @@ class Journal:
         """A warm sandbox is about to be used for the work that these tags name."""
         self._ledger.taken(spare.key, tags)
 
-    def note_elsewhere(
-        self,
-        event: str,
-        key: str,
-        about: Sequence[str] | str | None,
-        owner: Owner | None,
-        at: datetime,
-        since: datetime | None,
-    ) -> None:
-        """Records an event of a sandbox that a part of the job has on another machine, see `Job.note_elsewhere`."""
+    def note_elsewhere(self, line: LedgerLine, owner: Owner) -> None:
+        """Records what happened to a sandbox that a part of the job has on another machine, of this owner."""
         self._registration.renew()
-        if event == "intend":
-            self.spending.begin(key, at)
-            self._announced[key] = at
-            self._ledger.intend(key, about or (), None if owner is None else OwnerRow.model_validate(owner), at=at)
-        elif event == "stopped":
-            self._announced.pop(key, None)
-            if since is not None:
-                self.spending.pause(key)
-                self.spending.begin(key, since)
-            self.spending.end(key, at)
-            self.spending.forget(key)
-            self._ledger.stopped(key, None if about is None else str(about), at, since)
+        if line.event == "intend":
+            self.spending.begin(line.key, line.at)
+            self._announced[line.key] = line.at
+            self._ledger.intend(line.key, line.about or (), OwnerRow.model_validate(owner), at=line.at)
+        elif line.event == "stopped":
+            self._announced.pop(line.key, None)
+            if line.since is not None:
+                self.spending.pause(line.key)
+                self.spending.begin(line.key, line.since)
+            self.spending.end(line.key, line.at)
+            self.spending.forget(line.key)
+            self._ledger.stopped(line.key, None if line.about is None else str(line.about), line.at, line.since)
         else:
-            getattr(self._ledger, event)(key, about)
+            getattr(self._ledger, line.event)(line.key, line.about)
 
     def lose_elsewhere(self, prefix: str) -> None:
-        """A machine is lost with the sandboxes that a part of the job had there."""
+        """A machine is lost with its sandboxes, as far as is known; the keys of its launches begin with this."""
         for key in self.spending.open_keys(prefix):
             self.lost(key)
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from sandrl.errors import InputError
 from sandrl.prefixes import find_id
-from sandrl.sandboxes.fleet import Fleet
+from sandrl.sandboxes.inventory import Inventory
 from sandrl.sandboxes.owner import Liveness, Owner, OwnerFacts, liveness
 from sandrl.sandboxes.providers.protocol import ENDED_STATUSES, PENDING_STATUSES, SandboxInfo
 from sandrl.sandboxes.registry import JobEntry, read_jobs
@@ -123,7 +123,7 @@ class Owners:
         )
 
 
-def list_sandboxes(fleet: Fleet, selection: SandboxSelection, owners: Owners) -> list[Listed]:
+def list_sandboxes(inventory: Inventory, selection: SandboxSelection, owners: Owners) -> list[Listed]:
     """The selected sandboxes, oldest first.
 
     Raises:
@@ -132,7 +132,7 @@ def list_sandboxes(fleet: Fleet, selection: SandboxSelection, owners: Owners) ->
     """
     ended = selection.ended or not selection.statuses.isdisjoint(ENDED_STATUSES)
     at = datetime.now(UTC)
-    found = fleet.list(tags=[encode_tag(tag) for tag in selection.tags], ended=ended)
+    found = inventory.list(tags=[encode_tag(tag) for tag in selection.tags], ended=ended)
     listed = [owners.describe(sandbox, at) for sandbox in found]
     if selection.job is not None:
         known = (each.job_id for each in listed if each.job_id is not None)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from sandrl.errors import UnknownSandboxError
 from sandrl.sandboxes.connection import find_connection
-from sandrl.sandboxes.fleet import Fleet
+from sandrl.sandboxes.inventory import Inventory
 from sandrl.sandboxes.listing import Owners
 from sandrl.sandboxes.providers.protocol import SandboxInfo
 from sandrl.settings import RuntimeKind, load_settings
@@ -42,9 +42,9 @@ def list_sandboxes(tags: Sequence[str], ended: bool) -> list[SandboxInfo]:
     Raises:
         ServiceError: If the local runtime runs and does not answer.
     """
-    fleet, state_dir = _fleet_here()
+    inventory, state_dir = _inventory_here()
     owners = Owners(state_dir)
-    found = [] if fleet is None else fleet.list(tags=tags, ended=ended)
+    found = [] if inventory is None else inventory.list(tags=tags, ended=ended)
     return [replace(each, owner=owners.facts(each)) for each in found]
 
 
@@ -54,11 +54,11 @@ def get_sandbox(sandbox_id: str) -> SandboxInfo | None:
     Raises:
         ServiceError: If the local runtime runs and does not answer.
     """
-    fleet, state_dir = _fleet_here()
-    if fleet is None:
+    inventory, state_dir = _inventory_here()
+    if inventory is None:
         return None
     try:
-        found = fleet.get(sandbox_id)
+        found = inventory.get(sandbox_id)
     except UnknownSandboxError:
         return None
     return replace(found, owner=Owners(state_dir).facts(found))
@@ -70,14 +70,14 @@ def stop_sandboxes(ids: Sequence[str]) -> Stops:
     Raises:
         ServiceError: If the local runtime runs and does not answer.
     """
-    fleet, _ = _fleet_here()
-    if fleet is None:
+    inventory, _ = _inventory_here()
+    if inventory is None:
         return Stops(frozenset(ids))
-    there = {each.id for each in fleet.list()}
-    ends = {each: fleet.stop(each) for each in dict.fromkeys(ids) if each in there}
+    there = {each.id for each in inventory.list()}
+    ends = {each: inventory.stop(each) for each in dict.fromkeys(ids) if each in there}
     unknown, failed = {each for each in ids if each not in there}, {}
     for sandbox_id, end in ends.items():
-        error = fleet.stop_error(end)
+        error = inventory.stop_error(end)
         if isinstance(error, UnknownSandboxError):
             unknown.add(sandbox_id)
         elif error is not None:
@@ -85,7 +85,7 @@ def stop_sandboxes(ids: Sequence[str]) -> Stops:
     return Stops(frozenset(unknown), failed)
 
 
-def _fleet_here() -> tuple[Fleet | None, Path]:
+def _inventory_here() -> tuple[Inventory | None, Path]:
     settings = load_settings()
     connection = find_connection(settings, runtime=RuntimeKind.LOCAL)
-    return None if connection is None else Fleet(connection), settings.state_dir
+    return None if connection is None else Inventory(connection), settings.state_dir

@@ -47,10 +47,6 @@ class Pace:
         self._resume_at = -math.inf
         self._told_at = -math.inf
 
-    def bind(self, max_sandboxes: int) -> None:
-        """Changes how many the job may hold."""
-        self._most = max_sandboxes
-
     def has_room(self, held: int) -> bool:
         """Whether the job may hold more than it does."""
         return held < self._most and held + 1 <= max(self._window, 1.0)

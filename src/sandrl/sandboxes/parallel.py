@@ -6,7 +6,6 @@ The consumer of the queue decides what an end means; nothing is retried, and a f
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
@@ -60,20 +59,6 @@ def in_parallel(
         else:
             in_flight -= 1
             yield end
-
-
-def begun(work: Callable[[], Value]) -> Future[Value]:
-    """Does something on a thread of its own, which keeps no process alive."""
-    end: Future[Value] = Future()
-
-    def do() -> None:
-        try:
-            end.set_result(work())
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is raised again where it is waited for
-            end.set_exception(error)
-
-    threading.Thread(target=do, name="sandrl-begun", daemon=True).start()
-    return end
 
 
 def _ring(interrupt: Interrupt, ended: SimpleQueue[Any]) -> None:

@@ -1,4 +1,4 @@
-"""Nodes that come and go as they should: drained ones, and the one bound that all of them share."""
+"""Nodes that are drained."""
 
 from __future__ import annotations
 
@@ -43,27 +43,6 @@ def test_a_node_that_is_drained_finishes_what_it_has(own_cluster: RayCluster, tm
     assert "lost" not in run.told
     assert not any(row["retries"] for row in run.rows())
     no_sandbox_left(own_cluster.nodes)
-
-
-@pytest.mark.slow
-def test_a_node_that_joins_under_a_bound_takes_the_share_of_others(own_cluster: RayCluster, tmp_path: Path) -> None:
-    words = ("--fresh-sandboxes", "--max-sandboxes", "6", "--concurrency", "4")
-    run = start_run(own_cluster, tmp_path / "run", slow(0.4, 240), *words)
-    run.wait_for_rows(6)
-    added = own_cluster.add_node()
-    most = 0
-
-    def has_joined() -> bool:
-        nonlocal most
-        most = max(most, sum(len(node.sandboxes()) for node in own_cluster.nodes))
-        return bool(added.sandboxes()) or run.process.poll() is not None
-
-    wait_until(has_joined)
-    assert run.process.poll() is None
-    assert most <= 6
-    assert Counter(each["reward"] for each in run.finish()["results"]) == {1.0: 240}
-    held = Counter(row["event"] for row in run.rows("sandboxes"))
-    assert held["intent"] == held["stopped"]
 
 
 def drain(cluster: RayCluster, number: int) -> None:

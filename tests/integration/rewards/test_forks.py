@@ -89,7 +89,7 @@ print(use())
 def test_a_child_that_only_exits_ends_and_leaves_the_parents_sandboxes_registry_and_job_alone() -> None:
     lines = run("""
 from sandrl.sandboxes import Command, Job, connect, new_job_id, read_jobs
-from sandrl.sandboxes.fleet import Fleet
+from sandrl.sandboxes.inventory import Inventory
 from sandrl.settings import RuntimeKind, load_settings
 settings = load_settings()
 connection = connect(settings, runtime=RuntimeKind.LOCAL)
@@ -97,9 +97,9 @@ job = Job(connection, job_id=new_job_id(), max_lifetime_seconds=300)
 launch = job.launch(Command(("true",)))
 [ended] = job.wait_any()
 job.collect(ended, keep=True)
-fleet = Fleet(connection)
+inventory = Inventory(connection)
 def living():
-    return len(fleet.list(tags=[job.id])), [entry.job_id for entry in read_jobs(settings.state_dir)].count(job.id)
+    return len(inventory.list(tags=[job.id])), [entry.job_id for entry in read_jobs(settings.state_dir)].count(job.id)
 print(use(), living())
 def leave():
     job.cancel(); job.release(launch); job.close()

@@ -13,7 +13,7 @@ import pytest
 from sandrl.events import Event, Warned
 from sandrl.runtime import daemon
 from sandrl.sandboxes import Command, Connection, Job, connect, new_job_id, read_jobs
-from sandrl.sandboxes.fleet import Fleet
+from sandrl.sandboxes.inventory import Inventory
 from sandrl.settings import RuntimeKind, Settings
 from tests.support.faulty_runtime import faulty_runtime
 
@@ -66,7 +66,7 @@ def test_cleaning_up_goes_on_where_nobody_can_be_told(own: Connection) -> None:
     assert job.wait_any(timeout_seconds=2.0) == []
     job.close()
     assert job.unstopped == ()
-    assert Fleet(own).list() == []
+    assert Inventory(own).list() == []
 
 
 def test_a_stop_that_failed_is_tried_again_before_the_job_ends(tmp_path: Path) -> None:
@@ -84,4 +84,4 @@ def test_a_stop_that_failed_is_tried_again_before_the_job_ends(tmp_path: Path) -
                     job.collect(launch)
         assert job.unstopped == ()
         assert job.cleanup_error() is None
-        assert Fleet(connection).list() == []
+        assert Inventory(connection).list() == []

@@ -16,7 +16,7 @@ from sandrl.events.results import Status
 from sandrl.problems import Completion, Problem
 from sandrl.rewards import ScoreOptions, score
 from sandrl.sandboxes import Command, Connection, Interrupt, Job, Level, Withdrawn, connect, new_job_id
-from sandrl.sandboxes.fleet import Fleet
+from sandrl.sandboxes.inventory import Inventory
 from sandrl.settings import RuntimeKind, Settings
 
 INC = {"inc": Problem("inc", "Add one.", tests=("assert f(1) == 2",))}
@@ -99,9 +99,9 @@ def test_a_job_never_holds_more_than_it_may(connection: Connection) -> None:
     over = threading.Event()
 
     def watch() -> None:
-        fleet = Fleet(connection)
+        inventory = Inventory(connection)
         while not over.wait(0.02):
-            most.append(len(fleet.list(tags=[job_id])))
+            most.append(len(inventory.list(tags=[job_id])))
 
     watcher = threading.Thread(target=watch)
     watcher.start()

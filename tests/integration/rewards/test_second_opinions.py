@@ -58,7 +58,7 @@ from sandrl.runs import (
 from sandrl.runs.processes import Processes
 from sandrl.runs.session import RunSession
 from sandrl.sandboxes import Interrupt, Job, connect, new_job_id
-from sandrl.sandboxes.fleet import Fleet
+from sandrl.sandboxes.inventory import Inventory
 from sandrl.settings import RuntimeKind, Settings
 from sandrl.trainers.config import resolve
 from sandrl.trainers.context import Context
@@ -188,13 +188,13 @@ def test_an_opinion_whose_runtime_ends_is_sought_again_at_the_next_one(settings:
     # Its verdict is there at once; its opinion takes a second, in which the daemon is killed.
     liar = LIAR.replace("return True", "__import__('time').sleep(1)\n        return True")
 
-    def strike(fleet: Fleet, job_id: str) -> None:
-        while not fleet.list(tags=[job_id, OPINION_TAG]):
+    def strike(inventory: Inventory, job_id: str) -> None:
+        while not inventory.list(tags=[job_id, OPINION_TAG]):
             time.sleep(0.02)
         kill_daemon(settings.state_dir)
 
     with Job(connection, job_id=new_job_id(), max_lifetime_seconds=120) as job:
-        killer = threading.Thread(target=strike, args=(Fleet(connection), job.id))
+        killer = threading.Thread(target=strike, args=(Inventory(connection), job.id))
         killer.start()
         report = score([Completion("c", "inc", code=liar)], {"inc": INC}, job=job, options=replace(ALL, retries=0))
     killer.join()

@@ -14,7 +14,7 @@ from sandrl.events import Emit, Event, RetryScheduled, Warned, ignore
 from sandrl.problems import Problem
 from sandrl.runs import WARM_TAG
 from sandrl.sandboxes import Command, Connection, Interrupt, Job, Launch, connect, new_job_id
-from sandrl.sandboxes.fleet import Fleet
+from sandrl.sandboxes.inventory import Inventory
 from sandrl.sandboxes.providers.protocol import SandboxInfo
 from sandrl.sandboxes.stalls import BEAT_SECONDS
 from sandrl.settings import RuntimeKind, Settings
@@ -55,7 +55,7 @@ def run(job: Job, *launches: Launch) -> list[bytes]:
 
 
 def living(job: Job) -> list[SandboxInfo]:
-    return Fleet(job.connection).list(tags=[job.id])
+    return Inventory(job.connection).list(tags=[job.id])
 
 
 def wait_until_there_are(count: int, job: Job) -> None:

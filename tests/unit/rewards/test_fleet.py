@@ -2,39 +2,43 @@
 
 from __future__ import annotations
 
-import pickle
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, cast
 
 import pytest
 
-from sandrl.errors import InfrastructureError, NodeLostError, RuntimeUnavailableError
+from sandrl.deadlines import in_background
+from sandrl.errors import RuntimeUnavailableError
 from sandrl.events import Event, Warned
 from sandrl.events.results import Status, Trust
+from sandrl.fleet.calls import Refusal
 from sandrl.fleet.cluster import Node, NodeFacts
 from sandrl.problems import Completion, Problem
-from sandrl.rewards import fleet_judging, fleet_watch
+from sandrl.rewards import fleet as fleet_module
 from sandrl.rewards.attempts import Attempt
-from sandrl.rewards.fleet_judging import Fleet, FleetJudging
+from sandrl.rewards.fleet import Fleet, FleetJudging
+from sandrl.rewards.fleet_node import Judged, NodeSetup, Reply, Task
 from sandrl.rewards.judge import Judge
 from sandrl.rewards.options import ScoreOptions
-from sandrl.rewards.parcels import Bundle, Judged, NodeReport, NodeSetup, Parcel, Task
 from sandrl.rewards.terms import Terms
 from sandrl.rewards.verdict import Verdict
 from sandrl.sandboxes import Level
 from sandrl.sandboxes.owner import current_owner
+from sandrl.sandboxes.providers.protocol import Packages
 
 PASSED = Verdict(Status.PASSED, Trust.ISOLATED, 1, 1)
 BROKEN = Verdict(Status.INFRASTRUCTURE, None, detail="its sandbox failed")
+ONCE = {"executions": 1, "cells": 1, "retries": 0, "reruns": 0, "canaries": 0, "failures": []}
 
 
 @dataclass
-class FakePart:
-    """A part of a job on a node that judges one completion after another.
+class FakeHost:
+    """A node's process that judges one completion after another.
 
     Attributes:
         seconds: How long it takes for each.
@@ -50,60 +54,59 @@ class FakePart:
     window: int = 2
     isolation: str = "native"
     tasks: list[Task] = field(default_factory=list)
-    problems: Counter[int] = field(default_factory=Counter)
     judged: list[str] = field(default_factory=list)
     is_silent: bool = False
     setup: NodeSetup | None = None
     _change: threading.Condition = field(default_factory=threading.Condition)
     _is_ended: bool = False
+    _is_ready: bool = False
 
     def begin(self, setup: NodeSetup) -> None:
         """Begins, or begins anew after its end."""
-        self.setup, self._is_ended = setup, False
+        self.setup, self._is_ended, self._is_ready = setup, False, False
         self.tasks.clear()
 
-    def call(self, method: str, *arguments: Any, timeout_seconds: float | None = None) -> Any:
-        """See `Host.call`."""
+    def ask(self, method: str, *arguments: Any) -> Future[Any]:
+        """See `Host.ask`."""
+        return in_background(lambda: self._call(method, *arguments))
+
+    def _call(self, method: str, *arguments: Any) -> Any:
         if self.refusal:
-            raise InfrastructureError(f"node x: {self.refusal}")
-        if method == "report":
-            return NodeReport(self.isolation, self.window, current_owner())
+            return Refusal(self.refusal, None)
         if method == "take":
             return self._take(*arguments)
         if method == "close":
-            with self._change:
-                self._is_ended = True
-                self._change.notify_all()
-            return Bundle()
+            self.kill()
+            return self._reply()
         return self._collect()
 
-    def _take(self, parcel: Parcel) -> None:
+    def _take(self, tasks: Sequence[Task], dropped: Sequence[int]) -> None:
         with self._change:
-            for number, content in parcel.problems.items():
-                self.problems[number] += 1
-                assert isinstance(pickle.loads(content), Problem)
-            self.tasks += parcel.tasks
-            dropped = set(parcel.dropped)
-            self.tasks = [task for task in self.tasks if task.number not in dropped]
+            self.tasks = [task for task in (*self.tasks, *tasks) if task.number not in dropped]
             self._change.notify_all()
 
-    def _collect(self) -> Bundle:
+    def _reply(self, *judged: Judged) -> Reply:
+        return Reply(self.isolation, current_owner(), self.window, list(judged))
+
+    def _collect(self) -> Reply:
+        if not self._is_ready:
+            self._is_ready = True
+            return self._reply()
         with self._change:
             while self.is_silent and not self._is_ended:
                 self._change.wait(0.05)
             self._change.wait_for(lambda: self._is_ended or bool(self.tasks), 0.5)
             if self._is_ended or not self.tasks:
-                return Bundle(window=self.window)
+                return self._reply()
         time.sleep(self.seconds)
         if self.fails_after is not None and len(self.judged) >= self.fails_after:
-            raise NodeLostError("node x is lost: it was killed")
+            raise RuntimeError("it was killed")
         with self._change:
             if not self.tasks:
-                return Bundle(window=self.window)
+                return self._reply()
             task = self.tasks.pop(0)
-            self.judged.append(task.id)
-        judged = Judged(task.number, self.verdict, "s", 1, 1, 0, 0, 0, (), "", ())
-        return Bundle(judged=[judged], window=self.window)
+            self.judged.append(task.completion.id)
+        return self._reply(Judged(task.number, self.verdict, "s", ONCE, {}, (), None))
 
     def kill(self) -> None:
         """See `Host.kill`."""
@@ -117,23 +120,24 @@ class FakeCluster:
 
     address = "fake:1"
 
-    def __init__(self, *parts: FakePart) -> None:
-        self.parts = {f"id{number}": part for number, part in enumerate(parts)}
+    def __init__(self, *hosts: FakeHost) -> None:
+        self.hosts = {f"id{number}": host for number, host in enumerate(hosts)}
         self.problems: dict[str, str] = {}
+        self.leaving: set[str] = set()
 
     def nodes(self) -> list[Node]:
         """See `Cluster.nodes`."""
-        return [Node(identity, f"n{identity[2:]}", "127.0.0.2", 2.0) for identity in self.parts]
+        return [Node(each, f"n{each[2:]}", "127.0.0.2", 2.0, each in self.leaving) for each in self.hosts]
 
-    def examine(self, nodes: list[Node]) -> list[NodeFacts]:
+    def examine(self, nodes: Sequence[Node]) -> list[NodeFacts]:
         """See `Cluster.examine`."""
         return [NodeFacts(node, "3.11", "1", self.problems.get(node.id, "")) for node in nodes]
 
-    def hold(self, node: Node, factory: str, setup: NodeSetup) -> FakePart:
+    def hold(self, node: Node, factory: str, setup: NodeSetup) -> FakeHost:
         """See `Cluster.hold`."""
-        part = self.parts[node.id]
-        part.begin(setup)
-        return part
+        host = self.hosts[node.id]
+        host.begin(setup)
+        return host
 
 
 @dataclass
@@ -155,11 +159,13 @@ class FakeJob:
     def ring(self) -> None:
         """See `Job.ring`."""
 
-    def note_elsewhere(self, *_: object) -> None:
-        """See `Job.note_elsewhere`."""
+    @property
+    def journal(self) -> FakeJob:
+        """See `Job.journal`."""
+        return self
 
     def lose_elsewhere(self, prefix: str) -> None:
-        """See `Job.lose_elsewhere`."""
+        """See `Journal.lose_elsewhere`."""
 
 
 @dataclass
@@ -168,7 +174,7 @@ class FakeConnection:
 
     cluster: FakeCluster
     asked_image: None = None
-    packages: tuple[str, ...] = ()
+    packages: Packages = field(default_factory=Packages)
     memory_bytes: None = None
     has_own_memory: bool = False
 
@@ -203,7 +209,6 @@ class Trial:
         while self.judging.in_flight and not (until is not None and until()):
             assert time.monotonic() < ends_at, f"{self.judging.in_flight} are left"
             self.judging.look()
-            self.judging.send()
             time.sleep(0.005)
 
 
@@ -219,8 +224,8 @@ _NAMED = _Named()
 
 @pytest.fixture
 def trial_of(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Trial]]:
-    monkeypatch.setattr(fleet_watch, "LOOK_SECONDS", 0.1)
-    monkeypatch.setattr(fleet_judging, "_DOUBLE_SECONDS", 0.02)
+    monkeypatch.setattr(fleet_module, "LOOK_SECONDS", 0.1)
+    monkeypatch.setattr(fleet_module, "_TURN_SECONDS", 0.02)
     trials: list[Trial] = []
 
     def make(cluster: FakeCluster, **options: Any) -> Trial:
@@ -228,9 +233,9 @@ def trial_of(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Trial]]:
         fleet = Fleet(cast(Any, job), cast(Any, FakeConnection(cluster)), None)
         verdicts: list[tuple[str, Verdict]] = []
         judging = FleetJudging.__new__(FleetJudging)
-        judging._fleet, judging._job, judging._emit = fleet, cast(Any, job), job.tell
-        judging._on_verdict = lambda attempt, verdict: verdicts.append((attempt.completion.id, verdict))
-        judging._count, judging._is_stopping = 0, False
+        judging._fleet, judging.emit = fleet, job.tell
+        judging.on_verdict = lambda attempt, verdict: verdicts.append((attempt.completion.id, verdict))
+        judging.count, judging._is_stopping = 0, False
         trials.append(Trial(fleet, job, judging, verdicts, {}))
         return trials[-1]
 
@@ -240,7 +245,7 @@ def trial_of(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Trial]]:
 
 
 def test_fast_and_slow_nodes_are_busy_to_the_end(trial_of: Callable[..., Trial]) -> None:
-    fast, slow = FakePart(0.005), FakePart(0.1)
+    fast, slow = FakeHost(0.005), FakeHost(0.1)
     trial = trial_of(FakeCluster(fast, slow))
     trial.judge(120)
     assert sorted(int(name) for name, _ in trial.verdicts) == list(range(120))
@@ -251,8 +256,8 @@ def test_fast_and_slow_nodes_are_busy_to_the_end(trial_of: Callable[..., Trial])
 def test_what_a_silent_node_has_is_judged_elsewhere_and_counted_once(
     trial_of: Callable[..., Trial], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fleet_judging, "_SILENT_SECONDS", 0.3)
-    good, stuck = FakePart(0.002), FakePart(0.002)
+    monkeypatch.setattr(fleet_module, "_SILENT_SECONDS", 0.3)
+    good, stuck = FakeHost(0.002), FakeHost(0.002)
     trial = trial_of(FakeCluster(good, stuck))
     trial.judge(10)
     assert len(stuck.judged) > 0
@@ -263,7 +268,7 @@ def test_what_a_silent_node_has_is_judged_elsewhere_and_counted_once(
 
 
 def test_a_lost_node_blames_nobody(trial_of: Callable[..., Trial]) -> None:
-    trial = trial_of(FakeCluster(FakePart(0.002), FakePart(0.002, fails_after=3)))
+    trial = trial_of(FakeCluster(FakeHost(0.002), FakeHost(0.002, fails_after=3)))
     trial.judge(40)
     assert Counter(verdict.status for _, verdict in trial.verdicts) == {Status.PASSED: 40}
     assert any(isinstance(event, Warned) and "is lost" in event.message for event in trial.job.told)
@@ -272,14 +277,14 @@ def test_a_lost_node_blames_nobody(trial_of: Callable[..., Trial]) -> None:
 def test_a_completion_under_which_every_node_is_lost_has_no_reward_and_is_not_failed(
     trial_of: Callable[..., Trial], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fleet_judging, "_NO_NODE_SECONDS", 0.5)
-    trial = trial_of(FakeCluster(FakePart(fails_after=0), FakePart(fails_after=0)))
+    monkeypatch.setattr(fleet_module, "_NO_NODE_SECONDS", 0.5)
+    trial = trial_of(FakeCluster(FakeHost(fails_after=0), FakeHost(fails_after=0)))
     trial.judge(3)
     assert [verdict.status for _, verdict in trial.verdicts] == [Status.INFRASTRUCTURE] * 3
 
 
 def test_what_a_node_can_say_nothing_about_another_one_judges(trial_of: Callable[..., Trial]) -> None:
-    sick, well = FakePart(0.001, verdict=BROKEN), FakePart(0.01)
+    sick, well = FakeHost(0.001, verdict=BROKEN), FakeHost(0.01)
     trial = trial_of(FakeCluster(sick, well))
     trial.judge(60)
     assert Counter(verdict.status for _, verdict in trial.verdicts) == {Status.PASSED: 60}
@@ -287,26 +292,18 @@ def test_what_a_node_can_say_nothing_about_another_one_judges(trial_of: Callable
     assert len(sick.judged) < 20
     assert any(isinstance(event, Warned) and "is no longer used" in event.message for event in trial.job.told)
     # A copy that came too late is in no count.
-    assert sum(trial.attempts[name].executions >= 2 for name in sick.judged) >= fleet_judging._MOST_FAILURES - 1
+    assert sum(trial.attempts[name].executions >= 2 for name in sick.judged) >= fleet_module._MOST_FAILURES - 1
 
 
 def test_what_no_node_can_say_anything_about_has_no_reward(trial_of: Callable[..., Trial]) -> None:
-    trial = trial_of(FakeCluster(FakePart(verdict=BROKEN), FakePart(verdict=BROKEN)))
+    trial = trial_of(FakeCluster(FakeHost(verdict=BROKEN), FakeHost(verdict=BROKEN)))
     trial.judge(2)
     assert [verdict.status for _, verdict in trial.verdicts] == [Status.INFRASTRUCTURE] * 2
     assert all(attempt.executions == 2 for attempt in trial.attempts.values())
 
 
-def test_a_problem_travels_to_a_node_once(trial_of: Callable[..., Trial]) -> None:
-    parts = FakePart(0.002), FakePart(0.002)
-    trial = trial_of(FakeCluster(*parts))
-    trial.judge(40)
-    trial.judge(40)
-    assert all(set(part.problems.values()) == {1} for part in parts)
-
-
 def test_a_stop_drops_what_no_node_has_and_waits_for_the_rest(trial_of: Callable[..., Trial]) -> None:
-    trial = trial_of(FakeCluster(FakePart(0.05)))
+    trial = trial_of(FakeCluster(FakeHost(0.05)))
     trial.judge(50, until=lambda: len(trial.verdicts) >= 3)
     trial.judging.stop(Level.FINISH)
     assert 0 < trial.judging.in_flight < 20
@@ -317,7 +314,7 @@ def test_a_stop_drops_what_no_node_has_and_waits_for_the_rest(trial_of: Callable
 
 
 def test_no_node_that_can_score_is_an_error_with_the_reasons(trial_of: Callable[..., Trial]) -> None:
-    cluster = FakeCluster(FakePart(refusal="it cannot isolate"), FakePart())
+    cluster = FakeCluster(FakeHost(refusal="it cannot isolate"), FakeHost())
     cluster.problems["id1"] = "it has sandrl 0.0.1"
     trial = trial_of(cluster)
     with pytest.raises(RuntimeUnavailableError, match=r"no node .* can score: .*") as error:
@@ -327,7 +324,7 @@ def test_no_node_that_can_score_is_an_error_with_the_reasons(trial_of: Callable[
 
 
 def test_a_node_that_isolates_otherwise_is_named_before_it_gets_work(trial_of: Callable[..., Trial]) -> None:
-    trial = trial_of(FakeCluster(FakePart(0.01), FakePart(0.01, isolation="bubblewrap"), FakePart(0.01)))
+    trial = trial_of(FakeCluster(FakeHost(0.01), FakeHost(0.01, isolation="bubblewrap"), FakeHost(0.01)))
     trial.judge(20)
     told = [event.message for event in trial.job.told if isinstance(event, Warned)]
     assert len([message for message in told if "isolates completions by" in message]) in (1, 2)
@@ -335,9 +332,32 @@ def test_a_node_that_isolates_otherwise_is_named_before_it_gets_work(trial_of: C
 
 
 def test_a_bound_is_shared_by_all_nodes(trial_of: Callable[..., Trial]) -> None:
-    parts = FakePart(0.01), FakePart(0.01), FakePart(0.01)
-    trial = trial_of(FakeCluster(*parts), max_sandboxes=4)
-    trial.judge(30)
-    shares = [part.setup.max_sandboxes or 0 for part in parts if part.setup is not None]
-    assert sum(shares) <= 4
-    assert min(shares) >= 1
+    hosts = FakeHost(0.01), FakeHost(0.01), FakeHost(0.01)
+    cluster = FakeCluster(*hosts[:2])
+    trial = trial_of(cluster, max_sandboxes=4)
+    trial.judge(10)
+    # One that comes later has a share as soon as another one has left.
+    cluster.hosts["id2"] = hosts[2]
+    time.sleep(0.3)
+    trial.judge(10)
+    shares = [host.setup and host.setup.sandboxes.max_sandboxes for host in hosts]
+    assert shares == [2, 2, None]
+    del cluster.hosts["id0"]
+    time.sleep(0.3)
+    trial.judge(10, until=lambda: hosts[2].setup is not None)
+    trial.judge(10)
+    assert hosts[2].setup is not None
+    assert hosts[2].setup.job["max_sandboxes"] == 2
+
+
+def test_a_node_that_is_drained_finishes_what_it_has_and_ends(trial_of: Callable[..., Trial]) -> None:
+    cluster = FakeCluster(FakeHost(0.01), FakeHost(0.01))
+    trial = trial_of(cluster)
+    trial.judge(100, until=lambda: len(trial.verdicts) > 20)
+    cluster.leaving.add("id0")
+    trial.judge(0)
+    assert Counter(verdict.status for _, verdict in trial.verdicts) == {Status.PASSED: 100}
+    trial.judge(20)
+    assert cluster.hosts["id0"]._is_ended
+    told = [event.message for event in trial.job.told if isinstance(event, Warned)]
+    assert told == ["node n0 is being drained: it gets no more completions"]

@@ -14,7 +14,7 @@ from sandrl.events import ignore
 from sandrl.runs.rows import OwnerRow
 from sandrl.sandboxes import JobEntry, Liveness, Owner, current_owner, encode_tag
 from sandrl.sandboxes.cleanup import CleanupRequest, plan_cleanup
-from sandrl.sandboxes.fleet import Fleet
+from sandrl.sandboxes.inventory import Inventory
 from sandrl.sandboxes.listing import Count, Listed, Owners, SandboxSelection, count, count_by_tag, list_sandboxes
 from sandrl.sandboxes.providers.protocol import PENDING_STATUSES, STATUSES, SandboxInfo
 from sandrl.sandboxes.registry import Registration, forget_jobs, read_jobs
@@ -24,8 +24,8 @@ GONE = replace(HERE, started_ticks=HERE.started_ticks + 1)
 ELSEWHERE = replace(HERE, host="another-node")
 
 
-class ListedFleet(Fleet):
-    """A fleet whose service has answered already; what follows is ours alone."""
+class ListedInventory(Inventory):
+    """An inventory whose service has answered already; what follows is ours alone."""
 
     unreached = ()
 
@@ -123,10 +123,10 @@ def test_all_conditions_of_a_selection_hold_at_once(tmp_path: Path) -> None:
     register(tmp_path, GONE)
     old, young, alive = owned(GONE, age=300), owned(GONE, age=3), owned(HERE, age=400)
     ended = owned(GONE, age=500, status="failed")
-    fleet, owners = ListedFleet(old, young, alive, ended), Owners(tmp_path)
+    inventory, owners = ListedInventory(old, young, alive, ended), Owners(tmp_path)
 
     def found(**conditions: object) -> list[SandboxInfo]:
-        return [each.sandbox for each in list_sandboxes(fleet, SandboxSelection(**conditions), owners)]  # type: ignore[arg-type]
+        return [each.sandbox for each in list_sandboxes(inventory, SandboxSelection(**conditions), owners)]  # type: ignore[arg-type]
 
     assert found() == [old, young, alive]
     assert found(ended=True) == [old, young, alive, ended]
@@ -135,20 +135,20 @@ def test_all_conditions_of_a_selection_hold_at_once(tmp_path: Path) -> None:
     assert found(orphans=True, older_than_seconds=60) == [old]
     assert found(older_than_seconds=60, statuses=frozenset({"running"})) == [old, alive]
     found(tags=("model:a/b", "plain"))
-    assert fleet.asked[-1] == ([encode_tag("model:a/b"), "plain"], False)
+    assert inventory.asked[-1] == ([encode_tag("model:a/b"), "plain"], False)
 
 
 def test_a_plan_spares_the_living_says_so_and_touches_ended_ones_never(tmp_path: Path) -> None:
     register(tmp_path, GONE)
     register(tmp_path, HERE, "job-2")
     lost, alive, ended = owned(GONE), owned(HERE, "job-2", age=11), owned(GONE, age=12, status="terminated")
-    fleet, owners = ListedFleet(lost, alive, ended), Owners(tmp_path)
-    plan = plan_cleanup(fleet, CleanupRequest(everything=True), owners)
+    inventory, owners = ListedInventory(lost, alive, ended), Owners(tmp_path)
+    plan = plan_cleanup(inventory, CleanupRequest(everything=True), owners)
     assert [each.sandbox for each in plan.targets] == [lost]
     assert [each.sandbox for each in plan.spared] == [alive]
-    forced = plan_cleanup(fleet, CleanupRequest(everything=True, force=True), owners)
+    forced = plan_cleanup(inventory, CleanupRequest(everything=True, force=True), owners)
     assert [each.sandbox for each in forced.targets] == [lost, alive]
-    named = plan_cleanup(fleet, CleanupRequest(ids=(lost.id, ended.id, alive.id, lost.id, "never")), owners)
+    named = plan_cleanup(inventory, CleanupRequest(ids=(lost.id, ended.id, alive.id, lost.id, "never")), owners)
     assert [each.sandbox.id for each in named.targets] == [lost.id]
     assert [each.sandbox.id for each in named.spared] == [alive.id]
     assert named.gone == (ended.id, "never")

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from sandrl.errors import CleanupError, InfrastructureError, ServiceError, UnknownSandboxError, UsageError
+from sandrl.fleet.calls import Refusal
 from sandrl.fleet.cluster import Cluster, Node, NodeFacts
-from sandrl.fleet.held import Refusal
 from sandrl.runs.rows import OwnerRow
 from sandrl.sandboxes import JobEntry, Liveness, current_owner, read_jobs
 from sandrl.sandboxes.cleanup import CleanupRequest, clean_up, plan_cleanup
-from sandrl.sandboxes.fleet import Fleet
+from sandrl.sandboxes.inventory import Inventory
 from sandrl.sandboxes.listing import Owners, SandboxSelection, list_sandboxes
 from sandrl.sandboxes.node import Stops
 from sandrl.sandboxes.owner import OwnerFacts
@@ -74,8 +74,8 @@ class FakeCluster(Cluster):
         return Stops(unknown, {each: why for each, why in self.failed.items() if each in ids})
 
 
-def fleet_of(cluster: Cluster) -> Fleet:
-    return Fleet(
+def inventory_of(cluster: Cluster) -> Inventory:
+    return Inventory(
         NodesConnection(
             kind=RuntimeKind.RAY,
             reason="requested",
@@ -99,8 +99,8 @@ def test_every_node_says_whose_its_sandboxes_are_and_this_machine_need_not_know(
     cluster = FakeCluster(
         one=[sandbox("a"), sandbox("b", Liveness.GONE)], two=[sandbox("c", Liveness.UNKNOWN), sandbox("d", None)]
     )
-    fleet = fleet_of(cluster)
-    listed = {each.sandbox.id: each for each in list_sandboxes(fleet, ALL, Owners(tmp_path))}
+    inventory = inventory_of(cluster)
+    listed = {each.sandbox.id: each for each in list_sandboxes(inventory, ALL, Owners(tmp_path))}
     assert {name: (each.sandbox.runner, each.owner, each.is_orphan) for name, each in listed.items()} == {
         "a": ("one", Liveness.ALIVE, False),
         "b": ("one", Liveness.GONE, True),
@@ -109,21 +109,21 @@ def test_every_node_says_whose_its_sandboxes_are_and_this_machine_need_not_know(
     }
     assert listed["b"].process == replace(SELF, host="there")
     assert listed["b"].job_id == "nightly"
-    orphans = plan_cleanup(fleet, CleanupRequest(selection=SandboxSelection(orphans=True)), Owners(tmp_path))
+    orphans = plan_cleanup(inventory, CleanupRequest(selection=SandboxSelection(orphans=True)), Owners(tmp_path))
     assert [each.sandbox.id for each in orphans.targets] == ["b"]
-    everything = plan_cleanup(fleet, CleanupRequest(everything=True), Owners(tmp_path))
+    everything = plan_cleanup(inventory, CleanupRequest(everything=True), Owners(tmp_path))
     assert [each.sandbox.id for each in everything.spared] == ["a"]
-    assert fleet.unreached == ()
+    assert inventory.unreached == ()
 
 
 def test_nodes_that_share_a_runtime_do_not_list_its_sandboxes_twice() -> None:
-    assert [each.runner for each in fleet_of(FakeCluster(one=[sandbox("a")], two=[sandbox("a")])).list()] == ["one"]
+    assert [each.runner for each in inventory_of(FakeCluster(one=[sandbox("a")], two=[sandbox("a")])).list()] == ["one"]
 
 
 def test_stops_go_to_the_node_that_has_the_sandbox(tmp_path: Path) -> None:
     cluster = FakeCluster(one=[sandbox("a", Liveness.GONE)], two=[sandbox("b", Liveness.GONE)])
-    fleet, owners = fleet_of(cluster), Owners(tmp_path)
-    report = clean_up(fleet, plan_cleanup(fleet, CleanupRequest(ids=("b", "nope")), owners), owners)
+    inventory, owners = inventory_of(cluster), Owners(tmp_path)
+    report = clean_up(inventory, plan_cleanup(inventory, CleanupRequest(ids=("b", "nope")), owners), owners)
     assert (report.stopped, report.gone, report.failed) == (("b",), ("nope",), ())
     assert cluster.stopped == [("two", ("b",))]
     report.raise_for_outcome()
@@ -131,11 +131,11 @@ def test_stops_go_to_the_node_that_has_the_sandbox(tmp_path: Path) -> None:
 
 def test_a_stop_that_finds_nothing_or_fails_is_told_of_its_sandbox_alone(tmp_path: Path) -> None:
     cluster = FakeCluster(one=[sandbox(name, Liveness.GONE) for name in "abc"])
-    fleet, owners = fleet_of(cluster), Owners(tmp_path)
-    plan = plan_cleanup(fleet, CleanupRequest(everything=True), owners)
+    inventory, owners = inventory_of(cluster), Owners(tmp_path)
+    plan = plan_cleanup(inventory, CleanupRequest(everything=True), owners)
     cluster.has["one"] = [sandbox("a"), sandbox("c")]
     cluster.failed = {"c": "it is busy"}
-    report = clean_up(fleet, plan, owners)
+    report = clean_up(inventory, plan, owners)
     assert (report.stopped, report.gone, report.failed) == (("a",), ("b",), (("c", "node one: it is busy"),))
     with pytest.raises(CleanupError):
         report.raise_for_outcome()
@@ -143,13 +143,13 @@ def test_a_stop_that_finds_nothing_or_fails_is_told_of_its_sandbox_alone(tmp_pat
 
 def test_stops_that_come_while_some_are_under_way_travel_together() -> None:
     cluster = FakeCluster(one=[sandbox(f"s{number}") for number in range(40)])
-    fleet = fleet_of(cluster)
+    inventory = inventory_of(cluster)
     cluster.may_stop.clear()
-    ends = [fleet.stop(each.id) for each in fleet.list()]
+    ends = [inventory.stop(each.id) for each in inventory.list()]
     cluster.may_stop.set()
-    assert [fleet.stop_error(end) for end in ends] == [None] * 40
+    assert [inventory.stop_error(end) for end in ends] == [None] * 40
     assert len(cluster.stopped) <= 2
-    assert sorted(each for _, ids in cluster.stopped for each in ids) == sorted(each.id for each in fleet.list())
+    assert sorted(each for _, ids in cluster.stopped for each in ids) == sorted(each.id for each in inventory.list())
 
 
 @pytest.mark.parametrize(
@@ -173,11 +173,11 @@ def test_a_node_that_cannot_be_asked_is_named_and_takes_nothing_from_the_others(
     )
     Registration(entry, tmp_path).renew()
     cluster = FakeCluster(one=[sandbox("a", Liveness.GONE)], two=fault)
-    fleet, owners = fleet_of(cluster), Owners(tmp_path)
-    plan = plan_cleanup(fleet, CleanupRequest(ids=("a", "b")), owners)
-    assert fleet.unreached == plan.unreached == (Unreached("two", reason),)
+    inventory, owners = inventory_of(cluster), Owners(tmp_path)
+    plan = plan_cleanup(inventory, CleanupRequest(ids=("a", "b")), owners)
+    assert inventory.unreached == plan.unreached == (Unreached("two", reason),)
     assert plan.gone == (), "it may be on the node that does not answer"
-    report = clean_up(fleet, plan, owners)
+    report = clean_up(inventory, plan, owners)
     assert report.stopped == ("a",)
     with pytest.raises(ServiceError, match="two") as caught:
         report.raise_for_outcome()
@@ -185,35 +185,35 @@ def test_a_node_that_cannot_be_asked_is_named_and_takes_nothing_from_the_others(
     assert caught.value.hint == "sandrl sandboxes cleanup --yes a b tries again"
     assert len(read_jobs(tmp_path)) == 1
     with pytest.raises(InfrastructureError, match="nodes that could not be queried: two"):
-        fleet.get("c")
-    assert fleet.get("a").runner == "one"
+        inventory.get("c")
+    assert inventory.get("a").runner == "one"
 
 
 def test_a_node_with_another_sandrl_is_asked_nothing_and_named() -> None:
     cluster = FakeCluster(one=[sandbox("a")], two=[sandbox("b")])
     cluster.problems = {"two": "it has sandrl 0.0.9, and this machine has sandrl 0.1.0"}
-    fleet = fleet_of(cluster)
-    assert [each.id for each in fleet.list()] == ["a"]
-    [unreached] = fleet.unreached
+    inventory = inventory_of(cluster)
+    assert [each.id for each in inventory.list()] == ["a"]
+    [unreached] = inventory.unreached
     assert unreached.reason == "node two: it has sandrl 0.0.9, and this machine has sandrl 0.1.0"
 
 
 def test_a_cluster_of_which_no_node_answers_is_an_error_and_no_empty_list() -> None:
-    fleet = fleet_of(FakeCluster(one=RuntimeError("gone"), two=RuntimeError("gone, too")))
+    inventory = inventory_of(FakeCluster(one=RuntimeError("gone"), two=RuntimeError("gone, too")))
     with pytest.raises(InfrastructureError, match="node one did not answer: gone; node two did not answer: gone, too"):
-        fleet.list()
+        inventory.list()
 
 
 def test_a_sandbox_of_no_node_is_unknown() -> None:
     with pytest.raises(UnknownSandboxError):
-        fleet_of(FakeCluster(one=[sandbox("a")])).get("b")
+        inventory_of(FakeCluster(one=[sandbox("a")])).get("b")
 
 
 def test_programs_and_output_of_a_sandbox_are_refused_with_the_name_of_its_node() -> None:
-    fleet = fleet_of(FakeCluster(one=[], two=[sandbox("a")]))
-    fleet.get("a")
+    inventory = inventory_of(FakeCluster(one=[], two=[sandbox("a")]))
+    inventory.get("a")
     with pytest.raises(UsageError, match="on node two") as caught:
-        fleet.attach("a", ["true"], stdin=False, stdout=NOWHERE, stderr=NOWHERE, timeout_seconds=1)
+        inventory.attach("a", ["true"], stdin=False, stdout=NOWHERE, stderr=NOWHERE, timeout_seconds=1)
     assert caught.value.hint == "run on two: sandrl sandboxes exec a --runtime local -- COMMAND"
     with pytest.raises(UsageError, match="on node two"):
-        list(fleet.logs("a"))
+        list(inventory.logs("a"))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sandrl.cli.completion import values
-from sandrl.cli.sandboxes.options import Json, OlderThan, Orphans, Runtime, Tags, open_fleet, remark_unreached
+from sandrl.cli.sandboxes.options import Json, OlderThan, Orphans, Runtime, Tags, open_inventory, remark_unreached
 from sandrl.settings import RuntimeKind
 
 if TYPE_CHECKING:
@@ -51,16 +51,16 @@ def cleanup(
     from sandrl.settings import load_settings
 
     settings = load_settings()
-    fleet = open_fleet(settings, runtime)
+    inventory = open_inventory(settings, runtime)
     request = CleanupRequest(
-        ids=tuple(each if fleet is None else fleet.find(each) for each in ids or ()),
+        ids=tuple(each if inventory is None else inventory.find(each) for each in ids or ()),
         selection=SandboxSelection(tags=tuple(tag or ()), orphans=orphans, older_than_seconds=older_than),
         everything=all_,
         force=force,
         options=() if runtime == RuntimeKind.AUTO else ("--runtime", runtime),
     )
     owners = Owners(settings.state_dir)
-    plan = plan_cleanup(fleet, request, owners)
+    plan = plan_cleanup(inventory, request, owners)
     remark_unreached(plan.unreached)
     if dry_run and json_:
         print_json(plan_document(plan))
@@ -78,7 +78,7 @@ def cleanup(
             return
     interrupt = Interrupt()
     with stopping(len(plan.targets)) as show, signals.passed_to(interrupt):
-        report = clean_up(fleet, plan, owners, emit=show, interrupt=interrupt)
+        report = clean_up(inventory, plan, owners, emit=show, interrupt=interrupt)
     if json_:
         print_json(report_document(report))
     else:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from sandrl.cli.sandboxes.options import Job, Json, Runtime, Tags, open_fleet, remark_unreached
+from sandrl.cli.sandboxes.options import Job, Json, Runtime, Tags, open_inventory, remark_unreached
 from sandrl.settings import RuntimeKind
 
 
@@ -28,10 +28,12 @@ def count(
     from sandrl.settings import load_settings
 
     settings = load_settings()
-    fleet = open_fleet(settings, runtime)
+    inventory = open_inventory(settings, runtime)
     selection = listing.SandboxSelection(tags=tuple(tag or ()), job=job)
-    listed = [] if fleet is None else listing.list_sandboxes(fleet, selection, listing.Owners(settings.state_dir))
-    unreached = () if fleet is None else fleet.unreached
+    listed = (
+        [] if inventory is None else listing.list_sandboxes(inventory, selection, listing.Owners(settings.state_dir))
+    )
+    unreached = () if inventory is None else inventory.unreached
     remark_unreached(unreached)
     total = listing.count(listed)
     tags = listing.count_by_tag(listed) if by_tag else {}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sandrl.cli.sandboxes.options import Id, Runtime, fleet_with
+from sandrl.cli.sandboxes.options import Id, Runtime, inventory_with
 from sandrl.cli.units import time_option
 from sandrl.settings import RuntimeKind
 
@@ -35,12 +35,12 @@ def execute(
     from sandrl.sandboxes.attached import TIMED_OUT, run_attached
     from sandrl.settings import load_settings
 
-    fleet = fleet_with(load_settings(), runtime, id_)
-    id_ = fleet.find(id_)
+    inventory = inventory_with(load_settings(), runtime, id_)
+    id_ = inventory.find(id_)
     interrupt = Interrupt()
     with signals.passed_to(interrupt):
         code = run_attached(
-            fleet,
+            inventory,
             id_,
             command,
             stdin=None if sys.stdin is None or sys.stdin.isatty() else sys.stdin.fileno(),

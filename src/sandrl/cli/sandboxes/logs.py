@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from sandrl.cli import signals
-from sandrl.cli.sandboxes.options import Id, Runtime, fleet_with
+from sandrl.cli.sandboxes.options import Id, Runtime, inventory_with
 from sandrl.settings import RuntimeKind
 
 
@@ -24,12 +24,12 @@ def logs(
     from sandrl.cli.text import visible_lines
     from sandrl.settings import load_settings
 
-    fleet = fleet_with(load_settings(), runtime, id_)
-    id_ = fleet.find(id_)
-    fleet.get(id_)
+    inventory = inventory_with(load_settings(), runtime, id_)
+    id_ = inventory.find(id_)
+    inventory.get(id_)
     is_terminal = sys.stdout.isatty()
     with signals.repeated_interrupt():
-        for text in fleet.logs(id_, follow=follow, tail_lines=tail):
+        for text in inventory.logs(id_, follow=follow, tail_lines=tail):
             # Not `echo`, which leaves out escape sequences on their way to a pipe.
             sys.stdout.write(visible_lines(text) if is_terminal else text)
             sys.stdout.flush()

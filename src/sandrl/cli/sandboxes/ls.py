@@ -15,7 +15,7 @@ from sandrl.cli.sandboxes.options import (
     Runtime,
     StatusName,
     Tags,
-    open_fleet,
+    open_inventory,
     remark_unreached,
 )
 from sandrl.cli.units import time_option
@@ -65,11 +65,11 @@ def ls(
     unreached: list[Unreached] = []
 
     def look(*, quiet: bool = False) -> list[Listed]:
-        fleet = open_fleet(settings, runtime, quiet=quiet)
-        if fleet is None:
+        inventory = open_inventory(settings, runtime, quiet=quiet)
+        if inventory is None:
             return []
-        listed = list_sandboxes(fleet, selection, Owners(settings.state_dir))
-        unreached[:] = fleet.unreached
+        listed = list_sandboxes(inventory, selection, Owners(settings.state_dir))
+        unreached[:] = inventory.unreached
         if not quiet:
             remark_unreached(unreached)
         return listed

@@ -18,7 +18,7 @@ from sandrl.settings import RUNTIME_WORDS, Settings
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from sandrl.sandboxes.fleet import Fleet
+    from sandrl.sandboxes.inventory import Inventory
     from sandrl.sandboxes.providers.protocol import Unreached
 
 
@@ -79,7 +79,7 @@ OlderThan = Annotated[
 ]
 
 
-def open_fleet(settings: Settings, runtime: str, *, quiet: bool = False) -> Fleet | None:
+def open_inventory(settings: Settings, runtime: str, *, quiet: bool = False) -> Inventory | None:
     """The sandboxes of a runtime; None, with a remark, if none of it can be listed.
 
     Raises:
@@ -87,11 +87,11 @@ def open_fleet(settings: Settings, runtime: str, *, quiet: bool = False) -> Flee
     """
     from sandrl.cli.output import say_waiting
     from sandrl.sandboxes.connection import absence, find_connection
-    from sandrl.sandboxes.fleet import Fleet
+    from sandrl.sandboxes.inventory import Inventory
 
     connection = find_connection(settings, runtime=runtime, emit=say_waiting)
     if connection is not None:
-        return Fleet(connection)
+        return Inventory(connection)
     if not quiet:
         typer.echo(absence(settings, runtime=runtime), err=True)
     return None
@@ -105,7 +105,7 @@ def remark_unreached(unreached: Iterable[Unreached]) -> None:
         typer.echo(visible(f"warning: some sandboxes cannot be listed: {each.reason}"), err=True)
 
 
-def fleet_with(settings: Settings, runtime: str, sandbox_id: str) -> Fleet:
+def inventory_with(settings: Settings, runtime: str, sandbox_id: str) -> Inventory:
     """The sandboxes of a runtime that must have one of this id.
 
     Raises:
@@ -114,7 +114,7 @@ def fleet_with(settings: Settings, runtime: str, sandbox_id: str) -> Fleet:
     """
     from sandrl.errors import UnknownSandboxError
 
-    fleet = open_fleet(settings, runtime)
-    if fleet is None:
+    inventory = open_inventory(settings, runtime)
+    if inventory is None:
         raise UnknownSandboxError(sandbox_id)
-    return fleet
+    return inventory

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from sandrl.cli.sandboxes.options import Id, Json, Runtime, fleet_with
+from sandrl.cli.sandboxes.options import Id, Json, Runtime, inventory_with
 from sandrl.settings import RuntimeKind
 
 if TYPE_CHECKING:
@@ -21,8 +21,8 @@ def show(id_: Id, json_: Json = False, runtime: Runtime = RuntimeKind.AUTO.value
 
     settings = load_settings()
     now = datetime.now(UTC)
-    fleet = fleet_with(settings, runtime, id_)
-    found = fleet.get(fleet.find(id_))
+    inventory = inventory_with(settings, runtime, id_)
+    found = inventory.get(inventory.find(id_))
     listed = Owners(settings.state_dir).describe(found, now)
     if json_:
         print_json(sandbox_document(listed, now))

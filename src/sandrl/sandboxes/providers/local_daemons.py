@@ -13,11 +13,11 @@ from functools import partial
 from threading import Lock
 from typing import Any, TypeVar
 
+from sandrl.deadlines import in_background
 from sandrl.errors import InfrastructureError, SandrlError, ServiceError, UnknownSandboxError, UsageError
 from sandrl.events import Emit, RuntimeWaitedFor, ignore
 from sandrl.runtime import daemon
 from sandrl.sandboxes.daemons import LOOK_PATIENCE_SECONDS, without_address
-from sandrl.sandboxes.parallel import begun
 from sandrl.sandboxes.providers.cwsandbox.client import SdkConnection
 from sandrl.sandboxes.providers.protocol import Client, Connection, Sandbox, Unreached
 
@@ -93,7 +93,7 @@ class DaemonsClient:
 
     def list(self, tags: Sequence[str], *, ended: bool = False) -> Future[list[Sandbox]]:
         """See `Client.list`: those of all daemons that answer."""
-        return begun(
+        return in_background(
             lambda: [sandbox for found in self._ask(lambda client: client.list(tags, ended=ended)) for sandbox in found]
         )
 
@@ -111,7 +111,7 @@ class DaemonsClient:
                 )
             raise UnknownSandboxError(sandbox_id)
 
-        return begun(work)
+        return in_background(work)
 
     def ping(self) -> Future[None]:
         """See `Client.ping`."""
@@ -119,7 +119,7 @@ class DaemonsClient:
         def work() -> None:
             self._ask(lambda client: client.ping())
 
-        return begun(work)
+        return in_background(work)
 
     def abandon(self) -> None:
         """See `Client.abandon`; it has made none."""
@@ -150,7 +150,7 @@ class DaemonsClient:
         """The daemons that have answered; each is asked for its state once, and waited for."""
         with self._lock:
             if self._clients is None:
-                opening = [begun(partial(self._open, each)) for each in self._connection.daemons]
+                opening = [in_background(partial(self._open, each)) for each in self._connection.daemons]
                 self._clients = [found for each in opening if (found := each.result()) is not None]
             if not self._clients and self._connection.reasons:
                 raise InfrastructureError("; ".join(self._connection.reasons.values()))

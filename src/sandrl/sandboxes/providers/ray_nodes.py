@@ -15,10 +15,10 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from sandrl.deadlines import in_background
 from sandrl.errors import InfrastructureError, UnknownSandboxError, UsageError
 from sandrl.fleet.cluster import Cluster, Node
 from sandrl.sandboxes.commands import Command
-from sandrl.sandboxes.parallel import begun
 from sandrl.sandboxes.providers.protocol import (
     Attached,
     Client,
@@ -101,7 +101,7 @@ class NodesClient:
                     found.setdefault(info.id, self._seen(node, info))
             return list(found.values())
 
-        return begun(work)
+        return in_background(work)
 
     def get(self, sandbox_id: str) -> Future[Sandbox]:
         """See `Client.get`."""
@@ -117,7 +117,7 @@ class NodesClient:
                 )
             raise UnknownSandboxError(sandbox_id)
 
-        return begun(work)
+        return in_background(work)
 
     def ping(self) -> Future[None]:
         """See `Client.ping`."""
@@ -125,7 +125,7 @@ class NodesClient:
         def work() -> None:
             self._cluster.nodes()
 
-        return begun(work)
+        return in_background(work)
 
     def abandon(self) -> None:
         """See `Client.abandon`; it has made none."""
@@ -232,7 +232,7 @@ class _NodeSandbox:
 
     def start(self) -> Future[None]:
         """See `Sandbox.start`; it has been."""
-        return begun(lambda: None)
+        return in_background(lambda: None)
 
     def run(self, command: Command) -> Future[Result]:
         """See `Sandbox.run`; refused."""

@@ -1,4 +1,4 @@
-"""The actor of a node: it holds one object of the node, whose methods the driver calls.
+"""A node runs functions and objects, which the driver calls by name.
 
 Errors of sandrl are returned as plain records, because the driver's machine could not unpickle an error class of a
 library that it does not have.
@@ -31,12 +31,12 @@ class Refusal:
         return InfrastructureError(f"node {node}: {self.message}", hint=self.hint)
 
 
-class HeldObject:
-    """An object of a node.
+class Actor:
+    """An object of a node, which the driver calls; Ray runs it in a process of its own.
 
     Args:
-        factory: The function that makes it, as `package.module:function`.
-        argument: The argument of that function.
+        factory: The class that makes it, as `package.module:name`.
+        argument: The argument of that class.
     """
 
     def __init__(self, factory: str, argument: object) -> None:
@@ -44,7 +44,7 @@ class HeldObject:
         self._made = answer_of(lambda: self._make(factory, argument))
 
     def _make(self, factory: str, argument: object) -> None:
-        self._value = named(factory)(argument)
+        self._value = _named(factory)(argument)
 
     def call(self, method: str, *arguments: object) -> object:
         """Calls a method of it; its error, or the error of the factory, is a `Refusal`."""
@@ -53,11 +53,9 @@ class HeldObject:
         return answer_of(lambda: getattr(self._value, method)(*arguments))
 
 
-def named(path: str) -> Callable[..., Any]:
-    """The function of a path like `package.module:function`."""
-    module, _, name = path.partition(":")
-    found: Callable[..., Any] = getattr(import_module(module), name)
-    return found
+def run_named(path: str, *arguments: object) -> object:
+    """Calls the function of a path like `package.module:function`; its error is a `Refusal`."""
+    return answer_of(lambda: _named(path)(*arguments))
 
 
 def answer_of(call: Callable[[], object]) -> object:
@@ -68,6 +66,7 @@ def answer_of(call: Callable[[], object]) -> object:
         return Refusal(error.message, error.hint)
 
 
-def run_named(path: str, *arguments: object) -> object:
-    """Calls the function of a path; its error is a `Refusal`."""
-    return answer_of(lambda: named(path)(*arguments))
+def _named(path: str) -> Callable[..., Any]:
+    module, _, name = path.partition(":")
+    found: Callable[..., Any] = getattr(import_module(module), name)
+    return found

@@ -18,7 +18,7 @@ from sandrl.sandboxes.providers.protocol import Attached, Connection, Output, Sa
 _WHOLE_ID_CHARACTERS = 36
 
 
-class Fleet:
+class Inventory:
     """All sandboxes of one runtime.
 
     Args:
