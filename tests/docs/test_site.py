@@ -23,7 +23,7 @@ from tests.support.programs import require_program
 ROOT = Path(__file__).parents[2]
 PYTHON = ROOT / ".venv-docs" / "bin" / "python"
 WALKED = ("index.html", "guides/view.html", "404.html")
-STARTED = ".md-content nav.md-code__nav, .md-content:not(:has(pre))"
+STARTED = "label[for^=__palette]:not([hidden])"
 """What is there when the theme has started."""
 
 PAGES = (
