@@ -22,7 +22,7 @@ from sandrl.runtime.state import find_all
 from tests.cli.conftest import PROBLEM
 
 ROOT = Path(__file__).parents[2]
-SLEEPER = '{"task_id": "inc", "code": "import time\\ntime.sleep(200)\\ndef f(x):\\n    return x + 1\\n"}\n'
+SLEEPER = '{"task_id": "inc", "code": "import time\\ntime.sleep(1100)\\ndef f(x):\\n    return x + 1\\n"}\n'
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Environment:
     @contextmanager
     def job(self, job_id: str) -> Iterator[subprocess.Popen[bytes]]:
         """A job whose completions sleep, once it has its two sandboxes; killed at the end."""
-        words = ["reward", "c.jsonl", "--problems", "p.jsonl", "--no-cache", "--fresh-sandboxes", "--timeout", "250"]
+        words = ["reward", "c.jsonl", "--problems", "p.jsonl", "--no-cache", "--fresh-sandboxes", "--timeout", "1200"]
         process = subprocess.Popen(
             [sys.executable, "-m", "sandrl", *words, "--job-id", job_id, "--run-name", job_id],
             stdin=subprocess.DEVNULL,
@@ -87,7 +87,7 @@ class Environment:
 @pytest.fixture
 def environments(tmp_path: Path) -> Iterator[list[Environment]]:
     (tmp_path / "p.jsonl").write_text(PROBLEM, encoding="utf-8")
-    (tmp_path / "c.jsonl").write_text(SLEEPER + SLEEPER.replace("200", "201"), encoding="utf-8")
+    (tmp_path / "c.jsonl").write_text(SLEEPER + SLEEPER.replace("1100", "1101"), encoding="utf-8")
     made = []
     for name in "ABC":
         copy = tmp_path / name
