@@ -5,9 +5,7 @@ from __future__ import annotations
 import math
 import random
 
-import numpy
 import pytest
-from scipy import stats
 
 from sandrl.runs.statistics import (
     adjusted_for_several,
@@ -17,6 +15,9 @@ from sandrl.runs.statistics import (
     student_quantile,
     student_tails,
 )
+
+numpy = pytest.importorskip("numpy", reason="not installed: numpy (make test-integrations)")
+stats = pytest.importorskip("scipy.stats", reason="not installed: scipy (make test-integrations)")
 
 
 @pytest.mark.parametrize("seed", range(8))
