@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args, get_origin
 
 import typer
 
-from sandrl.cli.app import app
+from sandrl.cli.app import application
 from sandrl.cli.completion import scripts
 from sandrl.cli.completion.tree import tree_text
 from sandrl.config import CONFIGS
@@ -70,7 +70,7 @@ def contents() -> dict[Path, str]:
 
 def _commands() -> str:
     """The page of commands: a table of all of them, then a section for each."""
-    root = typer.main.get_command(app)
+    root = typer.main.get_command(application())
     found = [*_walk("sandrl", root)]
     lines = [_COMMANDS_HEAD, "## Commands", "", "| command | purpose |", "|---|---|"]
     for name, command in found:

@@ -13,7 +13,7 @@ from typing import Any
 from typer.main import get_command
 
 from sandrl import __version__
-from sandrl.cli.app import app
+from sandrl.cli.app import application
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = Path("man/sandrl.1")
@@ -32,7 +32,7 @@ _FILES = (
 
 def text() -> str:
     """Returns the page as roff, in the macros of man(7)."""
-    command = get_command(app)
+    command = get_command(application())
     lines = [
         '.\\" Generated: `make generate`.',
         f'.TH SANDRL 1 "" "sandrl {__version__}" "User Commands"',

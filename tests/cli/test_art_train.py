@@ -94,7 +94,7 @@ def test_options_that_contradict_each_other_are_named(sandrl: Run) -> None:
     assert "--batch-size: needs 12 problems, and --num-problems is 10" in problems.stderr
     old = sandrl("art", "train", "--num-steps", "3")
     assert old.returncode == 2
-    assert "No such option" in old.stderr
+    assert "did you mean --steps 3?" in old.stderr
 
 
 def test_what_is_printed_is_read_back(sandrl: Run, tmp_path: Path) -> None:

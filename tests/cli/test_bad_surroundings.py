@@ -14,7 +14,7 @@ from typing import Any, get_args
 import pytest
 import typer
 
-from sandrl.cli.app import app
+from sandrl.cli.app import application
 from sandrl.sandboxes import find_connection
 from sandrl.sandboxes.inventory import Inventory
 from sandrl.settings import load_settings
@@ -63,7 +63,7 @@ def _options(*kinds: type) -> list[tuple[tuple[str, ...], str]]:
                 if next(iter(get_args(declared)), declared) in kinds:
                     found.append((words, max(parameter.opts, key=len)))
 
-    look(typer.main.get_command(app), ())
+    look(typer.main.get_command(application()), ())
     return found
 
 
@@ -74,7 +74,7 @@ TEXTS = _options(str, Path)
 @pytest.fixture
 def _built_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Typer builds all commands anew for every call, which takes ten times as long as the call itself."""
-    command = typer.main.get_command(app)
+    command = typer.main.get_command(application())
     monkeypatch.setattr(typer.main, "get_command", lambda _: command)
 
 

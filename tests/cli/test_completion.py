@@ -173,7 +173,7 @@ def test_a_real_shell_lists_what_is_possible(screen: Screen) -> None:
         (["reward", "--", "--ru"], []),
         (["problems", "show", "one", "two"], []),
         (["problems", "ls", "mb"], ["mbpp"]),
-        (["runtime", "stop", ""], ["--help", "--help-all"]),
+        (["runtime", "stop", ""], ["--all", "--help", "--help-all"]),
         (["redteam", "--exploit", "subcl"], ["subclass"]),
         (["sandboxes", "ls", "-s", "term"], ["terminating", "terminated"]),
         (["sandboxes", "ls", "--output=w"], ["--output=wide"]),

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import typer
 
-from sandrl.cli.app import app
+from sandrl.cli.app import application
 
 ROOT = Path(__file__).parents[2]
 TOOL = ROOT / "tools" / "generate.py"
@@ -36,7 +36,7 @@ def commands(name: str, command: Any) -> Iterator[tuple[str, Any]]:
         yield from commands(f"{name} {each}", below)
 
 
-COMMANDS = dict(commands("sandrl", typer.main.get_command(app)))
+COMMANDS = dict(commands("sandrl", typer.main.get_command(application())))
 
 
 def test_they_are_up_to_date() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import typer
 
-from sandrl.cli.app import app
+from sandrl.cli.app import application
 
 
 def command_of(words: list[str]) -> tuple[Any, list[str]]:
@@ -62,4 +62,4 @@ def options_of_all() -> set[str]:
 
 @cache
 def _root() -> Any:
-    return typer.main.get_command(app)
+    return typer.main.get_command(application())

@@ -2,41 +2,21 @@
 
 Commands raise, and this module prints. A `SandrlError` is printed as its message and its hint, in two lines; so is the
 import of a library that failed (`sandrl.extras.broken_library`). Any other exception is a bug of sandrl and is printed
-as one. `sandrl.errors.ending_of` determines the exit code. To start fast, this module imports only the command files,
-and these import the rest when they run.
+as one. `sandrl.errors.ending_of` determines the exit code. To start fast, only the command that is called is imported;
+help shows the summaries of the others, which are in the generated tree of commands.
 """
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Annotated, Any
 
 import typer
 
-from sandrl.cli import (
-    art,
-    doctor,
-    grpo,
-    init,
-    metrics,
-    policy,
-    prices,
-    problems,
-    redteam,
-    regrade,
-    reward,
-    runs,
-    runtime,
-    sandboxes,
-    serve,
-    tail,
-    tinker,
-    view,
-)
-from sandrl.cli import eval as evaluation
 from sandrl.cli.checks import CheckedGroup, check_all
 from sandrl.cli.flags import spell
 from sandrl.cli.text import visible
@@ -66,37 +46,26 @@ class _Commands(CheckedGroup):
             raise _ReaderGone(error) from error
 
 
-app = typer.Typer(
-    name="sandrl",
-    cls=_Commands,
-    help="Reinforcement learning with rewards from code execution in isolated sandboxes.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
-    add_completion=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-app.command("reward")(reward.reward)
-app.command("init")(init.init)
-app.command("metrics")(metrics.metrics)
-app.command("redteam")(redteam.redteam)
-app.command("grpo")(grpo.grpo)
-app.command("unsloth", help=grpo.UNSLOTH_HELP)(grpo.grpo)
-app.command("eval")(evaluation.evaluate)
-app.command("serve")(serve.serve)
-app.command("view")(view.view)
-app.command("doctor")(doctor.doctor)
-app.add_typer(problems.app)
-app.add_typer(policy.app)
-app.add_typer(prices.app)
-app.add_typer(art.app)
-app.add_typer(tinker.app)
-runs.app.command("regrade")(regrade.regrade)
-runs.app.command("tail")(tail.tail)
-app.add_typer(runs.app)
-app.add_typer(runtime.app)
-app.add_typer(sandboxes.app)
-check_all(app)
+_COMMANDS: Mapping[str, str] = {
+    "reward": "sandrl.cli.reward:reward",
+    "init": "sandrl.cli.init:init",
+    "metrics": "sandrl.cli.metrics:metrics",
+    "redteam": "sandrl.cli.redteam:redteam",
+    "grpo": "sandrl.cli.grpo:grpo",
+    "unsloth": "sandrl.cli.grpo:grpo",
+    "eval": "sandrl.cli.eval:evaluate",
+    "serve": "sandrl.cli.serve:serve",
+    "view": "sandrl.cli.view:view",
+    "doctor": "sandrl.cli.doctor:doctor",
+    "problems": "sandrl.cli.problems:app",
+    "policy": "sandrl.cli.policy:app",
+    "prices": "sandrl.cli.prices:app",
+    "art": "sandrl.cli.art:app",
+    "tinker": "sandrl.cli.tinker:app",
+    "runs": "sandrl.cli.run_commands:app",
+    "runtime": "sandrl.cli.runtime:app",
+    "sandboxes": "sandrl.cli.sandboxes:app",
+}
 
 # Typer carries its own copy of click in some releases; this is the class of all its complaints about a command line.
 _ClickException: type[Exception] = typer.BadParameter.__mro__[2]
@@ -128,7 +97,6 @@ def _show_completion(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def options(
     debug: Annotated[bool, typer.Option("--debug", help="Print a traceback with every error.")] = False,
     version: Annotated[
@@ -164,6 +132,53 @@ def options(
         os.environ["SANDRL_DEBUG"] = "1"
 
 
+def application(*names: str) -> typer.Typer:
+    """The command line with some of its commands; with all of them unless names are given."""
+    app = _without_commands()
+    for name in names or _COMMANDS:
+        path, _, attribute = _COMMANDS[name].partition(":")
+        module = importlib.import_module(path)
+        found = getattr(module, attribute)
+        if isinstance(found, typer.Typer):
+            app.add_typer(found)
+        else:
+            # One function may have several names.
+            app.command(name, help=getattr(module, "SUMMARIES", {}).get(name))(found)
+    check_all(app)
+    return app
+
+
+def _without_commands() -> typer.Typer:
+    app = typer.Typer(
+        name="sandrl",
+        cls=_Commands,
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        rich_markup_mode="rich",
+        add_completion=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(options)
+    return app
+
+
+def _summaries() -> typer.Typer:
+    """The command line as its own help needs it: its commands have summaries alone."""
+    from sandrl.cli.completion.answer import read_tree
+
+    app = _without_commands()
+    for name, node in read_tree()["commands"].items():
+        app.command(name, help=node["help"])(lambda: None)
+    return app
+
+
+def _application_for(words: Sequence[str]) -> typer.Typer:
+    command = next((word for word in words if not word.startswith("-")), None)
+    if command is None:
+        return _summaries()
+    return application(command) if command in _COMMANDS else application()
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line.
 
@@ -177,7 +192,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # A terminal that cannot show a character is no reason to lose a result.
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     try:
-        code = app(args=None if arguments is None else list(arguments), prog_name="sandrl", standalone_mode=False)
+        words = sys.argv[1:] if arguments is None else list(arguments)
+        code = _application_for(words)(args=words, prog_name="sandrl", standalone_mode=False)
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except _ClickException as error:

@@ -13,7 +13,9 @@ from sandrl.cli.completion import values
 from sandrl.cli.configured import Given, given_to
 from sandrl.config.grpo import GrpoConfig
 
-UNSLOTH_HELP = "Train like `sandrl grpo`, with a policy loaded by Unsloth: 4-bit weights and LoRA adapters, on a GPU."
+SUMMARIES = {
+    "unsloth": "Train like `sandrl grpo`, with a policy loaded by Unsloth: 4-bit weights and LoRA adapters, on a GPU."
+}
 
 
 @given_to(GrpoConfig)

@@ -107,9 +107,12 @@ def command_meant(group: Any, ctx: typer.Context, name: str) -> str:
 
     Commands of the same group come first, then those of the whole command line.
     """
+    from sandrl.cli.app import application
+
     root = ctx.find_root()
     within = ctx.command_path.split()[1:]
-    paths = list(_paths(root.command))
+    # Of the command line, only the command that was called is loaded.
+    paths = list(_paths(typer.main.get_command(application())))
     near = {path[len(within) :]: path for path in paths if path[: len(within)] == tuple(within)}
     own = {" ".join(rest): path for rest, path in near.items() if len(rest) == 1}
     own_words = {rest: COMMANDS[" ".join(path)] for rest, path in own.items() if " ".join(path) in COMMANDS}

@@ -9,7 +9,7 @@ import pytest
 from tests.support.command_line import command_of
 from typer.testing import CliRunner
 
-from sandrl.cli.app import app
+from sandrl.cli.app import application
 
 
 def all_commands(words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
@@ -23,7 +23,7 @@ def all_commands(words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...],
 @pytest.mark.parametrize("columns", [60, 80, 100, 120])
 @pytest.mark.parametrize(("words", "command"), [pytest.param(*each, id=" ".join(each[0])) for each in all_commands()])
 def test_help_shows_the_whole_name_of_every_option(words: tuple[str, ...], command: Any, columns: int) -> None:
-    shown = CliRunner().invoke(app, [*words, "--help-all"], env={"COLUMNS": str(columns)}).stdout
+    shown = CliRunner().invoke(application(), [*words, "--help-all"], env={"COLUMNS": str(columns)}).stdout
     names = shown.replace(",", " ").split()
     options = {flag for each in command.params for flag in (*each.opts, *each.secondary_opts) if flag.startswith("-")}
     assert not {option for option in options if option not in names}
@@ -35,7 +35,7 @@ def test_help_shows_the_whole_name_of_every_option(words: tuple[str, ...], comma
 def test_help_shows_about_a_dozen_options_and_names_the_way_to_the_others(
     words: tuple[str, ...], command: Any, columns: int, flag: str
 ) -> None:
-    shown = CliRunner().invoke(app, [*words, flag], env={"COLUMNS": str(columns)}).stdout
+    shown = CliRunner().invoke(application(), [*words, flag], env={"COLUMNS": str(columns)}).stdout
     names = set(shown.replace(",", " ").split())
     listed = [each for each in command.params if each.param_type_name == "option" and max(each.opts, key=len) in names]
     options = [each for each in command.params if each.param_type_name == "option"]

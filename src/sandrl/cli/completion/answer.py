@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import sys
 from collections.abc import Sequence
@@ -22,6 +23,7 @@ TREE = Path(__file__).with_name("tree.json")
 Node = dict[str, Any]
 # More than anybody reads, and than a shell sorts at once.
 _MOST_VALUES = 1000
+_HELP_CHARACTERS = 72
 
 
 @dataclass(frozen=True)
@@ -41,12 +43,18 @@ def answer(shell: str) -> int:
     """Prints the answer to a shell, whose words after `sandrl` are this process's arguments; returns the exit code."""
     try:
         words = [_unquoted(word) for word in _whole(sys.argv[1:]) or [""]]
-        found = complete(words, json.loads(TREE.read_bytes()))
+        found = complete(words, read_tree())
         sys.stdout.write("\n".join(_lines(shell, words[-1], found)) + "\n")
         sys.stdout.flush()
     except Exception:  # noqa: BLE001 - broken files, a closed pipe: a command line is no place to complain in
         return 1
     return 0
+
+
+def read_tree() -> Node:
+    """The tree of commands."""
+    tree: Node = json.loads(TREE.read_bytes())
+    return tree
 
 
 def complete(words: Sequence[str], tree: Node) -> Answer:
@@ -85,7 +93,9 @@ def complete(words: Sequence[str], tree: Node) -> Answer:
     if typed.startswith("-") and not only_arguments:
         return Answer(_options(node, typed, given))
     if node["commands"]:
-        return Answer([(name, each["help"]) for name, each in node["commands"].items() if name.startswith(typed)])
+        return Answer(
+            [(name, short(each["help"])) for name, each in node["commands"].items() if name.startswith(typed)]
+        )
     arguments = node["arguments"]
     if position < len(arguments) or (arguments and arguments[-1].get("many")):
         return _fitting(arguments[min(position, len(arguments) - 1)], typed)
@@ -146,3 +156,10 @@ def _lines(shell: str, typed: str, found: Answer) -> list[str]:
     breaks = os.environ.get("_SANDRL_COMPLETE_BREAKS", "")
     cut = max((typed.rfind(character) + 1 for character in "=:" if character in breaks), default=0)
     return [found.paths, *(text[cut:] for text, _ in found.values)]
+
+
+def short(text: str | None) -> str:
+    """The first sentence, without marks, cut to what fits beside a word on a terminal."""
+    line = " ".join((text or "").replace("`", "").split())
+    line = re.split(r"(?<=[^.])[.;:] ", line)[0].rstrip(".")
+    return line if len(line) <= _HELP_CHARACTERS else line[: _HELP_CHARACTERS - 1].rstrip() + "…"

@@ -7,7 +7,6 @@ depend on Typer's internals.
 from __future__ import annotations
 
 import json
-import re
 from enum import Enum
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
@@ -15,8 +14,8 @@ from typing import Any, Literal, get_args, get_origin
 from typer.main import get_command
 
 from sandrl.cli.completion import values
+from sandrl.cli.completion.answer import short
 
-_HELP_CHARACTERS = 72
 _HELP = [
     {"names": ["--help"], "help": "Show the most used options and exit"},
     {"names": ["--help-all"], "help": "Show all options and exit"},
@@ -25,9 +24,9 @@ _HELP = [
 
 def tree_text() -> str:
     """The tree as `tree.json` has it: one line per option, argument and command, so that a change shows as a line."""
-    from sandrl.cli.app import app
+    from sandrl.cli.app import application
 
-    return _rendered(_node(get_command(app)), "") + "\n"
+    return _rendered(_node(get_command(application())), "") + "\n"
 
 
 def _rendered(node: dict[str, Any], margin: str) -> str:
@@ -47,7 +46,8 @@ def _node(command: Any) -> dict[str, Any]:
     params = [param for param in command.params if not param.hidden]
     subcommands = getattr(command, "commands", {})
     return {
-        "help": _short(command.help),
+        # Whole: the help of the command line shows it, too.
+        "help": " ".join((command.help or "").partition("\n\n")[0].split()),
         "options": [_option(param) for param in params if param.param_type_name == "option"] + _HELP,
         "arguments": [
             _said(many=param.nargs == -1, **_values(param)) for param in params if param.param_type_name == "argument"
@@ -59,7 +59,7 @@ def _node(command: Any) -> dict[str, Any]:
 def _option(param: Any) -> dict[str, Any]:
     return _said(
         names=[*param.opts, *param.secondary_opts],
-        help=_short(param.help),
+        help=short(param.help),
         value=not param.is_flag and not param.count,
         many=bool(param.multiple or param.count),
         **_values(param),
@@ -83,7 +83,7 @@ def _values(param: Any) -> dict[str, Any]:
     elif isinstance(kind, type) and issubclass(kind, Enum):
         choices = [(str(member.value), "") for member in kind]
     elif source is not None and not live:
-        choices = [(name, _short(help_)) for name, help_ in source()]
+        choices = [(name, short(help_)) for name, help_ in source()]
     return {"choices": choices, "live": live, "paths": _paths(kind, param.metavar or "")}
 
 
@@ -92,10 +92,3 @@ def _paths(kind: Any, metavar: str) -> str:
         return "directories"
     is_path = isinstance(kind, type) and issubclass(kind, Path)
     return "files" if is_path or "FILE" in metavar or metavar == "COMPLETIONS" else ""
-
-
-def _short(text: str | None) -> str:
-    """The first sentence, without marks, cut to what fits beside a word on a terminal."""
-    line = " ".join((text or "").replace("`", "").split())
-    line = re.split(r"(?<=[^.])[.;:] ", line)[0].rstrip(".")
-    return line if len(line) <= _HELP_CHARACTERS else line[: _HELP_CHARACTERS - 1].rstrip() + "…"

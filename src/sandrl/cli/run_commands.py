@@ -1,0 +1,9 @@
+"""The group `sandrl runs`, with the commands that have files of their own."""
+
+from __future__ import annotations
+
+from sandrl.cli import regrade, runs, tail
+
+app = runs.app
+app.command("regrade")(regrade.regrade)
+app.command("tail")(tail.tail)
