@@ -45,32 +45,46 @@ class SetProgress(Remarks):
     """A line for each evaluation of a set that begins or ends, and one every some seconds for how far each is."""
 
     def __init__(self) -> None:
+        super().__init__()
+        # Evaluations run on threads of their own.
         self._mutex = threading.Lock()
         self._next: dict[str, float] = {}
 
     def __call__(self, event: events.Event) -> None:
         """Shows the event as a line on standard error."""
+        with self._mutex:
+            super().__call__(event)
+
+    def words(self, event: events.Event) -> str | None:
+        """The line."""
         match event:
             case events.MemberStarted(member, run_id, resumes):
-                _say(f"{member}: {'resumed' if resumes else 'started'} (run {run_id})")
+                return f"{member}: {'resumed' if resumes else 'started'} (run {run_id})"
             case events.MemberFinished(member, finished, of, error, hint, was_complete):
                 how = f"failed: {error}" if error else "complete already" if was_complete else "complete"
-                _say(f"[{finished}/{of}] {member}: {how}" + (f"\n  hint: {hint}" if error and hint else ""))
+                return f"[{finished}/{of}] {member}: {how}" + (f"\n  hint: {hint}" if error and hint else "")
             case events.MemberTold(member, events.CompletionFinished(_, finished, of)):
-                if finished < of and self._is_due(member):
-                    _say(f"{member}: {finished} of {of} completions")
+                return f"{member}: {finished} of {of} completions" if finished < of and self._is_due(member) else None
             case events.MemberTold(member, told) if not isinstance(told, _NOT_TOLD):
                 text = remark(told)
-                if text is not None:
-                    _say(f"{member}: {text}")
+                return None if text is None else f"{member}: {text}"
+        return None
+
+    def is_urgent(self, event: events.Event) -> bool:
+        """Also a failure of an evaluation."""
+        match event:
+            case events.MemberTold(_, told):
+                return super().is_urgent(told)
+            case events.MemberFinished(error=error):
+                return bool(error)
+        return super().is_urgent(event)
 
     def _is_due(self, member: str) -> bool:
         now = time.monotonic()
-        with self._mutex:
-            is_due = now >= self._next.setdefault(member, now + _SECONDS_BETWEEN_LINES)
-            if is_due:
-                self._next[member] = now + _SECONDS_BETWEEN_LINES
-            return is_due
+        is_due = now >= self._next.setdefault(member, now + _SECONDS_BETWEEN_LINES)
+        if is_due:
+            self._next[member] = now + _SECONDS_BETWEEN_LINES
+        return is_due
 
 
 def evaluate_set(
@@ -112,11 +126,6 @@ def evaluate_set(
     else:
         typer.echo(_markdown(found) if table is TableFormat.MARKDOWN else _latex(found), nl=False)
     finished.raise_for_outcome()
-
-
-def _say(text: str) -> None:
-    for line in text.split("\n"):
-        typer.echo(line[: len(line) - len(line.lstrip())] + visible(line), err=True)
 
 
 def _print_members(request: EvalSet, *, json_: bool) -> None:

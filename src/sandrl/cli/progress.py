@@ -182,10 +182,14 @@ class Remarks:
         """What an event means in words; None if it is no remark."""
         return remark(event)
 
+    def is_urgent(self, event: events.Event) -> bool:
+        """Whether its remark is shown in any case: a warning, or what the user must know at once."""
+        return isinstance(event, _URGENT)
+
     def told(self, event: events.Event) -> str | None:
         """The remark to show now; None if there is none, or it is left out."""
         text = self.words(event)
-        if text is None or isinstance(event, _URGENT):
+        if text is None or self.is_urgent(event):
             return text
         return None if is_quiet() else self._sparing.take(type(event).__name__, text)
 
