@@ -38,7 +38,7 @@ _GATHER_SECONDS = 0.2
 _LOW_SHARE = 0.5
 # Of an attempt: what adds up over the nodes that a completion was on, and what is that of the latest.
 SUMS = ("executions", "cells", "retries", "reruns", "canaries", "failures")
-_LATEST = "why_in_process"
+_LATEST = ("why_in_process",)
 
 
 @dataclass(frozen=True, slots=True)
