@@ -46,15 +46,22 @@ _WORDS: Mapping[str, str] = {
     "vllm_server_url": "vllm_url vllm_server_base_url vllm_server_host vllm_host vllm_base_url vllm_server endpoint",
     "service": "service_url reward_url server_url server remote_url url rm_url",
     "steps": "num_steps n_steps max_steps total_steps train_steps training_steps num_train_steps num_training_steps"
-    " total_training_steps iterations num_iterations n_iterations iters max_iters max_iterations epochs num_epochs"
-    " num_train_epochs total_epochs n_epochs updates num_updates optimizer_steps",
+    " total_training_steps iterations num_iterations n_iterations iters max_iters max_iterations updates num_updates"
+    " optimizer_steps",
     "samples": "trajectories_per_problem trajectories_per_group rollouts_per_example rollouts_per_prompt"
     " rollouts_per_problem rollouts_per_task num_rollouts num_generations n_generations generations"
     " generations_per_prompt group_size grpo_group_size n_samples num_samples samples_per_problem samples_per_task"
     " samples_per_prompt n_samples_per_prompt num_samples_per_task n num_completions completions_per_prompt"
-    " completions_per_problem num_trajectories trajectories best_of num_return_sequences rollout_n k pass_at_k pass_k"
-    " attempts num_attempts repeats num_repeats n_repeats repeat epochs num_epochs episodes_per_problem responses",
+    " completions_per_problem num_trajectories trajectories best_of num_return_sequences rollout_n k"
+    " attempts num_attempts repeats num_repeats n_repeats repeat episodes_per_problem responses",
     "eval_samples": "eval_n eval_num_samples n_eval_samples num_eval_generations val_n",
+    "few_shot": "num_fewshot n_fewshot num_few_shot n_few_shot fewshot shots num_shots n_shots k_shot icl_examples",
+    "few_shot_from": "fewshot_file few_shot_file examples_file demonstrations",
+    "system_prompt": "system system_message system_instruction sys_prompt instruction",
+    "prompt_template": "template chat_template prompt_format instruction_template",
+    "top_p": "nucleus nucleus_sampling",
+    "stop": "stop_sequences stop_words stop_strings until stop_token eos",
+    "extra_body": "gen_kwargs generation_kwargs model_kwargs chat_template_kwargs extra_args sampling_params",
     "temperature": "temp sampling_temperature sample_temperature rollout_temperature",
     "greedy": "do_sample greedy_decoding deterministic no_sample no_sampling",
     "eval_greedy": "greedy",
@@ -88,7 +95,7 @@ _WORDS: Mapping[str, str] = {
     # Episodes
     "rollout": "rollout_type rollout_mode mode multi_turn episode episode_kind env_kind agent",
     "max_attempts": "max_turns num_turns n_turns turns max_rounds rounds attempts num_attempts max_iterations repairs"
-    " max_repairs max_episode_steps",
+    " max_repairs num_repairs repair_turns max_episode_steps",
     "max_tool_calls": "max_turns num_turns n_turns turns max_calls tool_calls max_assistant_turns max_tool_uses"
     " max_rounds",
     "tools": "toolset tool tool_set use_tools tool_config",
@@ -147,7 +154,6 @@ _WORDS: Mapping[str, str] = {
     "job_id": "job run_id",
     "budget": "max_cost cost cost_limit price spend max_spend budget_usd max_budget time_budget sandbox_budget",
     "fresh_sandboxes": "fresh no_reuse no_cells one_sandbox_each",
-    "reuse_sandboxes": "reuse reuse_sandbox share_sandboxes shared",
     # Service
     "host": "bind address listen addr ip hostname interface",
     "port": "listen_port server_port http_port",
@@ -221,6 +227,21 @@ NOTES: Mapping[str, str] = {
         "models use a GPU if there is one (CUDA_VISIBLE_DEVICES selects it), and sandboxes have none",
     ),
     **dict.fromkeys(
+        ("epochs", "num_epochs", "num_train_epochs", "total_epochs", "n_epochs"),
+        "training counts optimizer steps (--steps), and evaluation completions of each problem (--samples)",
+    ),
+    **dict.fromkeys(
+        ("pass_at_k", "pass_k", "ks", "k_values"),
+        "pass@k is printed for every k that the completions of each problem allow",
+    ),
+    **dict.fromkeys(
+        ("apply_chat_template", "use_chat_template", "chat"), "the chat template of a model is used if it has one"
+    ),
+    **dict.fromkeys(
+        ("gradient_accumulation_steps", "grad_accum", "accumulation_steps", "gradient_accumulation"),
+        "the gradients of a step are accumulated as its batch requires; TRL's own fields are set with --set",
+    ),
+    **dict.fromkeys(
         ("debug", "traceback", "stack_trace"), "--debug stands before the command: sandrl --debug … prints tracebacks"
     ),
 }
@@ -232,10 +253,10 @@ COMMANDS: Mapping[str, str] = {
     "art train": "train_art art_train openpipe ruler",
     "art rollout": "rollout rollouts episodes episode generate collect sample play agent simulate run",
     "reward": "score scores judge grade grading rewards run check execute exec demo verify score_completions test",
-    "eval": "evaluate evaluation evals benchmark bench measure pass_at_k lm_eval inspect evalplus codegen",
+    "eval": "evaluate evaluation evals benchmark bench measure pass_at_k lm_eval inspect evalplus codegen leaderboard",
     "redteam": "red_team attack attacks exploit exploits hack security audit",
     "serve": "server api http start host service daemon deploy",
-    "view": "ui viewer dashboard gui web browse browser open inspect_view tensorboard show report",
+    "view": "ui viewer dashboard gui web browse browser open inspect_view tensorboard",
     "doctor": "diagnose check_env env info status health setup selfcheck verify_install troubleshoot",
     "metrics": "metric stats plot curves history wandb",
     "problems ls": "list datasets dataset tasks sets list_problems benchmarks",
@@ -248,7 +269,8 @@ COMMANDS: Mapping[str, str] = {
     "runs tail": "tail log follow",
     "runs rm": "rm remove delete del",
     "runs regrade": "regrade rescore rejudge rerun",
-    "runs report": "html",
+    "runs report": "html report",
+    "runs compare": "diff compare delta versus vs significance",
     "sandboxes ls": "list ps containers sandbox list_sandboxes",
     "sandboxes cleanup": "cleanup clean stop kill prune gc purge terminate delete rm remove",
     "sandboxes logs": "log output",

@@ -130,7 +130,7 @@ def test_an_existing_file_is_named_and_nothing_is_written(sandrl: Run, tmp_path:
     assert done.returncode == 2
     assert done.stderr.splitlines() == [
         "sandrl: error: .: these files exist: .gitignore, README.md; nothing was written",
-        "  hint: choose another directory, or write only the other files, with --keep-existing",
+        "  hint: choose another directory, or write only the other files: sandrl init --keep-existing",
     ]
     assert files_of(tmp_path) == ["README.md"]
 

@@ -174,7 +174,7 @@ def test_rewards_that_never_differ_are_shown_and_end_as_nothing_trained(train: T
 
 def test_steps_without_code_are_shown_and_not_fatal(train: Train) -> None:
     done = train(*SMALL, "--extract", "fence", "--steps", "2")
-    assert done.stdout.count("0 sandboxes, 0/0 passed, 8 skipped (no code)") == 2
+    assert done.stdout.count("0 of 0 completions with code passed, 0 executions in sandboxes, 8 without code") == 2
     assert [row["step"] for row in done.metrics()] == [0, 1]
 
 
@@ -184,7 +184,7 @@ def test_steps_that_cannot_be_scored_are_shown_and_not_fatal(train: Train, tmp_p
     rows = [{"task_id": f"p{n}", "prompt": "Same.", "tests": tests} for n in range(2)]
     path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     done = train(*SMALL, "--problems", path, "--steps", "2", "--require-isolated")
-    assert "unscorable 100%" in done.stdout or "no code" in done.stdout
+    assert "unscorable 100%" in done.stdout or "without code" in done.stdout
     assert [row["metrics"]["reward/mean"] for row in done.metrics()] == [None, None] or "no code" in done.stdout
     assert done.code == 1
     assert "Traceback" not in done.stderr

@@ -88,8 +88,6 @@ def test_only_options_that_a_command_has_are_suggested(words: tuple[str, ...]) -
         ("eval", "--max_tokens 64", "--max-tokens 64"),
         ("grpo", "--lr 1e-5", "--learning-rate 1e-5"),
         ("grpo", "--learning_rate 1e-5", "--learning-rate 1e-5"),
-        ("grpo", "--epochs 2", "--steps 2"),
-        ("eval", "--epochs 2", "--samples 2"),
         ("eval", "--n_samples 3", "--samples 3"),
         ("eval", "--limit 3", "--num-problems 3"),
         ("redteam", "--workers 4", "--concurrency 4"),

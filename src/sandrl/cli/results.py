@@ -90,6 +90,7 @@ class _Count:
     began: float = field(default_factory=time.monotonic)
     finished: int = 0
     of: int = 0
+    seen: int = 0  # without those of an earlier job
     scored: int = 0
     passed: int = 0
     retries: int = 0
@@ -103,6 +104,7 @@ class _Count:
                 self.retries += 1
             case events.CompletionFinished(result, finished, of):
                 self.finished, self.of = max(self.finished, finished), of
+                self.seen += 1
                 self.scored += result.reward is not None
                 self.passed += result.is_pass
 
@@ -114,8 +116,8 @@ class _Count:
         parts = [f"Progress: {self.finished} of {self.of} completions judged"]
         if self.scored:
             parts.append(f"pass rate {self.passed / self.scored:.0%}")
-        if self.finished > self.scored:
-            parts.append(f"{self.finished - self.scored} without a reward")
+        if self.seen > self.scored:
+            parts.append(f"{self.seen - self.scored} without a reward")
         if self.retries:
             parts.append(counted(self.retries, "retry", "retries"))
         if 0 < self.finished < self.of:

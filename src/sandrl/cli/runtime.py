@@ -122,8 +122,8 @@ def stop(
     if not any(each.is_own for each in stopped):
         typer.echo("The local runtime was not running.")
     for each in stopped:
-        place = "" if each.is_own else visible(f" of another environment ({each.place})")
-        typer.echo(f"The local runtime{place} is stopped.")
+        place = "" if each.is_own else f" of another environment ({each.place})"
+        typer.echo(visible(f"The local runtime{place} is stopped."))
     for each in spared:
         typer.echo(visible(f"Not stopped: the local runtime {each.place} has {each.loss}; --all stops it."), err=True)
 

@@ -256,7 +256,11 @@ class EndpointModel(Client):
             some = f"{len(names)} models" if names else "no model"
             listed = f": {', '.join(names[:10])}" if names else ""
             message = f"{self.base_url} offers {some}{listed}"
-            raise InputError(message, hint="name one with `model`", fields=("model",))
+            is_whole = names or self.base_url.rstrip("/").endswith("/v1")
+            address = (
+                "" if is_whole else f", or {self.base_url.rstrip('/')}/v1 as `base_url`: most servers answer there"
+            )
+            raise InputError(message, hint=f"name one with `model`{address}", fields=("model", "base_url"))
         return names[0]
 
     def _unknown(self, names: Sequence[str]) -> UsageError:

@@ -41,6 +41,8 @@ _FASTEST_SECONDS = 0.001
 # Between two looks at the clock, which may have been told to wait longer.
 _LOOK_SECONDS = 1.0
 _TELL_SECONDS = 15.0
+# A burst before the first refusal is no rate.
+_MEASURED_SECONDS = 5.0
 # Shorter waits are part of what is finished when the user wishes to stop.
 _LONG_WAIT_SECONDS = 5.0
 
@@ -59,7 +61,7 @@ class Slowdown:
 
     Attributes:
         seconds: How long from now.
-        per_second: How many were answered in a second since requests waited last; None if none was.
+        per_second: How many were answered in a second since requests waited last; None if that was a moment ago.
     """
 
     seconds: float
@@ -168,7 +170,8 @@ class EndpointPace:
             return None
         self._told_at = now
         seconds = now - (self._began or now)
-        return Slowdown(self._next - now, self._answers / seconds if self._answers and seconds else None)
+        is_measured = self._answers and seconds >= _MEASURED_SECONDS
+        return Slowdown(self._next - now, self._answers / seconds if is_measured else None)
 
     def overloaded(self, sent_at: float) -> bool:
         """A request failed as it does under load; returns whether fewer are in flight from now on because of that."""

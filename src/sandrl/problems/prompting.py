@@ -208,7 +208,8 @@ def _chosen(config: _Configuration, problems: Mapping[str, Problem], reading: Re
     if len(seen) < needed:
         where = "the problems" if source is None else f"{source!r}"
         raise UsageError(
-            f"few_shot: {where} have {len(seen)} different examples with a reference solution, and {needed} are needed",
+            f"few_shot: {where} have {len(seen)} different examples with a reference solution, and {needed} are needed"
+            + (", because no problem is its own example" if source is None else ""),
             hint="name another set or a file of examples with `few_shot_from`, or ask for fewer",
             fields=("few_shot", "few_shot_from"),
         )

@@ -60,7 +60,7 @@ def create_project(directory: Path, *, keep_existing: bool = False) -> Project:
         raise InputError(
             f"these files exist: {', '.join(kept)}; nothing was written",
             path=directory,
-            hint="choose another directory, or write only the other files, with --keep-existing",
+            hint="choose another directory, or write only the other files: sandrl init --keep-existing",
         )
     written = tuple(name for name in contents if name not in kept)
     try:

@@ -20,6 +20,7 @@ from sandrl.config.parts import SandboxesPart
 from sandrl.errors import BudgetError, UsageError
 from sandrl.events import Emit, ignore
 from sandrl.prices import price_of
+from sandrl.quantities import size_text
 from sandrl.runs import OwnerRow, RunReader, RunWriter
 from sandrl.runs.held import Held, held_by, price_in
 from sandrl.sandboxes.connection import connect
@@ -30,6 +31,9 @@ from sandrl.sandboxes.providers.protocol import Connection, Packages
 from sandrl.sandboxes.spending import Allowance
 from sandrl.sandboxes.tags import new_job_id
 from sandrl.settings import RuntimeKind, Settings, load_settings, split_runtime
+
+LEAST_MEMORY_BYTES = 32 << 20
+"""The least memory of a sandbox: less would stop the judge, and right completions with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +66,13 @@ class SandboxRequest:
     def __post_init__(self) -> None:
         if self.max_sandboxes is not None and self.max_sandboxes < 1:
             raise UsageError(f"max_sandboxes must be 1 or more, not {self.max_sandboxes}", fields=("max_sandboxes",))
-        if self.memory_bytes is not None and self.memory_bytes < 1:
-            message = f"sandbox_memory_bytes must be 1 or more, not {self.memory_bytes}"
-            raise UsageError(message, fields=("sandbox_memory_bytes",))
+        if self.memory_bytes is not None and self.memory_bytes < LEAST_MEMORY_BYTES:
+            raise UsageError(
+                f"sandbox_memory_bytes must be {size_text(LEAST_MEMORY_BYTES)} or more, not {self.memory_bytes} bytes:"
+                " with less, the judge itself has no room",
+                hint="a size may have a unit, such as 512MiB",
+                fields=("sandbox_memory_bytes",),
+            )
         split_runtime(self.runtime)
         check_text("image", self.image)
         check_text("packages", *self.packages)
