@@ -259,7 +259,7 @@ def _text_of(given: object) -> object:
         text = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "is not text in UTF-8"
-        raise ValueError(f"the file {str(path)!r} cannot be read: {reason}") from error
+        raise ValueError(f"names the file {str(path)!r}, which cannot be read: {reason}") from error
     text = text.removesuffix("\n")
     return f"@{text}" if text.startswith("@") else text
 
