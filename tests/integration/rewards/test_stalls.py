@@ -20,7 +20,7 @@ from benchmarks import stops
 from sandrl.events import CompletionFinished, Emit, Event, RetryScheduled, ignore
 from sandrl.events.results import ScoredCompletion, Status
 from sandrl.problems import Completion, Problem
-from sandrl.rewards import ScoreOptions, judge, score
+from sandrl.rewards import ScoreOptions, guest_command, score
 from sandrl.rewards.limits import Limits
 from sandrl.runtime import daemon
 from sandrl.sandboxes import Job, connect, new_job_id
@@ -66,7 +66,7 @@ def standing_still(pid: int, seconds: float) -> Iterator[Emit]:
 def test_a_runtime_that_stands_still_makes_no_right_answer_wrong(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(judge, "_GRACE_SECONDS", 1.0)
+    monkeypatch.setattr(guest_command, "_GRACE_SECONDS", 1.0)
     connection = connect(settings, runtime=RuntimeKind.LOCAL)
     endpoint = daemon.find(settings.state_dir)
     assert endpoint is not None
