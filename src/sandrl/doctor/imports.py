@@ -42,6 +42,7 @@ _PROGRAM = """
 import importlib, json, os, sys
 descriptor, todo, sys.path[:] = int(sys.argv[1]), json.loads(sys.argv[2]), json.loads(sys.argv[3])
 from sandrl.extras import last_line
+os.write(descriptor, b"\\n")
 for package, modules, parts in todo:
     problem = ""
     try:
@@ -68,7 +69,9 @@ def broken_packages(packages: Iterable[str]) -> dict[str, str]:
     broken: dict[str, str] = {}
     with tempfile.TemporaryDirectory(prefix="sandrl-doctor-") as folder:
         while todo:
-            answers, end = _import(todo, folder)
+            answers, end, has_begun = _import(todo, folder)
+            if not has_begun:
+                break  # the interpreter itself does not start, which is no package's fault; other rows say why
             broken |= {name: problem for name, problem in answers.items() if problem}
             todo = todo[len(answers) :]
             if todo:
@@ -103,8 +106,12 @@ def modules_of(package: str) -> list[str]:
     return [own] if own in names else names[:1]
 
 
-def _import(todo: list[_Task], folder: str) -> tuple[Mapping[str, str], str]:
-    """Imports packages in a new process; returns the problem of each that was tried, and how the process ended."""
+def _import(todo: list[_Task], folder: str) -> tuple[Mapping[str, str], str, bool]:
+    """Imports packages in a new process.
+
+    Returns:
+        The problem of each that was tried, how the process ended, and whether it began.
+    """
     reading, writing = os.pipe()
     with open(reading, "rb", buffering=0) as answers:
         process = subprocess.Popen(
@@ -134,4 +141,4 @@ def _import(todo: list[_Task], folder: str) -> tuple[Mapping[str, str], str]:
         finally:
             process.kill()
             process.wait()
-    return dict(json.loads(line) for line in read.splitlines()), end
+    return dict(json.loads(line) for line in read.splitlines() if line), end, bool(read)
