@@ -46,7 +46,7 @@ def init(
         typer.echo(str(visible(str(directory / name))))
     if project.kept:
         typer.echo(f"Kept: {', '.join(project.kept)}", err=True)
-    typer.echo(f"In CI, ci/install.sh installs sandrl from: {visible(project.source)}", err=True)
+    typer.echo(f"Source of sandrl in CI (ci/install.sh): {visible(project.source)}", err=True)
     go = "" if directory.resolve() == Path.cwd() else f"cd {visible(shlex.quote(str(directory)))} && "
     # The scripts call `sandrl`, which may have been called by its path.
     path = "" if shutil.which("sandrl") else f"PATH={visible(shlex.quote(str(Path(sys.executable).parent)))}:$PATH "
