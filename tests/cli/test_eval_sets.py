@@ -143,6 +143,8 @@ def test_a_stopped_set_goes_on_where_it_was(
         assert done.returncode == 0, done.stderr
         assert "m on toy, seed 0: resumed" in done.stderr
         assert len(server.requests) == asked + 20 - len(kept)
+    # A process that is killed stops no sandbox.
+    assert sandrl("sandboxes", "cleanup", "--orphans", "--yes").returncode == 0
     for seed in (0, 1):
         found = RunReader(tmp_path / "runs" / f"set.m.toy.s{seed}").trajectories().rows
         assert sorted(row.index for row in found) == list(range(10))
