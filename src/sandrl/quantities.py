@@ -8,6 +8,7 @@ that one of them understands is understood everywhere. `K`, `M`, `G` and `T`, an
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 TIME_EXAMPLES = "500ms, 30s, 2m or 1h30m"
 """Times as users write them."""
@@ -59,17 +60,7 @@ def seconds_of(value: object) -> object:
     Raises:
         ValueError: If the text is none; the message is the end of a sentence that begins with the option.
     """
-    if not isinstance(value, str):
-        return value
-    seconds = parse_seconds(value)
-    if seconds is not None:
-        return seconds
-    try:
-        return float(value)
-    except ValueError:
-        raise ValueError(
-            f"{value!r} is not a time: write a number of seconds, or a time such as {TIME_EXAMPLES}"
-        ) from None
+    return _read(value, parse_seconds, float, f"a time: write a number of seconds, or a time such as {TIME_EXAMPLES}")
 
 
 def bytes_of(value: object) -> object:
@@ -78,17 +69,21 @@ def bytes_of(value: object) -> object:
     Raises:
         ValueError: If the text is none; the message is the end of a sentence that begins with the option.
     """
+    return _read(value, parse_size, int, f"a size: write a number of bytes, or a size such as {SIZE_EXAMPLES}")
+
+
+def _read(
+    value: object, with_unit: Callable[[str], float | None], plain: Callable[[str], float], wanted: str
+) -> object:
     if not isinstance(value, str):
         return value
-    size = parse_size(value)
-    if size is not None:
-        return size
+    found = with_unit(value)
+    if found is not None:
+        return found
     try:
-        return int(value)
+        return plain(value)
     except ValueError:
-        raise ValueError(
-            f"{value!r} is not a size: write a number of bytes, or a size such as {SIZE_EXAMPLES}"
-        ) from None
+        raise ValueError(f"{value!r} is not {wanted}") from None
 
 
 def size_text(size: int) -> str:

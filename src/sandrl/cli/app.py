@@ -21,7 +21,6 @@ from sandrl.cli.checks import CheckedGroup, check_all
 from sandrl.cli.flags import spell
 from sandrl.cli.text import visible
 from sandrl.errors import BUG_EXIT_CODE, SandrlError, ending_of
-from sandrl.extras import broken_library
 
 
 class _ReaderGone(Exception):
@@ -208,6 +207,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _complain_of(error: BaseException) -> int:
     """Says what ended the command; returns the exit code."""
+    from sandrl.extras import broken_library
+
     error = broken_library(error) or error
     if isinstance(error, SandrlError):
         spell(error)

@@ -75,6 +75,7 @@ def run_eval(
     digest = _digest(problems, prompting)
     wanted = all_wanted(problems, config.answers)
     earlier = None if request.resume is None else find_earlier(request.resume, config.problems, wanted, digest)
+    left = wanted if earlier is None else earlier.missing(wanted)
     # Attempts in hand are finished; single answers are not waited for.
     closed = threading.Event() if config.max_attempts > 1 else _Closed(interrupt)
     model = _model(config, settings, closed, emit, lambda: bool(interrupt.level))
@@ -93,7 +94,7 @@ def run_eval(
     def batches(writer: RunWriter) -> Iterable[Sequence[Completion]]:
         return Answers(
             model,
-            wanted if earlier is None else earlier.missing(wanted),
+            left,
             [] if earlier is None else in_order(wanted, earlier.answers),
             prompting=prompting,
             extraction=config.extract,
@@ -106,7 +107,6 @@ def run_eval(
     resumed = None if earlier is None else earlier.resumed
     try:
         if config.max_attempts > 1:
-            left = wanted if earlier is None else earlier.missing(wanted)
             run = evaluate_attempts(
                 config,
                 model,
@@ -123,23 +123,23 @@ def run_eval(
                 emit=emit,
                 interrupt=interrupt,
             )
-            return EvalRun(model.name, len(problems), config, run, model.limit.tokens)
-        run = score_run(
-            config,
-            batches,
-            problems,
-            settings,
-            total=len(wanted),
-            command=COMMAND,
-            tags=(COMMAND, f"model:{model.name}"),
-            facts=facts,
-            versions=versions,
-            prompting=prompting,
-            numbers={each.id: each.index for each in wanted},
-            resumed=resumed,
-            emit=emit,
-            interrupt=interrupt,
-        )
+        else:
+            run = score_run(
+                config,
+                batches,
+                problems,
+                settings,
+                total=len(wanted),
+                command=COMMAND,
+                tags=(COMMAND, f"model:{model.name}"),
+                facts=facts,
+                versions=versions,
+                prompting=prompting,
+                numbers={each.id: each.index for each in wanted},
+                resumed=resumed,
+                emit=emit,
+                interrupt=interrupt,
+            )
     finally:
         closed.set()
         model.close()

@@ -13,20 +13,14 @@ from typing import Any
 
 from sandrl.bounds import finite
 from sandrl.events.results import CheckStatus, CheckVerdict, Isolation, ScoredCompletion, Status, Trust
-from sandrl.rewards.summary import ScoreReport
+from sandrl.rewards.summary import ScoreReport, outcome_of
 from sandrl.runs.summary import Summary
 
 
 def result_document(result: ScoredCompletion) -> dict[str, Any]:
     """One result; with its components and its second opinion only where asked for, and a time of compilation if any."""
     document: dict[str, Any] = {
-        "id": result.id,
-        "task_id": result.task_id,
-        "reward": result.reward,
-        "status": result.status.value,
-        "trust": None if result.trust is None else result.trust.value,
-        "passed": result.passed,
-        "total": result.total,
+        **outcome_of(result),
         "duration_seconds": round(result.duration_seconds, 4),
         "sandbox_id": result.sandbox_id,
         "isolation": None if result.isolation is None else result.isolation.value,

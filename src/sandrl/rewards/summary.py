@@ -62,7 +62,8 @@ class ScoreReport:
         return report_html(self.results, self.summary)
 
 
-def _row(result: ScoredCompletion, components: Sequence[str]) -> dict[str, Any]:
+def outcome_of(result: ScoredCompletion) -> dict[str, Any]:
+    """What rows and documents of a result begin with: what it is, its reward, and how its checks ended."""
     return {
         "id": result.id,
         "task_id": result.task_id,
@@ -71,6 +72,12 @@ def _row(result: ScoredCompletion, components: Sequence[str]) -> dict[str, Any]:
         "trust": None if result.trust is None else result.trust.value,
         "passed": result.passed,
         "total": result.total,
+    }
+
+
+def _row(result: ScoredCompletion, components: Sequence[str]) -> dict[str, Any]:
+    return {
+        **outcome_of(result),
         "detail": result.detail,
         "duration_seconds": result.duration_seconds,
         "cpu_seconds": result.cpu_seconds,
