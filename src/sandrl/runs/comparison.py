@@ -11,6 +11,7 @@ counts of the problems of two runs, for any number of runs.
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -271,7 +272,6 @@ FROM (
 JOIN rows e ON e.number = c.example
 JOIN names tasks ON tasks.number = e.task JOIN names statuses ON statuses.number = e.status
 LEFT JOIN names problems ON problems.number = e.problem
-ORDER BY e.task
 """
 _LATEST_STEPS = """
 JOIN (SELECT task AS last_task, max(step) AS last_step FROM rows WHERE held_out = 0 GROUP BY task)
@@ -304,14 +304,13 @@ def selection_of(database: sqlite3.Connection, step: int | None = None) -> Selec
 
 
 def tallies(database: sqlite3.Connection, selection: Selection) -> Iterator[Tally]:
-    """What became of the completions of each problem, in the order in which the run met the problems.
+    """What became of the completions of each problem, in the order of the problems' ids: `mbpp/9` before `mbpp/10`.
 
-    Args:
-        database: The index of the run.
-        selection: Which completions.
+    A run has no order of problems that it would have again: its rows are in the order in which verdicts came.
     """
     where, values = _where(selection)
-    for row in database.execute(_TALLIES.format(where=where), values):
+    rows = database.execute(_TALLIES.format(where=where), values)
+    for row in sorted(rows, key=lambda row: re.sub(r"\d+", lambda number: number[0].zfill(20), row[0])):
         task_id, digest, n, scored, passed, reward, step, place, rank, held_out, greedy, repeat, status = row
         key = row_key(step, place, rank, held_out, greedy, repeat)
         yield Tally(task_id, digest, n, scored, passed, reward, key, status)
