@@ -44,6 +44,20 @@ def parse(text: str | bytes) -> ast.Module:
     return cast("ast.Module", _tree_of(text, "exec"))
 
 
+def try_parse(text: str) -> ast.Module | None:
+    """The syntax tree of a text; None if it is no Python, or too much of it."""
+    try:
+        return parse(text)
+    except SyntaxError:
+        return None
+
+
+def nodes_of(text: str) -> Iterator[ast.AST]:
+    """The nodes of a text; none if it is no Python."""
+    tree = try_parse(text)
+    return iter(()) if tree is None else ast.walk(tree)
+
+
 def parse_expression(text: str) -> ast.Expression:
     """The syntax tree of an expression; for errors see `parse`."""
     return cast("ast.Expression", _tree_of(text, "eval"))

@@ -1,4 +1,4 @@
-"""Joins an answer to the code that its problem gives to begin with (`starters.py`).
+"""Joins an answer to the code that its problem gives to begin with (`requirements.py`).
 
 An answer may be the body of a function, a method of a class, or the whole definition. Each is joined so that its
 meaning is kept: a body and a method are placed where the problem leaves them open, and a definition gets the imports
@@ -13,10 +13,10 @@ from collections.abc import Iterator
 
 from sandrl.problems import Problem
 from sandrl.problems.calls import SOLUTION, function_of
-from sandrl.rewards.assembly import join_to_tests
+from sandrl.rewards import assembly
+from sandrl.rewards.requirements import Starter, starter_of
 from sandrl.rewards.selection import join
 from sandrl.rewards.sources import read_source
-from sandrl.rewards.starters import Starter, starter_of
 
 _DOES_SOMETHING = re.compile(r"\b(?:return|yield|raise|pass|for|while|if|with|assert)\b|[=(]")
 
@@ -24,22 +24,18 @@ _DOES_SOMETHING = re.compile(r"\b(?:return|yield|raise|pass|for|while|if|with|as
 def join_to_starter(problem: Problem, code: str) -> str:
     """Joins code to what its problem gives to begin with.
 
-    Args:
-        problem: The problem.
-        code: What was extracted.
-
     Returns:
         The code as it is, unless the problem begins a function or a class. Then preamble and code, where the code
         defines that itself; or the beginning and the code, where the code is the missing body or method.
     """
     if not problem.is_python:
-        return join_to_tests(problem, code)
+        return assembly.join_to_tests(problem, code)
     starter = starter_of(problem)
     if starter is None:
         return code
-    if defines(code, starter.name) or _defines_what_is_called(problem, code):
+    if _defines(code, starter.name) or _defines_what_is_called(problem, code):
         return join([starter.preamble, code]) if starter.preamble else code
-    whole = continued(problem, code)
+    whole = _continued(starter, code)
     if whole is not None:
         return whole
     if starter.beginning is None or read_source(code) is not None:
@@ -49,8 +45,15 @@ def join_to_starter(problem: Problem, code: str) -> str:
     return starter.beginning + "\n" + body
 
 
-def defines(code: str, name: str) -> bool:
-    """Whether a module's code defines a name at its top level."""
+def continues(problem: Problem, code: str) -> bool:
+    """Whether code is the method or the body that is missing from what the problem begins."""
+    if not problem.is_python:
+        return assembly.continues(problem, code)
+    starter = starter_of(problem)
+    return starter is not None and _continued(starter, code) is not None
+
+
+def _defines(code: str, name: str) -> bool:
     word = re.escape(name)
     if re.search(rf"^(?:(?:async[ \t]+)?def|class)[ \t]+{word}\b|^{word}[ \t]*=", code, re.MULTILINE):
         return True
@@ -59,44 +62,32 @@ def defines(code: str, name: str) -> bool:
 
 
 def _defines_what_is_called(problem: Problem, code: str) -> bool:
-    """Whether code defines the function or the class of calls, in the form that its problem does not begin with.
-
-    A function whose first parameter is `self` is a method that was given without its class.
-    """
+    # In the form that its problem does not begin with. A function whose first parameter is `self` is a method that was
+    # given without its class.
     if problem.fn is None or read_source(code) is None:
         return False
     owner, name = function_of(problem.fn)
     if owner != SOLUTION:
         return False
     is_method = re.search(rf"^(?:async[ \t]+)?def[ \t]+{re.escape(name)}[ \t]*\(\s*self\b", code, re.MULTILINE)
-    return defines(code, owner) or (is_method is None and defines(code, name))
+    return _defines(code, owner) or (is_method is None and _defines(code, name))
 
 
-def continued(problem: Problem, code: str) -> str | None:
-    """A problem's beginning with code as the method or the body that is missing.
-
-    The indentation that generation loses is put back: of all lines, or of the first. Where the whole does not compile,
-    what follows the body is left out.
-
-    Returns:
-        The whole; None if the problem begins nothing, or the code is no such body.
-    """
-    starter = starter_of(problem)
-    if starter is None or starter.beginning is None or _DOES_SOMETHING.search(code) is None:
+def _continued(starter: Starter, code: str) -> str | None:
+    # The indentation that generation loses is put back: of all lines, or of the first. Where the whole does not
+    # compile, what follows the body is left out.
+    if starter.beginning is None or _DOES_SOMETHING.search(code) is None:
         return None
-    text = code.strip("\n").rstrip()
-    for whole in _wholes(starter, text):
-        if read_source(whole) is not None:
-            return whole
-    return None
+    wholes = _wholes(starter, code.strip("\n").rstrip())
+    return next((whole for whole in wholes if read_source(whole) is not None), None)
 
 
 def _wholes(starter: Starter, code: str) -> Iterator[str]:
-    if starter.method is not None and starter.before_method:
+    if starter.header:
         plain = textwrap.dedent(code)
-        if defines(plain, starter.method):
+        if _defines(plain, starter.method):
             outer = starter.indentation.removesuffix("    ") or "    "
-            yield f"{starter.before_method}\n{textwrap.indent(plain, outer)}"
+            yield f"{starter.preamble}\n{starter.header}\n{textwrap.indent(plain, outer)}"
     for body in _bodies(code, starter.indentation):
         yield f"{starter.beginning}\n{body}"
 

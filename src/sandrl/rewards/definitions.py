@@ -7,7 +7,7 @@ not compile or be complete: the code that a problem gives to begin with ends in 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from sandrl.rewards.syntaxes import Syntax, masked
@@ -79,6 +79,15 @@ def read_text(code: str, syntax: Syntax) -> Text:
     plain = masked(code, syntax)
     depth = plain.count("{") - plain.count("}") if syntax.closes == "}" else 0
     return Text(code, plain, syntax, tuple(_definitions(plain, syntax, 0, len(plain))), depth)
+
+
+def without(code: str, spans: Iterable[tuple[int, int]]) -> str:
+    """Code without some of its parts, from one place to another each."""
+    kept, last = [], 0
+    for start, end in sorted(spans):
+        kept.append(code[last:start])
+        last = max(end, last)
+    return "".join([*kept, code[last:]])
 
 
 def _definitions(plain: str, syntax: Syntax, start: int, end: int) -> Iterator[Definition]:

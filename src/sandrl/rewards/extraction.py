@@ -14,28 +14,12 @@ import re
 from sandrl.config.words import Extraction
 from sandrl.problems import Completion, Problem
 from sandrl.problems.languages import PYTHON
-from sandrl.rewards.asked import NOTHING, Asked, asked_by
-from sandrl.rewards.assembly import continues
-from sandrl.rewards.continuation import continued, join_to_starter
-from sandrl.rewards.markup import (
-    MAX_BLOCKS,
-    Fence,
-    Tagged,
-    fences,
-    lone_closings,
-    tagged,
-    tidy,
-)
-from sandrl.rewards.selection import select, unescaped
+from sandrl.rewards.continuation import continues, join_to_starter
+from sandrl.rewards.markup import MAX_BLOCKS, Fence, Tagged, fences, lone_closings, tagged, tidy
+from sandrl.rewards.requirements import Requirement, requirement_of
+from sandrl.rewards.selection import select
 from sandrl.rewards.sources import MAX_LENGTH
-from sandrl.rewards.text_sources import (
-    TextSources,
-    begins_like_code,
-    code_within,
-    plain_entities,
-    select_text,
-    sources_of,
-)
+from sandrl.rewards.text_sources import TextSources, code_within, sources_of
 from sandrl.rewards.turns import first_reply, without_end_tokens, without_reasoning, without_start_tokens
 
 __all__ = ["Extraction", "extract", "extract_code", "join_to_starter"]
@@ -50,12 +34,6 @@ _BEGIN_TAG, _DONE_TAG = re.compile(r"^[ \t]*\[BEGIN\]", re.MULTILINE), re.compil
 _LONE_TAG = re.compile(r"</(?:answer|code|python|solution)>|\[/PYTHON\]|^[ \t]*\[DONE\]", re.IGNORECASE | re.MULTILINE)
 _FIRST_WORD = re.compile(r"\s*([\w+#.-]{1,20})[ \t]*\n")
 _DEFINITION = re.compile(r"^[ \t]*(?:(?:async[ \t]+)?def|class|import|from)[ \t]+\w+", re.MULTILINE)
-# How the first line of a text that is nothing but code may begin.
-_CODE_LINE = re.compile(
-    r"""[ \t]*(?:[#@]|[rRbBuUfF]{0,2}(?:"|')"""
-    r"""|(?:import|from|def|class|async|if|for|while|with|try|assert|global|del)\b"""
-    r"""|[^\W\d][\w.]*[ \t]*(?:[=(\[,:]|[-+*/|&^%]=))"""
-)
 _CODE_BEGINS = re.compile(
     r"^(?:import|from|def|class|async[ \t]+def|@\w+|[^\W\d][\w, \t]*=[^=]|print\("
     r"|(?:for|while|with|if|try)\b.*:[ \t]*$)",
@@ -111,19 +89,11 @@ def _whole_answer(text: str, language: str) -> str | None:
 
 
 class _Reading:
-    """One search for code.
-
-    Args:
-        how: Where to look.
-        problem: What the text answers, if that is known.
-        language: What its code is in.
-    """
-
     def __init__(self, how: Extraction, problem: Problem | None, language: str) -> None:
         self._how = how
         self._problem = problem
         self._language = language
-        self._asked: Asked = NOTHING if problem is None else asked_by(problem)
+        self._required = Requirement() if problem is None else requirement_of(problem)
         self._sources = sources_of(language)
 
     def find(self, text: str) -> str | None:
@@ -131,7 +101,7 @@ class _Reading:
         text = without_reasoning(first_reply(text, self._sources), self._sources)
         text = self._opened(without_start_tokens(text))
         is_auto = self._how is Extraction.AUTO
-        if is_auto and self._begins_like_code(text) and (code := self._plain(text)) is not None:
+        if is_auto and self._sources.begins_like_code(text) and (code := self._plain(text)) is not None:
             return code
         blocks = fences(text, self._sources)[-MAX_BLOCKS:]
         default = None
@@ -188,7 +158,7 @@ class _Reading:
     def _is_block(self, text: str) -> bool:
         if len(text) > MAX_LENGTH:
             return False
-        source = self._sources.read(tidy(text)) if self._begins_like_code(text) else None
+        source = self._sources.read(tidy(text)) if self._sources.begins_like_code(text) else None
         return bool(source.binds or source.acts) if source is not None else self._continues(text)
 
     def _answer(self, answers: list[Tagged], blocks: list[Fence]) -> tuple[bool, str | None]:
@@ -201,14 +171,14 @@ class _Reading:
         chosen = self._select([block.code for block in contents], outside) or self._embedded(answers[-1].content)
         if chosen is not None:
             return True, chosen
-        last = self._unescaped(_default(self._unwrapped(answers[-1].content), self._language) or "")
+        last = self._sources.unescaped(_default(self._unwrapped(answers[-1].content), self._language) or "")
         return self._is_code(last), last
 
     def _is_code(self, text: str) -> bool:
-        source = self._sources.read(text)
-        if source is not None:
-            return not source.is_expression
-        return self._begins_like_code(text) if self._is_other else _DEFINITION.search(text) is not None
+        if self._sources.compiles(text):
+            return self._sources.is_code(text)
+        is_python = self._language == PYTHON
+        return _DEFINITION.search(text) is not None if is_python else self._sources.begins_like_code(text)
 
     def _unwrapped(self, content: str) -> list[Fence]:
         code = tidy(content)
@@ -220,7 +190,7 @@ class _Reading:
     def _fenced(self, blocks: list[Fence]) -> str | None:
         """The code of fenced blocks: those in the problem's language and those without one before others."""
         if len(blocks) == 1:
-            code = self._unescaped(blocks[0].code)
+            code = self._sources.unescaped(blocks[0].code)
             # Without its closing fence, a block has the sentences after it in it.
             is_whole = blocks[0].closed or self._sources.compiles(code)
             return code if is_whole else self._embedded(code) or code
@@ -229,28 +199,14 @@ class _Reading:
             [block.code for block in blocks if block.is_in(self._language) or not block.language],
             [block.code for block in blocks],
         ]
-        for codes in groups if self._asked.is_program or self._is_other else groups[1:]:
+        for codes in groups if self._required.is_program or self._language != PYTHON else groups[1:]:
             chosen = self._select(codes) if codes else None
             if chosen is not None:
                 return chosen
-        return self._unescaped(_default(blocks, self._language) or "")
-
-    @property
-    def _is_other(self) -> bool:
-        """Whether the code is in another language than Python."""
-        return self._language != PYTHON
+        return self._sources.unescaped(_default(blocks, self._language) or "")
 
     def _choose(self, codes: list[str], helpers: list[str] | None = None) -> str | None:
-        choose = select_text if self._is_other else select
-        return choose(codes, self._asked, self._sources, helpers or ())
-
-    def _unescaped(self, code: str) -> str:
-        return plain_entities(code, self._sources) if self._is_other else unescaped(code, self._sources)
-
-    def _begins_like_code(self, text: str) -> bool:
-        if isinstance(self._sources, TextSources):
-            return begins_like_code(text, self._sources.syntax)
-        return _CODE_LINE.match(text.lstrip("\n")) is not None
+        return select(codes, self._required, self._sources, helpers or ())
 
     def _select(self, codes: list[str], helpers: list[str] | None = None) -> str | None:
         chosen = self._choose(codes, helpers)
@@ -261,10 +217,7 @@ class _Reading:
         return next((code for code in bodies if self._continues(code)), None)
 
     def _continues(self, code: str) -> bool:
-        problem = self._problem
-        if problem is None:
-            return False
-        return continues(problem, code) if self._is_other else continued(problem, code) is not None
+        return self._problem is not None and continues(self._problem, code)
 
     def _plain(self, text: str) -> str | None:
         """A text that is nothing but code; None if it is not, or nothing is known of what is asked for."""
@@ -272,16 +225,15 @@ class _Reading:
         if self._problem is None:
             return None
         if isinstance(self._sources, TextSources):
-            if not self._begins_like_code(text) and not self._continues(text):
+            if not self._sources.begins_like_code(text) and not self._continues(text):
                 return None
             within = code_within(text, self._sources.syntax)
             return self._choose([within]) or (text if self._continues(text) else None)
         if (chosen := self._choose([code])) is not None:
             return chosen
         source = self._sources.read(code)
-        if (source is None or not source.is_expression) and self._continues(text):
-            return text
-        return None
+        is_value = source is not None and source.is_expression
+        return text if not is_value and self._continues(text) else None
 
     def _embedded(self, text: str) -> str | None:
         """Code between sentences before and after it; None if none of it is what is asked for."""
@@ -292,8 +244,7 @@ class _Reading:
         begins = [found.start() for found in _CODE_BEGINS.finditer(text)]
         for start in begins[:_MAX_CUTS]:
             for end in _ends(text, start):
-                chosen = select([text[start:end].rstrip()], self._asked, self._sources)
-                if chosen is not None:
+                if (chosen := self._choose([text[start:end].rstrip()])) is not None:
                     return chosen
         return None
 

@@ -222,7 +222,7 @@ def _spans(text: str, blocks: Sequence[Fence], sources: Sources) -> list[Fence]:
         for found in list(_SPAN.finditer(text))[-MAX_BLOCKS:]
         if not any(block.start <= found.start() < block.end for block in blocks[-_MAX_MARKS:])
     ]
-    return [span for span in spans if span.is_in(sources.language) and _is_code(span.code, sources)]
+    return [span for span in spans if span.is_in(sources.language) and sources.is_code(span.code)]
 
 
 def lone_closings(text: str) -> list[tuple[int, str]]:
@@ -279,16 +279,11 @@ def _block(text: str, opening: _Mark, closing: _Mark | None, sources: Sources | 
     code = tidy(body)
     if sources is not None:
         first = opening.rest.strip().partition(" ")[2].strip()
-        if first and _ATTRIBUTES.fullmatch(first) is None and _is_code(f"{first}\n{body}", sources):
+        if first and _ATTRIBUTES.fullmatch(first) is None and sources.is_code(f"{first}\n{body}"):
             code = f"{first}\n{body}"
         if closing is not None and not is_whole:
             code = _without_sentences(code, sources)
     return Fence(opening.language, code, is_whole, opening.start, last)
-
-
-def _is_code(text: str, sources: Sources) -> bool:
-    source = sources.read(text)
-    return source is not None and not source.is_expression
 
 
 def _without_sentences(code: str, sources: Sources) -> str:

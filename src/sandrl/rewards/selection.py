@@ -2,68 +2,58 @@
 
 There is one rule. The answer is the last block that compiles and defines the names that the problem requires, joined
 with the blocks that define what it needs. If the problem requires a program, there are no such names: the answer is the
-last block that runs by itself, reads if there is input, and prints if output is expected.
+last block that runs by itself, reads if there is input, and prints if output is expected. In a language other than
+Python, nothing tells which names a block needs from elsewhere: a block is joined with earlier ones of imports, and with
+earlier ones that define a word of it and nothing that it defines itself.
 """
 
 from __future__ import annotations
 
 import ast
-import html
-import re
 from collections.abc import Collection, Sequence
 
-from sandrl.rewards.asked import Asked
+from sandrl.problems.languages import PYTHON
+from sandrl.rewards.requirements import Requirement
 from sandrl.rewards.sources import Source, Sources
-from sandrl.syntax import parse
-
-_READS = re.compile(r"\b(?:input|stdin|fileinput|open|read|readline|readlines)\b")
-_PRINTS = re.compile(r"\b(?:print|write|writelines|stdout|exec\w*|system|run|call)\b")
-_ENTITY = re.compile(r"&(?:lt|gt|amp|quot|apos|nbsp|#\d{1,5}|#x[0-9a-f]{1,5});", re.IGNORECASE)
+from sandrl.syntax import try_parse
 
 
-def select(blocks: Sequence[str], asked: Asked, sources: Sources, helpers: Collection[str] = ()) -> str | None:
+def select(blocks: Sequence[str], required: Requirement, sources: Sources, helpers: Collection[str] = ()) -> str | None:
     """The code of the answer.
 
     Args:
         blocks: Blocks of code, in order.
-        asked: What the problem asks for.
-        sources: Compiles them.
+        required: What the problem requires.
+        sources: Reads them.
         helpers: More blocks, before these: they are joined where a name of theirs is needed, and are no answers.
 
     Returns:
         The block, or several joined; None if no block is one.
     """
     before = [source for code in helpers if (source := sources.read(code)) is not None]
-    after = [source for code in blocks if (source := sources.read(unescaped(code, sources))) is not None]
+    after = [source for code in blocks if (source := sources.read(sources.unescaped(code))) is not None]
     units = before + after
-    if not after:
+    if sources.language != PYTHON:
+        chosen = _last_answer(units, len(before), required, sources)
+        return None if chosen is None else "\n\n".join(unit.code for unit in _with_words(units, chosen))
+    if required.is_program:
+        return _program(units, len(before), required, sources)
+    provided = frozenset[str]().union(*(unit.binds for unit in after))
+    if not required.names & provided or (required.entry_point is not None and required.entry_point not in provided):
         return None
-    if asked.is_program:
-        return _program(units, len(before), asked)
-    provided = frozenset().union(*(unit.binds for unit in after))
-    if not asked.names & provided or (asked.entry_point is not None and asked.entry_point not in provided):
-        return None
-    chosen = {_binder(units, name, None) for name in asked.names}
-    return _joined(_with_needs(units, sorted(place for place in chosen if place is not None)))
-
-
-def unescaped(code: str, sources: Sources) -> str:
-    """Code with its HTML entities replaced, if it compiles only so."""
-    if _ENTITY.search(code) is None or sources.compiles(code):
-        return code
-    plain = html.unescape(code)
-    return plain if sources.compiles(plain) else code
+    places = {_binder(units, name, None) for name in required.names}
+    return _joined(_with_needs(units, sorted(place for place in places if place is not None)))
 
 
 def _binder(units: Sequence[Source], name: str, user: int | None) -> int | None:
-    """The last block before the one that uses a name which binds it, else the last one after it."""
+    # The last block before the one that uses the name, else the last one after it.
     places = [place for place, unit in enumerate(units) if name in unit.binds and place != user]
     earlier = [place for place in places if user is None or place < user]
     return earlier[-1] if earlier else places[-1] if places else None
 
 
 def _with_needs(units: Sequence[Source], wanted: Sequence[int]) -> list[Source]:
-    """Blocks, each after those that define what it needs."""
+    # Each after those that define what it needs.
     ordered: list[int] = []
     seen: set[int] = set()
 
@@ -85,19 +75,40 @@ def _with_needs(units: Sequence[Source], wanted: Sequence[int]) -> list[Source]:
     return [units[place] for place in ordered]
 
 
-def _program(units: Sequence[Source], first: int, asked: Asked) -> str | None:
-    """The last program that is whole by itself, settings aside, else the last with the blocks that it needs."""
+def _program(units: Sequence[Source], first: int, required: Requirement, sources: Sources) -> str | None:
+    # The last program that is whole by itself, settings aside, else the last with the blocks that it needs.
     places = [place for place in range(len(units) - 1, first - 1, -1) if units[place].acts]
     joined = {place: _with_needs(units, [place]) for place in places}
-    fitting = [place for place in places if _fits("\n".join(unit.code for unit in joined[place]), asked)]
+    fitting = [place for place in places if _fits("\n".join(unit.code for unit in joined[place]), required, sources)]
     whole = [place for place in fitting if all(unit is units[place] or unit.is_setting for unit in joined[place])]
     best = whole or fitting
     return _joined(joined[best[0]]) if best else None
 
 
-def _fits(code: str, asked: Asked) -> bool:
-    reads = not asked.reads or _READS.search(code) is not None
-    return reads and (not asked.prints or _PRINTS.search(code) is not None)
+def _last_answer(units: Sequence[Source], first: int, required: Requirement, sources: Sources) -> int | None:
+    places = range(len(units) - 1, first - 1, -1)
+    if required.is_program:
+        programs = [place for place in places if units[place].acts]
+        fitting = [place for place in programs if _fits(units[place].code, required, sources)]
+        return next(iter([*fitting, *programs]), None)
+    names = required.names if required.entry_point is None else {required.entry_point}
+    return next((place for place in places if names & units[place].binds), None)
+
+
+def _with_words(units: Sequence[Source], chosen: int) -> list[Source]:
+    joined = [units[chosen]]
+    needed, bound = set(units[chosen].needs), set(units[chosen].binds)
+    for unit in reversed(units[:chosen]):
+        if unit.is_open or (unit.binds & needed and not unit.binds & bound and not unit.acts):
+            joined.insert(0, unit)
+            needed |= unit.needs
+            bound |= unit.binds
+    return joined
+
+
+def _fits(code: str, required: Requirement, sources: Sources) -> bool:
+    reads = not required.reads or sources.reading.search(code) is not None
+    return reads and (not required.prints or sources.printing.search(code) is not None)
 
 
 def _joined(units: Sequence[Source]) -> str:
@@ -121,10 +132,6 @@ def join(parts: Sequence[str]) -> str:
 
 
 def _future_imports(code: str) -> list[ast.ImportFrom]:
-    if "__future__" not in code:
-        return []
-    try:
-        body = parse(code).body
-    except SyntaxError:
-        return []
+    tree = try_parse(code) if "__future__" in code else None
+    body = [] if tree is None else tree.body
     return [node for node in body if isinstance(node, ast.ImportFrom) and node.module == "__future__"]

@@ -1,13 +1,14 @@
 """Python source that a model wrote: whether it compiles, which names it binds, and which it needs from elsewhere.
 
 The compiler answers all three questions, and nothing is executed. The text is hostile, so the number of characters of
-one completion that are compiled is bounded.
+one completion that are compiled is bounded. `text_sources.py` reads other languages.
 """
 
 from __future__ import annotations
 
 import ast
 import builtins
+import html
 import re
 import symtable
 import sys
@@ -27,6 +28,13 @@ _BUILTINS = frozenset(dir(builtins)) | {"__name__", "__file__", "__doc__", "exit
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)
 _ASSIGNMENTS = (ast.Assign, ast.AnnAssign, ast.AugAssign)
 _QUIET_CALLS = frozenset({"setrecursionlimit", "stack_size"})
+_ENTITY = re.compile(r"&(?:lt|gt|amp|quot|apos|nbsp|#\d{1,5}|#x[0-9a-f]{1,5});", re.IGNORECASE)
+# How the first line of a text that is nothing but code may begin.
+_CODE_LINE = re.compile(
+    r"""[ \t]*(?:[#@]|[rRbBuUfF]{0,2}(?:"|')"""
+    r"""|(?:import|from|def|class|async|if|for|while|with|try|assert|global|del)\b"""
+    r"""|[^\W\d][\w.]*[ \t]*(?:[=(\[,:]|[-+*/|&^%]=))"""
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +65,13 @@ class Sources:
 
     Attributes:
         language: What it reads them as, by a name of `sandrl.problems.languages`.
+        reading: How a program that reads input may do that.
+        printing: How a program may print.
     """
 
     language = PYTHON
+    reading = re.compile(r"\b(?:input|stdin|fileinput|open|read|readline|readlines)\b")
+    printing = re.compile(r"\b(?:print|write|writelines|stdout|exec\w*|system|run|call)\b")
 
     def __init__(self) -> None:
         self._left = MAX_CHARACTERS
@@ -85,6 +97,22 @@ class Sources:
     def hides(self, code: str, tag: re.Pattern[str]) -> bool:
         """Whether code that compiles has a tag in it, and only in a string or a comment."""
         return tag.search(code) is not None and self.compiles(code) and tag.search(self.shown(code)) is None
+
+    def is_code(self, text: str) -> bool:
+        """Whether a text is source, and more than a value."""
+        source = self.read(text)
+        return source is not None and not source.is_expression
+
+    def begins_like_code(self, text: str) -> bool:
+        """Whether the first line of a text looks like code, not like a sentence."""
+        return _CODE_LINE.match(text.lstrip("\n")) is not None
+
+    def unescaped(self, code: str) -> str:
+        """Code with its HTML entities replaced, if it compiles only so."""
+        if _ENTITY.search(code) is None or self.compiles(code):
+            return code
+        plain = html.unescape(code)
+        return plain if self.compiles(plain) else code
 
     def _source_of(self, code: str) -> Source | None:
         return read_source(code)
@@ -112,7 +140,7 @@ def read_source(code: str) -> Source | None:
             binds -= _stubs(tree) | _borrowed(tree)
     except SyntaxError:
         return None
-    acts = any(_acts(statement) for statement in tree.body)
+    acts = any(map(_acts, tree.body))
     is_expression = all(isinstance(statement, ast.Expr) for statement in tree.body) and not acts
     return Source(
         code=code,

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from sandrl.problems import Problem
 from sandrl.problems.calls import function_of
 from sandrl.problems.comparisons import Comparison
-from sandrl.rewards.asked import asked_by
 from sandrl.rewards.builds import language_of
 from sandrl.rewards.facts import class_names
 from sandrl.rewards.guest.tolerance import same_lines, same_numbers
-from sandrl.syntax import parse
+from sandrl.rewards.requirements import requirement_of
+from sandrl.syntax import try_parse
 
 _CONSTANTS: dict[str, object] = {"None": None, "0": 0, '""': "", "[]": [], "True": True}
 ARGUMENT = "its first argument"
@@ -52,8 +52,8 @@ def stubs_of(problem: Problem) -> tuple[Stub, ...]:
         return tuple(stub for stub, value in _functions(problem, names) if _returns_all(problem, value))
     if problem.kind != "tests":
         return ()
-    names = asked_by(problem).names
-    bodies = [body for test in problem.tests if (body := _statements(test))]
+    names = requirement_of(problem).names
+    bodies = [tree.body for test in problem.tests if (tree := try_parse(test)) is not None]
     return tuple(
         stub for stub, value in _functions(problem, names) if not any(_fails(body, names, value) for body in bodies)
     )
@@ -61,7 +61,7 @@ def stubs_of(problem: Problem) -> tuple[Stub, ...]:
 
 def empty_answer(problem: Problem) -> str:
     """Code that defines what the tests of a problem use, and whose functions return nothing."""
-    return _definitions(problem, asked_by(problem).names, "None")
+    return _definitions(problem, requirement_of(problem).names, "None")
 
 
 class _Argument:
@@ -94,13 +94,6 @@ def _definitions(problem: Problem, names: frozenset[str], value: str) -> str:
         else:
             parts.append(f"def {name}(*arguments, **keywords):\n    return {value}\n")
     return "\n\n".join(parts) or "pass"
-
-
-def _statements(test: str) -> list[ast.stmt]:
-    try:
-        return parse(test).body
-    except SyntaxError:
-        return []
 
 
 def _fails(body: list[ast.stmt], names: frozenset[str], value: object) -> bool:

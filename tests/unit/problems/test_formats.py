@@ -21,7 +21,7 @@ from sandrl.problems.formats.texts import MAX_UNPACKED_BYTES, unpacked
 from sandrl.problems.languages import find_language
 from sandrl.problems.preludes import STANDARD
 from sandrl.problems.prompts import render_prompt
-from sandrl.rewards.openings import asked_name
+from sandrl.rewards.requirements import required_function
 
 SAMPLES = Path(__file__).parents[4] / "shared" / "data" / "samples"
 ECHO = (Case("1\n", "1\n"), Case("2\n", "2\n"))
@@ -622,7 +622,7 @@ def test_published_rows_of_multipl_e_begin_a_function_that_their_tests_call(lang
     problems = load_problems(path).problems
     assert len(problems) > 150
     for problem in problems.values():
-        name = asked_name(problem)
+        name = required_function(problem)
         assert name is not None
         assert f"{name}" in problem.tests[0]
         assert render_prompt(problem).text == problem.prompt.strip("\n")

@@ -9,7 +9,7 @@ import pytest
 from sandrl.problems import Completion, Problem
 from sandrl.rewards.continuation import join_to_starter
 from sandrl.rewards.extraction import extract_code
-from sandrl.rewards.starters import starter_of
+from sandrl.rewards.requirements import starter_of
 
 HEADER = "def pairs(xs: List[int]) -> int:"
 DOCSTRING = '    """Count the pairs.\n\n    >>> pairs([1, 2])\n    1\n    """'
