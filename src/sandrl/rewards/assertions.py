@@ -77,14 +77,6 @@ _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 
 @dataclass(frozen=True, slots=True)
 class _Pair:
-    """A comparison whose sides get names.
-
-    Attributes:
-        got: The side that the completion decides, as far as the source says.
-        expected: The other side; None if there is none.
-        operator: Its name.
-    """
-
     got: ast.expr
     expected: ast.expr | None
     operator: str
@@ -169,7 +161,6 @@ def _watches(node: ast.AST, own: frozenset[str], *, is_top: bool, may_catch: boo
 
 
 def _is_own(kinds: ast.expr, own: frozenset[str]) -> bool:
-    """Whether an expression names exception classes that no completion can define."""
     if isinstance(kinds, ast.Tuple):
         return all(_is_own(each, own) for each in kinds.elts)
     while isinstance(kinds, ast.Attribute):
@@ -178,7 +169,6 @@ def _is_own(kinds: ast.expr, own: frozenset[str]) -> bool:
 
 
 def _insertions(tree: ast.Module) -> tuple[list[tuple[int, int, str]], list[tuple[int, int, str]]]:
-    """What releases the sides of asserts, and what names them."""
     releases: list[tuple[int, int, str]] = []
     found: list[tuple[int, int, str]] = []
     numbers: dict[tuple[int, int], int] = {}
@@ -206,7 +196,7 @@ def _around(node: ast.expr, begin: str, end: str) -> list[tuple[int, int, str]]:
 
 
 def _inserted(text: str, insertions: list[tuple[int, int, str]]) -> str:
-    """A text with others inserted; offsets count bytes of UTF-8, as those of syntax trees do."""
+    # A text with others inserted; offsets count bytes of UTF-8, as those of syntax trees do.
     # As the tokenizer does, which knows no other ends of lines.
     lines = [line.encode("utf-8") for line in re.split(r"(?<=\n)|(?<=\r)(?!\n)", text)]
     for line, column, inserted in sorted(insertions, key=lambda each: each[:2], reverse=True):
@@ -263,7 +253,6 @@ def _pairs_of(test: ast.expr, *, is_repeated: bool) -> list[_Pair]:
 
 
 def _pairs_of_call(call: ast.expr) -> list[_Pair]:
-    """The comparison that a call makes, of a method of `unittest` or a function of a library of numbers."""
     match call:
         case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name), args=[left, right, *_]):
             if isinstance(left, ast.Starred) or isinstance(right, ast.Starred):
@@ -289,5 +278,4 @@ def _has_scope(node: ast.expr) -> bool:
 
 
 def _is_bool_of(node: ast.expr) -> bool:
-    """Whether a value says nothing but true: the source says what it was."""
     return isinstance(node, ast.Compare | ast.BoolOp)

@@ -21,7 +21,6 @@ from sandrl.rewards.terms import Terms
 from sandrl.rewards.verdict import Verdict
 from sandrl.sandboxes import Launch
 
-LONGEST_DELAY_SECONDS = 30.0
 # So many failures that a stall explains are forgiven: code that fails for its own reasons must not go on for ever.
 _MOST_STALLS = 10
 # The same for failures that the end of the runtime explains: code that ends it must not do so for ever.
@@ -54,33 +53,26 @@ class Attempt:
 
     Attributes:
         index: Position in the input, from 0.
-        completion: What is scored.
-        problem: What it answers.
-        terms: How it is judged and rewarded.
         code: What was extracted from it; None before that, and if there is none.
         key: Names its verdict in the cache; None if it was not looked for there.
         leads: Whether others may wait for its verdict.
         executions: How often it was handed to a cell or a sandbox.
         cells: How many of these were in a cell of a worker sandbox.
         alone: Whether it needs a sandbox of its own, because it had no verdict in a cell.
-        retries: How many of these followed a failure.
+        retries: How many executions followed a failure.
         reruns: How many were for another reason: to judge it in one process.
-        canaries: How often the canary ran because of it.
+        canaries: How often known code ran because of it.
         failures: What went wrong, oldest first.
         unreached: How many failures came before there was a sandbox.
         broken: How many came while the code ran.
         stalls: How many are explained by a stall of this process or the runtime, and count as neither.
-        moves: How many are explained by the end of the runtime, which another one has replaced; these count as neither.
+        moves: How many are explained by the end of the runtime, which another one has replaced; they count as neither.
         late_ends: How often the runtime ended the judge, whose own clock should have been earlier.
         stops: How often one of its processes, or its sandbox, was seen to be stopped, and it did not pass.
-        is_vouched: Whether the canary has passed since.
-        queued_at: When it was ready to be handed over.
-        began: When it was first handed over.
-        execution: The latest.
-        sandbox_id: Where it ran last.
+        is_vouched: Whether the canary has passed since the retries were used up.
         suspect: The last launch, kept because its sandbox is to be tried with the canary.
-        why_in_process: Why it could not be judged apart from its checks; empty if it was, or was not tried.
         doubted: A verdict that counts only if the canary passes in the same sandbox.
+        why_in_process: Why it could not be judged apart from its checks; empty if it was, or was not tried.
     """
 
     index: int
@@ -125,18 +117,15 @@ class Attempt:
         self.late_ends += 1
         return Step.RETRY if self.late_ends < _LATE_ENDS else Step.ASK_CANARY
 
-    def fail(
-        self, reason: str, *, has_run: bool, retries: int, has_stalled: bool = False, has_moved: bool = False
-    ) -> Step:
+    def fail(self, reason: str, *, has_run: bool, has_stalled: bool = False, has_moved: bool = False) -> Step:
         """What follows from a failure.
 
         Args:
-            reason: What went wrong.
             has_run: Whether there was a sandbox, so that the code may have run in it.
-            retries: How many failures of a kind are forgiven.
             has_stalled: Whether this process or the runtime did nothing for a while in the meantime.
             has_moved: Whether its runtime ended, and another one has taken the place of it.
         """
+        retries = self.terms.options.retries
         self.failures.append(reason)
         if has_moved and self.moves < MOST_MOVES:
             self.moves += 1

@@ -117,12 +117,10 @@ def example_of(form: Form, language: Language) -> Build:
 
 
 def _joined(*texts: str) -> str:
-    """Texts one after the other, each on lines of its own."""
     return "".join(text if text.endswith("\n") else text + "\n" for text in texts if text)
 
 
 def _without_comments(source: str) -> str:
-    """A source without comments, and with empty texts; lines stay where they are."""
 
     def blank(found: re.Match[str]) -> str:
         text = found.group()
@@ -133,8 +131,6 @@ def _without_comments(source: str) -> str:
 
 @dataclass(slots=True)
 class _Type:
-    """A type at the top of a Java source."""
-
     name: str
     is_public: bool
     has_main: bool = False

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ast
 import importlib.util
-import re
 import sys
 from collections import OrderedDict
 from collections.abc import Callable, Generator, Hashable, Iterable, Iterator
@@ -23,26 +22,21 @@ from pydantic import TypeAdapter, ValidationError
 
 from sandrl.digests import digest_of
 from sandrl.errors import SandrlError
-from sandrl.events.results import CheckStatus
 from sandrl.files import read_entry, write_entry
 from sandrl.problems import Problem
 from sandrl.problems.imports import imported_modules
 from sandrl.problems.store import memory_of
-from sandrl.rewards.expected import Returned
 from sandrl.rewards.guest_report import Execution
-from sandrl.rewards.patches import nodes_of
-from sandrl.rewards.reference import is_plain
-from sandrl.rewards.sources import refusal
-from sandrl.rewards.verdict import Verdict
+from sandrl.rewards.verdict import ReferenceValues, Verdict
 from sandrl.settings import private_directory
-from sandrl.syntax import parse
+from sandrl.syntax import try_parse
+
+LACKING = "which sandboxes do not have; add it with `--packages`, or use an image that has it"
 
 MOST_BYTES = 256 << 20
 """How much memory the problems of one judge may take, with what their references returned."""
 
-_SCHEMA = 1
-# How the detail of a check begins that the compiler refused.
-_REFUSALS = ("SyntaxError", "IndentationError", "TabError", "ValueError")
+_SCHEMA = 2
 # The modules that a completion's code is in.
 _OF_COMPLETIONS = frozenset(("solution", "__main__", "__future__"))
 _IMPORT_ERRORS = frozenset(("ImportError", "ModuleNotFoundError", "Exception", "BaseException"))
@@ -54,15 +48,18 @@ class Calibration:
 
     Attributes:
         invalid: Why no completion of it can be judged; empty if they can.
-        splits: Whether its checks are kept out of the completion's process.
-        reason: Why they are not; empty if they are.
+        reason: Why its checks cannot be kept out of the completion's process; empty if they can.
         returned: What its reference returned, if calls are compared with that.
     """
 
     invalid: str = ""
-    splits: bool = True
     reason: str = ""
-    returned: Returned | None = None
+    returned: ReferenceValues | None = None
+
+    @property
+    def splits(self) -> bool:
+        """Whether its checks are kept out of the completion's process."""
+        return not self.reason
 
 
 PLAIN = Calibration()
@@ -173,7 +170,7 @@ def modules_of(problem: Problem) -> tuple[str, ...]:
     checker = "" if problem.checker is None else problem.checker.code
     own = (problem.prelude, problem.setup, *problem.tests) if problem.is_python else ()
     found = dict.fromkeys(problem.packages)
-    given = _modules_in_files(problem) | _OF_COMPLETIONS
+    given = modules_in_files(problem) | _OF_COMPLETIONS
     for text in (*own, checker):
         if "import" in text:
             imported, made = _imports_of(text)
@@ -185,27 +182,8 @@ def modules_of(problem: Problem) -> tuple[str, ...]:
 def packages_of(problems: Iterable[Problem]) -> tuple[str, ...]:
     """The packages that problems name, each once; none that is a file of its problem or in the standard library."""
     wanting = (problem for problem in problems if problem.packages)
-    named = {name for problem in wanting for name in set(problem.packages) - _modules_in_files(problem)}
+    named = {name for problem in wanting for name in set(problem.packages) - modules_in_files(problem)}
     return tuple(sorted(named - sys.stdlib_module_names))
-
-
-def import_of(name: str) -> str:
-    """Code that fails if there is neither a module nor a package of a name."""
-    package = re.split(r"[^\w.-]", name)[0]
-    attempt = f"import {name}" if name.isidentifier() else f"raise ModuleNotFoundError({f'No module named {name!r}'!r})"
-    return (
-        f"try:\n    {attempt}\nexcept ModuleNotFoundError as error:\n    from importlib.metadata import version\n"
-        f"    try:\n        version({package!r})\n    except ModuleNotFoundError:\n        raise error from None\n"
-    )
-
-
-def imported_file(problem: Problem) -> str:
-    """A file of the problem that its checks import as a module; empty if there is none.
-
-    The completion can write to it, and the process of the checks does not have it.
-    """
-    given = _modules_in_files(problem)
-    return min((name for name in imported_by_checks(problem) & given if not is_in_library(name)), default="")
 
 
 @lru_cache(maxsize=4096)
@@ -214,19 +192,17 @@ def imported_by_checks(problem: Problem) -> frozenset[str]:
     return imported_modules(problem.setup, *problem.tests)
 
 
-def _modules_in_files(problem: Problem) -> frozenset[str]:
+def modules_in_files(problem: Problem) -> frozenset[str]:
+    """The modules that the files of a problem are."""
     return frozenset(path.partition("/")[0].removesuffix(".py") for path, _ in problem.files)
 
 
 @lru_cache(maxsize=4096)
 def _imports_of(text: str) -> tuple[tuple[str, ...], frozenset[str]]:
-    """The modules that a text imports whenever it runs, and those that it may make itself.
-
-    It may make those that it names: as keys of `sys.modules`, or as files that it writes.
-    """
-    try:
-        tree = parse(text)
-    except SyntaxError:
+    # Those that it imports whenever it runs, and those that it may make itself, which it names: as keys of
+    # `sys.modules`, or as files that it writes.
+    tree = try_parse(text)
+    if tree is None:
         return (), frozenset()
     made = set()
     for node in ast.walk(tree):
@@ -264,71 +240,3 @@ def _catches_imports(handler: ast.ExceptHandler) -> bool:
 def is_in_library(module: str) -> bool:
     """Whether this interpreter has a module in its standard library."""
     return module in sys.stdlib_module_names and importlib.util.find_spec(module) is not None
-
-
-@lru_cache(maxsize=4096)
-def is_inert(text: str) -> bool:
-    """Whether code does nothing when it runs but import from the standard library, and define functions and constants.
-
-    Such code cannot fail.
-    """
-    try:
-        return all(map(_is_inert, parse(text).body))
-    except SyntaxError:
-        return False
-
-
-def _is_inert(statement: ast.stmt) -> bool:
-    match statement:
-        case ast.Import(names=names):
-            return all(is_in_library(alias.name.partition(".")[0]) for alias in names)
-        case ast.ImportFrom(module=str(module), level=0):
-            return is_in_library(module.partition(".")[0])
-        case ast.Expr(value=ast.Constant()) | ast.Assign(value=ast.Constant()) | ast.Pass():
-            return True
-        case ast.FunctionDef(args=arguments, decorator_list=[]):
-            return all(isinstance(each, ast.Constant) for each in (*arguments.defaults, *arguments.kw_defaults) if each)
-        case _:
-            return False
-
-
-def needs_no_trial(problem: Problem) -> bool:
-    """Whether the tests of a problem mean the same wherever they run, and can fail for no reason of their own."""
-    return not problem.setup and all(map(is_plain, problem.tests))
-
-
-@lru_cache(maxsize=4096)
-def compares_results(test: str) -> bool:
-    """Whether a check compares what several calls return, which an operator of the completion's may decide."""
-    comparisons = [(node.left, *node.comparators) for node in nodes_of(test) if isinstance(node, ast.Compare)]
-    calls = [[any(isinstance(part, ast.Call) for part in ast.walk(side)) for side in sides] for sides in comparisons]
-    return any(sum(each) > 1 for each in calls)
-
-
-# What a verdict on known code says about a problem
-
-
-def invalid_check(problem: Problem, verdict: Verdict) -> str:
-    """Which check of a problem is not valid Python, in words; empty if the verdict does not come from such a check.
-
-    The interpreter that judged refused the check, and this one does too.
-    """
-    for number, (check, test) in enumerate(zip(verdict.checks, problem.tests, strict=False), 1):
-        if check.status is CheckStatus.FAILED and check.detail.startswith(_REFUSALS):
-            reason = refusal(test)
-            if reason is not None:
-                return f"check {number} of {len(problem.tests)} of the problem is not valid Python: {reason}"
-    return ""
-
-
-def invalid_import(verdict: Verdict, code: str) -> str:
-    """Which check imports a module that sandboxes lack and known code does not import; empty if none does."""
-    for number, check in enumerate(verdict.checks, 1):
-        if check.detail.startswith("ModuleNotFoundError: No module named "):
-            module = check.detail.split("'")[1].partition(".")[0] if "'" in check.detail else ""
-            if module and module not in code:
-                return f"check {number} of {len(verdict.checks)} of the problem imports {module!r}, {LACKING}"
-    return ""
-
-
-LACKING = "which sandboxes do not have; add it with `--packages`, or use an image that has it"

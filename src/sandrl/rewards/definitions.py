@@ -100,7 +100,7 @@ def _definitions(plain: str, syntax: Syntax, start: int, end: int) -> Iterator[D
 
 
 def _by_headers(plain: str, start: int, end: int) -> Iterator[Definition]:
-    """Functions and classes of C, C++ and Java: what stands before a brace says what it begins."""
+    # Functions and classes of C, C++ and Java: what stands before a brace says what it begins.
     depth, boundary, opened, named = 0, start, 0, None
     for found in _BOUNDARY.finditer(plain, start, end):
         place = found.start()
@@ -121,7 +121,7 @@ def _by_headers(plain: str, start: int, end: int) -> Iterator[Definition]:
 
 
 def _named(header: str) -> tuple[str, bool] | None:
-    """What a header names, and whether it is a class; None if it begins no definition."""
+    # What a header names, and whether it is a class; None if it begins no definition.
     header = _ANNOTATION.sub(" ", header.strip())
     if len(header) > _MAX_HEADER:
         return None
@@ -140,14 +140,12 @@ def _named(header: str) -> tuple[str, bool] | None:
 
 
 def _begin(plain: str, boundary: int) -> int:
-    """Where the first line after a boundary begins that is not blank."""
     found = re.compile(r"\s*+").match(plain, boundary)
     first = boundary if found is None else found.end()
     return max(plain.rfind("\n", 0, first) + 1, boundary)
 
 
 def _by_keywords(plain: str, pattern: re.Pattern[str], start: int, end: int) -> Iterator[Definition]:
-    """Definitions that a keyword begins."""
     braces = [(found.start(), found[0]) for found in re.compile(r"[{}]").finditer(plain, start, end)]
     place, depth, last = 0, 0, start
     for found in pattern.finditer(plain, start, end):
@@ -188,7 +186,7 @@ def _to_brace(plain: str, found: re.Match[str], braces: list[tuple[int, str]], p
 
 
 def _body(plain: str, start: int, braces: list[tuple[int, str]], place: int) -> int:
-    """Which brace begins the body: none in the types of arguments and results, such as `interface{}`."""
+    # Which brace begins the body: none in the types of arguments and results, such as `interface{}`.
     while place < len(braces) and braces[place][1] == "{":
         opening = braces[place][0]
         head = plain[start:opening]
@@ -207,13 +205,13 @@ def _body(plain: str, start: int, braces: list[tuple[int, str]], place: int) -> 
 
 
 def _statement_end(plain: str, place: int, end: int) -> int:
-    """Behind what ends a definition after its brace: `;`, or `);`."""
+    # Behind what ends a definition after its brace: `;`, or `);`.
     found = re.compile(r"[ \t]*+\)*+;?").match(plain, place, end)
     return place if found is None else found.end()
 
 
 def _by_lines(plain: str, syntax: Syntax, start: int, end: int) -> Iterator[Definition]:
-    """Definitions that a line with a word ends, at the indentation of the line that begins them."""
+    # Definitions that a line with a word ends, at the indentation of the line that begins them.
     assert syntax.definition is not None
     last = start
     for found in syntax.definition.finditer(plain, start, end):

@@ -130,7 +130,7 @@ class _Reading:
         )
 
     def _before(self, text: str, blocks: list[Fence]) -> str | None:
-        """Code before the first block, if the blocks are no attempts at an answer, but its output or its usage."""
+        # Code before the first block, if the blocks are no attempts at an answer, but its output or its usage.
         is_other = all(self._sources.compiles(block.code) or not block.is_in(self._language) for block in blocks)
         before = text[: blocks[0].start]
         if not is_other or not before.strip() or self._select([block.code for block in blocks]) is not None:
@@ -138,7 +138,7 @@ class _Reading:
         return self._plain(before) or self._embedded(before)
 
     def _opened(self, text: str) -> str:
-        """A text with the fence or tag that its prompt has opened, if the text ends a block that it does not begin."""
+        # A text with the fence or tag that its prompt has opened, if the text ends a block that it does not begin.
         first = _FIRST_WORD.match(text)
         if first is not None and Fence(first.group(1).lower(), "", closed=True).is_in(self._language):
             return f"```{text.lstrip()}"
@@ -162,7 +162,7 @@ class _Reading:
         return bool(source.binds or source.acts) if source is not None else self._continues(text)
 
     def _answer(self, answers: list[Tagged], blocks: list[Fence]) -> tuple[bool, str | None]:
-        """Whether an answer is code, right or wrong, and the code of the answers."""
+        # Whether an answer is code, right or wrong, and the code of the answers.
         if not answers[-1].content.strip():
             return True, None
         contents = [block for answer in answers for block in self._unwrapped(answer.content)]
@@ -188,7 +188,6 @@ class _Reading:
         return inner
 
     def _fenced(self, blocks: list[Fence]) -> str | None:
-        """The code of fenced blocks: those in the problem's language and those without one before others."""
         if len(blocks) == 1:
             code = self._sources.unescaped(blocks[0].code)
             # Without its closing fence, a block has the sentences after it in it.
@@ -220,7 +219,6 @@ class _Reading:
         return self._problem is not None and continues(self._problem, code)
 
     def _plain(self, text: str) -> str | None:
-        """A text that is nothing but code; None if it is not, or nothing is known of what is asked for."""
         code = tidy(text)
         if self._problem is None:
             return None
@@ -236,7 +234,6 @@ class _Reading:
         return text if not is_value and self._continues(text) else None
 
     def _embedded(self, text: str) -> str | None:
-        """Code between sentences before and after it; None if none of it is what is asked for."""
         if self._problem is None:
             return None
         if isinstance(self._sources, TextSources):
@@ -250,13 +247,12 @@ class _Reading:
 
 
 def _ends(text: str, start: int) -> list[int]:
-    """Where code that starts somewhere may end: with the text, or before one of its last lines without indentation."""
     ends = [found.start() for found in re.finditer(r"^(?=[^\s)\]}#@])", text[start:], re.MULTILINE)]
     return [len(text), *(start + end for end in reversed(ends[1:]) if end)][:_MAX_CUTS]
 
 
 def _real(text: str, answers: list[Tagged]) -> list[Tagged]:
-    """The answers without empty ones in the middle of a sentence, which only name the tag."""
+    # The answers without empty ones in the middle of a sentence, which only name the tag.
     real: list[Tagged] = []
     end_before = 0
     for answer in answers:
@@ -270,7 +266,6 @@ def _real(text: str, answers: list[Tagged]) -> list[Tagged]:
 
 
 def _default(blocks: list[Fence], language: str) -> str | None:
-    """The last block: those in the language before others, closed ones before an open one."""
     if not blocks:
         return None
     best = max(range(len(blocks)), key=lambda place: (blocks[place].is_in(language), blocks[place].closed, place))

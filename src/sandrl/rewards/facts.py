@@ -24,9 +24,9 @@ from typing import Any
 
 from sandrl.problems import Problem
 from sandrl.problems.calls import function_of
-from sandrl.rewards.patches import changes_of, nodes_of, words_of_import
+from sandrl.rewards.patches import changes_of, words_of_import
 from sandrl.rewards.reference import names_under_test, reference_of
-from sandrl.syntax import compiling
+from sandrl.syntax import compiling, nodes_of
 
 # What a check may use that acts on its own process, and so misses the completion's: modules that replace functions,
 # record warnings and logs, start threads, or look into functions and classes instead of calling them; and names, which
@@ -143,7 +143,6 @@ def facts_of(problem: Problem) -> CheckFacts:
 
 
 def _facts_of_call(function: str) -> TextFacts:
-    """What the checks mean that the judge makes of calls."""
     return TextFacts(means=frozenset(function_of(function)))
 
 
@@ -180,7 +179,7 @@ def _facts_of_text(text: str, nodes: list[ast.AST]) -> TextFacts:
 
 
 def _own_names(nodes: list[ast.AST]) -> frozenset[str]:
-    """Names that mean the interpreter's own exceptions, or what a check imports, and that nothing binds otherwise."""
+    # Names that mean the interpreter's own exceptions, or what a check imports, and that nothing binds otherwise.
     bound: set[str] = set()
     for node in nodes:
         if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
@@ -199,7 +198,6 @@ _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 
 
 def _runs_code(node: ast.AST, under_test: Set[str]) -> bool:
-    """Whether a node makes code of a text or of bytes."""
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "getattr":
         return any(isinstance(each, ast.Constant) and each.value in _CODE_RUNNERS for each in node.args[1:2])
     words = _words(node) | words_of_import(node)
@@ -233,13 +231,12 @@ def _needs_one_process(problem: Problem, nodes: list[list[ast.AST]]) -> bool:
 
 
 def _names_of_imports(nodes: list[ast.AST]) -> set[str]:
-    """The names that imports bind."""
     imports = [node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)]
     return {(alias.asname or alias.name).partition(".")[0] for node in imports for alias in node.names}
 
 
 def _names_of_class(node: ast.ClassDef) -> set[str]:
-    """The names that make a class: bases, decorators, and what its body evaluates outside of its functions."""
+    # The names that make a class: bases, decorators, and what its body evaluates outside of its functions.
     parts: list[ast.AST] = [*node.bases, *node.keywords, *node.decorator_list]
     for statement in node.body:
         if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -252,7 +249,6 @@ def _names_of_class(node: ast.ClassDef) -> set[str]:
 
 
 def _words(node: ast.AST) -> set[str]:
-    """The names that a node of a check mentions."""
     if isinstance(node, ast.Name):
         return {node.id}
     if isinstance(node, ast.Attribute):
@@ -303,7 +299,6 @@ def _looks_like_class(name: str) -> bool:
 
 
 def _is_declared(name: str, problem: Problem) -> bool:
-    """Whether the prompt says that a name is a class."""
     return re.search(rf"\bclass(?:es)?[\s`*]+{re.escape(name)}\b", problem.prompt) is not None
 
 
@@ -323,7 +318,7 @@ def _is_used_as_class(name: str, nodes: list[ast.AST]) -> bool:
 
 
 def _is_of_objects(node: ast.AST, name: str) -> bool:
-    """Whether a node does with what a name's call returns what is done with objects: relates two, or looks into one."""
+    # Whether a node does with what a name's call returns what is done with objects: relates two, or looks into one.
     if isinstance(node, ast.Call):
         return isinstance(node.func, ast.Name) and node.func.id in _OF_OBJECTS and _is_any_call(node.args, name)
     if isinstance(node, ast.Compare):
@@ -340,7 +335,7 @@ def _is_any_call(nodes: list[ast.expr], name: str) -> bool:
 
 
 def _is_made_of(node: ast.AST, name: str) -> bool:
-    """Whether a value is that of a name's call, or its difference from another one, as of two numbers."""
+    # Whether a value is that of a name's call, or its difference from another one, as of two numbers.
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _OF_DIFFERENCES:
         return any(isinstance(argument, ast.BinOp) and _is_made_of(argument, name) for argument in node.args)
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub):

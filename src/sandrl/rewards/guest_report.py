@@ -11,10 +11,9 @@ from dataclasses import dataclass, field, replace
 
 from sandrl.events.results import CheckStatus, CheckVerdict, Status, Trust
 from sandrl.problems import Case
-from sandrl.rewards.expected import Returned, read_returned
 from sandrl.rewards.guest.excerpts import LONGEST_EXCERPT_CHARACTERS, excerpt_at
 from sandrl.rewards.guest.supervisor import CHECKER_FAILED
-from sandrl.rewards.verdict import Verdict
+from sandrl.rewards.verdict import ReferenceValues, Verdict
 from sandrl.sandboxes import Command
 
 _CHECK_DETAIL_CHARACTERS = 200
@@ -27,7 +26,6 @@ class Execution:
     """One completion, ready to be run.
 
     Attributes:
-        command: What to run in a fresh sandbox.
         trust: The trust its verdict will have.
         checks: How many checks there are.
         key: The random word that marks the verdict's line as the judge's own.
@@ -79,7 +77,7 @@ def read_verdict(line: bytes, execution: Execution, stdout: bytes, stderr: bytes
     )
 
 
-def read_reference_values(printed: bytes, execution: Execution) -> Returned:
+def read_reference_values(printed: bytes, execution: Execution) -> ReferenceValues:
     """What a reference returned, from the line before that of the verdict.
 
     Raises:
@@ -88,14 +86,14 @@ def read_reference_values(printed: bytes, execution: Execution) -> Returned:
     key, _, line = printed.rpartition(b"\n")[2].partition(b" returned ")
     if not secrets.compare_digest(key, execution.key.encode()):
         raise ValueError("the line is missing")
-    returned = read_returned(line)
+    sizes, seconds, floats, packed = line.decode("ascii").split(" ")
+    returned = ReferenceValues(packed, tuple(map(int, sizes.split(","))), tuple(map(float, seconds.split(","))), floats)
     if len(returned.sizes) != execution.checks:
         raise ValueError("values of other calls")
     return returned
 
 
 def _read_checks(letters: str, details: str) -> tuple[CheckVerdict, ...] | None:
-    """What the guest says of single checks; None if it cannot be read."""
     if not _CHECKS.keys() >= set(letters):
         return None
     checks = [_CHECKS[letter] for letter in letters]
@@ -112,11 +110,6 @@ def _read_checks(letters: str, details: str) -> tuple[CheckVerdict, ...] | None:
 def _with_excerpts(
     checks: tuple[CheckVerdict, ...], excerpts: str, cases: tuple[Case, ...]
 ) -> tuple[CheckVerdict, ...]:
-    """The checks with what those that failed got and expected, as the guest says.
-
-    Raises:
-        ValueError: If the guest says it otherwise than it does.
-    """
     found = list(checks)
     for entry in excerpts.split(",") if excerpts != "-" else ():
         number, got, expected, line, *begin = entry.split(":")

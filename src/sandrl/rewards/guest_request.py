@@ -11,8 +11,8 @@ from typing import Any
 from sandrl.problems import Comparison, Problem
 from sandrl.problems.calls import function_of
 from sandrl.rewards.assertions import marked_tests, watched
-from sandrl.rewards.expected import Returned, call_seconds, call_tolerances
 from sandrl.rewards.facts import facts_of
+from sandrl.rewards.guest.oracles import is_floats
 from sandrl.rewards.limits import Limits, check_time_limit, checker_time_limits
 from sandrl.rewards.patches import changes_of
 from sandrl.rewards.program import (
@@ -29,12 +29,19 @@ from sandrl.rewards.program import (
 )
 from sandrl.rewards.reference import names_under_test, reference_of
 from sandrl.rewards.selection import join
+from sandrl.rewards.verdict import ReferenceValues
 
 MODES = {"tests": TESTS, "cases": CASES, "calls": ISOLATED_TESTS, "exit_status": EXIT_STATUS}
 _PROGRAM_MODES = {"tests": PROGRAM_TESTS, "cases": PROGRAM_CASES, "exit_status": PROGRAM_EXIT_STATUS}
 COMPARED = frozenset({CASES, PROGRAM_CASES})
 CHECKED = (CHECKED_CASES, CHECKED_PROGRAM_CASES)
 ALL_MODES = (*MODES.values(), *_PROGRAM_MODES.values(), *CHECKED)
+
+# The least time limit of each call, unless a limit for checks is given, and how many times as long as the reference it
+# may take.
+_LEAST_SECONDS = 4.0
+_REFERENCE_FACTOR = 4.0
+_FLOAT_TOLERANCE = 1e-6
 
 
 def mode_of(problem: Problem) -> Mode:
@@ -73,7 +80,7 @@ def open_part(problem: Problem, mode: Mode) -> dict[str, Any]:
 
 
 def hidden_part(
-    problem: Problem, mode: Mode, limits: Limits, returned: Returned | None, *, keeps: bool
+    problem: Problem, mode: Mode, limits: Limits, returned: ReferenceValues | None, *, keeps: bool
 ) -> dict[str, Any]:
     """What the completion's process must never hold."""
     if mode in COMPARED:
@@ -106,7 +113,7 @@ def hidden_part(
     return {}
 
 
-def _calls_part(problem: Problem, limits: Limits, returned: Returned | None, *, keeps: bool) -> dict[str, Any]:
+def _calls_part(problem: Problem, limits: Limits, returned: ReferenceValues | None, *, keeps: bool) -> dict[str, Any]:
     if problem.fn is None:
         return {}
     check_seconds = check_time_limit(problem, limits)
@@ -127,8 +134,31 @@ def _calls_part(problem: Problem, limits: Limits, returned: Returned | None, *, 
     return {"calls": given}
 
 
+def call_seconds(returned: ReferenceValues, check_timeout_seconds: float | None) -> list[float]:
+    """How long each call may take, by a limit of single checks, if one is given, and how long the reference took."""
+    least = _LEAST_SECONDS if check_timeout_seconds is None else check_timeout_seconds
+    return [max(least, _REFERENCE_FACTOR * seconds) for seconds in returned.seconds]
+
+
+def call_tolerances(problem: Problem, returned: ReferenceValues | None) -> list[float]:
+    """By how much a number in the result of each call may differ, where a problem compares as EvalPlus does.
+
+    Without a tolerance of the problem, that is 1e-6 from the first call of a part on that must return floats.
+    """
+    given = 0.0 if problem.tolerance is None else float(problem.tolerance.absolute)
+    found: list[float] = []
+    part, tolerance = None, given
+    for number, call in enumerate(problem.calls):
+        if call.part != part:
+            part, tolerance = call.part, given
+        is_float = is_floats(call.values[1]) if returned is None else returned.floats[number] == "f"
+        if not tolerance and is_float:
+            tolerance = _FLOAT_TOLERANCE
+        found.append(tolerance)
+    return found
+
+
 def _tolerance_of(problem: Problem) -> tuple[float, ...] | None:
-    """By how much numbers may differ, absolute and relative, and whether only words count, where they do."""
     tolerance = problem.tolerance
     if tolerance is None:
         return None

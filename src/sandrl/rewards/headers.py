@@ -112,7 +112,7 @@ class Headers:
             making.process.wait()
 
     def _name(self, shown: Shown, form: Form) -> str:
-        """The directory with the header for a form; empty while there is none, which may begin to be made."""
+        # The directory with the header for a form; empty while there is none, which may begin to be made.
         flags = _flags(form)
         name = hashlib.sha256(repr(flags).encode()).hexdigest()[:32]
         making = self._making.get(form)
@@ -139,12 +139,6 @@ def headers_of(shown: Shown | None) -> Headers:
 
 
 class _Making:
-    """A header that is being made, by the compiler of this machine.
-
-    Raises:
-        OSError: If there is no compiler, or no room.
-    """
-
     def __init__(self, directory: Path, flags: list[str]) -> None:
         _remove_left(directory)
         self.owner = os.getpid()
@@ -185,7 +179,6 @@ class _Making:
 
 
 def _remove_left(directory: Path) -> None:
-    """Removes what processes that were killed have left."""
     for folder in directory.glob(".*"):
         with suppress(OSError):
             if time.time() - folder.stat().st_mtime > _LONGEST_SECONDS:
@@ -193,7 +186,7 @@ def _remove_left(directory: Path) -> None:
 
 
 def _end(process: subprocess.Popen[bytes], folder: Path, owner: int) -> None:
-    """Ends the compiler and removes what it has made, unless that was published."""
+    # Ends the compiler and removes what it has made, unless that was published.
     if os.getpid() != owner:
         return  # a process that was forked from the one that started it
     if process.poll() is None:
@@ -204,13 +197,12 @@ def _end(process: subprocess.Popen[bytes], folder: Path, owner: int) -> None:
 
 
 def _flags(form: Form) -> list[str]:
-    """The compiler and its flags, without the names of files and libraries."""
     words = list(form.compile)
     return words[: words.index(SOURCE)]
 
 
 def _is_current(folder: Path) -> bool:
-    """Whether a header is there, and what it was made from is as it was."""
+    # Whether a header is there, and what it was made from is as it was.
     try:
         return (folder / _COMPILED).is_file() and (folder / _SIGNATURE).read_text() == _signature(folder)
     except (OSError, ValueError):

@@ -41,7 +41,7 @@ _EXCERPT_BYTES = 300
 _MISSING_MODULE = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
 # The modules of this package that decide, on this machine, what is judged and how.
 _DECIDING = (
-    *("assertions", "builds", "calibration", "expected", "guest_command", "guest_report", "guest_request", "judge"),
+    *("assertions", "builds", "calibration", "guest_command", "guest_report", "guest_request", "judge"),
     *("limits", "patches", "facts", "reference", "trials"),
 )
 
@@ -191,18 +191,18 @@ class Judge:
 
 
 def _is_killed(exit_code: int | None) -> bool:
-    """Whether an exit status is one of a process ended by a signal, in a shell's words or in Python's."""
+    # Whether an exit status is one of a process ended by a signal, in a shell's words or in Python's.
     return exit_code is not None and not 0 <= exit_code <= 128
 
 
 def _hands_over(problem: Problem, verdict: Verdict) -> bool:
-    """Whether a check may hand a completion an object of a package, which an empty answer may have failed before."""
+    # Whether a check may hand a completion an object of a package, which an empty answer may have failed before.
     is_refused = verdict.status is Status.NOT_ISOLATED
     return is_refused and not all(map(is_in_library, imported_by_checks(problem)))
 
 
 def _blamed(problem: Problem, verdict: Verdict) -> Verdict:
-    """The verdict where the problem's own code failed for a completion, and works without it."""
+    # The verdict where the problem's own code failed for a completion, and works without it.
     if any(check.status is CheckStatus.INVALID for check in verdict.checks):
         # The checker accepts right outputs, so this one is not right.
         checks = tuple(
@@ -217,7 +217,6 @@ def _blamed(problem: Problem, verdict: Verdict) -> Verdict:
 
 
 def _with_hint(verdict: Verdict) -> Verdict:
-    """A verdict with what to do where a completion imports what sandboxes lack."""
     found = None if verdict.is_pass else _MISSING_MODULE.search(verdict.detail)
     name = found.group(1).partition(".")[0] if found is not None else ""
     if not name or is_in_library(name):

@@ -10,7 +10,8 @@ import heapq
 import time
 from collections import deque
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol, TypeAlias
 
 from sandrl.errors import InfrastructureError
@@ -89,40 +90,16 @@ class Judging(Protocol):
 
 @dataclass(slots=True, eq=False)
 class _Calibrating:
-    """A problem that is being calibrated.
-
-    Attributes:
-        problem: The problem.
-        terms: Those of the first completion that waits.
-        trials: What is still to be run.
-        name: Names what is kept on disk.
-        waiting: The completions that wait.
-    """
-
+    # A problem whose trials run, by the terms of the first completion that waits for them.
     problem: Problem
     terms: Terms
     trials: Trials
     name: str
-    waiting: list[Attempt] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True)
-class _Tried:
-    """A trial under way.
-
-    Attributes:
-        trial: The trial.
-        execution: What runs.
-        of: The problems that wait for it.
-    """
-
-    trial: Trial
-    execution: Execution
-    of: list[_Calibrating]
+    waiting: list[Attempt]
 
 
 class SandboxJudging(Judging):
-    """Judges in sandboxes of a job; see `Judging`.
+    """Judges in sandboxes of a job.
 
     Args:
         job: Owns the sandboxes.
@@ -132,20 +109,12 @@ class SandboxJudging(Judging):
         on_verdict: Called with each verdict.
     """
 
-    def __init__(
-        self,
-        job: Job,
-        judge: Judge,
-        concurrency: int | None,
-        emit: Emit,
-        on_verdict: OnVerdict,
-    ) -> None:
+    def __init__(self, job: Job, judge: Judge, concurrency: int | None, emit: Emit, on_verdict: OnVerdict) -> None:
         self._job = job
         self._judge = judge
         self._concurrency = concurrency
         self._emit = emit
         self._on_verdict = on_verdict
-        self._store: CalibrationStore | None = None
         self._ready: deque[Attempt] = deque()
         # Those that need sandboxes of their own, of which fewer run at once than there is room for in cells.
         self._waiting_alone: deque[Attempt] = deque()
@@ -155,64 +124,55 @@ class SandboxJudging(Judging):
         self._late: set[Attempt] = set()
         self._canaries: dict[Launch, tuple[Attempt, Execution]] = {}
         self._calibrating: dict[tuple[Judge, Problem], _Calibrating] = {}
-        self._trials: dict[Launch, _Tried] = {}
+        self._trials: dict[Launch, tuple[Trial, Execution, list[_Calibrating]]] = {}
         # Problems that wait for a trial that more than one of them needs.
         self._shared: dict[Hashable, list[_Calibrating]] = {}
 
     @property
     def in_flight(self) -> int:
-        """See `Judging`."""
         return len(self._flying) + len(self._canaries) + len(self._trials)
 
     @property
     def waiting(self) -> int:
-        """See `Judging`."""
         return len(self._ready) + len(self._waiting_alone) + len(self._delayed)
 
     @property
     def window(self) -> int:
-        """See `Judging`."""
         return self._job.window(self._concurrency)
 
     @property
     def fresh_window(self) -> int:
-        """See `Judging`."""
         return self._job.fresh_window(self._concurrency)
 
-    @property
-    def _alone_in_flight(self) -> int:
-        return sum(not launch.in_cell for launch in self._flying) + len(self._canaries)
+    @cached_property
+    def _store(self) -> CalibrationStore:
+        return CalibrationStore(load_settings().cache_dir)
 
     def begin(self, attempt: Attempt) -> None:
-        """See `Judging`."""
         if attempt.alone:
             self._waiting_alone.append(attempt)
         else:
             self._execute(attempt)
 
-    def look(self) -> None:
-        """See `Judging`; what ends in sandboxes of the job is handed over to `land`."""
-
     def go_on(self) -> None:
-        """See `Judging`."""
         while self._delayed and self._delayed[0][0] <= time.monotonic():
             self._ready.append(heapq.heappop(self._delayed)[2])
         window = self.window
         while self._ready and self.in_flight < window:
             self.begin(self._ready.popleft())
-        room = self.fresh_window - self._alone_in_flight if self._waiting_alone else 0
+        if not self._waiting_alone:
+            return
+        room = self.fresh_window - sum(not launch.in_cell for launch in self._flying) - len(self._canaries)
         while self._waiting_alone and room > 0:
             self._execute(self._waiting_alone.popleft())
             room -= 1
 
     def seconds_to_next(self, level: Level) -> float | None:
-        """See `Judging`."""
         if level is not Level.NONE or not self._delayed:
             return None
         return max(self._delayed[0][0] - time.monotonic(), 0.0)
 
     def land(self, launch: Launch) -> bool:
-        """See `Judging`."""
         if launch in self._canaries:
             self._land_canary(launch)
         elif launch in self._trials:
@@ -223,18 +183,10 @@ class SandboxJudging(Judging):
             return False
         return True
 
-    def stop(self, level: Level) -> None:
-        """See `Judging`; who waits for the job withdraws what was not sent."""
-
     def end(self) -> None:
-        """See `Judging`."""
         self._job.watch_runtime(False)
 
-    def _finish(self, attempt: Attempt, verdict: Verdict) -> None:
-        self._late.discard(attempt)
-        if not self._late:
-            self._job.watch_runtime(False)
-        self._on_verdict(attempt, verdict)
+    # Completions
 
     def _execute(self, attempt: Attempt) -> None:
         completion, problem, terms = attempt.completion, attempt.problem, attempt.terms
@@ -261,39 +213,6 @@ class SandboxJudging(Judging):
         )
         attempt.cells += launch.in_cell
         self._flying[launch] = attempt
-
-    def _calibration(self, attempt: Attempt) -> Calibration | None:
-        """What is known about the problem of a completion; None if it waits for what is being determined."""
-        problem, terms = attempt.problem, attempt.terms
-        known = terms.judge.calibrations.find(problem)
-        if known is not None:
-            return known
-        running = self._calibrating.get((terms.judge, problem))
-        if running is not None:
-            running.waiting.append(attempt)
-            return None
-        trials = terms.judge.calibrate(problem, terms.options.limits)
-        try:
-            first = next(trials)
-        except StopIteration as end:
-            known = end.value
-        else:
-            name = terms.names.name_calibration(problem)
-            known = self._kept.find(name, problem)
-            if known is None:
-                running = _Calibrating(problem, terms, trials, name, [attempt])
-                self._calibrating[terms.judge, problem] = running
-                self._try(running, first)
-                return None
-        terms.judge.calibrations.keep(problem, known)
-        return known
-
-    @property
-    def _kept(self) -> CalibrationStore:
-        """What earlier processes have determined; looked for where a problem needs trials."""
-        if self._store is None:
-            self._store = CalibrationStore(load_settings().cache_dir)
-        return self._store
 
     def _land(self, launch: Launch) -> None:
         attempt = self._flying.pop(launch)
@@ -332,17 +251,6 @@ class SandboxJudging(Judging):
             self._take(attempt.end_late(has_stalled=self._job.has_stalled(launch.launched_at)), attempt)
             return
         self._job.release(launch)
-        self._settle(attempt, verdict)
-
-    def _leave_cell(self, attempt: Attempt, reason: str) -> None:
-        """Runs a completion that had no verdict in a cell again, in a sandbox of its own, by the rules for those."""
-        attempt.leave_cell(reason)
-        most = attempt.executions + 1 + attempt.terms.options.retries
-        self._emit(_retry_of(attempt, most, reason, 0.0))
-        self._waiting_alone.append(attempt)
-
-    def _settle(self, attempt: Attempt, verdict: Verdict) -> None:
-        """Does with a verdict what the judge thinks of it."""
         ruling = attempt.terms.judge.review(attempt.problem, verdict)
         if ruling is not None:
             self._finish(attempt, ruling)
@@ -351,78 +259,25 @@ class SandboxJudging(Judging):
         attempt.reruns += 1
         self._ready.appendleft(attempt)
 
-    def _try(self, running: _Calibrating, trial: Trial) -> None:
-        """Runs the next trial of a problem, unless it is under way for another one."""
-        if trial.key is None:
-            self._launch_trial(trial, [running], alone=False)
-        elif trial.key in self._shared:
-            self._shared[trial.key].append(running)
-        else:
-            self._shared[trial.key] = [running]
-            self._launch_trial(trial, self._shared[trial.key], alone=False)
+    def _leave_cell(self, attempt: Attempt, reason: str) -> None:
+        attempt.leave_cell(reason)
+        self._emit(_retry_of(attempt, attempt.executions + 1 + attempt.terms.options.retries, reason, 0.0))
+        self._waiting_alone.append(attempt)
 
-    def _launch_trial(self, trial: Trial, of: list[_Calibrating], *, alone: bool) -> None:
-        of[0].waiting[0].canaries += 1
-        execution, extra = trial.prepare(), of[0].terms.options.tags
-        tags = (CANARY_TAG, problem_tag(of[0].problem.task_id), *extra)
-        launch = self._job.launch(execution.command, tags=tags, alone=alone, traced=() if alone else extra)
-        self._trials[launch] = _Tried(trial, execution, of)
+    def _finish(self, attempt: Attempt, verdict: Verdict) -> None:
+        self._late.discard(attempt)
+        if not self._late:
+            self._job.watch_runtime(False)
+        self._on_verdict(attempt, verdict)
 
-    def _land_trial(self, launch: Launch) -> None:
-        tried = self._trials.pop(launch)
-        # A trial that came to nothing in a cell is repeated in a sandbox of its own.
-        try:
-            if launch.in_cell and self._job.collect(launch).exit_code not in (0, 1):
-                self._launch_trial(tried.trial, tried.of, alone=True)
-                return
-        except InfrastructureError as error:
-            if launch.may_have_caused(error):
-                self._launch_trial(tried.trial, tried.of, alone=True)
-                return
-        except Withdrawn:
-            pass
-        self._shared.pop(tried.trial.key, None)
-        try:
-            outcome = self._job.collect(launch)
-            if outcome.timed_out or outcome.exit_code == STOPPED:
-                raise InfrastructureError("the sandbox that calibrated the problem hung, or was stopped")
-            verdict = tried.of[0].terms.judge.interpret(tried.execution, outcome)
-        except Withdrawn:
-            return
-        except InfrastructureError as error:
-            has_moved = not launch.may_have_caused(error) and self._job.reconnect(launch)
-            for running in tried.of:
-                del self._calibrating[running.terms.judge, running.problem]
-                for attempt in running.waiting:
-                    retries = attempt.terms.options.retries
-                    self._take(
-                        attempt.fail(error.message, has_run=False, retries=retries, has_moved=has_moved), attempt
-                    )
-            return
-        for running in tried.of:
-            try:
-                following = running.trials.send(verdict)
-            except StopIteration as end:
-                self._end_calibration(running, end.value)
-            else:
-                self._try(running, following)
-
-    def _end_calibration(self, running: _Calibrating, found: Calibration) -> None:
-        """Keeps the calibration of a problem, and runs the completions that wait for it."""
-        del self._calibrating[running.terms.judge, running.problem]
-        running.terms.judge.calibrations.keep(running.problem, found)
-        self._kept.keep(running.name, found)
-        self._ready.extendleft(reversed(running.waiting))
+    # Failures
 
     def _fail(self, attempt: Attempt, launch: Launch, error: InfrastructureError) -> None:
-        """A launch brought no verdict: its sandbox failed, or never came to be."""
         has_run = launch.may_have_caused(error)
         has_moved = not has_run and self._job.reconnect(launch)
         stalled = launch.process is not None and self._job.has_stalled(launch.launched_at)
-        retries = attempt.terms.options.retries
-        step = attempt.fail(error.message, has_run=has_run, retries=retries, has_stalled=stalled, has_moved=has_moved)
         attempt.suspect = launch
-        self._take(step, attempt)
+        self._take(attempt.fail(error.message, has_run=has_run, has_stalled=stalled, has_moved=has_moved), attempt)
 
     def _take(self, step: Step, attempt: Attempt) -> None:
         if step is Step.ASK_CANARY:
@@ -453,7 +308,7 @@ class SandboxJudging(Judging):
         heapq.heappush(self._delayed, (time.monotonic() + delay, attempt.index, attempt))
 
     def _launch_canary(self, attempt: Attempt) -> None:
-        """Runs the canary in the sandbox that failed, or in a fresh one where that has been tried or never was."""
+        # In the sandbox that failed, or in a fresh one where that has been tried or never was.
         attempt.canaries += 1
         execution = prepare_canary(self._judge)
         tags = (CANARY_TAG, *attempt.terms.options.tags)
@@ -483,23 +338,97 @@ class SandboxJudging(Judging):
                 self._finish(attempt, doubted)
             else:
                 reason = "the sandbox hung, and a known-good program in it also hung"
-                self._take(attempt.fail(reason, has_run=True, retries=attempt.terms.options.retries), attempt)
+                self._take(attempt.fail(reason, has_run=True), attempt)
         elif within and not passed:
             # The completion may have ruined it; a fresh one tells whether the runtime is well.
             self._launch_canary(attempt)
         else:
             self._take(attempt.hear_canary(passed=passed), attempt)
 
+    # Trials
 
-class _MakesJudging(Protocol):
-    """Makes the judging of a batch; for arguments see `SandboxJudging`."""
+    def _calibration(self, attempt: Attempt) -> Calibration | None:
+        # None if the completion waits for what is being determined.
+        problem, terms = attempt.problem, attempt.terms
+        known = terms.judge.calibrations.find(problem)
+        if known is not None:
+            return known
+        running = self._calibrating.get((terms.judge, problem))
+        if running is not None:
+            running.waiting.append(attempt)
+            return None
+        trials = terms.judge.calibrate(problem, terms.options.limits)
+        try:
+            first = next(trials)
+        except StopIteration as end:
+            known = end.value
+        else:
+            name = terms.names.name_calibration(problem)
+            known = self._store.find(name, problem)
+            if known is None:
+                running = _Calibrating(problem, terms, trials, name, [attempt])
+                self._calibrating[terms.judge, problem] = running
+                self._try(running, first)
+                return None
+        terms.judge.calibrations.keep(problem, known)
+        return known
 
-    def __call__(self, job: Job, judge: Judge, concurrency: int | None, emit: Emit, on_verdict: OnVerdict) -> Judging:
-        """Makes it."""
+    def _try(self, running: _Calibrating, trial: Trial) -> None:
+        of = [] if trial.key is None else self._shared.setdefault(trial.key, [])
+        of.append(running)
+        if len(of) == 1:  # else it is under way for another problem
+            self._launch_trial(trial, of, alone=False)
+
+    def _launch_trial(self, trial: Trial, of: list[_Calibrating], *, alone: bool) -> None:
+        of[0].waiting[0].canaries += 1
+        execution, extra = trial.prepare(), of[0].terms.options.tags
+        tags = (CANARY_TAG, problem_tag(of[0].problem.task_id), *extra)
+        launch = self._job.launch(execution.command, tags=tags, alone=alone, traced=() if alone else extra)
+        self._trials[launch] = trial, execution, of
+
+    def _land_trial(self, launch: Launch) -> None:
+        trial, execution, of = self._trials.pop(launch)
+        try:
+            outcome = self._job.collect(launch)
+            if launch.in_cell and outcome.exit_code not in (0, 1):
+                # What came to nothing in a cell is repeated in a sandbox of its own.
+                self._launch_trial(trial, of, alone=True)
+                return
+            if outcome.timed_out or outcome.exit_code == STOPPED:
+                raise InfrastructureError("the sandbox that calibrated the problem hung, or was stopped")
+            verdict = of[0].terms.judge.interpret(execution, outcome)
+        except Withdrawn:
+            self._shared.pop(trial.key, None)
+            return
+        except InfrastructureError as error:
+            if launch.in_cell and launch.may_have_caused(error):
+                self._launch_trial(trial, of, alone=True)
+                return
+            self._shared.pop(trial.key, None)
+            has_moved = not launch.may_have_caused(error) and self._job.reconnect(launch)
+            for running in of:
+                del self._calibrating[running.terms.judge, running.problem]
+                for attempt in running.waiting:
+                    self._take(attempt.fail(error.message, has_run=False, has_moved=has_moved), attempt)
+            return
+        self._shared.pop(trial.key, None)
+        for running in of:
+            try:
+                following = running.trials.send(verdict)
+            except StopIteration as end:
+                self._end_calibration(running, end.value)
+            else:
+                self._try(running, following)
+
+    def _end_calibration(self, running: _Calibrating, found: Calibration) -> None:
+        del self._calibrating[running.terms.judge, running.problem]
+        running.terms.judge.calibrations.keep(running.problem, found)
+        self._store.keep(running.name, found)
+        self._ready.extendleft(reversed(running.waiting))
 
 
-def judging_of(job: Job) -> _MakesJudging:
-    """How the completions of a job are judged."""
+def judging_of(job: Job) -> Callable[[Job, Judge, int | None, Emit, OnVerdict], Judging]:
+    """How the completions of a job are judged; for the arguments see `SandboxJudging`."""
     if job.connection.kind is RuntimeKind.RAY:
         from sandrl.rewards.fleet import FleetJudging
 

@@ -97,18 +97,6 @@ def tidy(code: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Mark:
-    """A fence in a text.
-
-    Attributes:
-        is_first: Whether it begins its line, but for blanks, quote marks and list marks.
-        head: What stands before it in its line.
-        fence: Its characters.
-        rest: What stands after it in its line.
-        is_outside: Whether it is not the end of code in backticks within its line.
-        start: Where it begins.
-        end: Where its line ends.
-    """
-
     is_first: bool
     head: str
     fence: str
@@ -216,7 +204,6 @@ def fences(text: str, sources: Sources | None = None, nesting: int = 0) -> list[
 
 
 def _spans(text: str, blocks: Sequence[Fence], sources: Sources) -> list[Fence]:
-    """Code between fences in one line, if a language says so, and it compiles."""
     spans = [
         Fence(found.group(2).lower(), found.group(3).strip(), True, found.start(), found.end())
         for found in list(_SPAN.finditer(text))[-MAX_BLOCKS:]
@@ -238,7 +225,6 @@ def lone_closings(text: str) -> list[tuple[int, str]]:
 
 
 def _closing(text: str, marks: list[_Mark], first: int, opening: _Mark, sources: Sources | None) -> int | None:
-    """Which mark ends a block; None if it is open."""
     places: list[int] = []
     others: list[int] = []
     for place in range(first, len(marks)):
@@ -287,7 +273,7 @@ def _block(text: str, opening: _Mark, closing: _Mark | None, sources: Sources | 
 
 
 def _without_sentences(code: str, sources: Sources) -> str:
-    """Code without the few lines after it that lead to the next block; as it is, if it does not compile even so."""
+    # Code without the few lines after it that lead to the next block; as it is, if it does not compile even so.
     shorter = code
     for _ in range(_MAX_LINES_BETWEEN):
         if sources.compiles(shorter):

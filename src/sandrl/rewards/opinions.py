@@ -41,16 +41,6 @@ _DIGEST_BITS = 64
 
 @dataclass(slots=True, eq=False)
 class _Question:
-    """A completion to be judged again.
-
-    Attributes:
-        key: The digest of problem and code.
-        problem: What it answers.
-        code: What to run.
-        results: The failed results it is about: the first, and those of identical completions.
-        moves: How often the runtime ended under it, and another one took its place.
-    """
-
     key: bytes
     problem: Problem
     code: str

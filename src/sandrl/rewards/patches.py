@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from sandrl.problems import Problem
-from sandrl.syntax import parse
+from sandrl.syntax import nodes_of, try_parse
 
 _CALLS = {
     "os.chdir": "directory",
@@ -77,11 +77,6 @@ class WorldChanges:
         return bool(self.kinds or self.places)
 
 
-def can_be_carried(problem: Problem) -> bool:
-    """Whether all that the checks of a problem change of the world can be carried to a completion's process."""
-    return not changes_of(problem).obstacle
-
-
 @lru_cache(maxsize=4096)
 def draws(problem: Problem) -> bool:
     """Whether what the reference of a problem returns, or its checks expect, may be another thing each time."""
@@ -95,9 +90,9 @@ def changes_of(problem: Problem) -> WorldChanges:
     texts = [problem.setup, *problem.tests]
     if not any(_may_change(text) for text in texts):
         return WorldChanges()
-    trees = [tree for text in texts if (tree := _tree(text)) is not None]
+    trees = [tree for text in texts if (tree := try_parse(text)) is not None]
     imports: dict[str, str] = {}
-    for tree in (*map(_tree, (problem.prelude, problem.reference or "")), *trees):
+    for tree in (*map(try_parse, (problem.prelude, problem.reference or "")), *trees):
         if tree is not None:
             imports.update(_imports_of(tree))
     reading = _Reading(imports)
@@ -112,18 +107,6 @@ def changes_of(problem: Problem) -> WorldChanges:
 
 
 class _Reading:
-    """One reading of the texts of a problem's checks.
-
-    Args:
-        imports: What names stand for: modules and what is in them.
-
-    Attributes:
-        kinds: Kinds of changes that were found.
-        places: Attributes that are assigned to.
-        obstacle: Why a change cannot be carried.
-        looks: Whether the texts look at what a completion may have changed.
-    """
-
     def __init__(self, imports: Mapping[str, str]) -> None:
         self._imports = imports
         self.kinds: set[str] = set()
@@ -162,7 +145,6 @@ class _Reading:
             self._add_place(name)
 
     def _read_name(self, name: str | None) -> None:
-        """What the mention of a name of a module says."""
         if name in ("os.environ", "os.putenv"):
             self.kinds.add("environ")
         elif name is not None and name.startswith("unittest.mock"):
@@ -199,7 +181,7 @@ class _Reading:
             self._look_for_obstacle(f"{_dotted(node.args[0], self._imports)}.{node.args[1].value!s}")
 
     def _read_setting(self, owner: ast.expr, attribute: ast.expr) -> None:
-        """An attribute that `setattr` sets; pytest's may be given it as one text, with dots."""
+        # An attribute that `setattr` sets; pytest's may be given it as one text, with dots.
         name = _dotted(owner, self._imports)
         if isinstance(owner, ast.Constant):
             self._add_place(str(owner.value))
@@ -217,7 +199,7 @@ _MORE_SIGNS = ("setrecursionlimit", "setlocale", "warn", "Warn")
 
 
 def _may_change(text: str) -> bool:
-    """Whether a text may change the world: a look at the text alone, which most checks pass."""
+    # Whether a text may change the world: a look at the text alone, which most checks pass.
     if any(sign in text for sign in (*_SIGNS, *_MORE_SIGNS)):
         return True
     return "import" in text and any(
@@ -226,7 +208,6 @@ def _may_change(text: str) -> bool:
 
 
 def _imports_of(tree: ast.Module) -> Iterator[tuple[str, str]]:
-    """The names that imports bind, and what they stand for."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
@@ -238,7 +219,7 @@ def _imports_of(tree: ast.Module) -> Iterator[tuple[str, str]]:
 
 
 def _dotted(node: ast.expr, imports: Mapping[str, str]) -> str | None:
-    """What names with dots stand for, if they begin with a module; a call counts as what it calls."""
+    # What names with dots stand for, if they begin with a module; a call counts as what it calls.
     if isinstance(node, ast.Name):
         if node.id in imports:
             return imports[node.id]
@@ -252,10 +233,10 @@ def _dotted(node: ast.expr, imports: Mapping[str, str]) -> str | None:
 
 
 def _draws_itself(problem: Problem, generator: str) -> bool:
-    """Whether a completion may be expected to draw from a generator: its reference does, or there is none."""
+    # Whether a completion may be expected to draw from a generator: its reference does, or there is none.
     if problem.reference is None:
         return True
-    tree = _tree(problem.reference)
+    tree = try_parse(problem.reference)
     if tree is None:
         return True
     imports = dict(_imports_of(tree))
@@ -264,7 +245,7 @@ def _draws_itself(problem: Problem, generator: str) -> bool:
 
 
 def _is_drawn_after(tree: ast.Module, generator: str, imports: Mapping[str, str]) -> bool:
-    """Whether a text draws from a generator, which it has seeded, after it has called something that may draw, too."""
+    # Whether a text draws from a generator, which it has seeded, after it has called something that may draw, too.
     state = ""
     for event in _events(tree, generator, imports):
         if event == "draw" and state == "called":
@@ -275,7 +256,7 @@ def _is_drawn_after(tree: ast.Module, generator: str, imports: Mapping[str, str]
 
 
 def _events(node: ast.AST, generator: str, imports: Mapping[str, str]) -> Iterator[str]:
-    """Seeds, draws and other calls of names that no import binds, in the order in which they happen; loops twice."""
+    # Seeds, draws and other calls of names that no import binds, in the order in which they happen; loops twice.
     body = list(ast.iter_child_nodes(node))
     for part in body + body * isinstance(node, ast.For | ast.While | ast.AsyncFor):
         yield from _events(part, generator, imports)
@@ -292,14 +273,13 @@ def _events(node: ast.AST, generator: str, imports: Mapping[str, str]) -> Iterat
 
 
 def _is_own_call(function: ast.expr) -> bool:
-    """Whether what is called is a builtin function, or a method of the test case: an assertion."""
+    # Whether what is called is a builtin function, or a method of the test case: an assertion.
     if isinstance(function, ast.Attribute):
         return isinstance(function.value, ast.Name) and function.value.id == "self"
     return isinstance(function, ast.Name) and function.id in vars(builtins)
 
 
 def _words(node: ast.AST) -> set[str]:
-    """The names that a node mentions."""
     if isinstance(node, ast.Name):
         return {node.id}
     if isinstance(node, ast.Attribute):
@@ -313,16 +293,3 @@ def words_of_import(node: ast.AST) -> set[str]:
         return set()
     modules = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
     return {part for name in (*modules, *(alias.name for alias in node.names)) for part in name.split(".")}
-
-
-def nodes_of(text: str) -> Iterator[ast.AST]:
-    """The nodes of a text; none if it is not Python."""
-    tree = _tree(text)
-    return iter(()) if tree is None else ast.walk(tree)
-
-
-def _tree(text: str) -> ast.Module | None:
-    try:
-        return parse(text)
-    except SyntaxError:
-        return None

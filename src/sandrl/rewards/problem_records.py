@@ -106,7 +106,7 @@ def _checks_of(problem: Problem, prompt: str, show_tests: int | None) -> Iterato
 
 
 def _within(checks: Iterator[ProblemCheck]) -> Iterator[ProblemCheck]:
-    """The checks as far as there is room: of later ones texts are cut, and very late ones are left out."""
+    # The checks as far as there is room: of later ones texts are cut, and very late ones are left out.
     left = _MOST_CHARACTERS
     for number, check in enumerate(checks):
         if number == _MOST_CHECKS:

@@ -237,7 +237,7 @@ def cell_program_of(mode: Mode) -> CellProgram:
 
 @cache
 def _part_of(text: bytes) -> Part:
-    """The part with the text of modules, which is compiled once for an interpreter and a version of this package."""
+    # The part with the text of modules, which is compiled once for an interpreter and a version of this package.
     name = hashlib.sha256(
         b"".join((importlib.util.MAGIC_NUMBER, files("sandrl.rewards").joinpath("program.py").read_bytes(), text))
     ).hexdigest()
@@ -289,7 +289,6 @@ def _compiled(first: bytes, rest: bytes) -> Program:
 
 @cache
 def _sources_of(mode: Mode) -> tuple[bytes, bytes]:
-    """The texts of the two parts of a mode's program."""
     call = f"main(request_size, {mode.judge})\n".encode()
     return _text_of(mode.files) + b"\n" + call, _text_of(mode.judge_files)
 
@@ -299,8 +298,6 @@ def _text_of(names: Iterable[str], package: str = "sandrl.rewards.guest") -> byt
 
 
 class _Untyped(ast.NodeTransformer):
-    """Removes annotations."""
-
     def generic_visit(self, node: ast.AST) -> ast.AST:
         # No expression holds an annotation.
         return node if isinstance(node, ast.expr) else super().generic_visit(node)
@@ -341,7 +338,6 @@ def shipped(source: bytes) -> ast.Module:
 
 
 def _is_of_modules(node: ast.stmt) -> bool:
-    """Whether a statement imports what only modules need."""
     if isinstance(node, ast.If):
         return isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
     name = str(node.module) if isinstance(node, ast.ImportFrom) else ""

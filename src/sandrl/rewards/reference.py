@@ -16,7 +16,7 @@ from functools import lru_cache
 
 from sandrl.problems import Problem
 from sandrl.problems.calls import function_of
-from sandrl.syntax import compiling, parse
+from sandrl.syntax import compiling, nodes_of, parse, try_parse
 
 _ORDER = ("__lt__", "__le__", "__gt__", "__ge__")
 
@@ -62,16 +62,10 @@ def read_reference(text: str) -> Reference | None:
 
 @lru_cache(maxsize=4096)
 def _words_of(texts: tuple[str, ...]) -> frozenset[str]:
-    """Names and attributes that stand anywhere in these texts, without builtins."""
-    words: set[str] = set()
-    for text in texts:
-        try:
-            nodes = list(ast.walk(parse(text)))
-        except SyntaxError:
-            continue
-        words.update(node.id for node in nodes if isinstance(node, ast.Name))
-        words.update(node.attr for node in nodes if isinstance(node, ast.Attribute))
-    return frozenset(words - set(dir(builtins)))
+    nodes = [node for text in texts for node in nodes_of(text)]
+    names = {node.id for node in nodes if isinstance(node, ast.Name)}
+    attributes = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+    return frozenset((names | attributes) - set(dir(builtins)))
 
 
 def reference_of(problem: Problem) -> Reference | None:
@@ -107,10 +101,10 @@ def is_plain(test: str) -> bool:
 
     Such a check means the same wherever it runs.
     """
-    try:
-        nodes = list(ast.walk(parse(test)))
-    except SyntaxError:
+    tree = try_parse(test)
+    if tree is None:
         return False
+    nodes = list(ast.walk(tree))
     called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
     return all(
         (id(node) in called and _is_function(node.id) if isinstance(node, ast.Name) else isinstance(node, _PLAIN))
@@ -120,7 +114,7 @@ def is_plain(test: str) -> bool:
 
 
 def _is_function(name: str) -> bool:
-    """Whether a name is that of a harmless builtin, or may be that of a function of a completion, by its look."""
+    # Whether a name is that of a harmless builtin, or may be that of a function of a completion, by its look.
     is_class = name[:1].isupper() and name[1:2].islower()
     return name in _PLAIN_BUILTINS or not (is_class or hasattr(builtins, name))
 

@@ -2,9 +2,9 @@
 
 A problem requires a program, or names that the answer must define. Datasets give a function without its body, or a
 class without its methods' bodies, in many ways: as the whole prompt (HumanEval, MultiPL-E), in a fence of the prompt or
-between its sentences (LeetCode, LiveCodeBench), or in a field of its own. A text is treated as code to be continued only
-if it parses as Python with `pass` for the missing body, or, in another language, if it ends within a definition that it
-begins; so prose is never put before an answer.
+between its sentences (LeetCode, LiveCodeBench), or in a field of its own. A text is treated as code to be continued
+only if it parses as Python with `pass` for the missing body, or, in another language, if it ends within a definition;
+so prose is never put before an answer.
 """
 
 from __future__ import annotations

@@ -226,7 +226,7 @@ class ProgramJudge(Judge):
         return verdict
 
     def _read(self, verdict: Verdict, printed: str, told: str) -> ProgramResult:
-        """What the guest tells in its line; see `guest/execute.py`."""
+        # What the guest tells in its line; see `guest/execute.py`.
         end, compiled, fetched = told.split(" ")
         limited = verdict.stdout_bytes > len(printed.encode("utf-8", "replace")) or verdict.truncated
         run = None

@@ -154,7 +154,7 @@ def read_source(code: str) -> Source | None:
 
 
 def _borrowed(tree: ast.Module) -> frozenset[str]:
-    """Names that are imported from a module outside the standard library, as tests of a solution import from it."""
+    # Names that are imported from a module outside the standard library, as tests of a solution import from it.
     return frozenset(
         alias.asname or alias.name
         for statement in tree.body
@@ -169,7 +169,6 @@ def _is_star_import(statement: ast.stmt) -> bool:
 
 
 def _names(table: symtable.SymbolTable) -> tuple[frozenset[str], frozenset[str]]:
-    """The global names that a module binds, and those that it uses."""
     binds: set[str] = set()
     uses: set[str] = set()
     for scope in _scopes(table):
@@ -193,7 +192,7 @@ def _scopes(table: symtable.SymbolTable) -> Iterator[symtable.SymbolTable]:
 
 
 def _used_early(tree: ast.Module) -> frozenset[str]:
-    """Names that simple statements use before the module binds them, as in `f = cache(f)`."""
+    # Names that simple statements use before the module binds them, as in `f = cache(f)`.
     bound: set[str] = set()
     early: set[str] = set()
     for statement in tree.body:
@@ -213,7 +212,7 @@ def _used_early(tree: ast.Module) -> frozenset[str]:
 
 
 def _stubs(tree: ast.Module) -> frozenset[str]:
-    """Names of functions that have a signature only, as in a quoted task: a docstring, or `...`."""
+    # Names of functions that have a signature only, as in a quoted task: a docstring, or `...`.
     functions = [node for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
     empty = {node.name for node in functions if all(map(_is_constant, node.body))}
     return frozenset(empty - {node.name for node in functions if not all(map(_is_constant, node.body))})
@@ -249,7 +248,6 @@ def _defined_within(statement: ast.AST) -> set[str]:
 
 
 def _acts(statement: ast.stmt) -> bool:
-    """Whether a statement at the top level does something that shows."""
     if isinstance(statement, (*_DEFINITIONS, *_ASSIGNMENTS)):
         return False
     if isinstance(statement, ast.Raise | ast.Assert):

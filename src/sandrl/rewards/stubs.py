@@ -77,7 +77,6 @@ def _functions(problem: Problem, names: frozenset[str]) -> Iterator[tuple[Stub, 
 
 
 def _definitions(problem: Problem, names: frozenset[str], value: str) -> str:
-    """Code that defines all names that are asked for, as functions, or as classes whose methods do nothing."""
     classes = class_names(problem)
     parts = []
     for name in sorted(names):
@@ -97,7 +96,7 @@ def _definitions(problem: Problem, names: frozenset[str], value: str) -> str:
 
 
 def _fails(body: list[ast.stmt], names: frozenset[str], value: object) -> bool:
-    """Whether a check fails for certain: it compares a call with a literal that the stub does not return."""
+    # Whether a check fails for certain: it compares a call with a literal that the stub does not return.
     if value is NotImplemented:
         # Without the names, a plain assert that calls one of them raises NameError.
         return any(
@@ -127,7 +126,7 @@ def _differs(statement: ast.stmt, names: frozenset[str], value: object) -> bool:
 
 
 def _returns_all(problem: Problem, value: object) -> bool:
-    """Whether a stub returns what every call must return; numbers within the tolerance are left to the judge."""
+    # Whether a stub returns what every call must return; numbers within the tolerance are left to the judge.
     if value is NotImplemented:
         return False
     if problem.asks_reference or problem.comparison is not Comparison.PLAIN:
@@ -142,7 +141,6 @@ def _returns_all(problem: Problem, value: object) -> bool:
 
 
 def _programs() -> Iterator[tuple[Stub, str | None]]:
-    """Programs, and what they print; None for their input."""
     yield Stub(NOTHING, "pass"), ""
     for text in ("0", "1", "-1", "None", "[]", "YES", "NO", "Yes", "No", "True", "False"):
         yield Stub(repr(text), f"print({text!r})"), text

@@ -109,7 +109,6 @@ def _is_end(tag: re.Match[str]) -> bool:
 
 
 def _begins_with_code(text: str, sources: Sources) -> bool:
-    """Whether a text is code, or code as far as a fence that ends it."""
     if len(text) > MAX_LENGTH:
         return False
     ends = [len(text), *(end for end, _ in lone_closings(text) if text[:end].strip())]
@@ -117,7 +116,7 @@ def _begins_with_code(text: str, sources: Sources) -> bool:
 
 
 def _code_spans(text: str, sources: Sources, tag: re.Pattern[str]) -> list[tuple[int, int]]:
-    """Where code that compiles has a tag in it: there it is part of a string or a comment."""
+    # Where code that compiles has a tag in it: there it is part of a string or a comment.
     blocks = fences(text, sources)
     pieces = [(block.start, block.end, block.code) for block in blocks]
     pieces += [(each.start, each.end, tidy(each.content)) for each in tagged(text, "answer", sources, blocks)]

@@ -11,9 +11,32 @@ from dataclasses import dataclass, replace
 
 from sandrl.events.results import CheckStatus, CheckVerdict, ScoredCompletion, Status, Trust, passes
 from sandrl.problems import Completion, Problem
-from sandrl.rewards.expected import Returned
 
 _NUMBERED = re.compile(r"check (\d+) of \d+")
+
+
+@dataclass(frozen=True, slots=True)
+class ReferenceValues:
+    """What a problem's reference returned, call by call.
+
+    This machine never decodes the values: on it they are text with a digest. The duration is kept because it decides
+    how long a completion may take.
+
+    Attributes:
+        packed: The values, as the judge's program in the sandbox has packed them, and will receive them back.
+        sizes: How many bytes each takes once it is unpacked.
+        seconds: How long each call took.
+        floats: For each call `f` where it returned a float, or a list or tuple of floats, else `-`.
+    """
+
+    packed: str
+    sizes: tuple[int, ...]
+    seconds: tuple[float, ...]
+    floats: str
+
+    def __post_init__(self) -> None:
+        if not len(self.sizes) == len(self.seconds) == len(self.floats):
+            raise ValueError("these belong to different calls")
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,20 +44,15 @@ class Verdict:
     """The outcome of judging one completion.
 
     Attributes:
-        status: The outcome.
         trust: How strongly a pass can be relied on; `None` if nothing ran.
-        passed: Number of checks that passed.
-        total: Number of checks.
         detail: The reason, in one line. It may contain text of the model: do not trust it, and escape it before
             printing.
         wall_seconds: How long the code ran, by the clock inside the sandbox.
         cpu_seconds: Processor time of the code.
         starved_seconds: How long the code waited for a processor; negative if the kernel does not report it.
         compile_seconds: Wall time of its compilation; not part of the times above.
-        stdout: Its standard output, up to `Limits.max_output_bytes`.
-        stderr: Its standard error, up to `Limits.max_output_bytes`.
-        stdout_bytes: Size of its whole standard output.
-        stderr_bytes: Size of its whole standard error.
+        stdout: Its standard output, up to `Limits.max_output_bytes`; `stderr` likewise.
+        stdout_bytes: Size of its whole standard output; `stderr_bytes` likewise.
         truncated: Whether it printed more than was kept.
         checks: The result of each check, in their order; empty if they are not known, because nothing ran or the judge
             was killed.
@@ -60,7 +78,7 @@ class Verdict:
     stderr_bytes: int = 0
     truncated: bool = False
     checks: tuple[CheckVerdict, ...] = ()
-    returned: Returned | None = None
+    returned: ReferenceValues | None = None
 
     def __post_init__(self) -> None:
         if not self.checks:

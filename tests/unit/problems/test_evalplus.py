@@ -15,8 +15,9 @@ from sandrl.jsonl import Row
 from sandrl.problems import Call, Comparison, Problem, Tolerance, load_problems, own_row, render_prompt, write_problems
 from sandrl.problems.formats import parse_problem
 from sandrl.rewards.calibration import Calibration, CalibrationStore
-from sandrl.rewards.expected import Returned, call_seconds, call_tolerances
+from sandrl.rewards.guest_request import call_seconds, call_tolerances
 from sandrl.rewards.stubs import stubs_of
+from sandrl.rewards.verdict import ReferenceValues
 
 ROW: dict[str, Any] = {
     "task_id": "HumanEval/1000", "prompt": "def f(x):\n    \"\"\"Double it.\"\"\"\n", "contract": "    assert x",
@@ -183,8 +184,8 @@ def test_every_stub_is_tried_where_only_a_sandbox_knows_what_is_right() -> None:
     assert [stub.label for stub in stubs_of(problem_of())] == ["None", "0", '""', "[]", "True", "its first argument"]
 
 
-def returned(floats: str) -> Returned:
-    return Returned("", (0,) * len(floats), (0.1,) * len(floats), floats)
+def returned(floats: str) -> ReferenceValues:
+    return ReferenceValues("", (0,) * len(floats), (0.1,) * len(floats), floats)
 
 
 def test_numbers_may_differ_from_the_first_float_of_a_part_on() -> None:
@@ -196,7 +197,7 @@ def test_numbers_may_differ_from_the_first_float_of_a_part_on() -> None:
 
 
 def test_a_call_may_take_four_times_as_long_as_the_reference_but_never_less_than_the_least() -> None:
-    found = Returned("", (1, 1), (0.5, 3.0), "--")
+    found = ReferenceValues("", (1, 1), (0.5, 3.0), "--")
     assert call_seconds(found, None) == [4.0, 12.0]
     assert call_seconds(found, 1.0) == [2.0, 12.0]
 

@@ -13,45 +13,45 @@ from sandrl.settings import RuntimeKind
 
 PROBLEM = Problem("p", "", check="exit_status")
 LOCAL = SdkConnection(kind=RuntimeKind.LOCAL, reason="", address="http://127.0.0.1:1", image="python", is_local=True)
-TERMS = Terms.of(ScoreOptions(), InProcessJudge(), LOCAL)
 
 
-def attempt() -> Attempt:
-    return Attempt(0, Completion("c", "p", code="pass"), PROBLEM, TERMS)
+def attempt(retries: int = 0) -> Attempt:
+    terms = Terms.of(ScoreOptions(retries=retries), InProcessJudge(), LOCAL)
+    return Attempt(0, Completion("c", "p", code="pass"), PROBLEM, terms)
 
 
 def test_code_that_never_ran_is_never_blamed() -> None:
-    one = attempt()
-    steps = [one.fail("no sandbox", has_run=False, retries=2) for _ in range(3)]
+    one = attempt(retries=2)
+    steps = [one.fail("no sandbox", has_run=False) for _ in range(3)]
     assert steps == [Step.RETRY, Step.RETRY, Step.BLAME_RUNTIME]
     assert one.failures == ["no sandbox"] * 3
 
 
 def test_the_canary_is_asked_when_the_retries_are_used_up() -> None:
-    one = attempt()
-    steps = [one.fail("lost", has_run=True, retries=2) for _ in range(3)]
+    one = attempt(retries=2)
+    steps = [one.fail("lost", has_run=True) for _ in range(3)]
     assert steps == [Step.RETRY, Step.RETRY, Step.ASK_CANARY]
 
 
 def test_a_canary_that_fails_blames_the_runtime() -> None:
     one = attempt()
-    one.fail("lost", has_run=True, retries=0)
+    one.fail("lost", has_run=True)
     assert one.hear_canary(passed=False) is Step.BLAME_RUNTIME
 
 
 def test_only_a_failure_between_two_canaries_blames_the_code() -> None:
     one = attempt()
-    assert one.fail("lost", has_run=True, retries=0) is Step.ASK_CANARY
+    assert one.fail("lost", has_run=True) is Step.ASK_CANARY
     assert one.hear_canary(passed=True) is Step.RETRY
-    assert one.fail("lost", has_run=True, retries=0) is Step.ASK_CANARY
+    assert one.fail("lost", has_run=True) is Step.ASK_CANARY
     assert one.hear_canary(passed=True) is Step.BLAME_CODE
 
 
 def test_an_outage_between_the_canaries_blames_the_runtime() -> None:
     one = attempt()
-    one.fail("lost", has_run=True, retries=0)
+    one.fail("lost", has_run=True)
     one.hear_canary(passed=True)
-    one.fail("lost", has_run=True, retries=0)
+    one.fail("lost", has_run=True)
     assert one.hear_canary(passed=False) is Step.BLAME_RUNTIME
 
 
@@ -65,8 +65,8 @@ def test_stalls_convict_nobody_and_cost_no_retry() -> None:
     one = attempt()
     for _ in range(3):
         assert one.end_late(has_stalled=True) is Step.RETRY
-        assert one.fail("lost", has_run=True, retries=0, has_stalled=True) is Step.RETRY
-        assert one.fail("no sandbox", has_run=False, retries=0, has_stalled=True) is Step.RETRY
+        assert one.fail("lost", has_run=True, has_stalled=True) is Step.RETRY
+        assert one.fail("no sandbox", has_run=False, has_stalled=True) is Step.RETRY
     assert (one.broken, one.unreached, one.late_ends) == (0, 0, 0)
 
 
@@ -78,7 +78,7 @@ def test_code_that_is_always_late_ends_at_last_whatever_stalls() -> None:
 
 def test_the_end_of_a_runtime_that_another_one_replaced_costs_no_retry_but_not_for_ever() -> None:
     one = attempt()
-    steps = [one.fail("lost", has_run=False, retries=0, has_moved=True) for _ in range(12)]
+    steps = [one.fail("lost", has_run=False, has_moved=True) for _ in range(12)]
     assert steps == [Step.MOVE] * 10 + [Step.BLAME_RUNTIME] * 2
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sandrl.problems import Problem
 from sandrl.rewards.calibration import PLAIN, Calibration, Calibrations, CalibrationStore
-from sandrl.rewards.expected import Returned
+from sandrl.rewards.verdict import ReferenceValues
 
 KEY = "ab" * 32
 
@@ -18,8 +18,8 @@ def problem(number: int, size: int = 1000) -> Problem:
 
 def test_a_calibration_is_found_for_an_equal_problem() -> None:
     known = Calibrations()
-    known.keep(problem(1), Calibration(splits=False))
-    assert known.find(problem(1)) == Calibration(splits=False)
+    known.keep(problem(1), Calibration(reason="failed: why"))
+    assert known.find(problem(1)) == Calibration(reason="failed: why")
     assert known.find(problem(2)) is None
     assert len(known) == 1
 
@@ -39,7 +39,7 @@ def test_what_was_asked_about_longest_ago_is_forgotten_first() -> None:
 def test_what_a_reference_returned_counts() -> None:
     known = Calibrations(max_bytes=5000)
     known.keep(problem(1), PLAIN)
-    known.keep(problem(2), Calibration(returned=Returned("x" * 4000, (), (), "")))
+    known.keep(problem(2), Calibration(returned=ReferenceValues("x" * 4000, (), (), "")))
     assert known.find(problem(1)) is None
     assert known.find(problem(2)) is not None
 
@@ -62,6 +62,6 @@ def test_a_problem_that_was_invalid_is_tried_again_by_the_next_process(tmp_path:
     store = CalibrationStore(tmp_path / "cache")
     store.keep(KEY, Calibration(invalid="it needs a module that was not there"))
     assert store.find(KEY, problem(1)) is None
-    store.keep(KEY, Calibration(splits=False, reason="failed: why"))
-    assert store.find(KEY, problem(1)) == Calibration(splits=False, reason="failed: why")
+    store.keep(KEY, Calibration(reason="failed: why"))
+    assert store.find(KEY, problem(1)) == Calibration(reason="failed: why")
     assert store.find(KEY, replace(problem(1), task_id="other")) is not None, "the key names the problem"

@@ -10,7 +10,7 @@ from sandrl.problems import Problem
 from sandrl.rewards.facts import facts_of
 from sandrl.rewards.judge import Judge
 from sandrl.rewards.limits import Limits
-from sandrl.rewards.patches import can_be_carried, changes_of, draws
+from sandrl.rewards.patches import changes_of, draws
 from sandrl.rewards.verdict import Verdict
 
 DRAW = "import random\ndef f():\n    return random.random()"
@@ -58,7 +58,7 @@ def test_what_checks_change_is_read_from_their_source(
 )
 def test_where_a_change_cannot_be_carried_all_is_judged_in_one_process_whatever_a_completion_does(check: str) -> None:
     problem = problem_of(check)
-    assert not can_be_carried(problem)
+    assert changes_of(problem).obstacle
     trials = Judge().calibrate(problem, Limits())
     assert [trial.prepare().trust for trial in (next(trials),)] == [Trust.IN_PROCESS]
     with pytest.raises(StopIteration) as end:
@@ -68,8 +68,8 @@ def test_where_a_change_cannot_be_carried_all_is_judged_in_one_process_whatever_
 
 def test_a_check_that_draws_inputs_after_calls_is_no_obstacle_where_the_reference_draws_nothing() -> None:
     check = "import random\nrandom.seed(1)\nfor _ in range(3):\n    n = random.randint(0, 9)\n    assert f(n) == n + 1"
-    assert can_be_carried(problem_of(check, reference="def f(n):\n    return n + 1\n"))
-    assert not can_be_carried(problem_of(check, reference="import random\ndef f(n):\n    random.shuffle([n])\n"))
+    assert not changes_of(problem_of(check, reference="def f(n):\n    return n + 1\n")).obstacle
+    assert changes_of(problem_of(check, reference="import random\ndef f(n):\n    random.shuffle([n])\n")).obstacle
 
 
 def test_where_isolation_is_required_such_a_problem_gets_no_reward_from_either_way() -> None:

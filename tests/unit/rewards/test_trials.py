@@ -9,11 +9,12 @@ import pytest
 from sandrl.events.results import CheckStatus, CheckVerdict, Status, Trust
 from sandrl.problems import Case, Problem
 from sandrl.problems.checkers import Checker
-from sandrl.rewards.calibration import PLAIN, Calibration, is_inert, modules_of
+from sandrl.rewards.calibration import PLAIN, Calibration, modules_of
 from sandrl.rewards.judge import Judge
 from sandrl.rewards.limits import Limits
 from sandrl.rewards.patches import draws
 from sandrl.rewards.reference import is_plain
+from sandrl.rewards.trials import is_inert
 from sandrl.rewards.verdict import Verdict
 
 PROBLEM = Problem("t", "", tests=("x = f()\nassert x == 1",), entry_point="f", reference="def f():\n    return 1\n")
