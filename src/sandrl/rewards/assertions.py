@@ -77,59 +77,40 @@ _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 
 @dataclass(frozen=True, slots=True)
 class _Pair:
+    # The side that the completion decides, as far as the source says, and the other one.
     got: ast.expr
     expected: ast.expr | None
     operator: str
 
 
-def marked_tests(tests: tuple[str, ...]) -> list[str]:
-    """Tests with names for the sides of their asserts.
-
-    Args:
-        tests: Texts of Python; one that is no Python stays as it is.
-    """
-    return [_marked(test) for test in tests]
-
-
-def watched(text: str, own: frozenset[str], *, is_marked: bool = False) -> str:
-    """A text that tells the judge of asserts that fail, and of what catches them.
-
-    Args:
-        text: The text; one that is no Python stays as it is.
-        own: Names that mean exception classes which no completion can define.
-        is_marked: Whether the sides of its asserts get names, too.
-    """
-    return _marked(text, own, is_marked=is_marked)
-
-
 @lru_cache(maxsize=1024)
-def _marked(test: str, own: frozenset[str] | None = None, *, is_marked: bool = True) -> str:
-    is_marked = is_marked and len(test) <= _LONGEST_TEST_CHARACTERS and "assert" in test
-    is_marked = is_marked and MARK not in test and "\f" not in test and _LEFT_ALONE.search(test) is None
-    if own is None and not is_marked:
+def marked(test: str, own: frozenset[str] | None = None, *, names_sides: bool = True) -> str:
+    """A text with names for the sides of its asserts; as it is if it is no Python.
+
+    Args:
+        own: Names that mean exception classes which no completion can define: then the text also tells the judge of
+            asserts that fail, and of what catches them.
+    """
+    names_sides = names_sides and len(test) <= _LONGEST_TEST_CHARACTERS and "assert" in test
+    names_sides = names_sides and MARK not in test and "\f" not in test and _LEFT_ALONE.search(test) is None
+    if own is None and not names_sides:
         return test
     try:
         tree = parse(test)
-        sides = _insertions(tree) if is_marked else ([], [])
+        sides = _insertions(tree) if names_sides else ([], [])
         watches = [] if own is None else list(_watches(tree, own, is_top=True, may_catch=False))
-        marked = _inserted(test, [*sides[0], *watches, *sides[1]])
-        if marked != test:
+        changed = _inserted(test, [*sides[0], *watches, *sides[1]])
+        if changed != test:
             # The compiler has limits, such as 200 parentheses.
-            parse(marked)
+            parse(changed)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return _marked(test, own, is_marked=False) if is_marked and own is not None else test
-    return marked
+        return marked(test, own, names_sides=False) if names_sides and own is not None else test
+    return changed
 
 
 def _watches(node: ast.AST, own: frozenset[str], *, is_top: bool, may_catch: bool) -> Iterator[tuple[int, int, str]]:
-    """What tells the judge of asserts that fail, and of what handlers catch.
-
-    Args:
-        node: A statement or a whole tree.
-        own: Names that mean exception classes which no completion can define.
-        is_top: Whether nothing around it can catch what it raises.
-        may_catch: Whether it is in a `try` with a handler of a class that a completion may define.
-    """
+    # `own` names exception classes that no completion can define; nothing around a node at the top can catch what it
+    # raises, and what is in a `try` with a handler of a class that a completion may define may be caught.
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.Assert) and not is_top:
             if child.msg is None:
@@ -206,13 +187,6 @@ def _inserted(text: str, insertions: list[tuple[int, int, str]]) -> str:
 
 
 def _asserts(node: ast.AST, *, is_repeated: bool, is_class: bool) -> Iterator[tuple[ast.stmt, list[_Pair]]]:
-    """The asserts below a node, with the comparisons in each.
-
-    Args:
-        node: A statement or a whole tree.
-        is_repeated: Whether it runs more than once.
-        is_class: Whether it is in the body of a class.
-    """
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.Assert | ast.Expr):
             if is_class:

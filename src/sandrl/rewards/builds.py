@@ -38,9 +38,6 @@ class Build:
     """How one program is built and run.
 
     Attributes:
-        language: What it is written in.
-        form: Which form of the language it has.
-        source: Its text.
         type_name: In Java, the type that `main` is in, with its package.
         file_name: The file that it is written to.
     """
@@ -137,10 +134,8 @@ class _Type:
 
 
 def _java_types(code: str) -> tuple[str, str]:
-    """The type that gives a source file its name, and the one that `main` is in.
-
-    The compiler demands that a public type has the name of its file; without one any name will do.
-    """
+    # The type that gives a source file its name, and the one that `main` is in. The compiler demands that a public type
+    # has the name of its file; without one any name will do.
     types = list(_top_types(code))
     public = next((found.name for found in types if found.is_public and len(found.name.encode()) < _MOST_BYTES), None)
     main = next((found.name for found in types if found.has_main), None)

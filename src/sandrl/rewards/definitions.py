@@ -30,7 +30,6 @@ class Definition:
     """One definition.
 
     Attributes:
-        name: What it defines.
         start: Where the line begins that it begins on.
         end: Where it ends; the end of the text if it is not whole.
         inside: Where its body begins; its end if it has none.
@@ -51,9 +50,7 @@ class Text:
     """A text in a language.
 
     Attributes:
-        code: The text.
         plain: The text without its comments and strings, which are blanks.
-        syntax: How it is read.
         definitions: What it defines at its top level, in order.
         depth: How many braces are open at its end; negative where it closes more than it opens.
     """

@@ -47,15 +47,9 @@ _MAX_CUTS = 12
 
 
 def extract(text: str, how: Extraction = Extraction.AUTO, problem: Problem | None = None) -> str | None:
-    """Extracts the code from a completion.
+    """Extracts the code from the text of a model; `None` if there is none.
 
-    Args:
-        text: The text of the model.
-        how: Where to look.
-        problem: The problem that it answers; without it, the last block that compiles is taken.
-
-    Returns:
-        The code, or `None` if there is none.
+    Without the problem that it answers, the last block that compiles is taken.
     """
     if how is Extraction.RAW:
         code: str | None = text

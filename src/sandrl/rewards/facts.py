@@ -205,12 +205,9 @@ def _runs_code(node: ast.AST, under_test: Set[str]) -> bool:
 
 
 def _needs_one_process(problem: Problem, nodes: list[list[ast.AST]]) -> bool:
-    """Whether a check does something that may mean another thing when the completion is in another process.
-
-    Such a check is tried apart from the completion all the same; a completion that fails it there is judged once more,
-    in one process with the check. Coroutines count only where nothing catches: in one process, a completion may catch
-    what a check raises.
-    """
+    # Such a check is tried apart from the completion all the same; a completion that fails it there is judged again in
+    # one process with the check. Coroutines count only where nothing catches: in one process, a completion may catch
+    # what a check raises.
     changes = changes_of(problem)
     reasons = _MODULES | _METHODS | _NAMES | _CODE_RUNNERS | _CODE_LOADERS
     if not changes.obstacle and not changes.looks:

@@ -319,7 +319,7 @@ class Fleet:
         else:
             link.failed_in_a_row = 0
         if isinstance(sent.attempt.terms.judge, ProgramJudge):
-            sent.attempt.terms.judge.take(judged.program)
+            sent.attempt.terms.judge.latest = judged.program
         self._finish(sent, judged.verdict)
 
     def _may_try_elsewhere(self, sent: Sent) -> bool:

@@ -9,7 +9,6 @@ from typing import Any
 
 from sandrl.problems import Case, Problem
 from sandrl.rewards.builds import Build, builds_of
-from sandrl.rewards.calibration import PLAIN, Calibration
 from sandrl.rewards.guest.clock import LONGEST
 from sandrl.rewards.guest_report import Execution
 from sandrl.rewards.guest_request import CHECKED, COMPARED, hidden_part, open_part, setup_of_completion
@@ -23,6 +22,7 @@ from sandrl.rewards.limits import (
     time_limit,
 )
 from sandrl.rewards.program import ISOLATED_TESTS, Mode, begin_worker, cell_program_of, command_line, program_of
+from sandrl.rewards.verdict import ReferenceValues
 from sandrl.sandboxes import CellCommand, Command, WorkerProgram
 
 # How long after the latest that the judge's own clock can go off the SDK's does: only for a judge that was stopped.
@@ -59,7 +59,7 @@ class GuestCommands:
         code: str,
         limits: Limits,
         mode: Mode,
-        known: Calibration = PLAIN,
+        returned: ReferenceValues | None = None,
         *,
         builds: Sequence[Build] = (),
         keeps: bool = False,
@@ -67,16 +67,12 @@ class GuestCommands:
         """One completion, ready to be run in a mode of the guest.
 
         Args:
-            problem: The problem.
-            code: The completion.
-            limits: What it may use.
-            mode: How it is judged.
-            known: What is known about the problem.
+            returned: What the problem's reference returned, if calls are compared with that.
             builds: Programs that are run instead of the completion's.
             keeps: Whether this is the reference, of which is kept what it returns.
         """
         limit = time_limit(problem, limits)
-        hidden_content = hidden_part(problem, mode, limits, known.returned, keeps=keeps)
+        hidden_content = hidden_part(problem, mode, limits, returned, keeps=keeps)
         # Version 2 of the format is the one every Python 3 reads.
         hidden = marshal.dumps(hidden_content, 2) if hidden_content else b""
         request: dict[str, Any] = {
@@ -123,12 +119,10 @@ class GuestCommands:
         """A request to the guest, ready to be run.
 
         Args:
-            mode: The program of the guest that reads it.
             request: What a completion's process may hold, as plain values.
             hidden: What it must not.
             checks: How many checks the guest reports on.
             seconds: How long it may take by the clock, its judge included.
-            hash_seed: The seed of the interpreter's hashes.
             keeps: Whether it runs a reference, of which is kept what that returns.
             cases: The cases whose output is compared.
         """

@@ -10,7 +10,7 @@ from typing import Any
 
 from sandrl.problems import Comparison, Problem
 from sandrl.problems.calls import function_of
-from sandrl.rewards.assertions import marked_tests, watched
+from sandrl.rewards.assertions import marked
 from sandrl.rewards.facts import facts_of
 from sandrl.rewards.guest.oracles import is_floats
 from sandrl.rewards.limits import Limits, check_time_limit, checker_time_limits
@@ -76,7 +76,7 @@ def open_part(problem: Problem, mode: Mode) -> dict[str, Any]:
         # One program each, whose exit status decides.
         unit = "check" if len(problem.tests) > 1 else ""
         return {"inputs": [b""] * problem.check_count, "unit": unit, **files}
-    return {"tests": marked_tests(problem.tests), **files} if mode is TESTS else files
+    return {"tests": [marked(test) for test in problem.tests], **files} if mode is TESTS else files
 
 
 def hidden_part(
@@ -100,8 +100,8 @@ def hidden_part(
         reference, facts, changes = reference_of(problem), facts_of(problem), changes_of(problem)
         return {
             # As many as there are calls: those that are not reached have a verdict, too.
-            "tests": [watched(test, facts.own, is_marked=True) for test in problem.tests] or [""] * len(problem.calls),
-            "setup": watched(problem.setup, facts.own),
+            "tests": [marked(test, facts.own) for test in problem.tests] or [""] * len(problem.calls),
+            "setup": marked(problem.setup, facts.own, names_sides=False),
             "under_test": sorted(names_under_test(problem)),
             "facts": facts.request(),
             "imports": None if reference is None else dict(reference.imports),

@@ -75,11 +75,10 @@ def begins_with_everything(source: str) -> bool:
 
 
 class Headers:
-    """The precompiled headers of this machine, made when enough programs have asked for them.
+    """The precompiled headers of this machine, made when `worth` programs have asked for one.
 
     Args:
         shown: The directory that sandboxes see; None where nothing can be shown to them.
-        worth: How many programs have asked for one before it is made.
     """
 
     def __init__(self, shown: Shown | None, *, worth: int = WORTH) -> None:
@@ -91,13 +90,7 @@ class Headers:
         self._making: dict[Form, _Making] = {}
 
     def quick_compile(self, form: Form, command: list[str], source: str) -> list[str]:
-        """The command that compiles a program with a header, which may fail; empty if there is none for it.
-
-        Args:
-            form: The form of the program.
-            command: How it is compiled without.
-            source: Its text.
-        """
+        """The command that compiles a program with a header, which may fail; empty if there is none for it."""
         if self._shown is None or not form.compile or form.compile[0] != "g++" or not begins_with_everything(source):
             return []
         name = self._ready.get(form) or self._name(self._shown, form)
@@ -210,11 +203,7 @@ def _is_current(folder: Path) -> bool:
 
 
 def _signature(folder: Path) -> str:
-    """A digest of the sizes and times of the compiler and of all files that a header was made from.
-
-    Raises:
-        OSError: If one is missing.
-    """
+    # Of the compiler and of all files that a header was made from; raises `OSError` if one is missing.
     words = (folder / _SOURCES).read_text(encoding="utf-8").replace("\\\n", " ").split()[1:]
     compiler = shutil.which("g++", path=SEARCHED) or "/usr/bin/g++"
     paths = [os.path.realpath(compiler), *(word for word in words if word.startswith("/"))]

@@ -62,16 +62,10 @@ class Judge:
 
     Args:
         with_site_packages: Whether completions can import what is installed in the image.
-        require_isolated: Never judge in one process.
+        require_isolated: Whether no completion is judged in one process with its checks.
         image: The image of sandboxes that are not on this machine, for messages.
         headers: The precompiled headers that sandboxes see; without them, none are used.
-        known_bytes: Maximum memory for problems about which something is known.
-
-    Attributes:
-        calibrations: The calibrations of problems.
-        calibrator: Makes them.
-        commands: Makes the commands that run the guest.
-        requires_isolated: Whether no completion is judged in one process with its checks.
+        known_bytes: Maximum memory for calibrations.
     """
 
     def __init__(
@@ -125,15 +119,11 @@ class Judge:
         """The command that judges `code`; what it is held against never reaches the completion's process.
 
         Args:
-            problem: The problem.
-            code: The completion.
-            limits: What it may use.
-            known: What is known about the problem.
             together: Whether `review` found that checks and completion must be in one process.
         """
         is_apart = problem.kind == "tests" and problem.is_python and known.splits and not together
         mode = ISOLATED_TESTS if is_apart else mode_of(problem)
-        return self.commands.execution(problem, code, limits, mode, PLAIN if is_apart else known)
+        return self.commands.execution(problem, code, limits, mode, known.returned)
 
     def prepare_opinion(self, problem: Problem, code: str, limits: Limits) -> Execution | None:
         """The command that runs `code` and its checks in one process; None if the problem has no such checks."""
@@ -191,7 +181,7 @@ class Judge:
 
 
 def _is_killed(exit_code: int | None) -> bool:
-    # Whether an exit status is one of a process ended by a signal, in a shell's words or in Python's.
+    # By a signal, in a shell's words or in Python's.
     return exit_code is not None and not 0 <= exit_code <= 128
 
 
@@ -202,12 +192,12 @@ def _hands_over(problem: Problem, verdict: Verdict) -> bool:
 
 
 def _blamed(problem: Problem, verdict: Verdict) -> Verdict:
-    # The verdict where the problem's own code failed for a completion, and works without it.
-    if any(check.status is CheckStatus.INVALID for check in verdict.checks):
+    # The problem's own code failed for a completion, and works without it.
+    invalid = [check for check in verdict.checks if check.status is CheckStatus.INVALID]
+    if invalid:
         # The checker accepts right outputs, so this one is not right.
         checks = tuple(
-            replace(check, status=CheckStatus.FAILED) if check.status is CheckStatus.INVALID else check
-            for check in verdict.checks
+            replace(check, status=CheckStatus.FAILED) if check in invalid else check for check in verdict.checks
         )
         detail = f"{verdict.detail}; the checker works on right outputs, so this output is wrong"
         return replace(verdict, status=Status.FAILED, checks=checks, detail=detail)

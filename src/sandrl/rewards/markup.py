@@ -51,15 +51,7 @@ _QUOTED = re.compile(r"^[ \t]*(?:>[ \t]?)", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """One fenced block of a Markdown text.
-
-    Attributes:
-        language: The first word of its info string, in lower case.
-        code: What is in it.
-        closed: Whether it has an end.
-        start: Where it begins in the text.
-        end: Where it ends.
-    """
+    """One fenced block of a Markdown text; its language is the first word of its info string, in lower case."""
 
     language: str
     code: str
@@ -75,14 +67,7 @@ class Fence:
 
 @dataclass(frozen=True, slots=True)
 class Tagged:
-    """What stands between two tags.
-
-    Attributes:
-        content: The text between them.
-        closed: Whether there is a closing tag.
-        start: Where the opening tag begins.
-        end: Where the closing tag ends.
-    """
+    """What stands between two tags, from the beginning of the first to the end of the second, if there is one."""
 
     content: str
     closed: bool
@@ -97,6 +82,8 @@ def tidy(code: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Mark:
+    # A fence: what is before and after it in its line, whether only blanks and marks of quotes and lists are before it,
+    # and whether it is not the end of code in backticks within its line.
     is_first: bool
     head: str
     fence: str
@@ -106,19 +93,17 @@ class _Mark:
     end: int
 
     @property
-    def line(self) -> int:
-        """Where its line begins."""
+    def line(self) -> int:  # where it begins
         return self.start - len(self.head)
 
     @property
     def language(self) -> str:
-        """The first word after it, in lower case."""
         found = _LANGUAGE.match(self.rest)
         return found.group(1).lower() if found is not None else ""
 
     @property
     def can_open(self) -> bool:
-        """Whether it may begin a block. Within a line, no more than a word may follow."""
+        # Within a line, no more than a word may follow.
         if self.is_first:
             is_info = "`" not in self.rest and not self.rest.lstrip().startswith("<")
             return is_info and _PREFIX.fullmatch(self.head) is not None
@@ -127,22 +112,19 @@ class _Mark:
 
     @property
     def names_language(self) -> bool:
-        """Whether a language or, right after a fence at the beginning of a line, a word follows."""
         is_word = self.is_first and _WORD.fullmatch(self.rest) is not None
         return is_word or find_language(self.language) is not None or self.language in _PYTHON_NAMES
 
     @property
     def begins_another(self) -> bool:
-        """Whether it begins a block even where the one before it is open."""
         return self.can_open and self.names_language
 
     def can_close(self, fence: str) -> bool:
-        """Whether it ends a block that begins with a fence: it is alone in its line."""
         is_alone = self.is_first and not self.head.strip(" \t>") and _AFTER_CLOSING.match(self.rest) is not None
         return is_alone and self.fence.startswith(fence)
 
     def may_close(self, fence: str) -> bool:
-        """Whether it may be meant as the end: behind code, before a sentence, or where another block begins."""
+        # Behind code, before a sentence, or where another block begins.
         return self.fence.startswith(fence) or self.begins_another
 
 
@@ -170,7 +152,6 @@ def fences(text: str, sources: Sources | None = None, nesting: int = 0) -> list[
     not alone in its line ends a block, or is code, depends on whether the code as far as there compiles.
 
     Args:
-        text: The text.
         sources: Decides which of several closing fences ends a block: the first one that makes it compile. Without it
             the first one ends it.
         nesting: How many blocks this text is inside of.

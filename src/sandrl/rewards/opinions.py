@@ -41,6 +41,7 @@ _DIGEST_BITS = 64
 
 @dataclass(slots=True, eq=False)
 class _Question:
+    # About the failed results of a problem and a code: the first, and those of identical completions.
     key: bytes
     problem: Problem
     code: str
@@ -52,10 +53,6 @@ class Opinions:
     """The second opinions of a batch: which are asked for, which are on their way, and what came of them.
 
     Args:
-        job: Owns the sandboxes.
-        judge: Knows how to judge in one process.
-        options: How the batch is scored.
-        emit: Receives an event of each opinion.
         memory: Opinions that were found before, and where to keep new ones.
     """
 
@@ -78,7 +75,6 @@ class Opinions:
 
     @property
     def in_flight(self) -> int:
-        """How many sandboxes are at work for opinions."""
         return len(self._running)
 
     def added_to(self, result: ScoredCompletion) -> ScoredCompletion:
@@ -188,12 +184,7 @@ def digest(task_id: str, code: str) -> bytes:
 
 
 def is_chosen(key: bytes, rate: float) -> bool:
-    """Whether a completion is in the share that is asked about.
-
-    Args:
-        key: Its digest.
-        rate: The share, from 0 to 1.
-    """
+    """Whether the completion with a digest is in the share, from 0 to 1, that is asked about."""
     return int.from_bytes(key[: _DIGEST_BITS // 8], "big") / 2**_DIGEST_BITS < rate or rate == 1
 
 

@@ -25,12 +25,7 @@ _DIGEST_CHARACTERS = 16
 
 
 class KeptProblems:
-    """The problems of a run as this process has written them.
-
-    Args:
-        writer: The run.
-        prompting: How this run asks the model; None if it does not.
-    """
+    """The problems of a run as this process has written them; `prompting` is None if the run asks no model."""
 
     def __init__(self, writer: RunWriter, prompting: Prompting | None = None) -> None:
         self._writer = writer
@@ -54,14 +49,7 @@ class KeptProblems:
 
 
 def problem_row(problem: Problem, *, job_id: str, rank: int = 0, prompting: Prompting | None = None) -> ProblemRow:
-    """The row of a problem.
-
-    Args:
-        problem: The problem.
-        job_id: The job that writes the row.
-        rank: The process of a distributed job that does.
-        prompting: How the model is asked; None if the prompt is the problem's own.
-    """
+    """The row of a problem; `prompting` is None if the prompt is the problem's own."""
     prompt = problem.prompt if prompting is None else prompting.text(problem)
     show_tests = None if prompting is None else prompting.show_tests
     content = {"problem": problem.check_content, "task_id": problem.task_id, "prompt": prompt}

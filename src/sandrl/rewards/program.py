@@ -81,7 +81,6 @@ def command_line(hash_seed: int = 0, *, with_site_packages: bool = False) -> tup
     Otherwise the interpreter is as isolated as with `-I`.
 
     Args:
-        hash_seed: The seed.
         with_site_packages: Whether completions can import what is installed in the image; costs the start of `site`.
     """
     # `-S` skips `site`, a third of the start of an interpreter.
@@ -95,7 +94,6 @@ class Mode:
     """A way of judging.
 
     Attributes:
-        trust: How far its verdicts can be believed.
         files: What its program is made of, in the order in which names are needed.
         judge: The function that judges.
         judge_files: What the judge alone needs, and loads with `load_rest` after the fork.
@@ -148,13 +146,7 @@ ISOLATED_TESTS = Mode(
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One part of a guest program.
-
-    Attributes:
-        source: Its text.
-        packed: Its text, compressed with zlib.
-        compiled: What the interpreter that runs this makes of it.
-    """
+    """One part of a guest program: its text, the same compressed with zlib, and the bytecode of this interpreter."""
 
     source: bytes
     packed: bytes
@@ -173,12 +165,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A guest program.
-
-    Attributes:
-        first: What is loaded at the start.
-        rest: What is loaded after the fork; empty where a mode has no such files.
-    """
+    """A guest program: what is loaded at the start, and after the fork; empty where a mode has no such files."""
 
     first: Part
     rest: Part
@@ -189,12 +176,7 @@ class Program:
         return b"\n".join((self.first.source, self.rest.source))
 
     def framed(self, request: bytes, hidden: bytes) -> bytes:
-        """Standard input of the guest, up to the key.
-
-        Args:
-            request: What the completion's process may hold.
-            hidden: What it may not.
-        """
+        """Standard input of the guest, up to the key; the completion's process may not hold what is hidden."""
         parts = [self.first, self.rest] if self.rest.source else [self.first]
         sizes = [size for part in parts for size in (len(part.compiled), len(part.packed))]
         header = " ".join([importlib.util.MAGIC_NUMBER.hex(), *map(str, sizes), str(len(request))])
@@ -210,12 +192,7 @@ def program_of(mode: Mode) -> Program:
 
 @dataclass(frozen=True, slots=True)
 class CellProgram:
-    """A guest program as a worker loads it.
-
-    Attributes:
-        name: Names it; another name means another text.
-        payload: What a worker is sent once: a header, and all of its parts.
-    """
+    """A guest program as a worker loads it: another name means another text, and the payload is sent once."""
 
     name: str
     payload: bytes
@@ -297,22 +274,10 @@ def _text_of(names: Iterable[str], package: str = "sandrl.rewards.guest") -> byt
     return b"\n".join(files(package).joinpath(f"{name}.py").read_bytes() for name in names)
 
 
-class _Untyped(ast.NodeTransformer):
+class _WithoutAnnotations(ast.NodeTransformer):
     def generic_visit(self, node: ast.AST) -> ast.AST:
         # No expression holds an annotation.
         return node if isinstance(node, ast.expr) else super().generic_visit(node)
-
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
-        node.returns = None
-        return self.generic_visit(node)
-
-    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AST:
-        node.returns = None
-        return self.generic_visit(node)
-
-    def visit_arg(self, node: ast.arg) -> ast.AST:
-        node.annotation = None
-        return node
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
         if node.value is None:
@@ -324,14 +289,15 @@ def shipped(source: bytes) -> ast.Module:
     """The syntax tree of modules that become one: without annotations, and without imports for them or of one another.
 
     It has line numbers alone, which makes a seventh less of what is loaded.
-
-    Args:
-        source: The texts of the modules, one after another.
     """
     # Such an import may stand at the start of a text only.
     tree = parse(source.replace(b"from __future__ import annotations\n", b""))
-    tree.body = [_Untyped().visit(node) for node in tree.body if not _is_of_modules(node)]
+    tree.body = [_WithoutAnnotations().visit(node) for node in tree.body if not _is_of_modules(node)]
     for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            node.returns = None
+        elif isinstance(node, ast.arg):
+            node.annotation = None
         if "lineno" in node._attributes:
             node.end_lineno, node.col_offset, node.end_col_offset = node.lineno, 0, 0  # type: ignore[attr-defined]
     return tree

@@ -17,9 +17,6 @@ class RewardRun:
     """A finished run.
 
     Attributes:
-        request: What was asked for.
-        report: What came of it.
-        run_dir: Where it is written down.
         cleanup_error: Set if sandboxes were left behind.
         exhausted: Says that the budget is used up; empty if it is not.
         can_resume: Whether the command can go on with it.

@@ -133,50 +133,36 @@ class ProgramJudge(Judge):
 
     Args:
         base: Knows how sandboxes run programs, and what they cannot run.
-        program: The program.
+
+    Attributes:
+        latest: What the program did when it ran last, here or on another machine; None if it has not.
     """
 
     def __init__(self, base: Judge, program: Program) -> None:
         super().__init__()
         self.commands, self.calibrator = base.commands, base.calibrator
-        self._program = program
+        self.program = program
+        self.latest: ProgramResult | None = None
         self._key = ""
-        self._latest: ProgramResult | None = None
 
     @property
     def version(self) -> str:
-        """Another one for each program: what one did is no other's verdict."""
+        # Another one for each program: what one did is no other's verdict.
         return f"program-{secrets.token_hex(8)}"
-
-    @property
-    def program(self) -> Program:
-        """The program."""
-        return self._program
-
-    @property
-    def latest(self) -> ProgramResult | None:
-        """What the program did when it ran last; None if it has not."""
-        return self._latest
-
-    def take(self, latest: ProgramResult | None) -> None:
-        """Takes over what it did elsewhere."""
-        self._latest = latest
 
     def result(self, scored: ScoredCompletion) -> ProgramResult:
         """What the program did, by the result of its batch."""
-        if self._latest is None or scored.status in (Status.INFRASTRUCTURE, Status.INVALID_PROBLEM):
+        if self.latest is None or scored.status in (Status.INFRASTRUCTURE, Status.INVALID_PROBLEM):
             return ProgramResult(scored.status, scored.detail)
-        return self._latest
+        return self.latest
 
     def calibrate(self, problem: Problem, limits: Limits) -> Trials:
-        """An example of the program's language, the first time that it is used."""
-        return self.calibrator.calibrate_build(problem, self._program.code, limits)
+        return self.calibrator.calibrate_build(problem, self.program.code, limits)
 
     def prepare(
         self, problem: Problem, code: str, limits: Limits, known: Calibration = PLAIN, *, together: bool = False
     ) -> Execution:
-        """The command that runs the program."""
-        program = self._program
+        program = self.program
         seconds = float(limits.timeout_seconds)
         names = {path for path, _ in program.files}
         request: dict[str, Any] = {
@@ -202,25 +188,20 @@ class ProgramJudge(Judge):
         return execution
 
     def interpret(self, execution: Execution, outcome: CommandOutcome) -> Verdict:
-        """Reads what the guest says of the program.
-
-        Raises:
-            InfrastructureError: If the outcome says nothing about the program.
-        """
         verdict = super().interpret(execution, outcome)
         if execution.key != self._key:
             return verdict  # a known program's
         printed, _, line = verdict.stdout.rpartition("\n")
         key, _, told = line.partition(" returned ")
-        self._latest = None
+        self.latest = None
         if not told or not secrets.compare_digest(key.encode("utf-8", "replace"), execution.key.encode()):
             # The judge was killed, or its clock was stopped.
             timed_out = verdict.status is Status.TIMEOUT
             run = CommandResult(None if timed_out else -9, verdict.wall_seconds, stderr=verdict.detail)
-            self._latest = ProgramResult(verdict.status, verdict.detail, run=run)
+            self.latest = ProgramResult(verdict.status, verdict.detail, run=run)
             return verdict
         try:
-            self._latest = self._read(verdict, printed, told)
+            self.latest = self._read(verdict, printed, told)
         except (ValueError, IndexError, binascii.Error):
             return Verdict(Status.INFRASTRUCTURE, None, detail="the sandbox's report on the program cannot be read")
         return verdict
@@ -244,7 +225,7 @@ class ProgramJudge(Judge):
         omitted: list[str] = []
         for entry in () if fetched == "-" else fetched.split(","):
             number, _, content = entry.split(":")
-            path = self._program.fetch[int(number)]
+            path = self.program.fetch[int(number)]
             if content == "!":
                 omitted.append(path)
             else:
@@ -253,12 +234,10 @@ class ProgramJudge(Judge):
         return ProgramResult(verdict.status, verdict.detail, compiler, run, files, tuple(omitted))
 
     def review(self, problem: Problem, verdict: Verdict) -> Verdict | None:
-        """The verdict."""
         return verdict if problem.is_python else super().review(problem, verdict)
 
     def prepare_opinion(self, problem: Problem, code: str, limits: Limits) -> Execution | None:
-        """There is no other way to run a program."""
-        return None
+        return None  # there is no other way to run a program
 
 
 def _exit_status(word: str) -> int | None:

@@ -31,7 +31,7 @@ def outcomes_by_seed(
 ) -> dict[int, dict[str, str]]:
     """The outcomes of completions under the seeds after the first, by their positions and by seed.
 
-    An outcome that says nothing of the completion is left out. For the arguments see `score`.
+    An outcome that says nothing of the completion is left out.
     """
     found: dict[int, dict[str, str]] = {}
     first = options.limits.hash_seed

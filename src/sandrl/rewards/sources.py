@@ -42,7 +42,6 @@ class Source:
     """A text that compiles.
 
     Attributes:
-        code: The text.
         binds: The names that it binds at the top level of a module.
         needs: The global names that it uses without binding them, or before it binds them; builtins left out.
         acts: Whether it does something when it runs, besides defining and assigning.

@@ -26,12 +26,7 @@ NOTHING = "no code"
 
 @dataclass(frozen=True, slots=True)
 class Stub:
-    """An answer that must fail.
-
-    Attributes:
-        label: What it returns or prints, in words.
-        code: The program.
-    """
+    """An answer that must fail, and what it returns or prints, in words."""
 
     label: str
     code: str

@@ -39,7 +39,6 @@ class Validation:
     """A finished validation.
 
     Attributes:
-        request: The request.
         report: The results of the references.
         without_reference: Number of problems without a reference, which were left out.
         seconds: Wall time of judging.
@@ -120,12 +119,6 @@ def validate(
 ) -> Validation:
     """Judges the reference solutions of a set of problems, and stubs that must fail.
 
-    Args:
-        request: What to validate, and how.
-        settings: Settings of the environment.
-        emit: Receives events.
-        interrupt: A request to stop.
-
     Raises:
         UsageError: If the input cannot be used; `InputError` if no problem has a reference.
         ServiceError: If the runtime fails.
@@ -197,10 +190,8 @@ def _problems(request: ValidateConfig) -> Mapping[str, Problem]:
 
 
 def _references(problems: Mapping[str, Problem]) -> tuple[tuple[Completion, ...], Mapping[str, Problem]]:
-    """The answers that must pass, and the problems that they are judged as answers to.
-
-    Where a problem with a checker has no reference, its checker must accept the expected outputs.
-    """
+    # The answers that must pass, and the problems that they are judged as answers to. A checker of a problem without a
+    # reference must accept the expected outputs.
     answers = {each.task_id: each for each in reference_completions(problems.values())}
     others: dict[str, Problem] = {}
     for name, problem in problems.items():
@@ -220,11 +211,7 @@ def _judged_stubs(
     cache: VerdictCache,
     interrupt: Interrupt,
 ) -> list[tuple[ScoredCompletion, str]]:
-    """The results of the stubs that may pass, and of one for each problem without a reference that imports something.
-
-    Returns:
-        Each result with the label of its stub.
-    """
+    # Of those that may pass, and of one for each problem without a reference that imports something; with their labels.
     labels: list[str] = []
     completions: list[Completion] = []
     for problem in problems.values():

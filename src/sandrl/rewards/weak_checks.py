@@ -24,11 +24,7 @@ _MOST_WARNINGS = 10
 
 
 class WeakChecks:
-    """The checks that are known to accept a stub.
-
-    Args:
-        state_dir: The user's state directory.
-    """
+    """The checks that are known to accept a stub, in the user's state directory."""
 
     def __init__(self, state_dir: Path) -> None:
         self._path = state_dir / _FILE
@@ -48,11 +44,7 @@ class WeakChecks:
         return self._stubs.get(content_digest(problem.check_content), ())
 
     def keep(self, accepted: Mapping[str, tuple[str, ...]], problems: Iterable[Problem]) -> None:
-        """Keeps what a validation has found out.
-
-        Args:
-            accepted: The stubs that passed, by `task_id`; nothing for checks that no stub passed.
-            problems: The problems that were validated.
+        """Keeps what a validation of problems has found out: the stubs that passed, by `task_id`.
 
         Raises:
             ServiceError: If the file cannot be written.

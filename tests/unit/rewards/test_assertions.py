@@ -16,7 +16,7 @@ from tests.support.outside import outside
 from sandrl.events.results import CheckVerdict
 from sandrl.problems import Case, Problem
 from sandrl.problems.calls import Call
-from sandrl.rewards.assertions import marked_tests
+from sandrl.rewards.assertions import marked
 from sandrl.rewards.guest.excerpts import (
     ALL_EXCERPTS_CHARACTERS,
     LONGEST_EXCERPT_CHARACTERS,
@@ -44,7 +44,7 @@ def failure(test: str, **names: object) -> tuple[str | None, str | None, int]:
     """What a test of this process got and expected, once its sides have names."""
     namespace = dict(names)
     try:
-        exec(marked_tests((test,))[0], namespace)
+        exec(marked(test), namespace)
     except AssertionError as error:
         return sides_of(error, namespace)
     raise LookupError("the test has passed")
@@ -113,7 +113,7 @@ def test_the_sides_of_a_failed_assert_are_found(test: str, got: str | None, expe
     ],
 )
 def test_a_test_of_which_nothing_can_be_said_is_left_as_it_is(test: str) -> None:
-    assert marked_tests((test,)) == [test]
+    assert marked(test) == test
 
 
 def test_names_change_neither_lines_nor_meaning_nor_order_of_evaluation() -> None:
@@ -124,14 +124,14 @@ def test_names_change_neither_lines_nor_meaning_nor_order_of_evaluation() -> Non
         "assert all(f(each) == each for each in (4, 5))\n"
         "assert f(6) == 6 and f(7) == f(7)\n"
     )
-    marked = marked_tests((test,))[0]
-    assert marked.count("\n") == test.count("\n")
-    assert MARK in marked
+    named = marked(test)
+    assert named.count("\n") == test.count("\n")
+    assert MARK in named
     namespaces: list[dict[str, object]] = [{}, {}]
-    for text, namespace in zip((test, marked), namespaces, strict=True):
+    for text, namespace in zip((test, named), namespaces, strict=True):
         exec(text, namespace)
     assert namespaces[0]["seen"] == namespaces[1]["seen"]
-    bare = ast.unparse(_Unmarked().visit(ast.parse(marked)))
+    bare = ast.unparse(_Unmarked().visit(ast.parse(named)))
     assert bare == ast.unparse(ast.parse(test))
 
 
@@ -156,7 +156,7 @@ def test_names_neither_keep_objects_alive_nor_become_attributes(test: str) -> No
         def __del__(self) -> None:
             Item.alive -= 1
 
-    for text in (test, marked_tests((test,))[0]):
+    for text in (test, marked(test)):
         exec(text, {"Item": Item, "same": identity})
 
 
