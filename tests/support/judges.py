@@ -1,12 +1,21 @@
-"""A judge that never keeps checks out of the process of a completion."""
+"""Ways to judge code in tests: without a sandbox, and in the sandboxes of a job."""
 
 from __future__ import annotations
 
-from sandrl.problems import Problem
+import subprocess
+import sys
+from typing import Any
+
+from sandrl.events.results import ScoredCompletion
+from sandrl.problems import Completion, Problem
+from sandrl.rewards import ScoreOptions, score
 from sandrl.rewards.calibration import PLAIN, Calibration
 from sandrl.rewards.guest_report import Execution
 from sandrl.rewards.judge import Judge
 from sandrl.rewards.limits import Limits
+from sandrl.rewards.verdict import Verdict
+from sandrl.sandboxes import CommandOutcome, Job
+from tests.support.outside import outside
 
 
 class InProcessJudge(Judge):
@@ -17,3 +26,26 @@ class InProcessJudge(Judge):
     ) -> Execution:
         """The command that judges `code` in one process with its checks."""
         return super().prepare(problem, code, limits, known, together=True)
+
+
+def judge_outside(
+    judge: Judge,
+    problem: Problem,
+    code: str,
+    limits: Limits | None = None,
+    *,
+    together: bool = False,
+    python: str = sys.executable,
+) -> Verdict:
+    """Judges trusted code without a sandbox; hostile code is judged in tests/integration only."""
+    execution = judge.prepare(problem, code, limits or Limits(), together=together)
+    argv = outside(execution.command.argv, python)
+    done = subprocess.run(argv, input=execution.command.stdin, capture_output=True, timeout=60, check=False)
+    return judge.interpret(execution, CommandOutcome("sb", done.returncode, done.stdout, done.stderr))
+
+
+def scored(job: Job, problem: Problem, *codes: str, **options: Any) -> list[ScoredCompletion]:
+    """The results of completions of a problem, none of them from a cache."""
+    completions = [Completion(str(number), problem.task_id, code=code) for number, code in enumerate(codes)]
+    wanted = ScoreOptions(concurrency=4, caching=False, **options)
+    return list(score(completions, {problem.task_id: problem}, job=job, options=wanted).results)

@@ -7,6 +7,9 @@ import shutil
 
 import pytest
 
+from sandrl.problems.languages import language_named
+from sandrl.rewards.builds import SEARCHED
+
 
 def require_program(name: str) -> str:
     """Returns the path of a program, or skips the calling test with a reason.
@@ -20,3 +23,14 @@ def require_program(name: str) -> str:
     if os.environ.get("SANDRL_REQUIRE_PROGRAMS") == "1":
         pytest.fail(reason)
     pytest.skip(reason)
+
+
+def require_language(name: str) -> None:
+    """Skips the calling test where this machine has not the tools of a language; fails in CI, which installs them."""
+    language = language_named(name)
+    tools = {command[0] for form in language.forms for command in (form.compile, form.run, language.version) if command}
+    missing = [tool for tool in tools if not tool.startswith(".") and shutil.which(tool, path=SEARCHED) is None]
+    if missing and os.environ.get("SANDRL_REQUIRE_PROGRAMS") == "1":
+        pytest.fail(f"needs {', '.join(missing)} in {SEARCHED}")
+    if missing:
+        pytest.skip(f"needs {', '.join(missing)} in {SEARCHED}")

@@ -25,7 +25,7 @@ from sandrl.rewards.calibration import packages_of
 from sandrl.rewards.document import result_document, to_line
 from sandrl.rewards.judge import judge_version
 from sandrl.rewards.options import ScoreOptions
-from sandrl.rewards.request import RewardRun
+from sandrl.rewards.reward_run import RewardRun
 from sandrl.rewards.scored_run import Resumed, opened_out
 from sandrl.rewards.scoring import lifetime_seconds
 from sandrl.rewards.summary import LONGER_ANSWERS, ScoreReport, count_dependent, truncation_warning

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
         load_policy,
         reward_of,
     )
-    from sandrl.rewards.request import RewardRun
+    from sandrl.rewards.reward_run import RewardRun
     from sandrl.rewards.run import run_reward
     from sandrl.rewards.scored_run import score_run
     from sandrl.rewards.scoring import score
@@ -81,7 +81,7 @@ _MODULES = {
     "limits": ("Limits",),
     "options": ("ScoreOptions", "SecondOpinion"),
     "policies": ("POLICIES", "Components", "RewardPolicy", "binary", "fraction", "load_policy", "reward_of"),
-    "request": ("RewardRun",),
+    "reward_run": ("RewardRun",),
     "run": ("run_reward",),
     "scored_run": ("score_run",),
     "scoring": ("score",),

@@ -197,11 +197,7 @@ def _open_class(text: Text, holder: Definition, names: frozenset[str], starter: 
 
 def _without_names(text: Text, names: frozenset[str], *, is_go: bool) -> str:
     # Definitions of a script run: they get other names.
-    found = [
-        each
-        for each in text.definitions
-        if each.name in names or (is_go and _GO_RUNS.match(text.plain[each.start : each.inside]))
-    ]
+    found = [each for each in text.definitions if each.name in names or (is_go and _GO_RUNS.match(text.header(each)))]
     if not text.syntax.is_script:
         return without(text.code, [(each.start, each.end) for each in found])
     code, plain = text.code, text.plain

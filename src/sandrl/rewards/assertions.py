@@ -48,25 +48,21 @@ _COMPARING = frozenset(
     {"isclose", "allclose", "array_equal", "assert_allclose", "assert_array_equal", "assert_almost_equal"}
 )
 _METHODS = {
-    "assertEqual": "eq",
-    "assertEquals": "eq",
-    "assertAlmostEqual": "eq",
-    "assertListEqual": "eq",
-    "assertDictEqual": "eq",
-    "assertTupleEqual": "eq",
-    "assertSetEqual": "eq",
-    "assertSequenceEqual": "eq",
-    "assertMultiLineEqual": "eq",
-    "assertCountEqual": "eq",
-    "assertNotEqual": "ne",
-    "assertIs": "is",
-    "assertIsNot": "isnot",
-    "assertIn": "in",
-    "assertNotIn": "notin",
-    "assertLess": "lt",
-    "assertLessEqual": "le",
-    "assertGreater": "gt",
-    "assertGreaterEqual": "ge",
+    f"assert{name}": operator
+    for operator, names in {
+        "eq": "Equal Equals AlmostEqual ListEqual DictEqual TupleEqual SetEqual"
+        " SequenceEqual MultiLineEqual CountEqual",
+        "ne": "NotEqual",
+        "is": "Is",
+        "isnot": "IsNot",
+        "in": "In",
+        "notin": "NotIn",
+        "lt": "Less",
+        "le": "LessEqual",
+        "gt": "Greater",
+        "ge": "GreaterEqual",
+    }.items()
+    for name in names.split()
 }
 # Larger ones are suites of many asserts, made by programs.
 _LONGEST_TEST_CHARACTERS = 100_000

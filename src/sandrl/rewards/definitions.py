@@ -65,6 +65,10 @@ class Text:
         """The last definition of a name."""
         return next((each for each in reversed(self.definitions) if each.name == name), None)
 
+    def header(self, definition: Definition) -> str:
+        """What stands before the body of a definition, without comments and strings."""
+        return self.plain[definition.start : definition.inside]
+
     def inner(self, outer: Definition) -> tuple[Definition, ...]:
         """What is defined at the top level of a class."""
         end = outer.end - 1 if outer.is_whole else outer.end

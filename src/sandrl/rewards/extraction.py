@@ -15,7 +15,7 @@ from sandrl.config.words import Extraction
 from sandrl.problems import Completion, Problem
 from sandrl.problems.languages import PYTHON
 from sandrl.rewards.continuation import continues, join_to_starter
-from sandrl.rewards.markup import MAX_BLOCKS, Fence, Tagged, fences, lone_closings, tagged, tidy
+from sandrl.rewards.markup import MAX_BLOCKS, Element, Fence, fences, lone_closings, tagged, tidy
 from sandrl.rewards.requirements import Requirement, requirement_of
 from sandrl.rewards.selection import select
 from sandrl.rewards.sources import MAX_LENGTH
@@ -57,7 +57,7 @@ def extract(text: str, how: Extraction = Extraction.AUTO, problem: Problem | Non
         text = without_end_tokens(_ORDER_MARK.sub("", _LINE_END.sub("\n", text)))
         language = PYTHON if problem is None else problem.language
         is_exact = how is Extraction.EXACT
-        code = _whole_answer(text, language) if is_exact else _Reading(how, problem, language).find(text)
+        code = _whole_answer(text, language) if is_exact else _Search(how, problem, language).find(text)
     return code if code is not None and code.strip() else None
 
 
@@ -82,7 +82,7 @@ def _whole_answer(text: str, language: str) -> str | None:
     return _default(blocks, language) if blocks else tidy(content)
 
 
-class _Reading:
+class _Search:
     def __init__(self, how: Extraction, problem: Problem | None, language: str) -> None:
         self._how = how
         self._problem = problem
@@ -155,7 +155,7 @@ class _Reading:
         source = self._sources.read(tidy(text)) if self._sources.begins_like_code(text) else None
         return bool(source.binds or source.acts) if source is not None else self._continues(text)
 
-    def _answer(self, answers: list[Tagged], blocks: list[Fence]) -> tuple[bool, str | None]:
+    def _answer(self, answers: list[Element], blocks: list[Fence]) -> tuple[bool, str | None]:
         # Whether an answer is code, right or wrong, and the code of the answers.
         if not answers[-1].content.strip():
             return True, None
@@ -245,9 +245,9 @@ def _ends(text: str, start: int) -> list[int]:
     return [len(text), *(start + end for end in reversed(ends[1:]) if end)][:_MAX_CUTS]
 
 
-def _real(text: str, answers: list[Tagged]) -> list[Tagged]:
+def _real(text: str, answers: list[Element]) -> list[Element]:
     # The answers without empty ones in the middle of a sentence, which only name the tag.
-    real: list[Tagged] = []
+    real: list[Element] = []
     end_before = 0
     for answer in answers:
         before = text[max(text.rfind("\n", 0, answer.start) + 1, end_before) : answer.start]

@@ -3,9 +3,9 @@
 Reading `<bits/stdc++.h>` takes most of the time of compiling a short program. This process makes the header from the
 compiler and the headers of this machine alone, with the flags of the programs that use it, and sandboxes see it
 read-only, so no completion can change it. It serves only programs that include `<bits/stdc++.h>` after nothing but
-comments and other standard headers, so that reading it first changes no meaning; a macro or a pragma before it would.
-A compilation that fails with it is repeated without it, so it can only save time. It is made in parallel with the first
-completions, which do not wait for it.
+comments and other headers of the compiler, so that reading it first changes no meaning; a macro or a pragma before it
+would. A compilation that fails with it is repeated without it, so it can only save time. It is made in parallel with
+the first completions, which do not wait for it.
 """
 
 from __future__ import annotations
@@ -36,37 +36,18 @@ _HEADER, _COMPILED, _SOURCES, _SIGNATURE = "everything.h", "everything.h.gch", "
 # A comment that goes on in the next line, by a backslash, ends the search.
 _STEP = re.compile(
     r"[ \t\r\n\f\v]+|//[^\n\\]*\n|/\*[^*]*\*+(?:[^/*][^*]*\*+)*/"
-    r"|#[ \t]*include[ \t]*<([\w./+-]+)>[ \t\r]*(?=\n|//|/\*|\Z)"
-)
-_STANDARD = frozenset(
-    re.findall(
-        r"[\w.]+",
-        "algorithm any array atomic barrier bit bitset cassert ccomplex cctype cerrno cfenv cfloat charconv chrono "
-        "cinttypes ciso646 climits clocale cmath codecvt compare complex concepts condition_variable coroutine "
-        "csetjmp csignal cstdalign cstdarg cstdbool cstddef cstdint cstdio cstdlib cstring ctgmath ctime cuchar "
-        "cwchar cwctype deque exception execution filesystem forward_list fstream functional future initializer_list "
-        "iomanip ios iosfwd iostream istream iterator latch limits list locale map memory memory_resource mutex new "
-        "numbers numeric optional ostream queue random ranges ratio regex scoped_allocator semaphore set shared_mutex "
-        "source_location span sstream stack stdexcept stop_token streambuf string string_view strstream syncstream "
-        "system_error thread tuple type_traits typeindex typeinfo unordered_map unordered_set utility valarray "
-        "variant vector version assert.h complex.h ctype.h errno.h fenv.h float.h inttypes.h iso646.h limits.h "
-        "locale.h math.h setjmp.h signal.h stdalign.h stdarg.h stdbool.h stddef.h stdint.h stdio.h stdlib.h string.h "
-        "tgmath.h time.h uchar.h wchar.h wctype.h ",
-    )
+    r"|#[ \t]*include[ \t]*<(bits/stdc\+\+\.h|[\w.+-]+)>[ \t\r]*(?=\n|//|/\*|\Z)"
 )
 
 
 def begins_with_everything(source: str) -> bool:
-    """Whether a program includes `<bits/stdc++.h>` after nothing but comments and standard headers."""
+    """Whether a program includes `<bits/stdc++.h>` after nothing but comments and headers of the compiler."""
     place = 0
     is_at_start = True
     while (found := _STEP.match(source, place)) is not None:
         name = found[1]
-        if name is not None:
-            if not is_at_start or (name != _EVERYTHING and name not in _STANDARD):
-                return False
-            if name == _EVERYTHING:
-                return True
+        if name is not None and (not is_at_start or name == _EVERYTHING):
+            return is_at_start
         # A directive must be the first in its line, and what ends in a comment is in one line.
         step = found.group()
         is_at_start = name is None and (is_at_start or ("\n" in step and not step.startswith("/*")))
@@ -87,7 +68,7 @@ class Headers:
         self._asked: dict[Form, int] = {}
         self._ready: dict[Form, str] = {}
         self._tried: set[Form] = set()
-        self._making: dict[Form, _Making] = {}
+        self._making: dict[Form, _Compilation] = {}
 
     def quick_compile(self, form: Form, command: list[str], source: str) -> list[str]:
         """The command that compiles a program with a header, which may fail; empty if there is none for it."""
@@ -121,7 +102,7 @@ class Headers:
         if self._asked[form] >= self._worth and form not in self._tried:
             self._tried.add(form)
             with suppress(OSError):
-                self._making[form] = _Making(shown.here, flags)
+                self._making[form] = _Compilation(shown.here, flags)
         return ""
 
 
@@ -131,7 +112,7 @@ def headers_of(shown: Shown | None) -> Headers:
     return Headers(shown)
 
 
-class _Making:
+class _Compilation:
     def __init__(self, directory: Path, flags: list[str]) -> None:
         _remove_left(directory)
         self.owner = os.getpid()

@@ -41,8 +41,8 @@ _EXCERPT_BYTES = 300
 _MISSING_MODULE = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
 # The modules of this package that decide, on this machine, what is judged and how.
 _DECIDING = (
-    *("assertions", "builds", "calibration", "guest_command", "guest_report", "guest_request", "judge"),
-    *("limits", "patches", "facts", "reference", "trials"),
+    *("assertions", "builds", "calibration", "definitions", "facts", "guest_command", "guest_report", "guest_request"),
+    *("judge", "limits", "patches", "reference", "syntaxes", "trials"),
 )
 
 

@@ -89,7 +89,7 @@ class Judging(Protocol):
 
 
 @dataclass(slots=True, eq=False)
-class _Calibrating:
+class _OpenCalibration:
     # A problem whose trials run, by the terms of the first completion that waits for them.
     problem: Problem
     terms: Terms
@@ -123,10 +123,10 @@ class SandboxJudging(Judging):
         # Completions whose judge the runtime had to end; while there are any, the runtime is watched.
         self._late: set[Attempt] = set()
         self._canaries: dict[Launch, tuple[Attempt, Execution]] = {}
-        self._calibrating: dict[tuple[Judge, Problem], _Calibrating] = {}
-        self._trials: dict[Launch, tuple[Trial, Execution, list[_Calibrating]]] = {}
+        self._calibrating: dict[tuple[Judge, Problem], _OpenCalibration] = {}
+        self._trials: dict[Launch, tuple[Trial, Execution, list[_OpenCalibration]]] = {}
         # Problems that wait for a trial that more than one of them needs.
-        self._shared: dict[Hashable, list[_Calibrating]] = {}
+        self._shared: dict[Hashable, list[_OpenCalibration]] = {}
 
     @property
     def in_flight(self) -> int:
@@ -366,20 +366,20 @@ class SandboxJudging(Judging):
             name = terms.names.name_calibration(problem)
             known = self._store.find(name, problem)
             if known is None:
-                running = _Calibrating(problem, terms, trials, name, [attempt])
+                running = _OpenCalibration(problem, terms, trials, name, [attempt])
                 self._calibrating[terms.judge, problem] = running
                 self._try(running, first)
                 return None
         terms.judge.calibrations.keep(problem, known)
         return known
 
-    def _try(self, running: _Calibrating, trial: Trial) -> None:
+    def _try(self, running: _OpenCalibration, trial: Trial) -> None:
         of = [] if trial.key is None else self._shared.setdefault(trial.key, [])
         of.append(running)
         if len(of) == 1:  # else it is under way for another problem
             self._launch_trial(trial, of, alone=False)
 
-    def _launch_trial(self, trial: Trial, of: list[_Calibrating], *, alone: bool) -> None:
+    def _launch_trial(self, trial: Trial, of: list[_OpenCalibration], *, alone: bool) -> None:
         of[0].waiting[0].canaries += 1
         execution, extra = trial.prepare(), of[0].terms.options.tags
         tags = (CANARY_TAG, problem_tag(of[0].problem.task_id), *extra)
@@ -420,7 +420,7 @@ class SandboxJudging(Judging):
             else:
                 self._try(running, following)
 
-    def _end_calibration(self, running: _Calibrating, found: Calibration) -> None:
+    def _end_calibration(self, running: _OpenCalibration, found: Calibration) -> None:
         del self._calibrating[running.terms.judge, running.problem]
         running.terms.judge.calibrations.keep(running.problem, found)
         self._store.keep(running.name, found)

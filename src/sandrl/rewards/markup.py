@@ -66,7 +66,7 @@ class Fence:
 
 
 @dataclass(frozen=True, slots=True)
-class Tagged:
+class Element:
     """What stands between two tags, from the beginning of the first to the end of the second, if there is one."""
 
     content: str
@@ -263,7 +263,7 @@ def _without_sentences(code: str, sources: Sources) -> str:
     return shorter if sources.compiles(shorter) else code
 
 
-def tagged(text: str, name: str, sources: Sources, blocks: Sequence[Fence] = ()) -> list[Tagged]:
+def tagged(text: str, name: str, sources: Sources, blocks: Sequence[Fence] = ()) -> list[Element]:
     """What stands between tags of a name, in order; the last may be open.
 
     A tag in quotes or backticks is a mention of the tag, and a tag within a block of code that compiles is code. The
@@ -272,7 +272,7 @@ def tagged(text: str, name: str, sources: Sources, blocks: Sequence[Fence] = ())
     pattern = _tag_pattern(name)
     spans = [(each.start, each.end) for each in blocks if pattern.search(each.code) and sources.compiles(each.code)]
     tags = [tag for tag in pattern.finditer(text) if not is_mention(text, tag) and not is_within(tag, spans)]
-    found: list[Tagged] = []
+    found: list[Element] = []
     openings = [tag for tag in tags if not tag.group(1)][-MAX_BLOCKS:]
     closings = [tag for tag in tags if tag.group(1)][-4 * MAX_BLOCKS :]
     code_end = 0
@@ -288,7 +288,7 @@ def tagged(text: str, name: str, sources: Sources, blocks: Sequence[Fence] = ())
                     break
         end = len(text) if closing is None else closing.start()
         last = end if closing is None else closing.end()
-        found.append(Tagged(text[opening.end() : end], closing is not None, opening.start(), last))
+        found.append(Element(text[opening.end() : end], closing is not None, opening.start(), last))
     return found
 
 

@@ -20,21 +20,17 @@ from sandrl.problems import Problem
 from sandrl.syntax import nodes_of, try_parse
 
 _CALLS = {
-    "os.chdir": "directory",
-    "contextlib.chdir": "directory",
-    "random.seed": "random",
-    "random.setstate": "random",
-    "numpy.random.seed": "numpy.random",
-    "numpy.random.set_state": "numpy.random",
-    "decimal.getcontext": "decimal",
-    "decimal.setcontext": "decimal",
-    "decimal.localcontext": "decimal",
-    "sys.setrecursionlimit": "recursion",
-    "locale.setlocale": "locale",
-    "warnings.simplefilter": "warnings",
-    "warnings.filterwarnings": "warnings",
-    "warnings.resetwarnings": "warnings",
-    "warnings.catch_warnings": "warnings",
+    call: kind
+    for kind, calls in {
+        "directory": "os.chdir contextlib.chdir",
+        "random": "random.seed random.setstate",
+        "numpy.random": "numpy.random.seed numpy.random.set_state",
+        "decimal": "decimal.getcontext decimal.setcontext decimal.localcontext",
+        "recursion": "sys.setrecursionlimit",
+        "locale": "locale.setlocale",
+        "warnings": "warnings.simplefilter warnings.filterwarnings warnings.resetwarnings warnings.catch_warnings",
+    }.items()
+    for call in calls.split()
 }
 _GENERATORS = {"random": "random.", "numpy.random": "numpy.random."}
 # What seeds and tells of a generator, and draws nothing.
@@ -95,18 +91,18 @@ def changes_of(problem: Problem) -> WorldChanges:
     for tree in (*map(try_parse, (problem.prelude, problem.reference or "")), *trees):
         if tree is not None:
             imports.update(_imports_of(tree))
-    reading = _Reading(imports)
+    reader = _ChangeReader(imports)
     for tree in trees:
-        reading.read(tree)
-    obstacle = reading.obstacle
-    for generator in reading.kinds & _GENERATORS.keys():
+        reader.read(tree)
+    obstacle = reader.obstacle
+    for generator in reader.kinds & _GENERATORS.keys():
         if _draws_itself(problem, generator) and any(_is_drawn_after(tree, generator, imports) for tree in trees):
             # Its state would have to come from the completion, which could choose what the check draws.
             obstacle = f"a check draws from {generator} after the completion, which could choose the draw"
-    return WorldChanges(tuple(sorted(reading.kinds)), tuple(sorted(reading.places)), obstacle, reading.looks)
+    return WorldChanges(tuple(sorted(reader.kinds)), tuple(sorted(reader.places)), obstacle, reader.looks)
 
 
-class _Reading:
+class _ChangeReader:
     def __init__(self, imports: Mapping[str, str]) -> None:
         self._imports = imports
         self.kinds: set[str] = set()

@@ -16,7 +16,7 @@ from sandrl.problems.completions import named_tasks
 from sandrl.problems.reading import reading_of
 from sandrl.rewards.options import ScoreOptions
 from sandrl.rewards.outlook import Outlook, Wanted, outlook_of
-from sandrl.rewards.request import RewardRun
+from sandrl.rewards.reward_run import RewardRun
 from sandrl.rewards.scored_run import score_run
 from sandrl.sandboxes import Interrupt
 from sandrl.settings import Settings

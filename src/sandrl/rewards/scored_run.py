@@ -45,7 +45,7 @@ from sandrl.rewards.judge import Judge, judge_version
 from sandrl.rewards.options import ScoreOptions
 from sandrl.rewards.problem_records import KeptProblems
 from sandrl.rewards.records import Place, opinion_row, trajectory_row
-from sandrl.rewards.request import RewardRun
+from sandrl.rewards.reward_run import RewardRun
 from sandrl.rewards.scoring import lifetime_seconds, score
 from sandrl.rewards.service import ServiceClient
 from sandrl.rewards.service_batch import request_options, score_with_service

@@ -9,19 +9,12 @@ from typing import Any
 import pytest
 
 from sandrl.errors import InputError
-from sandrl.events.results import CheckStatus, ScoredCompletion, Status, Trust
-from sandrl.problems import Completion, Problem, Tolerance, load_problems, render_prompt
-from sandrl.rewards import ScoreOptions, score
+from sandrl.events.results import CheckStatus, Status, Trust
+from sandrl.problems import Problem, Tolerance, load_problems, render_prompt
 from sandrl.rewards.limits import Limits
 from sandrl.rewards.stubs import stubs_of
 from sandrl.sandboxes import Job
-
-
-def scored(job: Job, problem: Problem, *codes: str, **options: Any) -> list[ScoredCompletion]:
-    completions = [Completion(str(number), problem.task_id, code=code) for number, code in enumerate(codes)]
-    wanted = ScoreOptions(concurrency=4, caching=False, **options)
-    return list(score(completions, {problem.task_id: problem}, job=job, options=wanted).results)
-
+from tests.support.judges import scored
 
 TWO_SUM = Problem(
     "two-sum",

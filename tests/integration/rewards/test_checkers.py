@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
-from sandrl.events.results import CheckStatus, ScoredCompletion, Status, Trust
+from sandrl.events.results import CheckStatus, Status, Trust
 from sandrl.problems import Case, Completion, Problem, load_problems
-from sandrl.rewards import ScoreOptions, score
+from sandrl.rewards import score
 from sandrl.rewards.limits import Limits
 from sandrl.rewards.policies import fraction
 from sandrl.sandboxes import Job
+from tests.support.judges import scored
 
 # Two numbers whose sum is the one read; any will do.
 FUNCTION = """
@@ -55,12 +56,6 @@ def check(input, expected, output):
 
 def problem_with(checker: Any, **more: Any) -> Problem:
     return Problem("split", "Print two numbers with the sum read.", cases=CASES, checker=checker, **more)
-
-
-def scored(job: Job, problem: Problem, *codes: str, **options: Any) -> list[ScoredCompletion]:
-    completions = [Completion(str(number), problem.task_id, code=code) for number, code in enumerate(codes)]
-    wanted = ScoreOptions(concurrency=4, caching=False, **options)
-    return list(score(completions, {problem.task_id: problem}, job=job, options=wanted).results)
 
 
 @FORMS

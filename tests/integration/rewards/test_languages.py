@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
 from sandrl.errors import InputError
-from sandrl.events.results import CheckStatus, ScoredCompletion, Status, Trust
+from sandrl.events.results import CheckStatus, Status, Trust
 from sandrl.problems import Case, Completion, Problem, as_problems, languages
 from sandrl.problems.calls import Call
 from sandrl.problems.languages import LANGUAGES, PYTHON, language_named
 from sandrl.rewards import Judge, ScoreOptions, score
-from sandrl.rewards.builds import SEARCHED, builds_of
+from sandrl.rewards.builds import builds_of
 from sandrl.rewards.document import result_document
 from sandrl.rewards.limits import Limits
 from sandrl.rewards.redteam import EXPLOITS_IN_CPP, attack
 from sandrl.rewards.redteam.corpus.compiled import PRIMES
 from sandrl.sandboxes import Job
+from tests.support.judges import scored
+from tests.support.programs import require_language
 
 SUM = (Case("3 4\n", "7\n"), Case("10 -4\n", "6\n"))
 
@@ -70,23 +69,6 @@ FUNCTIONS = {
         "    public static void main(String[] args) { assert(Pair.with(add(2, 3), 0).equals(Pair.with(5, 0))); }\n}",
     ),
 }
-
-
-def require_language(name: str) -> None:
-    """Skips the calling test where this machine has not the tools; fails in CI, which promises to install them."""
-    language = language_named(name)
-    tools = {command[0] for form in language.forms for command in (form.compile, form.run, language.version) if command}
-    missing = [tool for tool in tools if not tool.startswith(".") and shutil.which(tool, path=SEARCHED) is None]
-    if missing and os.environ.get("SANDRL_REQUIRE_PROGRAMS") == "1":
-        pytest.fail(f"needs {', '.join(missing)} in {SEARCHED}")
-    if missing:
-        pytest.skip(f"needs {', '.join(missing)} in {SEARCHED}")
-
-
-def scored(job: Job, problem: Problem, *codes: str, **options: Any) -> list[ScoredCompletion]:
-    completions = [Completion(str(number), problem.task_id, code=code) for number, code in enumerate(codes)]
-    wanted = ScoreOptions(concurrency=2, caching=False, **options)
-    return list(score(completions, {problem.task_id: problem}, job=job, options=wanted).results)
 
 
 def test_there_is_a_program_for_every_language_of_the_table() -> None:

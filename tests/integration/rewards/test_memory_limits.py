@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from sandrl.errors import UsageError
-from sandrl.events.results import CheckStatus, ScoredCompletion, Status
-from sandrl.problems import EXIT_STATUS, Case, Completion, Problem
-from sandrl.rewards import ScoreOptions, score
+from sandrl.events.results import CheckStatus, Status
+from sandrl.problems import EXIT_STATUS, Case, Problem
 from sandrl.rewards.policies import fraction
 from sandrl.sandboxes import Job, SandboxRequest
 from sandrl.settings import RuntimeKind, Settings
+from tests.support.judges import scored
 
 MIB = 1 << 20
 TAKE = "kept = b'x' * ({} << 20)\n"
@@ -22,12 +22,6 @@ KINDS: dict[str, tuple[dict[str, Any], str]] = {
     "exit_status": ({"check": EXIT_STATUS}, "pass"),
     "cases": ({"cases": [Case("", "1")]}, "print(1)"),
 }
-
-
-def scored(job: Job, problem: Problem, *codes: str, **options: Any) -> list[ScoredCompletion]:
-    completions = [Completion(str(number), problem.task_id, code=code) for number, code in enumerate(codes)]
-    wanted = ScoreOptions(concurrency=4, caching=False, **options)
-    return list(score(completions, {problem.task_id: problem}, job=job, options=wanted).results)
 
 
 @pytest.mark.parametrize("kind", KINDS)

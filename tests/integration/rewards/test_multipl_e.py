@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from pathlib import Path
 
 import pytest
@@ -13,9 +11,9 @@ from sandrl.jsonl import Row
 from sandrl.problems import Problem, load_problems
 from sandrl.problems.formats import parse_problem
 from sandrl.problems.languages import language_named
-from sandrl.rewards.builds import SEARCHED
 from sandrl.sandboxes import Connection, Job, new_job_id
 from tests.support.plain_programs import published_program, rows_of, run_programs
+from tests.support.programs import require_language
 
 SAMPLES = Path(__file__).parents[4] / "shared" / "data" / "samples" / "multipl-e"
 
@@ -104,16 +102,6 @@ ROWS = {
         "twice 1",
     ),
 }
-
-
-def require_language(name: str) -> None:
-    """Skips the calling test where this machine has not the tools; fails in CI, which promises to install them."""
-    language = language_named(name)
-    missing = [package for package in (language.command,) if shutil.which(package, path=SEARCHED) is None]
-    if missing and os.environ.get("SANDRL_REQUIRE_PROGRAMS") == "1":
-        pytest.fail(f"needs the Debian packages {', '.join(language.packages)}")
-    if missing:
-        pytest.skip(f"needs the Debian packages {', '.join(language.packages)}")
 
 
 def answers(problem: Problem, prompt: str, body: str, extra: str) -> list[str]:

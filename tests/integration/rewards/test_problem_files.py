@@ -6,19 +6,13 @@ from typing import Any
 
 import pytest
 
-from sandrl.events.results import ScoredCompletion, Status
-from sandrl.problems import EXIT_STATUS, Case, Completion, Problem
-from sandrl.rewards import ScoreOptions, score
+from sandrl.events.results import Status
+from sandrl.problems import EXIT_STATUS, Case, Problem
 from sandrl.sandboxes import Job
+from tests.support.judges import scored
 
 FILES = {"data.txt": "7\n", "deep/er/bytes": b"\xff\x00"}
 READ = "open('data.txt').read() == '7\\n' and open('deep/er/bytes', 'rb').read() == b'\\xff\\x00'"
-
-
-def scored(job: Job, problem: Problem, *codes: str, **options: Any) -> list[ScoredCompletion]:
-    completions = [Completion(str(number), problem.task_id, code=code) for number, code in enumerate(codes)]
-    wanted = ScoreOptions(concurrency=4, caching=False, **options)
-    return list(score(completions, {problem.task_id: problem}, job=job, options=wanted).results)
 
 
 @pytest.mark.parametrize(

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import ast
 import itertools
-import subprocess
 from collections import Counter, OrderedDict, defaultdict, deque
 from fractions import Fraction
 from typing import Any
 
 import pytest
-from tests.support.judges import InProcessJudge
-from tests.support.outside import outside
+from tests.support.judges import InProcessJudge, judge_outside
 
 from sandrl.events.results import CheckVerdict
 from sandrl.problems import Case, Problem
@@ -27,17 +25,12 @@ from sandrl.rewards.guest.excerpts import (
 from sandrl.rewards.guest.sides import MARK, Shown, shown, sides_of
 from sandrl.rewards.judge import Judge
 from sandrl.rewards.limits import Limits
-from sandrl.sandboxes import CommandOutcome
 
 JUDGES = (pytest.param(InProcessJudge(), id="in process"), pytest.param(Judge(), id="isolated"))
 
 
 def checks_of(problem: Problem, code: str, judge: Judge) -> tuple[CheckVerdict, ...]:
-    """Judges trusted code without a sandbox."""
-    execution = judge.prepare(problem, code, Limits(timeout_seconds=10))
-    argv = outside(execution.command.argv)
-    done = subprocess.run(argv, input=execution.command.stdin, capture_output=True, timeout=60, check=False)
-    return judge.interpret(execution, CommandOutcome("sb", done.returncode, done.stdout, done.stderr)).checks
+    return judge_outside(judge, problem, code, Limits(timeout_seconds=10)).checks
 
 
 def failure(test: str, **names: object) -> tuple[str | None, str | None, int]:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
-from tests.support.judges import InProcessJudge
+from tests.support.judges import InProcessJudge, judge_outside
 from tests.support.outside import outside
 
 from sandrl.events.results import Status
@@ -22,7 +22,6 @@ from sandrl.rewards.guest.clock import LONGEST, Limit
 from sandrl.rewards.judge import Judge, longest_run_seconds
 from sandrl.rewards.limits import Limits
 from sandrl.rewards.verdict import Verdict
-from sandrl.sandboxes import CommandOutcome
 
 TESTS = Problem("inc", "Add one.", tests=("assert f(1) == 2", "assert f(2) == 3"))
 CASES = Problem("inc", "Add one.", cases=tuple(Case(f"{x}\n", f"{x + 1}\n") for x in range(3)))
@@ -31,11 +30,7 @@ SPIN = "import time\ndef spin(s):\n    t = time.process_time()\n    while time.p
 
 
 def judged(problem: Problem, code: str, judge: Judge, limits: Limits) -> Verdict:
-    """Judges trusted code without a sandbox."""
-    execution = judge.prepare(problem, code, limits)
-    argv = outside(execution.command.argv)
-    done = subprocess.run(argv, input=execution.command.stdin, capture_output=True, timeout=60, check=False)
-    return judge.interpret(execution, CommandOutcome("sb", done.returncode, done.stdout, done.stderr))
+    return judge_outside(judge, problem, code, limits)
 
 
 @contextmanager

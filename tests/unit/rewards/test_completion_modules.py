@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
-from tests.support.judges import InProcessJudge
-from tests.support.outside import outside
+from tests.support.judges import InProcessJudge, judge_outside
 
 from sandrl.events.results import Status
 from sandrl.problems import Problem
 from sandrl.rewards.judge import Judge
-from sandrl.rewards.limits import Limits
 from sandrl.rewards.verdict import Verdict
-from sandrl.sandboxes import CommandOutcome
 
 JUDGES = (InProcessJudge(), Judge())
 PROBLEM = Problem("inc", "Add one.", tests=("assert f(1) == 2",))
@@ -27,11 +23,7 @@ def judge(request: pytest.FixtureRequest) -> Judge:
 
 
 def judged(judge: Judge, code: str) -> Verdict:
-    """Judges trusted code without a sandbox; hostile code is judged in tests/integration only."""
-    execution = judge.prepare(PROBLEM, code, Limits())
-    argv = outside(execution.command.argv)
-    done = subprocess.run(argv, input=execution.command.stdin, capture_output=True, timeout=60, check=False)
-    return judge.interpret(execution, CommandOutcome("sb", done.returncode, done.stdout, done.stderr))
+    return judge_outside(judge, PROBLEM, code)
 
 
 F = "def f(x):\n    return x + 1\n"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -53,10 +51,6 @@ def test_auto_finds_no_code_where_there_is_none(text: str) -> None:
     assert extract(text) is None
 
 
-def test_a_blank_last_answer_is_no_code_even_after_an_earlier_one() -> None:
-    assert extract("<answer>x = 1</answer> <answer></answer>") is None
-
-
 @pytest.mark.parametrize(
     ("text", "code"),
     [
@@ -67,6 +61,8 @@ def test_a_blank_last_answer_is_no_code_even_after_an_earlier_one() -> None:
         ("<answer>x = 1", None),
         ("<answer>a</answer><answer>b</answer>", None),
         ("x = 1", None),
+        ("<ANSWER x='1'>x = 1</ANSWER><|im_end|>\n", "x = 1"),
+        ("<answer>x = 1</answer> Done.<|im_end|>", None),
     ],
 )
 def test_exact_demands_that_the_whole_text_is_one_answer(text: str, code: str | None) -> None:
@@ -90,13 +86,6 @@ def test_inline_code_is_no_fence() -> None:
     assert fences("use ```x``` here\n") == []
 
 
-@pytest.mark.parametrize("body", ["    return sum(xs)", "return sum(xs)", "    y = sum(xs)\n    return y\n"])
-def test_a_body_is_joined_to_the_prompt_it_continues(body: str) -> None:
-    namespace: dict[str, object] = {}
-    exec(join_to_starter(TOTAL, body), namespace)
-    assert namespace["total"]([1, 2]) == 3  # type: ignore[operator]
-
-
 @pytest.mark.parametrize(
     "code", ["def total(xs):\n    return 0", "total = sum", "class total:\n    pass", "async def total(xs): ..."]
 )
@@ -108,10 +97,6 @@ def test_a_future_import_stays_before_the_imports_of_the_prompt() -> None:
     code = "from __future__ import annotations\ndef total(xs): ..."
     joined = join_to_starter(TOTAL, code)
     assert joined == "from __future__ import annotations\n\nfrom typing import List\n\ndef total(xs): ..."
-
-
-def test_prose_prompts_are_never_joined() -> None:
-    assert join_to_starter(replace(TOTAL, prompt="Write total(xs)."), "    return 1") == "    return 1"
 
 
 code_lines = st.lists(

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from sandrl.problems import Case, Completion, Problem
-from sandrl.rewards.extraction import Extraction, extract, extract_code
+from sandrl.rewards.extraction import extract_code
 
 DOUBLE = "def double(n):\n    return 2 * n"
 WRONG = "def double(n):\n    return n"
@@ -23,8 +23,8 @@ BODY = Problem(
 )
 
 
-def code_of(text: str, problem: Problem = PROBLEM, how: Extraction = Extraction.AUTO) -> str | None:
-    return extract_code(Completion("id", problem.task_id, completion=text), problem, how)
+def code_of(text: str, problem: Problem = PROBLEM) -> str | None:
+    return extract_code(Completion("id", problem.task_id, completion=text), problem)
 
 
 def fence(code: str, language: str = "python") -> str:
@@ -283,11 +283,6 @@ def test_prose_is_no_body_and_no_code() -> None:
     for text in ("The answer is double.", "double", "import this carefully, then wait", "pi"):
         assert code_of(text) is None
         assert code_of(text, BODY) is None
-
-
-def test_exact_takes_tags_in_upper_case_and_an_end_token_and_nothing_else() -> None:
-    assert extract(f"<ANSWER x='1'>{DOUBLE}</ANSWER><|im_end|>\n", Extraction.EXACT) == DOUBLE
-    assert extract(f"<answer>{DOUBLE}</answer> Done.<|im_end|>", Extraction.EXACT) is None
 
 
 def test_code_in_a_row_is_taken_as_it_is() -> None:

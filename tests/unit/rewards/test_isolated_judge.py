@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import subprocess
 from collections import Counter, OrderedDict, defaultdict, deque
 from dataclasses import replace
 from datetime import date, timedelta
@@ -18,7 +17,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.support.outside import outside
+from tests.support.judges import judge_outside
 
 from sandrl.events.results import Status, Trust
 from sandrl.problems import Problem
@@ -27,7 +26,6 @@ from sandrl.rewards.judge import Judge
 from sandrl.rewards.limits import Limits
 from sandrl.rewards.reference import names_under_test
 from sandrl.rewards.verdict import Verdict
-from sandrl.sandboxes import CommandOutcome
 
 SCALARS = (
     st.none()
@@ -53,18 +51,9 @@ VALUES = st.recursive(
 
 
 def judged(
-    problem: Problem,
-    code: str,
-    judge: Judge | None = None,
-    limits: Limits | None = None,
-    *,
-    together: bool = False,
+    problem: Problem, code: str, judge: Judge | None = None, limits: Limits | None = None, *, together: bool = False
 ) -> Verdict:
-    judge = judge or Judge()
-    execution = judge.prepare(problem, code, limits or Limits(timeout_seconds=10), together=together)
-    argv = outside(execution.command.argv)
-    done = subprocess.run(argv, input=execution.command.stdin, capture_output=True, timeout=60, check=False)
-    return judge.interpret(execution, CommandOutcome("sb", done.returncode, done.stdout, done.stderr))
+    return judge_outside(judge or Judge(), problem, code, limits or Limits(timeout_seconds=10), together=together)
 
 
 def verdict_of(check: str, code: str, **problem: Any) -> Verdict:

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import subprocess
 from dataclasses import replace
-from typing import Any
+from functools import partial
 
 import pytest
-from tests.support.judges import InProcessJudge
-from tests.support.outside import outside
+from tests.support.judges import InProcessJudge, judge_outside
 
 from sandrl.errors import InfrastructureError
 from sandrl.events.results import Status, Trust
-from sandrl.problems import EXIT_STATUS, Case, Problem, Tolerance
+from sandrl.problems import Case, Problem, Tolerance
 from sandrl.rewards.guest_report import Execution
 from sandrl.rewards.judge import Judge, judge_version
 from sandrl.rewards.limits import Limits
-from sandrl.rewards.verdict import Verdict
 from sandrl.sandboxes import CommandOutcome
 
 JUDGE = InProcessJudge()
@@ -25,12 +22,7 @@ CASES = Problem("add", "Add.", cases=(Case("1 2\n", "3\n"), Case("4 5", "9")))
 RUNS = Problem("runs", "Run.", check="exit_status")
 
 
-def judged(problem: Problem, code: str, limits: Limits | None = None) -> Verdict:
-    """Judges trusted code without a sandbox; hostile code is judged in tests/integration only."""
-    execution = JUDGE.prepare(problem, code, limits or Limits())
-    argv = outside(execution.command.argv)
-    done = subprocess.run(argv, input=execution.command.stdin, capture_output=True, timeout=60, check=False)
-    return JUDGE.interpret(execution, CommandOutcome("sb", done.returncode, done.stdout, done.stderr))
+judged = partial(judge_outside, JUDGE)
 
 
 def test_a_right_answer_passes_all_checks() -> None:
@@ -105,8 +97,9 @@ def test_a_class_of_the_setup_is_there_for_code_and_checks() -> None:
     assert judged(problem, code).is_pass
 
 
-def test_a_setup_that_fails_is_the_problems_fault_and_unscorable() -> None:
-    verdict = judged(replace(TESTS, setup="import no_such_module"), "def f(x):\n    return x + 1")
+@pytest.mark.parametrize("problem", [TESTS, CASES, RUNS], ids=["tests", "cases", "exit_status"])
+def test_a_setup_that_fails_is_the_problems_fault_and_unscorable(problem: Problem) -> None:
+    verdict = judged(replace(problem, setup="import no_such_module"), "def f(x):\n    return x + 1")
     assert verdict.status is Status.INVALID_PROBLEM
     assert not verdict.status.scorable
     assert "no_such_module" in verdict.detail
@@ -118,12 +111,6 @@ def test_cases_may_compare_numbers_within_a_tolerance() -> None:
     assert judged(problem, code).is_pass
     assert judged(CASES, code).passed == 0
     assert judged(problem, code.replace("0.0001", "0.02")).passed == 0
-
-
-@pytest.mark.parametrize("checks", [{"cases": (Case("", "1"),)}, {"check": EXIT_STATUS}], ids=["cases", "exit_status"])
-def test_a_setup_of_a_program_that_fails_is_the_problems_fault_too(checks: dict[str, Any]) -> None:
-    verdict = judged(Problem("t", "", setup="import no_such_module", **checks), "print(1)")
-    assert verdict.status is Status.INVALID_PROBLEM
 
 
 def test_cases_compare_lines_and_ignore_blanks_at_their_ends() -> None:
@@ -192,32 +179,9 @@ def test_a_problem_s_own_limit_counts_more() -> None:
     assert judged(problem, "import time\ntime.sleep(60)").detail == "it ran longer than 0.2 s"
 
 
-def test_a_check_that_takes_too_long_is_a_timeout_and_the_others_still_count() -> None:
-    code = "import time\ndef f(x):\n    if x == 1: time.sleep(60)\n    return x + 1"
-    verdict = judged(TESTS, code, Limits(check_timeout_seconds=0.2))
-    assert (verdict.status, verdict.passed, verdict.total) == (Status.TIMEOUT, 1, 2)
-    assert verdict.detail == "check 1 of 2: it ran longer than 0.2 s"
-
-
 def test_a_check_that_catches_the_end_of_its_time_has_not_passed() -> None:
     code = "import time\ndef f(x):\n    try: time.sleep(0.5)\n    except BaseException: pass\n    return x + 1"
     verdict = judged(TESTS, code, Limits(check_timeout_seconds=0.1))
-    assert (verdict.status, verdict.passed) == (Status.TIMEOUT, 0)
-
-
-def test_a_case_that_takes_too_long_is_a_timeout_and_the_others_still_count() -> None:
-    code = "import time\ntext = input()\nif text == '1 2': time.sleep(60)\nprint(sum(map(int, text.split())))"
-    verdict = judged(CASES, code, Limits(check_timeout_seconds=2.0))
-    assert (verdict.status, verdict.passed, verdict.total) == (Status.TIMEOUT, 1, 2)
-    assert verdict.detail == "case 1 of 2: it ran longer than 2 s"
-
-
-@pytest.mark.parametrize("problem", [TESTS, CASES], ids=["tests", "cases"])
-def test_of_what_takes_all_of_its_time_nothing_has_passed(problem: Problem) -> None:
-    code = "import time\ndef f(x):\n    if x == 2: time.sleep(60)\n    return x + 1\n"
-    if problem is CASES:
-        code = "import time\ntext = input()\nif text == '4 5': time.sleep(60)\nprint(3)"
-    verdict = judged(problem, code, Limits(timeout_seconds=0.7, check_timeout_seconds=30))
     assert (verdict.status, verdict.passed) == (Status.TIMEOUT, 0)
 
 
@@ -241,14 +205,9 @@ def test_a_flood_ends_at_the_largest_file() -> None:
     assert verdict.stdout_bytes == 100_000
 
 
-def test_a_process_left_in_the_group_does_not_outlive_the_verdict() -> None:
-    code = "import os, time\nif os.fork() == 0:\n    time.sleep(60)\ndef f(x):\n    return x + 1"
-    assert judged(TESTS, code).is_pass
-
-
-def test_a_completion_that_forks_is_judged_once() -> None:
-    code = "import os\nif os.fork() == 0:\n    raise SystemExit\nos.wait()\ndef f(x):\n    return x + 1"
-    assert judged(TESTS, code).is_pass
+@pytest.mark.parametrize("child", ["import time\n    time.sleep(60)", "raise SystemExit"])
+def test_a_completion_that_forks_is_judged_once_and_does_not_wait_for_its_child(child: str) -> None:
+    assert judged(TESTS, f"import os\nif os.fork() == 0:\n    {child}\ndef f(x):\n    return x + 1").is_pass
 
 
 def test_more_checks_than_a_pipe_holds_are_counted() -> None:
@@ -339,17 +298,6 @@ def test_a_judge_that_was_killed_was_killed_by_the_completion(exit_code: int) ->
 def test_a_judge_that_ended_by_itself_without_a_verdict_is_not_the_codes_fault(exit_code: int) -> None:
     with pytest.raises(InfrastructureError, match="python: not found"):
         JUDGE.interpret(prepared(), CommandOutcome("sb", exit_code, b"", b"sh: python: not found\n"))
-
-
-def test_a_report_that_cannot_be_read_is_the_codes_fault() -> None:
-    forged = (
-        "import os\n"
-        "for fd in range(3, 30):\n"
-        "    try: os.write(fd, b'end passed zz\\n')\n"
-        "    except OSError: pass\n"
-        "os._exit(0)"
-    )
-    assert judged(TESTS, forged).status is Status.CRASHED
 
 
 def test_the_services_own_timeout_is_a_timeout() -> None:

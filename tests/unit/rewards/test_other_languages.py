@@ -365,40 +365,9 @@ def test_a_signature_in_a_fence_of_the_prompt_may_be_continued() -> None:
 
 
 PIECES = [
-    *(
-        "{",
-        "}",
-        "(",
-        "a(",
-        "f() {",
-        '"',
-        "'",
-        "`",
-        "/",
-        "/*",
-        'R"(',
-        'r#"',
-        "[[",
-        "--[[",
-        "<<<A\n",
-        "```\n",
-        "\\",
-        "= /[",
-    ),
-    *(
-        " " * 9,
-        "def a\n",
-        "function a\n",
-        "class A {",
-        "import (",
-        "&lt;",
-        "<answer>",
-        "<think>",
-        "#",
-        "a=",
-        "\n",
-        "a b ",
-    ),
+    *"{}(\"'`/\\#\n",
+    *("a(", "f() {", "/*", 'R"(', 'r#"', "[[", "--[[", "<<<A\n", "```\n", "= /[", " " * 9, "def a\n", "function a\n"),
+    *("class A {", "import (", "&lt;", "<answer>", "<think>", "a=", "a b "),
 ]
 
 

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 
 import pytest
-from tests.support.judges import InProcessJudge
-from tests.support.outside import outside
+from tests.support.judges import InProcessJudge, judge_outside
 
 from sandrl.events.results import Status
 from sandrl.problems import Case, Problem
-from sandrl.rewards.limits import Limits
 from sandrl.rewards.verdict import Verdict
-from sandrl.sandboxes import CommandOutcome
 
 JUDGE = InProcessJudge()
 
@@ -27,12 +23,8 @@ def judged(
     problem: Problem | None = None,
     python: str = sys.executable,
 ) -> Verdict:
-    """Judges trusted code without a sandbox; hostile code is judged in tests/integration only."""
     problem = problem or Problem("p", "", cases=(Case(stdin, stdout),))
-    execution = JUDGE.prepare(problem, code, Limits())
-    argv = outside(execution.command.argv, python)
-    done = subprocess.run(argv, input=execution.command.stdin, capture_output=True, timeout=60, check=False)
-    return JUDGE.interpret(execution, CommandOutcome("sb", done.returncode, done.stdout, done.stderr))
+    return judge_outside(JUDGE, problem, code, python=python)
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from tests.support.judges import InProcessJudge
-from tests.support.outside import outside
+from tests.support.judges import InProcessJudge, judge_outside
 
 from sandrl.errors import InfrastructureError
 from sandrl.events.results import CheckStatus, CheckVerdict, Status, Trust
@@ -33,12 +31,7 @@ HANGS = "import time\ndef f(x):\n    if x == 2:\n        time.sleep(60)\n    ret
 
 
 def judged(problem: Problem, code: str, judge: Judge | None = None, limits: Limits | None = None) -> Verdict:
-    """Judges trusted code without a sandbox."""
-    judge = judge or InProcessJudge()
-    execution = judge.prepare(problem, code, limits or Limits(timeout_seconds=10))
-    argv = outside(execution.command.argv)
-    done = subprocess.run(argv, input=execution.command.stdin, capture_output=True, timeout=60, check=False)
-    return judge.interpret(execution, CommandOutcome("sb", done.returncode, done.stdout, done.stderr))
+    return judge_outside(judge or InProcessJudge(), problem, code, limits or Limits(timeout_seconds=10))
 
 
 def words(verdict: Verdict) -> str:
@@ -114,7 +107,8 @@ def test_cases_have_a_verdict_each() -> None:
     assert verdict.checks[3].detail.startswith("ZeroDivisionError")
     hangs = "import time\nx = int(input())\ntime.sleep(60 * (x == 2))\nprint(x + 1)"
     assert words(judged(CASES, hangs, limits=Limits(timeout_seconds=4))) == "uutn"
-    assert words(judged(CASES, hangs, limits=Limits(timeout_seconds=30, check_timeout_seconds=2))) == "pptp"
+    verdict = judged(CASES, hangs, limits=Limits(timeout_seconds=30, check_timeout_seconds=2))
+    assert (words(verdict), verdict.detail) == ("pptp", "case 3 of 4: it ran longer than 2 s")
     assert words(judged(CASES, "print(")) == "fnnn"
 
 

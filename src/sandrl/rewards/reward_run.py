@@ -1,4 +1,4 @@
-"""The request for a run of scored completions, and its report."""
+"""A finished run of scored completions, and what its command ends with."""
 
 from __future__ import annotations
 
