@@ -36,7 +36,7 @@ LACKING = "which sandboxes do not have; add it with `--packages`, or use an imag
 MOST_BYTES = 256 << 20
 """How much memory the problems of one judge may take, with what their references returned."""
 
-_SCHEMA = 2
+_SCHEMA = 1
 # The modules that a completion's code is in.
 _OF_COMPLETIONS = frozenset(("solution", "__main__", "__future__"))
 _IMPORT_ERRORS = frozenset(("ImportError", "ModuleNotFoundError", "Exception", "BaseException"))

@@ -111,18 +111,21 @@ def required_function(problem: Problem) -> str | None:
 @lru_cache(maxsize=4096)
 def starter_of(problem: Problem) -> Starter | None:
     """The code that a problem gives to begin with; None if it gives none."""
+    return next((starter for starter in _starters(problem) if starter is not None), None)
+
+
+def _starters(problem: Problem) -> Iterator[Starter | None]:
     if not problem.is_python:
-        syntax = SYNTAXES.get(problem.language)
-        texts = () if syntax is None else _texts_in_another_language(problem)
-        found = (_read_definitions(text, syntax) for text in texts if syntax is not None)
-        return next((starter for starter in found if starter is not None), None)
+        syntax = SYNTAXES[problem.language]
+        yield from (_read_definitions(text, syntax) for text in _texts_in_another_language(problem))
+        return
     # `Solution().solve` and `Solution.solve` name a class and its method.
     names = tuple(_NAME.findall(problem.entry_point or "")[:2])
     if not problem.entry_point:
         used = requirement_of(problem).names
         names = tuple(used) if len(used) == 1 else ()
-    found = (_read(text, names) for text in _texts(problem, names)) if names else ()
-    return next((starter for starter in found if starter is not None), None)
+    if names:
+        yield from (_read(text, names) for text in _texts(problem, names))
 
 
 def _functions_called(problem: Problem) -> frozenset[str]:

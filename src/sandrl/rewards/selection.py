@@ -3,7 +3,7 @@
 There is one rule. The answer is the last block that compiles and defines the names that the problem requires, joined
 with the blocks that define what it needs. If the problem requires a program, there are no such names: the answer is the
 last block that runs by itself, reads if there is input, and prints if output is expected. In a language other than
-Python, nothing tells which names a block needs from elsewhere: a block is joined with earlier ones of imports, and with
+Python, which names a block needs from elsewhere is unknown: a block is joined with earlier ones of imports, and with
 earlier ones that define a word of it and nothing that it defines itself.
 """
 

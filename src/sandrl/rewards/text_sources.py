@@ -1,4 +1,4 @@
-"""Source in a language other than Python that a model wrote: what can be read without a compiler."""
+"""Reads source in a language other than Python, without a compiler: which names it defines, and whether it acts."""
 
 from __future__ import annotations
 

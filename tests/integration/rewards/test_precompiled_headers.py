@@ -14,7 +14,7 @@ from sandrl.problems.languages import language_named
 from sandrl.rewards import Judge, ScoreOptions, score
 from sandrl.rewards.headers import Headers
 from sandrl.sandboxes import Command, Connection, Job, Shown
-from tests.integration.rewards.test_multipl_e import require_language
+from tests.support.programs import require_language
 
 FORM = language_named("cpp").forms[-1]
 MAIN = "int main() { std::vector<int> v{3}; std::cout << v[0]; }\n"

@@ -19,31 +19,16 @@ HUMANEVAL = Problem("HumanEval/0", PROMPT, tests=("assert total([1]) == 1",), en
 PLAIN = Problem("p", "Add one.", tests=("assert f(1) == 2",))
 
 
-def test_code_is_taken_as_it_is() -> None:
-    assert extract_code(Completion("c", "p", code="```\nx\n```"), PLAIN) == "```\nx\n```"
-
-
 @pytest.mark.parametrize("completion", [Completion("c", "p", code=" \n"), Completion("c", "p", completion="no idea")])
 def test_nothing_to_run_is_no_code(completion: Completion) -> None:
     assert extract_code(completion, PLAIN) is None
 
 
-@pytest.mark.parametrize(
-    "completion",
-    [
-        Completion("c", "h", completion="    return sum(xs)\n"),
-        Completion("c", "h", code="    return sum(xs)\n"),
-        Completion("c", "h", completion="<answer>\n    return sum(xs)\n</answer>"),
-        Completion("c", "h", completion="```python\ndef total(xs):\n    return sum(xs)\n```"),
-    ],
-)
-def test_humaneval_answers_run_in_every_shape_models_give_them(completion: Completion) -> None:
-    code = extract_code(completion, HUMANEVAL)
-    assert code is not None
-    namespace: dict[str, object] = {}
-    exec(code, namespace)
-    assert namespace["total"]([1, 2]) == 3  # type: ignore[operator]
-    assert "List" in namespace
+def test_code_in_a_row_is_joined_to_its_prompt_like_an_answer_in_a_text() -> None:
+    body = "    return sum(xs)\n"
+    code = extract_code(Completion("c", "h", code=body), HUMANEVAL)
+    assert code == extract_code(Completion("c", "h", completion=f"```python\n{body}```"), HUMANEVAL)
+    assert code == f"{PROMPT.rstrip()}\n{body.rstrip()}"
 
 
 def test_an_asked_for_extraction_is_not_second_guessed() -> None:
