@@ -41,9 +41,7 @@ class Program:
     """A program to run.
 
     Attributes:
-        code: Its source.
         language: What it is written in, by a name or an alias of `sandrl.problems.languages`.
-        stdin: Its standard input.
         files: What lies in its working directory: contents by path, as `Problem.files` takes them.
         fetch: Paths of files to return: relative to its working directory, or whole paths below `/tmp`.
         memory_bytes: How much memory each of its processes may take; the sandbox's own bound unless given.
@@ -86,8 +84,7 @@ class CommandResult:
     Attributes:
         exit_status: Its exit status; minus the number of the signal that ended it; None if it ran out of time.
         seconds: How long it ran, by the clock.
-        stdout: What it printed, as much as was kept.
-        stderr: What it printed as errors, as much as was kept.
+        stdout: What it printed, as much as was kept; `stderr` likewise.
         cpu_seconds: How long it was on a processor; 0 for a compiler, of which that is not measured.
         is_over_memory: Whether it was ended for taking too much memory.
         truncated: Whether it printed more than was kept.

@@ -34,15 +34,20 @@ def select(blocks: Sequence[str], required: Requirement, sources: Sources, helpe
     after = [source for code in blocks if (source := sources.read(sources.unescaped(code))) is not None]
     units = before + after
     if sources.language != PYTHON:
-        chosen = _last_answer(units, len(before), required, sources)
-        return None if chosen is None else "\n\n".join(unit.code for unit in _with_words(units, chosen))
-    if required.is_program:
-        return _program(units, len(before), required, sources)
+        chosen = _without_compiler(units, len(before), required, sources)
+    elif required.is_program:
+        chosen = _program(units, len(before), required, sources)
+    else:
+        chosen = _definitions(units, after, required)
+    return join([unit.code for unit in chosen]) if chosen else None
+
+
+def _definitions(units: Sequence[Source], after: Sequence[Source], required: Requirement) -> list[Source]:
     provided = frozenset[str]().union(*(unit.binds for unit in after))
     if not required.names & provided or (required.entry_point is not None and required.entry_point not in provided):
-        return None
+        return []
     places = {_binder(units, name, None) for name in required.names}
-    return _joined(_with_needs(units, sorted(place for place in places if place is not None)))
+    return _with_needs(units, sorted(place for place in places if place is not None))
 
 
 def _binder(units: Sequence[Source], name: str, user: int | None) -> int | None:
@@ -75,27 +80,26 @@ def _with_needs(units: Sequence[Source], wanted: Sequence[int]) -> list[Source]:
     return [units[place] for place in ordered]
 
 
-def _program(units: Sequence[Source], first: int, required: Requirement, sources: Sources) -> str | None:
+def _program(units: Sequence[Source], first: int, required: Requirement, sources: Sources) -> list[Source]:
     # The last program that is whole by itself, settings aside, else the last with the blocks that it needs.
     places = [place for place in range(len(units) - 1, first - 1, -1) if units[place].acts]
     joined = {place: _with_needs(units, [place]) for place in places}
     fitting = [place for place in places if _fits("\n".join(unit.code for unit in joined[place]), required, sources)]
     whole = [place for place in fitting if all(unit is units[place] or unit.is_setting for unit in joined[place])]
-    best = whole or fitting
-    return _joined(joined[best[0]]) if best else None
+    return next((joined[place] for place in whole or fitting), [])
 
 
-def _last_answer(units: Sequence[Source], first: int, required: Requirement, sources: Sources) -> int | None:
+def _without_compiler(units: Sequence[Source], first: int, required: Requirement, sources: Sources) -> list[Source]:
     places = range(len(units) - 1, first - 1, -1)
     if required.is_program:
         programs = [place for place in places if units[place].acts]
-        fitting = [place for place in programs if _fits(units[place].code, required, sources)]
-        return next(iter([*fitting, *programs]), None)
-    names = required.names if required.entry_point is None else {required.entry_point}
-    return next((place for place in places if names & units[place].binds), None)
-
-
-def _with_words(units: Sequence[Source], chosen: int) -> list[Source]:
+        answers = [place for place in programs if _fits(units[place].code, required, sources)] or programs
+    else:
+        names = required.names if required.entry_point is None else {required.entry_point}
+        answers = [place for place in places if names & units[place].binds]
+    if not answers:
+        return []
+    chosen = answers[0]
     joined = [units[chosen]]
     needed, bound = set(units[chosen].needs), set(units[chosen].binds)
     for unit in reversed(units[:chosen]):
@@ -109,10 +113,6 @@ def _with_words(units: Sequence[Source], chosen: int) -> list[Source]:
 def _fits(code: str, required: Requirement, sources: Sources) -> bool:
     reads = not required.reads or sources.reading.search(code) is not None
     return reads and (not required.prints or sources.printing.search(code) is not None)
-
-
-def _joined(units: Sequence[Source]) -> str:
-    return join([unit.code for unit in units])
 
 
 def join(parts: Sequence[str]) -> str:

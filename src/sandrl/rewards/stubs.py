@@ -94,15 +94,15 @@ def _fails(body: list[ast.stmt], names: frozenset[str], value: object) -> bool:
     # Whether a check fails for certain: it compares a call with a literal that the stub does not return.
     if value is NotImplemented:
         # Without the names, a plain assert that calls one of them raises NameError.
-        return any(
-            isinstance(statement, ast.Assert)
-            and isinstance(statement.test, ast.Compare)
-            and isinstance(statement.test.left, ast.Call)
-            and isinstance(statement.test.left.func, ast.Name)
-            and statement.test.left.func.id in names
-            for statement in body
-        )
+        return any(_compares_call(statement, names) for statement in body)
     return any(_differs(statement, names, value) for statement in body)
+
+
+def _compares_call(statement: ast.stmt, names: frozenset[str]) -> bool:
+    match statement:
+        case ast.Assert(test=ast.Compare(left=ast.Call(func=ast.Name(id=name)))):
+            return name in names
+    return False
 
 
 def _differs(statement: ast.stmt, names: frozenset[str], value: object) -> bool:
@@ -116,8 +116,7 @@ def _differs(statement: ast.stmt, names: frozenset[str], value: object) -> bool:
             except (ValueError, TypeError, MemoryError, RecursionError, SyntaxError):
                 return False
             return returned is not _Argument and bool(returned != expected)
-        case _:
-            return False
+    return False
 
 
 def _returns_all(problem: Problem, value: object) -> bool:
