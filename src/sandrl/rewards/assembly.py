@@ -36,11 +36,7 @@ _GO_RUNS = re.compile(r"\s*func\s+(?:main\(\)|(?:Test|Benchmark|Example|Fuzz)\w*
 
 
 def join_to_tests(problem: Problem, code: str) -> str:
-    """Joins code in another language than Python to what its problem gives to begin with, and readies it for tests.
-
-    Returns:
-        The code that a test can be appended to; as it is, where the problem gives nothing and has no tests.
-    """
+    """Joins code in another language than Python to what its problem gives, so that a test can be appended to it."""
     syntax = SYNTAXES.get(problem.language)
     if syntax is None or len(code) > MAX_LENGTH:
         return code

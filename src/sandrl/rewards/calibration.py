@@ -84,11 +84,7 @@ Trials: TypeAlias = Generator[Trial, Verdict, Calibration]
 
 
 class Calibrations:
-    """Calibrations by problem, as many as fit: the judge of a service gets an unlimited number of problems.
-
-    Args:
-        max_bytes: How much memory the problems may take; the latest is kept in any case.
-    """
+    """Calibrations by problem, as many as fit, and the latest: a service gets an unlimited number of problems."""
 
     def __init__(self, max_bytes: int = MOST_BYTES) -> None:
         self._max_bytes = max_bytes
@@ -125,9 +121,6 @@ class CalibrationStore:
 
     What cannot be read is determined anew, and what cannot be written is determined again by the next process. Nothing
     is read from a directory that others can write to. That a problem is invalid is not kept: its cause may be gone.
-
-    Args:
-        cache_dir: The user's cache directory; made if it is missing.
     """
 
     def __init__(self, cache_dir: Path) -> None:

@@ -121,10 +121,7 @@ class GuestCommands:
         Args:
             request: What a completion's process may hold, as plain values.
             hidden: What it must not.
-            checks: How many checks the guest reports on.
             seconds: How long it may take by the clock, its judge included.
-            keeps: Whether it runs a reference, of which is kept what that returns.
-            cases: The cases whose output is compared.
         """
         key = secrets.token_hex(_KEY_BYTES // 2)
         body = marshal.dumps(request, 2)

@@ -71,11 +71,7 @@ class Judging(Protocol):
         """Runs those that wait, as far as there is room."""
 
     def seconds_to_next(self, level: Level) -> float | None:
-        """How long until there is something to do, whatever ends meanwhile; None if nothing waits for a time.
-
-        Args:
-            level: The level of the request to stop.
-        """
+        """How long until there is something to do, whatever ends meanwhile; None if nothing waits for a time."""
 
     def land(self, launch: Launch) -> bool:
         """Takes an ended launch; returns whether it was one of these completions."""
@@ -102,11 +98,8 @@ class SandboxJudging(Judging):
     """Judges in sandboxes of a job.
 
     Args:
-        job: Owns the sandboxes.
         judge: Knows the canary.
         concurrency: How many completions at once; what suits the runtime unless given.
-        emit: Receives events.
-        on_verdict: Called with each verdict.
     """
 
     def __init__(self, job: Job, judge: Judge, concurrency: int | None, emit: Emit, on_verdict: OnVerdict) -> None:

@@ -95,7 +95,6 @@ class Mode:
 
     Attributes:
         files: What its program is made of, in the order in which names are needed.
-        judge: The function that judges.
         judge_files: What the judge alone needs, and loads with `load_rest` after the fork.
     """
 

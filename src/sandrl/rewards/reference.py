@@ -23,13 +23,10 @@ _ORDER = ("__lt__", "__le__", "__gt__", "__ge__")
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """What a reference says.
+    """What a reference says: what it defines at its top level, and its imports, by the names that they bind there.
 
     Attributes:
-        names: What it defines at its top level.
-        imports: Its import statements, by the names that they bind at its top level.
         methods: The special methods that its classes have.
-        classes: The classes that it defines at its top level.
     """
 
     names: frozenset[str]
