@@ -61,7 +61,6 @@ def doctor(
 
 
 def _with_flags(report: Report) -> Report:
-    """The same report with flags in place of the fields that its texts name."""
     from dataclasses import replace
 
     def with_flags(text: str | None) -> str | None:

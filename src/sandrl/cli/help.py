@@ -53,7 +53,6 @@ class HelpCommand(TyperCommand):
                 formatter.write_dl(sections[title])
 
     def _short(self, path: str) -> HelpCommand:
-        """The same command with the options of its short help, in one group; itself if it has no short help."""
         names = getattr(self.callback, "short_help_names", None)
         if not names:
             return self
@@ -83,7 +82,6 @@ def asks_for_all(args: Sequence[str]) -> bool:
 
 
 def _answer(ctx: typer.Context, args: Sequence[str]) -> None:
-    """Prints the whole help and ends the command, if that is asked for."""
     if asks_for_all(args) and not ctx.resilient_parsing:
         ctx.meta[HELP_ALL] = True
         typer.echo(ctx.get_help())

@@ -42,13 +42,7 @@ def checked_run_name(name: str) -> str:
 
 
 def make_run_directory(runs_dir: Path, command: str, name: str | None, *, resume: bool) -> Path:
-    """Makes the directory of a run, for its user alone, or finds the one to resume.
-
-    Args:
-        runs_dir: Where runs are.
-        command: Begins a generated name.
-        name: The user's name for the run; None generates one.
-        resume: Go on with an existing run.
+    """Makes the directory of a run, for its user alone, or finds the one to resume; without a name, it generates one.
 
     Raises:
         UsageError: If the name is taken and `resume` is false, there is nothing to resume, or nothing can be written.

@@ -31,8 +31,6 @@ class RunEntry:
     """A run that can be found.
 
     Attributes:
-        run_id: Its name.
-        path: Its directory.
         started_at: When it was started or resumed last, UTC.
     """
 
@@ -80,13 +78,10 @@ def list_runs(state_dir: Path, runs_dir: Path | None = None) -> list[RunEntry]:
 
 
 def find_run(name: str, state_dir: Path, runs_dir: Path | None = None) -> Path:
-    """Finds a run's directory.
+    """Finds a run's directory by its name, its path, the id of a job that worked on it, or `latest`.
 
-    Args:
-        name: The run's name, a path to its directory, the id of a job that worked on it, or `latest`; of a name or
-            an id the beginning is enough, if nothing else begins like that.
-        state_dir: Holds the index.
-        runs_dir: Looked through, too, and preferred when a name is taken twice.
+    Of a name or an id, the beginning is enough if nothing else begins like that. `runs_dir` is searched, too, and
+    preferred when a name is taken twice.
 
     Raises:
         InputError: If there is no such run, several begin like that, or several have that name and none of them is in

@@ -56,29 +56,20 @@ class Rows(Generic[RowT]):
 
 @dataclass(slots=True)
 class Damage:
-    """What of a run could not be read; filled while its rows are.
-
-    Attributes:
-        is_truncated: The last line of a file is unfinished: its writer was killed there, or is just writing it.
-        damaged: What is wrong with each other line that could not be read.
-    """
+    """What of a run could not be read, as in `Rows`; filled while its rows are."""
 
     is_truncated: bool = False
     damaged: list[InputError] = field(default_factory=list)
 
 
 class _PlaceRow(StepRow):
-    """Which completion a row is about, and which attempt of it: the rest of the row is left unread."""
-
+    # Which completion a row is about, and which attempt of it: the rest of the row is left unread.
     index: int
     held_out: bool = False
 
 
 class RunReader:
     """Reads a run.
-
-    Args:
-        path: The run directory; `sandrl.runs.find_run` finds it.
 
     Raises:
         InputError: If it is no run directory.
@@ -107,8 +98,7 @@ class RunReader:
     def each_trajectory(self, damage: Damage | None = None) -> Iterator[TrajectoryRow]:
         """Reads the same rows one by one: memory follows the longest row, not the run.
 
-        Args:
-            damage: Where to write down what cannot be read; it is complete when the last row has come.
+        What cannot be read is written down in `damage`, which is complete when the last row has come.
         """
         told = self.opinions()
         damage = Damage() if damage is None else damage
@@ -198,7 +188,7 @@ def _latest_by_unit(rows: Iterable[StepRow]) -> dict[object, int]:
 
 
 def _unit(row: StepRow) -> object:
-    """What a resumed job does again as a whole: a step, an evaluation, or, outside of steps, one completion."""
+    # What a resumed job does again as a whole: a step, an evaluation, or, outside of steps, one completion.
     if not isinstance(row, TrajectoryRow | OpinionRow | _PlaceRow):
         return row.step
     return (row.rank, row.held_out, row.index) if row.step is None else (row.step, row.held_out)
@@ -209,7 +199,7 @@ def _latest(read: Rows[StepRowT]) -> Rows[StepRowT]:
 
 
 def _completion_of(row: TrajectoryRow | OpinionRow) -> tuple[object, ...]:
-    """Names the completion that a row is about; positions alone repeat where a step has several calls for rewards."""
+    # Names the completion that a row is about; positions alone repeat where a step has several calls for rewards.
     place = (row.job_id, row.rank, row.step, row.attempt, row.held_out, row.greedy, row.index)
     return (*place, row.id, row.task_id, row.sandbox_id, row.status)
 

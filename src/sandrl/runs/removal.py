@@ -18,10 +18,6 @@ from sandrl.runs.index import forget_run
 def remove_run(path: Path, state_dir: Path) -> None:
     """Removes a run directory and its entry in the index.
 
-    Args:
-        path: The run directory.
-        state_dir: Holds the index.
-
     Raises:
         InputError: If it is no run directory.
         UsageError: If a job is writing it, or it cannot be removed.

@@ -63,7 +63,6 @@ class JobRow(Stored):
 
     Attributes:
         time: When the row was written, UTC.
-        job_id: The job that wrote it.
         rank: The process of a distributed job that wrote it.
     """
 
@@ -118,7 +117,6 @@ class ToolCallRow(BaseModel):
     """A call of a tool by the model.
 
     Attributes:
-        name: The tool.
         arguments: What it was called with, as the model wrote it.
         id: What its result refers to.
     """
@@ -135,9 +133,7 @@ class MessageRow(BaseModel):
 
     Attributes:
         role: `system`, `user`, `assistant` or `tool`.
-        content: Its text.
         tool_calls: The tools the model called in it.
-        name: The tool whose result it is.
         tool_call_id: The call whose result it is.
         tokens: Of what was sampled: each token, as the endpoint writes it; empty where it does not tell.
         logprobs: The logarithm of each token's probability when it was sampled.
@@ -202,9 +198,7 @@ class ProblemRow(JobRow):
 
     Attributes:
         digest: Names the problem by its content; the `problem` of its completions' rows.
-        task_id: Its own id.
         prompt: The task, as the model is shown it where the run asks one; else as the problem's file has it.
-        language: The language of completions.
         kind: What its checks are: `tests`, `cases`, `calls` or `exit_status`.
         setup: Code that the tests need.
         checks: Its checks, in their order; the later ones of very many are left out.
@@ -333,8 +327,6 @@ class AnswerRow(JobRow):
 
     Attributes:
         index: The completion's position among all that are asked for, from 0.
-        id: Its own id.
-        task_id: The problem it answers.
         text: What the model said; None if it gave no answer.
         failure: Why it gave none, in one line.
         finish_reason: Why it ended, in the endpoint's word.
@@ -386,10 +378,8 @@ class OwnerRow(BaseModel):
     """The process that owns a job's sandboxes, in the parts a later cleanup can check one by one.
 
     Attributes:
-        host: The host's name.
         boot_id: Changes with every boot of the host; empty where the kernel has none.
         pid_namespace: The kernel's name of the pid namespace; empty where it has none.
-        pid: The process id in that namespace.
         started_ticks: When the process started, in clock ticks since boot.
     """
 

@@ -64,8 +64,6 @@ class RunWriter(Closing):
     Make one with `create`. Closing it without `finish` leaves the job without an outcome, as a killed one is.
 
     Attributes:
-        path: The run directory.
-        run_id: Its name.
         is_indexed: Whether the run was entered into the user's index; without, it is found by its path only.
         last_metrics: The metrics that were written last; None before the first.
         is_inherited: Whether the process from which this one was forked made the writer; nothing is written here then.
@@ -113,17 +111,8 @@ class RunWriter(Closing):
     ) -> Self:
         """Makes the run directory, writes its configuration and enters it into the index.
 
-        Args:
-            runs_dir: Where runs are.
-            command: The subcommand, which also begins a generated name.
-            job_id: The job that writes.
-            state_dir: Holds the user's index; None keeps the run out of it.
-            name: The user's name for the run; None generates one.
-            resume: Go on with an existing run: its configuration stays but for the changes, the job is added.
-            options: The resolved options.
-            changes: Options that an existing run has another value of from now on.
-            versions: Versions of what the job runs with.
-            secrets: Values to be masked wherever they occur in what is written.
+        Without `state_dir`, it is in no index. A resumed run keeps its options but for the `changes`. `secrets` are
+        masked wherever they occur in what is written.
 
         Raises:
             UsageError: If the name is taken and `resume` is false, there is nothing to resume, another process is
@@ -225,10 +214,6 @@ class RunWriter(Closing):
     def finish(self, outcome: RunOutcome, error: str | None = None) -> None:
         """Says how the job ended; the first failure that is told stands. Only the first process tells of other ends.
 
-        Args:
-            outcome: How.
-            error: What it failed with, or was interrupted by.
-
         Raises:
             ServiceError: If it cannot be written.
         """
@@ -285,12 +270,7 @@ def _as_in_json(text: str) -> bytes:
 
 
 class RunLedger:
-    """The write-ahead ledger of a job: each line is in the kernel's hands before the call returns.
-
-    Args:
-        writer: The run it is part of.
-        owner: Who owns the sandboxes.
-    """
+    """The write-ahead ledger of a job: each line is in the kernel's hands before the call returns."""
 
     def __init__(self, writer: RunWriter, owner: OwnerRow | None = None) -> None:
         self._writer = writer

@@ -44,8 +44,6 @@ class Export:
     """What was written.
 
     Attributes:
-        index: The page to open.
-        runs: How many runs it shows.
         left_out: The ids of runs that cannot be read.
     """
 
@@ -55,12 +53,7 @@ class Export:
 
 
 def write_export(library: Library, folder: Path, *, only: str | None = None) -> Export:
-    """Writes runs as files.
-
-    Args:
-        library: The runs.
-        folder: Where to; an earlier export there is replaced.
-        only: The key of the one run to write; all unless given.
+    """Writes runs as files, in place of an earlier export; only the run with this key, if one is given.
 
     Raises:
         UsageError: If there is something else in the folder, or there are no runs that can be read.
@@ -103,11 +96,6 @@ def write_export(library: Library, folder: Path, *, only: str | None = None) -> 
 
 
 def _check(folder: Path) -> None:
-    """Refuses to replace what is no export.
-
-    Raises:
-        UsageError: If there is something else.
-    """
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
         what = "is not a directory"
     elif folder.is_dir() and not _is_replaceable(folder):
@@ -118,13 +106,12 @@ def _check(folder: Path) -> None:
 
 
 def _is_replaceable(folder: Path) -> bool:
-    """Whether a folder is empty, or an earlier export to which nothing was added at its top."""
+    # Whether a folder is empty, or an earlier export to which nothing was added at its top.
     names = {path.name for path in folder.iterdir()}
     return not names or (_MARK in names and names <= {_MARK, "index.html", "data"})
 
 
 def _put(new: Path, folder: Path) -> None:
-    """Puts a folder in the place of an earlier one."""
     new.chmod(0o755)
     old = new.with_name(f"{new.name}.old")
     with suppress(FileNotFoundError):
@@ -139,11 +126,6 @@ def _put(new: Path, folder: Path) -> None:
 
 
 def _write_run(run: ViewedRun, data: Path) -> None:
-    """Writes the documents of a run.
-
-    Raises:
-        InputError: If the run cannot be read.
-    """
     while not run.columns.refresh().is_complete:
         pass
     _write(data, run.key, run.document())
@@ -168,7 +150,7 @@ def _write_run(run: ViewedRun, data: Path) -> None:
 
 
 def _comparisons(runs: list[ViewedRun], left_out: list[str]) -> dict[str, Any]:
-    """Each run compared with each one after it, as pages compare those that a reader chooses."""
+    # Each run compared with each one after it, as pages compare those that a reader chooses.
     readable = [run for run in runs if run.path.name not in left_out]
     used = []
     for run in readable:
