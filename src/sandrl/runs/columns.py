@@ -31,7 +31,6 @@ from sandrl.events.results import is_cut_off, passes
 from sandrl.files import open_regular
 from sandrl.runs.reader import MAX_LINE_BYTES, row_files
 from sandrl.runs.rows import OpinionRow, ProblemRow, TrajectoryRow
-from sandrl.runs.writer import OPINIONS, PROBLEMS, TRAJECTORIES
 from sandrl.settings import private_directory
 
 LONGEST_DETAIL = 120
@@ -334,13 +333,13 @@ class RunColumns:
                 self._empty(database)
                 database.execute("BEGIN IMMEDIATE")
             is_read = True
-            for file in row_files(self.run, TRAJECTORIES):
+            for file in row_files(self.run, TrajectoryRow.file):
                 is_read = self._read_on(database, file, until)
                 if not is_read:
                     break
             if is_read:
-                self._read_lines(database, OPINIONS, self._read_opinion)
-                self._read_lines(database, PROBLEMS, self._read_problem)
+                self._read_lines(database, OpinionRow.file, self._read_opinion)
+                self._read_lines(database, ProblemRow.file, self._read_problem)
             database.commit()
             self._is_made = True
             return self._progress(database)
@@ -385,7 +384,7 @@ class RunColumns:
         }
         total = read = 0
         is_truncated = False
-        for file in row_files(self.run, TRAJECTORIES):
+        for file in row_files(self.run, TrajectoryRow.file):
             with suppress(OSError):
                 size = file.stat().st_size
                 # An unfinished line is all there is to read as long as it does not grow.

@@ -16,7 +16,6 @@ from pydantic import ValidationError
 from sandrl.files import open_regular
 from sandrl.runs.directory import is_running
 from sandrl.runs.rows import LogRow
-from sandrl.runs.writer import LOG
 
 POLL_SECONDS = 0.2
 _BLOCK_BYTES = 1 << 16
@@ -48,7 +47,7 @@ def follow_log(directory: Path, *, lines: int) -> Iterator[LogRow]:
 
 
 def _files(directory: Path) -> list[Path]:
-    return sorted(directory.glob(f"{LOG}*.jsonl"))
+    return sorted(directory.glob(f"{LogRow.file}*.jsonl"))
 
 
 def _rows_from(file: Path, place: int) -> tuple[list[LogRow], int]:

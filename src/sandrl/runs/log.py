@@ -68,7 +68,7 @@ class RunLog:
                 event=_shape(type(event))[0],
                 fields=_fields(event),
             )
-            writer.write_log(row)
+            writer.append(row)
 
 
 def logged_executions(rows: Iterable[LogRow]) -> tuple[events.ExecutionFinished, ...]:

@@ -175,7 +175,7 @@ class MetricsRecorder(Closing):
         if self._writer is not None and self._processes.is_first:
             job_id, rank = self._writer.job_id, self._writer.rank
             row = MetricsRow(job_id=job_id, rank=rank, step=step, attempt=self._attempt, metrics=values)
-            self._writer.write_metrics(row)
+            self._writer.append(row)
 
     def close(self) -> None:
         """Writes what no row has, as the step after the last one; closing twice is fine."""

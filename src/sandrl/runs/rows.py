@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
 from pydantic_core import PydanticSerializationError
@@ -46,6 +46,9 @@ class Stored(BaseModel):
     model_config = ConfigDict(
         frozen=True, extra="ignore", validate_by_name=True, serialize_by_alias=True, ser_json_inf_nan="strings"
     )
+
+    file: ClassVar[str] = ""
+    """What the names of the files begin with that have such rows."""
 
     schema_version: int = Field(default=SCHEMA, alias="schema")
 
@@ -91,6 +94,8 @@ class MetricsRow(StepRow):
         metrics: Values by name; None where there is nothing to measure.
     """
 
+    file = "metrics"
+
     step: int
     metrics: dict[Text, float | None]
 
@@ -105,6 +110,8 @@ class EvaluationRow(StepRow):
         metrics: What was measured, by the names that `metrics.jsonl` has it under.
         checkpoint: Where this policy is saved, relative to the run directory if it is in there; None before training.
     """
+
+    file = "evaluations"
 
     step: int
     problems: int
@@ -206,6 +213,8 @@ class ProblemRow(JobRow):
         truncated: Whether some of the prompt or the setup is left out, because it is long.
     """
 
+    file = "problems"
+
     digest: str
     task_id: Text
     prompt: Text = ""
@@ -240,6 +249,8 @@ class OpinionRow(StepRow):
         opinion: What the completion does in one process.
     """
 
+    file = "opinions"
+
     index: int
     id: Text
     task_id: Text
@@ -270,6 +281,8 @@ class TrajectoryRow(StepRow):
         reasoning: What the model thought, where the endpoint returns that beside the text; of an episode its messages
             have it.
     """
+
+    file = "trajectories"
 
     index: int
     id: Text
@@ -336,6 +349,8 @@ class AnswerRow(JobRow):
         reasoning: What the model thought, where the endpoint returns that beside the text.
     """
 
+    file = "answers"
+
     index: int
     id: Text
     task_id: Text
@@ -356,6 +371,8 @@ class LogRow(StepRow):
         event: What happened, for example `execution_finished`.
         fields: The event's fields (`sandrl.events`).
     """
+
+    file = "log"
 
     level: str
     event: str
@@ -403,6 +420,8 @@ class SandboxRow(JobRow):
         owner: Who owns it; in the intent only.
         since: In `stopped`, from when on it existed at the earliest, if it was asked for again after a refusal.
     """
+
+    file = "sandboxes"
 
     event: SandboxEvent
     key: str

@@ -171,7 +171,7 @@ class RunSession:
             held = self.held()
             if abs((row.metrics.get(SECONDS_METRIC) or 0.0) - held.seconds) > _NOTABLE_SECONDS:
                 metrics = {**row.metrics, **held.metrics}
-                self.writer.write_metrics(row.model_copy(update={"metrics": metrics, "time": now()}))
+                self.writer.append(row.model_copy(update={"metrics": metrics, "time": now()}))
 
     @contextmanager
     def _lived(self) -> Iterator[None]:

@@ -16,7 +16,6 @@ from sandrl.runs.columns import NO_STEP, Progress, RowPlace, RunColumns
 from sandrl.runs.reader import row_files
 from sandrl.runs.report.document import is_complete_run, problem_document, run_document, trajectory_document
 from sandrl.runs.rows import EvaluationRow
-from sandrl.runs.writer import METRICS
 from sandrl.viewer.groups import Groups
 from sandrl.viewer.selection import RowLists
 from sandrl.viewer.totals import Totals
@@ -127,7 +126,7 @@ class ViewedRun:
 
     def metrics(self, reader: RunReader, totals: Totals | None) -> tuple[MetricsRow, ...]:
         """Its metrics step by step; counted from its completions (`totals`) where its jobs have written none."""
-        stamp = stamp_of(self.path, METRICS, "evaluations")
+        stamp = stamp_of(self.path, MetricsRow.file, "evaluations")
         if totals is not None and not has_metrics(self.path):
             rows = {row.step: row for row in totals.metrics()}
             for found in reader.evaluations().rows:
@@ -168,7 +167,7 @@ class ViewedRun:
         # What in the run does not add up; of one that is written, or is large, nobody counts that again and again.
         if not progress.is_complete or progress.rows > _MOST_CHECKED_ROWS or reader.is_running:
             return []
-        stamp = stamp_of(self.path, "config", METRICS, "sandboxes", "opinions", "trajectories")
+        stamp = stamp_of(self.path, "config", MetricsRow.file, "sandboxes", "opinions", "trajectories")
         with self._mutex:
             if self._checked is None or self._checked[0] != stamp:
                 self._checked = (stamp, list(disagreements(reader, is_complete=is_complete_run(reader))))
@@ -178,7 +177,7 @@ class ViewedRun:
 def has_metrics(run: Path) -> bool:
     """Whether a job has written metrics of a run."""
     with suppress(OSError):
-        return any(file.stat().st_size for file in row_files(run, METRICS))
+        return any(file.stat().st_size for file in row_files(run, MetricsRow.file))
     return False
 
 
