@@ -10,7 +10,6 @@ import errno
 import json
 import os
 import resource
-import secrets
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -105,7 +104,7 @@ def write_whole(path: Path, content: bytes | Iterable[bytes], *, mode: int = 0o6
     Raises:
         OSError: If it cannot be written; the old file is then untouched.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}-{os.urandom(4).hex()}")
     try:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
         with os.fdopen(descriptor, "wb") as file:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import os
 import stat
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -262,6 +261,8 @@ def _directory(values: Mapping[str, str], own: str, xdg: str, below_home: str) -
         # The XDG specification says to ignore relative paths.
         if base.is_absolute() and _can_be_made(base / "sandrl"):
             return base / "sandrl"
+    import tempfile
+
     return Path(tempfile.gettempdir(), f"sandrl-{os.geteuid()}-{Path(below_home).name.lstrip('.')}")
 
 

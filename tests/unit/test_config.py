@@ -21,8 +21,8 @@ from typer.main import get_command
 from sandrl.bounds import LONGEST_SECONDS, SHORTEST_SECONDS
 from sandrl.cli.checks import check_all
 from sandrl.cli.configured import configured, words_of
-from sandrl.config import CONFIGS
 from sandrl.config.art import ArtBackendKind, ArtPolicy, ArtTrainConfig
+from sandrl.config.commands import CONFIGS
 from sandrl.config.episodes import EpisodesConfig
 from sandrl.config.eval import EvalConfig
 from sandrl.config.fields import flags, options

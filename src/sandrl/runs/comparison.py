@@ -21,7 +21,7 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from sandrl.config import CONFIGS
+from sandrl.config.commands import CONFIGS
 from sandrl.config.fields import options
 from sandrl.errors import InputError
 from sandrl.runs.columns import NO_STEP, RunColumns, row_key

@@ -10,7 +10,6 @@ from __future__ import annotations
 import difflib
 import hashlib
 import os
-import secrets
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -49,7 +48,7 @@ def register_run(directory: Path, state_dir: Path) -> bool:
     try:
         folder = private_directory(state_dir) / "runs"
         folder.mkdir(exist_ok=True)
-        temporary = folder / f".{secrets.token_hex(8)}"
+        temporary = folder / f".{os.urandom(8).hex()}"
         temporary.symlink_to(directory)
         temporary.replace(folder / _entry_name(directory))
     except (OSError, SandrlError):

@@ -10,7 +10,7 @@ one.
 from __future__ import annotations
 
 import json
-import secrets
+import os
 import shutil
 from collections.abc import Iterator
 from contextlib import suppress
@@ -65,7 +65,7 @@ def write_export(library: Library, folder: Path, *, only: str | None = None) -> 
     keys = [key for key in entries if only in (None, key)]
     if not keys:
         raise UsageError("there are no runs to export", hint="create one, for example with sandrl reward")
-    new = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}")
+    new = folder.with_name(f".{folder.name}.{os.urandom(4).hex()}")
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         (new / "data").mkdir(parents=True)
