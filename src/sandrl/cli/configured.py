@@ -8,7 +8,6 @@ in place of field names. So an option is declared once, in `sandrl.config`, and 
 from __future__ import annotations
 
 import inspect
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -148,28 +147,6 @@ class Flags:
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         if isinstance(error, SandrlError):
             spell(error, self._flags)
-
-
-def words_of(config: Config) -> list[str]:
-    """A configuration as the words of a command line that means the same."""
-    said: list[str] = []
-    arguments: list[str] = []
-    for name, option in options(type(config)):
-        value, spelled = getattr(config, name), flags(type(config))[name]
-        if option.is_argument:
-            arguments += [] if value is None else [str(value)]
-        elif isinstance(value, bool):
-            said.append(spelled if value else _opposite(name, option))
-        elif isinstance(value, dict) and option.metavar != KEY_VALUE:
-            said += [f"{spelled}={json.dumps(value)}"] if value else []
-        elif isinstance(value, dict):
-            said += [f"{spelled}={key}={each}" for key, each in value.items()]
-        elif isinstance(value, tuple):
-            said += [f"{spelled}={option.separator.join(value)}"] if option.separator and value else []
-            said += [] if option.separator else [f"{spelled}={each}" for each in value]
-        elif value is not None:
-            said.append(f"{spelled}={value}")
-    return [*said, "--", *arguments] if arguments else said
 
 
 def _is_given(context: typer.Context, name: str) -> bool:

@@ -10,15 +10,17 @@ from __future__ import annotations
 import difflib
 import hashlib
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from sandrl.errors import InputError, SandrlError
+from sandrl.errors import InputError, SandrlError, UsageError
 from sandrl.prefixes import find_id
 from sandrl.runs.config import CONFIG_FILE, read_config
+from sandrl.runs.directory import lock
 from sandrl.settings import private_directory
 
 LATEST = "latest"
@@ -60,6 +62,30 @@ def forget_run(directory: Path, state_dir: Path) -> None:
     """Takes a run out of the user's index; one that is not in it is fine."""
     with suppress(OSError):
         (state_dir / "runs" / _entry_name(directory.absolute())).unlink(missing_ok=True)
+
+
+def remove_run(path: Path, state_dir: Path) -> None:
+    """Removes a run directory and its entry in the index, under the lock of its writer.
+
+    Raises:
+        InputError: If it is no run directory.
+        UsageError: If a job is writing it, or it cannot be removed.
+    """
+    real = Path(os.path.realpath(path))
+    read_config(real)
+    try:
+        descriptor = lock(real)
+    except UsageError as error:
+        raise UsageError(error.message, hint="end its job first") from error
+    try:
+        shutil.rmtree(real)
+    except OSError as error:
+        raise UsageError(f"{error.filename or real}: cannot be removed: {error.strerror}") from error
+    finally:
+        os.close(descriptor)
+    if path.is_symlink():
+        path.unlink(missing_ok=True)
+    forget_run(path, state_dir)
 
 
 def list_runs(state_dir: Path, runs_dir: Path | None = None) -> list[RunEntry]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -166,19 +166,19 @@ def state_of(config: RunConfig, *, is_running: bool) -> RunState:
     return RunState.KILLED
 
 
-def step_rows(reader: RunReader) -> tuple[MetricsRow, ...]:
-    """The metrics of each step, in order; where no step has any, they are counted from the completions.
+def step_rows(reader: RunReader, known: Iterable[MetricsRow] | None = None) -> tuple[MetricsRow, ...]:
+    """The metrics of each step, in order; where none has any, they are `known` or counted from completions.
 
     Of several ranks the first one speaks: trainers gather there what the others measured. An evaluation is in the row
     of the step that follows it, also before that step is done.
     """
     by_step: dict[int, MetricsRow] = {}
     for row in reader.metrics().rows:
-        known = by_step.get(row.step)
-        if known is None or row.rank < known.rank:
+        other = by_step.get(row.step)
+        if other is None or row.rank < other.rank:
             by_step[row.step] = row
     if not by_step:
-        by_step = {row.step: row for row in counted_rows(reader)}
+        by_step = {row.step: row for row in (counted_rows(reader) if known is None else known)}
     for found in reader.evaluations().rows:
         alone = MetricsRow(job_id=found.job_id, step=found.step, attempt=found.attempt, metrics={})
         row = by_step.get(found.step, alone)

@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
@@ -167,12 +166,5 @@ def _comparisons(runs: list[ViewedRun], left_out: list[str]) -> dict[str, Any]:
 
 
 def _write(data: Path, name: str, document: dict[str, Any]) -> None:
-    pieces = _call(name, document)
-    with (data / f"{name}.js").open("w", encoding="ascii") as file:
-        file.writelines(pieces)
-
-
-def _call(name: str, document: dict[str, Any]) -> Iterator[str]:
-    yield f"sandrlData({json.dumps(name)}, "
-    yield json.dumps(packed(document))
-    yield ");\n"
+    call = f"sandrlData({json.dumps(name)}, {json.dumps(packed(document))});\n"
+    (data / f"{name}.js").write_text(call, encoding="ascii")

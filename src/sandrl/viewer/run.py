@@ -15,7 +15,6 @@ from sandrl.runs import Damage, MetricsRow, RunReader, disagreements, step_rows
 from sandrl.runs.columns import NO_STEP, Progress, RowPlace, RunColumns
 from sandrl.runs.reader import row_files
 from sandrl.runs.report.document import is_complete_run, problem_document, run_document, trajectory_document
-from sandrl.runs.rows import EvaluationRow
 from sandrl.viewer.groups import Groups
 from sandrl.viewer.selection import RowLists
 from sandrl.viewer.totals import Totals
@@ -128,10 +127,7 @@ class ViewedRun:
         """Its metrics step by step; counted from its completions (`totals`) where its jobs have written none."""
         stamp = stamp_of(self.path, MetricsRow.file, "evaluations")
         if totals is not None and not has_metrics(self.path):
-            rows = {row.step: row for row in totals.metrics()}
-            for found in reader.evaluations().rows:
-                rows[found.step] = with_evaluation(rows.get(found.step), found)
-            return tuple(rows[step] for step in sorted(rows))
+            return step_rows(reader, totals.metrics())
         with self._mutex:
             if self._metrics is None or self._metrics[0] != stamp:
                 self._metrics = (stamp, step_rows(reader))
@@ -179,12 +175,6 @@ def has_metrics(run: Path) -> bool:
     with suppress(OSError):
         return any(file.stat().st_size for file in row_files(run, MetricsRow.file))
     return False
-
-
-def with_evaluation(row: MetricsRow | None, found: EvaluationRow) -> MetricsRow:
-    """The metrics of a step with those of an evaluation."""
-    row = row or MetricsRow(job_id=found.job_id, step=found.step, attempt=found.attempt, metrics={})
-    return row.model_copy(update={"metrics": {**row.metrics, **found.metrics}})
 
 
 def stamp_of(run: Path, *kinds: str) -> tuple[object, ...]:
