@@ -103,7 +103,7 @@ def make_run(runs_dir: Path, rows: int, name: str = "large") -> Path:
                 file.write(_row(number, chance.random() < share, chance.random()) + b"\n")
         for step in range(-(-rows // STEP)):
             metrics = {"reward/mean": 0.3 + 0.5 * step * STEP / rows, "completions": float(STEP), "step_seconds": 10.0}
-            writer.write_metrics(MetricsRow(job_id="job-1", step=step, metrics=metrics))
+            writer.append(MetricsRow(job_id="job-1", step=step, metrics=metrics))
         writer.finish(RunOutcome.FINISHED)
         return writer.path
 

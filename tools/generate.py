@@ -17,7 +17,7 @@ import typer
 from sandrl.cli.app import application
 from sandrl.cli.completion import scripts
 from sandrl.cli.completion.tree import tree_text
-from sandrl.config import CONFIGS
+from sandrl.config.commands import CONFIGS
 from sandrl.config.fields import PANELS, Option, flag, options
 
 ROOT = Path(__file__).resolve().parents[1]

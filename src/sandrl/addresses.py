@@ -19,12 +19,7 @@ _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 def check_address(address: str, name: str, *, hint: str | None = None) -> None:
-    """Makes sure that a text is the address of a service.
-
-    Args:
-        address: The text.
-        name: What the user calls it: a field or a variable.
-        hint: What to do if it is none.
+    """Makes sure that a text is the address of a service; errors call it by the name of its field or variable.
 
     Raises:
         UsageError: If it is none.
@@ -53,12 +48,7 @@ def check_model_address(address: str) -> None:
 
 
 def refuse_password(address: str, name: str, *, hint: str | None = None) -> None:
-    """Makes sure that nothing secret is in an address, which would be kept.
-
-    Args:
-        address: The address.
-        name: What the user calls it: a field or a variable.
-        hint: Where the secret belongs.
+    """Makes sure that nothing secret is in an address, which would be kept; errors call it by the name of its field.
 
     Raises:
         UsageError: If a user or password is in front of its host.

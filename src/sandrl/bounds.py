@@ -51,12 +51,7 @@ def check_weight(name: str, weight: float, *, least: float = 0.0) -> None:
 
 
 def check_finite(name: str, number: float, *, of: str = "") -> None:
-    """Refuses infinity and what is not a number.
-
-    Args:
-        name: The field.
-        number: Its value.
-        of: The key in the field, if that is a table.
+    """Refuses infinity and what is not a number, as a field, or as the value of a key `of` a field that is a table.
 
     Raises:
         UsageError: If it is one of them.

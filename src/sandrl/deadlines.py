@@ -20,11 +20,7 @@ class TookTooLong(Exception):
 
 
 def answer_within(seconds: float, ask: Callable[[], Answer]) -> Answer:
-    """Asks in a thread of its own.
-
-    Args:
-        seconds: How long to wait.
-        ask: The question; whatever it raises is raised here.
+    """Asks in a thread of its own; whatever the question raises is raised here.
 
     Raises:
         TookTooLong: If there is no answer by then; nobody hears it any more.

@@ -70,16 +70,7 @@ class UsageError(SandrlError):
 
 
 class InputError(UsageError):
-    """A file, line or field that cannot be used.
-
-    Args:
-        message: The problem, without the place.
-        path: The file (`-` for standard input).
-        line: Line number, from 1.
-        field: Name of the field in that line.
-        hint: The next step for the user.
-        fields: Fields of a configuration that message and hint name.
-    """
+    """A file (`-` for standard input), line (from 1) or field that cannot be used."""
 
     def __init__(
         self,
@@ -120,22 +111,14 @@ class HardwareError(UsageError):
 
 
 class UnknownSandboxError(UsageError):
-    """No sandbox has this id.
-
-    Args:
-        sandbox_id: The id.
-    """
+    """No sandbox has this id."""
 
     def __init__(self, sandbox_id: str) -> None:
         super().__init__(f"there is no sandbox {sandbox_id!r}", hint="list all sandboxes: sandrl sandboxes ls --all")
 
 
 class NotRunningError(UsageError):
-    """The sandbox has ended or is ending.
-
-    Args:
-        sandbox_id: Its id.
-    """
+    """The sandbox has ended or is ending."""
 
     def __init__(self, sandbox_id: str) -> None:
         super().__init__(
@@ -144,11 +127,7 @@ class NotRunningError(UsageError):
 
 
 class ForkedProcessError(UsageError):
-    """A forked child process uses sandboxes, or a run, that only its parent can use.
-
-    Args:
-        message: The attempted operation.
-    """
+    """A forked child process uses sandboxes, or a run, that only its parent can use."""
 
     def __init__(self, message: str) -> None:
         super().__init__(
@@ -160,11 +139,7 @@ class ForkedProcessError(UsageError):
 class RequestRefusedError(UsageError):
     """A model endpoint refuses the request itself, so a retry would also fail.
 
-    Args:
-        message: The message of the endpoint.
-        status: The HTTP status.
-        parameter: The refused parameter, if the endpoint names one.
-        is_of_api: Whether the API itself refuses; False if the server does not have this address.
+    It may name the refused parameter. `is_of_api` is false if the server does not have this address.
     """
 
     def __init__(self, message: str, *, status: int, parameter: str = "", is_of_api: bool = True) -> None:
@@ -197,14 +172,7 @@ class RuntimeUnavailableError(ServiceError):
 
 
 class SilentDaemonError(RuntimeUnavailableError):
-    """The daemon of the local runtime lives and does not answer.
-
-    Args:
-        message: As with every error.
-        hint: As with every error.
-        pid: The daemon's process.
-        is_wedged: Whether it could run and did not, so that it will not answer any more.
-    """
+    """The daemon of the local runtime lives and does not answer; if it is wedged, it never will."""
 
     def __init__(self, message: str, *, hint: str, pid: int, is_wedged: bool) -> None:
         super().__init__(message, hint=hint)
@@ -231,9 +199,7 @@ class InfrastructureError(ServiceError):
 class NoRoomError(InfrastructureError):
     """The runtime currently has no room for a sandbox: a quota, a rate limit, or its capacity.
 
-    Args:
-        message: The message of the runtime.
-        retry_seconds: The requested waiting time; unset if the runtime gives none.
+    It may ask for a waiting time, `retry_seconds`.
     """
 
     def __init__(self, message: str, *, retry_seconds: float | None = None) -> None:
@@ -250,12 +216,7 @@ class EndpointError(ServiceError):
 
 
 class QueueFullError(ServiceError):
-    """The queue of a scorer is full.
-
-    Args:
-        waiting: The number of waiting completions.
-        retry_seconds: The time after which there may be room.
-    """
+    """The queue of a scorer is full; there may be room after `retry_seconds`."""
 
     def __init__(self, waiting: int, retry_seconds: float) -> None:
         super().__init__(
@@ -278,13 +239,7 @@ class CleanupError(SandrlError):
 
 
 class InterruptedRunError(SandrlError):
-    """The user asked the command to stop.
-
-    Args:
-        message: The saved results, and their place.
-        signal_number: 2 (SIGINT), 15 (SIGTERM) or 1 (SIGHUP); the exit code is 128 plus this number.
-        hint: The command that continues or cleans up.
-    """
+    """The user asked the command to stop; the exit code is 128 plus the number of the signal."""
 
     exit_code = 130
 
@@ -305,13 +260,8 @@ def raise_for_end(
 ) -> None:
     """Raises the error of work that was stopped early or left sandboxes behind; returns if the work ended normally.
 
-    Args:
-        message: `interrupted`, then the saved results and their place.
-        signal_number: The signal that requested the stop; 0 without one.
-        cleanup_error: Set if sandboxes were left behind.
-        hint: The next step after an interrupt, if there is nothing to clean up.
-        exhausted: The message that a budget is used up; empty if it is not.
-        budget_hint: The next step if a budget is used up.
+    The message is `interrupted`, then the saved results and their place. `signal_number` is 0 without a signal, and
+    `exhausted` says that a budget is used up. The hints are the next steps if there is nothing to clean up.
 
     Raises:
         InterruptedRunError: If the user asked to stop; it also says how to clean up, if that is needed.
@@ -340,14 +290,7 @@ class RunOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a command and its run end because of an exception.
-
-    Attributes:
-        outcome: The outcome that the run records.
-        exit_code: The exit code of the command.
-        message: The problem, usually in one line.
-        hint: The next step for the user.
-    """
+    """How a command and its run end because of an exception."""
 
     outcome: RunOutcome
     exit_code: int

@@ -23,14 +23,7 @@ _SITES = ("site-packages", "dist-packages")
 
 
 def require(module: str, *, extra: str) -> ModuleType:
-    """Imports an optional dependency.
-
-    Args:
-        module: Its import name, for example `trl` or `trl.trainer`.
-        extra: The extra of sandrl that brings it.
-
-    Returns:
-        The module.
+    """Imports an optional dependency, which an extra of sandrl brings.
 
     Raises:
         MissingExtraError: If it is not installed, or one of its own dependencies is missing.
@@ -39,11 +32,7 @@ def require(module: str, *, extra: str) -> ModuleType:
 
 
 def require_framework(module: str, *, package: str) -> ModuleType:
-    """Imports a framework that is the user's own, and no extra of sandrl.
-
-    Args:
-        module: Its import name, or that of a module that imports it.
-        package: What brings it, as pip names it.
+    """Imports a framework that is the user's own, and no extra of sandrl; pip knows it as `package`.
 
     Raises:
         MissingExtraError: If it is not installed, or one of its own dependencies is missing.
@@ -68,10 +57,6 @@ def _imported(module: str, *, extra: str = "", package: str = "") -> ModuleType:
 def check(modules: Iterable[str], *, extra: str) -> None:
     """Makes sure that optional dependencies are installed, without loading any of them.
 
-    Args:
-        modules: Their import names, top-level packages all.
-        extra: The extra of sandrl that brings them.
-
     Raises:
         MissingExtraError: If one is not installed.
     """
@@ -81,11 +66,7 @@ def check(modules: Iterable[str], *, extra: str) -> None:
 
 
 def broken_library(error: BaseException) -> BrokenLibraryError | None:
-    """The same error as one of sandrl's, if a library that is not part of sandrl could not be imported; else None.
-
-    Args:
-        error: An exception that ended a command.
-    """
+    """The same error as one of sandrl's, if a library that is not part of sandrl could not be imported; else None."""
     if isinstance(error, MissingExtraError | KeyboardInterrupt | SystemExit):
         return None
     for cause in reversed([*_causes(error)]):
@@ -126,7 +107,6 @@ def distribution_of(module: str) -> str:
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
-    """An error, what caused it, and so on."""
     seen: set[int] = set()
     following: BaseException | None = error
     while following is not None and id(following) not in seen:
@@ -138,23 +118,21 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def _is_of_import(error: BaseException | None) -> bool:
-    """Whether an error by its kind says that a module or a shared library could not be loaded."""
     return isinstance(error, ImportError) or _is_of_loader(error)
 
 
 def _is_of_loader(error: BaseException | None) -> bool:
-    """Whether the loader of shared libraries raised an error; it gives it no number."""
+    # Whether the loader of shared libraries raised an error; it gives it no number.
     is_its_kind = isinstance(error, ImportError) or (isinstance(error, OSError) and error.errno is None)
     return is_its_kind and re.search(r"\.so(\.\d+)*: ", str(error)) is not None
 
 
 def _is_importing(error: BaseException) -> bool:
-    """Whether a module of a library was being imported when it raised an error."""
     return any(function == "<module>" and _library_at(path) for path, function in _places(error.__traceback__))
 
 
 def _library_of(error: BaseException) -> str:
-    """The library whose import raised an error; empty if no import did, or if it is part of sandrl."""
+    # The library whose import raised an error; empty if no import did, or if it is part of sandrl.
     library, is_importing = "", False
     for path, function in _places(error.__traceback__):
         if _PACKAGE in path.parents:
@@ -173,7 +151,6 @@ def _library_of(error: BaseException) -> str:
 
 
 def _places(traceback: TracebackType | None) -> Iterator[tuple[Path, str]]:
-    """The files and functions of a traceback, the innermost last."""
     while traceback is not None:
         code = traceback.tb_frame.f_code
         yield Path(code.co_filename), code.co_name
@@ -181,7 +158,7 @@ def _places(traceback: TracebackType | None) -> Iterator[tuple[Path, str]]:
 
 
 def _library_at(path: Path) -> str:
-    """The top-level module of a file of an installed library; empty for other files."""
+    # The top-level module of a file of an installed library; empty for other files.
     for index in range(len(path.parts) - 2, -1, -1):
         if path.parts[index] in _SITES:
             name = path.parts[index + 1].partition(".")[0]

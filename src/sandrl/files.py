@@ -10,7 +10,6 @@ import errno
 import json
 import os
 import resource
-import secrets
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -36,12 +35,7 @@ def raise_descriptor_limit() -> None:
 
 @contextmanager
 def kept_secret(path: Path, secret: str) -> Iterator[Path]:
-    """Keeps a secret in a file that only its user can read, for the length of a `with` block.
-
-    Args:
-        path: The file, in a directory that is private already.
-        secret: Its content.
-    """
+    """Keeps a secret in a file that only its user can read, for the length of a `with` block."""
     write_whole(path, secret.encode())
     try:
         yield path
@@ -73,11 +67,7 @@ def check_descriptors() -> None:
 
 
 def open_regular(path: str | Path, *, follow: bool = True) -> int:
-    """Opens a regular file for reading, without waiting; returns its descriptor.
-
-    Args:
-        path: The file.
-        follow: Whether it may be a symbolic link to a regular file.
+    """Opens a regular file for reading, without waiting, or with `follow` a link to one; returns its descriptor.
 
     Raises:
         OSError: If it cannot be opened, or is something else than a regular file.
@@ -94,12 +84,7 @@ def open_regular(path: str | Path, *, follow: bool = True) -> int:
 
 
 def read_regular(path: str | Path, most_bytes: int, *, follow: bool = True) -> bytes:
-    """The content of a regular file.
-
-    Args:
-        path: The file.
-        most_bytes: Its largest size.
-        follow: Whether it may be a symbolic link to a regular file.
+    """The content of a regular file of a limited size; with `follow`, also of a link to one.
 
     Raises:
         OSError: If it cannot be read, is something else than a regular file, or is larger.
@@ -112,18 +97,14 @@ def read_regular(path: str | Path, most_bytes: int, *, follow: bool = True) -> b
 
 
 def write_whole(path: Path, content: bytes | Iterable[bytes], *, mode: int = 0o600, durable: bool = False) -> None:
-    """Writes a file so that no reader ever sees a part of it.
+    """Writes a file so that no reader ever sees a part of it; `durable` forces it to the disk.
 
-    Args:
-        path: The file.
-        content: All of it, or its pieces.
-        mode: Its permissions if it is made; those of a file that is replaced stay as its user has set them.
-        durable: Force it to the disk, so that it survives the loss of power, too.
+    `mode` is for a new file: the permissions of a file that is replaced stay as its user has set them.
 
     Raises:
         OSError: If it cannot be written; the old file is then untouched.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}-{os.urandom(4).hex()}")
     try:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
         with os.fdopen(descriptor, "wb") as file:
@@ -147,12 +128,7 @@ def write_whole(path: Path, content: bytes | Iterable[bytes], *, mode: int = 0o6
 
 
 def read_entry(directory: Path, key: str, most_bytes: int) -> Any:
-    """The plain content that a cache keeps under a name.
-
-    Args:
-        directory: The cache's.
-        key: The name, a digest in hexadecimal digits.
-        most_bytes: The largest size of an entry.
+    """The plain content that a cache keeps under a name, a digest in hexadecimal digits.
 
     Raises:
         OSError: If there is no such entry, or it cannot be read.

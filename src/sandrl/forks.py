@@ -27,8 +27,6 @@ class Inherited(Protocol):
 
 
 class _Process:
-    """What is known of this process."""
-
     has_used_grpc = False
     is_cut_off = False
 

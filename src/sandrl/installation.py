@@ -96,12 +96,9 @@ class Installation:
     is_managed: bool = False
 
     def command(self, *, extra: str | None = None, package: str | None = None, torch: str | None = None) -> str:
-        """Returns the command that adds an extra of sandrl, or a package, and keeps what is installed.
+        """Returns the command that adds an extra of sandrl, or a requirement, and keeps what is installed.
 
-        Args:
-            extra: The extra's name.
-            package: A requirement, as pip reads it.
-            torch: The build of torch for machines without a GPU, if the extra needs torch and shall have this one.
+        `torch` is the build for machines without a GPU, if the extra needs torch and shall have this one.
         """
         uv_backend = ["--torch-backend", "cpu"] if torch else []
         match self.kind:
@@ -125,18 +122,13 @@ class Installation:
         return _line(*installer, *(["--editable"] if self.clone else []), self.named(extra, is_here=True))
 
     def named(self, *extras: str | None, is_here: bool = False) -> str:
-        """Returns sandrl with extras as installers take it, from where this copy came.
-
-        Args:
-            extras: The names of extras.
-            is_here: Whether it is installed already where the command runs.
-        """
+        """Returns sandrl with extras as installers take it, from where this copy came, or as it `is_here` already."""
         if self.lost_source and not PUBLISHED and not is_here:
             return _requirement(extras, name=".")
         return _requirement(extras, source=str(self.clone or self.source or ""))
 
     def _elsewhere(self, *words: str) -> str:
-        """The command that installs sandrl once more; without its source, it is typed in a clone."""
+        # The command that installs sandrl once more; without its source, it is typed in a clone.
         place = "in a clone of sandrl: " if self.lost_source and not PUBLISHED else ""
         return place + _line(*words)
 
@@ -179,7 +171,6 @@ class Installation:
         return _line("pipx", "install", "--force", *suffix, *pip, requirement)
 
     def _installer(self) -> list[str]:
-        """The words of the installer for this environment, wherever they are typed."""
         if self.has_pip:
             program = shutil.which("pip")
             own = program is not None and Path(program).parent.resolve() == self._scripts()
@@ -190,12 +181,7 @@ class Installation:
         return ["pip", "--python", str(self.python), "install"]
 
     def again(self, package: str, options: list[str]) -> str:
-        """Returns the command that installs a package anew that is there already.
-
-        Args:
-            package: A requirement, as pip reads it.
-            options: The words that name another index.
-        """
+        """Returns the command that installs a package anew that is there already; options name another index."""
         match self.kind:
             case Kind.PIPX:
                 return _line("pipx", "runpip", self.prefix.name, "install", "--force-reinstall", *options, package)
@@ -218,13 +204,7 @@ def installation() -> Installation:
 
 
 def look_at(prefix: Path, python: Path, *, is_virtual: bool) -> Installation:
-    """Finds out how sandrl was installed into an environment.
-
-    Args:
-        prefix: Its directory, `sys.prefix`.
-        python: Its interpreter, `sys.executable`.
-        is_virtual: Whether it is a virtual environment.
-    """
+    """Finds out how sandrl was installed into an environment (`sys.prefix`) with this interpreter."""
     clone, source, lost = _origin()
     has_pip = importlib.util.find_spec("pip") is not None
     if (prefix / "uv-receipt.toml").is_file():
@@ -249,7 +229,7 @@ def _is_made_by_uv(prefix: Path) -> bool:
 
 
 def _origin() -> tuple[Path | None, str | None, bool]:
-    """The checkout that sandrl runs from; else what it was installed from, and whether that is gone; see PEP 610."""
+    # The checkout that sandrl runs from; else what it was installed from, and whether that is gone; see PEP 610.
     try:
         text = metadata.distribution(_NAME).read_text("direct_url.json")
     except metadata.PackageNotFoundError:
@@ -277,16 +257,14 @@ def _origin() -> tuple[Path | None, str | None, bool]:
 
 
 def _without_password(url: str) -> str:
-    """A URL as messages, logs and reports may show it. Installers should have removed its password (PEP 610)."""
+    # A URL as messages, logs and reports may show it. Installers should have removed its password (PEP 610).
     return re.sub(r"(?<=://)[^/@\s]*:[^/\s]*@", "", url)
 
 
 def install_command(extra: str, *, directory: Path | None = None) -> str:
     """Returns the command that adds an extra to this environment, or to another one if trainers would conflict.
 
-    Args:
-        extra: The extra's name.
-        directory: Where the command will be typed; the working directory unless given.
+    It is typed in the directory, which is the working directory unless given.
     """
     here = installation()
     if extra not in _TRAINERS:
@@ -320,11 +298,7 @@ def torch_command() -> str:
 
 
 def again_command(package: str) -> str:
-    """Returns the command that installs a package of this environment anew, files included.
-
-    Args:
-        package: Its name, as pip has it.
-    """
+    """Returns the command that installs a package of this environment anew, files included."""
     return torch_command() if package == "torch" else installation().again(package, [])
 
 
@@ -337,20 +311,12 @@ def _is_made_by_make(clone: Path, prefix: Path, target: str) -> bool:
 
 
 def package_command(requirement: str) -> str:
-    """Returns the command that adds a package to this environment.
-
-    Args:
-        requirement: The package, as pip reads it: `ray[client]`, `unsloth>=2026.10`.
-    """
+    """Returns the command that adds a package to this environment: `ray[client]`, `unsloth>=2026.10`."""
     return installation().command(package=requirement)
 
 
 def installed_version(package: str) -> str | None:
-    """Returns the version of a package from its metadata, without an import; None if it is not installed.
-
-    Args:
-        package: Its name, as pip has it.
-    """
+    """Returns the version of a package from its metadata, without an import; None if it is not installed."""
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
@@ -360,7 +326,7 @@ def installed_version(package: str) -> str | None:
 def _requirement(
     extras: Iterable[str | None], specifier: str = "", source: str | Path = "", *, name: str = _NAME
 ) -> str:
-    """Names sandrl with extras; a source is a URL, or the path of a directory, which stands for the name."""
+    # Names sandrl with extras; a source is a URL, or the path of a directory, which stands for the name.
     named = sorted({extra.strip() for extra in extras if extra})
     brackets = f"[{','.join(named)}]" if named else ""
     if str(source).startswith("/"):
@@ -373,7 +339,7 @@ def _index_words() -> list[str]:
 
 
 def _line(*words: str) -> str:
-    """The command as a shell reads it; requirements are quoted even where bash needs no quotes, because zsh does."""
+    # The command as a shell reads it; requirements are quoted even where bash needs no quotes, because zsh does.
     return " ".join(f"'{word}'" if "[" in word and "'" not in word else shlex.quote(word) for word in words)
 
 

@@ -56,7 +56,6 @@ class Row:
 
     Attributes:
         line: Its line number, from 1; of an array or a table, the number of its entry.
-        value: The object.
         path: The file, where what was read has several.
     """
 
@@ -70,8 +69,6 @@ class BadRow:
     """A line that is no JSON object.
 
     Attributes:
-        line: Its line number, from 1.
-        error: What is wrong with it, ready to be raised.
         is_unfinished: It is the last line and has no line break: its writer was cut off, or is still writing.
     """
 
@@ -87,13 +84,10 @@ def read_rows(
     is_stored: bool = False,
     is_foreign: bool = False,
 ) -> Iterator[Row | BadRow]:
-    """Reads a `.jsonl` or `.jsonl.gz` file line by line; blank lines are left out.
+    """Reads a `.jsonl` or `.jsonl.gz` file, or standard input (`-`), line by line; blank lines are left out.
 
-    Args:
-        source: The file, or `-` for standard input.
-        max_line_bytes: Longest line, without its line break.
-        is_stored: It is a file of a run directory, which must be a regular one; a user's may be a pipe.
-        is_foreign: It was written by another program, which may write NaN for a number; see `object_decoder`.
+    A stored file is one of a run directory, which must be a regular one; a user's may be a pipe. A foreign one was
+    written by another program, which may write NaN for a number.
 
     Yields:
         Every line, as the object it holds or as what is wrong with it.
@@ -108,13 +102,7 @@ def read_rows(
 def rows_of(
     stream: IO[bytes], source: str | Path, *, max_line_bytes: int = MAX_LINE_BYTES, is_foreign: bool = False
 ) -> Iterator[Row | BadRow]:
-    """Reads JSON lines from an open file.
-
-    Args:
-        stream: The file.
-        source: Its path, for messages.
-        max_line_bytes: Longest line, without its line break.
-        is_foreign: It was written by another program, which may write NaN for a number; see `object_decoder`.
+    """Reads JSON lines from an open file, as `read_rows` does; errors name its source.
 
     Yields:
         Every line, as the object it holds or as what is wrong with it.
@@ -161,11 +149,7 @@ def rows_of(
 
 
 def parse_object(text: bytes, *, is_foreign: bool = False) -> dict[str, Any]:
-    """Parses one line.
-
-    Args:
-        text: The line.
-        is_foreign: It was written by another program; see `object_decoder`.
+    """Parses one line; a foreign one was written by another program (see `object_decoder`).
 
     Raises:
         ValueError: If it is no JSON object in UTF-8; the message says why in a few words.
@@ -192,9 +176,7 @@ def parse_object(text: bytes, *, is_foreign: bool = False) -> dict[str, Any]:
 def object_decoder(*, is_foreign: bool = False) -> json.JSONDecoder:
     """A decoder that refuses keys given twice, and constants that are no JSON.
 
-    Args:
-        is_foreign: What is decoded was written by another program, which may write NaN in a field that nobody reads:
-            constants are accepted.
+    What is foreign was written by another program, which may write NaN in a field that nobody reads: it is accepted.
     """
     if is_foreign:
         return json.JSONDecoder(object_pairs_hook=_unique)
@@ -222,13 +204,10 @@ def type_name(value: object) -> str:
 class RowAppender(Closing):
     """Appends rows to a file, each whole and handed to the kernel before the call returns.
 
-    What was appended survives the death of the process, `kill -9` included. It is not forced to the disk: a
-    sandbox's ledger line would then cost more than its sandbox, and a host that loses power is found by tags instead.
-    Threads may share one appender; processes may share a file, because every row is one `O_APPEND` write.
-
-    Args:
-        path: The file; made for its user alone if it is missing, otherwise its permissions stay. A last line that a
-            killed writer left unfinished is ended first.
+    What was appended survives the death of the process, `kill -9` included. It is not forced to the disk: a sandbox's
+    ledger line would then cost more than its sandbox, and a host that loses power is found by tags instead. Threads may
+    share one appender; processes may share a file, because every row is one `O_APPEND` write. A new file is for its
+    user alone; a last line that a killed writer left unfinished is ended first.
 
     Raises:
         ServiceError: If the file cannot be opened or written.
@@ -250,10 +229,7 @@ class RowAppender(Closing):
         self._lock = threading.Lock()
 
     def append(self, row: bytes) -> None:
-        """Appends one row.
-
-        Args:
-            row: JSON in UTF-8 without a line break.
+        """Appends one row: JSON in UTF-8 without a line break.
 
         Raises:
             ServiceError: If the row could not be written, for example because the disk is full.
@@ -334,7 +310,7 @@ def read_failure(error: Exception) -> str:
 
 
 def _skip_line(stream: IO[bytes]) -> bytes:
-    """Reads past the rest of a line in small pieces; returns its last byte."""
+    # Reads past the rest of a line in small pieces; returns its last byte.
     last = b""
     while piece := stream.readline(64 * 1024):
         last = piece[-1:]
@@ -344,7 +320,7 @@ def _skip_line(stream: IO[bytes]) -> bytes:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object whose keys all differ; which of two values was meant, nobody knows."""
+    # An object whose keys all differ; which of two values was meant, nobody knows.
     value = dict(pairs)
     if len(value) < len(pairs):
         twice = Counter(key for key, _ in pairs).most_common(1)[0][0]

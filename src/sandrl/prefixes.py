@@ -14,16 +14,9 @@ _MOST_CANDIDATES = 10
 
 
 def find_id(given: str, known: Iterable[str], *, noun: str, optional: str = "") -> str | None:
-    """The id that is meant.
+    """The id that is meant by its beginning; None if none begins like that.
 
-    Args:
-        given: The id, or its beginning.
-        known: The ids there are.
-        noun: What they are ids of, in the singular.
-        optional: How ids begin, which may be left out: `job-`.
-
-    Returns:
-        The id; None if none begins like that.
+    The noun says what the ids are of, in the singular; how all of them begin (`job-`) is optional.
 
     Raises:
         InputError: If several begin like that.

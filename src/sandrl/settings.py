@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import os
 import stat
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -78,7 +77,6 @@ class RuntimeChoice:
 
     Attributes:
         kind: Which; never `AUTO`.
-        reason: Why, as a sentence without its full stop.
         address: Where it was said to be; None if nothing was said.
     """
 
@@ -96,17 +94,8 @@ class Settings:
         cache_dir: For what can be made again.
         runs_dir: Where new run directories are made; relative to the current directory by default.
         config_dir: What the user has set for all commands, such as prices; by default there is nothing.
-        api_key: The key of the sandbox service.
-        api_key_source: The variable it came from.
         base_url: Address of the sandbox service, where it is not the usual one.
-        base_url_source: The variable it came from.
-        openai_api_key: The key of OpenAI-compatible endpoints.
-        openai_base_url: Address of such an endpoint, where it is not the usual one.
-        tinker_api_key: The key of the Tinker service.
-        tinker_api_key_source: The variable it came from.
         tinker_base_url: Address of that service, where it is not the usual one.
-        wandb_api_key: The key of Weights & Biases.
-        wandb_project: The project its runs go to.
         wandb_mode: Whether it works `online`, `offline` or is `disabled`; what suits it unless set.
         wandb_entity: The entity it is used with; both together are credentials for the sandbox service, too.
         service_token: The token of `sandrl serve`, for the service and for those who ask it.
@@ -190,10 +179,7 @@ class Settings:
         return None
 
     def choose_runtime(self, requested: str = RuntimeKind.AUTO) -> RuntimeChoice:
-        """Decides what runs sandboxes.
-
-        Args:
-            requested: What the user asked for: the name of a runtime, or `ray:ADDRESS`.
+        """Decides what runs sandboxes: the name of a runtime, or `ray:ADDRESS`.
 
         Raises:
             AuthenticationError: If the remote service was asked for, by option or by address, without credentials.
@@ -221,11 +207,7 @@ def load_settings() -> Settings:
 
 
 def private_directory(path: Path, *, variable: str = "SANDRL_STATE_DIR") -> Path:
-    """Makes a directory that nobody else can enter, or checks one that is there.
-
-    Args:
-        path: The directory.
-        variable: The variable that names another one.
+    """Makes a directory that nobody else can enter, or checks one that is there; a variable names another one.
 
     Raises:
         SandrlError: If it cannot be made, is a link, belongs to someone else, or others may write to it.
@@ -266,12 +248,10 @@ def _first_set(values: Mapping[str, str], *names: str) -> str | None:
 
 
 def _directory(values: Mapping[str, str], own: str, xdg: str, below_home: str) -> Path:
-    """Chooses a directory: the user's word, else the desktop convention, else one in the temporary directory.
-
-    Service accounts have no usable home (unset, empty, `/nonexistent`, read-only); the temporary directory serves them,
-    under a name that carries the user id because others share it. Whoever makes the directory must do so with
-    `private_directory`.
-    """
+    # Chooses a directory: the user's word, else the desktop convention, else one in the temporary directory. Service
+    # accounts have no usable home (unset, empty, `/nonexistent`, read-only); the temporary directory serves them, under
+    # a name that carries the user id because others share it. Whoever makes the directory must do so with
+    # `private_directory`.
     if own in values:
         return Path(values[own]).absolute()
     bases = [Path(values[xdg])] if xdg in values else []
@@ -281,6 +261,8 @@ def _directory(values: Mapping[str, str], own: str, xdg: str, below_home: str) -
         # The XDG specification says to ignore relative paths.
         if base.is_absolute() and _can_be_made(base / "sandrl"):
             return base / "sandrl"
+    import tempfile
+
     return Path(tempfile.gettempdir(), f"sandrl-{os.geteuid()}-{Path(below_home).name.lstrip('.')}")
 
 

@@ -339,7 +339,6 @@ class Meant:
     """The name that was probably meant.
 
     Attributes:
-        name: The name, as it is known.
         form: How its value is to be given; `{value}` stands for the one that was given. Empty: like that.
     """
 
@@ -358,13 +357,7 @@ def folded(name: str) -> str:
 
 
 def meant(name: str, known: Iterable[str], words: Mapping[str, str] | None = None) -> Meant | None:
-    """The known name that was probably meant; None if none fits.
-
-    Args:
-        name: The unknown name.
-        known: The names that there are.
-        words: Other words by name; those of options unless given.
-    """
+    """The known name that was probably meant; None if none fits. Other words are those of options unless given."""
     asked, names, by_word = _looked_up(name, known, words)
     if not asked or not names:
         return None
@@ -394,7 +387,6 @@ def near(name: str, known: Iterable[str], words: Mapping[str, str] | None = None
 def _looked_up(
     name: str, known: Iterable[str], words: Mapping[str, str] | None
 ) -> tuple[str, dict[str, str], dict[str, Meant]]:
-    """A name, the known names, and their other words, all folded."""
     names = {folded(each): each for each in reversed(list(known))}
     by_word: dict[str, Meant] = {}
     for target, others in (_WORDS if words is None else words).items():
@@ -406,7 +398,7 @@ def _looked_up(
 
 
 def _share(asked: str, name: str) -> float:
-    """The share of words that two names have in common; the last word of a name counts more, weak words less."""
+    # The share of words that two names have in common; the last word of a name counts more, weak words less.
     ours, theirs = _weights(asked), _weights(name)
     union = {token: max(ours.get(token, 0.0), theirs.get(token, 0.0)) for token in {*ours, *theirs}}
     return sum(union[token] for token in ours.keys() & theirs.keys()) / sum(union.values())

@@ -179,10 +179,10 @@ def test_numbers_that_are_none_are_shown_and_written_as_such(sandrl: Run, tmp_pa
 
 def test_watching_ends_with_the_job_and_shows_what_came_last(tmp_path: Path) -> None:
     writer = RunWriter.create(tmp_path / "runs", command="grpo", job_id="job-1", name="live")
-    writer.write_metrics(MetricsRow(job_id="job-1", step=0, metrics={"loss": 1.0}))
+    writer.append(MetricsRow(job_id="job-1", step=0, metrics={"loss": 1.0}))
 
     def end() -> None:
-        writer.write_metrics(MetricsRow(job_id="job-1", step=1, metrics={"loss": 0.125}))
+        writer.append(MetricsRow(job_id="job-1", step=1, metrics={"loss": 0.125}))
         writer.finish(RunOutcome.FINISHED)
         writer.close()
 

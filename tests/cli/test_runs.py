@@ -154,8 +154,8 @@ def test_a_last_row_that_only_evaluates_is_no_step_and_hides_no_reward(sandrl: R
     rows = [trajectory(0, step=0), trajectory(1, step=1, held_out=True)]
     path = write_run(tmp_path / "runs", rows, command="grpo", outcome=None)
     with RunWriter.create(tmp_path / "runs", command="grpo", job_id="job-2", name=path.name, resume=True) as writer:
-        writer.write_metrics(MetricsRow(job_id="job-2", step=0, metrics={"reward/mean": 0.25, "completions": 1}))
-        writer.write_metrics(MetricsRow(job_id="job-2", step=1, metrics={"held_out/pass@1": 0.75}))
+        writer.append(MetricsRow(job_id="job-2", step=0, metrics={"reward/mean": 0.25, "completions": 1}))
+        writer.append(MetricsRow(job_id="job-2", step=1, metrics={"held_out/pass@1": 0.75}))
     [listed] = json.loads(sandrl("runs", "ls", "--json").stdout)["runs"]
     assert (listed["reward_mean"], listed["steps"]) == (0.25, 1)
     assert sandrl("metrics").stdout.startswith(f"Run {path.name}: grpo, killed, 1 step\n")
@@ -192,7 +192,7 @@ def test_trajectories_are_chosen_by_what_they_are(
 @pytest.mark.parametrize(("seed", "count"), [(3, 1), (0, 0)])
 def test_a_hash_seed_that_is_not_the_usual_one_is_shown(tmp_path: Path, sandrl: Run, seed: int, count: int) -> None:
     with RunWriter.create(tmp_path / "runs", command="reward", job_id="job-1", options={"hash_seed": seed}) as writer:
-        writer.write_metrics(MetricsRow(job_id="job-1", step=0, metrics={"completions": 1}))
+        writer.append(MetricsRow(job_id="job-1", step=0, metrics={"completions": 1}))
     assert sandrl("runs", "show").stdout.count("Hash seed: 3\n") == count
 
 

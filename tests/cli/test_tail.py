@@ -26,7 +26,7 @@ def begin(tmp_path: Path, *, resume: bool = False) -> RunWriter:
 
 def log(writer: RunWriter, *numbers: int, level: str = "info") -> None:
     for number in numbers:
-        writer.write_log(LogRow(job_id="job-1", rank=writer.rank, level=level, event="happened", fields={"n": number}))
+        writer.append(LogRow(job_id="job-1", rank=writer.rank, level=level, event="happened", fields={"n": number}))
 
 
 def numbers(output: str) -> list[int]:
@@ -80,7 +80,7 @@ def test_a_run_is_followed_over_ranks_until_its_job_ends(tmp_path: Path) -> None
 
 def test_ctrl_c_is_the_way_out_and_hostile_text_reaches_no_terminal(tmp_path: Path) -> None:
     with begin(tmp_path) as writer:
-        writer.write_log(LogRow(job_id="job-1", level="info", event="happened", fields={"text": "\x1b[2J\u202eowned"}))
+        writer.append(LogRow(job_id="job-1", level="info", event="happened", fields={"text": "\x1b[2J\u202eowned"}))
         shown = run_on_terminal(
             [*SANDRL, "runs", "tail", str(writer.path)], typed=[(lambda text: "owned" in text, b"\x03")]
         )

@@ -228,7 +228,7 @@ def explained(tmp_path: Path) -> Path:
     run = write_run(tmp_path / "runs", rows)
     with RunWriter(run, job_id=JOB) as writer:
         for kind, check in problems.items():
-            writer.write_problem(
+            writer.append(
                 ProblemRow(
                     job_id=JOB, digest=kind * 6, task_id=kind, prompt=f"Solve {kind}.", kind=kind, checks=(check,),
                     check_count=1,
@@ -330,7 +330,7 @@ def hostile(tmp_path: Path) -> Path:
         checks=(CheckRow(status="failed", detail=HOSTILE), CheckRow(status=HOSTILE)),
     )  # fmt: skip
     with RunWriter.create(tmp_path / "runs", command="reward", job_id=JOB, options={HOSTILE: HOSTILE}) as writer:
-        writer.write_trajectory(row)
+        writer.append(row)
     return writer.path
 
 
@@ -443,7 +443,7 @@ def test_a_completion_that_passes_in_one_process_says_so_and_is_found(tmp_path: 
         for index, opinion in opinions.items():
             row = failed(index)
             of = {"index": index, "id": row.id, "task_id": row.task_id, "sandbox_id": row.sandbox_id}
-            writer.write_opinion(OpinionRow(job_id=JOB, status=row.status, opinion=opinion, **of))
+            writer.append(OpinionRow(job_id=JOB, status=row.status, opinion=opinion, **of))
     with opened(browser, report_of(run)) as seen:
         detail = seen.page.locator("#detail")
         words = ("also failed in one process: ", "not available: the sandbox was lost")

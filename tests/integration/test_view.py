@@ -210,7 +210,7 @@ def test_the_list_has_every_run_with_its_course(client: httpx.Client, training: 
 def test_a_run_s_document_is_that_of_the_report(client: httpx.Client, training: Path) -> None:
     with RunWriter(training, job_id=JOB) as writer:
         metrics = {"held_out/pass@1": 0.5, "held_out/pass@1_low": 0.2, "held_out/pass@1_high": 0.8}
-        writer.write_evaluation(EvaluationRow(job_id=JOB, step=3, problems=9, metrics=metrics))
+        writer.append(EvaluationRow(job_id=JOB, step=3, problems=9, metrics=metrics))
     document = asked(client, f"api/runs/{only_key(client)}")
     key, index = document.pop("key"), document.pop("index")
     report = report_document(RunReader(training))
@@ -326,8 +326,8 @@ def test_a_search_goes_on_with_the_rows_that_come(client: httpx.Client, runs_dir
     key = only_key(client)
     first = asked(client, f"api/runs/{key}/rows", search="needle")
     with RunWriter(path, job_id=JOB) as writer:
-        writer.write_trajectory(trajectory(1, stdout="hay"))
-        writer.write_trajectory(trajectory(2, stdout="needle"))
+        writer.append(trajectory(1, stdout="hay"))
+        writer.append(trajectory(2, stdout="needle"))
     second = asked(client, f"api/runs/{key}/rows", search="needle")
     assert [(answer["total"], answer["searched"], answer["is_complete"]) for answer in (first, second)] == [
         (1, 1, True),
@@ -359,10 +359,10 @@ def test_a_trajectory_is_that_of_the_report_with_its_problem_and_its_neighbours(
     client: httpx.Client, training: Path
 ) -> None:
     with RunWriter(training, job_id=JOB) as writer:
-        writer.write_problem(ProblemRow(job_id=JOB, digest=DIGEST, task_id="Hard/1", prompt="Do it."))
+        writer.append(ProblemRow(job_id=JOB, digest=DIGEST, task_id="Hard/1", prompt="Do it."))
         row = failed(7, "timeout", step=0, task_id="Hard/1")
         shared = row.model_dump(include={"index", "id", "task_id", "sandbox_id", "status", "detail", "step"})
-        writer.write_opinion(OpinionRow(job_id=JOB, **shared, opinion=OpinionPart(status="passed")))
+        writer.append(OpinionRow(job_id=JOB, **shared, opinion=OpinionPart(status="passed")))
     key = only_key(client)
     expected = {row["key"]: row for row in report_trajectories(RunReader(training))}
     keys = list(expected)
@@ -523,8 +523,8 @@ def test_what_a_job_writes_is_said_and_answered_at_once(viewer: Viewer, client: 
         events.wait_for(key)
         assert asked(client, "api/runs")["runs"][0]["state"] == "running"
         for step in range(2):
-            writer.write_trajectory(trajectory(step, step=step))
-            writer.write_metrics(MetricsRow(job_id=JOB, step=step, metrics={"reward/mean": 1.0, "completions": 1.0}))
+            writer.append(trajectory(step, step=step))
+            writer.append(MetricsRow(job_id=JOB, step=step, metrics={"reward/mean": 1.0, "completions": 1.0}))
             events.wait_for(key)
             assert asked(client, f"api/runs/{key}/rows")["total"] == step + 1
             assert asked(client, f"api/runs/{key}")["metrics"]["reward/mean"]["steps"] == list(range(step + 1))
@@ -564,7 +564,7 @@ def test_an_export_has_the_documents_of_the_server(
     client: httpx.Client, training: Path, runs_dir: Path, tmp_path: Path
 ) -> None:
     with RunWriter(training, job_id=JOB) as writer:
-        writer.write_problem(ProblemRow(job_id=JOB, digest=DIGEST, task_id="Hard/1", prompt="Do it."))
+        writer.append(ProblemRow(job_id=JOB, digest=DIGEST, task_id="Hard/1", prompt="Do it."))
     many = write_run(runs_dir, [trajectory(n, stdout="</script>") for n in range(450)], name="many", outcome=None)
     with Library(runs_dir, None, tmp_path / "cache") as library:
         export = write_export(library, tmp_path / "site")

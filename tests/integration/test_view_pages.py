@@ -50,11 +50,11 @@ def runs_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     training = write_run(runs_dir, rows, name="training", command="grpo")
     check = ProblemCheck(source="f(2)", expected="2", is_hidden=True)
     with RunWriter(training, job_id=JOB) as writer:
-        writer.write_problem(
+        writer.append(
             ProblemRow(job_id=JOB, digest="d" * 32, task_id="hard", prompt=f"Solve it. {HOSTILE}", checks=(check,))
         )
         measured = {"held_out/pass@1": 0.5, "held_out/pass@1_low": 0.3, "held_out/pass@1_high": 0.7}
-        writer.write_evaluation(EvaluationRow(job_id=JOB, step=2, problems=8, metrics=measured))
+        writer.append(EvaluationRow(job_id=JOB, step=2, problems=8, metrics=measured))
     for name, passes in (("before", 2), ("after", 4)):
         own = [
             trajectory(n, task_id=f"t{n}") if n < passes else failed(n, task_id=f"t{n}", detail=HOSTILE)
@@ -240,9 +240,9 @@ def test_a_run_grows_on_the_page_while_it_is_written(browser: Any, live: str, ru
 
         def write_step(step: int) -> None:
             for index in range(8):
-                writer.write_trajectory(trajectory(index, step=step, task_id=f"t{index}"))
+                writer.append(trajectory(index, step=step, task_id=f"t{index}"))
             metrics: dict[str, float | None] = {"completions": 8.0, "scored": 8.0, "reward/mean": 1.0, "pass_rate": 1.0}
-            writer.write_metrics(MetricsRow(job_id=JOB, step=step, metrics=metrics))
+            writer.append(MetricsRow(job_id=JOB, step=step, metrics=metrics))
 
         write_step(0)
         with opened(browser, live) as seen:

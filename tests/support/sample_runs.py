@@ -73,7 +73,7 @@ def write_run(
         for row in rows:
             for number in range(row.sandboxes):
                 ledger.intend(f"{row.index}.{number}", ["rl-training", JOB])
-            writer.write_trajectory(row)
+            writer.append(row)
         if outcome is not None:
             for step in sorted({row.step or 0 for row in rows}):
                 for row in rows:

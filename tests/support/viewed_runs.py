@@ -85,11 +85,11 @@ def _write_training(runs_dir: Path) -> None:
     )
     check = ProblemCheck(source="f(2)", expected="2", is_hidden=True)
     with RunWriter(run, job_id=JOB) as writer:
-        writer.write_problem(
+        writer.append(
             ProblemRow(job_id=JOB, digest="d" * 32, task_id="hard", prompt=f"Solve it. {LONG}", checks=(check,))
         )
         measured = {"held_out/pass@1": 0.5, "held_out/pass@1_low": 0.3, "held_out/pass@1_high": 0.7}
-        writer.write_evaluation(EvaluationRow(job_id=JOB, step=2, problems=8, metrics=measured))
+        writer.append(EvaluationRow(job_id=JOB, step=2, problems=8, metrics=measured))
 
 
 def _write_evaluations(runs_dir: Path) -> None:
@@ -129,7 +129,7 @@ def _write_episodes(runs_dir: Path) -> None:
         ProblemCheck(name="test_two", source="x = two()\nassert x == 2", is_hidden=True),
     )
     with RunWriter(run, job_id=JOB) as writer:
-        writer.write_problem(
+        writer.append(
             ProblemRow(
                 job_id=JOB,
                 digest="e" * 32,
@@ -141,5 +141,5 @@ def _write_episodes(runs_dir: Path) -> None:
             )
         )
         of = {"index": 0, "id": rows[0].id, "task_id": LONG, "sandbox_id": rows[0].sandbox_id}
-        writer.write_opinion(OpinionRow(job_id=JOB, status="failed", opinion=OpinionPart(status="passed"), **of))
-        writer.write_metrics(MetricsRow(job_id=JOB, step=0, metrics={"completions": 2.0}))
+        writer.append(OpinionRow(job_id=JOB, status="failed", opinion=OpinionPart(status="passed"), **of))
+        writer.append(MetricsRow(job_id=JOB, step=0, metrics={"completions": 2.0}))

@@ -20,12 +20,12 @@ from typer.main import get_command
 
 from sandrl.bounds import LONGEST_SECONDS, SHORTEST_SECONDS
 from sandrl.cli.checks import check_all
-from sandrl.cli.configured import configured, words_of
-from sandrl.config import CONFIGS
+from sandrl.cli.configured import _opposite, configured
 from sandrl.config.art import ArtBackendKind, ArtPolicy, ArtTrainConfig
+from sandrl.config.commands import CONFIGS
 from sandrl.config.episodes import EpisodesConfig
 from sandrl.config.eval import EvalConfig
-from sandrl.config.fields import flags, options
+from sandrl.config.fields import KEY_VALUE, flags, options
 from sandrl.config.grpo import GrpoConfig
 from sandrl.config.layers import resolve
 from sandrl.config.model import Config
@@ -192,6 +192,28 @@ def heard(model: type[Config], words: list[str]) -> Config:
     command, got = command_of(model)
     command.main(words, prog_name="sandrl", standalone_mode=False)
     return got.pop()
+
+
+def words_of(config: Config) -> list[str]:
+    """A configuration as the words of a command line that means the same."""
+    said: list[str] = []
+    arguments: list[str] = []
+    for name, option in options(type(config)):
+        value, spelled = getattr(config, name), flags(type(config))[name]
+        if option.is_argument:
+            arguments += [] if value is None else [str(value)]
+        elif isinstance(value, bool):
+            said.append(spelled if value else _opposite(name, option))
+        elif isinstance(value, dict) and option.metavar != KEY_VALUE:
+            said += [f"{spelled}={json.dumps(value)}"] if value else []
+        elif isinstance(value, dict):
+            said += [f"{spelled}={key}={each}" for key, each in value.items()]
+        elif isinstance(value, tuple):
+            said += [f"{spelled}={option.separator.join(value)}"] if option.separator and value else []
+            said += [] if option.separator else [f"{spelled}={each}" for each in value]
+        elif value is not None:
+            said.append(f"{spelled}={value}")
+    return [*said, "--", *arguments] if arguments else said
 
 
 @pytest.mark.parametrize("model", MODELS)

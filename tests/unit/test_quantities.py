@@ -9,7 +9,7 @@ import pytest
 from tests.support.command_line import command_of
 
 from sandrl.cli.app import main
-from sandrl.config import CONFIGS
+from sandrl.config.commands import CONFIGS
 from sandrl.config.fields import BYTES, SECONDS, options
 from sandrl.config.layers import resolve
 from sandrl.config.scoring import RewardConfig

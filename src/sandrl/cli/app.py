@@ -24,20 +24,14 @@ from sandrl.errors import BUG_EXIT_CODE, SandrlError, ending_of
 
 
 class _ReaderGone(Exception):
-    """Nobody reads our output any more (`| head`).
-
-    Args:
-        error: What told so.
-    """
-
+    # Nobody reads our output any more (`| head`).
     def __init__(self, error: BrokenPipeError) -> None:
         super().__init__()
         self.error = error
 
 
 class _Commands(CheckedGroup):
-    """Tells a closed pipe apart before Typer makes exit code 1 of it, which means something else here."""
-
+    # Tells a closed pipe apart before Typer makes exit code 1 of it, which means something else here.
     def invoke(self, ctx: typer.Context) -> Any:  # type: ignore[override]
         try:
             return super().invoke(ctx)
@@ -162,7 +156,7 @@ def _without_commands() -> typer.Typer:
 
 
 def _summaries() -> typer.Typer:
-    """The command line as its own help needs it: its commands have summaries alone."""
+    # The command line as its own help needs it: its commands have summaries alone.
     from sandrl.cli.completion.answer import read_tree
 
     app = _without_commands()
@@ -179,14 +173,7 @@ def _application_for(words: Sequence[str]) -> typer.Typer:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command line.
-
-    Args:
-        arguments: The words after `sandrl`; those of this process unless given.
-
-    Returns:
-        The exit code.
-    """
+    """Runs the command line with these words, or those of this process; returns the exit code."""
     for stream in (sys.stdout, sys.stderr):
         # A terminal that cannot show a character is no reason to lose a result.
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
@@ -206,7 +193,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _complain_of(error: BaseException) -> int:
-    """Says what ended the command; returns the exit code."""
     from sandrl.extras import broken_library
 
     error = broken_library(error) or error
@@ -245,7 +231,7 @@ def _complain_of_usage(error: Exception) -> int:
 
 
 def _give_up_output() -> None:
-    """Keeps the interpreter from trying once more, and complaining, when it ends."""
+    # Keeps the interpreter from trying once more, and complaining, when it ends.
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for stream in (sys.stdout, sys.stderr):
         try:

@@ -28,11 +28,7 @@ _TESTS = {
 
 
 def sources(names: Sequence[str], runs_dir: str | None) -> list[Source]:
-    """The runs that a user has named, with their completions indexed.
-
-    Args:
-        names: Runs, each perhaps with the step that is meant: `RUN@STEP`.
-        runs_dir: Also search this directory.
+    """The runs that a user has named, each perhaps with a step (`RUN@STEP`), with their completions indexed.
 
     Raises:
         InputError: If there is no such run, or it cannot be read.
@@ -63,12 +59,7 @@ def sources(names: Sequence[str], runs_dir: str | None) -> list[Source]:
 
 
 def print_comparison(found: Comparison, limit: int) -> None:
-    """Prints a comparison.
-
-    Args:
-        found: The comparison.
-        limit: How many problems of each list are named.
-    """
+    """Prints a comparison; at most so many problems of each list are named."""
     _print_runs(found)
     typer.echo()
     _print_settings(found)
@@ -95,12 +86,7 @@ def print_warnings(found: Comparison) -> None:
 
 
 def why_not(found: Comparison, pairing: Pairing | None = None) -> str:
-    """Why a run cannot be compared with the baseline: they have no scored problem in common.
-
-    Args:
-        found: The comparison.
-        pairing: Of the run; the first one unless given.
-    """
+    """Why a run (the first unless given) cannot be compared with the baseline: no scored problem in common."""
     pairing = pairing or found.pairings[0]
     first, second = found.runs[0], found.runs[pairing.run]
     names = f"{visible(first.name)} and {visible(second.name)}"

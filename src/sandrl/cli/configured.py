@@ -8,7 +8,6 @@ in place of field names. So an option is declared once, in `sandrl.config`, and 
 from __future__ import annotations
 
 import inspect
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,7 +51,6 @@ class Given(Generic[ConfigT]):
     """What the user has given to a command.
 
     Attributes:
-        model: The command's configuration.
         command_line: What stands there, by field.
         file: What the file of `--config` says.
         wants_text: Whether the user wants to see the configuration and nothing else.
@@ -65,9 +63,6 @@ class Given(Generic[ConfigT]):
 
     def resolve(self, *below: Mapping[str, Any]) -> ConfigT:
         """The configuration.
-
-        Args:
-            below: Layers that the file and the command line beat.
 
         Raises:
             UsageError: If a value is impossible.
@@ -85,12 +80,7 @@ class Given(Generic[ConfigT]):
 def configured(
     model: type[ConfigT], *, resolved: Callable[[Given[ConfigT]], ConfigT] = Given.resolve
 ) -> Callable[[Body], Body]:
-    """Makes a command of a function of a configuration.
-
-    Args:
-        model: The configuration. The function's first parameter takes one; the others stay as they are.
-        resolved: Makes it of what was given.
-    """
+    """Makes a command of a function whose first parameter takes a configuration, made of what was given."""
 
     def decorate(body: Body) -> Body:
         def resolving(given: Given[ConfigT], **others: Any) -> None:
@@ -104,11 +94,9 @@ def configured(
 
 
 def given_to(model: type[ConfigT]) -> Callable[[Body], Body]:
-    """Makes a command of a function of what was given, for commands that look at more than it to resolve it.
+    """Makes a command of a function whose first parameter takes a `Given`, to resolve it by itself.
 
-    Args:
-        model: The configuration. The function's first parameter takes a `Given`, its `context` parameter, if it has
-            one, the context of the command line; the others stay as they are.
+    A parameter `context`, if it has one, takes the context of the command line; the others stay as they are.
     """
     return lambda body: _command(model, body, body)
 
@@ -148,11 +136,7 @@ def _command(model: type[Config], body: Body, called: Body) -> Body:
 
 
 class Flags:
-    """While it lasts, errors that name fields of a model are raised with the flags of the command line.
-
-    Args:
-        model: The configuration of the command.
-    """
+    """While it lasts, errors that name fields of a model are raised with the flags of the command line."""
 
     def __init__(self, model: type[Config]) -> None:
         self._flags = flags(model)
@@ -163,28 +147,6 @@ class Flags:
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         if isinstance(error, SandrlError):
             spell(error, self._flags)
-
-
-def words_of(config: Config) -> list[str]:
-    """A configuration as the words of a command line that means the same."""
-    said: list[str] = []
-    arguments: list[str] = []
-    for name, option in options(type(config)):
-        value, spelled = getattr(config, name), flags(type(config))[name]
-        if option.is_argument:
-            arguments += [] if value is None else [str(value)]
-        elif isinstance(value, bool):
-            said.append(spelled if value else _opposite(name, option))
-        elif isinstance(value, dict) and option.metavar != KEY_VALUE:
-            said += [f"{spelled}={json.dumps(value)}"] if value else []
-        elif isinstance(value, dict):
-            said += [f"{spelled}={key}={each}" for key, each in value.items()]
-        elif isinstance(value, tuple):
-            said += [f"{spelled}={option.separator.join(value)}"] if option.separator and value else []
-            said += [] if option.separator else [f"{spelled}={each}" for each in value]
-        elif value is not None:
-            said.append(f"{spelled}={value}")
-    return [*said, "--", *arguments] if arguments else said
 
 
 def _is_given(context: typer.Context, name: str) -> bool:
@@ -243,7 +205,7 @@ def _opposite(name: str, option: Option) -> str:
 
 
 def _kind(annotation: Any, metadata: Sequence[Any] = ()) -> tuple[Any, dict[str, Any]]:
-    """The plain type of a field, without None and what is attached to it; and the bounds that were attached."""
+    # The plain type of a field, without None and what is attached to it; and the bounds that were attached.
     bounds: dict[str, Any] = {}
     for each in metadata:
         for rule in each.metadata if isinstance(each, FieldInfo) else [each]:

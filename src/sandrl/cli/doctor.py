@@ -8,6 +8,7 @@ import typer
 
 from sandrl.cli.completion import values
 from sandrl.cli.flags import spelled
+from sandrl.cli.output import Json
 from sandrl.cli.tables import print_wrapped, terminal_width
 from sandrl.settings import RUNTIME_WORDS, RuntimeKind
 
@@ -33,7 +34,7 @@ def doctor(
             autocompletion=values.runtimes,
         ),
     ] = RuntimeKind.AUTO.value,
-    json_: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    json_: Json = False,
 ) -> None:
     """Check this machine: isolation, languages, extras, services. Exits with 1 if completions cannot be scored."""
     import os
@@ -61,7 +62,6 @@ def doctor(
 
 
 def _with_flags(report: Report) -> Report:
-    """The same report with flags in place of the fields that its texts name."""
     from dataclasses import replace
 
     def with_flags(text: str | None) -> str | None:

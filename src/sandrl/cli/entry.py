@@ -35,10 +35,8 @@ def main() -> int:
 
 
 def _open_standard_streams() -> None:
-    """Connects standard streams that were closed (`>&-`) to nowhere.
-
-    Otherwise the next file that is opened gets such a stream's number, and what is meant for the terminal lands in it.
-    """
+    # Connects standard streams that were closed (`>&-`) to nowhere. Otherwise the next file that is opened gets such a
+    # stream's number, and what is meant for the terminal lands in it.
     for descriptor, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         try:
             os.fstat(descriptor)

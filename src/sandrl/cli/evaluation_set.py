@@ -90,16 +90,7 @@ class SetProgress(Remarks):
 def evaluate_set(
     file: Path, given: Given[EvalConfig], asked: Mapping[str, Any], table: TableFormat, *, dry_run: bool, json_: bool
 ) -> None:
-    """Evaluates a set, and prints its leaderboard.
-
-    Args:
-        file: The file of the set.
-        given: What the user has given.
-        asked: The options of the command line.
-        table: How the leaderboard is printed.
-        dry_run: Only show what would be evaluated.
-        json_: Print one JSON document.
-    """
+    """Evaluates a set, and prints its leaderboard."""
     from sandrl.cli import notify
     from sandrl.cli.output import print_json
     from sandrl.cli.work import carry_out
@@ -183,7 +174,6 @@ def _share(found: Estimate | None) -> str:
 
 
 def _notes(found: Leaderboard) -> list[str]:
-    """What makes a number less than it seems."""
     notes = []
     for each in found.standings:
         for name, cell in each.cells.items():

@@ -18,13 +18,7 @@ _DECLARED = {"older_than_seconds": "--older-than", "everything": "--all", "resum
 
 
 def spelled(text: str, fields: Iterable[str], flags: Mapping[str, str] | None = None) -> str:
-    """A text with flags in place of fields.
-
-    Args:
-        text: What the library says.
-        fields: The fields it names.
-        flags: The flags of the command; those that most commands have unless given.
-    """
+    """A text with flags in place of fields: those of the command, else those that most commands have."""
     for name in fields:
         flag = (_common() if flags is None else flags).get(name)
         if flag is None:

@@ -31,7 +31,6 @@ def flag_lines(flags: Iterable[Flag]) -> list[str]:
 
 
 def _measured(flag: Flag | FlagRaised) -> str:
-    """The metrics that a flag is about, what was compared, and the threshold."""
     names = ", ".join(flag.metrics)
     if flag.value is None or flag.threshold is None:
         return names
@@ -48,5 +47,4 @@ def _steps(flag: Flag) -> str:
 
 
 def _hint(flag: Flag | FlagRaised) -> str:
-    """What to try, with options as a user types them."""
     return spelled(flag.hint, flag.fields, plain_flags(flag.fields))

@@ -99,14 +99,7 @@ def _chosen(rows: tuple[MetricsRow, ...], patterns: list[str]) -> dict[str, Seri
 
 
 def view(reader: RunReader, rows: tuple[MetricsRow, ...], patterns: list[str], width: int) -> list[Text]:
-    """What the command shows of a run: its flags, then its metrics by group, the reward first.
-
-    Args:
-        reader: The run.
-        rows: Its metrics.
-        patterns: Which of them; all without patterns.
-        width: Of the terminal, in characters.
-    """
+    """What the command shows of a run: its flags, then its metrics by group, the reward first."""
     from rich.text import Text
 
     from sandrl.cli.health import flag_lines
@@ -131,7 +124,6 @@ def view(reader: RunReader, rows: tuple[MetricsRow, ...], patterns: list[str], w
 
 
 def _table_lines(chosen: Mapping[str, Series], price: Money | None, *, has_course: bool, width: int) -> list[Text]:
-    """A table of metrics, with a title before each group; groups share their columns."""
     from itertools import groupby
 
     from rich.text import Text
@@ -194,7 +186,6 @@ def _span(series: Series) -> str:
 
 
 def _shown_interval(series: Series, found: Mapping[str, Series]) -> str:
-    """The interval of a metric's latest value; empty where that has none."""
     from sandrl.runs.series import BOUNDS
 
     low, high = (found.get(series.name + end) for end in BOUNDS)
@@ -204,12 +195,7 @@ def _shown_interval(series: Series, found: Mapping[str, Series]) -> str:
 
 
 def shown_value(series: Series, price: Money | None = None) -> str:
-    """The latest value, as its unit is read.
-
-    Args:
-        series: The metric.
-        price: The price of a sandbox-hour, whose currency costs have.
-    """
+    """The latest value, as its unit is read; costs have the currency of the price of a sandbox-hour."""
     value, unit = series.last, "" if series.metric is None else series.metric.unit.value
     if not math.isfinite(value):
         return "NaN" if math.isnan(value) else "∞"
@@ -270,7 +256,7 @@ def _print_json(reader: RunReader, rows: tuple[MetricsRow, ...], patterns: list[
 
 
 def _number(value: float) -> float | str:
-    """JSON has no number for these, and the files of a run have the same strings for them."""
+    # JSON has no number for these, and the files of a run have the same strings for them.
     return value if math.isfinite(value) else {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[str(value)]
 
 

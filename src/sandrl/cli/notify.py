@@ -28,12 +28,7 @@ _LONGEST_MESSAGE = 2_000
 
 @dataclass(slots=True)
 class Notice:
-    """What is known of the run of a command, for whom it notifies.
-
-    Attributes:
-        command: What to run; None for nothing.
-        opened: The run; None before there is one.
-    """
+    """What is known of the run of a command, for whom it notifies."""
 
     command: str | None = None
     opened: events.RunOpened | None = None
@@ -103,7 +98,7 @@ def _facts(opened: events.RunOpened, error: BaseException | None) -> dict[str, s
 
 
 def _outcome(opened: events.RunOpened, error: BaseException | None) -> str:
-    """What the run itself says; a pass rate that is too low ends the command with an error, and the run finished."""
+    # What the run itself says; a pass rate that is too low ends the command with an error, and the run finished.
     from sandrl.runs import RunReader
 
     with suppress(SandrlError):
@@ -114,7 +109,6 @@ def _outcome(opened: events.RunOpened, error: BaseException | None) -> str:
 
 
 def _without_keys(environment: Mapping[str, str]) -> dict[str, str]:
-    """The environment but for the variables that hold a key of sandrl's, whatever they are called."""
     from sandrl.settings import load_settings
 
     secrets = set(load_settings().secrets)

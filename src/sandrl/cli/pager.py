@@ -17,11 +17,7 @@ from contextlib import suppress
 
 
 def print_paged(pieces: Iterable[str]) -> None:
-    """Prints pieces of text one after the other; on a terminal until the user has read enough.
-
-    Args:
-        pieces: Safe text, each piece with its line break; made only as far as they are read.
-    """
+    """Prints pieces of safe text as they are made; on a terminal until the user has read enough."""
     command = _pager()
     if command is None:
         for piece in pieces:

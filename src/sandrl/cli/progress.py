@@ -65,8 +65,6 @@ def reward_text(reward: float | None) -> str:
 
 
 class _Named(Protocol):
-    """What is told of a completion."""
-
     @property
     def id(self) -> str: ...
 
@@ -212,13 +210,9 @@ class Remarks:
 
 
 class LiveView(Remarks, ABC):
-    """Something that changes in place on a terminal while remarks go by above it.
+    """Something that changes in place on a terminal while remarks go by above it; its last state may stay.
 
     It is drawn for the first time when it is made: what it draws must be there before.
-
-    Args:
-        console: The terminal.
-        stays: Whether its last state is left there.
     """
 
     def __init__(self, console: Console, *, stays: bool) -> None:

@@ -32,11 +32,7 @@ _COLOURS = {"passed": "green", "running": "cyan", "queued": "dim", "no_code": "y
 
 
 class ResultLines(Remarks):
-    """Lines on standard error: how far the work is, every few seconds; with `--verbose`, each result as it arrives.
-
-    Args:
-        interval_seconds: The time between two lines.
-    """
+    """Lines on standard error: how far the work is, every few seconds; with `--verbose`, each result as it arrives."""
 
     def __init__(self, interval_seconds: float = INTERVAL_SECONDS) -> None:
         super().__init__()
@@ -85,8 +81,6 @@ class ResultLines(Remarks):
 
 @dataclass(slots=True)
 class _Count:
-    """How far the work is."""
-
     began: float = field(default_factory=time.monotonic)
     finished: int = 0
     of: int = 0
@@ -96,7 +90,6 @@ class _Count:
     retries: int = 0
 
     def add(self, event: events.Event) -> None:
-        """Counts an event."""
         match event:
             case events.JobStarted(total=total):
                 self.began, self.of = time.monotonic(), total
@@ -109,7 +102,6 @@ class _Count:
                 self.passed += result.is_pass
 
     def text(self) -> str:
-        """A line about it; empty before the work has begun."""
         if not self.of:
             return ""
         seconds = time.monotonic() - self.began
@@ -139,11 +131,7 @@ class ResultRow:
 
 
 class LiveTable(LiveView):
-    """A table that fills as results arrive: row, id, status, reward, time.
-
-    Args:
-        console: The terminal.
-    """
+    """A table that fills as results arrive: row, id, status, reward, time."""
 
     def __init__(self, console: Console) -> None:
         self._running: OrderedDict[int, ResultRow] = OrderedDict()

@@ -257,10 +257,7 @@ def remove(
 
 
 def open_run(name: str, runs_dir: str | None) -> tuple[RunReader, RunEntry]:
-    """Finds a run and opens it.
-
-    Returns:
-        Its reader, and its entry as the index has it.
+    """Finds a run and opens it; also returns its entry as the index has it.
 
     Raises:
         InputError: If there is no such run.

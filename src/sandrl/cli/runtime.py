@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sandrl.cli.output import Json
 from sandrl.cli.units import time_option
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ app = typer.Typer(name="runtime", help="Local runtimes: status, serve, stop, log
 
 
 @app.command("status")
-def status(json_: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False) -> None:
+def status(json_: Json = False) -> None:
     """Show the local runtimes of all environments of this user: state, isolation, sandboxes, images."""
     from dataclasses import asdict
 

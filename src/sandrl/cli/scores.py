@@ -50,12 +50,7 @@ _PLACES = {"cell": "cells", "sandbox": "fresh sandboxes"}
 
 
 def total_lines(summary: Summary, *, has_pass_at_1: bool = False) -> list[str]:
-    """The totals, as lines.
-
-    Args:
-        summary: The totals.
-        has_pass_at_1: Whether pass@1 is shown where there is no other pass@k.
-    """
+    """The totals, as lines; pass@1 is shown beside another pass@k, or if asked for."""
     lines = [f"Total reward: {summary.total_reward:.1f}/{summary.scored}"]
     if summary.pass_rate is None:
         lines.append("Pass rate: – (no completion was scored)")
@@ -118,12 +113,7 @@ def reason_lines(reasons: Mapping[str, str]) -> list[str]:
 
 
 def opinions_line(totals: OpinionTotals, noun: str = "failed completions") -> str:
-    """What second opinions amount to.
-
-    Args:
-        totals: Their numbers.
-        noun: What they are on, in the plural.
-    """
+    """What second opinions amount to."""
     notes = [] if totals.rate == 1 else [f"requested for a share of {totals.rate:g}"]
     if totals.unavailable:
         notes.append(f"{totals.unavailable} more have no second opinion: their sandboxes failed")
@@ -132,12 +122,7 @@ def opinions_line(totals: OpinionTotals, noun: str = "failed completions") -> st
 
 
 def disagreement_lines(results: Sequence[ScoredCompletion], *, hint: str = "") -> list[str]:
-    """The completions that failed and pass in one process, the first of them if they are many.
-
-    Args:
-        results: All results.
-        hint: The command that shows all of them.
-    """
+    """The completions that failed and pass in one process, the first of them if they are many; a hint shows all."""
     found = [each for each in results if each.second_opinion is not None and each.second_opinion.is_disagreement]
     lines = [
         f"  {sample_name(each)}: {each.status.value} isolated, passed in one process:"
@@ -150,11 +135,7 @@ def disagreement_lines(results: Sequence[ScoredCompletion], *, hint: str = "") -
 
 
 def seed_lines(results: Sequence[ScoredCompletion]) -> list[str]:
-    """The completions whose verdict depends on the hash seed, the first of them if they are many.
-
-    Args:
-        results: All results.
-    """
+    """The completions whose verdict depends on the hash seed, the first of them if they are many."""
     found = [each for each in results if each.depends_on_hash_seed]
     lines = []
     for each in first(found):
@@ -165,12 +146,7 @@ def seed_lines(results: Sequence[ScoredCompletion]) -> list[str]:
 
 
 def print_report(report: ScoreReport, *, run: str) -> None:
-    """Prints results in input order, and the totals.
-
-    Args:
-        report: The results.
-        run: The name of the run, for `sandrl runs show`.
-    """
+    """Prints results in input order, and the totals."""
     if not is_quiet():
         if sys.stdout.isatty():
             _print_table(report, run)
@@ -191,7 +167,7 @@ def print_report(report: ScoreReport, *, run: str) -> None:
 
 
 def _print_lines(results: Sequence[ScoredCompletion], run: str) -> None:
-    """All results if they are few; otherwise the first of those that did not pass, and how to see the others."""
+    # All results if they are few; otherwise the first of those that did not pass, and how to see the others.
     if len(first(results)) == len(results):
         shown = results
     else:

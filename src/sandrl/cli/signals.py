@@ -89,7 +89,7 @@ def repeated_interrupt() -> Iterator[None]:
 
 
 def _leave(terminals: Iterable[int]) -> None:
-    """Writes to nowhere what was meant for a terminal that is gone: not even an error may end the cleaning up."""
+    # Writes to nowhere what was meant for a terminal that is gone: not even an error may end the cleaning up.
     nowhere = os.open(os.devnull, os.O_RDWR)
     for descriptor in terminals:
         os.dup2(nowhere, descriptor)

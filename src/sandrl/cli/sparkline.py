@@ -10,12 +10,7 @@ _BLOCKS = " ▁▂▃▄▅▆▇█"
 
 
 def sparkline(values: Sequence[float], width: int = 24) -> str:
-    """Values as a line of blocks, the lowest smallest; one character each, or for as many as fit together.
-
-    Args:
-        values: In their order; what is no number is a blank.
-        width: Most characters.
-    """
+    """Values as a line of blocks, the lowest smallest; one character each, or for as many as fit. NaN is a blank."""
     points = _gathered(values, width)
     low, high = _range(points)
     span = high - low
@@ -26,15 +21,7 @@ def sparkline(values: Sequence[float], width: int = 24) -> str:
 
 
 def plot(values: Sequence[float], *, first: int, last: int, width: int = 72, height: int = 12) -> list[str]:
-    """Values as lines of a plot with its axes.
-
-    Args:
-        values: In their order.
-        first: The step of the first.
-        last: The step of the last.
-        width: Characters of a line, the labels included.
-        height: Lines, without the axis of steps.
-    """
+    """Values of the steps from `first` to `last` as lines of a plot with its axes; the width includes the labels."""
     low, high = _range(values)
     if low == high:
         low, high = min(low, 0.0), max(high, 0.0) or 1.0
@@ -56,7 +43,7 @@ def plot(values: Sequence[float], *, first: int, last: int, width: int = 72, hei
 
 
 def _gathered(values: Sequence[float], width: int) -> list[float]:
-    """As many points as there is room for, each the mean of the values it stands for."""
+    # As many points as there is room for, each the mean of the values it stands for.
     count = min(len(values), max(width, 1))
     edges = [round(position * len(values) / count) for position in range(count + 1)] if count else []
     points = []

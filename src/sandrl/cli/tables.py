@@ -29,7 +29,6 @@ class Cell(NamedTuple):
 
     Attributes:
         text: One line of safe text.
-        style: How a terminal shows it, in the words of rich.
     """
 
     text: str
@@ -67,11 +66,7 @@ class Line(tuple[Cell, ...]):
         return "\n".join(line.rstrip() for line in text.split("\n"))
 
     def styled(self, style: str = "") -> Text:
-        """The row as a terminal shows it.
-
-        Args:
-            style: Of the whole row.
-        """
+        """The row as a terminal shows it."""
         from rich.text import Text
 
         text = Text.assemble(*self, style=style, no_wrap=True)
@@ -84,8 +79,6 @@ class Layout:
     """A table that is laid out.
 
     Attributes:
-        header: The titles of its columns.
-        rows: One for each row of the table, perhaps of several lines.
         hidden: Titles of the columns for which there is no room, in the order of the table.
     """
 
@@ -111,32 +104,18 @@ class Table:
         self.rows.append(cells)
 
     def lay_out(self, width: int | None) -> Layout:
-        """Gives every column its place.
-
-        Args:
-            width: The columns of a terminal; None for as wide as the table gets.
-        """
+        """Gives every column its place, in a terminal's width; None for as wide as the table gets."""
         rows = [[_cell(each) for each in row] for row in self.rows]
         return _lay_out([*enumerate(self.columns)], rows, width)
 
     def lines(self, *, most: int | None = None, width: int | None = None) -> list[Text]:
-        """The table as a terminal shows it, its header included.
-
-        Args:
-            most: How many rows at most, the last ones.
-            width: The columns of the terminal.
-        """
+        """The table as a terminal shows it, its header included, and of its rows at most so many, the last ones."""
         shown = self if most is None else Table(self.columns, self.rows[len(self.rows) - min(most, len(self.rows)) :])
         laid_out = shown.lay_out(width)
         return [laid_out.header.styled("bold"), *(row.styled() for row in laid_out.rows)]
 
     def print(self, *, err: bool = False, whole: bool = False) -> Layout:
-        """Prints the table; returns what was printed.
-
-        Args:
-            err: On standard error.
-            whole: Leave out and cut nothing, also where it is wider than the terminal.
-        """
+        """Prints the table, and returns what was printed; `whole` leaves out and cuts nothing."""
         stream = sys.stderr if err else sys.stdout
         laid_out = self.lay_out(None if whole else terminal_width(stream))
         if not stream.isatty():
@@ -161,13 +140,7 @@ def terminal_width(stream: object = None) -> int | None:
 
 
 def wrapped(text: str, width: int | None, *, indent: str = "") -> str:
-    """A line broken between words where it is wide enough; a word that is longer stays whole, as an id or a path.
-
-    Args:
-        text: Safe text; its own margin stays.
-        width: The columns of a terminal; None breaks nothing.
-        indent: What further lines begin with.
-    """
+    """A line broken between words to a width, if there is one; a longer word stays whole, as an id or a path."""
     if width is None:
         return text
     import textwrap
@@ -176,13 +149,7 @@ def wrapped(text: str, width: int | None, *, indent: str = "") -> str:
 
 
 def print_wrapped(text: str, *, indent: str = "  ", err: bool = False) -> None:
-    """Prints a line: on a terminal broken between words, into a pipe whole, for `grep`.
-
-    Args:
-        text: Anything; its own margin stays.
-        indent: What further lines begin with.
-        err: On standard error.
-    """
+    """Prints a line: on a terminal broken between words, into a pipe whole, for `grep`."""
     margin = text[: len(text) - len(text.lstrip(" "))]
     # Word by word, so that columns made of blanks stay.
     safe = margin + " ".join(visible(word) if word else "" for word in text[len(margin) :].split(" "))
@@ -190,11 +157,7 @@ def print_wrapped(text: str, *, indent: str = "  ", err: bool = False) -> None:
 
 
 def print_fields(fields: Sequence[tuple[str, str]]) -> None:
-    """Prints what is known of one thing, a line for each name; on a terminal broken between words.
-
-    Args:
-        fields: Names and texts.
-    """
+    """Prints what is known of one thing, a line for each name; on a terminal broken between words."""
     room = max((len(name) for name, _ in fields), default=0)
     width = terminal_width()
     for name, text in fields:
@@ -229,7 +192,6 @@ def _lay_out(columns: list[tuple[int, Column]], rows: list[list[Cell]], width: i
 
 
 def _stacked(columns: list[tuple[int, Column]], rows: list[list[Cell]], width: int) -> Layout:
-    """Rows whose first column is on a line of its own."""
     (first, column), *others = columns
     below = _lay_out(others, rows, max(width - len(_INDENT), 1))
 

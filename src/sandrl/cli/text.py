@@ -12,12 +12,7 @@ _HIDDEN_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
 
 def visible(text: str, limit: int | None = None) -> str:
-    """One line of printable characters that says the same as the text.
-
-    Args:
-        text: Anything.
-        limit: Most characters to keep; what is longer ends in `…`.
-    """
+    """One line of printable characters that says the same as the text; what is longer than the limit ends in `…`."""
     if limit is not None and len(text) > 4 * limit:
         text = text[: 4 * limit]
     line = " ".join(text.split())
@@ -46,13 +41,7 @@ def visible_lines(text: str) -> str:
 
 
 def visible_block(text: str, *, most_lines: int | None = None, longest_line: int | None = None) -> str:
-    """A text of several lines like `visible_lines`, cut where it is long.
-
-    Args:
-        text: Anything.
-        most_lines: Most lines to keep; a last one says how many are missing.
-        longest_line: Most characters of a line to keep; what is longer says so, too.
-    """
+    """A text of several lines like `visible_lines`, cut where it is long; what is missing is said."""
     lines = text.replace("\r\n", "\n").expandtabs(4).split("\n")
     missing = 0 if most_lines is None else max(len(lines) - most_lines, 0)
     kept = lines[: len(lines) - missing]

@@ -53,16 +53,7 @@ def pieces(
     flags: Iterable[Flag] = (),
     full: bool,
 ) -> Iterator[str]:
-    """A run's trajectories, piece by piece.
-
-    Args:
-        run: The run.
-        opinions: Its second opinions.
-        chosen: What to show of them.
-        problems: The problems that they answer, by digest; the prompt of each is shown with its first trajectory.
-        flags: The run's flags.
-        full: Cut nothing.
-    """
+    """A run's trajectories, piece by piece."""
     console = _console()
     yield _heading(run) + _opinions(opinions) + "".join(f"{line}\n" for line in flag_lines(flags))
     shown: set[str] = set()
@@ -107,7 +98,6 @@ def _heading(run: RunOverview) -> str:
 
 
 def _opinions(opinions: Iterable[OpinionPart]) -> str:
-    """What the second opinions of a run amount to, as a line; nothing where none was asked for."""
     statuses = [opinion.status for opinion in opinions]
     answered = [status for status in statuses if status != "infrastructure"]
     if not statuses:
@@ -196,7 +186,7 @@ def _facts(row: TrajectoryRow) -> list[str]:
 
 
 def _print_checks(console: Console, checks: Sequence[CheckRow], *, full: bool) -> None:
-    """A line for each check; neighbours of which the same is to be said share one."""
+    # A line for each check; neighbours of which the same is to be said share one.
     from rich.text import Text
 
     lines = []
@@ -234,7 +224,7 @@ def _print_message(console: Console, message: MessageRow, *, full: bool) -> None
 
 
 def _texts(arguments: str) -> dict[str, str] | None:
-    """The arguments of a call by name, if all of them are texts: code in JSON is no code that anyone can read."""
+    # The arguments of a call by name, if all of them are texts: code in JSON is no code that anyone can read.
     try:
         values = json.loads(arguments)
     except (ValueError, RecursionError):

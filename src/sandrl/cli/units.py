@@ -29,14 +29,7 @@ PARSERS: dict[Callable[[object], object], Callable[[str], Any]] = {
 
 
 def time_option(*names: str, help: str, least: float = 0.0, metavar: str = "SECONDS|2m") -> Any:
-    """An option that takes a time, for commands without a configuration.
-
-    Args:
-        names: Its names; the parameter's own if none is given.
-        help: What it means.
-        least: The shortest time.
-        metavar: What stands for the value.
-    """
+    """An option that takes a time, for commands without a configuration."""
 
     def read(value: object) -> object:
         seconds = seconds_of(value)

@@ -15,15 +15,7 @@ from sandrl.suggestions import COMMANDS, NOTES, folded, meant, meant_exactly
 
 
 def check_options(command: Any, ctx: typer.Context, args: Sequence[str]) -> dict[str, Any]:
-    """Parses the words of a command, and refuses all options at once that it does not have.
-
-    Args:
-        command: The command.
-        ctx: Its context.
-        args: The words of the command.
-
-    Returns:
-        The words by parameter.
+    """Parses the words of a command by parameter, and refuses all options at once that it does not have.
 
     Raises:
         UsageError: If there is an unknown option.
@@ -47,7 +39,7 @@ def check_options(command: Any, ctx: typer.Context, args: Sequence[str]) -> dict
 
 
 def _said(command: Any, unknown: Sequence[tuple[str, str | None]], problems: object) -> str:
-    """Unknown options, each with what was probably meant; a split belongs to the set of problems that is named."""
+    # Unknown options, each with what was probably meant; a split belongs to the set of problems that is named.
     said = []
     for word, value in unknown:
         suggested = "" if folded(word) in NOTES else option_meant(command, word, value)
@@ -86,11 +78,6 @@ def option_meant(command: Any, word: str, value: str | None = None) -> str:
 
 def refuse_command(group: Any, ctx: typer.Context, name: str) -> NoReturn:
     """Refuses a command that a group does not have.
-
-    Args:
-        group: The group.
-        ctx: Its context.
-        name: The unknown name.
 
     Raises:
         UsageError: Always.
@@ -142,12 +129,6 @@ def _longest(parameter: Any) -> str:
 
 
 def _take(name: str, args: list[str]) -> tuple[str, str | None]:
-    """Takes an unknown option out of the words of a command, with the value that stands with it.
-
-    Args:
-        name: The option, as click names it: of a word such as `-model`, only `-m`.
-        args: The words, from which both are removed.
-    """
     is_long = name.startswith("--")
     for place, word in enumerate(args):
         typed, equals, value = word.partition("=")

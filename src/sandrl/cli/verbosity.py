@@ -80,12 +80,7 @@ def first(items: Sequence[_Item]) -> Sequence[_Item]:
 
 
 def print_first(lines: Sequence[str], *, more: str = "--verbose shows all") -> None:
-    """Prints lines on standard output, the first of them if they are many.
-
-    Args:
-        lines: The lines.
-        more: How to see the others.
-    """
+    """Prints lines on standard output, the first of them if they are many."""
     shown = first(lines)
     for line in shown:
         typer.echo(line)
@@ -94,11 +89,7 @@ def print_first(lines: Sequence[str], *, more: str = "--verbose shows all") -> N
 
 
 class Sparing:
-    """Decides which lines of a kind are printed: the first ones, then one every few seconds, and the last one.
-
-    Args:
-        clock: The time in seconds.
-    """
+    """Decides which lines of a kind are printed: the first ones, then one every few seconds, and the last one."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

@@ -31,13 +31,7 @@ def print_prompt(console: Console, problem: ProblemRow, *, full: bool) -> None:
 
 
 def print_failed_checks(console: Console, checks: Sequence[FailedCheck], *, full: bool) -> None:
-    """Prints the checks that failed: the first few, unless all are asked for.
-
-    Args:
-        console: Where to.
-        checks: The failed checks.
-        full: Cut nothing.
-    """
+    """Prints the checks that failed: the first few, unless all are asked for."""
     from rich.text import Text
 
     shown = checks if full else checks[:_MOST_CHECKS]
@@ -70,7 +64,7 @@ def _lines_of(check: FailedCheck, *, full: bool) -> Iterator[Text]:
 
 
 def _source(check: FailedCheck, *, full: bool) -> Iterator[Text]:
-    """The source of a check, the line that failed marked; of a long one, what is around that line."""
+    # The source of a check, the line that failed marked; of a long one, what is around that line.
     from rich.text import Text
 
     lines = check.source.rstrip("\n").split("\n")
@@ -89,7 +83,6 @@ def _source(check: FailedCheck, *, full: bool) -> Iterator[Text]:
 
 
 def _comparison(check: FailedCheck, *, full: bool) -> Iterator[Text]:
-    """What was expected and what was got: one line each, or a diff of several."""
     from rich.text import Text
 
     got = _block((check.got or "").rstrip("\n"), full=full)

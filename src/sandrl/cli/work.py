@@ -22,13 +22,7 @@ class Work(Protocol[_Request, _Finished]):
 
 
 def carry_out(work: Work[_Request, _Finished], request: _Request, show: Progress) -> _Finished:
-    """Does a command's work, shows how it goes, and passes signals to it meanwhile.
-
-    Args:
-        work: The library's function.
-        request: What was asked for on the command line.
-        show: Shows what happens.
-    """
+    """Does a command's work, shows how it goes, and passes signals to it meanwhile."""
     interrupt = Interrupt()
     with show, signals.passed_to(interrupt):
         return work(request, load_settings(), emit=notify.watched(show), interrupt=interrupt)

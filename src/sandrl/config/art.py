@@ -52,7 +52,6 @@ class BackendChoice:
 
     Attributes:
         kind: Which; never `AUTO`.
-        reason: Why, as a sentence without its full stop.
     """
 
     kind: ArtBackendKind
@@ -60,13 +59,7 @@ class BackendChoice:
 
 
 def choose_backend(requested: ArtBackendKind, settings: Settings, *, can_train_here: bool) -> BackendChoice:
-    """Decides where a model is trained.
-
-    Args:
-        requested: The backend that was asked for.
-        settings: What the environment says.
-        can_train_here: Whether this machine has a GPU, and the extra `art-local`.
-    """
+    """Decides where a model is trained; a machine with a GPU and the extra `art-local` can train here."""
     if requested is ArtBackendKind.AUTO and can_train_here:
         return BackendChoice(ArtBackendKind.LOCAL, "this machine has a GPU")
     if requested in (ArtBackendKind.LOCAL, ArtBackendKind.EMBEDDED):
@@ -208,11 +201,6 @@ class ArtTrainConfig(EpisodesConfig):
         return self
 
     def _check_question(self) -> None:
-        """Makes sure that what is said of the question has an effect.
-
-        Raises:
-            ValueError: If it has none; the message begins with the field.
-        """
         if self.trajectories is not None:
             for name in (each for each in QuestionPart.model_fields if each != "max_attempts"):
                 if getattr(self, name) != QuestionPart.model_fields[name].get_default(call_default_factory=True):

@@ -103,13 +103,7 @@ class Budget:
         return cls(seconds, None if seconds is not None else money)
 
     def seconds_at(self, price: Money | None) -> float:
-        """How much sandbox time this is.
-
-        Args:
-            price: The price of a sandbox-hour; needed where the bound is money.
-
-        Returns:
-            Seconds; infinity where sandboxes cost nothing.
+        """How many seconds this is at the price of a sandbox-hour; infinity where sandboxes cost nothing.
 
         Raises:
             ValueError: If there is no price, or it is in another currency.
@@ -129,12 +123,7 @@ class Budget:
 
 
 def cost_of(seconds: float, price: Money) -> Money:
-    """What so many seconds of sandboxes cost.
-
-    Args:
-        seconds: Sandbox time.
-        price: The price of a sandbox-hour.
-    """
+    """What so many seconds of sandboxes cost at the price of a sandbox-hour."""
     return price.times(seconds / _SECONDS_OF_AN_HOUR)
 
 

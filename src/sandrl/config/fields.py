@@ -91,13 +91,7 @@ def flags(model: type[BaseModel]) -> Mapping[str, str]:
 
 
 def key_meant(model: type[BaseModel], key: str, *, without: Container[str] = ()) -> str | None:
-    """The field that was probably meant by an unknown key, which may be spelled as its flag; None if none fits.
-
-    Args:
-        model: The model.
-        key: The key.
-        without: Fields that cannot be meant.
-    """
+    """The field that was probably meant by an unknown key, which may be spelled as its flag; None if none fits."""
     names = {folded(flag(name, option)): name for name, option in options(model)}
     names |= {name: name for name in model.model_fields}
     names = {spelled: name for spelled, name in names.items() if name not in without}

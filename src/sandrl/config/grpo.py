@@ -229,7 +229,7 @@ class GrpoConfig(RunPart, SandboxesPart, QuestionPart, CachePart, MappingPart):
 
     @model_validator(mode="after")
     def _can_be_asked(self) -> Self:
-        """What TRL's trainer cannot do is refused."""
+        # What TRL's trainer cannot do is refused.
         if self.max_attempts > 1:
             raise ValueError(
                 "max_attempts: TRL generates one answer for each completion; `sandrl art train` trains on several,"

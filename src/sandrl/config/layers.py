@@ -22,11 +22,7 @@ _NAME = re.compile(r"[a-z_]+")
 
 
 def resolve(model: type[ConfigT], *layers: Mapping[str, Any]) -> ConfigT:
-    """Puts the layers of a configuration together.
-
-    Args:
-        model: What it is to be.
-        layers: What was given, by field; a later one beats those before it. Tables are put together key by key.
+    """Puts the layers of a configuration together: a later one wins, and tables are put together key by key.
 
     Raises:
         UsageError: If a key is unknown or a value is impossible; its `fields` name the fields.
@@ -49,10 +45,6 @@ def resolve(model: type[ConfigT], *layers: Mapping[str, Any]) -> ConfigT:
 
 def parse_assignments(field: str, assignments: Sequence[str]) -> dict[str, Any]:
     """Splits `key=value` words; the values stay text until their types are known.
-
-    Args:
-        field: The table they are for.
-        assignments: The words.
 
     Raises:
         UsageError: If a word has no `=`.

@@ -77,7 +77,7 @@ Seconds: TypeAlias = Annotated[float, BeforeValidator(seconds_of), AfterValidato
 
 
 def _from_anywhere(name: str) -> str:
-    """The name of a reward, with the absolute path of its file if it has one: a run may be resumed elsewhere."""
+    # The name of a reward, with the absolute path of its file if it has one: a run may be resumed elsewhere.
     file, _, function = name.rpartition(":")
     return f"{Path(file).expanduser().absolute()}:{function}" if file.endswith(".py") else name
 

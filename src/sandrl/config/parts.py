@@ -249,7 +249,7 @@ class CachePart(ScoringPart):
 
 
 def _text_of(given: object) -> object:
-    """A text, or that of a file which is named with an `@` before it; `@@` stands for an `@` at the beginning."""
+    # A text, or that of a file which is named with an `@` before it; `@@` stands for an `@` at the beginning.
     if not isinstance(given, str) or not given.startswith("@"):
         return given
     if given.startswith("@@"):
@@ -265,7 +265,7 @@ def _text_of(given: object) -> object:
 
 
 def _json_of(given: object) -> object:
-    """A table, or JSON text of one, or that of a file which is named with an `@` before it."""
+    # A table, or JSON text of one, or that of a file which is named with an `@` before it.
     if not isinstance(given, str):
         return given
     try:
@@ -278,7 +278,7 @@ def _json_of(given: object) -> object:
 
 
 def _unescaped(given: object) -> object:
-    r"""Texts in which a shell's user has written a line break or a tab as `\n` or `\t`."""
+    # Texts in which a shell's user has written a line break or a tab as `\n` or `\t`.
     if not isinstance(given, list | tuple):
         return given
     return [each.replace("\\n", "\n").replace("\\t", "\t") if isinstance(each, str) else each for each in given]

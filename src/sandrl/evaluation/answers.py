@@ -165,7 +165,7 @@ class Answers:
 
     def _keep(self, wanted: Wanted, answer: Answer) -> None:
         row = _row(wanted, answer, self._writer)
-        self._writer.write_answer(row)
+        self._writer.append(row)
         self._arrived.put(wanted.completion(row))
 
 

@@ -27,8 +27,6 @@ class Project:
     """A folder that was written.
 
     Attributes:
-        directory: The folder.
-        written: The files that were written, relative to it.
         kept: The files that existed and stay as they were.
         source: What the CI job installs sandrl from, as pip reads it.
     """
@@ -41,10 +39,6 @@ class Project:
 
 def create_project(directory: Path, *, keep_existing: bool = False) -> Project:
     """Writes the files of a project; after an error, nothing of them is left.
-
-    Args:
-        directory: The folder; it is created if it does not exist.
-        keep_existing: Whether files that exist stay as they are, and the others are written beside them.
 
     Raises:
         InputError: If a file exists, unless it may be kept, or if a file cannot be written.
@@ -74,8 +68,6 @@ def create_project(directory: Path, *, keep_existing: bool = False) -> Project:
 
 
 def _template() -> Iterator[tuple[str, bytes]]:
-    """The files of the template: their paths in a project, and their contents."""
-
     def walk(folder: Traversable, above: PurePosixPath) -> Iterator[tuple[str, bytes]]:
         for entry in folder.iterdir():
             name = entry.name
@@ -91,7 +83,7 @@ def _template() -> Iterator[tuple[str, bytes]]:
 
 @contextmanager
 def _undone_on_failure() -> Iterator[list[Path]]:
-    """Yields a list for files and directories that were made; removes them if the block fails, also by Ctrl-C."""
+    # Yields a list for files and directories that were made; removes them if the block fails, also by Ctrl-C.
     made: list[Path] = []
     try:
         yield made
@@ -103,11 +95,6 @@ def _undone_on_failure() -> Iterator[list[Path]]:
 
 
 def _write(path: Path, content: bytes, made: list[Path]) -> None:
-    """Writes a file that must not exist, and makes the directories above it.
-
-    Raises:
-        OSError: If a file or a directory cannot be made.
-    """
     missing = []
     for directory in path.parents:
         if os.path.isdir(directory):

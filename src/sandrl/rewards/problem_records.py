@@ -43,7 +43,7 @@ class KeptProblems:
             return kept[1]
         row = problem_row(problem, job_id=self._writer.job_id, rank=self._writer.rank, prompting=self._prompting)
         if kept is None or kept[1] != row.digest:
-            self._writer.write_problem(row)
+            self._writer.append(row)
         self._kept[problem.task_id] = problem, row.digest
         return row.digest
 

@@ -195,7 +195,7 @@ def score_run(
                 numbered = place.of(result)
                 where = Place(job_id, attempt=session.attempt)
                 problem = kept.digest_of(problems[result.task_id])
-                writer.write_trajectory(trajectory_row(numbered, batch[result.index], where, problem=problem))
+                writer.append(trajectory_row(numbered, batch[result.index], where, problem=problem))
                 if out is not None:
                     out.append(to_line(result_document(numbered)))
 
@@ -258,7 +258,7 @@ def _opinions_kept(writer: RunWriter, attempt: int) -> Emit:
 
     def keep(event: Event) -> None:
         if isinstance(event, OpinionFinished):
-            writer.write_opinion(opinion_row(event, Place(writer.job_id, attempt=attempt)))
+            writer.append(opinion_row(event, Place(writer.job_id, attempt=attempt)))
 
     return keep
 

@@ -190,7 +190,7 @@ class StepPlayer:
             self._job.spending.finish()
             result = result_of(episode)
             problem = self._kept.digest_of(episode.problem)
-            self._writer.write_trajectory(episode_row(episode, result, place, seconds=seconds, problem=problem))
+            self._writer.append(episode_row(episode, result, place, seconds=seconds, problem=problem))
             self._emit(CompletionFinished(result, finished=known + len(ended), of=known + len(episodes)))
             if on_end is not None:
                 on_end(episode)
@@ -233,7 +233,7 @@ class StepPlayer:
             index, code = event.result.index, event.result.code
             if index not in told and index in last and last[index] == code:
                 told.add(index)
-                self._writer.write_opinion(opinion_row(event, place))
+                self._writer.append(opinion_row(event, place))
                 self._emit(event)
 
     def _episodes(self, step: int, problems: Sequence[Problem]) -> list[Episode]:

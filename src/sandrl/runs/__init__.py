@@ -1,7 +1,7 @@
 """The data of a job on disk: a run directory, with one writer and one reader, found through one index."""
 
 from sandrl.errors import RunOutcome
-from sandrl.runs.config import JobRecord, RunConfig
+from sandrl.runs.config import JobRecord
 from sandrl.runs.identity import (
     CANARY_TAG,
     HASH_SEED_TAG,
@@ -11,10 +11,10 @@ from sandrl.runs.identity import (
     WORKER_TAG,
     disagreements,
 )
-from sandrl.runs.index import LATEST, RunEntry, find_run, list_runs
+from sandrl.runs.index import LATEST, RunEntry, find_run, list_runs, remove_run
 from sandrl.runs.log import RunLog, logged_executions
-from sandrl.runs.measures import ExecutionStats, execution_metrics, execution_stats
-from sandrl.runs.metrics import METRICS, Metric, Unit, find_metric
+from sandrl.runs.measures import ExecutionStats, execution_metrics
+from sandrl.runs.metrics import METRICS, find_metric
 from sandrl.runs.overview import (
     RunOverview,
     RunState,
@@ -25,9 +25,8 @@ from sandrl.runs.overview import (
     state_of,
     step_rows,
 )
-from sandrl.runs.reader import Damage, Rows, RunReader, latest_attempts
+from sandrl.runs.reader import Damage, Rows, RunReader
 from sandrl.runs.recorder import MetricsRecorder
-from sandrl.runs.removal import remove_run
 from sandrl.runs.rows import (
     SCHEMA,
     AnswerRow,
@@ -42,14 +41,12 @@ from sandrl.runs.rows import (
     ProblemCheck,
     ProblemRow,
     SandboxEvent,
-    SandboxRow,
     ToolCallRow,
     TrajectoryRow,
 )
 from sandrl.runs.selection import RowSelection
-from sandrl.runs.statistics import pass_at_k
-from sandrl.runs.summary import Summary, completion_metrics, opinion_metrics, summarise
-from sandrl.runs.writer import RunLedger, RunWriter, Sink, own_versions
+from sandrl.runs.summary import completion_metrics, opinion_metrics
+from sandrl.runs.writer import RunWriter
 
 __all__ = [
     "CANARY_TAG",
@@ -69,7 +66,6 @@ __all__ = [
     "JobRecord",
     "LogRow",
     "MessageRow",
-    "Metric",
     "MetricsRecorder",
     "MetricsRow",
     "OpinionPart",
@@ -79,9 +75,7 @@ __all__ = [
     "ProblemRow",
     "RowSelection",
     "Rows",
-    "RunConfig",
     "RunEntry",
-    "RunLedger",
     "RunLog",
     "RunOutcome",
     "RunOverview",
@@ -89,30 +83,21 @@ __all__ = [
     "RunState",
     "RunWriter",
     "SandboxEvent",
-    "SandboxRow",
-    "Sink",
-    "Summary",
     "ToolCallRow",
     "TrajectoryRow",
-    "Unit",
     "completion_metrics",
     "count_steps",
     "counted_rows",
     "disagreements",
     "execution_metrics",
-    "execution_stats",
     "find_metric",
     "find_run",
-    "latest_attempts",
     "list_runs",
     "logged_executions",
     "opinion_metrics",
     "overview",
     "overviews",
-    "own_versions",
-    "pass_at_k",
     "remove_run",
     "state_of",
     "step_rows",
-    "summarise",
 ]

@@ -31,7 +31,6 @@ from sandrl.events.results import is_cut_off, passes
 from sandrl.files import open_regular
 from sandrl.runs.reader import MAX_LINE_BYTES, row_files
 from sandrl.runs.rows import OpinionRow, ProblemRow, TrajectoryRow
-from sandrl.runs.writer import OPINIONS, PROBLEMS, TRAJECTORIES
 from sandrl.settings import private_directory
 
 LONGEST_DETAIL = 120
@@ -125,8 +124,6 @@ class RowPlace:
 
     Attributes:
         step: The step, from 0; None outside of training.
-        index: Its position in the step.
-        rank: The process of a distributed job that wrote it.
         held_out: Whether it was made to evaluate the policy.
         greedy: Whether it has the likeliest token everywhere.
         repeat: How many rows before it have the same place.
@@ -174,11 +171,7 @@ class Progress:
     """How much of a run is indexed.
 
     Attributes:
-        rows: How many completions are in the index.
         total_bytes: The size of the run's files of completions.
-        read_bytes: How much of that has been read.
-        damaged: How many lines could not be read.
-        is_truncated: Whether the last line of a file is unfinished.
         version: Changes whenever rows have come or gone.
     """
 
@@ -200,8 +193,6 @@ _Whole: TypeAlias = Annotated[int, Field(ge=-(1 << 63), lt=1 << 63)]
 
 
 class _IndexedRow(BaseModel):
-    """What the index keeps of a row; the rest of its line is left unread."""
-
     model_config = ConfigDict(extra="ignore", frozen=True)
 
     time: datetime
@@ -237,10 +228,6 @@ _ReadLine: TypeAlias = Callable[[sqlite3.Connection, int, int, bytes], None]
 class RunColumns:
     """The index of a run.
 
-    Args:
-        run: The run directory.
-        cache_dir: The user's cache.
-
     Attributes:
         rows_known: How many completions were in the index when it was last looked at.
     """
@@ -258,11 +245,9 @@ class RunColumns:
         self.rows_known = 0
 
     def refresh(self, seconds: float = 0.25, *, is_waiting: bool = True) -> Progress:
-        """Reads on, for some time at most, where the index ends.
+        """Reads on where the index ends, for so many seconds at most, but at least one batch.
 
-        Args:
-            seconds: How long; at least one batch is read.
-            is_waiting: Whether to wait where another thread is reading; otherwise it is left to that one.
+        Where another thread is reading, it waits for it, or leaves the work to it.
 
         Raises:
             InputError: If a file cannot be read at all.
@@ -295,12 +280,7 @@ class RunColumns:
             return self._progress(database)
 
     def read(self, database: sqlite3.Connection, number: int) -> TrajectoryRow | None:
-        """A whole row, with its second opinion; None if its line cannot be read.
-
-        Args:
-            database: What `opened` gives.
-            number: The row's number.
-        """
+        """A whole row, with its second opinion; None if its line cannot be read."""
         place = "SELECT files.name, offset FROM rows JOIN files ON files.number = file WHERE rows.number = ?"
         try:
             row = TrajectoryRow.model_validate_json(self._line_at(database, place, (number,)))
@@ -313,36 +293,20 @@ class RunColumns:
         return row
 
     def problem(self, database: sqlite3.Connection, digest: str | None) -> ProblemRow | None:
-        """A problem that completions answer; None if the run does not keep it.
-
-        Args:
-            database: What `opened` gives.
-            digest: Its digest.
-        """
+        """A problem that completions answer; None if the run does not keep it."""
         place = "SELECT files.name, offset FROM problems JOIN files ON files.number = file WHERE digest = ?"
         with suppress(ValidationError):
             return ProblemRow.model_validate_json(self._line_at(database, place, (digest,)))
         return None
 
     def kept(self, database: sqlite3.Connection, name: str) -> Any:
-        """What was computed from the rows that are indexed now, and kept; None if nothing was.
-
-        Args:
-            database: What `opened` gives.
-            name: Its name.
-        """
+        """What was computed from the rows that are indexed now, and kept; None if nothing was."""
         query = "SELECT value FROM kept JOIN state ON state.version = kept.version WHERE name = ?"
         found = database.execute(query, (name,)).fetchone()
         return None if found is None else json.loads(found[0])
 
     def keep(self, name: str, version: int, value: object) -> None:
-        """Keeps what was computed from rows.
-
-        Args:
-            name: Its name.
-            version: Of the index, when it was.
-            value: What JSON can hold.
-        """
+        """Keeps what was computed from the rows of a version of the index, as JSON."""
         with suppress(sqlite3.Error), closing(_connected(self.path)) as database:
             database.execute("INSERT OR REPLACE INTO kept VALUES (?, ?, ?)", (name, version, json.dumps(value)))
 
@@ -369,19 +333,19 @@ class RunColumns:
                 self._empty(database)
                 database.execute("BEGIN IMMEDIATE")
             is_read = True
-            for file in row_files(self.run, TRAJECTORIES):
+            for file in row_files(self.run, TrajectoryRow.file):
                 is_read = self._read_on(database, file, until)
                 if not is_read:
                     break
             if is_read:
-                self._read_lines(database, OPINIONS, self._read_opinion)
-                self._read_lines(database, PROBLEMS, self._read_problem)
+                self._read_lines(database, OpinionRow.file, self._read_opinion)
+                self._read_lines(database, ProblemRow.file, self._read_problem)
             database.commit()
             self._is_made = True
             return self._progress(database)
 
     def _fits(self, database: sqlite3.Connection) -> bool:
-        """Whether the index is of this run, and its files have only grown."""
+        # Whether the index is of this run, and its files have only grown.
         if not database.execute("SELECT 1 FROM sqlite_master WHERE name = 'kept'").fetchone():
             return False
         if database.execute("SELECT run FROM state").fetchone() != (self._real,):
@@ -420,7 +384,7 @@ class RunColumns:
         }
         total = read = 0
         is_truncated = False
-        for file in row_files(self.run, TRAJECTORIES):
+        for file in row_files(self.run, TrajectoryRow.file):
             with suppress(OSError):
                 size = file.stat().st_size
                 # An unfinished line is all there is to read as long as it does not grow.
@@ -432,7 +396,7 @@ class RunColumns:
         return Progress(rows, total, read, sum(damaged for _, damaged in known.values()), is_truncated, version)
 
     def _read_on(self, database: sqlite3.Connection, file: Path, until: float) -> bool:
-        """Indexes what a file has got; returns whether that was all of it."""
+        # Indexes what a file has got; returns whether that was all of it.
         try:
             stream = os.fdopen(open_regular(file), "rb")
         except OSError as error:
@@ -479,7 +443,6 @@ class RunColumns:
         )  # fmt: skip
 
     def _name(self, database: sqlite3.Connection, name: str) -> int:
-        """The number of a text that many rows have."""
         number = self._names.get(name)
         if number is None:
             if len(self._names) >= _MOST_NAMES:
@@ -501,7 +464,6 @@ class RunColumns:
         database.execute("INSERT OR REPLACE INTO problems VALUES (?, ?, ?)", (digest, number, offset))
 
     def _read_lines(self, database: sqlite3.Connection, kind: str, read: _ReadLine) -> None:
-        """Indexes what the small files of a kind have got; lines that cannot be read are left out."""
         for file in row_files(self.run, kind):
             with suppress(OSError), os.fdopen(open_regular(file), "rb") as stream:
                 number, begin = self._file(database, file.name, stream)
@@ -517,7 +479,7 @@ class RunColumns:
                     database.execute("UPDATE state SET version = version + 1")
 
     def _file(self, database: sqlite3.Connection, name: str, stream: IO[bytes]) -> tuple[int, int]:
-        """The number of a file, and how much of it has been read."""
+        # The number of a file, and how much of it has been read.
         known = database.execute("SELECT number, read_bytes FROM files WHERE name = ?", (name,)).fetchone()
         if known is not None:
             return int(known[0]), int(known[1])
@@ -529,13 +491,6 @@ class RunColumns:
 
 
 class _Batch:
-    """Some rows of a file.
-
-    Args:
-        file: The number of the file.
-        offset: Where to begin.
-    """
-
     def __init__(self, file: int, offset: int) -> None:
         self.file = file
         self.end = offset
@@ -544,7 +499,7 @@ class _Batch:
         self.is_unfinished = False
 
     def read(self, stream: IO[bytes]) -> bool:
-        """Reads as many rows as make a batch; returns whether the end of the file was reached."""
+        # Reads as many rows as make a batch; returns whether the end of the file was reached.
         begin = self.end
         while len(self.rows) < _BATCH_ROWS and self.end - begin < _BATCH_BYTES:
             line = stream.readline(MAX_LINE_BYTES + 2)
@@ -599,7 +554,7 @@ def _connected(path: Path) -> sqlite3.Connection:
 
 
 def _folder(cache_dir: Path) -> Path:
-    """Where indexes are; without a usable cache they last as long as the temporary directory."""
+    # Where indexes are; without a usable cache they last as long as the temporary directory.
     for base in (cache_dir, Path(tempfile.gettempdir(), f"sandrl-{os.geteuid()}-columns")):
         with suppress(SandrlError):
             return private_directory(private_directory(base) / "columns")

@@ -21,7 +21,7 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from sandrl.config import CONFIGS
+from sandrl.config.commands import CONFIGS
 from sandrl.config.fields import options
 from sandrl.errors import InputError
 from sandrl.runs.columns import NO_STEP, RunColumns, row_key
@@ -52,7 +52,6 @@ class Selection:
     """The completions of a run that are compared.
 
     Attributes:
-        part: Which.
         step: Of which step; None for all, or for the latest of each problem.
     """
 
@@ -65,11 +64,7 @@ class Tally:
     """What became of the completions of a problem in a run.
 
     Attributes:
-        task_id: The problem.
         digest: Names the problem with its prompt; None where the run does not keep it.
-        n: How many completions.
-        scored: How many of them have a reward.
-        passed: How many of these passed every check.
         reward: The mean reward of the scored ones; None if there are none.
         example: The key of a completion that did not pass, if there is any; else of the first one.
         status: What happened to that one.
@@ -96,14 +91,6 @@ class ComparedRun:
 
     Attributes:
         name: What the user calls it.
-        path: Its directory.
-        config: Its configuration.
-        state: How it stands with it.
-        selection: Which of its completions are compared.
-        problems: How many problems these answer.
-        completions: How many they are.
-        scored: How many of them have a reward.
-        passed: How many passed every check.
         unscorable: How many have no reward, by status.
         pass_at: k to the estimate of pass@k, over problems with at least k scored completions.
         reward: The mean reward of the scored ones; None if there are none.
@@ -135,7 +122,6 @@ class Turned:
     """A problem that one of two runs solves more often.
 
     Attributes:
-        task_id: The problem.
         first: How many completions of the first run passed, and how many were scored.
         second: The same of the other run.
     """
@@ -203,8 +189,6 @@ class Comparison:
 
     Attributes:
         runs: The runs; the first one is the baseline.
-        pairings: Each other run with the first one.
-        settings: What differs in their configurations.
         same_settings: How many options are the same in all runs.
     """
 
@@ -219,7 +203,6 @@ class Source:
     """A run to compare.
 
     Attributes:
-        name: What the user calls it.
         columns: Its index. What is indexed is compared: `columns.refresh(math.inf)` indexes all.
         step: The step to compare; None: the latest.
     """
@@ -231,9 +214,6 @@ class Source:
 
 def compare(sources: Sequence[Source]) -> Comparison:
     """Compares runs with the first of them.
-
-    Args:
-        sources: The runs, at least one.
 
     Raises:
         InputError: If a run cannot be read, has no such step, or has no completions.
@@ -285,12 +265,7 @@ SELECT names.name, count(*) FROM rows JOIN names ON names.number = status {where
 def selection_of(database: sqlite3.Connection, step: int | None = None) -> Selection | None:
     """Which completions of a run say most about its policy: those of its latest evaluation, if it has any.
 
-    Args:
-        database: The index of the run.
-        step: The step to take; None for the latest. The evaluation of a step is preferred to its training.
-
-    Returns:
-        None if there are none.
+    The evaluation of a step is preferred to its training. None if there are none.
     """
     held_out, trained = database.execute(_PARTS).fetchone()
     if step is not None:
@@ -321,9 +296,6 @@ def settings_of(configs: Sequence[RunConfig]) -> tuple[tuple[Setting, ...], int]
 
     An option that a run does not have, because an earlier version of sandrl wrote it, has the default of its command.
 
-    Args:
-        configs: The configurations.
-
     Returns:
         The options and versions that differ, in the order in which help shows options; and how many options do not.
     """
@@ -348,11 +320,7 @@ def settings_of(configs: Sequence[RunConfig]) -> tuple[tuple[Setting, ...], int]
 
 
 def all_options(config: RunConfig) -> dict[str, tuple[JsonValue, bool]]:
-    """All that may tell a run from others: its options, and its versions; each with whether it is a default.
-
-    Args:
-        config: Its configuration.
-    """
+    """All that may tell a run from others: its options, and its versions; each with whether it is a default."""
     defaults = _defaults(config.command)
     chosen = {**defaults, **config.options}
     own = {
@@ -369,7 +337,6 @@ def _facts(config: RunConfig) -> dict[str, JsonValue]:
 
 
 def _defaults(command: str) -> dict[str, JsonValue]:
-    """The defaults of a command's options, as its runs have them; those without one are left out."""
     model = CONFIGS.get(command)
     if model is None:
         return {}
@@ -448,7 +415,6 @@ def _pairing(
 
 
 def _turned(compared: Iterable[tuple[Tally, Tally]]) -> tuple[tuple[Turned, ...], tuple[Turned, ...]]:
-    """The problems that the second run solves more often, and those that it solves less often."""
     changes: dict[bool, list[tuple[float, Turned]]] = {True: [], False: []}
     for a, b in compared:
         change = b.passed / b.scored - a.passed / a.scored
@@ -461,7 +427,6 @@ def _turned(compared: Iterable[tuple[Tally, Tally]]) -> tuple[tuple[Turned, ...]
 
 
 def _with_other_checks(first: RunColumns, second: RunColumns, suspects: Sequence[tuple[Tally, Tally]]) -> set[str]:
-    """Those of some problems whose checks are not the same in two runs; the others have another prompt."""
     if not suspects:
         return set()
     with first.opened() as one, second.opened() as other:
@@ -473,7 +438,7 @@ def _with_other_checks(first: RunColumns, second: RunColumns, suspects: Sequence
 
 
 def _checks_of(problem: ProblemRow | None) -> object:
-    """What decides whether a completion is right; which of it the prompt shows makes no difference."""
+    # What decides whether a completion is right; which of it the prompt shows makes no difference.
     if problem is None:
         return None
     checks = [check.model_copy(update={"is_hidden": True}) for check in problem.checks]

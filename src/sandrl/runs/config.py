@@ -26,11 +26,8 @@ class JobRecord(BaseModel):
 
     Attributes:
         job_id: The job, which is also the tag of its sandboxes.
-        started_at: UTC.
         finished_at: UTC; None while it runs, and for ever if it was killed.
-        outcome: How it ended.
         error: What it failed with, or was interrupted by; None where it was neither.
-        versions: Versions of what it ran with, by name.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -47,9 +44,6 @@ class RunConfig(Stored):
     """The resolved configuration of a run.
 
     Attributes:
-        run_id: Name of the run and of its directory.
-        command: The subcommand, for example `reward`.
-        created_at: UTC.
         options: Every option with the value it had, defaults included.
         jobs: The jobs that worked on it, oldest first.
     """

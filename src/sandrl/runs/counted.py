@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
+from typing import Any
 
 from sandrl.runs.rows import OpinionPart, TrajectoryRow
 
@@ -46,34 +47,21 @@ class CountedRow:
     contradicts_checks: bool
 
 
+_FIELDS = tuple(each.name for each in fields(CountedRow) if each.name != "contradicts_checks")
+
+
 def counted(rows: Iterable[TrajectoryRow]) -> Iterator[CountedRow]:
     """What is counted of each of some rows."""
     for row in rows:
         passed = sum(check.status == "passed" for check in row.checks)
-        yield CountedRow(
-            time=row.time,
-            job_id=sys.intern(row.job_id),
-            step=row.step,
-            attempt=row.attempt,
-            task_id=sys.intern(row.task_id),
-            reward=row.reward,
-            status=sys.intern(row.status),
-            trust=row.trust and sys.intern(row.trust),
-            is_pass=row.is_pass,
-            sandboxes=row.sandboxes,
-            retries=row.retries,
-            reruns=row.reruns,
-            canaries=row.canaries,
-            cells=row.cells,
-            isolation=row.isolation and sys.intern(row.isolation),
-            cached=row.cached,
-            dropped=row.dropped,
-            held_out=row.held_out,
-            truncated=row.truncated,
-            components=row.components or _NO_COMPONENTS,
-            second_opinion=row.second_opinion,
-            finish_reason=row.finish_reason and sys.intern(row.finish_reason),
-            is_cut_off=row.is_cut_off,
-            # Of older rows nothing is said about single checks.
-            contradicts_checks=bool(row.checks) and (passed, len(row.checks)) != (row.passed, row.total),
-        )
+        values = {name: _shared(getattr(row, name)) for name in _FIELDS}
+        # Of older rows nothing is said about single checks.
+        contradicts_checks = bool(row.checks) and (passed, len(row.checks)) != (row.passed, row.total)
+        yield CountedRow(**values, contradicts_checks=contradicts_checks)
+
+
+def _shared(value: Any) -> Any:
+    # Most rows have the same words, and no components.
+    if isinstance(value, str):
+        return sys.intern(value)
+    return _NO_COMPONENTS if value == {} else value

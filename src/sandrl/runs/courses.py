@@ -27,12 +27,7 @@ STRETCH_STEPS = 5
 
 
 class Point(NamedTuple):
-    """A value of a metric.
-
-    Attributes:
-        step: The step in which it was measured.
-        value: What was measured.
-    """
+    """A value of a metric."""
 
     step: int
     value: float
@@ -72,9 +67,6 @@ class Course:
 
 class Courses:
     """The courses of some metrics in a run.
-
-    Args:
-        names: The metrics; others are not kept.
 
     Attributes:
         step: The latest step; -1 before the first.

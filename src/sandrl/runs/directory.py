@@ -10,7 +10,6 @@ from __future__ import annotations
 import fcntl
 import os
 import re
-import secrets
 from pathlib import Path
 
 from sandrl.errors import UsageError
@@ -23,7 +22,7 @@ _RESERVED = frozenset({"latest"})
 
 def new_run_id(command: str) -> str:
     """Returns a fresh run id such as `reward-20261121-093000-ab12`: sorts by time (UTC) within a command."""
-    return f"{command}-{now():%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+    return f"{command}-{now():%Y%m%d-%H%M%S}-{os.urandom(2).hex()}"
 
 
 def checked_run_name(name: str) -> str:
@@ -42,13 +41,7 @@ def checked_run_name(name: str) -> str:
 
 
 def make_run_directory(runs_dir: Path, command: str, name: str | None, *, resume: bool) -> Path:
-    """Makes the directory of a run, for its user alone, or finds the one to resume.
-
-    Args:
-        runs_dir: Where runs are.
-        command: Begins a generated name.
-        name: The user's name for the run; None generates one.
-        resume: Go on with an existing run.
+    """Makes the directory of a run, for its user alone, or finds the one to resume; without a name, it generates one.
 
     Raises:
         UsageError: If the name is taken and `resume` is false, there is nothing to resume, or nothing can be written.

@@ -23,8 +23,6 @@ class BestCheckpoint:
     Attributes:
         step: How many steps the policy in it has had.
         path: A directory that transformers loads as a model.
-        metrics: What its evaluation has measured.
-        is_held_out: Whether that was measured on problems that are not trained on.
         of: How many checkpoints that are still there were evaluated.
     """
 
@@ -36,12 +34,7 @@ class BestCheckpoint:
 
 
 def best_checkpoint(run: Path, rows: Iterable[EvaluationRow]) -> BestCheckpoint | None:
-    """The best checkpoint of a run; None if no checkpoint that is there was evaluated.
-
-    Args:
-        run: The run directory.
-        rows: Its evaluations, one for each number of steps.
-    """
+    """The best checkpoint of a run; None if no checkpoint that is there was evaluated."""
     saved = [(row, run / row.checkpoint) for row in rows if row.checkpoint is not None]
     there = [(row, path) for row, path in saved if path.is_dir()]
     rated = [(rate, -row.step, row, path) for row, path in there if (rate := row.metrics.get(HELD_OUT)) is not None]

@@ -50,12 +50,7 @@ class FailedCheck:
 
 
 def failed_checks(row: TrajectoryRow, problems: Mapping[str, ProblemRow]) -> tuple[FailedCheck, ...]:
-    """The checks of a trajectory that ran and did not pass, in their order.
-
-    Args:
-        row: The trajectory.
-        problems: The problems of its run, by digest (`RunReader.problems`).
-    """
+    """The checks of a trajectory that ran and did not pass, in their order, with the problems of its run by digest."""
     problem = problems.get(row.problem or "")
     known = () if problem is None else problem.checks
     return tuple(

@@ -21,15 +21,8 @@ class Flag:
     """A sign that something goes wrong.
 
     Attributes:
-        name: Its word.
-        message: What was seen, in one line.
-        hint: What to try, in one line.
-        metrics: The metrics it is about.
         value: What was compared with the threshold; None if it is not a number.
         threshold: What it was compared with; None if any number would have been good.
-        unit: The unit of both.
-        first_step: The first of the steps that were looked at.
-        last_step: The last of them.
         fields: The fields that the hint names, as in `sandrl.errors.SandrlError`.
     """
 
@@ -50,14 +43,8 @@ class Rule:
     """When a flag is raised, in words and in code.
 
     Attributes:
-        name: The flag.
-        metrics: The metrics that it looks at.
         condition: What of them is compared with the threshold.
         threshold: With what.
-        unit: The unit of what is compared.
-        hint: What to try.
-        find: Compares them.
-        fields: The fields that the hint names.
     """
 
     name: str
@@ -98,11 +85,7 @@ def flags_of(series: Mapping[str, Series]) -> tuple[Flag, ...]:
 
 
 def courses_of(steps: Iterable[tuple[int, Mapping[str, float | None]]] = ()) -> Courses:
-    """The courses that the rules look at.
-
-    Args:
-        steps: The steps of a run in their order, each with its metrics.
-    """
+    """The courses that the rules look at."""
     courses = Courses({name for rule in RULES for name in rule.metrics} | signs.BOUNDS | set(signs.OF_TRAINING))
     for step, metrics in steps:
         courses.add(step, metrics)

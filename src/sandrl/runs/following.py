@@ -16,18 +16,13 @@ from pydantic import ValidationError
 from sandrl.files import open_regular
 from sandrl.runs.directory import is_running
 from sandrl.runs.rows import LogRow
-from sandrl.runs.writer import LOG
 
 POLL_SECONDS = 0.2
 _BLOCK_BYTES = 1 << 16
 
 
 def follow_log(directory: Path, *, lines: int) -> Iterator[LogRow]:
-    """Reads a run's log, of all its processes, until no job writes the run any more.
-
-    Args:
-        directory: The run directory.
-        lines: How many of the lines that are there already come first.
+    """Reads a run's log, of all its processes: its last `lines`, then new ones until no job writes the run any more.
 
     Yields:
         Rows, the old ones by their time; what cannot be read is left out.
@@ -52,11 +47,11 @@ def follow_log(directory: Path, *, lines: int) -> Iterator[LogRow]:
 
 
 def _files(directory: Path) -> list[Path]:
-    return sorted(directory.glob(f"{LOG}*.jsonl"))
+    return sorted(directory.glob(f"{LogRow.file}*.jsonl"))
 
 
 def _rows_from(file: Path, place: int) -> tuple[list[LogRow], int]:
-    """The whole rows after a place, and the place after them."""
+    # The whole rows after a place, and the place after them.
     rows: list[LogRow] = []
     try:
         with os.fdopen(open_regular(file), "rb") as stream:
@@ -72,7 +67,7 @@ def _rows_from(file: Path, place: int) -> tuple[list[LogRow], int]:
 
 
 def _last_rows(file: Path, lines: int) -> tuple[list[LogRow], int]:
-    """The last whole rows, read from the end, and the place after them."""
+    # The last whole rows, read from the end, and the place after them.
     try:
         with os.fdopen(open_regular(file), "rb") as stream:
             start = end = stream.seek(0, os.SEEK_END)

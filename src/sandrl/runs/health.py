@@ -18,19 +18,12 @@ from sandrl.runs.rows import MetricsRow
 
 @dataclass(slots=True)
 class _Told:
-    """What was told of a flag: how often, and the latest step in which it stood."""
-
     times: int
     seen: int
 
 
 class Health:
-    """Watches the metrics of a run.
-
-    Args:
-        rows: The run's rows as its readers have them; those of steps that the job will do count for nothing.
-        first_step: The first step that the job will do.
-        emit: Told of flags.
+    """Watches the metrics of a run; of its earlier rows, those before the job's first step count.
 
     Attributes:
         flags: Those that stand after the latest step.
@@ -43,12 +36,7 @@ class Health:
         self.flags = raised(self._courses)
 
     def add(self, step: int, metrics: Mapping[str, float | None]) -> None:
-        """Takes the metrics of a step that is written, and tells of the flags that it raises.
-
-        Args:
-            step: The step; it follows all those before.
-            metrics: Its metrics.
-        """
+        """Takes the metrics of a step, which follows all those before, and tells of the flags that it raises."""
         self._courses.add(step, metrics)
         self.flags = raised(self._courses)
         for flag in self.flags:

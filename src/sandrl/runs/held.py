@@ -29,7 +29,6 @@ class Held:
     """Sandbox time, and its price.
 
     Attributes:
-        seconds: For how long sandboxes existed, summed over them.
         price: What a sandbox-hour costs; None if that is not known.
     """
 
@@ -82,10 +81,7 @@ def held_by(reader: RunReader) -> Held:
 def seconds_of(ledger: Iterable[SandboxRow], jobs: Mapping[str, JobRecord], *, running: str = "") -> float:
     """The sandbox time in the lines of a ledger.
 
-    Args:
-        ledger: The lines.
-        jobs: The jobs that have written them, by id.
-        running: The id of the job that is writing them now; empty if none is.
+    The jobs that wrote them are given by id; `running` is the id of the one that is writing them now, if any.
     """
     total = 0.0
     begun: dict[tuple[str, int, str], datetime] = {}

@@ -43,15 +43,10 @@ _COUNTS = ("completions", "scored", "unscorable", "no_code", "cache_hits", "exec
 
 
 def disagreements(reader: RunReader, *, is_complete: bool) -> tuple[str, ...]:
-    """What in a run does not add up.
+    """What in a run does not add up: one line for each sum that is wrong.
 
-    Args:
-        reader: The run.
-        is_complete: Whether all of its jobs finished. One that was interrupted or killed may have used sandboxes for
-            completions that have no result, and one that was killed has completions that are in no metrics.
-
-    Returns:
-        One line for each sum that is wrong; none if all agree.
+    A job that did not finish (`is_complete`) may have used sandboxes for completions that have no result, and one that
+    was killed has completions that are in no metrics.
     """
     trajectories, opinions = tuple(counted(reader.each_trajectory())), reader.opinions().rows
     return contradictions(reader, trajectories, opinions, is_complete=is_complete)
@@ -60,14 +55,7 @@ def disagreements(reader: RunReader, *, is_complete: bool) -> tuple[str, ...]:
 def contradictions(
     reader: RunReader, trajectories: Sequence[CountedRow], opinions: Sequence[OpinionRow], *, is_complete: bool
 ) -> tuple[str, ...]:
-    """What in a run does not add up, where its completions have been read.
-
-    Args:
-        reader: The run.
-        trajectories: Its completions.
-        opinions: Its second opinions.
-        is_complete: Whether all of its jobs finished.
-    """
+    """What in a run does not add up, where its completions have been read."""
     ledger, metrics = _Intents.of(reader.each_sandbox()), reader.metrics().rows
     return (
         *_of_completions(trajectories),
@@ -80,19 +68,12 @@ def contradictions(
 
 @dataclass(frozen=True, slots=True)
 class _Intents:
-    """How many sandboxes a ledger announces.
-
-    Attributes:
-        executions: Those of executions; of those that stood ready before they were needed only the used ones.
-        opinions: Those of second opinions.
-    """
-
+    # Of sandboxes that stood ready before they were needed, only the used ones are executions.
     executions: int
     opinions: int
 
     @classmethod
     def of(cls, ledger: Iterable[SandboxRow]) -> _Intents:
-        """Counts them."""
         executions = opinions = 0
         warm: set[tuple[str, int, str]] = set()
         used: set[tuple[str, int, str]] = set()
@@ -112,7 +93,7 @@ class _Intents:
 
 
 def _has_nothing_to_execute(row: CountedRow) -> bool:
-    """Whether an episode was lost before there was a completion, or its problem cannot be judged."""
+    # Whether an episode was lost before there was a completion, or its problem cannot be judged.
     is_refused = row.status in ("invalid_problem", "not_isolated") and not row.cached
     return (row.dropped or is_refused) and not row.sandboxes
 
@@ -134,7 +115,7 @@ def _of_completions(rows: Sequence[CountedRow]) -> list[str]:
 
 
 def _of_opinions(rows: Sequence[CountedRow], opinions: Sequence[OpinionRow], ledger: _Intents) -> list[str]:
-    """Each opinion is on one completion, which has failed; each sandbox it says it had is in the ledger."""
+    # Each opinion is on one completion, which has failed; each sandbox it says it had is in the ledger.
     known = [row for row in rows if row.second_opinion is not None]
     of_others = sum(
         row.trust not in ("isolated", "own_operator") or row.reward is None or row.status == "passed" for row in known

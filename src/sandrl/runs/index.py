@@ -10,16 +10,17 @@ from __future__ import annotations
 import difflib
 import hashlib
 import os
-import secrets
+import shutil
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from sandrl.errors import InputError, SandrlError
+from sandrl.errors import InputError, SandrlError, UsageError
 from sandrl.prefixes import find_id
 from sandrl.runs.config import CONFIG_FILE, read_config
+from sandrl.runs.directory import lock
 from sandrl.settings import private_directory
 
 LATEST = "latest"
@@ -31,8 +32,6 @@ class RunEntry:
     """A run that can be found.
 
     Attributes:
-        run_id: Its name.
-        path: Its directory.
         started_at: When it was started or resumed last, UTC.
     """
 
@@ -51,7 +50,7 @@ def register_run(directory: Path, state_dir: Path) -> bool:
     try:
         folder = private_directory(state_dir) / "runs"
         folder.mkdir(exist_ok=True)
-        temporary = folder / f".{secrets.token_hex(8)}"
+        temporary = folder / f".{os.urandom(8).hex()}"
         temporary.symlink_to(directory)
         temporary.replace(folder / _entry_name(directory))
     except (OSError, SandrlError):
@@ -63,6 +62,30 @@ def forget_run(directory: Path, state_dir: Path) -> None:
     """Takes a run out of the user's index; one that is not in it is fine."""
     with suppress(OSError):
         (state_dir / "runs" / _entry_name(directory.absolute())).unlink(missing_ok=True)
+
+
+def remove_run(path: Path, state_dir: Path) -> None:
+    """Removes a run directory and its entry in the index, under the lock of its writer.
+
+    Raises:
+        InputError: If it is no run directory.
+        UsageError: If a job is writing it, or it cannot be removed.
+    """
+    real = Path(os.path.realpath(path))
+    read_config(real)
+    try:
+        descriptor = lock(real)
+    except UsageError as error:
+        raise UsageError(error.message, hint="end its job first") from error
+    try:
+        shutil.rmtree(real)
+    except OSError as error:
+        raise UsageError(f"{error.filename or real}: cannot be removed: {error.strerror}") from error
+    finally:
+        os.close(descriptor)
+    if path.is_symlink():
+        path.unlink(missing_ok=True)
+    forget_run(path, state_dir)
 
 
 def list_runs(state_dir: Path, runs_dir: Path | None = None) -> list[RunEntry]:
@@ -80,13 +103,10 @@ def list_runs(state_dir: Path, runs_dir: Path | None = None) -> list[RunEntry]:
 
 
 def find_run(name: str, state_dir: Path, runs_dir: Path | None = None) -> Path:
-    """Finds a run's directory.
+    """Finds a run's directory by its name, its path, the id of a job that worked on it, or `latest`.
 
-    Args:
-        name: The run's name, a path to its directory, the id of a job that worked on it, or `latest`; of a name or
-            an id the beginning is enough, if nothing else begins like that.
-        state_dir: Holds the index.
-        runs_dir: Looked through, too, and preferred when a name is taken twice.
+    Of a name or an id, the beginning is enough if nothing else begins like that. `runs_dir` is searched, too, and
+    preferred when a name is taken twice.
 
     Raises:
         InputError: If there is no such run, several begin like that, or several have that name and none of them is in

@@ -18,7 +18,6 @@ class Origin(BaseModel):
     Attributes:
         run_id: The run that saved it; None where that is not known.
         step: How many steps the policy in it has had.
-        checkpoint: Its directory.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")

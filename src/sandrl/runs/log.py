@@ -38,11 +38,7 @@ _ORDER = tuple(LogLevel)
 
 
 class RunLog:
-    """Logs events: an `Emit`.
-
-    Args:
-        writer: The run.
-        level: What is logged: this and all that is more urgent.
+    """Logs events of a level, and all that are more urgent: an `Emit`.
 
     Attributes:
         step: The training step the coming lines belong to; None outside of training.
@@ -72,7 +68,7 @@ class RunLog:
                 event=_shape(type(event))[0],
                 fields=_fields(event),
             )
-            writer.write_log(row)
+            writer.append(row)
 
 
 def logged_executions(rows: Iterable[LogRow]) -> tuple[events.ExecutionFinished, ...]:
@@ -103,7 +99,6 @@ def _level(event: events.Event) -> LogLevel:
 
 
 def _fields(event: events.Event) -> dict[str, Any]:
-    """What a line has of an event; the fields of a result are its own."""
     shown: dict[str, Any] = {}
     for name in _shape(type(event))[1]:
         value = getattr(event, name)

@@ -21,7 +21,6 @@ class ExecutionStats:
     """What happened in one sandbox.
 
     Attributes:
-        total: Commands run.
         successes: Those that exited 0.
         failures: Those that exited otherwise.
         errors: Those that brought no exit code.

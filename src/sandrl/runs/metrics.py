@@ -46,8 +46,6 @@ class Metric:
 
     Attributes:
         name: Its name, or that of its family.
-        unit: What its numbers count.
-        meaning: What it measures, in one line.
     """
 
     name: str

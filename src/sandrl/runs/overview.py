@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -48,9 +48,7 @@ class Rate:
     """A share with the 95% interval that was measured with it.
 
     Attributes:
-        value: The share.
         low: The lower bound of the interval; None where an earlier version of sandrl has not measured it.
-        high: Its upper bound.
     """
 
     value: float
@@ -63,9 +61,6 @@ class RunOverview:
     """A run in one line.
 
     Attributes:
-        run_id: Its name.
-        path: Its directory.
-        state: How it stands with it.
         command: The subcommand; empty if that cannot be read.
         started_at: When it was started or resumed last, UTC.
         completions: How many completions have a result.
@@ -76,7 +71,6 @@ class RunOverview:
         subject: The model that was evaluated or trained, or the file of completions; None if it does not say.
         source: Its problem set, as it was named; None if it does not say.
         steps: How many steps have metrics.
-        size_bytes: What its files take on the disk.
         error: What its last job failed with, or was interrupted by; None where it was neither.
         origin: The checkpoint of another run whose weights it began with; None where it did not.
         best: The best checkpoint of a training run; None without evaluated checkpoints.
@@ -106,12 +100,7 @@ class RunOverview:
 
 
 def overview(entry: RunEntry, *, has_held: bool = False) -> RunOverview:
-    """The overview of a run, whatever its condition.
-
-    Args:
-        entry: The run.
-        has_held: Whether its ledger is read, too.
-    """
+    """The overview of a run, whatever its condition; its ledger is read only to know its sandbox time (`has_held`)."""
     size = directory_size(entry.path)
     try:
         reader = RunReader(entry.path)
@@ -147,11 +136,7 @@ def count_steps(rows: Sequence[MetricsRow]) -> int:
 
 
 def latest_pass_at_1(rows: Sequence[MetricsRow]) -> Rate | None:
-    """The pass@1 of the latest evaluation on held-out problems, else that of the last step that has one.
-
-    Args:
-        rows: The metrics of each step, in order.
-    """
+    """The pass@1 of the latest evaluation on held-out problems, else that of the last step that has one."""
     for name in (HELD_OUT, "pass@1"):
         for row in reversed(rows):
             value = row.metrics.get(name)
@@ -161,18 +146,13 @@ def latest_pass_at_1(rows: Sequence[MetricsRow]) -> Rate | None:
 
 
 def _latest(rows: Sequence[MetricsRow], name: str) -> float | None:
-    """The latest value of a metric; steps that only evaluate the policy have no reward."""
+    # The latest value of a metric; steps that only evaluate the policy have no reward.
     known = (row.metrics[name] for row in reversed(rows) if row.metrics.get(name) is not None)
     return next(known, None)
 
 
 def state_of(config: RunConfig, *, is_running: bool) -> RunState:
-    """How it stands with a run.
-
-    Args:
-        config: Its configuration.
-        is_running: Whether a process is writing it.
-    """
+    """How it stands with a run."""
     if is_running:
         return RunState.RUNNING
     outcome = config.jobs[-1].outcome if config.jobs else None
@@ -186,19 +166,19 @@ def state_of(config: RunConfig, *, is_running: bool) -> RunState:
     return RunState.KILLED
 
 
-def step_rows(reader: RunReader) -> tuple[MetricsRow, ...]:
-    """The metrics of each step, in order; where no step has any, they are counted from the completions.
+def step_rows(reader: RunReader, known: Iterable[MetricsRow] | None = None) -> tuple[MetricsRow, ...]:
+    """The metrics of each step, in order; where none has any, they are `known` or counted from completions.
 
     Of several ranks the first one speaks: trainers gather there what the others measured. An evaluation is in the row
     of the step that follows it, also before that step is done.
     """
     by_step: dict[int, MetricsRow] = {}
     for row in reader.metrics().rows:
-        known = by_step.get(row.step)
-        if known is None or row.rank < known.rank:
+        other = by_step.get(row.step)
+        if other is None or row.rank < other.rank:
             by_step[row.step] = row
     if not by_step:
-        by_step = {row.step: row for row in counted_rows(reader)}
+        by_step = {row.step: row for row in (counted_rows(reader) if known is None else known)}
     for found in reader.evaluations().rows:
         alone = MetricsRow(job_id=found.job_id, step=found.step, attempt=found.attempt, metrics={})
         row = by_step.get(found.step, alone)

@@ -20,7 +20,6 @@ class Processes:
 
     Attributes:
         rank: Which one this is, from 0.
-        count: How many there are.
     """
 
     rank: int = 0

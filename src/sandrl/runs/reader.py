@@ -30,7 +30,6 @@ from sandrl.runs.rows import (
     Stored,
     TrajectoryRow,
 )
-from sandrl.runs.writer import ANSWERS, EVALUATIONS, LOG, METRICS, OPINIONS, PROBLEMS, SANDBOXES, TRAJECTORIES
 
 RowT = TypeVar("RowT", bound=Stored)
 StepRowT = TypeVar("StepRowT", bound=StepRow)
@@ -56,19 +55,15 @@ class Rows(Generic[RowT]):
 
 @dataclass(slots=True)
 class Damage:
-    """What of a run could not be read; filled while its rows are.
-
-    Attributes:
-        is_truncated: The last line of a file is unfinished: its writer was killed there, or is just writing it.
-        damaged: What is wrong with each other line that could not be read.
-    """
+    """What of a run could not be read, as in `Rows`; filled while its rows are."""
 
     is_truncated: bool = False
     damaged: list[InputError] = field(default_factory=list)
 
 
 class _PlaceRow(StepRow):
-    """Which completion a row is about, and which attempt of it: the rest of the row is left unread."""
+    # Which completion a row is about, and which attempt of it: the rest of the row is left unread.
+    file = TrajectoryRow.file
 
     index: int
     held_out: bool = False
@@ -76,9 +71,6 @@ class _PlaceRow(StepRow):
 
 class RunReader:
     """Reads a run.
-
-    Args:
-        path: The run directory; `sandrl.runs.find_run` finds it.
 
     Raises:
         InputError: If it is no run directory.
@@ -95,7 +87,7 @@ class RunReader:
 
     def metrics(self) -> Rows[MetricsRow]:
         """Reads the metrics; of steps done more than once the latest attempt, and of its rows the last one."""
-        read = _latest(self._read(METRICS, MetricsRow))
+        read = _latest(self._read(MetricsRow))
         return Rows(tuple({(row.rank, row.step): row for row in read.rows}.values()), read.is_truncated, read.damaged)
 
     def trajectories(self) -> Rows[TrajectoryRow]:
@@ -107,60 +99,59 @@ class RunReader:
     def each_trajectory(self, damage: Damage | None = None) -> Iterator[TrajectoryRow]:
         """Reads the same rows one by one: memory follows the longest row, not the run.
 
-        Args:
-            damage: Where to write down what cannot be read; it is complete when the last row has come.
+        What cannot be read is written down in `damage`, which is complete when the last row has come.
         """
         told = self.opinions()
         damage = Damage() if damage is None else damage
         damage.is_truncated |= told.is_truncated
         damage.damaged += told.damaged
         opinions = {_completion_of(row): row.opinion for row in told.rows}
-        latest = _latest_by_unit(self._each(TRAJECTORIES, _PlaceRow, Damage()))
-        for row in self._each(TRAJECTORIES, TrajectoryRow, damage):
+        latest = _latest_by_unit(self._each(_PlaceRow, Damage()))
+        for row in self._each(TrajectoryRow, damage):
             if row.attempt < latest.get(_unit(row), row.attempt):
                 continue
             yield row.model_copy(update={"second_opinion": opinions.get(_completion_of(row))}) if opinions else row
 
     def opinions(self) -> Rows[OpinionRow]:
         """Reads the second opinions; of steps done more than once, the latest attempt."""
-        return _latest(self._read(OPINIONS, OpinionRow))
+        return _latest(self._read(OpinionRow))
 
     def evaluations(self) -> Rows[EvaluationRow]:
         """Reads the evaluations of the policy; of those made more than once, the latest attempt."""
-        return _latest(self._read(EVALUATIONS, EvaluationRow))
+        return _latest(self._read(EvaluationRow))
 
     def answers(self) -> Rows[AnswerRow]:
         """Reads what a model answered; of completions it was asked for more than once, the latest."""
-        read = self._read(ANSWERS, AnswerRow)
+        read = self._read(AnswerRow)
         return Rows(tuple({row.index: row for row in read.rows}.values()), read.is_truncated, read.damaged)
 
     def problems(self) -> dict[str, ProblemRow]:
         """Reads the problems that completions of the run answer, by digest; what cannot be read is left out."""
-        return {row.digest: row for row in self._each(PROBLEMS, ProblemRow, Damage())}
+        return {row.digest: row for row in self._each(ProblemRow, Damage())}
 
     def sandboxes(self) -> Rows[SandboxRow]:
         """Reads the ledger."""
-        return self._read(SANDBOXES, SandboxRow)
+        return self._read(SandboxRow)
 
     def log(self) -> Rows[LogRow]:
         """Reads the log."""
-        return self._read(LOG, LogRow)
+        return self._read(LogRow)
 
     def each_log(self) -> Iterator[LogRow]:
         """Reads the log line by line; what cannot be read is left out."""
-        return self._each(LOG, LogRow, Damage())
+        return self._each(LogRow, Damage())
 
     def each_sandbox(self) -> Iterator[SandboxRow]:
         """Reads the ledger line by line; what cannot be read is left out."""
-        return self._each(SANDBOXES, SandboxRow, Damage())
+        return self._each(SandboxRow, Damage())
 
-    def _read(self, kind: str, model: type[RowT]) -> Rows[RowT]:
+    def _read(self, model: type[RowT]) -> Rows[RowT]:
         damage = Damage()
-        rows = tuple(self._each(kind, model, damage))
+        rows = tuple(self._each(model, damage))
         return Rows(rows, damage.is_truncated, tuple(damage.damaged))
 
-    def _each(self, kind: str, model: type[RowT], damage: Damage) -> Iterator[RowT]:
-        for file in row_files(self.path, kind):
+    def _each(self, model: type[RowT], damage: Damage) -> Iterator[RowT]:
+        for file in row_files(self.path, model.file):
             for row in read_rows(file, max_line_bytes=MAX_LINE_BYTES, is_stored=True):
                 if isinstance(row, BadRow):
                     if row.is_unfinished:
@@ -198,7 +189,7 @@ def _latest_by_unit(rows: Iterable[StepRow]) -> dict[object, int]:
 
 
 def _unit(row: StepRow) -> object:
-    """What a resumed job does again as a whole: a step, an evaluation, or, outside of steps, one completion."""
+    # What a resumed job does again as a whole: a step, an evaluation, or, outside of steps, one completion.
     if not isinstance(row, TrajectoryRow | OpinionRow | _PlaceRow):
         return row.step
     return (row.rank, row.held_out, row.index) if row.step is None else (row.step, row.held_out)
@@ -209,7 +200,7 @@ def _latest(read: Rows[StepRowT]) -> Rows[StepRowT]:
 
 
 def _completion_of(row: TrajectoryRow | OpinionRow) -> tuple[object, ...]:
-    """Names the completion that a row is about; positions alone repeat where a step has several calls for rewards."""
+    # Names the completion that a row is about; positions alone repeat where a step has several calls for rewards.
     place = (row.job_id, row.rank, row.step, row.attempt, row.held_out, row.greedy, row.index)
     return (*place, row.id, row.task_id, row.sandbox_id, row.status)
 

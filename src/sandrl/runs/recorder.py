@@ -41,10 +41,8 @@ class Counted:
 
     Attributes:
         completions: What became of completions, without their texts.
-        executions: Commands in sandboxes.
         opinions: What came of second opinions on failed completions.
         calls: Answered calls for rewards, those of the processes put together.
-        held_seconds: For how long sandboxes existed.
     """
 
     completions: tuple[ScoredCompletion, ...]
@@ -87,17 +85,10 @@ def put_together(calls: Sequence[RewardCallFinished]) -> tuple[RewardCallFinishe
 
 
 class MetricsRecorder(Closing):
-    """Counts events, and writes a row of metrics for each step.
+    """Counts events, and writes a row of metrics for each step; without a writer, only counts.
 
-    Threads may share one.
-
-    Args:
-        writer: The run; None keeps no file.
-        attempt: Which try of its steps the job makes; more than 1 in a resumed run.
-        first_step: The first step the job will write; more than 0 in a resumed run.
-        processes: Those that do the job together.
-        held: The sandbox time that earlier jobs of the run have used.
-        emit: Told what happens here.
+    Threads may share one. In a resumed run, `attempt` and `first_step` continue those of the run, and `held` is the
+    sandbox time that its earlier jobs have used.
 
     Attributes:
         held: The sandbox time that the run has used, as far as it was told.
@@ -157,15 +148,10 @@ class MetricsRecorder(Closing):
             return execution_stats(Counted.of(self._events).executions)
 
     def log(self, step: int, extra: Mapping[str, float | None] | None = None, *, reset: bool = True) -> Values:
-        """Writes the metrics of a step.
+        """Writes the metrics of a step, and returns them.
 
-        Args:
-            step: The step, from 0.
-            extra: What the workflow measured itself, such as the loss; wins over what was counted.
-            reset: Begin to count anew; else the next row goes on from this one.
-
-        Returns:
-            What was written.
+        What the workflow measured itself, such as the loss (`extra`), wins over what was counted. Without `reset`, the
+        next row goes on from this one.
 
         Raises:
             ServiceError: If the row could not be written.
@@ -189,7 +175,7 @@ class MetricsRecorder(Closing):
         if self._writer is not None and self._processes.is_first:
             job_id, rank = self._writer.job_id, self._writer.rank
             row = MetricsRow(job_id=job_id, rank=rank, step=step, attempt=self._attempt, metrics=values)
-            self._writer.write_metrics(row)
+            self._writer.append(row)
 
     def close(self) -> None:
         """Writes what no row has, as the step after the last one; closing twice is fine."""

@@ -33,11 +33,6 @@ def digest_of_all(contents: Iterable[object]) -> str:
 def saved_config(model: type[ConfigT], run: RunReader, command: str) -> ConfigT:
     """The configuration that a run was begun with.
 
-    Args:
-        model: The type of the configuration.
-        run: The run.
-        command: The command that is to go on with the run.
-
     Raises:
         InputError: If the run is one of another command, or of another version of sandrl.
     """
@@ -53,13 +48,7 @@ def saved_config(model: type[ConfigT], run: RunReader, command: str) -> ConfigT:
 
 
 def check_unchanged(run: Path, digest: str, source: str, *, noun: str = "run") -> None:
-    """Makes sure that a run goes on with what it was begun with.
-
-    Args:
-        run: Its directory.
-        digest: Stands for the content of what it would go on with.
-        source: What that is, as an option names it.
-        noun: What the run is called in the hint.
+    """Makes sure, by a digest, that a run goes on with the content it was begun with; messages call this `source`.
 
     Raises:
         UsageError: If they have changed.

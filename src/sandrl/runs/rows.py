@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
 from pydantic_core import PydanticSerializationError
@@ -47,6 +47,9 @@ class Stored(BaseModel):
         frozen=True, extra="ignore", validate_by_name=True, serialize_by_alias=True, ser_json_inf_nan="strings"
     )
 
+    file: ClassVar[str] = ""
+    """What the names of the files begin with that have such rows."""
+
     schema_version: int = Field(default=SCHEMA, alias="schema")
 
     def to_json(self) -> bytes:
@@ -63,7 +66,6 @@ class JobRow(Stored):
 
     Attributes:
         time: When the row was written, UTC.
-        job_id: The job that wrote it.
         rank: The process of a distributed job that wrote it.
     """
 
@@ -92,6 +94,8 @@ class MetricsRow(StepRow):
         metrics: Values by name; None where there is nothing to measure.
     """
 
+    file = "metrics"
+
     step: int
     metrics: dict[Text, float | None]
 
@@ -107,6 +111,8 @@ class EvaluationRow(StepRow):
         checkpoint: Where this policy is saved, relative to the run directory if it is in there; None before training.
     """
 
+    file = "evaluations"
+
     step: int
     problems: int
     is_held_out: bool = True
@@ -118,7 +124,6 @@ class ToolCallRow(BaseModel):
     """A call of a tool by the model.
 
     Attributes:
-        name: The tool.
         arguments: What it was called with, as the model wrote it.
         id: What its result refers to.
     """
@@ -135,9 +140,7 @@ class MessageRow(BaseModel):
 
     Attributes:
         role: `system`, `user`, `assistant` or `tool`.
-        content: Its text.
         tool_calls: The tools the model called in it.
-        name: The tool whose result it is.
         tool_call_id: The call whose result it is.
         tokens: Of what was sampled: each token, as the endpoint writes it; empty where it does not tell.
         logprobs: The logarithm of each token's probability when it was sampled.
@@ -202,15 +205,15 @@ class ProblemRow(JobRow):
 
     Attributes:
         digest: Names the problem by its content; the `problem` of its completions' rows.
-        task_id: Its own id.
         prompt: The task, as the model is shown it where the run asks one; else as the problem's file has it.
-        language: The language of completions.
         kind: What its checks are: `tests`, `cases`, `calls` or `exit_status`.
         setup: Code that the tests need.
         checks: Its checks, in their order; the later ones of very many are left out.
         check_count: How many checks it has.
         truncated: Whether some of the prompt or the setup is left out, because it is long.
     """
+
+    file = "problems"
 
     digest: str
     task_id: Text
@@ -246,6 +249,8 @@ class OpinionRow(StepRow):
         opinion: What the completion does in one process.
     """
 
+    file = "opinions"
+
     index: int
     id: Text
     task_id: Text
@@ -276,6 +281,8 @@ class TrajectoryRow(StepRow):
         reasoning: What the model thought, where the endpoint returns that beside the text; of an episode its messages
             have it.
     """
+
+    file = "trajectories"
 
     index: int
     id: Text
@@ -333,8 +340,6 @@ class AnswerRow(JobRow):
 
     Attributes:
         index: The completion's position among all that are asked for, from 0.
-        id: Its own id.
-        task_id: The problem it answers.
         text: What the model said; None if it gave no answer.
         failure: Why it gave none, in one line.
         finish_reason: Why it ended, in the endpoint's word.
@@ -343,6 +348,8 @@ class AnswerRow(JobRow):
         tokens: How many tokens by part: `prompt` and `completion`, as far as the endpoint tells.
         reasoning: What the model thought, where the endpoint returns that beside the text.
     """
+
+    file = "answers"
 
     index: int
     id: Text
@@ -365,6 +372,8 @@ class LogRow(StepRow):
         fields: The event's fields (`sandrl.events`).
     """
 
+    file = "log"
+
     level: str
     event: str
     fields: dict[Text, Json] = Field(default_factory=dict)
@@ -386,10 +395,8 @@ class OwnerRow(BaseModel):
     """The process that owns a job's sandboxes, in the parts a later cleanup can check one by one.
 
     Attributes:
-        host: The host's name.
         boot_id: Changes with every boot of the host; empty where the kernel has none.
         pid_namespace: The kernel's name of the pid namespace; empty where it has none.
-        pid: The process id in that namespace.
         started_ticks: When the process started, in clock ticks since boot.
     """
 
@@ -413,6 +420,8 @@ class SandboxRow(JobRow):
         owner: Who owns it; in the intent only.
         since: In `stopped`, from when on it existed at the earliest, if it was asked for again after a refusal.
     """
+
+    file = "sandboxes"
 
     event: SandboxEvent
     key: str

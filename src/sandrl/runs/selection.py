@@ -15,15 +15,10 @@ class RowSelection:
     """What trajectories must be like to be shown; all conditions together.
 
     Attributes:
-        failed: Only those that did not pass.
         statuses: Only those with one of these statuses; none means any.
-        task_id: Only those of this problem.
-        step: Only those of this step.
         held_out: Only those made to evaluate the policy (True), or to train it (False).
         grep: Only those in which this regular expression is found, in any text they have.
-        limit: No more than this; None for all.
         disagreements: Only those that failed and pass in one process, by their second opinion.
-        completion_id: Only those with this id.
         truncated: Only those whose answer was cut off at the token limit.
     """
 

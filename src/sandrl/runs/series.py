@@ -18,13 +18,7 @@ BOUNDS = ("_low", "_high")
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One metric over the steps of a run.
-
-    Attributes:
-        name: The metric.
-        steps: The steps in which it was measured.
-        values: Its value in each of them.
-    """
+    """One metric over the steps of a run."""
 
     name: str
     steps: tuple[int, ...]
@@ -65,12 +59,7 @@ def series_of(rows: Sequence[MetricsRow]) -> dict[str, Series]:
 
 
 def is_bound(name: str, names: Container[str]) -> bool:
-    """Whether a metric is a bound of the interval of another one.
-
-    Args:
-        name: The metric.
-        names: The metrics among which the other one may be.
-    """
+    """Whether a metric is a bound of the interval of another one."""
     return any(name.endswith(end) and name.removesuffix(end) in names for end in BOUNDS)
 
 

@@ -75,18 +75,14 @@ class RunPlan:
     """Which run is opened, and what is kept of its job.
 
     Attributes:
-        command: The subcommand.
         job_id: The job; of several processes the first one's counts.
         options: The resolved options; a run that is gone on with keeps its own.
         changes: Those of which such a run has another value from now on.
         versions: Versions of what it works with, besides the usual.
         runs_dir: Where a new run's directory is made; what the settings say unless given.
-        name: The name of a new run.
         resume: The directory of the run to go on with, instead.
         report_to: Where metrics go besides the run directory.
         project: W&B's project; what the environment says unless given.
-        is_training: Whether the command trains.
-        log_level: How much the run's log has.
     """
 
     command: str
@@ -107,8 +103,6 @@ class RunSession:
     """A run that is open.
 
     Attributes:
-        writer: Writes it.
-        log: Its log.
         attempt: How many jobs have worked on it, this one included.
         tags: The tags of the job's sandboxes that lead to its W&B run.
         held_before: The sandbox time that earlier jobs of the run have used.
@@ -134,22 +128,14 @@ class RunSession:
         self._has_ended = False
 
     def recorder(self, first_step: int = 0) -> MetricsRecorder:
-        """Begins to count what happens; what no step has written by the end of the session is written then.
-
-        Args:
-            first_step: The first step the job will write.
-        """
+        """Begins to count what happens; what no step has written by the end of the session is written then."""
         recorder = MetricsRecorder(
             self.writer, attempt=self.attempt, first_step=first_step, held=self.held_before, emit=self._emit
         )
         return self.stack.enter_context(recorder)
 
     def health(self, first_step: int = 0) -> Health:
-        """Begins to watch the metrics of the steps that follow; flags go to the log and the user, from one process.
-
-        Args:
-            first_step: The first step the job will write; the run's rows before it count, too.
-        """
+        """Begins to watch the metrics of the steps that follow; flags go to the log and the user, from one process."""
         emit = ignore if self.writer.rank else self.told()
         return Health(step_rows(RunReader(self.writer.path)), first_step=first_step, emit=emit)
 
@@ -177,7 +163,7 @@ class RunSession:
         return held_by(RunReader(self.writer.path))
 
     def _complete_metrics(self) -> None:
-        """Adds to the last row of metrics what sandboxes took after it, now that they are gone."""
+        # Adds to the last row of metrics what sandboxes took after it, now that they are gone.
         row = self.writer.last_metrics
         if self._job is None or row is None or self.writer.rank or self.writer.is_inherited:
             return
@@ -185,11 +171,10 @@ class RunSession:
             held = self.held()
             if abs((row.metrics.get(SECONDS_METRIC) or 0.0) - held.seconds) > _NOTABLE_SECONDS:
                 metrics = {**row.metrics, **held.metrics}
-                self.writer.write_metrics(row.model_copy(update={"metrics": metrics, "time": now()}))
+                self.writer.append(row.model_copy(update={"metrics": metrics, "time": now()}))
 
     @contextmanager
     def _lived(self) -> Iterator[None]:
-        """The part of the session in which the work is done."""
         try:
             with self.stack:
                 try:
@@ -208,7 +193,7 @@ class RunSession:
             self._end(RunOutcome.FINISHED)
 
     def _end_with(self, error: BaseException) -> None:
-        """Writes down what the job ends with, unless that is done: what comes later was caused by it."""
+        # Writes down what the job ends with, unless that is done: what comes later was caused by it.
         ending = ending_of(broken_library(error) or error)
         # A disk that is full keeps the outcome from being written, too; the first error tells why.
         with suppress(ServiceError):
@@ -230,13 +215,6 @@ def open_run(
     emit: Emit = ignore,
 ) -> Iterator[RunSession]:
     """Makes or reopens a run, and says in it how its job ended, whatever ends the `with` block.
-
-    Args:
-        plan: Which run.
-        settings: What the environment says.
-        interrupt: The user's wish to stop; heard from here on.
-        processes: Those that work on it together; the first one makes or reopens it.
-        emit: Told what happens.
 
     Raises:
         UsageError: If the name is taken, there is nothing to go on with, or another process is writing the run.
@@ -262,7 +240,6 @@ def open_run(
 
 
 def _writer(plan: RunPlan, settings: Settings, processes: Processes) -> RunWriter:
-    """This process's hand on the run."""
     place: tuple[Path, str] | None = None
     if processes.is_first:
         writer = RunWriter.create(

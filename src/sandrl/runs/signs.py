@@ -219,11 +219,9 @@ def held_out_stays_behind(courses: Courses) -> Finding | None:
 
 
 def _margin(courses: Courses, name: str, first: Point, last: Point) -> float:
-    """How much larger a gain on held-out problems may be than what was measured; 0 where no interval is known.
-
-    The upper bound of a difference of two proportions from the interval of each (Newcombe 1998, Statistics in Medicine
-    17, 873-890, method 10).
-    """
+    # How much larger a gain on held-out problems may be than what was measured; 0 where no interval is known. The upper
+    # bound of a difference of two proportions from the interval of each (Newcombe 1998, Statistics in Medicine 17,
+    # 873-890, method 10).
     low = next((each for each in courses.of(name + _LOW).first if each.step == first.step), None)
     high = next((each for each in courses.of(name + _HIGH).latest if each.step == last.step), None)
     if low is None or high is None:
@@ -233,8 +231,6 @@ def _margin(courses: Courses, name: str, first: Point, last: Point) -> float:
 
 @dataclass(frozen=True, slots=True)
 class _Compared:
-    """A metric's median in the first steps beside that in the latest ones."""
-
     metrics: tuple[str, ...]
     begin: float
     now: float
@@ -242,7 +238,6 @@ class _Compared:
 
     @classmethod
     def of(cls, metrics: tuple[str, ...], first: Sequence[Point], recent: Sequence[Point]) -> _Compared | None:
-        """Compares them; None before there are enough of both."""
         begin = first[:BASELINE_STEPS]
         points = [point for point in recent if point.step > begin[-1].step] if begin else []
         if len(points) < BASELINE_STEPS:
@@ -250,18 +245,16 @@ class _Compared:
         return cls(metrics, _median(begin), _median(points), _span(points))
 
     def finding(self, message: str, threshold: float) -> Finding:
-        """What was found, if that is beyond a threshold."""
         return Finding(message.format(begin=self.begin, now=self.now), self.metrics, self.now, threshold, self.steps)
 
 
 def _compared(courses: Courses, *names: str) -> _Compared | None:
-    """Compares the first of these metrics that the run has."""
     name = next((each for each in names if courses.of(each).count), None)
     return None if name is None else _Compared.of((name,), courses.of(name).first, courses.recent(name))
 
 
 def _compared_lengths(courses: Courses) -> _Compared | None:
-    """Compares how many tokens a completion has; an episode has those of all of its turns."""
+    # Compares how many tokens a completion has; an episode has those of all of its turns.
     if not _is_training(courses):
         return None
     if courses.of(LENGTH).count:

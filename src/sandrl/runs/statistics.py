@@ -20,8 +20,6 @@ class Estimate:
 
     Attributes:
         value: The mean over the problems.
-        low: The lower bound of the interval.
-        high: Its upper bound.
         problems: How many problems.
     """
 
@@ -144,12 +142,7 @@ def paired_difference(
 
 
 def sign_test(gained: int, lost: int) -> float:
-    """The probability of so uneven a split of changes that go either way with equal chances, exact and two-sided.
-
-    Args:
-        gained: How many changes went one way.
-        lost: How many went the other way.
-    """
+    """The probability of so uneven a split of changes that go either way with equal chances, exact and two-sided."""
     changes, fewer = gained + lost, min(gained, lost)
     if 2 * fewer >= changes:
         return 1.0
@@ -167,11 +160,7 @@ def sign_test(gained: int, lost: int) -> float:
 
 
 def adjusted_for_several(p_values: Sequence[float]) -> tuple[float, ...]:
-    """Probabilities of several tests, each adjusted for their number (Holm 1979, Scandinavian J. of Statistics 6:65).
-
-    Args:
-        p_values: The probability of each test, in any order.
-    """
+    """Probabilities of several tests, each adjusted for their number (Holm 1979, Scand. J. of Statistics 6:65)."""
     adjusted = [0.0] * len(p_values)
     largest = 0.0
     for rank, at in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
@@ -198,7 +187,7 @@ def student_quantile(freedom: int) -> float:
 
 
 def _incomplete_beta(a: float, b: float, x: float) -> float:
-    """The regularised incomplete beta function, by its continued fraction (Abramowitz and Stegun 1964, 26.5.8)."""
+    # The regularised incomplete beta function, by its continued fraction (Abramowitz and Stegun 1964, 26.5.8).
     if not 0.0 < x < 1.0:
         return float(x >= 1.0)
     if x > (a + 1.0) / (a + b + 2.0):
@@ -263,12 +252,7 @@ def deviation(values: Sequence[float]) -> float | None:
 
 
 def percentile(values: Sequence[float], percent: float) -> float | None:
-    """The smallest value that at least so many per cent of the values do not exceed (nearest rank); None of nothing.
-
-    Args:
-        values: In any order.
-        percent: More than 0, at most 100.
-    """
+    """The smallest value that at least so many per cent (more than 0) of the values do not exceed; None of nothing."""
     if not values:
         return None
     return sorted(values)[max(math.ceil(len(values) * percent / 100.0), 1) - 1]

@@ -174,14 +174,12 @@ class Summary:
         }
 
     def _of_answers(self) -> Values:
-        """The metrics of truncated answers, where it is known why answers ended."""
         share = self.truncated_share
         if share is None:
             return {}
         return {"truncated_answers": float(self.truncated_answers), "completions/clipped_ratio": share}
 
     def _of_training(self) -> Values:
-        """The metrics of what is trained on, where that is another number than the reward."""
         if not self.components:
             return {}
         return {"training_reward/mean": self.training_reward, "training_reward/std": self.training_deviation}
@@ -190,13 +188,7 @@ class Summary:
 def summarise(
     results: Sequence[FinishedCompletion], *, opinion_rate: float = 0.0, hash_seed_dependent: int | None = None
 ) -> Summary:
-    """The totals of some completions.
-
-    Args:
-        results: The completions.
-        opinion_rate: The share of failed isolated verdicts that was to be judged again.
-        hash_seed_dependent: How many have another outcome under another hash seed, if that was tried.
-    """
+    """The totals of some completions, of whose failed isolated verdicts this share was to be judged again."""
     scored = [result for result in results if result.reward is not None]
     rewards = [result.reward for result in scored if result.reward is not None]
     trained = [number for each in scored if (number := training_reward(each.reward, each.components)) is not None]
@@ -238,12 +230,7 @@ def summarise(
 
 
 def count_opinions(statuses: Sequence[str], rate: float = 1.0) -> OpinionTotals:
-    """What second opinions amount to.
-
-    Args:
-        statuses: What came of each: a status in one process, `infrastructure` where there is none.
-        rate: The share that was asked for.
-    """
+    """What second opinions amount to, by the status of each in one process: `infrastructure` where there is none."""
     counts = Counter(map(str, statuses))
     return OpinionTotals(rate, len(statuses), counts[Status.PASSED], counts[Status.INFRASTRUCTURE])
 
@@ -269,23 +256,14 @@ def groups_of(completions: Iterable[FinishedCompletion]) -> dict[str, list[float
 
 
 def named(name: str, found: Estimate | None) -> Values:
-    """An estimate and the bounds of its interval as metrics.
-
-    Args:
-        name: What the estimate is called; the bounds have `_low` and `_high` at its end.
-        found: The estimate; without one all three are None.
-    """
+    """An estimate and the bounds of its interval (`NAME_low`, `NAME_high`) as metrics; without one, all are None."""
     if found is None:
         return {name: None, f"{name}_low": None, f"{name}_high": None}
     return {name: found.value, f"{name}_low": found.low, f"{name}_high": found.high}
 
 
 def pass_at(scored: Iterable[FinishedCompletion]) -> dict[int, Estimate]:
-    """The estimate of pass@k by k, as far as some problem has that many scored completions.
-
-    Args:
-        scored: Completions; those without a reward are left out.
-    """
+    """The estimate of pass@k by k, as far as some problem has that many scored completions; others are left out."""
     tries: defaultdict[str, list[bool]] = defaultdict(list)
     for each in scored:
         if each.reward is not None:
@@ -294,11 +272,7 @@ def pass_at(scored: Iterable[FinishedCompletion]) -> dict[int, Estimate]:
 
 
 def pass_at_of(counts: Sequence[tuple[int, int]]) -> dict[int, Estimate]:
-    """The estimate of pass@k by k, as far as some problem has that many scored completions.
-
-    Args:
-        counts: Of each problem, how many scored completions it has and how many of them passed.
-    """
+    """The same, from the numbers of scored and of passed completions of each problem."""
     estimates = {}
     for k in _PASS_AT:
         enough = [(n, c) for n, c in counts if n >= k]

@@ -46,13 +46,8 @@ def reported(
 ) -> Iterator[str | None]:
     """Reports a run's metrics to W&B for the length of a `with` block, if that is wanted and possible.
 
-    Args:
-        writer: The run; its options are W&B's configuration of the run.
-        report_to: `auto` attaches to an active W&B run, and in training starts one where a key is set.
-        settings: What the environment says.
-        is_training: Whether the command trains.
-        project: W&B's project; what the environment says, else `sandrl`, unless given.
-        emit: Told what happens.
+    `auto` attaches to an active W&B run, and in training starts one where a key is set. Its project is what the
+    environment says, else `sandrl`, unless one is given.
 
     Yields:
         The id of the W&B run, for the sandboxes' tags; None if nothing is reported.
@@ -79,18 +74,10 @@ def wandb_tags(run_id: str | None) -> tuple[str, ...]:
 
 
 class WandbSink:
-    """Tells one W&B run the metrics of each step.
+    """Tells one W&B run the metrics of each step; one that it owns was started here, and ends here.
 
     The metrics of sandboxes have a second name there, that of the SDK's own reporter. This reporter is switched off: it
     counts what the SDK runs (a worker is one command), and it logs without steps.
-
-    Args:
-        run: W&B's run.
-        owns: Whether it was started here, and so ends here.
-        emit: Told if W&B fails.
-
-    Attributes:
-        run_id: Its id.
     """
 
     def __init__(self, run: Any, *, owns: bool, emit: Emit = ignore) -> None:
@@ -181,7 +168,6 @@ def _open(
 
 
 def _started(wandb: Any, writer: RunWriter, settings: Settings, project: str, emit: Emit) -> Any:
-    """Starts a W&B run, offline where W&B does not answer."""
     # From the file, in which secrets are masked.
     config = read_config(writer.path)
     seed = f"{config.run_id} {config.created_at.isoformat()}"

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Self, TypeAlias
+from typing import Any, Self, TypeAlias
 
 from pydantic import BaseModel, JsonValue
 
@@ -26,23 +26,7 @@ from sandrl.jsonl import RowAppender
 from sandrl.runs.config import CONFIG_FILE, FAILURE_FILE, JobRecord, RunConfig, read_config
 from sandrl.runs.directory import checked_run_name, lock, make_run_directory
 from sandrl.runs.index import register_run
-from sandrl.runs.rows import (
-    AnswerRow,
-    EvaluationRow,
-    LogRow,
-    MetricsRow,
-    OpinionRow,
-    OwnerRow,
-    ProblemRow,
-    SandboxEvent,
-    SandboxRow,
-    Stored,
-    TrajectoryRow,
-    now,
-)
-
-METRICS, TRAJECTORIES, OPINIONS, SANDBOXES, LOG = "metrics", "trajectories", "opinions", "sandboxes", "log"
-ANSWERS, EVALUATIONS, PROBLEMS = "answers", "evaluations", "problems"
+from sandrl.runs.rows import MetricsRow, OwnerRow, SandboxEvent, SandboxRow, Stored, now
 
 Sink: TypeAlias = Callable[[int, Mapping[str, float | None]], None]
 """Called with the metrics of a step, after they were written; must not raise an exception."""
@@ -64,8 +48,6 @@ class RunWriter(Closing):
     Make one with `create`. Closing it without `finish` leaves the job without an outcome, as a killed one is.
 
     Attributes:
-        path: The run directory.
-        run_id: Its name.
         is_indexed: Whether the run was entered into the user's index; without, it is found by its path only.
         last_metrics: The metrics that were written last; None before the first.
         is_inherited: Whether the process from which this one was forked made the writer; nothing is written here then.
@@ -113,17 +95,8 @@ class RunWriter(Closing):
     ) -> Self:
         """Makes the run directory, writes its configuration and enters it into the index.
 
-        Args:
-            runs_dir: Where runs are.
-            command: The subcommand, which also begins a generated name.
-            job_id: The job that writes.
-            state_dir: Holds the user's index; None keeps the run out of it.
-            name: The user's name for the run; None generates one.
-            resume: Go on with an existing run: its configuration stays but for the changes, the job is added.
-            options: The resolved options.
-            changes: Options that an existing run has another value of from now on.
-            versions: Versions of what the job runs with.
-            secrets: Values to be masked wherever they occur in what is written.
+        Without `state_dir`, it is in no index. A resumed run keeps its options but for the `changes`. `secrets` are
+        masked wherever they occur in what is written.
 
         Raises:
             UsageError: If the name is taken and `resume` is false, there is nothing to resume, another process is
@@ -147,76 +120,27 @@ class RunWriter(Closing):
         writer.is_indexed = state_dir is not None and register_run(writer.path, state_dir)
         return writer
 
-    def write_metrics(self, row: MetricsRow) -> None:
-        """Appends the metrics of a step, and tells those who listen.
+    def append(self, row: Stored) -> None:
+        """Appends a row to the file of its kind; metrics are then told to those who listen.
 
         Raises:
             ServiceError: If the row could not be written.
         """
-        self._append(METRICS, row)
-        self.last_metrics = row
-        for sink in self._sinks:
-            sink(row.step, row.metrics)
+        self._refuse_if_inherited()
+        with self._mutex:
+            appender = self._appenders.get(row.file)
+            if appender is None:
+                suffix = f".rank-{self.rank}" if self.rank else ""
+                appender = self._appenders[row.file] = RowAppender(self.path / f"{row.file}{suffix}.jsonl")
+        appender.append(self._masked(row.to_json()))
+        if isinstance(row, MetricsRow):
+            self.last_metrics = row
+            for sink in self._sinks:
+                sink(row.step, row.metrics)
 
     def tell_metrics_to(self, sink: Sink) -> None:
         """Tells someone the metrics of each step from here on, once they are written."""
         self._sinks.append(sink)
-
-    def write_trajectory(self, row: TrajectoryRow) -> None:
-        """Appends a completion.
-
-        Raises:
-            ServiceError: If the row could not be written.
-        """
-        self._append(TRAJECTORIES, row)
-
-    def write_answer(self, row: AnswerRow) -> None:
-        """Appends what came of asking a model.
-
-        Raises:
-            ServiceError: If the row could not be written.
-        """
-        self._append(ANSWERS, row)
-
-    def write_evaluation(self, row: EvaluationRow) -> None:
-        """Appends what an evaluation of the policy has measured.
-
-        Raises:
-            ServiceError: If the row could not be written.
-        """
-        self._append(EVALUATIONS, row)
-
-    def write_problem(self, row: ProblemRow) -> None:
-        """Appends a problem that completions of the run answer.
-
-        Raises:
-            ServiceError: If the row could not be written.
-        """
-        self._append(PROBLEMS, row)
-
-    def write_opinion(self, row: OpinionRow) -> None:
-        """Appends a second opinion.
-
-        Raises:
-            ServiceError: If the row could not be written.
-        """
-        self._append(OPINIONS, row)
-
-    def write_sandbox(self, row: SandboxRow) -> None:
-        """Appends a line of the ledger.
-
-        Raises:
-            ServiceError: If the row could not be written.
-        """
-        self._append(SANDBOXES, row)
-
-    def write_log(self, row: LogRow) -> None:
-        """Appends a line of the log.
-
-        Raises:
-            ServiceError: If the row could not be written.
-        """
-        self._append(LOG, row)
 
     def ledger(self, owner: OwnerRow | None = None) -> RunLedger:
         """Returns the job's ledger, which writes into this run."""
@@ -224,10 +148,6 @@ class RunWriter(Closing):
 
     def finish(self, outcome: RunOutcome, error: str | None = None) -> None:
         """Says how the job ended; the first failure that is told stands. Only the first process tells of other ends.
-
-        Args:
-            outcome: How.
-            error: What it failed with, or was interrupted by.
 
         Raises:
             ServiceError: If it cannot be written.
@@ -257,15 +177,6 @@ class RunWriter(Closing):
                 f"the run {self.run_id} belongs to the parent process; a forked process cannot write it"
             )
 
-    def _append(self, kind: str, row: Stored) -> None:
-        self._refuse_if_inherited()
-        with self._mutex:
-            appender = self._appenders.get(kind)
-            if appender is None:
-                suffix = f".rank-{self.rank}" if self.rank else ""
-                appender = self._appenders[kind] = RowAppender(self.path / f"{kind}{suffix}.jsonl")
-        appender.append(self._masked(row.to_json()))
-
     def _write_whole(self, name: str, record: BaseModel) -> None:
         self._refuse_if_inherited()
         content = record.model_dump_json(indent=2).encode("utf-8") + b"\n"
@@ -285,12 +196,7 @@ def _as_in_json(text: str) -> bytes:
 
 
 class RunLedger:
-    """The write-ahead ledger of a job: each line is in the kernel's hands before the call returns.
-
-    Args:
-        writer: The run it is part of.
-        owner: Who owns the sandboxes.
-    """
+    """The write-ahead ledger of a job: each line is in the kernel's hands before the call returns."""
 
     def __init__(self, writer: RunWriter, owner: OwnerRow | None = None) -> None:
         self._writer = writer
@@ -298,42 +204,22 @@ class RunLedger:
 
     def intend(self, key: str, tags: Sequence[str], owner: OwnerRow | None = None, at: datetime | None = None) -> None:
         """Says that a sandbox is about to be created, which another process than this one may own."""
-        self._write(SandboxEvent.INTENT, key, tags=tuple(tags), owner=owner or self._owner, at=at)
+        self._append(SandboxEvent.INTENT, key, tags=tuple(tags), owner=owner or self._owner, time=at or now())
 
     def taken(self, key: str, tags: Sequence[str]) -> None:
         """Says what a sandbox that stood ready is used for."""
-        self._write(SandboxEvent.TAKEN, key, tags=tuple(tags))
+        self._append(SandboxEvent.TAKEN, key, tags=tuple(tags))
 
     def created(self, key: str, sandbox_id: str) -> None:
         """Says that the sandbox exists and has this id."""
-        self._write(SandboxEvent.CREATED, key, sandbox_id)
+        self._append(SandboxEvent.CREATED, key, sandbox_id=sandbox_id)
 
     def stopped(
         self, key: str, sandbox_id: str | None, at: datetime | None = None, since: datetime | None = None
     ) -> None:
         """Says that the sandbox is gone, and since when, or that there never was one."""
-        self._write(SandboxEvent.STOPPED, key, sandbox_id, at=at, since=since)
+        self._append(SandboxEvent.STOPPED, key, sandbox_id=sandbox_id, time=at or now(), since=since)
 
-    def _write(
-        self,
-        event: SandboxEvent,
-        key: str,
-        sandbox_id: str | None = None,
-        tags: tuple[str, ...] = (),
-        owner: OwnerRow | None = None,
-        at: datetime | None = None,
-        since: datetime | None = None,
-    ) -> None:
+    def _append(self, event: SandboxEvent, key: str, **fields: Any) -> None:
         writer = self._writer
-        row = SandboxRow(
-            time=at or now(),
-            job_id=writer.job_id,
-            rank=writer.rank,
-            event=event,
-            key=key,
-            sandbox_id=sandbox_id,
-            tags=tags,
-            owner=owner,
-            since=since,
-        )
-        writer.write_sandbox(row)
+        writer.append(SandboxRow(job_id=writer.job_id, rank=writer.rank, event=event, key=key, **fields))

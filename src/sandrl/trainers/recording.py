@@ -157,7 +157,7 @@ class Recorder:
         )
         self.evaluations[done] = row
         if self._processes.is_first:
-            self._writer.write_evaluation(row)
+            self._writer.append(row)
         if done == self._config.steps:
             # No step follows whose row it could be in.
             self._counter.write(done, metrics)

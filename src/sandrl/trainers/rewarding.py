@@ -92,7 +92,7 @@ class TrainingReward:
     def _tell(self, event: Event) -> None:
         """Passes on what happens; second opinions are written down first, with their step."""
         if isinstance(event, OpinionFinished):
-            self._writer.write_opinion(opinion_row(event, self._place))
+            self._writer.append(opinion_row(event, self._place))
         self._emit(event)
 
     def _sampled(self, ids: Sequence[int], *, is_episode: bool) -> dict[str, Any]:
@@ -110,7 +110,7 @@ class TrainingReward:
         """Writes a completion down as soon as it has its result."""
         problem = self._kept.digest_of(self._problems[result.task_id])
         row = trajectory_row(result, completion, self._place, problem=problem, **self._facts[result.index])
-        self._writer.write_trajectory(row)
+        self._writer.append(row)
 
 
 def _episode(prompt: Text, completion: Text, environment: Environment) -> dict[str, Any]:

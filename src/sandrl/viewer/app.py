@@ -36,11 +36,7 @@ _MOST_COMPARED = 50
 
 
 class View:
-    """What the addresses answer.
-
-    Args:
-        library: The runs.
-    """
+    """What the addresses answer."""
 
     def __init__(self, library: Library) -> None:
         self._library = library
@@ -140,7 +136,7 @@ class View:
                 yield ": nothing new\n\n"
 
     async def _waits(self) -> bool:
-        """Waits until it is time to look again; returns whether the server goes on."""
+        # Waits until it is time to look again; returns whether the server goes on.
         for _ in range(round(_LOOK_SECONDS / _WAKE_SECONDS)):
             if self.is_closing.is_set():
                 return False
@@ -158,8 +154,6 @@ class View:
 
 
 class _Page:
-    """The page, compressed once."""
-
     def __init__(self) -> None:
         text = empty_page(Source.HTTP).encode("utf-8")
         self._plain = text
@@ -172,7 +166,6 @@ class _Page:
         }
 
     async def answer(self, request: Request) -> Response:
-        """The page, as far as the browser does not have it."""
         if request.headers.get("if-none-match") == self._headers["ETag"]:
             return Response(status_code=304, headers=self._headers)
         if "gzip" in request.headers.get("accept-encoding", ""):

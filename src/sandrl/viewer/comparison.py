@@ -35,15 +35,6 @@ _MOST_KEPT = 4
 
 @dataclass(frozen=True, slots=True)
 class _Compared:
-    """Runs of which all was counted that pages show.
-
-    Attributes:
-        problems: The same problems side by side.
-        differing: Those whose verdicts differ.
-        used: The runs that have completions.
-        found: Their comparison with the first one; None without any.
-    """
-
     problems: list[dict[str, Any]]
     differing: list[dict[str, Any]]
     used: list[ViewedRun]
@@ -60,19 +51,11 @@ class Comparisons:
     def page(
         self, runs: Sequence[ViewedRun], search: str, *, only: str, of: str, offset: int, limit: int
     ) -> dict[str, Any]:
-        """Runs with the first of them that has completions, and the same problems side by side.
+        """What `GET api/compare` answers, without `runs`: the runs, and the same problems side by side.
 
-        Args:
-            runs: The runs.
-            search: The problem's id contains this, in upper or lower case.
-            only: Which problems: `all`; `differ`, of which the share of passed completions differs, or which not all
-                runs have; `gained` or `lost`, which a run solves more or less often than the first one.
-            of: The key of this run.
-            offset: How many of them to pass over.
-            limit: How many to give at most.
-
-        Returns:
-            What `GET api/compare` answers, without `runs`.
+        `only` selects problems: `all`; `differ`, of which the share of passed completions differs, or which not all
+        runs have; `gained` or `lost`, which the run with the key `of` solves more or less often than the first one with
+        completions.
         """
         compared = self._compared(runs)
         chosen = compared.problems if only == "all" else compared.differing
@@ -127,13 +110,7 @@ def compared_runs(runs: Sequence[ViewedRun]) -> Comparison | None:
 
 
 def comparison_part(keys: Sequence[str], used: Sequence[str], found: Comparison | None) -> dict[str, Any]:
-    """What a page says of compared runs besides their problems.
-
-    Args:
-        keys: The runs of the page.
-        used: Those that were compared.
-        found: Their comparison.
-    """
+    """What a page says of compared runs besides their problems."""
     runs = {} if found is None else dict(zip(used, found.runs, strict=True))
     pairings = {} if found is None else {used[each.run]: each for each in found.pairings}
     return {
@@ -185,7 +162,7 @@ def curves(readers: Sequence[RunReader], runs: Sequence[ViewedRun]) -> dict[str,
 
 
 def _cell(tally: Tally) -> dict[str, Any]:
-    """What became of a problem's completions; the example is one that did not pass, if there is any."""
+    # What became of a problem's completions; the example is one that did not pass, if there is any.
     return {
         "n": tally.n,
         "scored": tally.scored,

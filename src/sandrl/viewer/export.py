@@ -10,9 +10,8 @@ one.
 from __future__ import annotations
 
 import json
-import secrets
+import os
 import shutil
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
@@ -44,8 +43,6 @@ class Export:
     """What was written.
 
     Attributes:
-        index: The page to open.
-        runs: How many runs it shows.
         left_out: The ids of runs that cannot be read.
     """
 
@@ -55,12 +52,7 @@ class Export:
 
 
 def write_export(library: Library, folder: Path, *, only: str | None = None) -> Export:
-    """Writes runs as files.
-
-    Args:
-        library: The runs.
-        folder: Where to; an earlier export there is replaced.
-        only: The key of the one run to write; all unless given.
+    """Writes runs as files, in place of an earlier export; only the run with this key, if one is given.
 
     Raises:
         UsageError: If there is something else in the folder, or there are no runs that can be read.
@@ -72,7 +64,7 @@ def write_export(library: Library, folder: Path, *, only: str | None = None) -> 
     keys = [key for key in entries if only in (None, key)]
     if not keys:
         raise UsageError("there are no runs to export", hint="create one, for example with sandrl reward")
-    new = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}")
+    new = folder.with_name(f".{folder.name}.{os.urandom(4).hex()}")
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         (new / "data").mkdir(parents=True)
@@ -103,11 +95,6 @@ def write_export(library: Library, folder: Path, *, only: str | None = None) -> 
 
 
 def _check(folder: Path) -> None:
-    """Refuses to replace what is no export.
-
-    Raises:
-        UsageError: If there is something else.
-    """
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
         what = "is not a directory"
     elif folder.is_dir() and not _is_replaceable(folder):
@@ -118,13 +105,12 @@ def _check(folder: Path) -> None:
 
 
 def _is_replaceable(folder: Path) -> bool:
-    """Whether a folder is empty, or an earlier export to which nothing was added at its top."""
+    # Whether a folder is empty, or an earlier export to which nothing was added at its top.
     names = {path.name for path in folder.iterdir()}
     return not names or (_MARK in names and names <= {_MARK, "index.html", "data"})
 
 
 def _put(new: Path, folder: Path) -> None:
-    """Puts a folder in the place of an earlier one."""
     new.chmod(0o755)
     old = new.with_name(f"{new.name}.old")
     with suppress(FileNotFoundError):
@@ -139,11 +125,6 @@ def _put(new: Path, folder: Path) -> None:
 
 
 def _write_run(run: ViewedRun, data: Path) -> None:
-    """Writes the documents of a run.
-
-    Raises:
-        InputError: If the run cannot be read.
-    """
     while not run.columns.refresh().is_complete:
         pass
     _write(data, run.key, run.document())
@@ -168,7 +149,7 @@ def _write_run(run: ViewedRun, data: Path) -> None:
 
 
 def _comparisons(runs: list[ViewedRun], left_out: list[str]) -> dict[str, Any]:
-    """Each run compared with each one after it, as pages compare those that a reader chooses."""
+    # Each run compared with each one after it, as pages compare those that a reader chooses.
     readable = [run for run in runs if run.path.name not in left_out]
     used = []
     for run in readable:
@@ -185,12 +166,5 @@ def _comparisons(runs: list[ViewedRun], left_out: list[str]) -> dict[str, Any]:
 
 
 def _write(data: Path, name: str, document: dict[str, Any]) -> None:
-    pieces = _call(name, document)
-    with (data / f"{name}.js").open("w", encoding="ascii") as file:
-        file.writelines(pieces)
-
-
-def _call(name: str, document: dict[str, Any]) -> Iterator[str]:
-    yield f"sandrlData({json.dumps(name)}, "
-    yield json.dumps(packed(document))
-    yield ");\n"
+    call = f"sandrlData({json.dumps(name)}, {json.dumps(packed(document))});\n"
+    (data / f"{name}.js").write_text(call, encoding="ascii")

@@ -22,11 +22,7 @@ _Sample: TypeAlias = list[Any]
 
 
 class Groups:
-    """The groups of a run.
-
-    Args:
-        columns: The index of the run.
-    """
+    """The groups of a run."""
 
     def __init__(self, columns: RunColumns) -> None:
         self._columns = columns
@@ -35,16 +31,9 @@ class Groups:
         self._flips: tuple[int, dict[int, int]] | None = None
 
     def page(self, task: str, *, flipped: bool, offset: int, limit: int) -> dict[str, Any]:
-        """A part of the groups.
+        """What `GET api/runs/{key}/groups` answers: groups whose problem's id contains `task`, in upper or lower case.
 
-        Args:
-            task: The problem's id contains this, in upper or lower case.
-            flipped: Only those in which a sample's verdict changes between steps.
-            offset: How many of them to pass over.
-            limit: How many to give at most.
-
-        Returns:
-            What `GET api/runs/{key}/groups` answers.
+        `flipped` selects those in which a sample's verdict changes between steps.
         """
         with self._columns.opened() as database:
             (version,) = database.execute("SELECT version FROM state").fetchone()
@@ -66,7 +55,6 @@ class Groups:
             }
 
     def _all_tasks(self, database: sqlite3.Connection, version: int) -> array[int]:
-        """All problems, in the order in which they came."""
         with self._mutex:
             if self._tasks is None or self._tasks[0] != version:
                 found = database.execute("SELECT DISTINCT task FROM rows WHERE held_out = 0 ORDER BY task")
@@ -74,7 +62,6 @@ class Groups:
             return self._tasks[1]
 
     def _all_flips(self, database: sqlite3.Connection, version: int) -> dict[int, int]:
-        """How often samples of a problem change their verdict, where one does."""
         with self._mutex:
             if self._flips is None or self._flips[0] != version:
                 rows = database.execute(
@@ -93,8 +80,7 @@ class Groups:
 def count_flips(cells: Iterable[list[bool | None]]) -> int:
     """How often a sample passes where the same sample of the step before did not, or the reverse.
 
-    Args:
-        cells: The samples of each step: whether they passed, None for those without a reward.
+    Of each step, the samples say whether they passed; None for those without a reward.
     """
     flips = 0
     before: list[bool | None] = []

@@ -37,11 +37,7 @@ _HEADERS = (
 
 
 class Guard:
-    """Lets requests through to an application.
-
-    Args:
-        app: The application.
-        port: Where it listens; browsers send cookies to all ports of a machine.
+    """Lets requests through to an application; its cookie has the port, because browsers send cookies to all ports.
 
     Attributes:
         token: What the first link has.
@@ -69,7 +65,6 @@ class Guard:
         await (answer or self._app)(scope, receive, send_with_headers)
 
     def _answer(self, request: Request) -> Response | None:
-        """The answer to a request that is not let through; None if it is."""
         if _name(request.headers.get("host", "")) not in _HOSTS:
             return _refusal(
                 request, 403, "the viewer does not serve this host name: use the link that `sandrl view` printed"

@@ -35,13 +35,7 @@ _NO_LETTER = re.compile(r"[^A-Za-z0-9._-]")
 
 
 class Library:
-    """The runs.
-
-    Args:
-        runs_dir: Where runs are.
-        state_dir: Holds the user's index of runs, which are shown, too; None for those of the directory alone.
-        cache_dir: Where indexes of runs are.
-    """
+    """The runs of a directory, and those of the user's index unless there is no `state_dir`."""
 
     def __init__(self, runs_dir: Path, state_dir: Path | None, cache_dir: Path) -> None:
         self._runs_dir = runs_dir
@@ -64,9 +58,6 @@ class Library:
     def key_of(self, name: str) -> str:
         """The key of a run that a user has named.
 
-        Args:
-            name: Its name, its path, the id of a job that worked on it, or `latest`.
-
         Raises:
             InputError: If it is none of those that are shown.
         """
@@ -84,15 +75,11 @@ class Library:
 
     @property
     def _nowhere(self) -> Path:
-        """A directory that does not exist."""
+        # A directory that does not exist.
         return Path(os.devnull)
 
     def find(self, key: str) -> ViewedRun | None:
-        """The run of a key; None if there is none.
-
-        Args:
-            key: The key, or a run's id if only one run has it.
-        """
+        """The run of a key, or of a run's id if only one run has it; None if there is none."""
         with self._mutex:
             known = self._runs.get(key)
         if known is not None and (known.path / "config.json").is_file():
@@ -104,12 +91,7 @@ class Library:
         return self.open(key if key in named else named[0], entries)
 
     def open(self, key: str, entries: Mapping[str, RunEntry]) -> ViewedRun:
-        """The run of a key that is there.
-
-        Args:
-            key: The key.
-            entries: What `entries` gives.
-        """
+        """The run of a key that is there."""
         with self._mutex:
             if key not in self._runs:
                 self._runs[key] = ViewedRun(key, entries[key].path, self._cache_dir, self.indexer.add)
@@ -126,12 +108,7 @@ class Library:
         return [self.brief(key, entries) for key in keys if key in entries]
 
     def brief(self, key: str, entries: Mapping[str, RunEntry]) -> dict[str, Any]:
-        """What the list says of a run, whatever its condition.
-
-        Args:
-            key: Its key.
-            entries: What `entries` gives.
-        """
+        """What the list says of a run, whatever its condition."""
         path = entries[key].path
         run = self.open(key, entries)
         stamp = (stamp_of(path, *_KINDS), run.columns.rows_known, run.counted_version, self._is_written(path))
@@ -172,7 +149,7 @@ class Library:
             return seen
 
     def _is_written(self, path: Path) -> bool:
-        """Whether a job is writing the run; asked only of one whose last job has not said how it ended."""
+        # Whether a job is writing the run; asked only of one whose last job has not said how it ended.
         stamp = stamp_of(path, "config", "failure")
         known = self._open_ended.get(path)
         if known is None or known[0] != stamp:
@@ -189,22 +166,13 @@ class Library:
 
 
 def run_key(path: Path) -> str:
-    """What addresses name a run by: its id, and a digest of where it is, because two directories may hold one id.
-
-    Args:
-        path: The run directory.
-    """
+    """What addresses name a run by: its id, and a digest of where it is, because two directories may hold one id."""
     name = _NO_LETTER.sub("-", path.name) or "run"
     return f"{name}.{hashlib.sha256(os.fsencode(os.path.realpath(path))).hexdigest()[:8]}"
 
 
 def thinned(values: Sequence[float], most: int = CURVE_POINTS) -> list[float]:
-    """Values with the mean of neighbours in their place, where there are more than can be shown.
-
-    Args:
-        values: The values.
-        most: How many can be.
-    """
+    """Values with the mean of neighbours in their place, where there are more than can be shown."""
     if len(values) <= most:
         return list(values)
     edges = [round(at * len(values) / most) for at in range(most + 1)]

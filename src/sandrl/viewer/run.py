@@ -15,8 +15,6 @@ from sandrl.runs import Damage, MetricsRow, RunReader, disagreements, step_rows
 from sandrl.runs.columns import NO_STEP, Progress, RowPlace, RunColumns
 from sandrl.runs.reader import row_files
 from sandrl.runs.report.document import is_complete_run, problem_document, run_document, trajectory_document
-from sandrl.runs.rows import EvaluationRow
-from sandrl.runs.writer import METRICS
 from sandrl.viewer.groups import Groups
 from sandrl.viewer.selection import RowLists
 from sandrl.viewer.totals import Totals
@@ -36,15 +34,6 @@ SELECT step, held_out, place, rank, greedy, repeat FROM rows WHERE number {side}
 
 @dataclass(frozen=True, slots=True)
 class _Counted:
-    """What was counted of a run, and when.
-
-    Attributes:
-        version: Of its index.
-        made_at: When, on the monotonic clock.
-        cost_seconds: How long that took.
-        totals: What was counted.
-    """
-
     version: int
     made_at: float
     cost_seconds: float
@@ -52,14 +41,7 @@ class _Counted:
 
 
 class ViewedRun:
-    """A run that is looked at.
-
-    Args:
-        key: What addresses name it by.
-        path: Its directory.
-        cache_dir: Where its index is.
-        index_on: Told that there is more to index than a request can wait for.
-    """
+    """A run that is looked at; `index_on` is told that there is more to index than a request can wait for."""
 
     def __init__(self, key: str, path: Path, cache_dir: Path, index_on: Callable[[ViewedRun], None]) -> None:
         self.key = key
@@ -106,11 +88,7 @@ class ViewedRun:
         return {"key": self.key, **document}
 
     def work(self, seconds: float) -> bool:
-        """Indexes what the run has got, and counts it again; returns whether there is nothing left to do.
-
-        Args:
-            seconds: How long it may index.
-        """
+        """Indexes what the run has got, and counts it again; returns whether there is nothing left to do."""
         progress = self.columns.refresh(seconds)
         known = self._totals
         is_due = known is None or time.monotonic() >= known.made_at + _PATIENCE * known.cost_seconds
@@ -119,11 +97,7 @@ class ViewedRun:
         return progress.is_complete
 
     def totals(self, progress: Progress) -> Totals:
-        """What its completions amount to; of a large run that grows, somewhat older numbers.
-
-        Args:
-            progress: How much is indexed.
-        """
+        """What its completions amount to; of a large run that grows, somewhat older numbers."""
         known = self._totals
         if known is not None and known.version == progress.version:
             return known.totals
@@ -150,29 +124,17 @@ class ViewedRun:
             return totals
 
     def metrics(self, reader: RunReader, totals: Totals | None) -> tuple[MetricsRow, ...]:
-        """Its metrics step by step; counted from its completions where its jobs have written none.
-
-        Args:
-            reader: The run.
-            totals: What its completions amount to; not needed where jobs have written metrics.
-        """
-        stamp = stamp_of(self.path, METRICS, "evaluations")
+        """Its metrics step by step; counted from its completions (`totals`) where its jobs have written none."""
+        stamp = stamp_of(self.path, MetricsRow.file, "evaluations")
         if totals is not None and not has_metrics(self.path):
-            rows = {row.step: row for row in totals.metrics()}
-            for found in reader.evaluations().rows:
-                rows[found.step] = with_evaluation(rows.get(found.step), found)
-            return tuple(rows[step] for step in sorted(rows))
+            return step_rows(reader, totals.metrics())
         with self._mutex:
             if self._metrics is None or self._metrics[0] != stamp:
                 self._metrics = (stamp, step_rows(reader))
             return self._metrics[1]
 
     def trajectory(self, key: str) -> dict[str, Any] | None:
-        """What `GET api/runs/{key}/rows/{rowkey}` answers; None if there is no such row.
-
-        Args:
-            key: The row's key.
-        """
+        """What `GET api/runs/{key}/rows/{rowkey}` answers; None if there is no such row."""
         place = RowPlace.of_key(key)
         if place is None:
             return None
@@ -198,10 +160,10 @@ class ViewedRun:
         }
 
     def _contradictions(self, reader: RunReader, progress: Progress) -> list[str]:
-        """What in the run does not add up; of one that is written, or is large, nobody counts that again and again."""
+        # What in the run does not add up; of one that is written, or is large, nobody counts that again and again.
         if not progress.is_complete or progress.rows > _MOST_CHECKED_ROWS or reader.is_running:
             return []
-        stamp = stamp_of(self.path, "config", METRICS, "sandboxes", "opinions", "trajectories")
+        stamp = stamp_of(self.path, "config", MetricsRow.file, "sandboxes", "opinions", "trajectories")
         with self._mutex:
             if self._checked is None or self._checked[0] != stamp:
                 self._checked = (stamp, list(disagreements(reader, is_complete=is_complete_run(reader))))
@@ -211,28 +173,12 @@ class ViewedRun:
 def has_metrics(run: Path) -> bool:
     """Whether a job has written metrics of a run."""
     with suppress(OSError):
-        return any(file.stat().st_size for file in row_files(run, METRICS))
+        return any(file.stat().st_size for file in row_files(run, MetricsRow.file))
     return False
 
 
-def with_evaluation(row: MetricsRow | None, found: EvaluationRow) -> MetricsRow:
-    """The metrics of a step with those of an evaluation.
-
-    Args:
-        row: The step's; None if it has none.
-        found: The evaluation.
-    """
-    row = row or MetricsRow(job_id=found.job_id, step=found.step, attempt=found.attempt, metrics={})
-    return row.model_copy(update={"metrics": {**row.metrics, **found.metrics}})
-
-
 def stamp_of(run: Path, *kinds: str) -> tuple[object, ...]:
-    """What changes whenever files of some kinds do.
-
-    Args:
-        run: The run directory.
-        kinds: What their names begin with.
-    """
+    """What changes whenever files of a run do whose names begin with one of these words."""
     stamp = []
     with suppress(OSError):
         for file in sorted(run.iterdir()):

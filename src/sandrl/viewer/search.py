@@ -31,9 +31,6 @@ _CHECK_TEXTS = ("name", "detail", "got", "expected")
 class TextSearch:
     """A search for words that all occur in the texts of a row, in upper or lower case.
 
-    Args:
-        text: The words, with spaces between them.
-
     Attributes:
         found: The numbers of the rows that have them, in their order.
         searched: How many rows were searched.
@@ -50,14 +47,7 @@ class TextSearch:
         self.is_complete = False
 
     def go_on(self, columns: RunColumns, database: sqlite3.Connection, where: str, values: list[object]) -> None:
-        """Searches on, for some time at most.
-
-        Args:
-            columns: The index of the run.
-            database: Opened.
-            where: Which rows to search, as SQL.
-            values: Its values.
-        """
+        """Searches on in the rows that fulfil an SQL condition, for some time at most."""
         until = time.monotonic() + BUDGET_SECONDS
         with self._mutex, ExitStack() as stack:
             files = _Files(columns, database, stack)
@@ -90,8 +80,6 @@ class TextSearch:
 
 
 class _Files:
-    """The files of a run, open for reading lines here and there."""
-
     def __init__(self, columns: RunColumns, database: sqlite3.Connection, stack: ExitStack) -> None:
         self._names = dict(database.execute("SELECT number, name FROM files"))
         self._run = columns.run
@@ -99,7 +87,6 @@ class _Files:
         self._streams: dict[int, IO[bytes] | None] = {}
 
     def line(self, file: int, offset: int) -> bytes:
-        """The line that begins at a place; empty where it cannot be read."""
         if file not in self._streams:
             self._streams[file] = None
             with suppress(OSError, KeyError):
@@ -116,7 +103,6 @@ class _Files:
 
 
 def _texts(row: dict[str, Any]) -> Iterator[str]:
-    """All texts that a trajectory is found by."""
     yield from (text for name in _TEXTS if isinstance(text := row.get(name), str))
     yield from (text for text in row.get("failures") or () if isinstance(text, str))
     for check in row.get("checks") or ():

@@ -41,12 +41,9 @@ class Selection:
         statuses: One of these; any if empty.
         step: Of this step; rows outside of steps are of step 0.
         task: The problem's id contains this, in upper or lower case.
-        held_out: Made to evaluate the policy, or not.
         disagrees: Failed, and passes in one process by its second opinion.
-        cut_off: The model's answer was cut off at a token limit.
         search: Words that all occur in the row's texts.
         order: `index`, `reward`, `duration` or `step`.
-        is_descending: Whether the order is reversed.
     """
 
     statuses: tuple[str, ...] = ()
@@ -92,11 +89,7 @@ class Selection:
 
 
 class RowLists:
-    """The lists of a run.
-
-    Args:
-        columns: The index of the run.
-    """
+    """The lists of a run."""
 
     def __init__(self, columns: RunColumns) -> None:
         self._columns = columns
@@ -106,16 +99,7 @@ class RowLists:
         self._mutex = threading.Lock()
 
     def page(self, selection: Selection, offset: int, limit: int) -> dict[str, Any]:
-        """A part of a list.
-
-        Args:
-            selection: Which rows.
-            offset: How many of them to pass over.
-            limit: How many to give at most.
-
-        Returns:
-            What `GET api/runs/{key}/rows` answers.
-        """
+        """What `GET api/runs/{key}/rows` answers: a part of a list."""
         with self._columns.opened() as database:
             search = self._searched(database, selection)
             where, values = selection.condition(with_status=False)
@@ -173,7 +157,6 @@ class RowLists:
         }
 
     def _known(self, database: sqlite3.Connection, question: tuple[object, ...], answer: Callable[[], T]) -> T:
-        """The answer to a question about the rows, which is remembered as long as these are the same."""
         (version,) = database.execute("SELECT version FROM state").fetchone()
         with self._mutex:
             if version != self._version:
@@ -192,7 +175,6 @@ class RowLists:
         return made
 
     def _searched(self, database: sqlite3.Connection, selection: Selection) -> TextSearch | None:
-        """What a search has found by now; None where nothing is searched for."""
         if not selection.search.strip():
             return None
         key = replace(selection, statuses=(), order="index", is_descending=False)
@@ -210,11 +192,7 @@ def _numbers(database: sqlite3.Connection, query: str, values: list[object]) -> 
 
 
 def each_brief(database: sqlite3.Connection) -> Iterator[dict[str, Any]]:
-    """Every row of a run as lists have it, in its order.
-
-    Args:
-        database: The index of the run.
-    """
+    """Every row of a run as lists have it, in its order."""
     return map(brief_row, database.execute(f"SELECT {_COLUMNS} FROM {_JOINS} ORDER BY rows.number"))
 
 

@@ -29,10 +29,6 @@ _LOOK_SECONDS = 0.01
 def make_library(settings: Settings, runs_dir: Path | None) -> Library:
     """The runs of a directory; without one, those of the usual directory and of the user's index.
 
-    Args:
-        settings: What the environment says.
-        runs_dir: The directory.
-
     Raises:
         InputError: If there is no such directory.
     """
@@ -46,11 +42,7 @@ def make_library(settings: Settings, runs_dir: Path | None) -> Library:
 
 @contextmanager
 def serving(library: Library, port: int | None = None) -> Iterator[Viewer]:
-    """Serves runs for the length of a `with` block.
-
-    Args:
-        library: The runs.
-        port: Where to listen; 0 for any port that is free, None for the usual one or any.
+    """Serves runs for the length of a `with` block on a port: None for the usual one or any, 0 for any.
 
     Raises:
         UsageError: If the port is taken.
@@ -68,12 +60,7 @@ def serving(library: Library, port: int | None = None) -> Iterator[Viewer]:
 class Viewer:
     """A server that serves.
 
-    Args:
-        library: The runs.
-        listening: Where it accepts connections.
-
     Attributes:
-        address: Its address.
         link: The same with the token, without which it answers nobody.
     """
 
@@ -135,11 +122,6 @@ class Viewer:
 
 @contextmanager
 def _listening(port: int | None) -> Iterator[socket.socket]:
-    """The socket on which connections are accepted.
-
-    Raises:
-        UsageError: If the port is taken.
-    """
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     with listening:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -118,5 +118,5 @@ def _metrics(rows: list[list[Any]]) -> dict[str, float | None]:
 
 
 def _time_of(seconds: float) -> datetime:
-    """A time since 1970; the nearest that there is for one that is none."""
+    # A time since 1970; the nearest that there is for one that is none.
     return datetime.fromtimestamp(min(max(seconds, 0.0), _LATEST_SECONDS), UTC)

@@ -156,12 +156,12 @@ with open_run(plan, load_settings(), interrupt=Interrupt()) as session:
     recorder._has_news = True
     pid = os.fork()
     if pid == 0:
-        print(refused(lambda: writer.write_log(row)).partition(":")[0])
+        print(refused(lambda: writer.append(row)).partition(":")[0])
         os.write(ready[1], b"1")
         os.read(go[0], 1)
         sys.exit(0)
     os.read(ready[0], 1)
-    writer.write_log(row)
+    writer.append(row)
     print(is_running(writer.path))
     recorder._has_news = False
 print(is_running(writer.path))

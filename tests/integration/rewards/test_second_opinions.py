@@ -360,7 +360,7 @@ async def test_a_training_step_counts_its_opinions_and_keeps_them_with_the_step(
             )
             assert rewards == [0.0] * len(codes)
             counted = counter.take()
-        writer.write_metrics(MetricsRow(job_id=job.id, step=3, attempt=2, metrics=counted.metrics))
+        writer.append(MetricsRow(job_id=job.id, step=3, attempt=2, metrics=counted.metrics))
     assert (counted.metrics["judge/second_opinions"], counted.metrics["judge/disagreements"]) == (2, 1)
     assert [(call.second_opinions, call.disagreements) for call in counted.calls] == [(2, 1)]
     reader = RunReader(writer.path)

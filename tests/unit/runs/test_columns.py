@@ -30,7 +30,7 @@ def columns(run: Path, tmp_path: Path) -> RunColumns:
 def write(run: Path, *rows: TrajectoryRow, rank: int = 0) -> None:
     with RunWriter(run, job_id=JOB, rank=rank) as writer:
         for row in rows:
-            writer.write_trajectory(row)
+            writer.append(row)
 
 
 def complete(columns: RunColumns) -> None:
@@ -260,8 +260,8 @@ def test_second_opinions_and_problems_are_found(run: Path, columns: RunColumns) 
         for index, status in ((0, "passed"), (1, "failed")):
             row = failed(index)
             shared = row.model_dump(include={"index", "id", "task_id", "sandbox_id", "status", "detail"})
-            writer.write_opinion(OpinionRow(job_id=JOB, **shared, opinion=OpinionPart(status=status)))
-        writer.write_problem(ProblemRow(job_id=JOB, digest="d" * 32, task_id="inc", prompt="Add one."))
+            writer.append(OpinionRow(job_id=JOB, **shared, opinion=OpinionPart(status=status)))
+        writer.append(ProblemRow(job_id=JOB, digest="d" * 32, task_id="inc", prompt="Add one."))
     complete(columns)
     assert column(columns, "disagrees") == [1, 0, 0]
     with columns.opened() as database:

@@ -39,9 +39,9 @@ def rows(outcomes: Outcomes, **fields: Any) -> list[TrajectoryRow]:
 def written(folder: Path, name: str, found: list[TrajectoryRow], *problems: ProblemRow, **options: Any) -> Path:
     with RunWriter.create(folder, command="eval", job_id=JOB, name=name, options=options) as writer:
         for row in found:
-            writer.write_trajectory(row)
+            writer.append(row)
         for problem in problems:
-            writer.write_problem(problem)
+            writer.append(problem)
         return writer.path
 
 

@@ -26,7 +26,7 @@ def large(tmp_path: Path) -> RunReader:
         for index in range(ROWS):
             # What cannot be compressed: the report is large, too.
             text = "".join(f"{(index * PRINTED + place) ** 5:x}" for place in range(0, PRINTED, 16))[:PRINTED]
-            writer.write_trajectory(trajectory(index, step=None, task_id=f"t{index // 8}", stdout=text))
+            writer.append(trajectory(index, step=None, task_id=f"t{index // 8}", stdout=text))
     return RunReader(writer.path)
 
 

@@ -307,9 +307,9 @@ def row(index: int, **fields: Any) -> TrajectoryRow:
 
 def test_numbers_that_disagree_are_named(writer: RunWriter) -> None:
     with writer, MetricsRecorder(writer) as recorder:
-        writer.write_trajectory(row(0, sandboxes=1))
+        writer.append(row(0, sandboxes=1))
         checks = (CheckRow(status="passed"), CheckRow(status="failed"))
-        writer.write_trajectory(row(1, sandboxes=2, passed=2, total=2, checks=checks))
+        writer.append(row(1, sandboxes=2, passed=2, total=2, checks=checks))
         writer.ledger().intend("1", ["canary"])
         writer.ledger().intend("2", [])
         recorder(completion())
@@ -323,7 +323,7 @@ def test_numbers_that_disagree_are_named(writer: RunWriter) -> None:
 
 def test_sandboxes_of_another_process_have_the_same_keys(writer: RunWriter) -> None:
     with writer, RunWriter(writer.path, job_id=writer.job_id, rank=1) as other:
-        writer.write_trajectory(row(0, sandboxes=1))
+        writer.append(row(0, sandboxes=1))
         for each in (writer, other):
             each.ledger().intend("000001", ["warm"])
         writer.ledger().taken("000001", ["problem-t"])

@@ -53,7 +53,7 @@ def test_what_evaluates_the_policy_is_in_no_step_s_numbers(tmp_path: Path) -> No
     with RunWriter.create(tmp_path, command="grpo", job_id="job-1", name="run") as writer:
         for index, held_out in enumerate((False, False, True)):
             row = failed(index, step=0) if held_out else trajectory(index, step=0)
-            writer.write_trajectory(row.model_copy(update={"held_out": held_out}))
+            writer.append(row.model_copy(update={"held_out": held_out}))
     reader = RunReader(writer.path)
     assert [row.metrics["completions"] for row in step_rows(reader)] == [2]
     rows = reader.trajectories().rows
@@ -69,7 +69,7 @@ def test_every_view_of_a_run_can_be_taken_while_its_job_writes(tmp_path: Path) -
         def work() -> None:
             for index in range(300):
                 row = trajectory(index, step=index // 10, stdout="x" * 3_000)
-                writer.write_trajectory(row)
+                writer.append(row)
                 recorder(event_of(row))
                 if index % 10 == 9:
                     recorder.log(index // 10)

@@ -56,8 +56,8 @@ def test_what_was_written_is_read_back(tmp_path: Path) -> None:
     )  # fmt: skip
     metrics = MetricsRow(job_id=JOB, step=0, metrics={"reward/mean": 0.5, "held_out": None})
     with create(tmp_path, options={"timeout": 10.0}, versions={"sandrl": "1"}) as writer:
-        writer.write_trajectory(row)
-        writer.write_metrics(metrics)
+        writer.append(row)
+        writer.append(metrics)
         writer.finish(RunOutcome.FINISHED)
     reader = RunReader(writer.path)
     assert reader.trajectories().rows == (row,)
@@ -70,7 +70,7 @@ def test_what_was_written_is_read_back(tmp_path: Path) -> None:
 
 def test_every_file_carries_the_schema_number(tmp_path: Path) -> None:
     with create(tmp_path) as writer:
-        writer.write_trajectory(trajectory())
+        writer.append(trajectory())
         writer.ledger().intend("1", ())
     files = [writer.path / name for name in ("config.json", "trajectories.jsonl", "sandboxes.jsonl")]
     assert [json.loads(file.read_text())["schema"] for file in files] == [SCHEMA] * 3
@@ -79,7 +79,7 @@ def test_every_file_carries_the_schema_number(tmp_path: Path) -> None:
 def test_a_row_is_on_disk_before_the_call_returns(tmp_path: Path) -> None:
     with create(tmp_path) as writer:
         for index in range(3):
-            writer.write_trajectory(trajectory(index))
+            writer.append(trajectory(index))
             assert len(RunReader(writer.path).trajectories().rows) == index + 1
 
 
@@ -100,7 +100,7 @@ def test_the_ledger_tells_of_a_sandbox_before_it_exists_and_who_owns_it(tmp_path
 
 def test_text_that_utf8_cannot_hold_is_escaped_not_refused(tmp_path: Path) -> None:
     with create(tmp_path, options={"argument": "x\udcff"}) as writer:
-        writer.write_trajectory(trajectory(stdout="half \ud83d", code="é\x00\x1b[31m\u2028", detail="x" * 100_000))
+        writer.append(trajectory(stdout="half \ud83d", code="é\x00\x1b[31m\u2028", detail="x" * 100_000))
     reader = RunReader(writer.path)
     [row] = reader.trajectories().rows
     assert (row.stdout, row.code) == ("half \\ud83d", "é\x00\x1b[31m\u2028")
@@ -109,7 +109,7 @@ def test_text_that_utf8_cannot_hold_is_escaped_not_refused(tmp_path: Path) -> No
 
 def test_values_that_are_no_numbers_survive(tmp_path: Path) -> None:
     with create(tmp_path) as writer:
-        writer.write_metrics(MetricsRow(job_id=JOB, step=0, metrics={"loss": math.nan, "norm": math.inf}))
+        writer.append(MetricsRow(job_id=JOB, step=0, metrics={"loss": math.nan, "norm": math.inf}))
     json.loads((writer.path / "metrics.jsonl").read_text(), parse_constant=lambda name: pytest.fail(name))
     [row] = RunReader(writer.path).metrics().rows
     assert math.isnan(row.metrics["loss"] or 0)
@@ -119,7 +119,7 @@ def test_values_that_are_no_numbers_survive(tmp_path: Path) -> None:
 @pytest.mark.parametrize("secret", ["sk-0123456789", 'quo"ted\\sécret'])
 def test_a_secret_is_masked_wherever_it_occurs(tmp_path: Path, secret: str) -> None:
     with create(tmp_path, secrets=[secret], options={"header": f"Bearer {secret}"}) as writer:
-        writer.write_trajectory(trajectory(stdout=f"key={secret}"))
+        writer.append(trajectory(stdout=f"key={secret}"))
     reader = RunReader(writer.path)
     assert reader.config.options == {"header": "Bearer [secret]"}
     assert reader.trajectories().rows[0].stdout == "key=[secret]"
@@ -127,7 +127,7 @@ def test_a_secret_is_masked_wherever_it_occurs(tmp_path: Path, secret: str) -> N
 
 def test_an_existing_name_is_refused_and_left_as_it_was(tmp_path: Path) -> None:
     with create(tmp_path, name="mine") as writer:
-        writer.write_trajectory(trajectory())
+        writer.append(trajectory())
     with pytest.raises(UsageError, match="'mine' already exists") as caught:
         create(tmp_path, name="mine")
     assert "`run_name`" in str(caught.value.hint)
@@ -136,10 +136,10 @@ def test_an_existing_name_is_refused_and_left_as_it_was(tmp_path: Path) -> None:
 
 def test_resuming_keeps_the_configuration_and_adds_the_job(tmp_path: Path) -> None:
     with create(tmp_path, name="mine", options={"timeout": 10}) as writer:
-        writer.write_trajectory(trajectory(0))
+        writer.append(trajectory(0))
         writer.finish(RunOutcome.INTERRUPTED)
     with create(tmp_path, name="mine", resume=True, job_id="job-2", options={"timeout": 99}) as writer:
-        writer.write_trajectory(trajectory(1))
+        writer.append(trajectory(1))
         writer.finish(RunOutcome.FINISHED)
     reader = RunReader(writer.path)
     assert reader.config.options == {"timeout": 10}
@@ -186,13 +186,13 @@ def test_a_full_disk_is_a_service_error_that_names_the_file(tmp_path: Path) -> N
     with create(tmp_path) as writer:
         (writer.path / "trajectories.jsonl").symlink_to("/dev/full")
         with pytest.raises(ServiceError, match=r"trajectories\.jsonl: .*No space left"):
-            writer.write_trajectory(trajectory())
+            writer.append(trajectory())
 
 
 def test_a_truncated_last_line_is_passed_over_and_said(tmp_path: Path) -> None:
     with create(tmp_path) as writer:
-        writer.write_trajectory(trajectory(0))
-        writer.write_trajectory(trajectory(1))
+        writer.append(trajectory(0))
+        writer.append(trajectory(1))
     file = writer.path / "trajectories.jsonl"
     file.write_bytes(file.read_bytes()[:-20])
     read = RunReader(writer.path).trajectories()
@@ -203,7 +203,7 @@ def test_a_truncated_last_line_is_passed_over_and_said(tmp_path: Path) -> None:
 
 def test_damage_in_the_middle_is_reported_with_its_line(tmp_path: Path) -> None:
     with create(tmp_path) as writer:
-        writer.write_trajectory(trajectory(0))
+        writer.append(trajectory(0))
     file = writer.path / "trajectories.jsonl"
     file.write_bytes(b'garbage\n{"schema": 1}\n' + file.read_bytes())
     read = RunReader(writer.path).trajectories()
@@ -229,8 +229,8 @@ def test_a_directory_that_is_no_run_and_a_damaged_configuration_are_input_errors
 def test_of_a_step_done_twice_the_later_attempt_counts(tmp_path: Path) -> None:
     with create(tmp_path) as writer:
         for step, attempt, value in ((0, 1, 0.0), (1, 1, 0.1), (1, 2, 0.2), (2, 2, 0.3)):
-            writer.write_metrics(MetricsRow(job_id=JOB, step=step, attempt=attempt, metrics={"reward/mean": value}))
-            writer.write_trajectory(trajectory(step, step=step, attempt=attempt))
+            writer.append(MetricsRow(job_id=JOB, step=step, attempt=attempt, metrics={"reward/mean": value}))
+            writer.append(trajectory(step, step=step, attempt=attempt))
     reader = RunReader(writer.path)
     assert [row.metrics["reward/mean"] for row in reader.metrics().rows] == [0.0, 0.2, 0.3]
     assert [(row.step, row.attempt) for row in reader.trajectories().rows] == [(0, 1), (1, 2), (2, 2)]
@@ -240,14 +240,14 @@ def test_each_rank_writes_its_own_files_and_a_reader_sees_all(tmp_path: Path) ->
     with create(tmp_path) as first:
         for rank in (10, 2):
             with RunWriter(first.path, job_id=JOB, rank=rank) as other:
-                other.write_trajectory(trajectory(rank, rank=rank))
-        first.write_trajectory(trajectory(0))
+                other.append(trajectory(rank, rank=rank))
+        first.append(trajectory(0))
         assert [row.index for row in RunReader(first.path).trajectories().rows] == [0, 2, 10]
 
 
 def test_rows_of_another_version_lose_only_what_is_not_understood(tmp_path: Path) -> None:
     with create(tmp_path) as writer:
-        writer.write_trajectory(trajectory())
+        writer.append(trajectory())
     file = writer.path / "trajectories.jsonl"
     file.write_text(json.dumps({**json.loads(file.read_text()), "schema": 2, "new_field": [1]}) + "\n")
     [row] = RunReader(writer.path).trajectories().rows
@@ -261,9 +261,7 @@ def _fifty_times(call: Callable[[Any], object], argument: object) -> None:
 
 def test_threads_can_share_a_writer(tmp_path: Path) -> None:
     with create(tmp_path) as writer:
-        threads = [
-            threading.Thread(target=_fifty_times, args=(writer.write_trajectory, trajectory(n))) for n in range(4)
-        ]
+        threads = [threading.Thread(target=_fifty_times, args=(writer.append, trajectory(n))) for n in range(4)]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -278,7 +276,7 @@ def test_a_reader_never_fails_while_a_writer_appends(tmp_path: Path) -> None:
 
         def write() -> None:
             for index in range(300):
-                writer.write_trajectory(trajectory(index, stdout="x" * 5000))
+                writer.append(trajectory(index, stdout="x" * 5000))
             done.set()
 
         thread = threading.Thread(target=write)
@@ -300,7 +298,7 @@ from pathlib import Path
 from sandrl.runs import RunWriter, TrajectoryRow
 writer = RunWriter.create(Path({str(tmp_path)!r}), command="reward", job_id="job-1", name="mine")
 for index in range(100_000):
-    writer.write_trajectory(TrajectoryRow(job_id="job-1", index=index, id=str(index), task_id="t", reward=1.0,
+    writer.append(TrajectoryRow(job_id="job-1", index=index, id=str(index), task_id="t", reward=1.0,
                                           status="passed", duration_seconds=0.0))
     print(index, flush=True)
 """
@@ -315,7 +313,7 @@ for index in range(100_000):
     assert reader.config.jobs[0].outcome is None
     assert not reader.is_running
     with create(tmp_path, name="mine", resume=True, job_id="job-2") as writer:
-        writer.write_trajectory(trajectory(-1))
+        writer.append(trajectory(-1))
     assert RunReader(tmp_path / "mine").trajectories().rows[-1].index == -1
 
 
@@ -334,7 +332,7 @@ def test_opinions_are_joined_to_their_completions_and_damage_among_them_is_said(
     with RunWriter.create(tmp_path, command="grpo", job_id="job-1", name="run") as writer:
         # Two calls for rewards in one step, and a first attempt at it: their positions are the same.
         for attempt, sandbox_id in ((1, "s-1"), (2, "s-2"), (2, "s-3")):
-            writer.write_trajectory(
+            writer.append(
                 TrajectoryRow(
                     job_id="job-1",
                     step=0,
@@ -350,7 +348,7 @@ def test_opinions_are_joined_to_their_completions_and_damage_among_them_is_said(
             )
         for attempt, sandbox_id in ((1, "s-1"), (2, "s-3")):
             place: dict[str, Any] = {"job_id": "job-1", "step": 0, "attempt": attempt, "index": 0}
-            writer.write_opinion(
+            writer.append(
                 OpinionRow(**place, id="c", task_id="t", status="failed", sandbox_id=sandbox_id, opinion=part)
             )
     with (writer.path / "opinions.jsonl").open("ab") as file:
@@ -363,12 +361,10 @@ def test_opinions_are_joined_to_their_completions_and_damage_among_them_is_said(
 def test_an_evaluation_stays_when_the_step_after_it_is_done_again(tmp_path: Path) -> None:
     with create(tmp_path) as writer:
         for attempt, held_out in ((1, True), (1, False), (2, False)):
-            writer.write_trajectory(trajectory(attempt, step=20, attempt=attempt, held_out=held_out))
-        writer.write_evaluation(EvaluationRow(job_id=JOB, step=20, problems=1, metrics={"held_out/pass@1": 0.0}))
-        writer.write_evaluation(
-            EvaluationRow(job_id=JOB, step=20, attempt=2, problems=1, metrics={"held_out/pass@1": 1.0})
-        )
-        writer.write_metrics(MetricsRow(job_id=JOB, step=19, metrics={"loss": 0.5}))
+            writer.append(trajectory(attempt, step=20, attempt=attempt, held_out=held_out))
+        writer.append(EvaluationRow(job_id=JOB, step=20, problems=1, metrics={"held_out/pass@1": 0.0}))
+        writer.append(EvaluationRow(job_id=JOB, step=20, attempt=2, problems=1, metrics={"held_out/pass@1": 1.0}))
+        writer.append(MetricsRow(job_id=JOB, step=19, metrics={"loss": 0.5}))
     reader = RunReader(writer.path)
     rows = [(row.held_out, row.attempt) for row in reader.trajectories().rows]
     assert rows == [(True, 1), (False, 2)]

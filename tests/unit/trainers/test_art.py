@@ -181,7 +181,7 @@ def writer(tmp_path: Path) -> RunWriter:
 
 def measured(writer: RunWriter, round_: int, step: int | None) -> None:
     metrics = {"reward/mean": 0.5} | ({} if step is None else {STEP: float(step)})
-    writer.write_metrics(MetricsRow(job_id=JOB, step=round_, metrics=metrics))
+    writer.append(MetricsRow(job_id=JOB, step=round_, metrics=metrics))
 
 
 def test_a_run_goes_on_after_its_last_round(writer: RunWriter) -> None:
@@ -200,7 +200,7 @@ def test_a_step_that_is_in_no_line_gets_one(writer: RunWriter) -> None:
     with writer:
         measured(writer, 0, 1)
         for reward in (1.0, 0.0, 0.0, 1.0):
-            writer.write_trajectory(row(1, "a", reward))
+            writer.append(row(1, "a", reward))
         assert next_round(writer, 2) == 2
         last = RunReader(writer.path).metrics().rows[-1]
         assert (last.step, last.metrics[STEP], last.metrics["reward/mean"], last.metrics["completions"]) == (
@@ -215,7 +215,7 @@ def test_a_step_that_is_in_no_line_gets_one(writer: RunWriter) -> None:
 def test_a_round_that_was_given_up_after_its_step_is_shown_with_that_step(tmp_path: Path) -> None:
     with RunWriter.create(tmp_path, command=COMMAND, job_id=JOB, name="run") as first:
         measured(first, 0, 1)
-        first.write_trajectory(row(1, "a", 1.0))
+        first.append(row(1, "a", 1.0))
         measured(first, 1, None)
     with RunWriter.create(tmp_path, command=COMMAND, job_id="job-0123abce", name="run", resume=True) as second:
         assert next_round(second, 2) == 2
@@ -227,7 +227,7 @@ def test_a_run_whose_model_is_lost_does_not_go_on(writer: RunWriter) -> None:
     with writer:
         measured(writer, 0, 1)
         check_sound(writer.path)
-        writer.write_metrics(MetricsRow(job_id=JOB, step=1, metrics={STEP: 2.0, "loss": float("nan")}))
+        writer.append(MetricsRow(job_id=JOB, step=1, metrics={STEP: 2.0, "loss": float("nan")}))
         with pytest.raises(UsageError, match="a loss or gradient in it is not a number"):
             check_sound(writer.path)
 

@@ -49,10 +49,7 @@ def rollout(
 
 
 class _Steps(Remarks):
-    """Lines for steps."""
-
     def __call__(self, event: Event) -> None:
-        """Shows the event."""
         if isinstance(event, RolloutStepFinished):
             figures = _figures(event.reward, event.passed, event.scored, event.dropped, event.seconds)
             self.tell_step(event, f"Step {event.step}: {figures}")

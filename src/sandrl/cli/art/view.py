@@ -36,12 +36,7 @@ _COUNTS = ("gradient_steps", "trained_tokens")
 
 
 def step_cells(event: events.ArtStepTrained, steps: int) -> tuple[str, ...]:
-    """A step in the words of the table, one for each header.
-
-    Args:
-        event: The step.
-        steps: How many the model is to have.
-    """
+    """A step in the words of the table, one for each header, of a training of so many steps."""
     metrics = event.metrics
     return (
         f"{event.step}/{steps}",
@@ -118,8 +113,7 @@ def _detail(event: events.ArtStepStarted | events.ProblemPlayed | events.Traject
 class StepLines(Remarks):
     """Lines for steps; with `--verbose`, also for each problem, and for what the backend measured.
 
-    Args:
-        shows_steps: Whether a step's lines are results to print; with `--json` they are not.
+    They are results on standard output unless `shows_steps` is false, as with `--json`.
     """
 
     def __init__(self, *, shows_steps: bool = True) -> None:
@@ -148,12 +142,7 @@ class StepLines(Remarks):
 
 
 class ArtTable(StepTable):
-    """The table of `sandrl art train`.
-
-    Args:
-        console: The terminal.
-        clock: The time in seconds.
-    """
+    """The table of `sandrl art train`."""
 
     def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
         self._steps = 0
@@ -195,11 +184,7 @@ class ArtTable(StepTable):
 
 
 def choose(*, is_json: bool) -> Progress:
-    """The view that suits where the output goes.
-
-    Args:
-        is_json: Whether standard output is for a document.
-    """
+    """The view that suits where the output goes."""
     if is_json:
         return StepLines(shows_steps=False)
     if sys.stdout.isatty() and not is_quiet() and not is_verbose():

@@ -58,12 +58,7 @@ def read_tree() -> Node:
 
 
 def complete(words: Sequence[str], tree: Node) -> Answer:
-    """Finds what fits.
-
-    Args:
-        words: Those after `sandrl`, the last one being typed and perhaps empty.
-        tree: The commands, as `tree.json` has them.
-    """
+    """Finds what fits the words after `sandrl`, of which the last one is being typed and perhaps empty."""
     *before, typed = words
     node, position, waiting, only_arguments, given = tree, 0, None, False, set[str]()
     for word in before:
@@ -126,7 +121,7 @@ def _fitting(parameter: Node, typed: str) -> Answer:
 
 
 def _whole(words: Sequence[str]) -> list[str]:
-    """Puts together what bash takes apart at `=` and `:`; the other shells leave words whole."""
+    # Puts together what bash takes apart at `=` and `:`; the other shells leave words whole.
     breaks = set(os.environ.get("_SANDRL_COMPLETE_BREAKS", "")) & set("=:")
     whole: list[str] = []
     glue = False

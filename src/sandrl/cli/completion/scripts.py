@@ -106,8 +106,6 @@ class Installed:
     """Where completion was installed.
 
     Attributes:
-        shell: `bash`, `zsh` or `fish`.
-        script: The file with the script.
         start_file: The shell's start file that reads it; None where the shell finds it by itself.
     """
 
@@ -173,7 +171,6 @@ def _add_line(path: Path, line: str) -> None:
 
 
 def _ancestors() -> list[str]:
-    """Names of the processes above this one, the nearest first; what cannot be read ends the list."""
     names: list[str] = []
     pid = os.getppid()
     try:

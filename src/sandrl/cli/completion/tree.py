@@ -67,7 +67,7 @@ def _option(param: Any) -> dict[str, Any]:
 
 
 def _said(**fields: Any) -> dict[str, Any]:
-    """What there is to say: fields that are empty or false are left out."""
+    # What there is to say: fields that are empty or false are left out.
     return {name: value for name, value in fields.items() if value}
 
 

@@ -126,7 +126,7 @@ def _ledger_rows() -> list[dict[str, Any]]:
 
 
 def _living() -> list[tuple[str, list[str]]]:
-    """Ids and tags of sandboxes that are probably alive: local ones, and those of a ledger without an end."""
+    # Ids and tags of sandboxes that are probably alive: local ones, and those of a ledger without an end.
     living = dict(_roster())
     asked: dict[str, list[str]] = {}
     for row in _ledger_rows():
@@ -142,7 +142,6 @@ def _living() -> list[tuple[str, list[str]]]:
 
 
 def _roster() -> list[tuple[str, list[str]]]:
-    """Ids and tags of living local sandboxes, as the daemons of this user have written them down."""
     found: list[tuple[str, list[str]]] = []
     for path in _newest(load_settings().state_dir / "runtime", "*/sandboxes.json"):
         for document in _rows([b"".join(_lines(path))]):

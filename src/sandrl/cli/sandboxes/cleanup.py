@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sandrl.cli.completion import values
-from sandrl.cli.sandboxes.options import Json, OlderThan, Orphans, Runtime, Tags, open_inventory, remark_unreached
+from sandrl.cli.output import Json
+from sandrl.cli.sandboxes.options import OlderThan, Orphans, Runtime, Tags, open_inventory, remark_unreached
 from sandrl.settings import RuntimeKind
 
 if TYPE_CHECKING:

@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from sandrl.cli.sandboxes.options import Job, Json, Runtime, Tags, open_inventory, remark_unreached
+from sandrl.cli.output import Json
+from sandrl.cli.sandboxes.options import Job, Runtime, Tags, open_inventory, remark_unreached
 from sandrl.settings import RuntimeKind
 
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sandrl.cli.output import Json
 from sandrl.cli.sandboxes.options import (
     Job,
-    Json,
     OlderThan,
     Orphans,
     Runtime,

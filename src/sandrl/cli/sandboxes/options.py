@@ -67,7 +67,6 @@ Job = Annotated[
 Runtime = Annotated[
     str, typer.Option(metavar=RUNTIME_WORDS, help="The runtime that has the sandboxes.", autocompletion=values.runtimes)
 ]  # fmt: skip
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 Orphans = Annotated[
     bool, typer.Option("--orphans", help="Select orphans: their owner process has ended, or their lifetime has passed.")
 ]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from sandrl.cli.sandboxes.options import Id, Json, Runtime, inventory_with
+from sandrl.cli.output import Json
+from sandrl.cli.sandboxes.options import Id, Runtime, inventory_with
 from sandrl.settings import RuntimeKind
 
 if TYPE_CHECKING:

@@ -65,25 +65,12 @@ def cells_of(listed: Listed, now: datetime, *, wide: bool = False) -> dict[str, 
 
 
 def table(listed: Sequence[Listed], *, wide: bool = False, width: int | None = None) -> Layout:
-    """Lays out sandboxes.
-
-    Args:
-        listed: What to show.
-        wide: All there is to tell, and nothing cut.
-        width: The columns of a terminal; None for as wide as it gets.
-    """
+    """Lays out sandboxes."""
     return _table(listed, wide=wide).lay_out(None if wide else width)
 
 
 def print_table(listed: Sequence[Listed], *, wide: bool = False, most: int | None = None, err: bool = False) -> None:
-    """Prints sandboxes.
-
-    Args:
-        listed: What to show.
-        wide: All there is to tell, and nothing cut.
-        most: How many rows at most; the rest is counted.
-        err: On standard error.
-    """
+    """Prints sandboxes: so many rows at most, the rest counted; with `wide` all there is to tell, and nothing cut."""
     shown = listed[:most]
     laid_out = _table(shown, wide=wide).print(err=err, whole=wide)
     if len(shown) < len(listed):

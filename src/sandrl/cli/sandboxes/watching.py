@@ -40,14 +40,9 @@ def watch(
     live: bool,
     gaps: Callable[[], str] = lambda: "",
 ) -> None:
-    """Shows what a look finds until Ctrl-C: in place on a terminal, one after the other elsewhere.
+    """Shows what a look finds until Ctrl-C: in place on a terminal (`live`), one after the other elsewhere.
 
-    Args:
-        look: Finds out which sandboxes there are.
-        show: Shows them where they are not shown in place.
-        interval_seconds: The pause between two looks.
-        live: Whether they may be shown in place.
-        gaps: Says what the latest look could not see, in a few words; empty if it saw everything.
+    `gaps` says what the latest look could not see, in a few words; empty if it saw everything.
     """
     from sandrl.sandboxes import Interrupt
 

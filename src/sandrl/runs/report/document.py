@@ -38,12 +38,7 @@ _SPANS = 60
 
 
 def report_document(reader: RunReader, damage: Damage | None = None) -> dict[str, Any]:
-    """The data of a run's report, except for its trajectories.
-
-    Args:
-        reader: The run, in whatever condition.
-        damage: Where to write down which trajectories cannot be read.
-    """
+    """The data of a run's report, except for its trajectories."""
     damage = Damage() if damage is None else damage
     rows = tuple(counted(reader.each_trajectory(damage)))
     is_complete = is_complete_run(reader)
@@ -66,16 +61,7 @@ def run_document(
     disagreements: Iterable[str],
     index: dict[str, Any],
 ) -> dict[str, Any]:
-    """The data of a run, except for its trajectories, where these have been counted.
-
-    Args:
-        reader: The run, in whatever condition.
-        metrics: Its metrics step by step.
-        completions: What its completions amount to.
-        damage: Which trajectories cannot be read.
-        disagreements: What in it does not add up.
-        index: How much of it has been counted.
-    """
+    """The data of a run, except for its trajectories, where these have been counted."""
     config = reader.config
     jobs = config.jobs
     # The run stays locked for a moment after its job has said how it ended.
@@ -115,11 +101,7 @@ def is_complete_run(reader: RunReader) -> bool:
 
 
 def report_trajectories(reader: RunReader) -> Iterator[dict[str, Any]]:
-    """The trajectories of a run's report, one by one.
-
-    Args:
-        reader: The run, in whatever condition.
-    """
+    """The trajectories of a run's report, one by one."""
     seen: Counter[RowPlace] = Counter()
     for row in reader.each_trajectory():
         place = RowPlace(row.step, row.index, row.rank, row.held_out, row.greedy)
@@ -128,11 +110,7 @@ def report_trajectories(reader: RunReader) -> Iterator[dict[str, Any]]:
 
 
 def report_problems(reader: RunReader) -> dict[str, dict[str, Any]]:
-    """The problems that a run's completions answer, by digest.
-
-    Args:
-        reader: The run, in whatever condition.
-    """
+    """The problems that a run's completions answer, by digest."""
     return {digest: problem_document(row) for digest, row in reader.problems().items()}
 
 
@@ -142,13 +120,7 @@ def problem_document(row: ProblemRow) -> dict[str, Any]:
 
 
 def run_seconds(config: RunConfig, last_row: datetime | None, metrics: Sequence[MetricsRow]) -> float:
-    """How long jobs worked on a run; for one that has not ended, until its last row.
-
-    Args:
-        config: The run's configuration.
-        last_row: When its last completion was written.
-        metrics: Its metrics.
-    """
+    """How long jobs worked on a run; for one that has not ended, until its last row."""
     last = max([*([] if last_row is None else [last_row]), *(row.time for row in metrics[-1:])], default=None)
     total = 0.0
     for job in config.jobs:
@@ -159,11 +131,7 @@ def run_seconds(config: RunConfig, last_row: datetime | None, metrics: Sequence[
 
 
 def rates_of(times: Sequence[float]) -> list[tuple[float, float]]:
-    """How many rows were written in a second, in each of some equal spans.
-
-    Args:
-        times: When each row was written, in seconds.
-    """
+    """How many rows were written in a second, in each of some equal spans, from the times of rows in seconds."""
     if len(times) < 2:
         return []
     first, last = min(times), max(times)

@@ -51,15 +51,7 @@ _POLICIES = {
 
 
 def write_report(reader: RunReader, path: Path | None = None, *, damage: Damage | None = None) -> Path:
-    """Writes the report of a run.
-
-    Args:
-        reader: The run.
-        path: Where to; `report.html` in the run directory unless given.
-        damage: Where to write down which trajectories cannot be read.
-
-    Returns:
-        The file.
+    """Writes the report of a run, `report.html` in its directory unless another path is given, and returns the file.
 
     Raises:
         ServiceError: If it cannot be written.
@@ -77,21 +69,15 @@ def write_report(reader: RunReader, path: Path | None = None, *, damage: Damage 
 
 
 def report_page(document: dict[str, Any], trajectories: Iterable[dict[str, Any]]) -> Iterator[str]:
-    """The page that shows a report's data, piece by piece: a run may be larger than memory.
+    """The page that shows the data of `report_document`, with `problems`, and of `report_trajectories`.
 
-    Args:
-        document: What `report_document` gives, with `problems` from `report_problems`.
-        trajectories: What `report_trajectories` gives.
+    It comes piece by piece, because a run may be larger than memory.
     """
     return _page(Source.EMBEDDED, str(document["run"]["run_id"]), _packed(document, trajectories))
 
 
 def empty_page(source: Source) -> str:
-    """The page without data, which it gets from elsewhere.
-
-    Args:
-        source: Where from.
-    """
+    """The page without data, which it gets from elsewhere."""
     return "".join(_page(source, "runs", ()))
 
 
@@ -129,7 +115,6 @@ def _page(source: Source, title: str, data: Iterable[str]) -> Iterator[str]:
 
 @cache
 def _parts() -> dict[str, str]:
-    """The page's style, libraries and code, each as one text."""
     parts = {
         name: "\n".join(_asset(file).partition("\n//# sourceMappingURL")[0] for file in files)
         for name, files in json.loads(_asset(_PARTS)).items()
@@ -142,7 +127,7 @@ def _asset(name: str) -> str:
 
 
 def _packed(document: dict[str, Any], trajectories: Iterable[dict[str, Any]]) -> Iterator[str]:
-    """The data, compressed, in an alphabet that has no character of markup."""
+    # The data, compressed, in an alphabet that has no character of markup.
     buffer = io.BytesIO()
     # The time is left out of the header, so that the same run gives the same page.
     with gzip.GzipFile(filename="", fileobj=buffer, mode="wb", compresslevel=6, mtime=0) as packer:
@@ -154,7 +139,6 @@ def _packed(document: dict[str, Any], trajectories: Iterable[dict[str, Any]]) ->
 
 
 def _written(document: dict[str, Any], trajectories: Iterable[dict[str, Any]]) -> Iterator[str]:
-    """The data as JSON, with the trajectories as its last entry."""
     yield _json(document)[:-1] + ',"trajectories":['
     for number, trajectory in enumerate(trajectories):
         yield "," * bool(number) + _json(trajectory)
@@ -166,7 +150,7 @@ def _json(value: object) -> str:
 
 
 def _drained(buffer: io.BytesIO, unit: int) -> str:
-    """Takes what a buffer holds, as far as it is a multiple of `unit` bytes, in base64."""
+    # Takes what a buffer holds, as far as it is a multiple of `unit` bytes, in base64.
     data = buffer.getvalue()
     size = len(data) - len(data) % unit
     buffer.seek(0)

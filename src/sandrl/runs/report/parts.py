@@ -9,10 +9,9 @@ from datetime import datetime
 from typing import Any
 
 from sandrl.runs.reader import RunReader, row_files
-from sandrl.runs.rows import EvaluationRow, SandboxEvent
+from sandrl.runs.rows import EvaluationRow, SandboxEvent, SandboxRow
 from sandrl.runs.series import Series
 from sandrl.runs.statistics import Estimate
-from sandrl.runs.writer import SANDBOXES
 
 _PASS_AT = "held_out/pass@"
 _MOST_LEDGER_BYTES = 64 << 20
@@ -119,7 +118,7 @@ def _pass_at(row: EvaluationRow) -> dict[str, Any]:
 
 
 def _created(reader: RunReader) -> int | None:
-    files = row_files(reader.path, SANDBOXES)
+    files = row_files(reader.path, SandboxRow.file)
     with suppress(OSError):
         if sum(file.stat().st_size for file in files) <= _MOST_LEDGER_BYTES:
             return sum(row.event is SandboxEvent.CREATED for row in reader.each_sandbox())

@@ -41,7 +41,7 @@ def next_round(writer: RunWriter, step: int) -> int:
     metrics = {**completion_metrics(played), STEP: float(step), GRADIENT_STEPS: float(step - known)}
     # Later than what a job that was given up in this round may have left of it.
     attempt = len(reader.config.jobs)
-    writer.write_metrics(MetricsRow(job_id=writer.job_id, step=following, attempt=attempt, metrics=metrics))
+    writer.append(MetricsRow(job_id=writer.job_id, step=following, attempt=attempt, metrics=metrics))
     return following + 1
 
 
