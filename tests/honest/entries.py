@@ -36,8 +36,8 @@ Sections:
 - `setup`, `reference`, `prompt`: the problem's own, optional;
 - in a `problem`, any other name: a text for completions.
 
-In a completion of such an entry, `{{SECTION}}` is the first text of that section and `{{name}}` the entry point, or
-`main`. Indentation and marks of a quotation that precede it in its line precede each of its lines.
+In a completion, `{{SECTION}}` is the first text of that section and `{{name}}` the entry point, or `main`. Indentation
+and marks of a quotation that precede it in its line precede each of its lines.
 
 A section's text ends before the blank lines that precede the next marker, and with a newline.
 """
@@ -238,7 +238,7 @@ def _make(identifier: str, draft: _Draft, base: _Draft, style: str) -> tuple[Ent
         extraction=Extraction(words.get("extract", "auto")),
         is_wrong="wrong" in flags,
     )
-    if entry.text is not None and "of" in words:
+    if entry.text is not None:
         places = {"name": problem.entry_point or "main", **dict(reversed(sections))}
         entry = replace(entry, text=_fill(entry.text, places, identifier))
     return entry, texts.get("wrong")
@@ -248,7 +248,7 @@ def _fill(layout: str, texts: Mapping[str, str], identifier: str) -> str:
     def text_of(place: re.Match[str]) -> str:
         prefix, name = place[1] or "", place[2]
         if name not in texts:
-            raise BadEntry(f"{identifier}: its problem has no text {name}")
+            raise BadEntry(f"{identifier}: there is no text {name}")
         lines = texts[name].rstrip("\n").split("\n")
         return "\n".join(prefix + line if line else prefix.rstrip() for line in lines)
 

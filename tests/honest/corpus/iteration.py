@@ -286,50 +286,6 @@ import io
 f = io.StringIO("abcdef")
 assert read_until(lambda: f.read(2), "") == ["ab", "cd", "ef"]
 
-# === peekable-iterator
-# --- code
-class Peekable:
-    _nothing = object()
-
-    def __init__(self, iterable):
-        self._it = iter(iterable)
-        self._next = self._nothing
-
-    def __iter__(self):
-        return self
-
-    def __next__(self):
-        if self._next is not self._nothing:
-            value, self._next = self._next, self._nothing
-            return value
-        return next(self._it)
-
-    def peek(self, default=None):
-        if self._next is self._nothing:
-            try:
-                self._next = next(self._it)
-            except StopIteration:
-                return default
-        return self._next
-
-    def __bool__(self):
-        return self.peek(self._nothing) is not self._nothing
-# --- test
-p = Peekable("ab")
-assert p.peek() == "a"
-assert next(p) == "a"
-assert p.peek() == "b"
-assert bool(p)
-assert list(p) == ["b"]
-assert not p
-assert p.peek("none") == "none"
-# --- test
-p = Peekable(iter([1, 2, 3]))
-total = 0
-while p:
-    total += next(p)
-assert total == 6
-
 # === tree-iteration
 # --- code
 class Tree:
@@ -356,65 +312,6 @@ assert [n.value for n in t.depth_first()] == [2, 1, 3, 4]
 assert sum(t) == 10
 assert 3 in t
 assert [n for n in t.depth_first()][1] is t.left
-
-# === linked-list-class
-# --- code
-class Node:
-    def __init__(self, data, next=None):
-        self.data = data
-        self.next = next
-
-
-class LinkedList:
-    def __init__(self, items=()):
-        self.head = None
-        self._size = 0
-        for item in items:
-            self.append(item)
-
-    def append(self, data):
-        node = Node(data)
-        if self.head is None:
-            self.head = node
-        else:
-            cur = self.head
-            while cur.next:
-                cur = cur.next
-            cur.next = node
-        self._size += 1
-
-    def reverse(self):
-        prev = None
-        cur = self.head
-        while cur:
-            cur.next, prev, cur = prev, cur, cur.next
-        self.head = prev
-        return self
-
-    def __len__(self):
-        return self._size
-
-    def __iter__(self):
-        cur = self.head
-        while cur:
-            yield cur.data
-            cur = cur.next
-
-    def __repr__(self):
-        return " -> ".join(map(str, self)) + " -> None"
-# --- test
-ll = LinkedList([1, 2, 3])
-assert list(ll) == [1, 2, 3]
-assert ll.reverse() is ll
-assert list(ll) == [3, 2, 1]
-assert len(ll) == 3
-assert repr(ll) == "3 -> 2 -> 1 -> None"
-assert ll.head.next.data == 2
-# --- test
-ll = LinkedList()
-assert list(ll) == [] and ll.head is None and len(ll) == 0
-ll.head = Node(9, Node(8))
-assert list(ll) == [9, 8]
 
 # === linked-list-function-with-setup
 # --- setup

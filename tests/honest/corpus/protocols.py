@@ -1,34 +1,3 @@
-# === context-manager-class entry_point=Timer
-# --- code
-class Timer:
-    def __init__(self, clock):
-        self.clock = clock
-        self.elapsed = None
-
-    def __enter__(self):
-        self.start = self.clock()
-        return self
-
-    def __exit__(self, exc_type, exc, tb):
-        self.elapsed = self.clock() - self.start
-        return False
-# --- test
-ticks = iter([10, 17])
-with Timer(lambda: next(ticks)) as t:
-    assert t.elapsed is None
-assert t.elapsed == 7
-# --- test
-ticks = iter([1, 2])
-t = Timer(lambda: next(ticks))
-try:
-    with t:
-        raise KeyError("x")
-except KeyError:
-    pass
-else:
-    raise AssertionError("must propagate")
-assert t.elapsed == 1
-
 # === index-protocol
 # --- code
 class Slot:

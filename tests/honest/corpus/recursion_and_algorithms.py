@@ -198,29 +198,6 @@ def move(a, b):
 hanoi_callback(3, move)
 assert pegs == {"A": [], "B": [], "C": [3, 2, 1]}
 
-# === dijkstra
-# --- code
-import heapq
-
-
-def dijkstra(graph, start):
-    dist = {start: 0}
-    heap = [(0, start)]
-    while heap:
-        d, node = heapq.heappop(heap)
-        if d > dist.get(node, float("inf")):
-            continue
-        for other, w in graph.get(node, {}).items():
-            nd = d + w
-            if nd < dist.get(other, float("inf")):
-                dist[other] = nd
-                heapq.heappush(heap, (nd, other))
-    return dist
-# --- asserts
-assert dijkstra({"a": {"b": 1, "c": 5}, "b": {"c": 2}}, "a") == {"a": 0, "b": 1, "c": 3}
-assert dijkstra({}, "x") == {"x": 0}
-assert dijkstra({1: {2: 0.5}}, 1)[2] == 0.5
-
 # === binary-search-tree entry_point=BST
 # --- code
 class BST:
@@ -276,49 +253,6 @@ assert list(t) == [] and t.height() == 0 and 1 not in t
 t.insert("b"); t.insert("a")
 assert list(t) == ["a", "b"]
 
-# === trie entry_point=Trie
-# --- code
-class Trie:
-    def __init__(self):
-        self.children = {}
-        self.end = False
-
-    def insert(self, word: str) -> None:
-        node = self
-        for c in word:
-            node = node.children.setdefault(c, Trie())
-        node.end = True
-
-    def _find(self, prefix):
-        node = self
-        for c in prefix:
-            if c not in node.children:
-                return None
-            node = node.children[c]
-        return node
-
-    def search(self, word: str) -> bool:
-        node = self._find(word)
-        return bool(node and node.end)
-
-    def startsWith(self, prefix: str) -> bool:
-        return self._find(prefix) is not None
-
-    def words(self, prefix=""):
-        if self.end:
-            yield prefix
-        for c in sorted(self.children):
-            yield from self.children[c].words(prefix + c)
-# --- test
-t = Trie()
-for w in ("apple", "app", "bat"):
-    t.insert(w)
-assert t.search("app") and not t.search("appl")
-assert t.startsWith("appl") and not t.startsWith("c")
-assert list(t.words()) == ["app", "apple", "bat"]
-assert t.children["b"].children["a"].children["t"].end
-assert sorted(t.children) == ["a", "b"]
-
 # === lru-cache-class entry_point=LRUCache
 # --- code
 from collections import OrderedDict
@@ -368,41 +302,6 @@ assert c.get(2) == -1
 c.put(4, 4)
 assert [c.get(k) for k in (1, 3, 4)] == [-1, 3, 4]
 
-# === union-find entry_point=UnionFind
-# --- code
-class UnionFind:
-    def __init__(self, n):
-        self.parent = list(range(n))
-        self.size = [1] * n
-        self.count = n
-
-    def find(self, x):
-        while self.parent[x] != x:
-            self.parent[x] = self.parent[self.parent[x]]
-            x = self.parent[x]
-        return x
-
-    def union(self, a, b):
-        a, b = self.find(a), self.find(b)
-        if a == b:
-            return False
-        if self.size[a] < self.size[b]:
-            a, b = b, a
-        self.parent[b] = a
-        self.size[a] += self.size[b]
-        self.count -= 1
-        return True
-
-    def connected(self, a, b):
-        return self.find(a) == self.find(b)
-# --- test
-u = UnionFind(5)
-assert u.union(0, 1) and u.union(1, 2)
-assert not u.union(0, 2)
-assert u.connected(0, 2) and not u.connected(0, 3)
-assert u.count == 3
-assert u.size[u.find(2)] == 3
-
 # === game-of-life-sets
 # --- code
 from collections import Counter
@@ -416,74 +315,6 @@ assert step({(1, 0), (1, 1), (1, 2)}) == {(0, 1), (1, 1), (2, 1)}
 assert step(set()) == set()
 assert step(step({(1, 0), (1, 1), (1, 2)})) == {(1, 0), (1, 1), (1, 2)}
 assert step(frozenset({(0, 0), (0, 1), (1, 0), (1, 1)})) == {(0, 0), (0, 1), (1, 0), (1, 1)}
-
-# === matrix-multiplication-and-lcs
-# --- code
-def matmul(a, b):
-    return [[sum(x * y for x, y in zip(r, c)) for c in zip(*b)] for r in a]
-
-
-def lcs(a, b):
-    table = [[0] * (len(b) + 1) for _ in range(len(a) + 1)]
-    for i, x in enumerate(a):
-        for j, y in enumerate(b):
-            table[i + 1][j + 1] = table[i][j] + 1 if x == y else max(table[i][j + 1], table[i + 1][j])
-    return table[-1][-1]
-# --- asserts
-assert matmul([[1, 2], [3, 4]], [[0, 1], [1, 0]]) == [[2, 1], [4, 3]]
-assert lcs("abcde", "ace") == 3
-assert lcs([1, 2], (2, 1)) == 1
-assert matmul([[1]], [[5]]) == [[5]]
-
-# === bank-simulation entry_point=Bank
-# --- code
-class Account:
-    _next = 1
-
-    def __init__(self, owner, balance=0):
-        self.number = Account._next
-        Account._next += 1
-        self.owner, self.balance = owner, balance
-
-    def __repr__(self):
-        return f"<Account {self.owner}: {self.balance}>"
-
-
-class Bank:
-    def __init__(self):
-        self.accounts = {}
-        self.log = []
-
-    def open(self, owner, balance=0):
-        account = Account(owner, balance)
-        self.accounts[account.number] = account
-        self.log.append(("open", owner))
-        return account
-
-    def transfer(self, source, target, amount):
-        if amount <= 0 or source.balance < amount:
-            self.log.append(("refused", amount))
-            return False
-        source.balance -= amount
-        target.balance += amount
-        self.log.append(("transfer", amount))
-        return True
-
-    @property
-    def total(self):
-        return sum(a.balance for a in self.accounts.values())
-# --- test
-b = Bank()
-x, y = b.open("x", 10), b.open("y")
-assert b.transfer(x, y, 4)
-assert not b.transfer(x, y, 100)
-assert (x.balance, y.balance) == (6, 4)
-assert b.total == 10
-assert b.accounts[x.number] is x
-assert b.log == [("open", "x"), ("open", "y"), ("transfer", 4), ("refused", 100)]
-assert y.number == x.number + 1
-assert repr(x) == "<Account x: 6>"
-assert max(b.accounts.values(), key=lambda a: a.balance) is x
 
 # === inventory-dict-of-objects
 # --- code
