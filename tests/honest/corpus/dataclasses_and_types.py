@@ -487,34 +487,6 @@ else:
 assert s.peek() is None
 assert Stack[int].__origin__ is Stack
 
-# === typeddict-and-literal
-# --- code
-from typing import Literal, TypedDict, get_args
-
-Mode = Literal["r", "w"]
-
-
-class Movie(TypedDict, total=False):
-    title: str
-    year: int
-
-
-def movie(title: str, year: int = 0) -> Movie:
-    m: Movie = {"title": title}
-    if year:
-        m["year"] = year
-    return m
-
-
-def is_mode(x) -> bool:
-    return x in get_args(Mode)
-# --- asserts
-assert movie("A") == {"title": "A"}
-assert movie("A", 1999)["year"] == 1999
-assert is_mode("r") and not is_mode("x")
-assert type(movie("x")) is dict
-assert Movie.__annotations__.keys() == {"title", "year"}
-
 # === newtype-and-annotations
 # --- code
 from __future__ import annotations

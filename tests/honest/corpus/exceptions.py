@@ -593,33 +593,6 @@ else:
     raise AssertionError
 assert depth(3) == 3
 
-# === warnings-recorded
-# --- code
-import warnings
-
-
-def old_api(x):
-    warnings.warn("old_api is deprecated", DeprecationWarning, stacklevel=2)
-    return x + 1
-# --- test
-import warnings
-with warnings.catch_warnings(record=True) as caught:
-    warnings.simplefilter("always")
-    assert old_api(1) == 2
-assert len(caught) == 1
-assert issubclass(caught[0].category, DeprecationWarning)
-assert "deprecated" in str(caught[0].message)
-# --- test
-import warnings
-with warnings.catch_warnings():
-    warnings.simplefilter("error")
-    try:
-        old_api(1)
-    except DeprecationWarning as e:
-        assert "old_api" in str(e)
-    else:
-        raise AssertionError
-
 # === own-warning-class
 # --- code
 import warnings

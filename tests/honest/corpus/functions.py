@@ -158,35 +158,6 @@ assert hi.__name__ == "hi"
 assert repeat(2)(len)("abc") == [3, 3]
 assert repeat(0)(print)("x") == []
 
-# === memoize-decorator
-# --- code
-def memoize(f):
-    cache = {}
-
-    def wrapper(*args):
-        if args not in cache:
-            cache[args] = f(*args)
-        return cache[args]
-
-    wrapper.cache = cache
-    return wrapper
-# --- test
-calls = []
-@memoize
-def slow(x):
-    calls.append(x)
-    return x * 10
-assert slow(1) == 10 and slow(1) == 10
-assert calls == [1]
-assert slow(2) == 20
-assert slow.cache == {(1,): 10, (2,): 20}
-# --- test
-@memoize
-def fib(n):
-    return n if n < 2 else fib(n - 1) + fib(n - 2)
-assert fib(60) == 1548008755920
-assert len(fib.cache) == 61
-
 # === lru-cache-info
 # --- code
 from functools import lru_cache

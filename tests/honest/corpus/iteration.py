@@ -313,36 +313,6 @@ assert sum(t) == 10
 assert 3 in t
 assert [n for n in t.depth_first()][1] is t.left
 
-# === linked-list-function-with-setup
-# --- setup
-class ListNode:
-    def __init__(self, val=0, next=None):
-        self.val = val
-        self.next = next
-
-def build(values):
-    head = None
-    for v in reversed(values):
-        head = ListNode(v, head)
-    return head
-
-def values(head):
-    out = []
-    while head:
-        out.append(head.val)
-        head = head.next
-    return out
-# --- code
-def reverse_list(head):
-    prev = None
-    while head:
-        head.next, prev, head = prev, head, head.next
-    return prev
-# --- asserts
-assert values(reverse_list(build([1, 2, 3]))) == [3, 2, 1]
-assert reverse_list(None) is None
-assert values(reverse_list(build([7]))) == [7]
-
 # === leetcode-class-solution entry_point=Solution
 # --- setup
 from typing import List, Optional

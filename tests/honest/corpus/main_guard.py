@@ -516,69 +516,6 @@ if __name__ == "__main__":
 assert tick() == 1
 assert tick() == 2
 
-# === dunder-file
-# --- code
-import os
-
-HERE = os.path.dirname(os.path.abspath(__file__))
-
-
-def here():
-    return HERE
-
-
-def own_name():
-    return os.path.basename(__file__)
-# --- asserts
-assert os.path.isabs(here())
-assert own_name().endswith(".py")
-# --- setup
-import os
-
-# === name-not-main
-# --- code
-def module_name():
-    return __name__
-
-
-class Thing:
-    pass
-# --- asserts
-assert module_name() != "__main__"
-assert Thing.__module__ == module_name()
-
-# === tkinter-in-guard
-# --- code
-def evaluate(board):
-    lines = board + [list(c) for c in zip(*board)] + [[board[i][i] for i in range(3)], [board[i][2 - i] for i in range(3)]]
-    for mark in "XO":
-        if [mark] * 3 in lines:
-            return mark
-    return None
-
-
-if __name__ == "__main__":
-    import tkinter as tk
-    root = tk.Tk()
-    root.mainloop()
-# --- asserts
-assert evaluate([["X", "O", ""], ["", "X", "O"], ["", "", "X"]]) == "X"
-assert evaluate([["", "", ""], ["", "", ""], ["", "", ""]]) is None
-
-# === main-called-unguarded-prints
-# --- code
-def add(a, b):
-    return a + b
-
-
-def main():
-    print("2 + 3 =", add(2, 3))
-
-
-main()
-# --- asserts
-assert add(2, 3) == 5
-
 # === future-import-and-docstring
 # --- code
 """A module with a docstring."""

@@ -169,65 +169,6 @@ wrong.
 {{code}}
 </code>
 
-# === docstring-with-a-fence
-# --- code
-def fence(code):
-    """Wrap code in a fence.
-
-    Example:
-
-    ```
-    fence("x")
-    ```
-    """
-    return "```\n" + code + "\n```"
-# --- completion
-```python
-{{code}}
-```
-# --- asserts
-assert fence("x") == "```\nx\n```"
-
-# === string-with-an-answer-tag
-# --- code
-def wrap(text):
-    return "<answer>" + text + "</answer>"
-# --- completion
-<answer>
-{{code}}
-</answer>
-# --- asserts
-assert wrap("x") == "<answer>x</answer>"
-
-# === fenced-code-with-answer-tag-in-string
-# --- code
-def parse(text):
-    start = text.find("<answer>") + len("<answer>")
-    return text[start:text.find("</answer>")]
-# --- completion
-```python
-{{code}}
-```
-# --- asserts
-assert parse("a <answer>b</answer> c") == "b"
-
-# === multi-line-string-with-fences
-# --- code
-TEMPLATE = """
-```python
-{code}
-```
-"""
-
-def render(code):
-    return TEMPLATE.format(code=code).strip()
-# --- completion
-```python
-{{code}}
-```
-# --- asserts
-assert render("x") == "```python\nx\n```"
-
 # === fence-in-a-quote of=square
 # --- completion
 > Here is the code:
@@ -272,25 +213,6 @@ inner
 ````
 # --- asserts
 assert "inner" in doc()
-
-# === fence-without-language-and-output-block
-# --- code
-def square(x):
-    return x * x
-
-print(square(3))
-# --- completion
-```
-{{code}}
-```
-
-Output:
-
-```
-9
-```
-# --- asserts
-assert square(3) == 9
 
 # === fence-language-with-attributes of=square
 # --- completion
@@ -497,32 +419,6 @@ Use the built-in `sorted` with `reverse=True`. The ``` marks below delimit the c
 Note that `xs.sort()` would change the list.
 # --- asserts
 assert descending([1, 3, 2]) == [3, 2, 1]
-
-# === answer-alias-import entry_point=root
-# --- code
-from math import isqrt as root
-# --- completion
-```python
-{{code}}
-```
-# --- asserts
-assert root(17) == 4
-
-# === answer-lambda entry_point=square
-# --- code
-square = lambda x: x ** 2
-# --- completion
-```python
-{{code}}
-```
-
-For example:
-
-```python
-print(square(12))
-```
-# --- asserts
-assert square(3) == 9
 
 # === fence-indented-by-tab-code
 # --- code

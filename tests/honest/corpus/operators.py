@@ -211,30 +211,6 @@ assert divmod(7, Z(2)) == (3, 1)
 assert Z(7) // 2 == 3
 assert Z(7) % 4 == 3
 
-# === bitwise
-# --- code
-class Bits:
-    def __init__(self, text):
-        self.n = int(text, 2) if isinstance(text, str) else text
-
-    def __and__(self, o): return Bits(self.n & o.n)
-    def __or__(self, o): return Bits(self.n | o.n)
-    def __xor__(self, o): return Bits(self.n ^ o.n)
-    def __invert__(self): return Bits(~self.n & 0xF)
-    def __lshift__(self, k): return Bits(self.n << k & 0xF)
-    def __rshift__(self, k): return Bits(self.n >> k)
-    def __eq__(self, o): return self.n == o.n
-    def __str__(self): return f"{self.n:04b}"
-    def __int__(self): return self.n
-# --- asserts
-assert str(Bits("1100") & Bits("1010")) == "1000"
-assert str(Bits("1100") | Bits("1010")) == "1110"
-assert str(Bits("1100") ^ Bits("1010")) == "0110"
-assert str(~Bits("1100")) == "0011"
-assert Bits("0001") << 2 == Bits("0100")
-assert Bits("1000") >> 3 == Bits("0001")
-assert int(Bits("1111")) == 15
-
 # === reflected-with-builtins
 # --- code
 class Meters:

@@ -383,26 +383,6 @@ def main():
 if __name__ == "__main__":
     main()
 
-# === unittest-assert-warns
-# --- code
-import warnings
-
-
-def old(x):
-    warnings.warn("use new", DeprecationWarning)
-    return x + 1
-# --- test
-import unittest
-
-class TestOld(unittest.TestCase):
-    def test_old(self):
-        with self.assertWarns(DeprecationWarning):
-            self.assertEqual(old(1), 2)
-
-    def test_message(self):
-        with self.assertWarnsRegex(DeprecationWarning, "new"):
-            old(0)
-
 # === unittest-assertions-directly
 # --- code
 def stats(xs):

@@ -227,38 +227,6 @@ except RecursionError:
     print("too deep")
 # --- stdout
 too deep
-# === bootstrap-recursion
-# --- code
-from types import GeneratorType
-
-def bootstrap(f, stack=[]):
-    def wrapped(*args, **kwargs):
-        if stack:
-            return f(*args, **kwargs)
-        to = f(*args, **kwargs)
-        while True:
-            if type(to) is GeneratorType:
-                stack.append(to)
-                to = next(to)
-            else:
-                stack.pop()
-                if not stack:
-                    break
-                to = stack[-1].send(to)
-        return to
-    return wrapped
-
-@bootstrap
-def depth(n):
-    if n == 0:
-        yield 0
-    else:
-        rest = yield depth(n - 1)
-        yield rest + 1
-
-print(depth(5000))
-# --- stdout
-5000
 # === setrlimit-stack
 # --- code
 import resource

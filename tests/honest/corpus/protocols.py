@@ -1,18 +1,3 @@
-# === index-protocol
-# --- code
-class Slot:
-    def __init__(self, n):
-        self.n = n
-
-    def __index__(self):
-        return self.n
-# --- asserts
-assert [10, 20, 30][Slot(1)] == 20
-assert hex(Slot(255)) == "0xff"
-assert list(range(Slot(3))) == [0, 1, 2]
-assert "abcdef"[Slot(1):Slot(4)] == "bcd"
-assert bin(Slot(5)) == "0b101"
-
 # === wrong-index wrong
 # --- code
 class Slot:

@@ -198,61 +198,6 @@ def move(a, b):
 hanoi_callback(3, move)
 assert pegs == {"A": [], "B": [], "C": [3, 2, 1]}
 
-# === binary-search-tree entry_point=BST
-# --- code
-class BST:
-    class Node:
-        def __init__(self, key):
-            self.key, self.left, self.right = key, None, None
-
-    def __init__(self, keys=()):
-        self.root = None
-        for k in keys:
-            self.insert(k)
-
-    def insert(self, key):
-        def go(node):
-            if node is None:
-                return BST.Node(key)
-            if key < node.key:
-                node.left = go(node.left)
-            elif key > node.key:
-                node.right = go(node.right)
-            return node
-        self.root = go(self.root)
-
-    def __contains__(self, key):
-        node = self.root
-        while node and node.key != key:
-            node = node.left if key < node.key else node.right
-        return node is not None
-
-    def height(self):
-        def h(node):
-            return 0 if node is None else 1 + max(h(node.left), h(node.right))
-        return h(self.root)
-
-    def __iter__(self):
-        def walk(node):
-            if node:
-                yield from walk(node.left)
-                yield node.key
-                yield from walk(node.right)
-        return walk(self.root)
-# --- test
-t = BST([5, 2, 8, 1, 9])
-assert list(t) == [1, 2, 5, 8, 9]
-assert 8 in t and 7 not in t
-assert t.height() == 3
-assert t.root.left.key == 2
-assert t.root.left.left.left is None
-assert isinstance(t.root, BST.Node)
-# --- test
-t = BST()
-assert list(t) == [] and t.height() == 0 and 1 not in t
-t.insert("b"); t.insert("a")
-assert list(t) == ["a", "b"]
-
 # === lru-cache-class entry_point=LRUCache
 # --- code
 from collections import OrderedDict
