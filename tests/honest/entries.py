@@ -99,8 +99,6 @@ class Entry:
 
 @dataclass(slots=True)
 class _Draft:
-    """An entry or a problem as it is written."""
-
     name: str
     words: Mapping[str, str]
     flags: frozenset[str]
@@ -190,7 +188,6 @@ def _finish(draft: _Draft, problems: Mapping[str, _Draft], path: Path) -> Iterat
 
 
 def _make(identifier: str, draft: _Draft, base: _Draft, style: str) -> tuple[Entry, str | None]:
-    """An entry, and the code of the wrong one with the same checks."""
     words = {**base.words, **draft.words}
     flags = base.flags | draft.flags
     own = {name for name, _ in draft.sections}

@@ -27,12 +27,7 @@ def slow(seconds: float, count: int) -> list[dict[str, Any]]:
 
 @dataclass
 class FleetRun:
-    """A run.
-
-    Attributes:
-        directory: Where it was started.
-        process: Its process.
-    """
+    """A run."""
 
     directory: Path
     process: subprocess.Popen[str]

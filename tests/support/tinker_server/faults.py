@@ -19,9 +19,7 @@ from sandrl.trainers.tinker.weights import digest
 class Record:
     """Writes a line for every operation on a model.
 
-    Args:
-        path: The file.
-        nan_after: The number of steps, of all models together, after which losses are no numbers; None for never.
+    After `nan_after` steps, of all models together, losses are no numbers; never if it is None.
     """
 
     def __init__(self, path: Path | None, nan_after: int | None) -> None:
@@ -57,9 +55,7 @@ class Record:
 def crash_before_save(checkpoints: Checkpoints, number: int | None) -> None:
     """Has the process end before a save of these checkpoints.
 
-    Args:
-        checkpoints: The checkpoints.
-        number: Which save, counted over all models, from 1; None for none.
+    The number is counted over all models, from 1; none ends it if it is None.
     """
     save = checkpoints.save
     count = 0
