@@ -27,7 +27,12 @@ def slow(seconds: float, count: int) -> list[dict[str, Any]]:
 
 @dataclass
 class FleetRun:
-    """A run."""
+    """A run.
+
+    Attributes:
+        directory: Where it was started.
+        process: Its process.
+    """
 
     directory: Path
     process: subprocess.Popen[str]

@@ -20,7 +20,13 @@ _QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_DEDUP_LOGS": "0"}
 
 @dataclass
 class RayNode:
-    """A node."""
+    """A node.
+
+    Attributes:
+        number: Its place among those that were added.
+        state_dir: Where its local runtime is.
+        is_alive: Whether its raylet was not killed.
+    """
 
     number: int
     state_dir: Path
@@ -65,7 +71,14 @@ class RayNode:
 
 @dataclass
 class RayCluster:
-    """A cluster; see `ray_cluster`."""
+    """A cluster; see `ray_cluster`.
+
+    Attributes:
+        address: Where it is.
+        directory: Where the nodes' directories are made.
+        process: What has it.
+        nodes: Its nodes, those included that were killed.
+    """
 
     address: str
     directory: Path

@@ -51,7 +51,14 @@ def write_run(
 ) -> Path:
     """Writes a run, with metrics for each of its steps.
 
-    `rows` are in the order of their steps; without an outcome the job was killed, and the run has no metrics.
+    Args:
+        runs_dir: Where runs are.
+        rows: Its completions, in the order of their steps.
+        name: Its name.
+        command: Its subcommand.
+        outcome: How its job ended; None leaves it as a killed one, without metrics.
+        extra: Further metrics by step.
+        options: Further options.
     """
     with RunWriter.create(
         runs_dir,

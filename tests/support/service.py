@@ -21,7 +21,14 @@ _FIRST_LINE = re.compile(r"Serving rewards on (?P<url>https?://\S+) \(token: (?P
 
 @dataclass
 class RunningService:
-    """A service that accepts requests."""
+    """A service that accepts requests.
+
+    Attributes:
+        url: Its address.
+        token_place: Where it says its token is.
+        process: Its process.
+        log: The file with what it says on standard error.
+    """
 
     url: str
     token_place: str

@@ -46,7 +46,11 @@ PLACES = (
 
 
 def write_runs(runs_dir: Path) -> None:
-    """Writes them."""
+    """Writes them.
+
+    Args:
+        runs_dir: Where to.
+    """
     _write_training(runs_dir)
     _write_evaluations(runs_dir)
     _write_episodes(runs_dir)
@@ -57,6 +61,7 @@ def write_runs(runs_dir: Path) -> None:
 
 
 def _write_training(runs_dir: Path) -> None:
+    """A training of three steps with a held-out evaluation, a flag, and verdicts of every kind."""
     statuses = ("timeout", "no_code", "syntax_error", "crashed", "resource_limit", "compile_error")
     rows = []
     for step in range(3):
@@ -88,6 +93,7 @@ def _write_training(runs_dir: Path) -> None:
 
 
 def _write_evaluations(runs_dir: Path) -> None:
+    """Two evaluations of the same problems, of which some turn."""
     for name, passes in (("before", 2), ("after", 4)):
         own = [
             trajectory(n, task_id=f"t{n}") if n < passes else failed(n, task_id=f"t{n}" if n else LONG, detail=LONG)
@@ -98,6 +104,7 @@ def _write_evaluations(runs_dir: Path) -> None:
 
 
 def _write_episodes(runs_dir: Path) -> None:
+    """A completion with messages, calls, outputs, checks and a second opinion, and one with a difference."""
     call = ToolCallRow(name="execute_code", arguments=json.dumps({"code": "x = 1\nprint(x)  # " + LONG}))
     messages = (
         MessageRow(role="system", content="You are a programmer."),

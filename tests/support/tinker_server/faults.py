@@ -19,7 +19,9 @@ from sandrl.trainers.tinker.weights import digest
 class Record:
     """Writes a line for every operation on a model.
 
-    After `nan_after` steps, of all models together, losses are no numbers; never if it is None.
+    Args:
+        path: The file.
+        nan_after: The number of steps, of all models together, after which losses are no numbers; None for never.
     """
 
     def __init__(self, path: Path | None, nan_after: int | None) -> None:
@@ -55,7 +57,9 @@ class Record:
 def crash_before_save(checkpoints: Checkpoints, number: int | None) -> None:
     """Has the process end before a save of these checkpoints.
 
-    The number is counted over all models, from 1; none ends it if it is None.
+    Args:
+        checkpoints: The checkpoints.
+        number: Which save, counted over all models, from 1; None for none.
     """
     save = checkpoints.save
     count = 0

@@ -20,7 +20,15 @@ READY = "Tinker server at "
 
 @dataclass(frozen=True)
 class TinkerServer:
-    """A server that runs."""
+    """A server that runs.
+
+    Attributes:
+        base_url: Its address.
+        key: The API key it asks for.
+        model: The directory of its model, which is the name of its base model too.
+        record: The file with a line for everything that was done to a model.
+        process: It.
+    """
 
     base_url: str
     key: str
@@ -46,7 +54,12 @@ def running_server(
 ) -> Iterator[TinkerServer]:
     """Starts a server and ends it, however the block ends.
 
-    Its key is one of its own unless given, and its port any that is free.
+    Args:
+        model: Its model.
+        record: Its record.
+        words: Further options of the command.
+        key: The API key it asks for; None for one of its own.
+        port: Where it listens; 0 for any.
     """
     if "--state" not in words:
         # Not the server's own, so that one that is killed leaves nothing behind either.
