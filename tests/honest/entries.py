@@ -21,15 +21,23 @@ Words after the name:
 - `tolerance=NUMBER`: the absolute tolerance of the cases;
 - `extract=WORD`: how the code is found in the completion (`auto`);
 - `packages=NAME,NAME`: packages that it needs (`make test-integrations` has them);
-- `prelude`: the problem has the standard prelude.
+- `prelude`: the problem has the standard prelude;
+- `problem`: no entry, but words and sections that entries share, of this file or, if it is in `problems.py`, of all;
+- `of=NAME,NAME`: an entry for each of these problems, with the words and sections that the entry does not have itself.
+  With several, the name of an entry ends with its problem's.
 
 Sections:
 
 - `code`: the solution, as plain Python runs it;
+- `wrong`: a wrong solution with the same checks, an entry `NAME-wrong`;
 - `completion`: the model's text, where the judge has to find the code in it; without one the judge takes `code`;
 - `test`: one check, of any number of lines; `asserts`: a check per line;
 - `stdin` and `stdout`: a case each pair; `stdin` may be left out;
-- `setup`, `reference`, `prompt`: the problem's own, optional.
+- `setup`, `reference`, `prompt`: the problem's own, optional;
+- in a `problem`, any other name: a text for completions.
+
+In a completion, `{{SECTION}}` is the first text of that section and `{{name}}` the entry point, or `main`. Indentation
+and marks of a quotation that precede it in its line precede each of its lines.
 
 A section's text ends before the blank lines that precede the next marker, and with a newline.
 """
@@ -37,7 +45,8 @@ A section's text ends before the blank lines that precede the next marker, and w
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from sandrl.problems import Case, Completion, Problem, Tolerance
@@ -45,12 +54,14 @@ from sandrl.problems.preludes import STANDARD
 from sandrl.rewards.extraction import Extraction
 
 FOLDER = Path(__file__).parent / "corpus"
+_SHARED = "problems.py"
 _HEADER = re.compile(r"^# === (\S+)(.*)$")
 _SECTION = re.compile(r"^# --- (\w+)$")
-_SINGLE = frozenset({"code", "completion", "setup", "reference", "prompt"})
-_REPEATED = frozenset({"test", "asserts", "stdin", "stdout"})
-_WORDS = frozenset({"entry_point", "tolerance", "extract", "packages"})
-_FLAGS = frozenset({"wrong", "prelude"})
+_PLACE = re.compile(r"(^[ \t>#]*)?\{\{(\w+)\}\}", re.MULTILINE)
+_SINGLE = frozenset({"code", "wrong", "completion", "setup", "reference", "prompt"})
+_CHECKS = frozenset({"test", "asserts", "stdin", "stdout"})
+_WORDS = frozenset({"entry_point", "tolerance", "extract", "packages", "of"})
+_FLAGS = frozenset({"wrong", "prelude", "problem"})
 
 
 class BadEntry(Exception):
@@ -88,12 +99,14 @@ class Entry:
 
 @dataclass(slots=True)
 class _Draft:
-    """An entry while its lines are read."""
-
     name: str
-    words: dict[str, str]
+    words: Mapping[str, str]
     flags: frozenset[str]
-    sections: list[tuple[str, list[str]]] = field(default_factory=list)
+    lines: list[tuple[str, list[str]]] = field(default_factory=list)
+
+    @property
+    def sections(self) -> list[tuple[str, str]]:
+        return [(name, _text(name, "\n".join(lines))) for name, lines in self.lines]
 
 
 def load_entries(folder: Path = FOLDER) -> tuple[Entry, ...]:
@@ -112,7 +125,19 @@ def load_entries(folder: Path = FOLDER) -> tuple[Entry, ...]:
 
 
 def read_entries(path: Path) -> list[Entry]:
-    """Reads one file of the corpus."""
+    """Reads one file of the corpus, and the problems beside it."""
+    drafts = _read(path)
+    shared = path.with_name(_SHARED)
+    known = _read(shared) if shared != path and shared.exists() else []
+    problems = {draft.name: draft for draft in [*known, *drafts] if "problem" in draft.flags}
+    entries: list[Entry] = []
+    for draft in drafts:
+        if "problem" not in draft.flags:
+            entries += _finish(draft, problems, path)
+    return entries
+
+
+def _read(path: Path) -> list[_Draft]:
     drafts: list[_Draft] = []
     # Not `splitlines`: form feeds and Unicode line separators may be part of a solution.
     for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), 1):
@@ -122,14 +147,14 @@ def read_entries(path: Path) -> list[Entry]:
             if line.strip() and not line.startswith("#"):
                 raise BadEntry(f"{path.name}:{number}: a line before the first entry")
         elif section := _SECTION.match(line):
-            if section[1] not in _SINGLE | _REPEATED:
+            if "problem" not in drafts[-1].flags and section[1] not in _SINGLE | _CHECKS:
                 raise BadEntry(f"{path.name}:{number}: no section is called {section[1]}")
-            drafts[-1].sections.append((section[1], []))
-        elif drafts[-1].sections:
-            drafts[-1].sections[-1][1].append(line)
+            drafts[-1].lines.append((section[1], []))
+        elif drafts[-1].lines:
+            drafts[-1].lines[-1][1].append(line)
         elif line.strip():
             raise BadEntry(f"{path.name}:{number}: a line before the first section")
-    return [_finish(draft, path) for draft in drafts]
+    return drafts
 
 
 def _begin(header: re.Match[str], place: str) -> _Draft:
@@ -141,33 +166,54 @@ def _begin(header: re.Match[str], place: str) -> _Draft:
     return _Draft(header[1], words, flags)
 
 
-def _finish(draft: _Draft, path: Path) -> Entry:
+def _text(section: str, body: str) -> str:
+    if section == "completion":
+        return body.rstrip("\n") + "\n"
+    return re.sub(r"\A(?:[ \t]*\n)+", "", body).rstrip() + "\n"
+
+
+def _finish(draft: _Draft, problems: Mapping[str, _Draft], path: Path) -> Iterator[Entry]:
     identifier = f"{path.stem}/{draft.name}"
+    names = draft.words["of"].split(",") if "of" in draft.words else []
+    if not problems.keys() >= set(names):
+        raise BadEntry(f"{identifier}: no such problem among {', '.join(names)}")
+    nothing = _Draft("", {}, frozenset())
+    for problem in [problems[name] for name in names] or [nothing]:
+        suffix = f"-{problem.name}" if len(names) > 1 else ""
+        entry, wrong = _make(f"{identifier}{suffix}", draft, problem, path.stem)
+        yield entry
+        if wrong is not None:
+            name = f"{entry.id}-wrong"
+            yield replace(entry, id=name, code=wrong, is_wrong=True, problem=replace(entry.problem, task_id=name))
+
+
+def _make(identifier: str, draft: _Draft, base: _Draft, style: str) -> tuple[Entry, str | None]:
+    words = {**base.words, **draft.words}
+    flags = base.flags | draft.flags
+    own = {name for name, _ in draft.sections}
+    hidden = own | (_CHECKS if own & _CHECKS else frozenset())
+    sections = [*draft.sections, *((name, text) for name, text in base.sections if name not in hidden)]
     texts: dict[str, str] = {}
     tests: list[str] = []
     cases: list[Case] = []
     stdin = ""
-    for name, lines in draft.sections:
-        body = "\n".join(lines)
-        text = (
-            re.sub(r"\A(?:[ \t]*\n)+", "", body).rstrip() + "\n" if name != "completion" else body.rstrip("\n") + "\n"
-        )
-        if name in _SINGLE:
-            if name in texts:
-                raise BadEntry(f"{identifier}: two sections {name}")
-            texts[name] = text
-        elif name == "test":
+    for name, text in sections:
+        if name == "test":
             tests.append(text)
         elif name == "asserts":
             tests.extend(line for line in text.split("\n") if line.strip())
         elif name == "stdin":
             stdin = text
-        else:
+        elif name == "stdout":
             cases.append(Case(stdin, text))
             stdin = ""
+        elif name in texts:
+            raise BadEntry(f"{identifier}: two sections {name}")
+        else:
+            texts[name] = text
     if "code" not in texts or bool(tests) == bool(cases):
         raise BadEntry(f"{identifier}: an entry has code, and either tests or cases")
-    tolerance = draft.words.get("tolerance")
+    tolerance = words.get("tolerance")
     problem = Problem(
         task_id=identifier,
         prompt=texts.get("prompt", ""),
@@ -175,17 +221,32 @@ def _finish(draft: _Draft, path: Path) -> Entry:
         cases=tuple(cases),
         tolerance=None if tolerance is None else Tolerance(absolute=float(tolerance)),
         setup=texts.get("setup", ""),
-        prelude=STANDARD if "prelude" in draft.flags else "",
-        entry_point=draft.words.get("entry_point"),
+        prelude=STANDARD if "prelude" in flags else "",
+        entry_point=words.get("entry_point"),
         reference=texts.get("reference"),
-        packages=tuple(draft.words["packages"].split(",")) if "packages" in draft.words else (),
+        packages=tuple(words["packages"].split(",")) if "packages" in words else (),
     )
-    return Entry(
+    entry = Entry(
         id=identifier,
-        style=path.stem,
+        style=style,
         code=texts["code"],
         problem=problem,
         text=texts.get("completion"),
-        extraction=Extraction(draft.words.get("extract", "auto")),
-        is_wrong="wrong" in draft.flags,
+        extraction=Extraction(words.get("extract", "auto")),
+        is_wrong="wrong" in flags,
     )
+    if entry.text is not None:
+        places = {"name": problem.entry_point or "main", **dict(reversed(sections))}
+        entry = replace(entry, text=_fill(entry.text, places, identifier))
+    return entry, texts.get("wrong")
+
+
+def _fill(layout: str, texts: Mapping[str, str], identifier: str) -> str:
+    def text_of(place: re.Match[str]) -> str:
+        prefix, name = place[1] or "", place[2]
+        if name not in texts:
+            raise BadEntry(f"{identifier}: there is no text {name}")
+        lines = texts[name].rstrip("\n").split("\n")
+        return "\n".join(prefix + line if line else prefix.rstrip() for line in lines)
+
+    return _PLACE.sub(text_of, layout)

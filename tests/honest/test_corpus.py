@@ -50,6 +50,44 @@ def test_known_disagreements_are_entries() -> None:
     assert {entry.id for entry in load_entries()} >= KNOWN
 
 
+TABLE = """\
+# === double problem entry_point=double
+# --- code
+def double(n):
+
+    return 2 * n
+# --- asserts
+assert double(1) == 2
+# === nothing problem wrong
+# --- code
+pass
+# --- test
+assert nothing
+# === quoted of=double,nothing
+# --- completion
+{{name}}:
+> {{code}}
+# === own of=double
+# --- code
+double = int
+# --- wrong
+double = 0
+# --- test
+assert double(0) == 0
+"""
+
+
+def test_a_layout_is_an_entry_for_each_problem_it_names(tmp_path: Path) -> None:
+    (tmp_path / "style.py").write_text(TABLE)
+    first, second, own, wrong = load_entries(tmp_path)
+    assert (first.id, first.text) == ("style/quoted-double", "double:\n> def double(n):\n>\n>     return 2 * n\n")
+    assert (second.id, second.is_wrong, second.text) == ("style/quoted-nothing", True, "main:\n> pass\n")
+    assert first.problem.tests == ("assert double(1) == 2",)
+    assert (own.id, own.code, own.problem.tests) == ("style/own", "double = int\n", ("assert double(0) == 0\n",))
+    assert (wrong.id, wrong.code, wrong.is_wrong) == ("style/own-wrong", "double = 0\n", True)
+    assert wrong.problem.tests == own.problem.tests
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -61,6 +99,8 @@ def test_known_disagreements_are_entries() -> None:
         "# === a wrongly\n# --- code\nx = 1\n# --- test\nassert x\n",
         "# === a\n# --- code\nx = 1\n# --- code\nx = 2\n# --- test\nassert x\n",
         "# === a\n# --- code\nx = 1\n# --- test\nassert x\n# --- stdout\n1\n",
+        "# === a of=b\n# --- code\nx = 1\n# --- test\nassert x\n",
+        "# === a\n# --- code\nx = 1\n# --- completion\n{{usage}}\n# --- test\nassert x\n",
     ],
 )
 def test_a_broken_file_is_refused(tmp_path: Path, text: str) -> None:

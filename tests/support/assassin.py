@@ -15,12 +15,7 @@ from typing import Self
 
 
 class Assassin:
-    """Watches this machine for processes of one name, between the two ends of a `with` block.
-
-    Attributes:
-        code: What a program must run to lose its sandbox.
-        kills: How many have.
-    """
+    """Watches this machine for processes of one name, between the two ends of a `with` block."""
 
     def __init__(self) -> None:
         self._name = f"die-{secrets.token_hex(4)}"

@@ -26,10 +26,6 @@ _MOST_MEMBERS = 400
 def audit(page: Any, *, has_walk: bool = True) -> list[str]:
     """What is wrong with a page.
 
-    Args:
-        page: Playwright's page, which has been drawn.
-        has_walk: Whether to go through it by keyboard, too.
-
     Returns:
         A line for each fault; none if nothing is wrong.
     """
@@ -57,7 +53,6 @@ def _evaluated(client: Any, expression: str) -> Any:
 
 
 def _faults_of_tree(client: Any) -> list[str]:
-    """What a screen reader gets without a name or a role, or twice under the same name."""
     nodes = client.send("Accessibility.getFullAXTree")["nodes"]
     faults, landmarks = [], Counter[tuple[str, str]]()
     for node in nodes:
@@ -88,7 +83,6 @@ def _press(client: Any, key: str, *, shift: bool = False) -> None:
 
 
 def _faults_of_walk(client: Any) -> list[str]:
-    """What Tab and the arrow keys do not reach, and where the focus is not seen; there, and back."""
     faults: list[str] = []
     for is_back in (False, True):
         wanted = _evaluated(client, "sandrlAudit.start()")
@@ -113,7 +107,6 @@ def _faults_of_walk(client: Any) -> list[str]:
 
 
 def _move_on(client: Any, key: str, *, most: int = _MOST_MEMBERS) -> bool:
-    """Presses an arrow key as long as it moves the focus; returns whether the last press did."""
     for _ in range(most):
         _press(client, key)
         if not _evaluated(client, "sandrlAudit.hasMoved()"):
@@ -122,7 +115,6 @@ def _move_on(client: Any, key: str, *, most: int = _MOST_MEMBERS) -> bool:
 
 
 def _faults_of_dialogs(page: Any) -> list[str]:
-    """Dialogs that do not take the focus, or that Escape does not close."""
     faults = []
     for button in page.locator("[aria-haspopup=dialog]:visible").all():
         name = button.get_attribute("aria-label") or button.inner_text()

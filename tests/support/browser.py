@@ -16,13 +16,7 @@ from tests.support.programs import require_program
 
 @dataclass
 class Page:
-    """An open page, and what went wrong in it.
-
-    Attributes:
-        page: Playwright's page.
-        complaints: Messages on its console, and errors of its scripts.
-        requests: Addresses it asked for.
-    """
+    """An open page, and what went wrong in it."""
 
     page: Any
     complaints: list[str] = field(default_factory=list)
@@ -56,15 +50,7 @@ def opened(
 ) -> Iterator[Page]:
     """Opens a page, and waits until it is drawn.
 
-    Args:
-        browser: What `launched` gives.
-        file: The page, or its address.
-        at: What of it to show: its fragment.
-        width: Of the window.
-        height: Of the window.
-        dark: Whether the user prefers dark pages.
-        is_still: Whether the user prefers pages in which nothing moves.
-        ready: The element that is there when it is drawn; by default that of a page of runs.
+    `at` is the fragment to show; `ready` the element that is there when it is drawn, by default that of a page of runs.
     """
     scheme = "dark" if dark else "light"
     context = browser.new_context(

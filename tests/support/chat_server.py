@@ -14,10 +14,7 @@ TextAnswer = Callable[[dict[str, Any]], "str | int | Says"]
 class ChatServer(ScriptedModel):
     """Serves texts, between the two ends of a `with` block.
 
-    Args:
-        answer: What it answers.
-        models: What models it says it has.
-        key: What key it asks for; None for none.
+    It asks for no key if that is None.
     """
 
     def __init__(

@@ -13,9 +13,7 @@ from sandrl.runtime import daemon
 def kill_daemon(state_dir: Path, *, waits: bool = True) -> None:
     """Kills the daemon of a state directory.
 
-    Args:
-        state_dir: The state directory.
-        waits: Wait until the kernel has let go of it.
+    It waits until the kernel has let go of it, unless told otherwise.
     """
     endpoint = daemon.find(state_dir)
     assert endpoint is not None

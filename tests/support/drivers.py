@@ -20,12 +20,8 @@ UNPRIVILEGED_UID = 65534
 def answer_of(place: Path, mode: str, driver: str, *arguments: str, texts: tuple[str, ...] = ()) -> str:
     """The last line that a driver prints.
 
-    Args:
-        place: An empty directory that other users may enter.
-        mode: The launcher, which may be followed by `as another user`.
-        driver: The program's file.
-        arguments: Its arguments after the launcher and the state directory.
-        texts: Files that it reads.
+    `mode` is the launcher, which may be followed by `as another user`; that user can enter `place`, an empty directory,
+    and read `texts`.
     """
     command = [sys.executable, str(SUPPORT / driver)]
     source, drop = SOURCES, dict[str, Any]()
@@ -56,8 +52,8 @@ def answer_of(place: Path, mode: str, driver: str, *arguments: str, texts: tuple
     return last
 
 
+# The interpreter of this environment may lie in root's home.
 def _python_for_others() -> str:
-    """An interpreter that other users can run: the one of this environment may lie in root's home."""
     version = subprocess.run(
         [SYSTEM_PYTHON, "-c", "import sys; print(sys.version_info >= (3, 11))"],
         capture_output=True,

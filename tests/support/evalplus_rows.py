@@ -257,27 +257,11 @@ def _plain_tasks() -> Iterator[Task]:
         "def counted(text):\n    return {each: True for each in text}",
     )  # fmt: skip
     yield _task(
-        "HumanEval/922", "from collections import Counter\ndef counted(items):\n    return Counter(items)",
-        [[[1, 2, 1]]], [[["a"]], [[]]],
-        "def counted(items):\n    return {each: items.count(each) for each in items}",
-        "def counted(items):\n    return {**{each: items.count(each) for each in items}, None: 0}",
-    )  # fmt: skip
-    yield _task(
         "HumanEval/923", "def distinct(items):\n    return set(items)", [[[1, 2, 2]]], [[[]], [["a", "b"]]],
         "def distinct(items):\n    return frozenset(items)",
         "def distinct(items):\n    return list(set(items))",
         "def distinct(items):\n    return {}.keys() | items",
         "def distinct(items):\n    return dict.fromkeys(items).keys()",
-    )  # fmt: skip
-    yield _task(
-        "HumanEval/924",
-        "def longest(words):\n    return max(words, key=len) if words else None",
-        [[[]], [["a", "bb"]]], [[["x", "y"]]],
-        "def longest(words):\n    best = None\n    for each in words:\n"
-        "        if best is None or len(each) > len(best):\n            best = each\n    return best",
-        "def longest(words):\n    return max(words, key=len, default='')",
-        "def longest(words):\n    return max(words, key=len).encode() if words else None",
-        "class Text(str):\n    pass\ndef longest(words):\n    return Text(max(words, key=len)) if words else None",
     )  # fmt: skip
     yield _task(
         "HumanEval/925", "def is_even(number):\n    return number % 2 == 0", [[2]], [[3], [0], [-1]],
@@ -288,22 +272,10 @@ def _plain_tasks() -> Iterator[Task]:
         "def is_even(number):\n    return not number & 1",
     )  # fmt: skip
     yield _task(
-        "HumanEval/926", "def pair(number):\n    return (number, str(number))", [[1]], [[2]],
-        "def pair(number):\n    return [number, str(number)]",
-        "def pair(number):\n    return number, f'{number}'",
-    )  # fmt: skip
-    yield _task(
         "HumanEval/927", "def ordered(items):\n    items.sort()\n    return items", [[[3, 1, 2]]], [[[]], [[2, 1]]],
         "def ordered(items):\n    return sorted(items)",
         "def ordered(items):\n    items.sort()",
         "def ordered(items):\n    return iter(sorted(items))",
-    )  # fmt: skip
-    yield _task(
-        "HumanEval/928", "def powers(number, count):\n    return [number ** each for each in range(count)]",
-        [[2, 3]], [[10, 40], [3, 0]],
-        "def powers(number, count):\n    found = [1]\n    while len(found) < count:\n"
-        "        found.append(found[-1] * number)\n    return found[:count]",
-        "def powers(number, count):\n    return [float(number) ** each for each in range(count)]",
     )  # fmt: skip
 
 
@@ -389,19 +361,6 @@ def _special_tasks() -> Iterator[Task]:
 
 def _rebuilt_tasks() -> Iterator[Task]:
     yield _task(
-        "Mbpp/116", "def tuple_to_int(digits):\n    return int(''.join(map(str, digits)))", [[[1, 2, 3]]], [[[4]], [[0, 5]]],
-        "def tuple_to_int(digits):\n    return {digits: int(''.join(map(str, digits)))}[digits]",
-        "def tuple_to_int(digits):\n    return int(''.join(map(str, digits + ()))) ",
-        "def tuple_to_int(digits):\n    return int(''.join(map(str, digits + []))) ",
-    )  # fmt: skip
-    yield _task(
-        "Mbpp/63", "def max_difference(pairs):\n    return max(abs(a - b) for a, b in pairs)", [[[[3, 5], [1, 7]]]],
-        [[[[0, 0]]]],
-        "def max_difference(pairs):\n    return max(abs(a - b) for a, b in set(pairs))",
-        "def max_difference(pairs):\n    return max(abs(a - b) for a, b in pairs + [(0, 0)])",
-        "def max_difference(pairs):\n    return max(abs(a - b) for a, b in pairs + ((0, 0),))",
-    )  # fmt: skip
-    yield _task(
         "Mbpp/115", "def empty_dit(items):\n    return all(not each for each in items)", [[[[], [], []]], [[[1, 2], [], []]]],
         [[[[3]]]],
         "def empty_dit(items):\n    return not any(items)",
@@ -426,41 +385,12 @@ def _rebuilt_tasks() -> Iterator[Task]:
         "import cmath\ndef convert(number):\n    return number",
     )  # fmt: skip
     yield _task(
-        "Mbpp/722",
-        "def filter_data(students, height, weight):\n"
-        "    return {k: s for k, s in students.items() if s[0] >= height and s[1] >= weight}",
-        [[{"Ann": [6.2, 70], "Bob": [5.9, 65]}, 6.0, 70]], [[{}, 1, 1]],
-        "def filter_data(students, height, weight):\n"
-        "    return {k: (h, w) for k, (h, w) in students.items() if h >= height and w >= weight}",
-        "def filter_data(students, height, weight):\n"
-        "    return {k: [h, w] for k, (h, w) in students.items() if h >= height and w >= weight}",
-    )  # fmt: skip
-    yield _task(
         "Mbpp/580",
         "def extract_even(items):\n    return tuple(extract_even(x) if isinstance(x, tuple) else x for x in items\n"
         "                 if isinstance(x, tuple) or x % 2 == 0)",
         [[[4, 5, [7, 6, [2, 4]], 6, 8]]], [[[1]], [[[2, [3]]]]],
         "def extract_even(items):\n    return [extract_even(x) if isinstance(x, tuple) else x for x in items\n"
         "            if isinstance(x, tuple) or x % 2 == 0]",
-    )  # fmt: skip
-    yield _task(
-        "Mbpp/750", "def add_tuple(items, extra):\n    return items + list(extra)", [[[5, 6], [9, 10]]], [[[], []]],
-        "def add_tuple(items, extra):\n    items.extend(extra)\n    return items",
-        "def add_tuple(items, extra):\n    return items + extra",
-        "def add_tuple(items, extra):\n    return [*items, *(extra + ())]",
-    )  # fmt: skip
-    yield _task(
-        "Mbpp/259",
-        "def maximize_elements(one, two):\n    return tuple(tuple(max(p) for p in zip(a, b)) for a, b in zip(one, two))",
-        [[[[1, 3], [4, 5]], [[6, 7], [3, 9]]]], [[[], []]],
-        "def maximize_elements(one, two):\n    return [[max(p) for p in zip(a, b)] for a, b in zip(one, two)]",
-        "def maximize_elements(one, two):\n"
-        "    return hash((one, two)) and tuple(tuple(map(max, a, b)) for a, b in zip(one, two))",
-    )  # fmt: skip
-    yield _task(
-        "Mbpp/307", "def colon_tuplex(given, place, value):\n    return given[:place] + (value,)", [[["a", 5], 1, 50]],
-        [[["b", 3, []], 2, 7]],
-        "def colon_tuplex(given, place, value):\n    return [*given[:place], value]",
     )  # fmt: skip
 
 

@@ -64,7 +64,6 @@ class ForkedCommands:
             self._connection.close()
 
     def _answer(self) -> int:
-        """The next number that the server sends."""
         answer = self._connection.recv(64)
         if not answer:
             raise RuntimeError(f"the process that forks commands ended:\n{self._server.communicate()[1]}")
@@ -85,12 +84,7 @@ class ForkedCommands:
     ) -> subprocess.CompletedProcess[str]:
         """Runs a command to the end of its output.
 
-        Args:
-            words: What follows `sandrl`.
-            stdin: What it reads; nothing unless given.
-            directory: Where it runs.
-            environment: All of its variables.
-            timeout_seconds: After this it is killed.
+        What it reads is nothing unless given; after the timeout it is killed.
 
         Raises:
             subprocess.TimeoutExpired: If it, or what it started with its output, did not end in time.
@@ -126,7 +120,6 @@ def _text(output: bytes) -> str:
 
 
 def _exchange(ends: Sequence[int], given: bytes, deadline: float) -> tuple[bytes, bytes]:
-    """Writes to the first descriptor and reads from the others up to their ends; closes all of them."""
     stdin, *outputs = ends
     read = {descriptor: bytearray() for descriptor in outputs}
     os.set_blocking(stdin, False)
@@ -163,7 +156,6 @@ def _exchange(ends: Sequence[int], given: bytes, deadline: float) -> tuple[bytes
 
 
 def _serve(connection: socket.socket) -> int:
-    """Forks a command for each request; returns the exit code: in a child the command's, in the server 0 at the end."""
     # As sandrl sets it before it loads gRPC.
     os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
     for name in _PRELOADED:
@@ -186,7 +178,6 @@ def _serve(connection: socket.socket) -> int:
 
 
 def _run(request: Mapping[str, Any], streams: Sequence[int]) -> int:
-    """Makes this process the command of a request, and runs it; returns its exit code."""
     for number, descriptor in enumerate(streams):
         os.dup2(descriptor, number)
         os.close(descriptor)

@@ -23,14 +23,7 @@ from tests.support.format_rows import ROWS
 
 @dataclass(frozen=True)
 class Example:
-    """A row with answers.
-
-    Attributes:
-        format: The format of the row.
-        row: The row, with a `task_id`.
-        right: Right answers, by their style.
-        wrong: Wrong answers, by what is wrong.
-    """
+    """A row with answers."""
 
     format: str
     row: Mapping[str, Any]
@@ -238,7 +231,6 @@ def _verl(name: str, prompt: str, tests: Any) -> dict[str, Any]:
 
 
 def _without_classes(answers: Mapping[str, str]) -> dict[str, str]:
-    """Answers for tests that call a function by its name."""
     return {style: text for style, text in answers.items() if "Solution" not in text}
 
 

@@ -11,15 +11,7 @@ PAGES = Path(__file__).parents[2] / "docs" / "reference" / "formats"
 
 @dataclass(frozen=True)
 class Section:
-    """A section of a page.
-
-    Attributes:
-        page: The name of the page.
-        title: Its heading.
-        files: What its files hold, by their names.
-        command: The words after `sandrl`.
-        output: What the command prints, as the page shows it.
-    """
+    """A section of a page."""
 
     page: str
     title: str

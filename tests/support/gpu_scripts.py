@@ -15,10 +15,6 @@ from tests.support.tinker_server.process import ROOT
 def tried_on_the_processor(script: str, directory: Path) -> dict[str, str]:
     """Runs a script without a GPU.
 
-    Args:
-        script: Its name, without suffix.
-        directory: Where it works.
-
     Returns:
         The state of each check, by its name.
     """

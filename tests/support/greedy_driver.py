@@ -89,7 +89,6 @@ async def _round(choice: Choice, names: Sequence[str]) -> dict[str, Any]:
 
 
 def _host_troubles() -> list[str]:
-    """What a program of the host user notices when it makes a pipe and watches it."""
     reading, writing = os.pipe()
     try:
         size = fcntl.fcntl(reading, 1032)

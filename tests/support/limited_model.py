@@ -12,16 +12,8 @@ from tests.support.scripted_model import Answer, Fault, Question, Says
 class Limit:
     """Answers a question if there is room for it, and refuses it otherwise.
 
-    Args:
-        answer: What it answers.
-        refusal: How it refuses; made anew for each, from the seconds until there is room.
-        count: How many questions a window takes, or how many tokens a bucket holds.
-        seconds: The length of a window, or how long a bucket takes to be full again.
-        has_bucket: Whether it is a bucket.
-
-    Attributes:
-        answered: How many it has answered.
-        refused: How many it has refused.
+    A window takes `count` questions in so many seconds; a bucket holds `count` tokens and is full again after them. The
+    refusal is made anew for each, from the seconds until there is room.
     """
 
     def __init__(
@@ -53,7 +45,6 @@ class Limit:
         return self._answer(question) if has_room else self._refusal(left)
 
     def _refill(self) -> float:
-        """Makes room as time passes; returns the seconds until there is more."""
         now = time.monotonic()
         if self._has_bucket:
             rate = self._count / self._seconds

@@ -21,12 +21,7 @@ from sandrl.settings import RuntimeKind, load_settings
 
 @dataclass(frozen=True)
 class Lost:
-    """What a killed job left.
-
-    Attributes:
-        job_id: Its id.
-        ids: Its sandboxes.
-    """
+    """What a killed job left."""
 
     job_id: str
     ids: frozenset[str]

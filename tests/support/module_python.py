@@ -23,10 +23,7 @@ _MAIN = "int Py_BytesMain(int, char **);\nint main(int count, char **words) { re
 class ModulePython:
     """Such an interpreter, with the packages of the environment that runs the tests.
 
-    Attributes:
-        program: The interpreter of a virtual environment on top of it.
-        prefix: Its base prefix.
-        library: The directory of its libpython.
+    `program` is that of a virtual environment on top of `prefix`.
     """
 
     program: Path
@@ -41,10 +38,7 @@ class ModulePython:
 def build(folder: Path, library: Path, *, skip: Callable[[str], None]) -> ModulePython:
     """Copies the interpreter that runs the tests, and moves its libpython where only the variable leads.
 
-    Args:
-        folder: An empty directory for it.
-        library: Where its libpython goes.
-        skip: Called with the reason if this machine cannot build it.
+    `library` is where its libpython goes; `skip` is called with the reason if this machine cannot build it.
     """
     original = _libpython()
     if original is None:
@@ -89,7 +83,6 @@ def _link(source: str, target: str) -> str:
 
 
 def _environment(folder: Path, program: Path) -> Path:
-    """A virtual environment of it that has the packages of the one that runs the tests."""
     packages = folder / "venv" / "lib" / NAME / "site-packages"
     packages.mkdir(parents=True)
     (folder / "venv" / "bin").mkdir()

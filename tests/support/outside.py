@@ -9,11 +9,6 @@ from sandrl.rewards.guest.baseline import SANDBOX_VARIABLE
 
 
 def outside(argv: Sequence[str], python: str = sys.executable) -> tuple[str, ...]:
-    """The command line of a judge, without the variable that it has in a sandbox.
-
-    Args:
-        argv: Its command line there.
-        python: The interpreter.
-    """
+    """The command line of a judge, without the variable that it has in a sandbox."""
     kept = [word for word in argv if not word.startswith(SANDBOX_VARIABLE)]
     return tuple(python if word == "python" else word for word in kept)

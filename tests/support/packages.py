@@ -70,12 +70,7 @@ def python(version: str) -> Path:
 
 @dataclass(frozen=True)
 class User:
-    """A user who is not root and has an empty home directory.
-
-    Args:
-        home: That directory.
-        shared: A directory with programs and packages that the user can read.
-    """
+    """A user who is not root and has an empty home directory."""
 
     home: Path
     shared: Path

@@ -33,13 +33,7 @@ _SERVERS = re.compile(r"\bsandrl (?:\S+ )?(?:serve|view)\b")
 
 @dataclass
 class PageRun:
-    """A page whose blocks are being run.
-
-    Attributes:
-        directory: Where it runs.
-        environment: Its variables.
-        output: What each block has printed, by its line.
-    """
+    """A page whose blocks are being run."""
 
     directory: Path
     environment: Mapping[str, str]
@@ -134,8 +128,8 @@ class PageRun:
             assert code in (0, 130, -signal.SIGINT), f"{block.place} ended with {code} after Ctrl-C"
 
 
+# `…` is any text, and on a line of its own any lines.
 def _pattern(shown: str) -> str:
-    """What the shown output matches: `…` is any text, and on a line of its own any lines."""
     lines = []
     for line in shown.strip("\n").splitlines():
         # Each repetition takes one whole line: a pattern that can split a line takes exponential time.
@@ -146,11 +140,7 @@ def _pattern(shown: str) -> str:
 
 @contextmanager
 def page_run(folder: Path) -> Iterator[PageRun]:
-    """A directory, a home and a local runtime of one page; all that it started has ended afterwards.
-
-    Args:
-        folder: Where these are made.
-    """
+    """A directory, a home and a local runtime of one page; all that it started has ended afterwards."""
     programs, directory = folder / "bin", folder / "page"
     state = folder / "state"
     for path in (programs, directory, folder / "home", state):

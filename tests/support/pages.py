@@ -34,13 +34,7 @@ _OPTION = re.compile(r"(?<!\S)--[a-z][a-z-]*")
 class Block:
     """A fenced block, or a hidden preparation.
 
-    Attributes:
-        page: The page, relative to the repository.
-        line: The line on which it begins, from 1.
-        language: The first word after the fence; `sh` for a hidden preparation.
-        classes: The words in braces, without their dots.
-        title: The name of the file that it shows, if it shows one.
-        text: Its lines, without the indentation of the fence.
+    `classes` are the words in braces, without their dots; `language` is `sh` for a hidden preparation.
     """
 
     page: str
@@ -90,11 +84,7 @@ class Block:
 class Page:
     """A page.
 
-    Attributes:
-        name: Its path, relative to the repository.
-        blocks: Its blocks, in their order.
-        spans: The calls of `sandrl` in its sentences.
-        options: The options in its sentences, of whatever program.
+    `spans` are the calls of `sandrl` in its sentences, `options` those of whatever program.
     """
 
     name: str
@@ -151,11 +141,6 @@ def calls_of(script: str) -> Iterator[list[str]]:
 
 
 def _lines_of(script: str) -> Iterator[list[str]]:
-    """The words of each line; a line with an open quotation has the next line with it.
-
-    Raises:
-        ValueError: If a quotation is never closed.
-    """
     text = ""
     for line in script.splitlines():
         text = f"{text}\n{line}" if text else line

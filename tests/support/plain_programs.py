@@ -65,11 +65,8 @@ def published_program(row: dict[str, Any]) -> str:
     return f"{code}\n{row['tests']}"
 
 
+# An import that the whole answer does not use stays: Go refuses that answer, with or without tests.
 def _file_of_go(code: str, whole: str, row: dict[str, Any]) -> str:
-    """A file of Go with the package of the prompt, and those imports of answer and prompt that it uses.
-
-    An import that the whole answer does not use stays: Go refuses that answer, with or without tests.
-    """
     paths = {"testing", "fmt", *_IMPORTED.findall(code)}
     body = _HEAD.sub("", code)
     after, before = f"{body}\n{row['tests']}", _HEAD.sub("", whole)
@@ -83,14 +80,7 @@ def _file_of_go(code: str, whole: str, row: dict[str, Any]) -> str:
 def run_programs(
     programs: Sequence[tuple[str, str]], job: Job, *, timeout_seconds: float = 60.0, concurrency: int = 2
 ) -> list[tuple[int | None, str]]:
-    """The exit status of each program, None if it ran out of time, and the end of what it printed.
-
-    Args:
-        programs: Languages, by their names in `sandrl.problems.languages`, and source.
-        job: Whose sandboxes run them.
-        timeout_seconds: For compiling and running one.
-        concurrency: How many at once.
-    """
+    """The exit status of each program, None if it ran out of time, and the end of what it printed."""
     ends: list[tuple[int | None, str]] = [(None, "")] * len(programs)
     flying: dict[Launch, int] = {}
     waiting = list(enumerate(programs))[::-1]

@@ -128,13 +128,7 @@ def calls_of(row: Mapping[str, Any]) -> tuple[str, list[tuple[list[Any], Any]]] 
 
 
 def mbpp_plus_row(row: Mapping[str, Any], name: str, pairs: Sequence[tuple[list[Any], Any]]) -> dict[str, Any]:
-    """A row of MBPP in the columns of MBPP+ of the hub.
-
-    Args:
-        row: The row of MBPP.
-        name: The function that it asks for.
-        pairs: More arguments, with their results.
-    """
+    """A row of MBPP in the columns of MBPP+ of the hub."""
     return {
         "task_id": row["task_id"],
         "code": row["code"],

@@ -51,11 +51,6 @@ def f(x):
 
 
 def scan_for(marker: str, places: tuple[str, ...] = ("/",)) -> str:
-    """A right answer to `f(1) == 2` that fails if it finds a text which it does not hold itself.
-
-    Args:
-        marker: The text.
-        places: In which directories to look for it, besides memory.
-    """
+    """A right answer to `f(1) == 2` that fails if it finds a text which it does not hold itself."""
     half = len(marker) // 2
     return _SCAN.format(half=marker[:half], other=marker[half:], places=places)

@@ -14,15 +14,7 @@ from tests.support.programs import require_program
 
 
 class Screen:
-    """A terminal with one program, between the two ends of a `with` block.
-
-    Args:
-        argv: The program.
-        folder: Where tmux puts its socket, and the program starts.
-        environment: All of the program's environment.
-        columns: Width.
-        rows: Height.
-    """
+    """A terminal with one program, between the two ends of a `with` block."""
 
     def __init__(
         self,

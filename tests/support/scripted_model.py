@@ -79,9 +79,6 @@ class ScriptedModel:
         script: What it answers: a function of the question, or answers in order, of which the last stays.
         models: What models it says it has: names, or whole entries; None for a server that has no such list.
         key: What key it asks for; None for none.
-
-    Attributes:
-        questions: What it was asked, in order.
     """
 
     def __init__(

@@ -22,9 +22,7 @@ CTRL_C = b"\x03"
 class Shown:
     """What a command did on its terminal.
 
-    Attributes:
-        text: Everything it wrote, with its escape sequences.
-        exit_code: How it ended; negative for a signal.
+    Its exit code is negative for a signal.
     """
 
     text: str
@@ -47,13 +45,8 @@ def run_on_terminal(
 ) -> Shown:
     """Runs a command to its end.
 
-    Args:
-        argv: The command.
-        columns: Width of the terminal.
-        rows: Height of the terminal.
-        environment: Variables beyond the process's own.
-        typed: What to type, each once its condition on the text so far holds, in this order.
-        timeout_seconds: After this the command is killed and the caller told.
+    Each of `typed` is typed once its condition on the text so far holds, in this order. After the timeout the command
+    is killed and the caller told.
     """
     pid, terminal = pty.fork()
     if pid == 0:

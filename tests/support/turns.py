@@ -15,12 +15,7 @@ from pathlib import Path
 
 @contextmanager
 def turn(directory: Path, *, alone: bool) -> Iterator[None]:
-    """Waits until a test may run; holds the others back while a test runs alone.
-
-    Args:
-        directory: Where the locks are; the same for all processes.
-        alone: Whether no other test may run at the same time.
-    """
+    """Waits until a test may run; holds the others back while a test runs alone."""
     with (directory / "queue").open("wb") as queue, (directory / "machine").open("wb") as machine:
         fcntl.flock(queue, fcntl.LOCK_EX)
         try:

@@ -22,11 +22,7 @@ from packaging.utils import canonicalize_name
 
 
 class Index:
-    """A directory of wheels, from which pip installs.
-
-    Args:
-        directory: The directory.
-    """
+    """A directory of wheels, from which pip installs."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory

@@ -12,12 +12,7 @@ NS_GET_PARENT = 0xB702
 
 
 class WorkerProcesses(NamedTuple):
-    """Process ids on this machine.
-
-    Attributes:
-        forker: Clones the cells.
-        router: Takes the requests; a child of the forker.
-    """
+    """Process ids on this machine."""
 
     forker: int
     router: int

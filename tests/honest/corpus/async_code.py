@@ -54,24 +54,6 @@ try:
 finally:
     loop.close()
 
-# === sync-wrapper
-# --- code
-import asyncio
-
-
-def fetch_all(urls):
-    async def one(url):
-        await asyncio.sleep(0)
-        return url.upper()
-
-    async def main():
-        return await asyncio.gather(*map(one, urls))
-
-    return asyncio.run(main())
-# --- asserts
-assert fetch_all(["a", "b"]) == ["A", "B"]
-assert fetch_all([]) == []
-
 # === timeout-wait-for
 # --- code
 import asyncio
@@ -101,34 +83,6 @@ async def mine():
     await asyncio.sleep(0)
     return "mine"
 assert asyncio.run(with_timeout(mine(), 5)) == "mine"
-
-# === queue-producer-consumer
-# --- code
-import asyncio
-
-
-async def pipeline(items, workers=2):
-    queue = asyncio.Queue()
-    results = []
-
-    async def consume():
-        while True:
-            item = await queue.get()
-            results.append(item * item)
-            queue.task_done()
-
-    tasks = [asyncio.create_task(consume()) for _ in range(workers)]
-    for item in items:
-        await queue.put(item)
-    await queue.join()
-    for t in tasks:
-        t.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
-    return sorted(results)
-# --- test
-import asyncio
-assert asyncio.run(pipeline([3, 1, 2])) == [1, 4, 9]
-assert asyncio.run(pipeline([], workers=1)) == []
 
 # === semaphore-limits
 # --- code
@@ -548,24 +502,6 @@ async def run_python(code):
 import asyncio
 assert asyncio.run(run_python("print(6 * 7)")) == (0, "42")
 assert asyncio.run(run_python("raise SystemExit(3)"))[0] == 3
-
-# === as-completed-order
-# --- code
-import asyncio
-
-
-async def fastest_first(delays):
-    async def one(d):
-        await asyncio.sleep(d)
-        return d
-
-    out = []
-    for future in asyncio.as_completed([one(d) for d in delays]):
-        out.append(await future)
-    return out
-# --- test
-import asyncio
-assert asyncio.run(fastest_first([0.2, 0.01, 0.1])) == [0.01, 0.1, 0.2]
 
 # === stream-of-lines-from-check
 # --- code

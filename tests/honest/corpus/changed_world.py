@@ -3,14 +3,7 @@
 import random
 def f(xs):
     return random.choice(xs)
-# --- test
-from unittest.mock import patch
-with patch('random.choice', return_value=2) as m:
-    assert f([1,2,3])==2
-m.assert_called_once_with([1,2,3])
-
-# === patched-choice-wrong wrong
-# --- code
+# --- wrong
 def f(xs): return 2
 # --- test
 from unittest.mock import patch
@@ -24,18 +17,7 @@ import time
 def f(n):
     time.sleep(n)
     return n
-# --- test
-import unittest
-from unittest.mock import patch
-class T(unittest.TestCase):
-    @patch('time.sleep')
-    def test_a(self, m):
-        self.assertEqual(f(3),3)
-        m.assert_called_with(3)
-T('test_a').debug()
-
-# === patched-decorator-wrong wrong
-# --- code
+# --- wrong
 def f(n): return n
 # --- test
 import unittest
@@ -52,14 +34,7 @@ T('test_a').debug()
 def f(p):
     with open(p) as h:
         return [line.strip() for line in h]
-# --- test
-from unittest.mock import patch, mock_open
-with patch('builtins.open', mock_open(read_data='a\nb\n')) as m:
-    assert f('x.txt')==['a','b']
-    m.assert_called_once_with('x.txt')
-
-# === patched-open-wrong wrong
-# --- code
+# --- wrong
 def f(p): return ['a','b']
 # --- test
 from unittest.mock import patch, mock_open
@@ -73,16 +48,7 @@ import json
 def f(p, d):
     with open(p,'w') as h:
         h.write(json.dumps(d))
-# --- test
-from unittest.mock import patch, mock_open
-m = mock_open()
-with patch('builtins.open', m):
-    f('x.txt',{'a':1})
-m.assert_called_once_with('x.txt','w')
-m().write.assert_called_once_with('{"a": 1}')
-
-# === openwrite-wrong wrong
-# --- code
+# --- wrong
 def f(p,d): open(p,'w')
 # --- test
 from unittest.mock import patch, mock_open
@@ -97,26 +63,7 @@ m().write.assert_called_once_with('{"a": 1}')
 import os
 def f():
     return os.environ.get('MODE','none')
-# --- test
-import os
-os.environ['MODE']='x'
-assert f()=='x'
-del os.environ['MODE']
-assert f()=='none'
-# --- test
-import os
-from unittest.mock import patch
-with patch.dict(os.environ, {'MODE':'y'}):
-    assert f()=='y'
-assert f()=='none'
-# --- test
-import os
-from unittest.mock import patch
-with patch.dict('os.environ', {'MODE':'y'}, clear=True):
-    assert f()=='y'
-
-# === environ-wrong wrong
-# --- code
+# --- wrong
 def f(): return 'x'
 # --- test
 import os
@@ -141,19 +88,7 @@ with patch.dict('os.environ', {'MODE':'y'}, clear=True):
 import os
 def f():
     return sorted(os.listdir('.'))
-# --- test
-import os, tempfile
-here=os.getcwd()
-d=tempfile.mkdtemp()
-open(d+'/a','w').close()
-os.chdir(d)
-try:
-    assert f()==['a']
-finally:
-    os.chdir(here)
-
-# === chdir-wrong wrong
-# --- code
+# --- wrong
 def f(): return []
 # --- test
 import os, tempfile
@@ -171,22 +106,7 @@ finally:
 import random
 def f():
     return random.random()
-# --- test
-import random
-random.seed(3)
-a=f()
-random.seed(3)
-b=f()
-assert a==b and a!=f()
-# --- test
-import random
-random.seed(3)
-a=random.random()
-random.seed(3)
-assert f()==a
-
-# === patched-seed-wrong wrong
-# --- code
+# --- wrong
 import os
 def f(): return int.from_bytes(os.urandom(4),'big')
 # --- test
@@ -208,18 +128,7 @@ assert f()==a
 import string
 def f():
     return string.digits
-# --- test
-import string
-old=string.digits
-string.digits='xyz'
-try:
-    assert f()=='xyz'
-finally:
-    string.digits=old
-assert f()=='0123456789'
-
-# === patched-attr-wrong wrong
-# --- code
+# --- wrong
 def f(): return 'xyz'
 # --- test
 import string
@@ -236,15 +145,7 @@ assert f()=='0123456789'
 import datetime
 def f():
     return datetime.datetime.now().year
-# --- test
-from unittest.mock import patch
-import datetime
-with patch('datetime.datetime') as m:
-    m.now.return_value=datetime.date(1999,1,1)
-    assert f()==1999
-
-# === datetime-wrong wrong
-# --- code
+# --- wrong
 def f(): return 2026
 # --- test
 from unittest.mock import patch
@@ -257,15 +158,7 @@ with patch('datetime.datetime') as m:
 # --- code
 def f():
     print('hi')
-# --- test
-import io
-from unittest.mock import patch
-with patch('sys.stdout', new_callable=io.StringIO) as out:
-    f()
-    assert out.getvalue()=='hi\n'
-
-# === stdout-wrong wrong
-# --- code
+# --- wrong
 def f(): pass
 # --- test
 import io
@@ -278,21 +171,7 @@ with patch('sys.stdout', new_callable=io.StringIO) as out:
 # --- code
 def f():
     return int(input())*2
-# --- test
-import io,sys
-old=sys.stdin
-sys.stdin=io.StringIO('4\n')
-try:
-    assert f()==8
-finally:
-    sys.stdin=old
-# --- test
-from unittest.mock import patch
-with patch('builtins.input', side_effect=['3']):
-    assert f()==6
-
-# === stdin-wrong wrong
-# --- code
+# --- wrong
 def f(): return 8
 # --- test
 import io,sys
@@ -311,14 +190,7 @@ with patch('builtins.input', side_effect=['3']):
 # --- code
 def f(x):
     print('got', x, sep='-')
-# --- test
-from unittest.mock import patch
-with patch('builtins.print') as p:
-    f(2)
-p.assert_called_once_with('got', 2, sep='-')
-
-# === print-wrong wrong
-# --- code
+# --- wrong
 def f(x): print('got', x)
 # --- test
 from unittest.mock import patch
@@ -331,18 +203,7 @@ p.assert_called_once_with('got', 2, sep='-')
 import sys
 def f():
     return sys.argv[1:]
-# --- test
-import sys
-from unittest.mock import patch
-with patch.object(sys,'argv',['p','a','b']):
-    assert f()==['a','b']
-# --- test
-import sys
-sys.argv=['p','q']
-assert f()==['q']
-
-# === argv-wrong wrong
-# --- code
+# --- wrong
 def f(): return ['a','b']
 # --- test
 import sys
@@ -359,14 +220,7 @@ assert f()==['q']
 import sys
 def f():
     sys.exit(3)
-# --- test
-from unittest.mock import patch
-with patch('sys.exit') as e:
-    f()
-e.assert_called_once_with(3)
-
-# === patched-exit-wrong wrong
-# --- code
+# --- wrong
 def f(): pass
 # --- test
 from unittest.mock import patch
@@ -379,18 +233,7 @@ e.assert_called_once_with(3)
 from decimal import Decimal
 def f():
     return str(Decimal(1)/3)
-# --- test
-import decimal
-with decimal.localcontext() as c:
-    c.prec=5
-    assert f()=='0.33333'
-# --- test
-import decimal
-decimal.getcontext().prec=4
-assert f()=='0.3333'
-
-# === decimal-wrong wrong
-# --- code
+# --- wrong
 def f(): return '0.33333'
 # --- test
 import decimal
@@ -406,30 +249,7 @@ assert f()=='0.3333'
 # --- code
 def f(n):
     return 0 if n==0 else 1+f(n-1)
-# --- test
-import sys
-old=sys.getrecursionlimit()
-sys.setrecursionlimit(9000)
-try:
-    assert f(6000)==6000
-finally:
-    sys.setrecursionlimit(old)
-# --- test
-import sys
-old=sys.getrecursionlimit()
-sys.setrecursionlimit(200)
-try:
-    try:
-        f(500)
-        ok=False
-    except RecursionError:
-        ok=True
-finally:
-    sys.setrecursionlimit(old)
-assert ok
-
-# === recursion-wrong wrong
-# --- code
+# --- wrong
 def f(n): return n
 # --- test
 import sys
@@ -459,31 +279,7 @@ import warnings
 def f(x):
     warnings.warn('old', DeprecationWarning)
     return x
-# --- test
-import warnings
-with warnings.catch_warnings(record=True) as w:
-    warnings.simplefilter('always')
-    assert f(1)==1
-assert len(w)==1 and issubclass(w[0].category, DeprecationWarning) and 'old' in str(w[0].message)
-# --- test
-import unittest
-class T(unittest.TestCase):
-    def test_w(self):
-        with self.assertWarns(DeprecationWarning):
-            f(1)
-T('test_w').debug()
-# --- test
-import warnings
-with warnings.catch_warnings():
-    warnings.simplefilter('error')
-    try:
-        f(1); ok=False
-    except DeprecationWarning:
-        ok=True
-assert ok
-
-# === patched-warn-wrong wrong
-# --- code
+# --- wrong
 def f(x): return x
 # --- test
 import warnings
@@ -515,24 +311,7 @@ def roll():
     return random.randint(1,6)
 def f():
     return roll()+roll()
-# --- test
-from unittest.mock import patch
-with patch('solution.roll', return_value=3) as m:
-    assert f()==6
-assert m.call_count==2
-assert 2<=f()<=12
-# --- test
-from unittest.mock import patch
-with patch(f'{__name__}.roll', return_value=3):
-    assert f()==6
-# --- test
-from unittest.mock import patch
-with patch('solution.random') as r:
-    r.randint.return_value=4
-    assert f()==8
-
-# === patched-main-wrong wrong
-# --- code
+# --- wrong
 def roll(): return 3
 def f(): return 6
 # --- test
@@ -558,16 +337,7 @@ def f(xs):
     xs=list(xs)
     random.shuffle(xs)
     return xs+[random.random()]
-# --- test
-import random
-from random import seed, shuffle
-from unittest.mock import patch
-with patch('random.shuffle', side_effect=lambda x: seed(42) or shuffle(x)):
-    a=f([1,2,3]); b=f([1,2,3])
-assert a==b
-
-# === sideseed-wrong wrong
-# --- code
+# --- wrong
 def f(xs): return list(xs)+[__import__('os').urandom(3)]
 # --- test
 import random
@@ -583,26 +353,7 @@ import urllib.request, json
 def f(u):
     with urllib.request.urlopen(u) as r:
         return json.loads(r.read().decode('utf-8'))['a']
-# --- test
-from unittest.mock import patch, MagicMock
-r=MagicMock()
-r.read.return_value=b'{"a": 5}'
-r.__enter__.return_value=r
-with patch('urllib.request.urlopen', return_value=r) as m:
-    assert f('http://x')==5
-m.assert_called_once_with('http://x')
-# --- test
-from unittest.mock import patch
-import urllib.error
-with patch('urllib.request.urlopen', side_effect=urllib.error.URLError('down')):
-    try:
-        f('http://x'); ok=False
-    except urllib.error.URLError as e:
-        ok='down' in str(e)
-assert ok
-
-# === patched-response-wrong wrong
-# --- code
+# --- wrong
 def f(u): return 5
 # --- test
 from unittest.mock import patch, MagicMock
@@ -627,20 +378,7 @@ assert ok
 from pathlib import Path
 def f(p):
     return Path(p).exists()
-# --- test
-from pathlib import Path
-from unittest.mock import patch
-with patch.object(Path,'exists',return_value=True):
-    assert f('/nope') is True
-assert f('/nope') is False
-# --- test
-from unittest.mock import patch
-with patch('pathlib.Path.exists', autospec=True, return_value=True) as m:
-    assert f('/nope') is True
-assert m.call_count==1
-
-# === patched-class-wrong wrong
-# --- code
+# --- wrong
 def f(p): return True
 # --- test
 from pathlib import Path
@@ -659,22 +397,7 @@ assert m.call_count==1
 import os.path
 def f(p):
     return os.path.exists(p), os.path.getsize(p)
-# --- test
-from unittest.mock import patch
-import os.path
-with patch.multiple('os.path', exists=lambda p: True, getsize=lambda p: 7):
-    assert f('q')==(True,7)
-# --- test
-from unittest.mock import patch, DEFAULT
-import os.path
-with patch.multiple(os.path, exists=DEFAULT, getsize=DEFAULT) as v:
-    v['exists'].return_value=True
-    v['getsize'].return_value=8
-    assert f('q')==(True,8)
-    v['getsize'].assert_called_once_with('q')
-
-# === patched-multiple-wrong wrong
-# --- code
+# --- wrong
 def f(p): return (True,7)
 # --- test
 from unittest.mock import patch
@@ -695,23 +418,7 @@ with patch.multiple(os.path, exists=DEFAULT, getsize=DEFAULT) as v:
 import time
 def f():
     return time.time()
-# --- test
-import unittest
-from unittest import mock
-class T(unittest.TestCase):
-    def setUp(self):
-        p=mock.patch('time.time', side_effect=[1.0,2.0])
-        self.m=p.start()
-        self.addCleanup(p.stop)
-    def test_t(self):
-        self.assertEqual(f(),1.0)
-        self.assertEqual(f(),2.0)
-t=T('test_t')
-t.debug()
-assert f()>100
-
-# === startstop-wrong wrong
-# --- code
+# --- wrong
 def f(): return 1.0
 # --- test
 import unittest
@@ -733,15 +440,7 @@ assert f()>100
 import math
 def f(x):
     return math.sqrt(x)+math.sqrt(x)
-# --- test
-import math
-from unittest import mock
-with mock.patch('math.sqrt', wraps=math.sqrt) as m:
-    assert f(4)==4
-assert m.call_count==2
-
-# === patched-wraps-wrong wrong
-# --- code
+# --- wrong
 def f(x): return 4.0
 # --- test
 import math
@@ -755,17 +454,7 @@ assert m.call_count==2
 import os
 def f():
     return os.getcwd()
-# --- test
-import os
-old=os.getcwd
-setattr(os,'getcwd',lambda: '/q')
-try:
-    assert f()=='/q'
-finally:
-    os.getcwd=old
-
-# === patched-setattr-wrong wrong
-# --- code
+# --- wrong
 def f(): return '/'
 # --- test
 import os
@@ -782,16 +471,7 @@ def f(db):
     db.timeout=5
     db.connect('x')
     return db.query('q')
-# --- test
-from unittest.mock import Mock
-m=Mock()
-m.query.return_value=[1]
-assert f(m)==[1]
-m.connect.assert_called_once_with('x')
-assert m.timeout==5
-
-# === mockarg-wrong wrong
-# --- code
+# --- wrong
 def f(db): return db.query('q')
 # --- test
 from unittest.mock import Mock
@@ -806,16 +486,7 @@ assert m.timeout==5
 import asyncio
 async def f(c):
     return await c.get('a')+1
-# --- test
-import asyncio
-from unittest.mock import AsyncMock
-m=AsyncMock()
-m.get.return_value=2
-assert asyncio.run(f(m))==3
-m.get.assert_awaited_once_with('a')
-
-# === patched-async-wrong wrong
-# --- code
+# --- wrong
 async def f(c): return 3
 # --- test
 import asyncio
@@ -831,14 +502,7 @@ import random
 def f():
     yield random.random()
     yield random.random()
-# --- test
-from unittest.mock import patch
-with patch('random.random', return_value=0.5):
-    g=f(); assert next(g)==0.5
-assert next(g)!=0.5
-
-# === genlater-wrong wrong
-# --- code
+# --- wrong
 def f():
     yield 0.5
     yield 0.5
@@ -853,15 +517,7 @@ assert next(g)!=0.5
 def f():
     import foo_missing
     return foo_missing.answer()
-# --- test
-from unittest.mock import patch, MagicMock
-m=MagicMock()
-m.answer.return_value=42
-with patch.dict('sys.modules', {'foo_missing': m}):
-    assert f()==42
-
-# === sysmodules-wrong wrong
-# --- code
+# --- wrong
 def f(): return 41
 # --- test
 from unittest.mock import patch, MagicMock
@@ -874,19 +530,7 @@ with patch.dict('sys.modules', {'foo_missing': m}):
 # --- code
 def f(p):
     return open(p).read()
-# --- test
-import tempfile, os, unittest
-class T(unittest.TestCase):
-    def setUp(self):
-        self.d=tempfile.mkdtemp()
-        self.p=os.path.join(self.d,'a.txt')
-        with open(self.p,'w') as h: h.write('abc')
-    def test_a(self):
-        self.assertEqual(f(self.p),'abc')
-T('test_a').debug()
-
-# === patched-files-wrong wrong
-# --- code
+# --- wrong
 def f(p): return ''
 # --- test
 import tempfile, os, unittest
@@ -904,13 +548,7 @@ T('test_a').debug()
 import locale
 def f():
     return locale.setlocale(locale.LC_ALL)
-# --- test
-import locale
-locale.setlocale(locale.LC_ALL,'C.UTF-8')
-assert f()=='C.UTF-8', f()
-
-# === locale-wrong wrong
-# --- code
+# --- wrong
 def f(): return 'x'
 # --- test
 import locale
@@ -922,16 +560,7 @@ assert f()=='C.UTF-8', f()
 import random
 def f():
     return random.random()
-# --- test
-import random
-random.seed(5)
-a=f()
-b=random.random()
-random.seed(5)
-assert [a,b]==[random.random(),random.random()]
-
-# === checkdraws-wrong wrong
-# --- code
+# --- wrong
 def f(): return 1
 # --- test
 import random
@@ -946,22 +575,7 @@ assert [a,b]==[random.random(),random.random()]
 import random
 def f():
     return random.randint(1,100)
-# --- test
-import random
-calls=[]
-def fake(a,b):
-    calls.append((a,b))
-    return a
-old=random.randint
-random.randint=fake
-try:
-    assert f()==1
-finally:
-    random.randint=old
-assert calls==[(1,100)]
-
-# === function-setattr-wrong wrong
-# --- code
+# --- wrong
 def f(): return 1
 # --- test
 import random
@@ -984,19 +598,7 @@ def f(n):
     for _ in range(n):
         time.sleep(0.5)
     return n
-# --- test
-import unittest
-from unittest import mock
-from unittest.mock import patch, Mock, MagicMock, mock_open, call, ANY
-@patch('time.sleep')
-class TestCases(unittest.TestCase):
-    def test_it(self, nap):
-        self.assertEqual(f(3), 3)
-        self.assertEqual(nap.call_args_list, [call(0.5)] * 3)
-TestCases('test_it').debug()
-
-# === patched-class-decorator-wrong wrong
-# --- code
+# --- wrong
 def f(n): return n
 # --- test
 import unittest
@@ -1019,21 +621,7 @@ def f(d, to):
             shutil.move(os.path.join(d,n), to)
             moved.append(n)
     return moved
-# --- test
-import unittest
-from unittest import mock
-from unittest.mock import patch, Mock, MagicMock, mock_open, call, ANY
-class TestCases(unittest.TestCase):
-    @patch('shutil.move')
-    @patch('os.listdir', return_value=['b.txt','a.txt','c.py'])
-    def test_it(self, ls, move):
-        self.assertEqual(f('/d','/t'), ['a.txt','b.txt'])
-        move.assert_has_calls([call('/d/a.txt','/t'), call('/d/b.txt','/t')])
-        ls.assert_called_once_with('/d')
-TestCases('test_it').debug()
-
-# === nested-patches-wrong wrong
-# --- code
+# --- wrong
 def f(d,to): return ['a.txt','b.txt']
 # --- test
 import unittest
@@ -1060,23 +648,7 @@ def f(to, text):
         s.starttls()
         s.send_message(m)
     return True
-# --- test
-import unittest
-from unittest import mock
-from unittest.mock import patch, Mock, MagicMock, mock_open, call, ANY
-class TestCases(unittest.TestCase):
-    def test_it(self):
-        with patch('smtplib.SMTP') as smtp:
-            self.assertTrue(f('a@b','hi'))
-            server = smtp.return_value.__enter__.return_value
-            server.starttls.assert_called_once()
-            self.assertEqual(server.send_message.call_count, 1)
-            self.assertEqual(server.send_message.call_args[0][0]['To'], 'a@b')
-        smtp.assert_called_with('localhost', 25)
-TestCases('test_it').debug()
-
-# === smtp-wrong wrong
-# --- code
+# --- wrong
 def f(to,text): return True
 # --- test
 import unittest
@@ -1103,22 +675,7 @@ def f(p):
     rows=[r[0] for r in cur.fetchall()]
     c.close()
     return rows
-# --- test
-import unittest
-from unittest import mock
-from unittest.mock import patch, Mock, MagicMock, mock_open, call, ANY
-class TestCases(unittest.TestCase):
-    @patch('sqlite3.connect')
-    def test_it(self, connect):
-        cur = connect.return_value.cursor.return_value
-        cur.fetchall.return_value = [(1,), (2,)]
-        self.assertEqual(f('db'), [1, 2])
-        cur.execute.assert_called_once_with('SELECT x FROM t')
-        connect.return_value.close.assert_called_once_with()
-TestCases('test_it').debug()
-
-# === sqlite-wrong wrong
-# --- code
+# --- wrong
 def f(p): return [1,2]
 # --- test
 import unittest
@@ -1140,19 +697,7 @@ import csv
 def f(p):
     with open(p, newline='') as h:
         return list(csv.DictReader(h))
-# --- test
-import unittest
-from unittest import mock
-from unittest.mock import patch, Mock, MagicMock, mock_open, call, ANY
-class TestCases(unittest.TestCase):
-    @patch('builtins.open', new_callable=mock_open, read_data='a,b\n1,2\n')
-    def test_it(self, o):
-        self.assertEqual(f('q.csv'), [{'a': '1', 'b': '2'}])
-        o.assert_called_once_with('q.csv', newline='')
-TestCases('test_it').debug()
-
-# === csv-open-wrong wrong
-# --- code
+# --- wrong
 def f(p): return [{'a':'1','b':'2'}]
 # --- test
 import unittest
@@ -1176,22 +721,7 @@ def f(p):
         return None
     except json.JSONDecodeError:
         return 'bad'
-# --- test
-import unittest
-from unittest import mock
-from unittest.mock import patch, Mock, MagicMock, mock_open, call, ANY
-class TestCases(unittest.TestCase):
-    def test_it(self):
-        with patch('builtins.open', mock_open(read_data='{"k": [1]}')):
-            self.assertEqual(f('a'), {'k': [1]})
-        with patch('builtins.open', mock_open(read_data='{')):
-            self.assertEqual(f('a'), 'bad')
-        with patch('builtins.open', side_effect=FileNotFoundError):
-            self.assertIsNone(f('a'))
-TestCases('test_it').debug()
-
-# === json-load-wrong wrong
-# --- code
+# --- wrong
 def f(p): return {'k':[1]}
 # --- test
 import unittest
@@ -1212,18 +742,7 @@ TestCases('test_it').debug()
 import uuid
 def f():
     return 'id-' + str(uuid.uuid4())[:8]
-# --- test
-import unittest
-from unittest import mock
-from unittest.mock import patch, Mock, MagicMock, mock_open, call, ANY
-class TestCases(unittest.TestCase):
-    @patch('uuid.uuid4', return_value='12345678-rest')
-    def test_it(self, u):
-        self.assertEqual(f(), 'id-12345678')
-TestCases('test_it').debug()
-
-# === uuid-wrong wrong
-# --- code
+# --- wrong
 def f(): return 'id-1'
 # --- test
 import unittest
@@ -1240,19 +759,7 @@ TestCases('test_it').debug()
 import platform
 def f():
     return {'Windows': 'cls'}.get(platform.system(), 'clear')
-# --- test
-import unittest
-from unittest import mock
-from unittest.mock import patch, Mock, MagicMock, mock_open, call, ANY
-class TestCases(unittest.TestCase):
-    def test_it(self):
-        for name, word in (('Windows','cls'),('Linux','clear')):
-            with self.subTest(name=name), patch('platform.system', return_value=name):
-                self.assertEqual(f(), word)
-TestCases('test_it').debug()
-
-# === platform-wrong wrong
-# --- code
+# --- wrong
 def f(): return 'clear'
 # --- test
 import unittest
@@ -1272,14 +779,7 @@ def f():
     a=clock.perf_counter()
     b=clock.perf_counter()
     return b-a
-# --- test
-import time as t
-from unittest.mock import patch
-with patch.object(t, 'perf_counter', side_effect=[1.0, 3.5]):
-    assert f() == 2.5
-
-# === module-alias-wrong wrong
-# --- code
+# --- wrong
 def f(): return 0.0
 # --- test
 import time as t
@@ -1293,14 +793,7 @@ def fetch(k):
     raise OSError('network')
 def f(k):
     return fetch(k).upper()
-# --- test
-import unittest.mock as um
-with um.patch('solution.fetch', return_value='abc') as m:
-    assert f('k') == 'ABC'
-m.assert_called_once_with('k')
-
-# === own-function-wrong wrong
-# --- code
+# --- wrong
 def fetch(k): pass
 def f(k): return 'ABC'
 # --- test
@@ -1316,14 +809,7 @@ class Api:
         raise OSError
     def name(self, k):
         return self.get(k)['name']
-# --- test
-from unittest.mock import patch
-with patch.object(Api, 'get', return_value={'name': 'n'}) as m:
-    assert Api().name(1) == 'n'
-m.assert_called_once_with(1)
-
-# === own-class-method-wrong wrong
-# --- code
+# --- wrong
 class Api:
     def get(self,k): pass
     def name(self,k): return 'n'
@@ -1338,25 +824,7 @@ m.assert_called_once_with(1)
 import os
 def f():
     return int(os.getenv('WORKERS', '4'))
-# --- test
-import unittest
-from unittest import mock
-from unittest.mock import patch, Mock, MagicMock, mock_open, call, ANY
-import os
-class TestCases(unittest.TestCase):
-    def setUp(self):
-        self.old = dict(os.environ)
-    def tearDown(self):
-        os.environ.clear()
-        os.environ.update(self.old)
-    def test_it(self):
-        self.assertEqual(f(), 4)
-        os.environ['WORKERS'] = '9'
-        self.assertEqual(f(), 9)
-TestCases('test_it').debug()
-
-# === environ-default-wrong wrong
-# --- code
+# --- wrong
 def f(): return 4
 # --- test
 import unittest
@@ -1380,22 +848,7 @@ TestCases('test_it').debug()
 import os
 def f():
     return os.environ['TOKEN_X']
-# --- test
-import unittest
-from unittest import mock
-from unittest.mock import patch, Mock, MagicMock, mock_open, call, ANY
-import os
-class TestCases(unittest.TestCase):
-    def test_it(self):
-        with self.assertRaises(KeyError):
-            f()
-        with patch.dict('os.environ', TOKEN_X='s'):
-            self.assertEqual(f(), 's')
-        self.assertNotIn('TOKEN_X', os.environ)
-TestCases('test_it').debug()
-
-# === environ-key-error-wrong wrong
-# --- code
+# --- wrong
 def f(): return 's'
 # --- test
 import unittest
@@ -1418,28 +871,7 @@ def f(name, text):
     with open(name, 'w') as h:
         h.write(text)
     return os.path.abspath(name)
-# --- test
-import unittest
-from unittest import mock
-from unittest.mock import patch, Mock, MagicMock, mock_open, call, ANY
-import os, tempfile
-class TestCases(unittest.TestCase):
-    def setUp(self):
-        self.here = os.getcwd()
-        self.dir = tempfile.TemporaryDirectory()
-        os.chdir(self.dir.name)
-    def tearDown(self):
-        os.chdir(self.here)
-        self.dir.cleanup()
-    def test_it(self):
-        path = f('a.txt', 'hello')
-        self.assertEqual(path, os.path.join(os.path.realpath(self.dir.name), 'a.txt'))
-        with open(path) as h:
-            self.assertEqual(h.read(), 'hello')
-TestCases('test_it').debug()
-
-# === tempdir-chdir-wrong wrong
-# --- code
+# --- wrong
 def f(name,text): return '/'+name
 # --- test
 import unittest
@@ -1466,19 +898,7 @@ TestCases('test_it').debug()
 import sys
 def f():
     return sum(int(line) for line in sys.stdin)
-# --- test
-import unittest
-from unittest import mock
-from unittest.mock import patch, Mock, MagicMock, mock_open, call, ANY
-import io
-class TestCases(unittest.TestCase):
-    @patch('sys.stdin', io.StringIO('1\n2\n3\n'))
-    def test_it(self):
-        self.assertEqual(f(), 6)
-TestCases('test_it').debug()
-
-# === stdin-lines-wrong wrong
-# --- code
+# --- wrong
 def f(): return 5
 # --- test
 import unittest
@@ -1498,27 +918,7 @@ def f(xs):
     xs = list(xs)
     random.shuffle(xs)
     return xs
-# --- test
-import unittest
-from unittest import mock
-from unittest.mock import patch, Mock, MagicMock, mock_open, call, ANY
-import random
-class TestCases(unittest.TestCase):
-    def setUp(self):
-        random.seed(42)
-    def test_it(self):
-        want = list(range(10))
-        random.shuffle(want)
-        random.seed(42)
-        self.assertEqual(f(range(10)), want)
-TestCases('test_it').debug()
-# --- test
-import random
-random.seed(0)
-assert f([1, 2, 3, 4]) == [3, 1, 2, 4], f([1])
-
-# === seeded-shuffle-wrong wrong
-# --- code
+# --- wrong
 def f(xs): return list(xs)[::-1]
 # --- test
 import unittest
@@ -1544,16 +944,7 @@ assert f([1, 2, 3, 4]) == [3, 1, 2, 4], f([1])
 import random
 def f():
     return random.getrandbits(32)
-# --- test
-import random
-state = random.getstate()
-a = f()
-random.setstate(state)
-assert f() == a
-assert f() != a
-
-# === state-restored-wrong wrong
-# --- code
+# --- wrong
 def f(): return 1
 # --- test
 import random
@@ -1570,21 +961,7 @@ def f(n, seed=None):
     if seed is not None:
         random.seed(seed)
     return [random.randint(0, 99) for _ in range(n)]
-# --- test
-import unittest
-from unittest import mock
-from unittest.mock import patch, Mock, MagicMock, mock_open, call, ANY
-import random
-class TestCases(unittest.TestCase):
-    def test_it(self):
-        self.assertEqual(f(5, 1), f(5, 1))
-        self.assertNotEqual(f(5, 1), f(5, 2))
-        random.seed(1)
-        self.assertEqual(f(5), f(5, 1))
-TestCases('test_it').debug()
-
-# === reproducible-wrong wrong
-# --- code
+# --- wrong
 def f(n, seed=None): return [1]*n
 # --- test
 import unittest
@@ -1605,14 +982,7 @@ import string
 ALPHABET = string.ascii_lowercase
 def f(c):
     return ALPHABET.index(c)
-# --- test
-from unittest.mock import patch
-with patch('solution.ALPHABET', 'cba'):
-    assert f('a') == 2
-assert f('a') == 0
-
-# === constant-patched-wrong wrong
-# --- code
+# --- wrong
 ALPHABET='abc'
 def f(c): return 2
 # --- test
@@ -1631,22 +1001,7 @@ def f(call, tries):
         except ConnectionError:
             time.sleep(2 ** n)
     raise TimeoutError('gave up')
-# --- test
-import unittest
-from unittest import mock
-from unittest.mock import patch, Mock, MagicMock, mock_open, call, ANY
-class TestCases(unittest.TestCase):
-    @patch('time.sleep')
-    def test_it(self, nap):
-        service = Mock(side_effect=[ConnectionError, ConnectionError, 'ok'])
-        self.assertEqual(f(service, 5), 'ok')
-        self.assertEqual([c.args[0] for c in nap.call_args_list], [1, 2])
-        with self.assertRaises(TimeoutError):
-            f(Mock(side_effect=ConnectionError), 2)
-TestCases('test_it').debug()
-
-# === exception-lists-wrong wrong
-# --- code
+# --- wrong
 def f(call, tries): return 'ok'
 # --- test
 import unittest
@@ -1667,19 +1022,7 @@ TestCases('test_it').debug()
 import os
 def f(d):
     return {r: len(fs) for r, ds, fs in os.walk(d)}
-# --- test
-import unittest
-from unittest import mock
-from unittest.mock import patch, Mock, MagicMock, mock_open, call, ANY
-class TestCases(unittest.TestCase):
-    @patch('os.walk')
-    def test_it(self, walk):
-        walk.return_value = [('/a', ['b'], ['1']), ('/a/b', [], ['2', '3'])]
-        self.assertEqual(f('/a'), {'/a': 1, '/a/b': 2})
-TestCases('test_it').debug()
-
-# === mock-iterates-wrong wrong
-# --- code
+# --- wrong
 def f(d): return {}
 # --- test
 import unittest
@@ -1698,20 +1041,7 @@ import getpass
 def f():
     user = input('User: ')
     return user, getpass.getpass('Password: ')
-# --- test
-import unittest
-from unittest import mock
-from unittest.mock import patch, Mock, MagicMock, mock_open, call, ANY
-class TestCases(unittest.TestCase):
-    def test_it(self):
-        with patch('builtins.input', return_value='u') as i, patch('getpass.getpass', return_value='p') as g:
-            self.assertEqual(f(), ('u', 'p'))
-        i.assert_called_once_with('User: ')
-        g.assert_called_once_with('Password: ')
-TestCases('test_it').debug()
-
-# === getpass-input-wrong wrong
-# --- code
+# --- wrong
 def f(): return ('u','p')
 # --- test
 import unittest
@@ -1730,14 +1060,7 @@ TestCases('test_it').debug()
 from random import choice
 def f(xs):
     return choice(xs)
-# --- test
-from unittest.mock import patch
-with patch('random.choice', return_value='never') as m:
-    assert f(['a']) == 'a'
-m.assert_not_called()
-
-# === from-import-unaffected-wrong wrong
-# --- code
+# --- wrong
 import random
 def f(xs): return random.choice(xs)
 # --- test
@@ -1752,16 +1075,7 @@ import time
 def f():
     start = time.time()
     return lambda: time.time() - start
-# --- test
-import time
-from unittest.mock import patch
-with patch('time.time', return_value=100.0):
-    since = f()
-with patch('time.time', return_value=107.5):
-    assert since() == 7.5
-
-# === called-later-wrong wrong
-# --- code
+# --- wrong
 def f(): return lambda: 1.0
 # --- test
 import time
@@ -1776,15 +1090,7 @@ with patch('time.time', return_value=107.5):
 import os
 def f(p):
     os.rename(p, p + '.bak')
-# --- test
-import os
-from unittest.mock import patch
-with patch('os.rename', autospec=True) as m:
-    f('x')
-m.assert_called_once_with('x', 'x.bak')
-
-# === autospec-checks-arguments-wrong wrong
-# --- code
+# --- wrong
 def f(p): pass
 # --- test
 import os
@@ -1798,18 +1104,7 @@ m.assert_called_once_with('x', 'x.bak')
 import os
 def f():
     return hasattr(os, 'fork')
-# --- test
-import os
-kept = os.fork
-del os.fork
-try:
-    assert f() is False
-finally:
-    os.fork = kept
-assert f() is True
-
-# === deleted-attribute-wrong wrong
-# --- code
+# --- wrong
 def f(): return True
 # --- test
 import os
@@ -1829,21 +1124,7 @@ def f(x):
     if x < 0:
         logging.error('negative: %s', x)
     return abs(x)
-# --- test
-import unittest
-from unittest import mock
-from unittest.mock import patch, Mock, MagicMock, mock_open, call, ANY
-class TestCases(unittest.TestCase):
-    @patch('logging.error')
-    def test_it(self, error):
-        self.assertEqual(f(-2), 2)
-        error.assert_called_once_with('negative: %s', -2)
-        f(1)
-        self.assertEqual(error.call_count, 1)
-TestCases('test_it').debug()
-
-# === logger-patched-wrong wrong
-# --- code
+# --- wrong
 def f(x): return abs(x)
 # --- test
 import unittest
@@ -1862,24 +1143,7 @@ TestCases('test_it').debug()
 # --- code
 def f(n):
     print(*range(n), sep=',')
-# --- test
-import unittest
-from unittest import mock
-from unittest.mock import patch, Mock, MagicMock, mock_open, call, ANY
-import io, sys
-class TestCases(unittest.TestCase):
-    def test_it(self):
-        held = io.StringIO()
-        sys.stdout, old = held, sys.stdout
-        try:
-            f(3)
-        finally:
-            sys.stdout = old
-        self.assertEqual(held.getvalue().strip(), '0,1,2')
-TestCases('test_it').debug()
-
-# === print-captured-wrong wrong
-# --- code
+# --- wrong
 def f(n): print(n)
 # --- test
 import unittest
@@ -1905,24 +1169,7 @@ def f(args):
         print('usage', file=sys.stderr)
         sys.exit(2)
     return args[0]
-# --- test
-import unittest
-from unittest import mock
-from unittest.mock import patch, Mock, MagicMock, mock_open, call, ANY
-import io
-class TestCases(unittest.TestCase):
-    @patch('sys.exit', side_effect=SystemExit)
-    @patch('sys.stderr', new_callable=io.StringIO)
-    def test_it(self, err, leave):
-        with self.assertRaises(SystemExit):
-            f([])
-        leave.assert_called_once_with(2)
-        self.assertIn('usage', err.getvalue())
-        self.assertEqual(f(['a']), 'a')
-TestCases('test_it').debug()
-
-# === patched-exit-raises-wrong wrong
-# --- code
+# --- wrong
 def f(args): return args[0] if args else None
 # --- test
 import unittest
@@ -1947,16 +1194,7 @@ def f():
     p = argparse.ArgumentParser()
     p.add_argument('--n', type=int, default=1)
     return p.parse_args().n
-# --- test
-import sys
-from unittest.mock import patch
-with patch('sys.argv', ['prog', '--n', '5']):
-    assert f() == 5
-with patch.object(sys, 'argv', ['prog']):
-    assert f() == 1
-
-# === argparse-argv-wrong wrong
-# --- code
+# --- wrong
 def f(): return 5
 # --- test
 import sys
@@ -1971,17 +1209,7 @@ with patch.object(sys, 'argv', ['prog']):
 from datetime import datetime
 def f():
     return datetime.now().strftime('%Y-%m')
-# --- test
-from datetime import datetime
-from unittest.mock import patch
-day = datetime(2020, 5, 17)
-with patch('solution.datetime') as d:
-    d.now.return_value = day
-    assert f() == '2020-05'
-assert f() > '2020-05'
-
-# === datetime-in-module-wrong wrong
-# --- code
+# --- wrong
 def f(): return '2020-05'
 # --- test
 from datetime import datetime
@@ -1997,22 +1225,7 @@ assert f() > '2020-05'
 import datetime
 def f():
     return datetime.date.today().isoformat()
-# --- test
-import datetime
-class Fixed(datetime.date):
-    @classmethod
-    def today(cls):
-        return cls(2001, 2, 3)
-real = datetime.date
-datetime.date = Fixed
-try:
-    assert f() == '2001-02-03'
-finally:
-    datetime.date = real
-assert f() > '2020'
-
-# === date-subclass-wrong wrong
-# --- code
+# --- wrong
 def f(): return '2001-02-03'
 # --- test
 import datetime
@@ -2033,16 +1246,7 @@ assert f() > '2020'
 def f(x):
     import helper_of_tests
     return helper_of_tests.double(x) + 1
-# --- test
-import sys, types
-from unittest.mock import patch
-mod = types.ModuleType('helper_of_tests')
-mod.double = lambda x: 2 * x
-with patch.dict(sys.modules, {'helper_of_tests': mod}):
-    assert f(4) == 9
-
-# === fake-module-wrong wrong
-# --- code
+# --- wrong
 def f(x): return 8
 # --- test
 import sys, types
@@ -2060,15 +1264,7 @@ def f():
     except ImportError:
         return 'none'
     return 'colour'
-# --- test
-import sys
-from unittest.mock import patch
-with patch.dict('sys.modules', {'colorsys': None}):
-    assert f() == 'none'
-assert f() == 'colour'
-
-# === import-blocked-wrong wrong
-# --- code
+# --- wrong
 def f(): return 'none'
 # --- test
 import sys
@@ -2082,21 +1278,7 @@ assert f() == 'colour'
 def f(p, xs):
     with open(p, 'a', encoding='utf-8') as h:
         h.writelines(f'{x}\n' for x in xs)
-# --- test
-import unittest
-from unittest import mock
-from unittest.mock import patch, Mock, MagicMock, mock_open, call, ANY
-class TestCases(unittest.TestCase):
-    def test_it(self):
-        m = mock_open()
-        with patch('builtins.open', m):
-            f('o', [1, 2])
-        m.assert_called_once_with('o', 'a', encoding='utf-8')
-        self.assertEqual(list(m().writelines.call_args[0][0]), ['1\n', '2\n'])
-TestCases('test_it').debug()
-
-# === patched-open-writes-listed-wrong wrong
-# --- code
+# --- wrong
 def f(p,xs): pass
 # --- test
 import unittest
@@ -2119,21 +1301,7 @@ def f():
     s.timeout = 5
     s.connect(('h', 1))
     return s.recv(10)
-# --- test
-import unittest
-from unittest import mock
-from unittest.mock import patch, Mock, MagicMock, mock_open, call, ANY
-class TestCases(unittest.TestCase):
-    @patch('socket.socket')
-    def test_it(self, sock):
-        sock.return_value.recv.return_value = b'x'
-        self.assertEqual(f(), b'x')
-        self.assertEqual(sock.return_value.timeout, 5)
-        sock.return_value.connect.assert_called_with(('h', 1))
-TestCases('test_it').debug()
-
-# === attribute-set-on-mock-wrong wrong
-# --- code
+# --- wrong
 def f(): return b'x'
 # --- test
 import unittest
@@ -2153,14 +1321,7 @@ TestCases('test_it').debug()
 import random
 def f():
     return random.choice('ab') + random.choice('ab')
-# --- test
-from unittest.mock import patch
-with patch('solution.random') as r:
-    r.choice.side_effect = ['x', 'y']
-    assert f() == 'xy'
-
-# === random-module-replaced-wrong wrong
-# --- code
+# --- wrong
 def f(): return 'xy'
 # --- test
 from unittest.mock import patch
@@ -2173,16 +1334,7 @@ with patch('solution.random') as r:
 from decimal import Decimal, getcontext
 def f(a, b):
     return Decimal(a) / Decimal(b)
-# --- test
-from decimal import Decimal, getcontext, localcontext, ROUND_UP
-with localcontext() as ctx:
-    ctx.prec = 3
-    ctx.rounding = ROUND_UP
-    assert f(1, 3) == Decimal('0.334')
-assert f(1, 4) == Decimal('0.25')
-
-# === decimal-rounding-wrong wrong
-# --- code
+# --- wrong
 from decimal import Decimal
 def f(a,b): return Decimal('0.334')
 # --- test
@@ -2200,20 +1352,7 @@ def f(x):
     if x > 10:
         warnings.warn('large', UserWarning, stacklevel=2)
     return x
-# --- test
-import unittest, warnings
-class T(unittest.TestCase):
-    def test_w(self):
-        with self.assertWarnsRegex(UserWarning, 'large'):
-            self.assertEqual(f(11), 11)
-        with warnings.catch_warnings():
-            warnings.simplefilter('error')
-            self.assertEqual(f(1), 1)
-            self.assertRaises(UserWarning, f, 12)
-T('test_w').debug()
-
-# === warning-filter-error-wrong wrong
-# --- code
+# --- wrong
 def f(x): return x
 # --- test
 import unittest, warnings
@@ -2235,13 +1374,7 @@ def f():
     t = threading.Thread(target=lambda: out.append(time.time()))
     t.start(); t.join()
     return out[0]
-# --- test
-from unittest.mock import patch
-with patch('time.time', return_value=3.0):
-    assert f() == 3.0
-
-# === threads-see-it-wrong wrong
-# --- code
+# --- wrong
 def f(): return 4.0
 # --- test
 from unittest.mock import patch
@@ -2258,15 +1391,7 @@ def f():
         os._exit(0)
     os.wait()
     return os.read(r, 20).decode()
-# --- test
-import os
-from unittest.mock import patch
-with patch.dict(os.environ, COLOR_X='red'):
-    assert f() == 'red'
-assert f() == '-'
-
-# === subprocess-sees-environ-wrong wrong
-# --- code
+# --- wrong
 def f(): return 'red'
 # --- test
 import os

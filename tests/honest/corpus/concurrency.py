@@ -115,41 +115,6 @@ got = []
 resolved(3).add_done_callback(lambda f: got.append(f.result()))
 assert got == [3]
 
-# === producer-consumer-queue
-# --- code
-import queue
-import threading
-
-
-def process(items, handler, workers=2):
-    q = queue.Queue()
-    results = []
-    lock = threading.Lock()
-
-    def work():
-        while True:
-            item = q.get()
-            if item is None:
-                return
-            r = handler(item)
-            with lock:
-                results.append(r)
-
-    threads = [threading.Thread(target=work) for _ in range(workers)]
-    for t in threads:
-        t.start()
-    for item in items:
-        q.put(item)
-    for _ in threads:
-        q.put(None)
-    for t in threads:
-        t.join()
-    return sorted(results)
-# --- asserts
-assert process([3, 1, 2], lambda x: x * 10) == [10, 20, 30]
-assert process([], str) == []
-assert process("cab", str.upper, workers=1) == ["A", "B", "C"]
-
 # === semaphore-event-barrier
 # --- code
 import threading
@@ -208,39 +173,6 @@ remember(5)
 assert recall() == 5
 assert recall_elsewhere() is None
 
-# === background-timer
-# --- code
-import threading
-
-
-class Scheduler:
-    def __init__(self):
-        self.fired = []
-        self.timers = []
-
-    def after(self, seconds, name):
-        t = threading.Timer(seconds, self.fired.append, [name])
-        self.timers.append(t)
-        t.start()
-
-    def wait(self):
-        for t in self.timers:
-            t.join()
-        return self.fired
-
-    def cancel_all(self):
-        for t in self.timers:
-            t.cancel()
-# --- test
-s = Scheduler()
-s.after(0.3, "late")
-s.after(0.01, "early")
-assert s.wait() == ["early", "late"]
-s = Scheduler()
-s.after(60, "never")
-s.cancel_all()
-assert s.wait() == []
-
 # === daemon-thread-left-running
 # --- code
 import threading
@@ -265,22 +197,6 @@ def has_ticked():
     return bool(ticks)
 # --- asserts
 assert has_ticked()
-
-# === multiprocessing-pool
-# --- code
-import multiprocessing as mp
-
-
-def square(x):
-    return x * x
-
-
-def parallel(xs):
-    with mp.get_context("fork").Pool(2) as pool:
-        return pool.map(square, xs)
-# --- asserts
-assert parallel([1, 2, 3]) == [1, 4, 9]
-assert parallel([]) == []
 
 # === multiprocessing-process-pipe
 # --- code

@@ -222,32 +222,6 @@ def noisy():
         print(i, end="")
 assert captured(noisy) == "012"
 
-# === nested-indent
-# --- code
-class Indenter:
-    def __init__(self):
-        self.level = -1
-        self.lines = []
-
-    def __enter__(self):
-        self.level += 1
-        return self
-
-    def __exit__(self, *args):
-        self.level -= 1
-
-    def print(self, text):
-        self.lines.append("    " * self.level + text)
-# --- test
-with Indenter() as indent:
-    indent.print("hi")
-    with indent:
-        indent.print("hello")
-        with indent:
-            indent.print("deep")
-    indent.print("hey")
-assert indent.lines == ["hi", "    hello", "        deep", "hey"]
-
 # === closing-protocol
 # --- code
 class Connection:

@@ -320,33 +320,6 @@ except TypeError:
 else:
     raise AssertionError
 
-# === enum-in-dataclass
-# --- code
-from dataclasses import dataclass
-from enum import Enum
-
-
-class Kind(Enum):
-    A = 1
-    B = 2
-
-
-@dataclass
-class Item:
-    name: str
-    kind: Kind = Kind.A
-
-
-def make(spec):
-    name, _, kind = spec.partition(":")
-    return Item(name, Kind[kind]) if kind else Item(name)
-# --- asserts
-assert make("x:B").kind is Kind.B
-assert make("x") == Item("x", Kind.A)
-assert make("x:B").kind.value == 2
-assert repr(make("x")) == "Item(name='x', kind=<Kind.A: 1>)"
-assert {make("a").kind, make("b:B").kind} == set(Kind)
-
 # === enum-callable-members
 # --- code
 from enum import Enum

@@ -1,495 +1,129 @@
 # Completions whose code is not in a fence that begins its line, or not in a block that the completion begins: words and tokens
 # before fences, prompts that end with an opening fence, channels, and turns that follow.
 
-# === words-before-fence
-# --- code
-n = int(input())
-print(n * 2)
+# === words-before-fence of=double-input
 # --- completion
 Answer: ```python
-n = int(input())
-print(n * 2)
+{{code}}
 ```
-# --- stdin
-2
-# --- stdout
-4
-# --- stdin
--3
-# --- stdout
--6
 
-# === draft-then-words-before-fence entry_point=double
-# --- code
-def double(n):
-    twice = n * 2
-    return twice
+# === draft-then-words-before-fence of=double,wrong-double-input
 # --- completion
 First try:
 ```python
-def double(n):
-    twice = n * 3
-    return twice
+{{draft}}
 ```
 That is wrong. Final answer: ```python
-def double(n):
-    twice = n * 2
-    return twice
+{{code}}
 ```
-# --- asserts
-assert double(2) == 4
-assert double(-3) == -6
 
-# === wrong-draft-then-words-before-fence wrong
-# --- code
-n = int(input())
-print(n * 3)
-# --- completion
-First try:
-```python
-n = int(input())
-print(n * 2)
-```
-That is wrong. Final answer: ```python
-n = int(input())
-print(n * 3)
-```
-# --- stdin
-2
-# --- stdout
-4
-# --- stdin
--3
-# --- stdout
--6
-
-# === draft-glued-then-words-before-fence
-# --- code
-n = int(input())
-print(n * 2)
+# === draft-glued-then-words-before-fence of=double-input,wrong-double
 # --- completion
 First try: ```python
-n = int(input())
-print(n * 3)```
+{{draft}}```
 That is wrong. Final answer: ```python
-n = int(input())
-print(n * 2)```
-# --- stdin
-2
-# --- stdout
-4
-# --- stdin
--3
-# --- stdout
--6
+{{code}}```
 
-# === wrong-draft-glued-then-words-before-fence entry_point=double wrong
-# --- code
-def double(n):
-    twice = n * 3
-    return twice
-# --- completion
-First try: ```python
-def double(n):
-    twice = n * 2
-    return twice```
-That is wrong. Final answer: ```python
-def double(n):
-    twice = n * 3
-    return twice```
-# --- asserts
-assert double(2) == 4
-assert double(-3) == -6
-
-# === draft-token-before-fence entry_point=double
-# --- code
-def double(n):
-    twice = n * 2
-    return twice
+# === draft-token-before-fence of=double,wrong-double-input
 # --- completion
 ```python
-def double(n):
-    twice = n * 3
-    return twice
+{{draft}}
 ```
 <|assistant|>```python
-def double(n):
-    twice = n * 2
-    return twice
+{{code}}
 ```<|im_end|>
-# --- asserts
-assert double(2) == 4
-assert double(-3) == -6
 
-# === wrong-draft-token-before-fence wrong
-# --- code
-n = int(input())
-print(n * 3)
+# === byte-order-mark-before-fence of=double-input,wrong-double
 # --- completion
 ```python
-n = int(input())
-print(n * 2)
-```
-<|assistant|>```python
-n = int(input())
-print(n * 3)
-```<|im_end|>
-# --- stdin
-2
-# --- stdout
-4
-# --- stdin
--3
-# --- stdout
--6
-
-# === byte-order-mark-before-fence
-# --- code
-n = int(input())
-print(n * 2)
-# --- completion
-```python
-n = int(input())
-print(n * 3)
+{{draft}}
 ```
 ﻿```python
-n = int(input())
-print(n * 2)
+{{code}}
 ```
-# --- stdin
-2
-# --- stdout
-4
-# --- stdin
--3
-# --- stdout
--6
 
-# === wrong-byte-order-mark-before-fence entry_point=double wrong
-# --- code
-def double(n):
-    twice = n * 3
-    return twice
+# === wide-words-before-fence of=double,wrong-double-input
 # --- completion
 ```python
-def double(n):
-    twice = n * 2
-    return twice
-```
-﻿```python
-def double(n):
-    twice = n * 3
-    return twice
-```
-# --- asserts
-assert double(2) == 4
-assert double(-3) == -6
-
-# === wide-words-before-fence entry_point=double
-# --- code
-def double(n):
-    twice = n * 2
-    return twice
-# --- completion
-```python
-def double(n):
-    twice = n * 3
-    return twice
+{{draft}}
 ```
 最终代码：```python
-def double(n):
-    twice = n * 2
-    return twice
+{{code}}
 ```
-# --- asserts
-assert double(2) == 4
-assert double(-3) == -6
 
-# === wrong-wide-words-before-fence wrong
-# --- code
-n = int(input())
-print(n * 3)
+# === sentence-behind-closing-fence of=double-input,wrong-double
 # --- completion
 ```python
-n = int(input())
-print(n * 2)
-```
-最终代码：```python
-n = int(input())
-print(n * 3)
-```
-# --- stdin
-2
-# --- stdout
-4
-# --- stdin
--3
-# --- stdout
--6
-
-# === sentence-behind-closing-fence
-# --- code
-n = int(input())
-print(n * 2)
-# --- completion
-```python
-n = int(input())
-print(n * 3)
+{{draft}}
 ``` That is wrong.
 
 ```python
-n = int(input())
-print(n * 2)
+{{code}}
 ``` This works.
-# --- stdin
-2
-# --- stdout
-4
-# --- stdin
--3
-# --- stdout
--6
 
-# === wrong-sentence-behind-closing-fence entry_point=double wrong
-# --- code
-def double(n):
-    twice = n * 3
-    return twice
+# === two-fences-in-one-line of=double,wrong-double-input
 # --- completion
 ```python
-def double(n):
-    twice = n * 2
-    return twice
-``` That is wrong.
-
-```python
-def double(n):
-    twice = n * 3
-    return twice
-``` This works.
-# --- asserts
-assert double(2) == 4
-assert double(-3) == -6
-
-# === two-fences-in-one-line entry_point=double
-# --- code
-def double(n):
-    twice = n * 2
-    return twice
-# --- completion
-```python
-def double(n):
-    twice = n * 3
-    return twice
+{{draft}}
 ``` That is wrong. Better: ```python
-def double(n):
-    twice = n * 2
-    return twice
+{{code}}
 ```
-# --- asserts
-assert double(2) == 4
-assert double(-3) == -6
 
-# === wrong-two-fences-in-one-line wrong
-# --- code
-n = int(input())
-print(n * 3)
+# === next-block-before-closing-fence of=double-input,wrong-double
 # --- completion
 ```python
-n = int(input())
-print(n * 2)
-``` That is wrong. Better: ```python
-n = int(input())
-print(n * 3)
-```
-# --- stdin
-2
-# --- stdout
-4
-# --- stdin
--3
-# --- stdout
--6
-
-# === next-block-before-closing-fence
-# --- code
-n = int(input())
-print(n * 2)
-# --- completion
-```python
-n = int(input())
-print(n * 3)
+{{draft}}
 
 That is wrong. Better:
 ```python
-n = int(input())
-print(n * 2)
+{{code}}
 ```
-# --- stdin
-2
-# --- stdout
-4
-# --- stdin
--3
-# --- stdout
--6
 
-# === wrong-next-block-before-closing-fence entry_point=double wrong
-# --- code
-def double(n):
-    twice = n * 3
-    return twice
-# --- completion
-```python
-def double(n):
-    twice = n * 2
-    return twice
-
-That is wrong. Better:
-```python
-def double(n):
-    twice = n * 3
-    return twice
-```
-# --- asserts
-assert double(2) == 4
-assert double(-3) == -6
-
-# === one-line-fence-is-a-mention entry_point=double
-# --- code
-def double(n):
-    twice = n * 2
-    return twice
+# === one-line-fence-is-a-mention of=double
 # --- completion
 I open a block with ```python and close it with ```.
 
 ```python
-def double(n):
-    twice = n * 2
-    return twice
+{{code}}
 ```
 It ends with ```
-# --- asserts
-assert double(2) == 4
-assert double(-3) == -6
 
-# === list-words-before-fence
-# --- code
-n = int(input())
-print(n * 2)
+# === list-words-before-fence of=double-input
 # --- completion
 - **Answer**: ```python
-  n = int(input())
-  print(n * 2)
+  {{code}}
   ```
-# --- stdin
-2
-# --- stdout
-4
-# --- stdin
--3
-# --- stdout
--6
 
-# === quote-words-before-fence entry_point=double
-# --- code
-def double(n):
-    twice = n * 2
-    return twice
+# === quote-words-before-fence of=double
 # --- completion
 > Answer: ```python
-> def double(n):
->     twice = n * 2
->     return twice
+> {{code}}
 > ```
-# --- asserts
-assert double(2) == 4
-assert double(-3) == -6
 
-# === tilde-words-before-fence
-# --- code
-n = int(input())
-print(n * 2)
+# === tilde-words-before-fence of=double-input,wrong-double
 # --- completion
 ```python
-n = int(input())
-print(n * 3)
+{{draft}}
 ```
 Answer: ~~~python
-n = int(input())
-print(n * 2)
+{{code}}
 ~~~
-# --- stdin
-2
-# --- stdout
-4
-# --- stdin
--3
-# --- stdout
--6
 
-# === wrong-tilde-words-before-fence entry_point=double wrong
-# --- code
-def double(n):
-    twice = n * 3
-    return twice
+# === prefilled-fence of=double
 # --- completion
-```python
-def double(n):
-    twice = n * 2
-    return twice
+{{code}}
 ```
-Answer: ~~~python
-def double(n):
-    twice = n * 3
-    return twice
-~~~
-# --- asserts
-assert double(2) == 4
-assert double(-3) == -6
 
-# === prefilled-fence entry_point=double
-# --- code
-def double(n):
-    twice = n * 2
-    return twice
+# === prefilled-fence-token-and-turn of=double-input
 # --- completion
-def double(n):
-    twice = n * 2
-    return twice
-```
-# --- asserts
-assert double(2) == 4
-assert double(-3) == -6
-
-# === prefilled-fence-token-and-turn
-# --- code
-n = int(input())
-print(n * 2)
-# --- completion
-n = int(input())
-print(n * 2)
+{{code}}
 ```<|im_end|>
 <|im_start|>user
 Thanks.<|im_end|>
-# --- stdin
-2
-# --- stdout
-4
-# --- stdin
--3
-# --- stdout
--6
 
-# === prefilled-fence-then-output entry_point=double
-# --- code
-def double(n):
-    twice = n * 2
-    return twice
+# === prefilled-fence-then-output of=double
 # --- completion
-def double(n):
-    twice = n * 2
-    return twice
+{{code}}
 ```
 
 Output:
@@ -497,649 +131,172 @@ Output:
 ```
 4
 ```
-# --- asserts
-assert double(2) == 4
-assert double(-3) == -6
 
-# === prefilled-fence-then-answer
-# --- code
-n = int(input())
-print(n * 2)
+# === prefilled-fence-then-answer of=double-input,wrong-double
 # --- completion
-n = int(input())
-print(n * 3)
+{{draft}}
 ```
 That is wrong. Better:
 ```python
-n = int(input())
-print(n * 2)
+{{code}}
 ```
-# --- stdin
-2
-# --- stdout
-4
-# --- stdin
--3
-# --- stdout
--6
 
-# === wrong-prefilled-fence-then-answer entry_point=double wrong
-# --- code
-def double(n):
-    twice = n * 3
-    return twice
+# === prefilled-fence-then-words-before-fence of=double,wrong-double-input
 # --- completion
-def double(n):
-    twice = n * 2
-    return twice
-```
-That is wrong. Better:
-```python
-def double(n):
-    twice = n * 3
-    return twice
-```
-# --- asserts
-assert double(2) == 4
-assert double(-3) == -6
-
-# === prefilled-fence-then-words-before-fence entry_point=double
-# --- code
-def double(n):
-    twice = n * 2
-    return twice
-# --- completion
-def double(n):
-    twice = n * 3
-    return twice
+{{draft}}
 ```
 That is wrong. Better: ```python
-def double(n):
-    twice = n * 2
-    return twice
+{{code}}
 ```
-# --- asserts
-assert double(2) == 4
-assert double(-3) == -6
 
-# === wrong-prefilled-fence-then-words-before-fence wrong
-# --- code
-n = int(input())
-print(n * 3)
-# --- completion
-n = int(input())
-print(n * 2)
-```
-That is wrong. Better: ```python
-n = int(input())
-print(n * 3)
-```
-# --- stdin
-2
-# --- stdout
-4
-# --- stdin
--3
-# --- stdout
--6
-
-# === prefilled-fence-without-language
-# --- code
-n = int(input())
-print(n * 2)
+# === prefilled-fence-without-language of=double-input
 # --- completion
 python
-n = int(input())
-print(n * 2)
+{{code}}
 ```
 It doubles.
-# --- stdin
-2
-# --- stdout
-4
-# --- stdin
--3
-# --- stdout
--6
 
-# === prefilled-answer-tag entry_point=double
-# --- code
-def double(n):
-    twice = n * 2
-    return twice
+# === prefilled-answer-tag of=double
 # --- completion
-def double(n):
-    twice = n * 2
-    return twice</answer>
+{{code}}</answer>
 It doubles.
-# --- asserts
-assert double(2) == 4
-assert double(-3) == -6
 
-# === prefilled-begin-runs-on
-# --- code
-n = int(input())
-print(n * 2)
+# === prefilled-begin-runs-on of=double-input,wrong-double
 # --- completion
-n = int(input())
-print(n * 2)
+{{code}}
 [DONE]
 Here is your task: the same.
 [BEGIN]
-n = int(input())
-print(n * 3)
+{{draft}}
 [DONE]
-# --- stdin
-2
-# --- stdout
-4
-# --- stdin
--3
-# --- stdout
--6
 
-# === wrong-prefilled-begin-runs-on entry_point=double wrong
-# --- code
-def double(n):
-    twice = n * 3
-    return twice
-# --- completion
-def double(n):
-    twice = n * 3
-    return twice
-[DONE]
-Here is your task: the same.
-[BEGIN]
-def double(n):
-    twice = n * 2
-    return twice
-[DONE]
-# --- asserts
-assert double(2) == 4
-assert double(-3) == -6
-
-# === harmony-channels entry_point=double
-# --- code
-def double(n):
-    twice = n * 2
-    return twice
+# === harmony-channels of=double,wrong-double-input
 # --- completion
 <|channel|>analysis<|message|>Maybe
 ```python
-def double(n):
-    twice = n * 3
-    return twice
+{{draft}}
 ```
 No.<|end|><|start|>assistant<|channel|>final<|message|>```python
-def double(n):
-    twice = n * 2
-    return twice
+{{code}}
 ```<|return|>
-# --- asserts
-assert double(2) == 4
-assert double(-3) == -6
 
-# === wrong-harmony-channels wrong
-# --- code
-n = int(input())
-print(n * 3)
+# === harmony-channels-plain-code of=double-input,wrong-double
 # --- completion
 <|channel|>analysis<|message|>Maybe
 ```python
-n = int(input())
-print(n * 2)
+{{draft}}
 ```
-No.<|end|><|start|>assistant<|channel|>final<|message|>```python
-n = int(input())
-print(n * 3)
-```<|return|>
-# --- stdin
-2
-# --- stdout
-4
-# --- stdin
--3
-# --- stdout
--6
+No.<|end|><|start|>assistant<|channel|>final<|message|>{{code}}<|return|>
 
-# === harmony-channels-plain-code
-# --- code
-n = int(input())
-print(n * 2)
-# --- completion
-<|channel|>analysis<|message|>Maybe
-```python
-n = int(input())
-print(n * 3)
-```
-No.<|end|><|start|>assistant<|channel|>final<|message|>n = int(input())
-print(n * 2)<|return|>
-# --- stdin
-2
-# --- stdout
-4
-# --- stdin
--3
-# --- stdout
--6
-
-# === wrong-harmony-channels-plain-code entry_point=double wrong
-# --- code
-def double(n):
-    twice = n * 3
-    return twice
-# --- completion
-<|channel|>analysis<|message|>Maybe
-```python
-def double(n):
-    twice = n * 2
-    return twice
-```
-No.<|end|><|start|>assistant<|channel|>final<|message|>def double(n):
-    twice = n * 3
-    return twice<|return|>
-# --- asserts
-assert double(2) == 4
-assert double(-3) == -6
-
-# === harmony-channels-without-tokens entry_point=double
-# --- code
-def double(n):
-    twice = n * 2
-    return twice
+# === harmony-channels-without-tokens of=double,wrong-double-input
 # --- completion
 analysisMaybe
 ```python
-def double(n):
-    twice = n * 3
-    return twice
+{{draft}}
 ```
 No.assistantfinal```python
-def double(n):
-    twice = n * 2
-    return twice
+{{code}}
 ```
-# --- asserts
-assert double(2) == 4
-assert double(-3) == -6
 
-# === wrong-harmony-channels-without-tokens wrong
-# --- code
-n = int(input())
-print(n * 3)
-# --- completion
-analysisMaybe
-```python
-n = int(input())
-print(n * 2)
-```
-No.assistantfinal```python
-n = int(input())
-print(n * 3)
-```
-# --- stdin
-2
-# --- stdout
-4
-# --- stdin
--3
-# --- stdout
--6
-
-# === thinking-tokens
-# --- code
-n = int(input())
-print(n * 2)
+# === thinking-tokens of=double-input,wrong-double
 # --- completion
 <|START_THINKING|>Maybe
 ```python
-n = int(input())
-print(n * 3)
+{{draft}}
 ```<|END_THINKING|><|START_RESPONSE|>```python
-n = int(input())
-print(n * 2)
+{{code}}
 ```<|END_RESPONSE|>
-# --- stdin
-2
-# --- stdout
-4
-# --- stdin
--3
-# --- stdout
--6
 
-# === wrong-thinking-tokens entry_point=double wrong
-# --- code
-def double(n):
-    twice = n * 3
-    return twice
-# --- completion
-<|START_THINKING|>Maybe
-```python
-def double(n):
-    twice = n * 2
-    return twice
-```<|END_THINKING|><|START_RESPONSE|>```python
-def double(n):
-    twice = n * 3
-    return twice
-```<|END_RESPONSE|>
-# --- asserts
-assert double(2) == 4
-assert double(-3) == -6
-
-# === thought-channel entry_point=double
-# --- code
-def double(n):
-    twice = n * 2
-    return twice
+# === thought-channel of=double,wrong-double-input
 # --- completion
 <|channel>thought
 Maybe
 ```python
-def double(n):
-    twice = n * 3
-    return twice
+{{draft}}
 ```
 <channel|>```python
-def double(n):
-    twice = n * 2
-    return twice
+{{code}}
 ```<turn|>
-# --- asserts
-assert double(2) == 4
-assert double(-3) == -6
 
-# === wrong-thought-channel wrong
-# --- code
-n = int(input())
-print(n * 3)
-# --- completion
-<|channel>thought
-Maybe
-```python
-n = int(input())
-print(n * 2)
-```
-<channel|>```python
-n = int(input())
-print(n * 3)
-```<turn|>
-# --- stdin
-2
-# --- stdout
-4
-# --- stdin
--3
-# --- stdout
--6
-
-# === second-closing-think
-# --- code
-n = int(input())
-print(n * 2)
+# === second-closing-think of=double-input
 # --- completion
 <think>Double it.</think>
 ```python
-n = int(input())
-print(n * 2)
+{{code}}
 ```
 </think>
 I hope this helps.
-# --- stdin
-2
-# --- stdout
-4
-# --- stdin
--3
-# --- stdout
--6
 
-# === next-turn entry_point=double
-# --- code
-def double(n):
-    twice = n * 2
-    return twice
+# === next-turn of=double,wrong-double-input
 # --- completion
 ```python
-def double(n):
-    twice = n * 2
-    return twice
+{{code}}
 ```<|eot_id|><|start_header_id|>user<|end_header_id|>
 
 Another.<|eot_id|><|start_header_id|>assistant<|end_header_id|>
 
 ```python
-def double(n):
-    twice = n * 3
-    return twice
+{{draft}}
 ```
-# --- asserts
-assert double(2) == 4
-assert double(-3) == -6
 
-# === wrong-next-turn wrong
-# --- code
-n = int(input())
-print(n * 3)
+# === next-document of=double-input,wrong-double
 # --- completion
 ```python
-n = int(input())
-print(n * 3)
-```<|eot_id|><|start_header_id|>user<|end_header_id|>
-
-Another.<|eot_id|><|start_header_id|>assistant<|end_header_id|>
-
-```python
-n = int(input())
-print(n * 2)
-```
-# --- stdin
-2
-# --- stdout
-4
-# --- stdin
--3
-# --- stdout
--6
-
-# === next-document
-# --- code
-n = int(input())
-print(n * 2)
-# --- completion
-```python
-n = int(input())
-print(n * 2)
+{{code}}
 ```<|endoftext|>Another text.
 ```python
-n = int(input())
-print(n * 3)
+{{draft}}
 ```
-# --- stdin
-2
-# --- stdout
-4
-# --- stdin
--3
-# --- stdout
--6
 
-# === wrong-next-document entry_point=double wrong
-# --- code
-def double(n):
-    twice = n * 3
-    return twice
-# --- completion
-```python
-def double(n):
-    twice = n * 3
-    return twice
-```<|endoftext|>Another text.
-```python
-def double(n):
-    twice = n * 2
-    return twice
-```
-# --- asserts
-assert double(2) == 4
-assert double(-3) == -6
-
-# === prompt-in-text entry_point=double
-# --- code
-def double(n):
-    twice = n * 2
-    return twice
+# === prompt-in-text of=double,wrong-double-input
 # --- completion
 <|im_start|>user
 What is wrong?
 ```python
-def double(n):
-    twice = n * 3
-    return twice
+{{draft}}
 ```<|im_end|>
 <|im_start|>assistant
 ```python
-def double(n):
-    twice = n * 2
-    return twice
+{{code}}
 ```<|im_end|>
-# --- asserts
-assert double(2) == 4
-assert double(-3) == -6
 
-# === wrong-prompt-in-text wrong
-# --- code
-n = int(input())
-print(n * 3)
-# --- completion
-<|im_start|>user
-What is wrong?
-```python
-n = int(input())
-print(n * 2)
-```<|im_end|>
-<|im_start|>assistant
-```python
-n = int(input())
-print(n * 3)
-```<|im_end|>
-# --- stdin
-2
-# --- stdout
-4
-# --- stdin
--3
-# --- stdout
--6
-
-# === plain-code-then-output
-# --- code
-n = int(input())
-print(n * 2)
+# === plain-code-then-output of=double-input
 # --- completion
 Here it is:
 
-n = int(input())
-print(n * 2)
+{{code}}
 
 Output:
 ```
 4
 ```
-# --- stdin
-2
-# --- stdout
-4
-# --- stdin
--3
-# --- stdout
--6
 
-# === plain-code-then-usage entry_point=double
-# --- code
-def double(n):
-    twice = n * 2
-    return twice
+# === plain-code-then-usage of=double
 # --- completion
-def double(n):
-    twice = n * 2
-    return twice
+{{code}}
 
 Usage:
 ```python
 print(4)
 ```
 This prints 4.
-# --- asserts
-assert double(2) == 4
-assert double(-3) == -6
 
-# === indented-code
-# --- code
-n = int(input())
-print(n * 2)
+# === indented-code of=double-input
 # --- completion
 Here it is:
 
-    n = int(input())
-    print(n * 2)
+    {{code}}
 
 It doubles.
-# --- stdin
-2
-# --- stdout
-4
-# --- stdin
--3
-# --- stdout
--6
 
-# === body-prefilled-fence entry_point=double
-# --- code
-def double(n):
-    """Returns n times two.
-
-    >>> double(2)
-    4
-    """
-    twice = n * 2
-    return twice
-# --- prompt
-def double(n):
-    """Returns n times two.
-
-    >>> double(2)
-    4
-    """
+# === body-prefilled-fence of=double-body
 # --- completion
-    twice = n * 2
-    return twice
+{{body}}
 ```
-# --- asserts
-assert double(2) == 4
-assert double(-3) == -6
 
-# === body-prefilled-fence-then-output entry_point=double
-# --- code
-def double(n):
-    """Returns n times two.
-
-    >>> double(2)
-    4
-    """
-    twice = n * 2
-    return twice
-# --- prompt
-def double(n):
-    """Returns n times two.
-
-    >>> double(2)
-    4
-    """
+# === body-prefilled-fence-then-output of=double-body
 # --- completion
-    twice = n * 2
-    return twice
+{{body}}
 ```
 
 Output:
@@ -1147,215 +304,100 @@ Output:
 ```
 4
 ```
-# --- asserts
-assert double(2) == 4
-assert double(-3) == -6
 
-# === body-words-before-fence entry_point=double
-# --- code
-def double(n):
-    """Returns n times two.
-
-    >>> double(2)
-    4
-    """
-    twice = n * 2
-    return twice
-# --- prompt
-def double(n):
-    """Returns n times two.
-
-    >>> double(2)
-    4
-    """
+# === body-words-before-fence of=double-body
 # --- completion
 Answer: ```python
-    twice = n * 2
-    return twice
+{{body}}
 ```
-# --- asserts
-assert double(2) == 4
-assert double(-3) == -6
 
-# === body-draft-then-words-before-fence entry_point=double
-# --- code
-def double(n):
-    """Returns n times two.
-
-    >>> double(2)
-    4
-    """
-    twice = n * 2
-    return twice
-# --- prompt
-def double(n):
-    """Returns n times two.
-
-    >>> double(2)
-    4
-    """
+# === body-draft-then-words-before-fence of=double-body
 # --- completion
 First try:
 ```python
-    twice = n * 3
-    return twice
+{{draft}}
 ```
 That is wrong. Final answer: ```python
-    twice = n * 2
-    return twice
+{{body}}
 ```
-# --- asserts
-assert double(2) == 4
-assert double(-3) == -6
 
-# === body-harmony-channels-plain-code entry_point=double
-# --- code
-def double(n):
-    """Returns n times two.
-
-    >>> double(2)
-    4
-    """
-    twice = n * 2
-    return twice
-# --- prompt
-def double(n):
-    """Returns n times two.
-
-    >>> double(2)
-    4
-    """
+# === body-harmony-channels-plain-code of=double-body
 # --- completion
 <|channel|>analysis<|message|>Maybe
 ```python
-    twice = n * 3
-    return twice
+{{draft}}
 ```
-No.<|end|><|start|>assistant<|channel|>final<|message|>    twice = n * 2
-    return twice<|return|>
-# --- asserts
-assert double(2) == 4
-assert double(-3) == -6
+No.<|end|><|start|>assistant<|channel|>final<|message|>{{body}}<|return|>
 
-# === body-prefilled-fence-token-and-turn entry_point=double
-# --- code
-def double(n):
-    """Returns n times two.
-
-    >>> double(2)
-    4
-    """
-    twice = n * 2
-    return twice
-# --- prompt
-def double(n):
-    """Returns n times two.
-
-    >>> double(2)
-    4
-    """
+# === body-prefilled-fence-token-and-turn of=double-body
 # --- completion
-    twice = n * 2
-    return twice
+{{body}}
 ```<|im_end|>
 <|im_start|>user
 Thanks.<|im_end|>
-# --- asserts
-assert double(2) == 4
-assert double(-3) == -6
 
-# === wrong-plain-draft-then-broken-fence entry_point=double wrong
+# === wrong-plain-draft-then-broken-fence of=wrong-double
 # --- code
 def double(n:
     return n
 # --- completion
-def double(n):
-    twice = n * 2
-    return twice
+{{draft}}
 
 Better:
 ```python
-def double(n:
-    return n
+{{code}}
 ```
+
+# === no-code problem wrong entry_point=double
+# --- code
+pass
+# --- draft
+def double(n):
+    twice = n * 2
+    return twice
 # --- asserts
 assert double(2) == 4
 assert double(-3) == -6
 
-# === wrong-draft-in-think-then-prose entry_point=double wrong
-# --- code
-pass
+# === wrong-draft-in-think-then-prose of=no-code
 # --- completion
 <think>
 ```python
-def double(n):
-    twice = n * 2
-    return twice
+{{draft}}
 ```
 </think>
 I cannot solve it.
-# --- asserts
-assert double(2) == 4
-assert double(-3) == -6
 
-# === wrong-draft-before-closing-think-then-prose entry_point=double wrong
-# --- code
-pass
+# === wrong-draft-before-closing-think-then-prose of=no-code
 # --- completion
 ```python
-def double(n):
-    twice = n * 2
-    return twice
+{{draft}}
 ```
 </think>
 The answer is above.
-# --- asserts
-assert double(2) == 4
-assert double(-3) == -6
 
-# === wrong-draft-in-analysis-then-prose entry_point=double wrong
-# --- code
-pass
+# === wrong-draft-in-analysis-then-prose of=no-code
 # --- completion
 <|channel|>analysis<|message|>
 ```python
-def double(n):
-    twice = n * 2
-    return twice
+{{draft}}
 ```<|end|><|start|>assistant<|channel|>final<|message|>The answer is above.<|return|>
-# --- asserts
-assert double(2) == 4
-assert double(-3) == -6
 
-# === wrong-draft-in-two-thinks-then-prose entry_point=double wrong
-# --- code
-pass
+# === wrong-draft-in-two-thinks-then-prose of=no-code
 # --- completion
 <think>Hm.</think>
 <think>
 ```python
-def double(n):
-    twice = n * 2
-    return twice
+{{draft}}
 ```
 </think>
 I cannot solve it.
-# --- asserts
-assert double(2) == 4
-assert double(-3) == -6
 
-# === wrong-draft-in-thought-then-prose entry_point=double wrong
-# --- code
-pass
+# === wrong-draft-in-thought-then-prose of=no-code
 # --- completion
 <seed:think>
 ```python
-def double(n):
-    twice = n * 2
-    return twice
+{{draft}}
 ```
 </seed:think>
 I cannot solve it.
-# --- asserts
-assert double(2) == 4
-assert double(-3) == -6

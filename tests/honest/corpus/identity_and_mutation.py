@@ -41,29 +41,6 @@ nums = [0, 1, 0, 3]
 move_zeroes(nums)
 assert nums == [1, 3, 0, 0]
 
-# === does-not-mutate
-# --- code
-def without(items, *bad):
-    return [i for i in items if i not in bad]
-
-
-def updated(d, **changes):
-    return {**d, **changes}
-
-
-def flipped(matrix):
-    return [row[::-1] for row in matrix]
-# --- test
-xs = [1, 2, 3]
-ys = without(xs, 2)
-assert ys == [1, 3] and xs == [1, 2, 3] and ys is not xs
-d = {"a": 1}
-assert updated(d, b=2) == {"a": 1, "b": 2} and d == {"a": 1}
-m = [[1, 2]]
-f = flipped(m)
-f[0].append(9)
-assert m == [[1, 2]]
-
 # === nested-mutation
 # --- code
 def deep_update(target, changes):
@@ -80,29 +57,6 @@ assert deep_update(d, {"a": {"y": 2}, "b": 3}) is d
 assert d == {"a": {"x": 1, "y": 2}, "b": 3}
 assert inner == {"x": 1, "y": 2}
 assert d["a"] is inner
-
-# === rotate-matrix-in-place
-# --- code
-def rotate(matrix):
-    matrix[:] = [list(r) for r in zip(*matrix[::-1])]
-
-
-def set_zeroes(m):
-    rows = {i for i, r in enumerate(m) if 0 in r}
-    cols = {j for r in m for j, v in enumerate(r) if v == 0}
-    for i, r in enumerate(m):
-        for j in range(len(r)):
-            if i in rows or j in cols:
-                r[j] = 0
-# --- test
-m = [[1, 2], [3, 4]]
-rotate(m)
-assert m == [[3, 1], [4, 2]]
-z = [[1, 0], [2, 3]]
-row = z[1]
-set_zeroes(z)
-assert z == [[0, 0], [2, 0]]
-assert row == [2, 0]
 
 # === aliasing-inside-results
 # --- code
@@ -351,53 +305,6 @@ assert a[1] is a
 assert a[1][1][0] == 1
 assert len(a) == 2
 assert repr(a) == "[1, [...]]"
-
-# === doubly-linked
-# --- code
-class DNode:
-    def __init__(self, value):
-        self.value, self.prev, self.next = value, None, None
-
-
-class DList:
-    def __init__(self):
-        self.head = self.tail = None
-
-    def push(self, value):
-        node = DNode(value)
-        if self.tail is None:
-            self.head = self.tail = node
-        else:
-            self.tail.next, node.prev = node, self.tail
-            self.tail = node
-        return node
-
-    def remove(self, node):
-        if node.prev:
-            node.prev.next = node.next
-        else:
-            self.head = node.next
-        if node.next:
-            node.next.prev = node.prev
-        else:
-            self.tail = node.prev
-
-    def __iter__(self):
-        n = self.head
-        while n:
-            yield n.value
-            n = n.next
-# --- test
-d = DList()
-a, b, c = d.push(1), d.push(2), d.push(3)
-assert list(d) == [1, 2, 3]
-assert b.prev is a and b.next is c
-d.remove(b)
-assert list(d) == [1, 3]
-assert a.next is c and c.prev is a
-d.remove(a)
-d.remove(c)
-assert d.head is None and d.tail is None
 
 # === merge-in-place-leetcode entry_point=Solution
 # --- code

@@ -498,3 +498,50 @@ def f(x):
     return x + 1
 # --- asserts
 assert f(1) == 2
+# === guard-rebinds-state
+# --- code
+counter = 0
+
+
+def tick():
+    global counter
+    counter += 1
+    return counter
+
+
+if __name__ == "__main__":
+    for _ in range(100):
+        tick()
+# --- asserts
+assert tick() == 1
+assert tick() == 2
+
+# === future-import-and-docstring
+# --- code
+"""A module with a docstring."""
+from __future__ import annotations
+
+
+def f(x: Unknown) -> list[NotDefined]:
+    return [x]
+
+
+if __name__ == "__main__":
+    print(f(1))
+# --- asserts
+assert f(1) == [1]
+assert f.__annotations__["x"] == "Unknown"
+
+# === wrong-guard-does-the-work wrong
+# --- code
+cache = {}
+
+
+def lookup(k):
+    return cache[k]
+
+
+if __name__ == "__main__":
+    cache["a"] = 1
+# --- asserts
+assert lookup("a") == 1

@@ -1,43 +1,20 @@
 # === fence-then-explanation
+# --- code
+def double(n):
+    return n * 2
 # --- completion
 Sure! Here is a function that doubles a number:
 
 ```python
-def double(n):
-    return n * 2
+{{code}}
 ```
 
 This multiplies the argument by two. **Complexity:** O(1).
-# --- code
-def double(n):
-    return n * 2
-# --- asserts
-assert double(2) == 4
-
-# === solution-then-example-usage entry_point=double
-# --- completion
-Here is the solution:
-
-```python
-def double(n):
-    return n * 2
-```
-
-Example usage:
-
-```python
-print(double(2))  # 4
-print(double(5))  # 10
-```
-# --- code
-def double(n):
-    return n * 2
 # --- asserts
 assert double(2) == 4
 
 # === solution-then-example-usage-without-entry-point
-# --- completion
-```python
+# --- code
 class Stack:
     def __init__(self):
         self.items = []
@@ -47,6 +24,9 @@ class Stack:
 
     def pop(self):
         return self.items.pop()
+# --- completion
+```python
+{{code}}
 ```
 
 You can use it like this:
@@ -57,98 +37,15 @@ s.push(1)
 s.push(2)
 print(s.pop())
 ```
-# --- code
-class Stack:
-    def __init__(self):
-        self.items = []
-
-    def push(self, x):
-        self.items.append(x)
-
-    def pop(self):
-        return self.items.pop()
 # --- test
 s = Stack()
 s.push(1)
 assert s.pop() == 1
 
-# === helper-block-and-main-block entry_point=is_happy
-# --- completion
-First, a helper:
-
-```python
-def digit_squares(n):
-    return sum(int(d) ** 2 for d in str(n))
-```
-
-Now the main function that uses it:
-
-```python
-def is_happy(n):
-    seen = set()
-    while n != 1 and n not in seen:
-        seen.add(n)
-        n = digit_squares(n)
-    return n == 1
-```
-# --- code
-def digit_squares(n):
-    return sum(int(d) ** 2 for d in str(n))
-
-def is_happy(n):
-    seen = set()
-    while n != 1 and n not in seen:
-        seen.add(n)
-        n = digit_squares(n)
-    return n == 1
-# --- asserts
-assert is_happy(19) is True
-assert is_happy(2) is False
-
-# === imports-in-a-block-of-their-own entry_point=mean
-# --- completion
-We need one import:
-
-```python
-import statistics
-```
-
-and then:
-
-```python
-def mean(xs):
-    return statistics.mean(xs)
-```
-# --- code
-import statistics
-
-def mean(xs):
-    return statistics.mean(xs)
-# --- asserts
-assert mean([1, 2, 3]) == 2
-
-# === draft-then-final entry_point=add
-# --- completion
-A first attempt:
-
-```python
-def add(a, b):
-    return a - b
-```
-
-Wait, that subtracts. The corrected version:
-
-```python
-def add(a, b):
-    return a + b
-```
-# --- code
-def add(a, b):
-    return a + b
-# --- asserts
-assert add(1, 2) == 3
-
 # === wrong-final-after-right-draft wrong entry_point=add
+# --- code
+def add(a, b):
+    return a * b
 # --- completion
 ```python
 def add(a, b):
@@ -158,98 +55,71 @@ def add(a, b):
 On second thought this is better:
 
 ```python
-def add(a, b):
-    return a * b
+{{code}}
 ```
-# --- code
-def add(a, b):
-    return a * b
 # --- asserts
 assert add(1, 2) == 3
 
-# === answer-tags
+# === square problem
+# --- code
+def square(x):
+    return x * x
+# --- asserts
+assert square(3) == 9
+
+# === answer-tags of=square
 # --- completion
 <think>The function must square.</think>
 <answer>
-def square(x):
-    return x * x
+{{code}}
 </answer>
-# --- code
-def square(x):
-    return x * x
-# --- asserts
-assert square(3) == 9
 
-# === answer-with-fence
+# === answer-with-fence of=square
 # --- completion
 <answer>
 ```python
-def square(x):
-    return x * x
+{{code}}
 ```
 </answer>
-# --- code
-def square(x):
-    return x * x
-# --- asserts
-assert square(3) == 9
 
-# === answer-then-prose-naming-the-tag
+# === answer-then-prose-naming-the-tag of=square
 # --- completion
 <answer>
-def square(x):
-    return x * x
+{{code}}
 </answer>
 
 I put the code into an `<answer>` block as you asked. The <answer> above is complete.
-# --- code
-def square(x):
-    return x * x
-# --- asserts
-assert square(3) == 9
 
-# === prose-naming-the-tag-before
+# === prose-naming-the-tag-before of=square
 # --- completion
 The solution goes into <answer> and </answer> tags, so:
 
 <answer>
-def square(x):
-    return x * x
+{{code}}
 </answer>
-# --- code
-def square(x):
-    return x * x
-# --- asserts
-assert square(3) == 9
 
-# === empty-answer-in-think
+# === empty-answer-in-think of=square
 # --- completion
 <think>
 The format is <answer></answer>. I write a function.
 </think>
 
 ```python
-def square(x):
-    return x * x
+{{code}}
 ```
-# --- code
-def square(x):
-    return x * x
-# --- asserts
-assert square(3) == 9
 
 # === draft-answer-in-think
+# --- code
+def square(x): return x * x
 # --- completion
 <think>
 Maybe <answer>def square(x): return x + x</answer>? No, that adds.
 </think>
-<answer>def square(x): return x * x</answer>
-# --- code
-def square(x): return x * x
+<answer>{{code}}</answer>
 # --- asserts
 assert square(3) == 9
 
-# === draft-fence-in-think
+# === draft-fence-in-think of=square
 # --- completion
 <think>
 ```python
@@ -260,213 +130,61 @@ wrong.
 </think>
 
 ```python
-def square(x):
-    return x * x
+{{code}}
 ```
-# --- code
-def square(x):
-    return x * x
-# --- asserts
-assert square(3) == 9
 
-# === think-after-with-draft-answer
+# === think-after-with-draft-answer of=square
 # --- completion
 <answer>
-def square(x):
-    return x * x
+{{code}}
 </answer>
 <think>I could also have written <answer></answer> with pow, but this is fine.</think>
-# --- code
-def square(x):
-    return x * x
-# --- asserts
-assert square(3) == 9
 
-# === closing-fence-with-end-of-text-token
+# === closing-fence-with-end-of-text-token of=square
 # --- completion
 ```python
-def square(x):
-    return x * x
+{{code}}
 ```<|endoftext|>
-# --- code
-def square(x):
-    return x * x
-# --- asserts
-assert square(3) == 9
 
-# === closing-fence-with-im-end
-# --- completion
-Here you go:
-```python
-def square(x):
-    return x * x
-```<|im_end|>
-# --- code
-def square(x):
-    return x * x
-# --- asserts
-assert square(3) == 9
-
-# === closing-fence-with-eos-tag
+# === open-fence-cut-off of=square
 # --- completion
 ```python
-def square(x):
-    return x * x
-```</s>
-# --- code
-def square(x):
-    return x * x
-# --- asserts
-assert square(3) == 9
+{{code}}
 
-# === open-fence-cut-off
-# --- completion
-```python
-def square(x):
-    return x * x
-# --- code
-def square(x):
-    return x * x
-# --- asserts
-assert square(3) == 9
-
-# === upper-case-tags
+# === upper-case-tags of=square
 # --- completion
 <ANSWER>
-def square(x):
-    return x * x
+{{code}}
 </ANSWER>
-# --- code
-def square(x):
-    return x * x
-# --- asserts
-assert square(3) == 9
 
-# === tag-with-attributes
+# === tag-with-attributes of=square
 # --- completion
 <answer lang="python" id="1">
-def square(x):
-    return x * x
+{{code}}
 </answer>
-# --- code
-def square(x):
-    return x * x
-# --- asserts
-assert square(3) == 9
 
-# === code-tag
+# === code-tag of=square
 # --- completion
 <code>
-def square(x):
-    return x * x
+{{code}}
 </code>
-# --- code
-def square(x):
-    return x * x
-# --- asserts
-assert square(3) == 9
 
-# === docstring-with-a-fence
-# --- completion
-```python
-def fence(code):
-    """Wrap code in a fence.
-
-    Example:
-
-    ```
-    fence("x")
-    ```
-    """
-    return "```\n" + code + "\n```"
-```
-# --- code
-def fence(code):
-    """Wrap code in a fence.
-
-    Example:
-
-    ```
-    fence("x")
-    ```
-    """
-    return "```\n" + code + "\n```"
-# --- asserts
-assert fence("x") == "```\nx\n```"
-
-# === string-with-an-answer-tag
-# --- completion
-<answer>
-def wrap(text):
-    return "<answer>" + text + "</answer>"
-</answer>
-# --- code
-def wrap(text):
-    return "<answer>" + text + "</answer>"
-# --- asserts
-assert wrap("x") == "<answer>x</answer>"
-
-# === fenced-code-with-answer-tag-in-string
-# --- completion
-```python
-def parse(text):
-    start = text.find("<answer>") + len("<answer>")
-    return text[start:text.find("</answer>")]
-```
-# --- code
-def parse(text):
-    start = text.find("<answer>") + len("<answer>")
-    return text[start:text.find("</answer>")]
-# --- asserts
-assert parse("a <answer>b</answer> c") == "b"
-
-# === multi-line-string-with-fences
-# --- completion
-```python
-TEMPLATE = """
-```python
-{code}
-```
-"""
-
-def render(code):
-    return TEMPLATE.format(code=code).strip()
-```
-# --- code
-TEMPLATE = """
-```python
-{code}
-```
-"""
-
-def render(code):
-    return TEMPLATE.format(code=code).strip()
-# --- asserts
-assert render("x") == "```python\nx\n```"
-
-# === fence-in-a-quote
+# === fence-in-a-quote of=square
 # --- completion
 > Here is the code:
 >
 > ```python
-> def square(x):
->     return x * x
+> {{code}}
 > ```
 >
 > That's it.
-# --- code
-def square(x):
-    return x * x
-# --- asserts
-assert square(3) == 9
 
-# === fence-in-a-list-item
+# === fence-in-a-list-item of=square
 # --- completion
 1. Write the function:
 
    ```python
-   def square(x):
-       return x * x
+   {{code}}
    ```
 
 2. Test it:
@@ -474,34 +192,14 @@ assert square(3) == 9
    ```bash
    python -c "print(1)"
    ```
-# --- code
-def square(x):
-    return x * x
-# --- asserts
-assert square(3) == 9
 
-# === tilde-fence
+# === tilde-fence of=square
 # --- completion
 ~~~python
-def square(x):
-    return x * x
+{{code}}
 ~~~
-# --- code
-def square(x):
-    return x * x
-# --- asserts
-assert square(3) == 9
 
 # === four-backticks
-# --- completion
-````python
-def doc():
-    return """
-```
-inner
-```
-"""
-````
 # --- code
 def doc():
     return """
@@ -509,60 +207,29 @@ def doc():
 inner
 ```
 """
+# --- completion
+````python
+{{code}}
+````
 # --- asserts
 assert "inner" in doc()
 
-# === fence-without-language-and-output-block
-# --- completion
-```
-def square(x):
-    return x * x
-
-print(square(3))
-```
-
-Output:
-
-```
-9
-```
-# --- code
-def square(x):
-    return x * x
-
-print(square(3))
-# --- asserts
-assert square(3) == 9
-
-# === fence-language-with-attributes
+# === fence-language-with-attributes of=square
 # --- completion
 ```python title="solution.py" linenums="1"
-def square(x):
-    return x * x
+{{code}}
 ```
-# --- code
-def square(x):
-    return x * x
-# --- asserts
-assert square(3) == 9
 
-# === fence-language-braces
+# === fence-language-braces of=square
 # --- completion
 ```{python}
-def square(x):
-    return x * x
+{{code}}
 ```
-# --- code
-def square(x):
-    return x * x
-# --- asserts
-assert square(3) == 9
 
-# === python-then-console-then-tests entry_point=square
+# === python-then-console-then-tests entry_point=square of=square
 # --- completion
 ```python
-def square(x):
-    return x * x
+{{code}}
 ```
 
 Run it:
@@ -583,19 +250,13 @@ class TestSquare(unittest.TestCase):
 if __name__ == "__main__":
     unittest.main()
 ```
-# --- code
-def square(x):
-    return x * x
-# --- asserts
-assert square(3) == 9
 
-# === pytest-block-importing-the-solution entry_point=square
+# === pytest-block-importing-the-solution entry_point=square of=square
 # --- completion
 `solution.py`:
 
 ```python
-def square(x):
-    return x * x
+{{code}}
 ```
 
 `test_solution.py`:
@@ -607,17 +268,14 @@ from solution import square
 def test_square():
     assert square(2) == 4
 ```
-# --- code
-def square(x):
-    return x * x
-# --- asserts
-assert square(3) == 9
 
 # === usage-block-with-placeholder entry_point=greet
-# --- completion
-```python
+# --- code
 def greet(name):
     return f"Hello, {name}!"
+# --- completion
+```python
+{{code}}
 ```
 
 ```python
@@ -625,30 +283,46 @@ def greet(name):
 name = input("Your name: ")
 print(greet(name))
 ```
-# --- code
-def greet(name):
-    return f"Hello, {name}!"
 # --- asserts
 assert greet("Al") == "Hello, Al!"
 
 # === usage-block-not-python entry_point=greet
-# --- completion
-```python
+# --- code
 def greet(name):
     return f"Hello, {name}!"
+# --- completion
+```python
+{{code}}
 ```
 
 ```python
 >>> greet("Bo")
 'Hello, Bo!'
 ```
-# --- code
-def greet(name):
-    return f"Hello, {name}!"
 # --- asserts
 assert greet("Al") == "Hello, Al!"
 
 # === two-classes-in-two-blocks
+# --- code
+class Node:
+    def __init__(self, value):
+        self.value = value
+        self.next = None
+
+class LinkedList:
+    def __init__(self):
+        self.head = None
+
+    def push(self, value):
+        node = Node(value)
+        node.next, self.head = self.head, node
+
+    def values(self):
+        out, node = [], self.head
+        while node:
+            out.append(node.value)
+            node = node.next
+        return out
 # --- completion
 The node:
 
@@ -677,26 +351,6 @@ class LinkedList:
             node = node.next
         return out
 ```
-# --- code
-class Node:
-    def __init__(self, value):
-        self.value = value
-        self.next = None
-
-class LinkedList:
-    def __init__(self):
-        self.head = None
-
-    def push(self, value):
-        node = Node(value)
-        node.next, self.head = self.head, node
-
-    def values(self):
-        out, node = [], self.head
-        while node:
-            out.append(node.value)
-            node = node.next
-        return out
 # --- test
 l = LinkedList()
 l.push(1)
@@ -704,6 +358,9 @@ l.push(2)
 assert l.values() == [2, 1]
 
 # === alternatives-both-right entry_point=reverse
+# --- code
+def reverse(s):
+    return "".join(reversed(s))
 # --- completion
 **Option 1**: slicing
 
@@ -715,32 +372,29 @@ def reverse(s):
 **Option 2**: `reversed`
 
 ```python
-def reverse(s):
-    return "".join(reversed(s))
+{{code}}
 ```
-# --- code
-def reverse(s):
-    return "".join(reversed(s))
 # --- asserts
 assert reverse("abc") == "cba"
 
 # === plain-text-that-is-code
-# --- completion
-def square(x):
-    return x * x
-
-
-print(square(4))
 # --- code
 def square(x):
     return x * x
 
 
 print(square(4))
+# --- completion
+{{code}}
 # --- asserts
 assert square(3) == 9
 
 # === plain-text-code-with-imports-and-comments
+# --- code
+from typing import List
+
+def flatten(items: List) -> List:
+    return [x for item in items for x in item]
 # --- completion
 # A small utility
 from typing import List
@@ -748,97 +402,39 @@ from typing import List
 def flatten(items: List) -> List:
     """Flatten one level."""
     return [x for item in items for x in item]
-# --- code
-from typing import List
-
-def flatten(items: List) -> List:
-    return [x for item in items for x in item]
 # --- asserts
 assert flatten([[1], [2, 3]]) == [1, 2, 3]
 
 # === inline-code-in-prose-then-fence
+# --- code
+def descending(xs):
+    return sorted(xs, reverse=True)
 # --- completion
 Use the built-in `sorted` with `reverse=True`. The ``` marks below delimit the code.
 
 ```python
-def descending(xs):
-    return sorted(xs, reverse=True)
+{{code}}
 ```
 
 Note that `xs.sort()` would change the list.
-# --- code
-def descending(xs):
-    return sorted(xs, reverse=True)
 # --- asserts
 assert descending([1, 3, 2]) == [3, 2, 1]
 
-# === answer-alias-import entry_point=root
-# --- completion
-```python
-from math import isqrt as root
-```
-# --- code
-from math import isqrt as root
-# --- asserts
-assert root(17) == 4
-
-# === answer-lambda entry_point=square
-# --- completion
-```python
-square = lambda x: x ** 2
-```
-
-For example:
-
-```python
-print(square(12))
-```
-# --- code
-square = lambda x: x ** 2
-# --- asserts
-assert square(3) == 9
-
 # === fence-indented-by-tab-code
-# --- completion
-```python
-def sign(x):
-	if x > 0:
-		return 1
-	return -1 if x < 0 else 0
-```
 # --- code
 def sign(x):
 	if x > 0:
 		return 1
 	return -1 if x < 0 else 0
+# --- completion
+```python
+{{code}}
+```
 # --- asserts
 assert [sign(x) for x in (5, 0, -2)] == [1, 0, -1]
 
-# === program-in-markdown
-# --- completion
-Read the number and print its square:
-
-```python
-n = int(input())
-print(n * n)
-```
-
-For input `3` it prints:
-
-```
-9
-```
-# --- code
-n = int(input())
-print(n * n)
-# --- stdin
-3
-# --- stdout
-9
-
 # === program-with-sample-blocks-in-python-fences
-# --- completion
-```python
+# --- code
 import sys
 
 def main():
@@ -847,34 +443,31 @@ def main():
 
 if __name__ == "__main__":
     main()
+# --- completion
+```python
+{{code}}
 ```
 Sample:
 ```text
 3
 ```
-# --- code
-import sys
-
-def main():
-    n = int(sys.stdin.readline())
-    print(n + 1)
-
-if __name__ == "__main__":
-    main()
 # --- stdin
 3
 # --- stdout
 4
 
 # === wrong-only-prose wrong
-# --- completion
-Just multiply the argument by itself; that is all there is to it.
 # --- code
 "Just multiply the argument by itself"
+# --- completion
+Just multiply the argument by itself; that is all there is to it.
 # --- asserts
 assert square(3) == 9
 
 # === wrong-answer-tag-wins-over-fence wrong
+# --- code
+def square(x):
+    return x + x
 # --- completion
 ```python
 def square(x):
@@ -882,11 +475,7 @@ def square(x):
 ```
 
 <answer>
-def square(x):
-    return x + x
+{{code}}
 </answer>
-# --- code
-def square(x):
-    return x + x
 # --- asserts
 assert square(3) == 9

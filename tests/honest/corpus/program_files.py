@@ -1,84 +1,50 @@
 # Programs that make files: each case starts from the same ones, so what one has made is not there in the next.
 
-# === mkdir
+# === doubling problem
+# --- stdin
+3
+# --- stdout
+6
+# --- stdin
+4
+# --- stdout
+8
+# --- stdin
+5
+# --- stdout
+10
+
+# === mkdir of=doubling
 # --- code
 import os
 
 n = int(input())
 os.mkdir("work")
 print(2 * n)
-# --- stdin
-3
-# --- stdout
-6
-# --- stdin
-4
-# --- stdout
-8
-# --- stdin
-5
-# --- stdout
-10
 
-# === makedirs-in-tmp
+# === makedirs-in-tmp of=doubling
 # --- code
 import os
 
 n = int(input())
 os.makedirs("/tmp/work/deep/er")
 print(2 * n)
-# --- stdin
-3
-# --- stdout
-6
-# --- stdin
-4
-# --- stdout
-8
-# --- stdin
-5
-# --- stdout
-10
 
-# === exclusive-creation
+# === exclusive-creation of=doubling
 # --- code
 n = int(input())
 with open("answer.txt", "x") as file:
     file.write(str(2 * n))
 print(open("answer.txt").read())
-# --- stdin
-3
-# --- stdout
-6
-# --- stdin
-4
-# --- stdout
-8
-# --- stdin
-5
-# --- stdout
-10
 
-# === append-and-read
+# === append-and-read of=doubling
 # --- code
 n = int(input())
 with open("numbers.txt", "a") as file:
     file.write(f"{n}\n")
 print(2 * sum(map(int, open("numbers.txt"))))
-# --- stdin
-3
-# --- stdout
-6
-# --- stdin
-4
-# --- stdout
-8
-# --- stdin
-5
-# --- stdout
-10
 
-# === sqlite-file
+# === sqlite-file of=doubling
 # --- code
 import sqlite3
 
@@ -88,20 +54,8 @@ connection.execute("create table numbers (n integer)")
 connection.execute("insert into numbers values (?)", (2 * n,))
 connection.commit()
 print(connection.execute("select sum(n) from numbers").fetchone()[0])
-# --- stdin
-3
-# --- stdout
-6
-# --- stdin
-4
-# --- stdout
-8
-# --- stdin
-5
-# --- stdout
-10
 
-# === shelve
+# === shelve of=doubling
 # --- code
 import shelve
 
@@ -109,20 +63,8 @@ n = int(input())
 with shelve.open("memo") as memo:
     memo[str(n)] = 2 * n
     print(sum(memo.values()))
-# --- stdin
-3
-# --- stdout
-6
-# --- stdin
-4
-# --- stdout
-8
-# --- stdin
-5
-# --- stdout
-10
 
-# === temporary-names
+# === temporary-names of=doubling
 # --- code
 import os
 import tempfile
@@ -132,20 +74,8 @@ folder = tempfile.mkdtemp()
 descriptor, name = tempfile.mkstemp(dir=folder)
 os.write(descriptor, b"%d" % (2 * n))
 print(len(os.listdir(folder)) * int(open(name).read()))
-# --- stdin
-3
-# --- stdout
-6
-# --- stdin
-4
-# --- stdout
-8
-# --- stdin
-5
-# --- stdout
-10
 
-# === module-of-its-own
+# === module-of-its-own of=doubling
 # --- code
 n = int(input())
 with open("doubling.py", "x") as file:
@@ -153,20 +83,8 @@ with open("doubling.py", "x") as file:
 import doubling
 
 print(doubling.answer)
-# --- stdin
-3
-# --- stdout
-6
-# --- stdin
-4
-# --- stdout
-8
-# --- stdin
-5
-# --- stdout
-10
 
-# === memo-in-home
+# === memo-in-home of=doubling
 # --- code
 import json
 import os
@@ -178,40 +96,16 @@ memo[str(n)] = 2 * n
 os.makedirs(os.path.dirname(path), exist_ok=False)
 json.dump(memo, open(path, "w"))
 print(sum(memo.values()))
-# --- stdin
-3
-# --- stdout
-6
-# --- stdin
-4
-# --- stdout
-8
-# --- stdin
-5
-# --- stdout
-10
 
-# === removes-itself
+# === removes-itself of=doubling
 # --- code
 import os
 
 n = int(input())
 os.remove(__file__)
 print(2 * n)
-# --- stdin
-3
-# --- stdout
-6
-# --- stdin
-4
-# --- stdout
-8
-# --- stdin
-5
-# --- stdout
-10
 
-# === closed-directory
+# === closed-directory of=doubling
 # --- code
 import os
 
@@ -219,20 +113,8 @@ n = int(input())
 os.makedirs("closed/inner")
 os.chmod("closed", 0)
 print(2 * n)
-# --- stdin
-3
-# --- stdout
-6
-# --- stdin
-4
-# --- stdout
-8
-# --- stdin
-5
-# --- stdout
-10
 
-# === links
+# === links of=doubling
 # --- code
 import os
 
@@ -240,20 +122,8 @@ n = int(input())
 os.symlink("/tmp", "/tmp/self")
 os.symlink("/nowhere", "broken")
 print(2 * n)
-# --- stdin
-3
-# --- stdout
-6
-# --- stdin
-4
-# --- stdout
-8
-# --- stdin
-5
-# --- stdout
-10
 
-# === many-files
+# === many-files of=doubling
 # --- code
 import os
 
@@ -263,20 +133,8 @@ for number in range(500):
     with open(f"many/{number}", "x") as file:
         file.write("x")
 print(2 * n + len(os.listdir("many")) - 500)
-# --- stdin
-3
-# --- stdout
-6
-# --- stdin
-4
-# --- stdout
-8
-# --- stdin
-5
-# --- stdout
-10
 
-# === server-on-a-port
+# === server-on-a-port of=doubling
 # --- code
 import socket
 
@@ -289,20 +147,8 @@ other, _ = server.accept()
 other.sendall(b"%d" % (2 * n))
 other.close()
 print(int(client.recv(100)))
-# --- stdin
-3
-# --- stdout
-6
-# --- stdin
-4
-# --- stdout
-8
-# --- stdin
-5
-# --- stdout
-10
 
-# === socket-in-tmp
+# === socket-in-tmp of=doubling
 # --- code
 import socket
 
@@ -310,58 +156,22 @@ n = int(input())
 server = socket.socket(socket.AF_UNIX)
 server.bind("/tmp/own.sock")
 print(2 * n)
-# --- stdin
-3
-# --- stdout
-6
-# --- stdin
-4
-# --- stdout
-8
-# --- stdin
-5
-# --- stdout
-10
 
-# === leaves-a-child
+# === leaves-a-child of=doubling
 # --- code
 import subprocess
 
 n = int(input())
 subprocess.Popen(["sleep", "30"], start_new_session=True)
 print(2 * n)
-# --- stdin
-3
-# --- stdout
-6
-# --- stdin
-4
-# --- stdout
-8
-# --- stdin
-5
-# --- stdout
-10
 
-# === pipe-with-a-name
+# === pipe-with-a-name of=doubling
 # --- code
 import os
 
 n = int(input())
 os.mkfifo("pipe")
 print(2 * n)
-# --- stdin
-3
-# --- stdout
-6
-# --- stdin
-4
-# --- stdout
-8
-# --- stdin
-5
-# --- stdout
-10
 
 # === reuses-an-earlier-answer wrong
 # --- code

@@ -182,47 +182,6 @@ print(first == os.read(0, 100))
 abc
 # --- stdout
 True
-# === big-recursion-thread-256
-# --- code
-import sys
-import threading
-
-sys.setrecursionlimit(1 << 25)
-threading.stack_size(1 << 28)
-
-def depth(n):
-    return 0 if n == 0 else 1 + depth(n - 1)
-
-def main():
-    print(depth(int(input())))
-
-t = threading.Thread(target=main)
-t.start()
-t.join()
-# --- stdin
-50000
-# --- stdout
-50000
-# === big-recursion-thread-512
-# --- code
-import sys
-import threading
-
-threading.stack_size(512 << 20)
-sys.setrecursionlimit(10 ** 6)
-
-def solve(n):
-    return n if n < 2 else solve(n - 1) + 1
-
-def main():
-    n = int(sys.stdin.readline())
-    print(solve(n))
-
-threading.Thread(target=main).start()
-# --- stdin
-30000
-# --- stdout
-30000
 # === two-threads-of-64-mib
 # --- code
 import threading
@@ -268,38 +227,6 @@ except RecursionError:
     print("too deep")
 # --- stdout
 too deep
-# === bootstrap-recursion
-# --- code
-from types import GeneratorType
-
-def bootstrap(f, stack=[]):
-    def wrapped(*args, **kwargs):
-        if stack:
-            return f(*args, **kwargs)
-        to = f(*args, **kwargs)
-        while True:
-            if type(to) is GeneratorType:
-                stack.append(to)
-                to = next(to)
-            else:
-                stack.pop()
-                if not stack:
-                    break
-                to = stack[-1].send(to)
-        return to
-    return wrapped
-
-@bootstrap
-def depth(n):
-    if n == 0:
-        yield 0
-    else:
-        rest = yield depth(n - 1)
-        yield rest + 1
-
-print(depth(5000))
-# --- stdout
-5000
 # === setrlimit-stack
 # --- code
 import resource

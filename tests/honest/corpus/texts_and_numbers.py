@@ -58,26 +58,6 @@ assert nul_join(["x", "y"]) == "x\x00y"
 assert nul_join([]) == ""
 assert "\u2028" + visible("x") == "\u2028x"
 
-# === string-formatting
-# --- code
-def money(n):
-    return f"{n:,.2f}"
-
-
-def table(rows):
-    widths = [max(len(str(c)) for c in col) for col in zip(*rows)]
-    return "\n".join(" | ".join(str(c).ljust(w) for c, w in zip(r, widths)).rstrip() for r in rows)
-
-
-def hexdump(data):
-    return " ".join(f"{b:02X}" for b in data)
-# --- asserts
-assert money(1234567.891) == "1,234,567.89"
-assert table([["a", "bbb"], ["cc", "d"]]) == "a  | bbb\ncc | d"
-assert hexdump(b"\x00\xff") == "00 FF"
-assert "%05.1f|%-8s|%x" % (3.14159, money(1.5), 255) == "003.1|1.50    |ff"
-assert money(-0.001) == "-0.00"
-
 # === text-with-quotes-and-fences
 # --- code
 FENCE = "```"
@@ -116,32 +96,6 @@ assert run_length("a" * 100000 + "b") == "100000a1b"
 assert expand("3a2b") == "aaabb"
 assert len(expand("500000x")) == 500000
 assert expand(run_length("aabbbc")) == "aabbbc"
-
-# === palindromes-anagrams
-# --- code
-from collections import Counter
-
-
-def is_anagram(a, b):
-    normal = lambda s: Counter(c for c in s.lower() if not c.isspace())
-    return normal(a) == normal(b)
-
-
-def longest_palindrome(s):
-    best = ""
-    for center in range(len(s)):
-        for right in (center, center + 1):
-            l, r = center, right
-            while l >= 0 and r < len(s) and s[l] == s[r]:
-                l, r = l - 1, r + 1
-            best = max(best, s[l + 1:r], key=len)
-    return best
-# --- asserts
-assert is_anagram("Dormitory", "dirty room")
-assert not is_anagram("a", "b")
-assert longest_palindrome("babad") in ("bab", "aba")
-assert longest_palindrome("") == ""
-assert longest_palindrome("cbbd") == "bb"
 
 # === floats-close
 # --- code
@@ -183,45 +137,6 @@ assert e["inf"] > 1e308 and e["ninf"] == -e["inf"]
 assert math.isnan(e["nan"])
 assert math.copysign(1, e["zero"]) == -1.0
 assert e["tiny"] > 0 and e["tiny"] / 2 == 0
-
-# === integers-and-bases
-# --- code
-def to_base(n, base):
-    digits = "0123456789abcdefghijklmnopqrstuvwxyz"
-    if n < 0:
-        return "-" + to_base(-n, base)
-    out = ""
-    while True:
-        n, r = divmod(n, base)
-        out = digits[r] + out
-        if not n:
-            return out
-
-
-def popcount(n):
-    return bin(n).count("1")
-# --- asserts
-assert to_base(255, 16) == "ff"
-assert to_base(-5, 2) == "-101"
-assert to_base(0, 7) == "0"
-assert int(to_base(10 ** 40, 36), 36) == 10 ** 40
-assert popcount(2 ** 100 - 1) == 100
-assert all(to_base(n, 8) == oct(n)[2:] for n in range(200))
-
-# === primes-sieve
-# --- code
-def primes_up_to(n):
-    sieve = bytearray([1]) * (n + 1)
-    sieve[:2] = b"\0\0"[: n + 1]
-    for i in range(2, int(n ** 0.5) + 1):
-        if sieve[i]:
-            sieve[i * i::i] = bytes(len(range(i * i, n + 1, i)))
-    return [i for i, p in enumerate(sieve) if p]
-# --- asserts
-assert primes_up_to(20) == [2, 3, 5, 7, 11, 13, 17, 19]
-assert len(primes_up_to(10000)) == 1229
-assert primes_up_to(2) == [2]
-assert primes_up_to(1) == []
 
 # === bool-is-int-and-numeric-equality
 # --- code
@@ -266,91 +181,6 @@ assert roman(3999) == "MMMCMXCIX"
 assert roman(1) == "I"
 assert [roman(i) for i in range(1, 6)] == ["I", "II", "III", "IV", "V"]
 
-# === calculator-parser
-# --- code
-import re
-
-
-class Parser:
-    def __init__(self, text):
-        self.tokens = re.findall(r"\d+\.?\d*|[-+*/()]", text)
-        self.pos = 0
-
-    def peek(self):
-        return self.tokens[self.pos] if self.pos < len(self.tokens) else None
-
-    def take(self):
-        token = self.peek()
-        self.pos += 1
-        return token
-
-    def expr(self):
-        value = self.term()
-        while self.peek() in ("+", "-"):
-            value = value + self.term() if self.take() == "+" else value - self.term()
-        return value
-
-    def term(self):
-        value = self.factor()
-        while self.peek() in ("*", "/"):
-            value = value * self.factor() if self.take() == "*" else value / self.factor()
-        return value
-
-    def factor(self):
-        token = self.take()
-        if token is None:
-            raise SyntaxError("unexpected end")
-        if token == "-":
-            return -self.factor()
-        if token == "(":
-            value = self.expr()
-            if self.take() != ")":
-                raise SyntaxError("missing )")
-            return value
-        return float(token) if "." in token else int(token)
-
-
-def calc(text):
-    return Parser(text).expr()
-# --- asserts
-assert calc("1 + 2 * 3") == 7
-assert calc("(1 + 2) * -3") == -9
-assert calc("7 / 2") == 3.5
-assert calc("1.5 * 2") == 3.0
-# --- test
-for bad in ("(1", "1 +"):
-    try:
-        calc(bad)
-    except SyntaxError as e:
-        assert e.msg in ("missing )", "unexpected end")
-    else:
-        raise AssertionError(bad)
-
-# === json-like-results
-# --- code
-def tree(paths):
-    root = {}
-    for path in paths:
-        node = root
-        for part in path.strip("/").split("/"):
-            node = node.setdefault(part, {})
-    return root
-
-
-def get_in(data, *keys, default=None):
-    for k in keys:
-        try:
-            data = data[k]
-        except (KeyError, IndexError, TypeError):
-            return default
-    return data
-# --- asserts
-assert tree(["a/b", "a/c/d"]) == {"a": {"b": {}, "c": {"d": {}}}}
-assert get_in({"a": [{"b": 1}]}, "a", 0, "b") == 1
-assert get_in({"a": 1}, "x", "y", default=5) == 5
-assert tree([]) == {}
-assert get_in([1, (2, 3)], 1, 1) == 3
-
 # === wrong-accents wrong
 # --- code
 def strip_accents(s):
@@ -379,3 +209,18 @@ def double(x):
     return str(2 * x)
 # --- asserts
 assert double(2) == 4
+
+# === raises-a-syntax-error
+# --- code
+def parse(text):
+    if text.count("(") != text.count(")"):
+        raise SyntaxError("missing )")
+    return eval(text)
+# --- test
+assert parse("(1 + 2) * -3") == -9
+try:
+    parse("(1")
+except SyntaxError as e:
+    assert e.msg == "missing )"
+else:
+    raise AssertionError

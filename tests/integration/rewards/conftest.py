@@ -11,6 +11,13 @@ from sandrl.settings import RuntimeKind, Settings, load_settings
 
 MakeJob = Callable[..., Job]
 
+# What these test is decided outside the sandbox, or by code that is the same in both kinds of it.
+ABOVE_THE_SANDBOX = {
+    "test_caching", "test_calls", "test_copied_functions", "test_evalplus", "test_formats", "test_function",
+    "test_numbers_agree", "test_published_rows", "test_pytest_fixtures", "test_reward_functions", "test_score_runs",
+    "test_second_opinions",
+}  # fmt: skip
+
 
 @pytest.fixture(scope="session")
 def settings() -> Settings:
@@ -23,10 +30,13 @@ def connection(settings: Settings) -> Connection:
     return connect(settings, runtime=RuntimeKind.LOCAL)
 
 
-@pytest.fixture(params=[True, False], ids=["cells", "fresh"])
-def has_cells(request: pytest.FixtureRequest) -> bool:
-    """Whether completions run in cells: what is judged, and how, must not depend on it."""
-    return bool(request.param)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Completions run in cells or in fresh sandboxes: what is judged, and how, must not depend on it."""
+    if "has_cells" in metafunc.fixturenames:
+        kinds = {"cells": True, "fresh": False}
+        if metafunc.module.__name__.rpartition(".")[2] in ABOVE_THE_SANDBOX:
+            del kinds["fresh"]
+        metafunc.parametrize("has_cells", kinds.values(), ids=kinds)
 
 
 @pytest.fixture
