@@ -40,14 +40,7 @@ def watch_for_end(completion: CompletionProcess) -> None:
 
 
 def judge_apart(child: Child, channel: Channel, request: Request, hidden: Request) -> Judged:
-    """Judges a completion that runs in a child.
-
-    Args:
-        child: The child.
-        channel: To the child.
-        request: What the child knows, too.
-        hidden: The checks.
-    """
+    """Judges a completion that runs in a child; `request` is known there, too, and `hidden` here alone."""
     seconds = request["timeout_seconds"]
     completion = CompletionProcess(channel, child.pid)
     clock = Clock(seconds, child.pid)

@@ -109,12 +109,7 @@ class Unrestorable(OSError):
 
 
 class Kept:
-    """A file or a directory as it was before the first run.
-
-    Args:
-        path: Where it is.
-        left: How many more files, and bytes of them, are kept; what is beyond that cannot be restored.
-    """
+    """A file or a directory as it was before the first run; `left` are the files and bytes that may still be kept."""
 
     def __init__(self, path: str, left: list[int]) -> None:
         self.path = path
@@ -134,14 +129,7 @@ class Kept:
             self.content = content_of(path, self.found.st_size)
 
     def restore(self, removal: Removal) -> None:
-        """Makes it what it was.
-
-        Args:
-            removal: Removes what was not there.
-
-        Raises:
-            Unrestorable: If that is not possible.
-        """
+        """Makes it what it was; raises `Unrestorable` if that is not possible."""
         try:
             found = posix.lstat(self.path)
         except OSError:
@@ -172,7 +160,6 @@ class Kept:
         return self.kind != PLAIN_FILE or content_of(self.path, found.st_size) == self.content
 
     def make_anew(self, removal: Removal) -> None:
-        """Makes it where it is not, or is another one."""
         if self.kind != DIRECTORY and self.content is None:
             raise Unrestorable(f"{self.path} has changed")
         if not removal.remove(self.path):
@@ -224,7 +211,6 @@ def attributes_of(path: str) -> dict[str, bytes]:
 
 
 def content_of(path: str, size: int) -> bytes | None:
-    """What is in a plain file."""
     try:
         descriptor = posix.open(path, posix.O_RDONLY | posix.O_NOFOLLOW | posix.O_NONBLOCK | posix.O_CLOEXEC)
     except OSError:
@@ -238,15 +224,7 @@ def content_of(path: str, size: int) -> bytes | None:
 
 
 class Baseline:
-    """The state before the first run, and the way back to it.
-
-    Args:
-        call: Calls libc.
-        is_needed: Whether more than one run is to come.
-
-    Attributes:
-        spared: The processes below this one that are no completion's.
-    """
+    """The state before the first run, and the way back to it; `spared` processes below this one are no completion's."""
 
     def __init__(self, call: Libc | None, *, is_needed: bool = True) -> None:
         self.call = call
@@ -265,18 +243,13 @@ class Baseline:
         self.judge = judge_facts()
 
     def objects_now(self) -> list[list[int]]:
-        """The ids of the System V objects, by kind."""
         # Where there are none, a file has a line of titles alone.
         return [
             objects_of(kind) if read_start(f"/proc/sysvipc/{kind}").count(b"\n") > 1 else [] for kind, _, _ in IPC_KINDS
         ]
 
     def prepare(self) -> None:
-        """Restores the state, if there has been a run; call it before each.
-
-        Raises:
-            Unrestorable: If that is not possible.
-        """
+        """Restores the state, if there has been a run; call it before each. `Unrestorable` if it cannot."""
         if not self.has_run or not self.is_needed:
             self.has_run = True
             return
@@ -294,7 +267,6 @@ class Baseline:
         posix.chdir(self.folder)
 
     def remove_objects(self, objects: list[list[int]]) -> None:
-        """Removes the System V objects that were not there before the first run."""
         for (_, name, arguments), known, found in zip(IPC_KINDS, self.objects, objects):  # noqa: B905
             for number in found:
                 if number not in known and self.call is not None:

@@ -78,11 +78,7 @@ class Calls:
         return seconds if self.seconds is None else self.seconds[number]
 
     def check(self, number: int, function: Any) -> None:
-        """Calls the function.
-
-        Raises:
-            AssertionError: If it returns something else than expected.
-        """
+        """Calls the function; raises AssertionError if it returns something else than expected."""
         arguments, expected = self.cases[number]
         # The completion may change its arguments, and both sides see that.
         given = marshal.loads(marshal.dumps(arguments)) if self.comparison in USING_ARGUMENTS else None
@@ -97,7 +93,6 @@ class Calls:
             raise AssertionError("the returned value differs from the expected value")
 
     def is_right(self, number: int, result: Any, expected: Any, given: Any) -> bool:
-        """Whether a result is as it must be."""
         if self.comparison == PLAIN:
             return self.is_same(result, expected)
         return compared(self.comparison, result, expected, given, self.tolerances[number])
@@ -126,11 +121,7 @@ class Calls:
         return bool(result == expected)
 
     def keep(self, number: int, function: Any, given: Any) -> None:
-        """Calls the function, which is the reference's, and keeps what it returns.
-
-        Raises:
-            AssertionError: If that cannot be kept, or would not be taken for right itself.
-        """
+        """Calls the reference, and keeps what it returns; AssertionError if that cannot be kept, or is not right."""
         began = monotonic()
         result = function(*self.cases[number][0])
         seconds = monotonic() - began
@@ -161,31 +152,19 @@ class Calls:
 
 
 def refuse(value: object, encoder: Encoder, levels: int) -> None:
-    """Refuses what is not a plain value.
-
-    Raises:
-        Unsendable: Always.
-    """
     raise Unsendable(f"a {type(value).__name__} is not a plain value")
 
 
 def refuse_tag(tag: bytes, decoder: Decoder) -> object:
-    """Refuses what was never packed.
-
-    Raises:
-        Malformed: Always.
-    """
     raise Malformed("not a plain value")
 
 
 def decoded(value: bytes) -> object:
-    """What a value is."""
     made: object = Decoder(value, refuse_tag).whole()
     return made
 
 
 def unpacked(packed: str, sizes: list[int]) -> list[bytes]:
-    """The values that a reference returned, each as its bytes."""
     data = __import__("zlib").decompress(__import__("binascii").a2b_base64(packed))
     values, position = [], 0
     for size in sizes:

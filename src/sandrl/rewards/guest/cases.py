@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 
 def stdin_of_case(request: Request, position: int) -> int:
-    """A file with what a case has on standard input."""
     stdin = scratch_file()
     write_all(stdin, request["inputs"][position])
     posix.lseek(stdin, 0, 0)
@@ -46,15 +45,7 @@ def run_case(
 ) -> tuple[Ended, str, str]:
     """Runs the completion as a script with a case on standard input, and perhaps in files of its own.
 
-    Args:
-        request: What is judged.
-        position: Which case.
-        seconds: How long it may take.
-        limit: The limit that is named where it takes longer.
-        baseline: The state that it starts from.
-
-    Returns:
-        How it ended, a status and a detail.
+    `limit` is the limit that is named where it takes longer than `seconds`.
 
     Raises:
         OSError: If there is no room for it, or the state cannot be restored.
@@ -74,7 +65,6 @@ def run_case(
 
 
 def files_of_case(request: Request, position: int) -> list[tuple[str, bytes]]:
-    """The files that lie in the directory of a case."""
     name = request.get("input_file")
     return [*request.get("files", ()), *([(name, request["inputs"][position])] if name else ())]
 
@@ -93,11 +83,7 @@ def take_output(ended: Ended, path: str) -> None:
 
 
 class Budget:
-    """The time of all cases together; of one that passes, up to `free_seconds` do not count.
-
-    Args:
-        request: `timeout_seconds`, `free_seconds`, and `most_seconds`, the most that all of them may take.
-    """
+    """The time of all cases together, at most `most_seconds`; of one that passes, up to `free_seconds` do not count."""
 
     def __init__(self, request: Request) -> None:
         self.seconds = request["timeout_seconds"]
@@ -106,7 +92,6 @@ class Budget:
         self.used = 0.0
 
     def spend(self, seconds: float, *, has_passed: bool) -> None:
-        """Takes the time of a case off."""
         self.used += seconds
         if has_passed:
             self.seconds = max(self.seconds, min(self.seconds + min(seconds, self.free), self.most))
@@ -121,14 +106,8 @@ def judge_cases(
 ) -> Judged:
     """Judges a completion that reads standard input and prints: a fresh process per case, one clock for all.
 
-    What a case should print is known to the process alone that compares.
-
-    Args:
-        request: What is judged; where nothing is hidden, the exit status alone decides.
-        call: Calls libc.
-        run: Runs one case.
-        compared: Starts the process that compares.
-        baseline: The state that each case starts from, where something has run already.
+    What a case should print is known to the process alone that compares. Where nothing is hidden, the exit status
+    alone decides.
     """
     budget, check_seconds = Budget(request), request["check_timeout_seconds"]
     total = len(request["inputs"])

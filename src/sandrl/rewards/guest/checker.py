@@ -67,18 +67,12 @@ def limits_of_process() -> list[tuple[int, int]]:
 
 
 class CheckedComparison(Comparison):
-    """Has outputs judged by the problem's checker when nothing of the completion is left, from the supervisor's side.
-
-    Args:
-        request: What the completion's process knows.
-        call: The C library.
-    """
+    """Has outputs judged by the problem's checker when nothing of the completion is left: the supervisor's side."""
 
     def __init__(self, request: Request, call: Libc | None) -> None:
         Comparison.__init__(self, request, Checking(request, call).compare)
 
     def outcome(self, position: int, ended: Ended) -> tuple[str, str]:
-        """Status and detail of a case that ran to its end."""
         if not end_descendants({self.pid}):
             return "crashed", "it left processes that do not end"
         kill_quietly(self.pid, _signal.SIGCONT)  # they may have stopped it
@@ -86,12 +80,7 @@ class CheckedComparison(Comparison):
 
 
 class Checking:
-    """Compares outputs by the problem's checker, in the process that compares.
-
-    Args:
-        request: What the completion's process knows.
-        call: The C library.
-    """
+    """Compares outputs by the problem's checker, in the process that compares."""
 
     def __init__(self, request: Request, call: Libc | None) -> None:
         self.request = request
@@ -100,7 +89,6 @@ class Checking:
         self.used = 0.0
 
     def compare(self, printed: bytes, position: int, hidden: Request) -> Outcome:
-        """Status, detail and perhaps score of a case whose program ended well."""
         if limits_of_process() != self.limits:
             return "crashed", "it changed the limits of its judge", None
         expected = hidden["expected"][position]
@@ -123,7 +111,6 @@ class Checking:
         )
 
     def run(self, texts: list[str], hidden: Request) -> Outcome:
-        """Runs the checker on input, expected output and output."""
         total = hidden["all_checkers_seconds"]
         seconds = min(hidden["checker_seconds"], total - self.used)
         if seconds <= 0:
@@ -169,7 +156,6 @@ class Checking:
 
 
 def score_in(text: str) -> float | None:
-    """The score that a text is; None if it is none."""
     try:
         score = float(text)
     except ValueError:
@@ -191,7 +177,6 @@ def said_by_function(ended: Ended, seconds: float) -> tuple[str, str, str]:
 
 
 def run_checker(request: Request, say: Say) -> object:
-    """The whole life of the checker's process."""
     hidden, folder = request["hidden"], request["checker_folder"]
     try:
         posix.mkdir(folder, 0o700)
@@ -213,7 +198,6 @@ def run_checker(request: Request, say: Say) -> object:
 
 
 def call_checker(code: str, path: str, texts: list[str], say: Say) -> NoReturn:
-    """Calls the function of a checker, and says what it returns."""
     namespace = fresh_module("checker")
     namespace["__file__"], sys.argv[:] = path, [path]
     try:
@@ -231,7 +215,6 @@ def call_checker(code: str, path: str, texts: list[str], say: Say) -> NoReturn:
 
 
 def write_text(path: str, text: str) -> str:
-    """Writes a new file, and returns its path."""
     descriptor = posix.open(path, posix.O_WRONLY | posix.O_CREAT | posix.O_EXCL, 0o644)
     try:
         write_all(descriptor, text.encode("utf-8", "surrogatepass"))
@@ -241,30 +224,17 @@ def write_text(path: str, text: str) -> str:
 
 
 def find_all_processes(call: Libc | None) -> None:
-    """Makes sure that this process finds all processes that a completion leaves.
-
-    Raises:
-        OSError: If it cannot.
-    """
+    """Makes sure that this process finds all processes that a completion leaves; raises OSError if it cannot."""
     if not become_reaper(call):
         raise OSError("a checker needs an interpreter with ctypes, and a kernel with child subreapers")
 
 
 def judge_checked(request: Request, call: Libc | None) -> Judged:
-    """Judges a completion that reads standard input and prints by the checker of its problem.
-
-    Raises:
-        OSError: If this interpreter cannot find the processes that a completion leaves.
-    """
+    """Judges a completion that reads standard input and prints by the checker of its problem."""
     find_all_processes(call)
     return judge_cases(request, call, compared=lambda request: CheckedComparison(request, call))
 
 
 def judge_checked_programs(request: Request, call: Libc | None) -> Judged:
-    """Judges a program in another language by the checker of its problem.
-
-    Raises:
-        OSError: If this interpreter cannot find the processes that a completion leaves.
-    """
     find_all_processes(call)
     return judge_programs(request, call, lambda request: CheckedComparison(request, call))

@@ -62,24 +62,19 @@ def stand_for_completion(completion: CompletionProcess) -> None:
 class Checks:
     """Runs a problem's checks against a completion in another process.
 
-    Args:
-        completion: The other process.
-        problem: `setup`, and `tests` or `calls`; `under_test`, the names that a completion is asked to define;
-            `facts`, what the source of setup and tests says (`CheckFacts`); `world`, what checks change of the world
-            around them; where the problem has a reference, `imports`, the import statements of that by the names they
-            bind, and `methods`, the special methods of its classes, and `reference`, that itself, if its classes have
-            operators of their own.
-        clock: The completion's time; it runs.
-        request: `check_timeout_seconds`, how long each check may take, None for no limit; `stops_at_failure`, whether
-            nothing is run after a check that fails; of a check that passes, `free_seconds` do not count, up to
-            `most_seconds` in all.
+    `problem` has `setup`, and `tests` or `calls`; `under_test`, the names that a completion is asked to define;
+    `facts`, what the source of setup and tests says (`CheckFacts`); `world`, what checks change of the world around
+    them. Where the problem has a reference, it has `imports`, the import statements of that by the names they bind,
+    `methods`, the special methods of its classes, and `reference`, that itself, if its classes have operators of their
+    own.
+
+    `request` has `check_timeout_seconds`, None for no limit; `stops_at_failure`, whether nothing is run after a check
+    that fails; of a check that passes, `free_seconds` do not count, up to `most_seconds` in all.
 
     Attributes:
-        reached: How the checks went that came to an end.
         is_in_check: Whether a check is running, or was when all of this ended.
         rest: The letter of checks that did not begin.
         rests: Whether a check that has passed rests on the word of an operator of the completion's alone.
-        sides: What checks that failed got and expected, by their numbers from 0.
     """
 
     def __init__(self, completion: CompletionProcess, problem: Request, clock: Clock, request: Request) -> None:
@@ -180,19 +175,13 @@ class Checks:
             pass  # not there; the check tells
 
     def is_class(self, name: str) -> bool:
-        """Whether a name is that of a class the problem asks for, in the problem's own words."""
         return name in self.classes
 
     def is_module(self, name: str) -> bool:
-        """Whether a name is that of a module of the standard library, which no problem asks for."""
         return name in getattr(sys, "stdlib_module_names", ()) and name not in self.under_test
 
     def run_text(self, text: str, facts: dict[str, Any]) -> None:
-        """Runs setup or a check; names it defines itself stay defined.
-
-        Raises:
-            BaseException: What the text raised, or the failure of an assert in it that the completion has caught.
-        """
+        """Runs setup or a check; names it defines itself stay defined. A failed assert that was caught fails."""
         self.lend_names(facts)
         lent = {name: self.namespace[name] for name in self.lent}
         exec(text, self.namespace)
@@ -205,10 +194,7 @@ class Checks:
         }
 
     def run(self) -> tuple[str, str]:
-        """Runs everything.
-
-        Returns:
-            The status and detail of the first check that did not pass.
+        """Runs everything; returns the status and detail of the first check that did not pass.
 
         Raises:
             Unsplittable: If a check cannot be judged from another process.
@@ -264,15 +250,7 @@ class Checks:
         return status, detail
 
     def run_check(self, check: str, facts: dict[str, Any]) -> tuple[str, str, str]:
-        """Runs a check.
-
-        Returns:
-            How it went: as a letter, as a status, and in words.
-
-        Raises:
-            CompletionGone: If the completion stopped answering.
-            DeadlineReached: If all of its time is over.
-        """
+        """Runs a check; returns how it went as a letter, as a status, and in words. Raises what `run` does."""
         ended = PASSED, "passed", ""
         failure: BaseException | None = None
         try:
@@ -304,7 +282,6 @@ class Checks:
         return ended
 
     def sides_of(self, failure: BaseException) -> Sides:
-        """What a check got and expected that ended with an exception; asks nothing of the completion."""
         if self.calls is None:
             return sides_of(failure, self.namespace, plain_value)
         wrong, self.calls.wrong = self.calls.wrong, None

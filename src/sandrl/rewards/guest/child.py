@@ -64,13 +64,10 @@ def describe(error: BaseException, line: int | None = None) -> str:
 
 
 class Room:
-    """What may still be said about single checks."""
-
     def __init__(self) -> None:
         self.left = ALL_CHECK_DETAILS_CHARACTERS
 
     def take(self, detail: str) -> str:
-        """As much of a check's detail as there is room for."""
         detail = detail[: min(CHECK_DETAIL_CHARACTERS, self.left)]
         self.left -= len(detail)
         return detail
@@ -104,12 +101,9 @@ def judge_top_level(error: BaseException) -> tuple[str, str]:
 def fresh_module(name: str = MODULE_NAME, file_name: str = FILE_NAME) -> dict[str, Any]:
     """Makes the module that the completion's code runs in, and returns its namespace.
 
-    `sys.modules["__main__"]` is this module whatever its name: code that imports `__main__` finds its own names.
-
-    Args:
-        name: `__main__` for a program. Otherwise the code under `if __name__ == "__main__":` must not run: graders that
-            call functions import or execute a solution under another name.
-        file_name: The file in the working directory that holds the code.
+    `sys.modules["__main__"]` is this module whatever its name: code that imports `__main__` finds its own names. It is
+    `__main__` for a program. Otherwise the code under `if __name__ == "__main__":` must not run: graders that call
+    functions import or execute a solution under another name.
     """
     import builtins
 
@@ -135,7 +129,6 @@ def fresh_module(name: str = MODULE_NAME, file_name: str = FILE_NAME) -> dict[st
 
 
 def working_directory() -> str:
-    """Returns the current directory; the root directory where that has been removed."""
     try:
         return posix.getcwd()
     except OSError:
@@ -199,7 +192,6 @@ def run_top_level(request: Request, say: Say, namespace: dict[str, Any]) -> None
 
 
 def blame_setup(say: Say, error: BaseException) -> NoReturn:
-    """Ends a child whose problem is broken."""
     finish(say, "invalid_problem", "the problem's setup fails: " + describe(error))
 
 
@@ -281,11 +273,7 @@ def become_child(
     kept: tuple[int, ...],
     call: Libc | None,
 ) -> object:
-    """Turns the forked process into one that can reach nothing of the supervisor, then runs `body`.
-
-    Returns:
-        What `body` does: with what `SystemExit` the interpreter is to end.
-    """
+    """Turns the forked process into one that can reach nothing of the supervisor; returns what `body` does."""
     own_id = posix.getpid()
 
     def say(message: bytes, write: Any = posix.write, getpid: Any = posix.getpid) -> None:

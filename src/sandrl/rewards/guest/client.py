@@ -62,12 +62,7 @@ _ENDS_LOOPS = (StopIteration, StopAsyncIteration)
 
 
 class CompletionProcess(Guarded):
-    """The judge's end of the channel.
-
-    Args:
-        channel: To the completion's process.
-        pid: Its id.
-    """
+    """The judge's end of the channel, to a completion's process."""
 
     def __init__(self, channel: Channel, pid: int) -> None:
         Guarded.__init__(self, channel)
@@ -104,11 +99,7 @@ class CompletionProcess(Guarded):
         self.witness.rests = self.witness.is_ambiguous
 
     def wait_until_ready(self) -> None:
-        """Returns once the completion's code has run.
-
-        Raises:
-            CompletionGone: If it did not get that far.
-        """
+        """Returns once the completion's code has run; raises `CompletionGone` if it did not get that far."""
         try:
             if self.channel.receive()[0] != READY:
                 raise CompletionGone
@@ -123,12 +114,7 @@ class CompletionProcess(Guarded):
         arguments: tuple[Any, ...] = (),
         keywords: dict[str, Any] | None = None,
     ) -> Any:
-        """Has the completion do something, and returns what came of it.
-
-        Raises:
-            BaseException: What the completion raised.
-            CompletionGone: If it does not answer.
-        """
+        """Has the completion do something; raises what it raised, and `CompletionGone` if it does not answer."""
         with self.lock:
             if self.gone:
                 raise CompletionGone
@@ -190,13 +176,11 @@ class CompletionProcess(Guarded):
         return self.has_class and self.origins.are_made(*operands)
 
     def result_of_made(self, result: Any, *operands: object) -> Any:
-        """Takes note of what came of an operator, and returns it."""
         if self.is_made(*operands):
             self.origins.add_result_of_made(result)
         return result
 
     def read(self, tag: bytes, decoder: Decoder) -> Any:
-        """Reads what is not a plain value, and takes note of the objects and classes that arrive."""
         value = Guarded.read(self, tag, decoder)
         self.origins.note_arrival(value)
         if not self.origins.describing and isinstance(value, type) and issubclass(value, BaseException):
@@ -228,7 +212,6 @@ class CompletionProcess(Guarded):
         Guarded.change_all(self, changes)
 
     def unsendable(self, operation: str, subject: object, error: Unsendable) -> BaseException:
-        """What follows where something of the judge's cannot be handed over."""
         if type(error) is TooLarge:
             return ValueError(str(error))
         is_attribute = is_mirror(subject) and number_behind(subject) in self.origins.attributes
@@ -250,7 +233,6 @@ class CompletionProcess(Guarded):
         clock.stop()
 
     def raised(self, facts: Any, operation: str) -> BaseException:
-        """The exception to raise for one of the completion's."""
         error, failure, status = facts
         if not isinstance(error, BaseException) or type(failure) is not str:
             raise Malformed("no exception")
@@ -281,16 +263,13 @@ class CompletionProcess(Guarded):
         return Guarded.reply_of_error(self, error)
 
     def news(self) -> dict[str, Any] | None:
-        """How far generators went while the completion asked something: the same for both sides."""
         return self.world.news()
 
     def hear(self, news: Any) -> None:
-        """Takes note of global names that the completion bound anew."""
         if type(news) is dict and self.on_news is not None:
             self.on_news(news)
 
     def is_mentioned(self, name: str) -> bool:
-        """Whether checks mention a name; True where nobody has looked."""
         return self.mentions is None or name in self.mentions
 
     def own_class(self, module: str, name: str) -> Any:
@@ -303,16 +282,13 @@ class CompletionProcess(Guarded):
         return Guarded.own_class(self, module, name)
 
     def names_module(self, module: str) -> bool:
-        """Whether checks import a module, or the one at hand names it."""
         top = module.partition(".")[0]
         return top in self.imports or top in self.means
 
     def is_internal(self, error: BaseException) -> bool:
-        """Whether an exception is the judge's own affair."""
         return isinstance(error, (Unsplittable, CompletionGone, DeadlineReached))
 
     def refuse_subclass(self, name: str) -> NoReturn:
-        """A class of a check that is derived from one of the completion's would be half here and half there."""
         raise Unsplittable(f"class {name} of a check is derived from a class of the completion")
 
     # What an object of the completion may decide
@@ -342,11 +318,7 @@ class CompletionProcess(Guarded):
         return self.ask("get", mirror, (name,))
 
     def part_of_rational(self, mirror: Any, name: str) -> int:
-        """Numerator or denominator of what `Fraction` and `Decimal` compare as a number: it stays what it was at first.
-
-        Raises:
-            TypeError: If it cannot be one of a number.
-        """
+        """Numerator or denominator of what `Fraction` and `Decimal` compare as a number: it stays as it was."""
         key = number_behind(mirror), name
         if key not in self.rationals:
             part = self.ask("get", mirror, (name,))
@@ -358,7 +330,6 @@ class CompletionProcess(Guarded):
     def special(
         self, name: str, mirror: Any, arguments: tuple[Any, ...], keywords: dict[str, Any] | None = None
     ) -> Any:
-        """Calls a special method, as far as the completion may decide what it gives."""
         kind = type(mirror)
         solid = solid_of(kind)
         if name in ("__bool__", "__len__", "__contains__") and number_behind(mirror) in self.origins.derived:
@@ -385,7 +356,6 @@ class CompletionProcess(Guarded):
         return Guarded.special(self, name, mirror, arguments, keywords)
 
     def reflected(self, name: str, mirror: Any, other: object) -> Any:
-        """Applies an operator whose right operand is an object of the completion."""
         solid = solid_of(type(mirror))
         special = f"__r{name[2:]}"
         if solid is not None and hasattr(solid, special) and not self.origins.decides(type(mirror)):
@@ -407,7 +377,6 @@ class CompletionProcess(Guarded):
         return result if name == "__eq__" else not result
 
     def ordered(self, name: str, mirror: Any, other: object, solid: Any) -> Any:
-        """`<` and the like."""
         decides = self.compares(name, mirror)
         if (
             solid is not None
@@ -474,7 +443,6 @@ class CompletionProcess(Guarded):
         return type(made) is type(values[2]) and bool(made == values[2])
 
     def converted(self, name: str, mirror: Any, arguments: tuple[Any, ...]) -> Any:
-        """Has the completion make something else of an object."""
         is_made = self.is_made(mirror)
         result = self.ask(name, mirror, arguments)
         if is_made and (name in _OF_SAME_KIND or not is_mirror(result)):
@@ -524,9 +492,6 @@ class Failures:
     passes a function to. What may, is a handler that names the interpreter's own class, and any other means of the
     check, as long as the completion had no part in it.
 
-    Args:
-        completion: Knows which exceptions are the completion's.
-
     Attributes:
         kinds: The classes of the interpreter's that the completion has sent: what it defines may be any of them.
         may_be_caught: Whether the completion has caught an exception of a check, or said what a class is.
@@ -539,7 +504,6 @@ class Failures:
         self.open: list[BaseException] = []
 
     def begin(self, has_unittest: bool) -> None:
-        """Begins anew, with another text."""
         self.open.clear()
         self.may_be_caught = False
         if has_unittest:
@@ -552,25 +516,18 @@ class Failures:
                 case.failureException = type("AssertionError", (AssertionError,), {"__init__": note})
 
     def raised(self, error: Any) -> Any:
-        """Takes note of an exception, or a class of one, that a check raises because it fails."""
         error = error() if isinstance(error, type) else error
         of_completion = self.completion.blamed
         self.open.extend([each for each in leaves(error) if id(each) not in of_completion and not is_mirror(each)])
         return error
 
     def assert_fails(self, *message: object) -> NoReturn:
-        """Raises the exception of an assert that fails."""
         error = AssertionError(*message)
         self.raised(error)
         raise error
 
     def caught(self, is_own: bool, kinds: Any) -> Any:
-        """What a handler may catch now.
-
-        Args:
-            is_own: Whether no completion can define what the handler names.
-            kinds: The classes that it names.
-        """
+        """What a handler of some classes may catch now; `is_own`: no completion can define what the handler names."""
         error = sys.exc_info()[1]
         if not is_own and any(self.is_exposed(each) for each in leaves(error)):
             return ()
@@ -588,25 +545,19 @@ class Failures:
         return self.may_be_caught or not self.kinds.isdisjoint(type.__dict__["__mro__"].__get__(type(error)))
 
     def settle(self) -> None:
-        """Looks at what became of the asserts that failed.
-
-        Raises:
-            BaseException: The exception of one that the completion may have caught.
-        """
+        """Raises the exception of an assert that failed, and that the completion may have caught."""
         for error in self.open:
             if self.is_exposed(error):
                 raise error
 
 
 def is_of(error: BaseException, kinds: Any) -> bool:
-    """Whether a handler of some classes catches an exception."""
     if type(kinds) is tuple:
         return any(is_of(error, kind) for kind in kinds)
     return kinds in type.__dict__["__mro__"].__get__(type(error))
 
 
 def leaves(error: Any) -> list[Any]:
-    """The exceptions in a group of them; one that is no group alone."""
     parts = getattr(error, "exceptions", None) if type(error).__name__.endswith("ExceptionGroup") else None
     return [error] if type(parts) is not tuple else [leaf for part in parts for leaf in leaves(part)]
 
@@ -638,7 +589,6 @@ _PREDICATES = frozenset(
 
 
 def is_rational(mirror: Any) -> bool:
-    """Whether numbers of the library take an object for a fraction."""
     numbers = sys.modules.get("numbers")
     return numbers is not None and isinstance(mirror, numbers.Rational)
 

@@ -38,19 +38,10 @@ READY = b"+"
 
 
 class Comparison:
-    """The process that compares, from the supervisor's side.
+    """The process that compares, from the supervisor's side; EOFError if it ended before it was ready.
 
-    Args:
-        request: The request; its hidden part is read from standard input by then.
-        compare: How a case is compared.
-
-    Attributes:
-        pid: The process that compares.
-        scores: What cases that have not passed are worth, by their numbers from 0; only those that are worth something.
-        excerpts: What cases that failed have printed, by their numbers from 0: nothing of what is expected.
-
-    Raises:
-        EOFError: If it ended before it had read what is expected; no code of the completion has run yet.
+    By the numbers of cases, from 0: `scores` of those that have not passed and are worth something, and `excerpts` of
+    what those that failed have printed, with nothing of what is expected.
     """
 
     def __init__(self, request: Request, compare: Compare | None = None) -> None:
@@ -70,12 +61,7 @@ class Comparison:
         read_exactly(1, self.from_it)
 
     def outcome(self, position: int, ended: Ended) -> tuple[str, str]:
-        """Returns (status, detail) of a case that ran to its end, from what it printed.
-
-        Args:
-            position: The case, from 0.
-            ended: How its program ended.
-        """
+        """Returns (status, detail) of a case, by its number from 0, that ran to its end."""
         printed, _ = head(ended.stdout, self.most_bytes)
         try:
             write_all(self.to_it, b"%16d%16d" % (position, len(printed)) + printed)
@@ -96,7 +82,6 @@ class Comparison:
 
 
 def compare_all(request: Request, questions: int, answers: int, compare: Compare) -> NoReturn:
-    """Reads what is expected, and answers questions until there are no more."""
     try:
         Ends.listen()  # it is no process 1
         hidden = read_hidden(request)
@@ -117,13 +102,7 @@ def compare_all(request: Request, questions: int, answers: int, compare: Compare
 
 
 def compare_texts(printed: bytes, position: int, hidden: Request) -> Outcome:
-    """Returns status and detail of one case from what its program printed, line by line.
-
-    Args:
-        printed: What it printed.
-        position: The case, from 0.
-        hidden: `expected`, what each case should print, and `tolerance`, by how much numbers may differ.
-    """
+    """Returns the outcome of one case, line by line; `tolerance` is by how much numbers may differ."""
     text, expected, tolerance = printed.decode("utf-8", "replace"), hidden["expected"][position], hidden["tolerance"]
     if same_lines(text, expected) if tolerance is None else same_numbers(text, expected, *tolerance):
         return "passed", "", None

@@ -72,11 +72,8 @@ _ABSTRACT_FILES = ("RawIOBase", "BufferedIOBase", "TextIOBase")
 class Shared:
     """A mutable container that both processes have.
 
-    Attributes:
-        container: Ours.
-        content: What it held when both were equal last; None for a large one that is not kept in step.
-        reference: How it is referred to in a message of ours.
-        number: What its sender counts it as.
+    `content` is what it held when both were equal last; None for a large one that is not kept in step. `reference` is
+    how it is referred to in a message of ours, and `number` what its sender counts it as.
     """
 
     __slots__ = ("container", "content", "number", "reference")
@@ -111,7 +108,6 @@ class Crossing:
         self.sent_count = 0
 
     def number_of(self, value: object) -> int:
-        """The number of one of our objects, the same for the same object."""
         number = self.numbers.get(id(value))
         if number is None:
             number = self.numbers[id(value)] = len(self.objects)
@@ -145,11 +141,7 @@ class Crossing:
         return data
 
     def decode(self, data: bytes) -> tuple[Any, ...]:
-        """A message of the other side, without what it says about containers, which is done.
-
-        Raises:
-            Malformed: If it is none.
-        """
+        """A message of the other side, without what it says about containers, which is done; raises `Malformed`."""
         decoder = Decoder(data, self.read)
         # While it is read, objects in sets are asked for their hashes: other messages are counted meanwhile.
         first, changes, forgotten, *rest = decoder.all()
@@ -170,7 +162,6 @@ class Crossing:
         items[number] = self.shared[id(container)] = Shared(container, content, reference % number, number)
 
     def forget(self, number: int, items: dict[int, Shared]) -> None:
-        """From now on a container is not kept in step."""
         item = items.pop(number, None)
         if item is not None:
             self.shared.pop(id(item.container), None)
@@ -191,16 +182,11 @@ class Crossing:
         return tuple(found) if found[0] or found[1] else ()
 
     def change_all(self, changes: Any) -> None:
-        """Gives containers the content that the other side's have now."""
         for container, content in changes:
             self.change(container, content)
 
     def change(self, container: Any, content: Any) -> None:
-        """Gives a container the content that the other side's has now.
-
-        Raises:
-            Malformed: If that cannot be its content.
-        """
+        """Gives a container the content that the other side's has now; `Malformed` if that cannot be its content."""
         item = self.shared.get(id(container))
         kind = type(container)
         is_own = kind is set or kind is bytearray or change_in_library(kind) is not None
@@ -212,7 +198,6 @@ class Crossing:
         item.content = snapshot(container) if size_of(container) <= SHARED_ITEMS else None
 
     def describe(self, value: Any, encoder: Encoder, levels: int) -> None:
-        """Adds what is not a plain value to a message."""
         kind = type(value)
         if is_mirror(value):
             encoder.parts.append(b"o%x;" % number_behind(value))
@@ -232,13 +217,11 @@ class Crossing:
                 self.describe_place(place, encoder)
 
     def describe_place(self, place: tuple[str, str], encoder: Encoder) -> None:
-        """Adds where the other side finds what both have."""
         encoder.parts.append(b"k")
         encoder.text(place[0])
         encoder.text(place[1])
 
     def place_of(self, value: Any) -> tuple[str, str] | None:
-        """Where the other side finds a function that both have."""
         if type(value) is not NAMELESS["builtin_function_or_method"]:
             return None  # an object of a completion's own notices who looks at it
         function: Any = value
@@ -248,7 +231,6 @@ class Crossing:
         return (module, name) if getattr(sys.modules[module], name, None) is value else None
 
     def class_place(self, kind: Any) -> tuple[str, str] | None:
-        """Where the other side finds a class that both have."""
         name: str = kind.__name__
         if getattr(sys.modules["builtins"], name, None) is kind:
             return "builtins", name
@@ -257,11 +239,7 @@ class Crossing:
     def describe_class(self, kind: Any, encoder: Encoder, *, of_object: bool = False) -> None:
         """Adds a class: by its name, its number, or all that its mirror is made of.
 
-        Args:
-            kind: The class.
-            encoder: The message.
-            of_object: Whether an object of the class follows, which needs a mirror class even where both sides have the
-                class itself.
+        An object of a class needs a mirror class even where both sides have the class itself.
         """
         if issubclass(type(kind), Mirror):
             encoder.parts.append(b"o%x;" % number_behind(kind))
@@ -289,7 +267,6 @@ class Crossing:
         encoder.text("-" if type(kind) is type else " ".join(specials_of(type(kind))))
 
     def describe_object(self, value: Any, kind: Any, encoder: Encoder, levels: int) -> None:
-        """Adds one of our objects, with the plain value that it holds if its class is derived from a builtin type."""
         number = self.number_of(value)
         if number in self.known or number in encoder.described:
             encoder.parts.append(b"H%x;" % number)
@@ -306,7 +283,6 @@ class Crossing:
             encoder.value(plain_form(value, solid), levels - 1)
 
     def describe_error(self, error: Any, encoder: Encoder, levels: int, causes: int = _CAUSES) -> None:
-        """Adds an exception: its class, its arguments, its plain attributes, and what caused it."""
         number = self.number_of(error)
         if number in encoder.described:
             encoder.parts.append(b"H%x;" % number)
@@ -338,11 +314,6 @@ class Crossing:
         return module.partition(".")[0] in LIBRARY or installed_error(module, kind.__qualname__) is kind
 
     def read(self, tag: bytes, decoder: Decoder) -> Any:
-        """Reads, after its tag, what is not a plain value.
-
-        Raises:
-            Malformed: If it is nothing that was ever sent.
-        """
         if tag == b"k":
             return self.find(decoder.text(), decoder.text())
         if tag == b"&" or tag == b"^":
@@ -368,7 +339,6 @@ class Crossing:
         raise Malformed(f"no value starts with {tag!r}")
 
     def find(self, module: str, name: str) -> Any:
-        """A class that both sides have."""
         if module == "builtins":
             found = sys.modules["builtins"].__dict__.get(name)
         elif (module, name) in REBUILT:
@@ -383,7 +353,6 @@ class Crossing:
         return found
 
     def read_class(self, number: int, decoder: Decoder) -> Any:
-        """Reads a class, and makes its mirror."""
         bases = [self.read_own_class(decoder) for _ in range(decoder.count())]
         if not all(isinstance(base, type) for base in bases):
             raise Malformed("a base that is not a class")
@@ -414,7 +383,6 @@ class Crossing:
         return made
 
     def read_own_class(self, decoder: Decoder) -> Any:
-        """Reads the class of an object, or a base of a class."""
         return decoder.value()
 
     def class_shown(self, kind: Any) -> type:
@@ -460,7 +428,6 @@ class Crossing:
         return known
 
     def fill(self, mirror: Any, solid: Any, plain: Any) -> None:
-        """Gives a mirror the content that its object has now."""
         wanted = solid if solid in CHANGEABLE else list if solid.__name__ == "deque" else dict
         if type(plain) is not wanted or type(mirror) is solid:
             raise Malformed("a content of another type than its class")
@@ -468,7 +435,6 @@ class Crossing:
         self.fresh[number_behind(mirror)] = self.asked
 
     def read_error(self, number: int, decoder: Decoder) -> Any:
-        """Reads an exception."""
         kind, arguments, attributes = self.read_own_class(decoder), decoder.value(), decoder.value()
         is_hidden, cause, context = decoder.value(), decoder.value(), decoder.value()
         known = self.mirrors.get(number)

@@ -84,7 +84,6 @@ def head(descriptor: int, limit: int) -> tuple[bytes, int]:
 
 
 def write_all(descriptor: int, data: bytes) -> None:
-    """Writes everything, however small the pipe."""
     view = memoryview(data)
     while view:
         view = view[posix.write(descriptor, view) :]

@@ -31,12 +31,7 @@ ABSOLUTE_FOLDER = "/tmp/"
 
 
 def open_beneath(folder: str, path: str) -> int | None:
-    """Opens a plain file in a directory, following no link on the way; None if there is none.
-
-    Args:
-        folder: The directory.
-        path: A relative path; or a whole one, of a file in `/tmp`.
-    """
+    """Opens a plain file in a directory, or by a whole path one in `/tmp`, following no link; None if there is none."""
     if path.startswith(ABSOLUTE_FOLDER):
         folder, path = "/tmp", path[len(ABSOLUTE_FOLDER) :]
     *parents, name = [part for part in path.split("/") if part not in ("", ".")] or [""]
@@ -81,18 +76,13 @@ def fetch(folder: str, request: Request) -> list[str]:
 
 
 class Executed(Program):
-    """A program of which files are fetched after its run.
-
-    Attributes:
-        fetched: These files.
-    """
+    """A program of which files are fetched after its run."""
 
     def __init__(self, plan: Plan, request: Request, baseline: Baseline) -> None:
         super().__init__(plan, request, baseline)
         self.fetched: list[str] = []
 
     def look_around(self, place: Place, command: str, ended: Ended) -> None:
-        """Fetches the files that the run has left."""
         if command == "run":
             self.fetched = fetch(place.work, self.request)
 
@@ -129,7 +119,6 @@ def execute_program(request: Request, call: Libc | None) -> Judged:
 
 
 def end_of(ended: Ended) -> str:
-    """How a command ended, in a word."""
     if ended.wait_status is None:
         return OUT_OF_TIME
     if ended.excess:
@@ -139,7 +128,6 @@ def end_of(ended: Ended) -> str:
 
 
 def told(ended: Ended | None, status: str, detail: str, compiled: str, fetched: list[str]) -> Judged:
-    """What there is to tell of a program, which ran unless it could not be built."""
     shown = nothing_ran() if ended is None else ended
     words = "-" if ended is None else end_of(ended)
     judged = Judged(status, detail, [(letter_of(status), detail)], shown.times, shown.stdout, shown.stderr)

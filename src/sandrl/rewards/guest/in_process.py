@@ -48,11 +48,7 @@ def run_tests(request: Request, say: Say, execute: Callable[..., None] = exec) -
     """Runs setup, code and each check in one namespace; says `c`, then `p`, or `f` or `t` and why, for every check.
 
     A setup that lacks a name before the code has run gets a second try after it: it may use what that defines.
-
-    Args:
-        request: What to run.
-        say: Tells the supervisor.
-        execute: `exec`, as it was before any completion could put something else in its place.
+    `execute` is `exec`, as it was before any completion could put something else in its place.
     """
     namespace, is_set_up = fresh_module(), True
     try:
@@ -108,11 +104,7 @@ def execute_within(
     check: str,
     namespace: dict[str, Any],
 ) -> None:
-    """Runs a check.
-
-    Raises:
-        DeadlineReached: If it takes longer than it may, whether or not it passes in the end.
-    """
+    """Runs a check; `DeadlineReached` if it takes longer than it may, whether or not it passes in the end."""
     try:
         clock.start(seconds)
         execute(check, namespace)
@@ -123,7 +115,6 @@ def execute_within(
 
 
 def judge_tests(request: Request, call: Libc | None) -> Judged:
-    """Judges a completion whose checks run in its own process."""
     stdin = posix.open("/dev/null", posix.O_RDONLY)
     ended = run_child(run_tests, request, stdin, request["timeout_seconds"], call)
     status, detail = judge_child(ended, request["timeout_seconds"])
@@ -140,15 +131,9 @@ def judge_tests(request: Request, call: Libc | None) -> Judged:
 
 
 def checks_said(ended: Ended, total: int, at_its_end: Checked) -> list[Checked]:
-    """How the checks went that the child has reached, as it says.
+    """How the checks went that the child has reached, as it says; ValueError if it says what it cannot have to say.
 
-    Args:
-        ended: What it said, and how it ended.
-        total: How many checks there are.
-        at_its_end: How the check went during which it ended, if it did not get to the end of all.
-
-    Raises:
-        ValueError: If it says what it cannot have to say.
+    The check during which it ended, if it did not get to the end of all, went as `at_its_end`.
     """
     if len(ended.words) > total + 3:
         raise ValueError

@@ -35,11 +35,7 @@ CHANGEABLE_IN_LIBRARY = frozenset((("numpy", "ndarray"), ("pandas", "Series"), (
 
 
 class Kinds:
-    """The types of one library whose values are data.
-
-    Attributes:
-        places: By the `id` of a type: the type, and under which name its values cross.
-    """
+    """The types of one library whose values are data: by `id`, the type and the name that its values cross under."""
 
     def __init__(self) -> None:
         self.places: dict[int, tuple[Any, tuple[str, str]]] = {}
@@ -54,11 +50,7 @@ _libraries: dict[str, Kinds] = {}
 
 
 def library(name: str) -> Any:
-    """One of the libraries.
-
-    Raises:
-        ValueError: If it is not there. Without packages, none is: a file of that name could be anybody's.
-    """
+    """One of the libraries; ValueError if it is not there. Without packages none is: a file could be anybody's."""
     if sys.flags.no_site:
         raise ValueError(f"{name} is not among the packages")
     try:
@@ -80,7 +72,6 @@ def kinds_of(name: str) -> Kinds | None:
 
 
 def kinds_of_numpy(numpy: Any) -> Kinds:
-    """The types of NumPy."""
     found = Kinds()
     found.add(numpy.ndarray, "numpy", "ndarray")
     for kind in {*numpy.sctypeDict.values()} - {numpy.void, numpy.object_}:
@@ -91,7 +82,6 @@ def kinds_of_numpy(numpy: Any) -> Kinds:
 
 
 def kinds_of_pandas(pandas: Any) -> Kinds:
-    """The types of pandas."""
     found = Kinds()
     for name in (*_TABLES, "Timestamp", "Timedelta", "Period", "Interval"):
         found.add(getattr(pandas, name, None), "pandas", name)
@@ -143,11 +133,6 @@ def parts_in_library(place: tuple[str, str], value: Any) -> tuple[Any, ...] | No
 
 
 def rebuilt_in_library(place: tuple[str, str], parts: tuple[Any, ...]) -> Any:
-    """A value, made from its parts.
-
-    Raises:
-        ValueError: If they are no parts of such a value.
-    """
     try:
         return FORMS[place][1](*parts)
     except (AttributeError, ImportError, LookupError, TypeError, NotImplementedError, ArithmeticError) as error:
@@ -163,11 +148,7 @@ def change_in_library(kind: Any) -> Callable[[Any, Any], None] | None:
 
 
 def replace_array(old: Any, new: Any) -> None:
-    """Gives an array the items of another one.
-
-    Raises:
-        ValueError: If it cannot have them.
-    """
+    """Gives an array the items of another one; ValueError if it cannot have them."""
     if old.dtype != new.dtype:
         raise ValueError("an array does not change the type of its items")
     if old.shape != new.shape:
@@ -181,7 +162,6 @@ def replace_array(old: Any, new: Any) -> None:
 
 
 def replace_table(old: Any, new: Any) -> None:
-    """Gives a table or a column the content of another one."""
     old._update_inplace(new)
     if type(old).__name__ == "Series":
         old.name = new.name
@@ -216,12 +196,10 @@ def packed_numbers(kind: Any, items: Any) -> tuple[str, bytes] | None:
 
 
 def unpacked_numbers(code: str, size: int, data: bytes) -> list[Any]:
-    """The numbers that were packed."""
     return list(array_of(code, (size,), data))
 
 
 def array_parts(array: Any) -> tuple[Any, ...]:
-    """What an array is rebuilt from: the type of its items, its shape, and its items."""
     kind = array.dtype.kind
     if kind == "O":
         return "|O", array.shape, tuple(array.ravel().tolist()), bool(array.flags.writeable)
@@ -231,11 +209,7 @@ def array_parts(array: Any) -> tuple[Any, ...]:
 
 
 def dtype_of(code: str) -> Any:
-    """A type of items.
-
-    Raises:
-        ValueError: If its items are not data.
-    """
+    """A type of items; ValueError if its items are not data."""
     if type(code) is not str or not _CODE_CHARACTERS.issuperset(code):
         raise ValueError("not a type of items")
     dtype = library("numpy").dtype(code)
@@ -245,11 +219,7 @@ def dtype_of(code: str) -> Any:
 
 
 def array_of(code: str, shape: tuple[int, ...], data: Any, is_writeable: bool = True) -> Any:
-    """An array.
-
-    Raises:
-        ValueError: If the items do not fill the shape, or are none of their type.
-    """
+    """An array; ValueError if the items do not fill the shape, or are none of their type."""
     dtype, size = dtype_of(code), 1
     if type(shape) is not tuple or len(shape) > MOST_DIMENSIONS:
         raise ValueError("no shape")
@@ -280,7 +250,6 @@ def array_of(code: str, shape: tuple[int, ...], data: Any, is_writeable: bool = 
 
 
 def scalar_parts(value: Any) -> tuple[Any, ...]:
-    """What a single value is rebuilt from."""
     kind = value.dtype.kind
     if kind in "SU":
         # As an item of an array it would lose zeros at its end.
@@ -291,11 +260,6 @@ def scalar_parts(value: Any) -> tuple[Any, ...]:
 
 
 def scalar_of(code: str, data: Any) -> Any:
-    """A single value.
-
-    Raises:
-        ValueError: If it is none.
-    """
     if code in ("S", "U"):
         if type(data) is not (str if code == "U" else bytes):
             raise ValueError("no text")
@@ -306,7 +270,6 @@ def scalar_of(code: str, data: Any) -> Any:
 
 
 def dtype_parts(dtype: Any) -> tuple[Any, ...]:
-    """What a type of items is rebuilt from."""
     return (dtype.str,)
 
 
@@ -329,18 +292,13 @@ def is_standard_zone(zone: Any) -> bool:
 
 
 def zone_of(part: Any) -> Any:
-    """A time zone that has crossed."""
     if part is None or is_standard_zone(part):
         return part
     return library("pytz").timezone(checked(part, _ZONE_CHARACTERS))
 
 
 def checked(text: Any, characters: frozenset[str]) -> str:
-    """A name that has only certain characters.
-
-    Raises:
-        ValueError: If it has others, or is too long.
-    """
+    """A name that has only certain characters; ValueError if it has others, or is too long."""
     if type(text) is not str or len(text) > 64 or not characters.issuperset(text):
         raise ValueError("no name")
     return text
@@ -352,7 +310,6 @@ def in_zone(times: Any, zone: Any) -> Any:
 
 
 def column_parts(column: Any) -> tuple[Any, ...]:
-    """What the array behind a column or an index is rebuilt from."""
     name = type(column).__name__
     if name in ("NumpyExtensionArray", "PandasArray", "TimedeltaArray"):
         return ("array", *array_parts(column.to_numpy()))
@@ -377,11 +334,6 @@ def column_parts(column: Any) -> tuple[Any, ...]:
 
 
 def column_of(form: str, *parts: Any) -> Any:
-    """The array behind a column or an index.
-
-    Raises:
-        ValueError: If there is none of that kind.
-    """
     pandas = library("pandas")
     if form == "array":
         return array_of(*parts)
@@ -412,7 +364,6 @@ def typed_column(parts: Any) -> tuple[Any, Any]:
 
 
 def index_parts(index: Any) -> tuple[Any, ...]:
-    """What an index is rebuilt from."""
     name = type(index).__name__
     if place_in_library(type(index)) != ("pandas", "Index"):
         raise ValueError("an index of another class")
@@ -429,11 +380,6 @@ def index_parts(index: Any) -> tuple[Any, ...]:
 
 
 def index_of(form: str, *parts: Any) -> Any:
-    """An index.
-
-    Raises:
-        ValueError: If there is none of that kind.
-    """
     pandas = library("pandas")
     if form == "range":
         if [part for part in parts[:3] if type(part) is not int] or len(range(*parts[:3])) > MOST_ROWS:
@@ -452,24 +398,20 @@ def index_of(form: str, *parts: Any) -> Any:
 
 
 def series_parts(series: Any) -> tuple[Any, ...]:
-    """What a column with its index is rebuilt from."""
     return column_parts(series.array), index_parts(series.index), series.name
 
 
 def series_of(parts: Any, index: Any, name: Any) -> Any:
-    """A column with its index."""
     column, dtype = typed_column(parts)
     return library("pandas").Series(column, index=index_of(*index), dtype=dtype, name=name)
 
 
 def table_parts(table: Any) -> tuple[Any, ...]:
-    """What a table is rebuilt from."""
     columns = tuple([column_parts(table.iloc[:, number].array) for number in range(table.shape[1])])
     return index_parts(table.columns), index_parts(table.index), columns
 
 
 def table_of(labels: Any, index: Any, columns: Any) -> Any:
-    """A table."""
     pandas, rows = library("pandas"), index_of(*index)
     series = {}
     for number, parts in enumerate(columns):
@@ -481,29 +423,24 @@ def table_of(labels: Any, index: Any, columns: Any) -> Any:
 
 
 def timestamp_parts(value: Any) -> tuple[Any, ...]:
-    """What a time is rebuilt from."""
     return (*scalar_parts(value.to_datetime64()), zone_part(value.tz))
 
 
 def timestamp_of(code: str, data: bytes, zone: Any) -> Any:
-    """A time."""
     return in_zone(library("pandas").Timestamp(scalar_of(code, data)), zone_of(zone))
 
 
 def timedelta_of(code: str, data: bytes) -> Any:
-    """A duration."""
     return library("pandas").Timedelta(scalar_of(code, data))
 
 
 def period_of(ordinal: int, frequency: str) -> Any:
-    """A period."""
     if type(ordinal) is not int:
         raise ValueError("no period")
     return library("pandas").Period(ordinal=ordinal, freq=checked(frequency, _FREQUENCY_CHARACTERS))
 
 
 def interval_of(left: Any, right: Any, closed: str) -> Any:
-    """An interval."""
     pandas = library("pandas")
     for each in (left, right):
         if type(each) not in (int, float) and place_in_library(type(each)) is None:

@@ -26,7 +26,6 @@ class Loops:
         self.drivers: dict[int, Any] = {}
 
     def ask(self, operation: str, subject: object) -> Any:
-        """Has the other side do something; see `Peer`."""
         raise NotImplementedError
 
     def drive(self, mirror: Any) -> Any:
@@ -48,7 +47,6 @@ class Loops:
         return self.drivers[number]
 
     def task(self, awaitable: Any) -> Any:
-        """A task of our own loop that awaits an object."""
         asyncio = __import__("asyncio")
 
         async def wait() -> object:
@@ -75,15 +73,12 @@ class Loops:
         return bool(task.done())
 
     def stop_loop(self, task: object) -> None:
-        """Ends a step."""
         self.loop.stop()
 
     def outcome(self, task: Any) -> object:
-        """What a task returned."""
         return task.result()
 
     def cancel(self, task: Any) -> None:
-        """Cancels a task, and lets it clean up."""
         task.cancel()
         for _ in range(5):
             if self.step(task):

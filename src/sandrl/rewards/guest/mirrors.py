@@ -7,7 +7,7 @@ that can be raised and caught.
 """
 
 # The style is explained in `descriptors.py`.
-# ruff: noqa: D102, PERF401, SIM905
+# ruff: noqa: PERF401, SIM905
 
 from __future__ import annotations
 
@@ -170,7 +170,6 @@ def is_mirror(value: object) -> bool:
 
 
 def number_behind(value: Any) -> int:
-    """The number of what a mirror stands for."""
     if issubclass(type(value), Mirror):
         number: int = type.__getattribute__(value, "_mirror_number")
     else:
@@ -211,7 +210,7 @@ METHODS.update({name: _coroutine_method(name) for name in COROUTINE})
 
 
 def _bound(self: Thing, owner: object, kind: object = None) -> object:
-    """A function of the other side is a method where a class of this side has it."""
+    # A function of the other side is a method where a class of this side has it.
     return self if owner is None else NAMELESS["method"](self, owner)
 
 
@@ -234,7 +233,7 @@ _OF_EVERY_CLASS = frozenset(("__call__",))
 
 
 def make_class(names: tuple[str, str, str], bases: list[Any], specials: frozenset[str], meta: type, number: int) -> Any:
-    """A mirror class.
+    """A mirror class; TypeError or ValueError if there can be no such class.
 
     Args:
         names: Its name, its qualified name and its module.
@@ -242,10 +241,6 @@ def make_class(names: tuple[str, str, str], bases: list[Any], specials: frozense
         specials: The special methods that it has; one that begins with `-` is explicitly missing.
         meta: Its class.
         number: What it stands for.
-
-    Raises:
-        TypeError: If there can be no such class.
-        ValueError: If its name cannot be one.
     """
     namespace: dict[str, Any] = {name: METHODS[name] for name in specials & METHODS.keys()}
     namespace.update({name[1:]: None for name in specials if name[:1] == "-" and name[1:] in SPECIALS})
@@ -275,7 +270,6 @@ def make_class(names: tuple[str, str, str], bases: list[Any], specials: frozense
 
 
 def solid_parents(classes: list[Any]) -> list[Any]:
-    """Builtin types and exceptions that classes are derived from."""
     found = []
     for kind in classes:
         for base in type.__dict__["__mro__"].__get__(kind):
@@ -293,14 +287,12 @@ def make_object(kind: Any, number: int) -> Any:
 
 
 def make_value(kind: Any, number: int, plain: object) -> Any:
-    """A mirror that holds a plain value for good."""
     made = solid_of(kind).__new__(kind, plain)
     object.__setattr__(made, "_mirror_object", number)
     return made
 
 
 def make_error(kind: Any, number: int, arguments: tuple[Any, ...]) -> Any:
-    """A mirror that can be raised."""
     made = solid_parents([kind])[0].__new__(kind, *arguments)
     BaseException.args.__set__(made, arguments)  # type: ignore[attr-defined]
     object.__setattr__(made, "_mirror_object", number)

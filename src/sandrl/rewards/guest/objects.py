@@ -34,11 +34,7 @@ if TYPE_CHECKING:
 
 
 class Peer(Crossing, Loops):
-    """One end of the channel.
-
-    Args:
-        channel: To the other process.
-    """
+    """One end of the channel."""
 
     def __init__(self, channel: Channel) -> None:
         Crossing.__init__(self)
@@ -58,11 +54,7 @@ class Peer(Crossing, Loops):
         arguments: tuple[Any, ...] = (),
         keywords: dict[str, Any] | None = None,
     ) -> Any:
-        """Has the other side do something, and returns what came of it.
-
-        Raises:
-            BaseException: What was raised over there.
-        """
+        """Has the other side do something, and returns what came of it, or raises what was raised over there."""
         keywords = keywords or {}
         pairs = tuple(keywords.items())
         answer = self.exchange(self.encode((operation, subject, arguments, pairs, self.world.changes())))
@@ -97,7 +89,6 @@ class Peer(Crossing, Loops):
                 self.channel.expect()
 
     def raised(self, facts: Any, operation: str) -> BaseException:
-        """The exception to raise for one that was raised over there."""
         error = facts[0]
         if not isinstance(error, BaseException):
             raise Malformed("no exception")
@@ -106,7 +97,6 @@ class Peer(Crossing, Loops):
     # Answering
 
     def serve(self, question: bytes) -> None:
-        """Does what the other side asks for, and answers."""
         try:
             operation, subject, arguments, pairs, replaced = self.decode(question)
             keywords = dict(pairs)
@@ -122,7 +112,6 @@ class Peer(Crossing, Loops):
         self.channel.send(ANSWER, reply)
 
     def reply_of_error(self, error: BaseException) -> bytes:
-        """The bytes of an answer that is an exception."""
         try:
             return self.encode((False, self.facts_of(error), None, self.news()))
         except Exception:
@@ -130,7 +119,6 @@ class Peer(Crossing, Loops):
             return self.encode((False, self.facts_of(why), None, None))
 
     def facts_of(self, error: BaseException) -> tuple[Any, ...]:
-        """What is told of an exception."""
         return (error,)
 
     def news(self) -> dict[str, Any] | None:
@@ -145,7 +133,6 @@ class Peer(Crossing, Loops):
         """Takes note of what the other side has to tell besides an answer."""
 
     def is_internal(self, error: BaseException) -> bool:
-        """Whether an exception is this process's own affair."""
         return False
 
     def carry_out(
@@ -160,7 +147,6 @@ class Peer(Crossing, Loops):
                 undo()
 
     def perform(self, operation: str, subject: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> object:
-        """Does something to one of our objects."""
         if operation == "call":
             return subject(*arguments, **keywords)
         if operation == "get":
@@ -189,7 +175,6 @@ class Peer(Crossing, Loops):
     # Mirrors
 
     def attribute(self, mirror: Any, name: str) -> Any:
-        """An attribute of an object of the other side."""
         if name == "__signature__":
             return rebuilt_signature(self.ask("signature", mirror))
         return self.ask("get", mirror, (name,))
@@ -197,7 +182,6 @@ class Peer(Crossing, Loops):
     def special(
         self, name: str, mirror: Any, arguments: tuple[Any, ...], keywords: dict[str, Any] | None = None
     ) -> Any:
-        """Calls a special method of an object of the other side."""
         if name == "__await__":
             return self.drive(mirror)
         if name == "__call__":
@@ -209,11 +193,9 @@ class Peer(Crossing, Loops):
         return self.ask(name, other, (mirror,))
 
     def refuse_subclass(self, name: str) -> NoReturn:
-        """A class that is derived from a mirror is half here and half there."""
         raise TypeError(f"class {name} cannot be derived from a class of another process")
 
     def refreshed(self, mirror: Any, solid: Any) -> Any:
-        """A mirror whose content is up to date."""
         number = number_behind(mirror)
         if solid not in UNCHANGEABLE_SOLIDS and self.fresh.get(number) != self.asked:
             self.fill(mirror, solid, self.ask("plain", mirror))

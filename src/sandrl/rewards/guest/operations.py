@@ -42,12 +42,10 @@ COMPUTING = frozenset(("_operator", "math", "cmath"))
 
 
 def uncarried(error: Unsendable) -> ValueError:
-    """The exception that takes the place of a result that cannot cross."""
     return ValueError(f"the result cannot be judged: {error}")
 
 
 def own_dict(kind: Any) -> dict[str, Any]:
-    """What a class itself defines."""
     return type.__dict__["__dict__"].__get__(kind)  # type: ignore[no-any-return]
 
 
@@ -72,7 +70,6 @@ def installed_error(module: str, name: str) -> Any:
 
 
 def rebuilt_error(kind: Any, arguments: tuple[Any, ...], attributes: Any) -> BaseException:
-    """An exception of the interpreter or its library, made anew."""
     try:
         error: Any = kind(*arguments) if kind.__module__ == "builtins" else kind.__new__(kind, *arguments)
     except Exception:
@@ -88,7 +85,6 @@ def rebuilt_error(kind: Any, arguments: tuple[Any, ...], attributes: Any) -> Bas
 
 
 def traceback_of(error: BaseException) -> Any:
-    """A traceback of this process for an exception of the other one."""
     try:
         raise error
     except BaseException:
@@ -105,7 +101,6 @@ def signature_of(subject: Any) -> list[tuple[Any, ...]]:
 
 
 def rebuilt_signature(parameters: list[tuple[Any, ...]]) -> Any:
-    """The signature of a function of the other side."""
     inspect = __import__("inspect")
     return inspect.Signature(
         [
@@ -138,7 +133,6 @@ def place_among(result: object, arguments: tuple[Any, ...], keywords: dict[str, 
 
 
 def state_of(subject: Any) -> dict[str, Any]:
-    """The values of an object's attributes, by their names."""
     state = dict(getattr(subject, "__dict__", {}))
     for kind in type(subject).__mro__:
         slots = kind.__dict__.get("__slots__", ())

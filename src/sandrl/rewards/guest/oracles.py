@@ -30,12 +30,8 @@ INFINITY = float("inf")
 def compared(name: str, result: Any, expected: Any, arguments: Any, absolute: float) -> bool:
     """Whether a result is right.
 
-    Args:
-        name: The way of comparing.
-        result: What a completion's function returned.
-        expected: What the reference returned; of `evalplus-not-none`, whether that is something else than None.
-        arguments: What the function was given, before it could change it.
-        absolute: The absolute tolerance of this call.
+    `expected` is what the reference returned; of `evalplus-not-none`, whether that is something else than None.
+    `arguments` is what the function was given, before it could change it. `absolute` is the tolerance of this call.
     """
     if name == "evalplus-root":
         return is_real(result) and abs(polynomial(arguments[0], result)) <= absolute
@@ -104,12 +100,7 @@ def is_real(value: object) -> bool:
 
 
 def as_set(value: Any) -> set[Any]:
-    """The set of the items of a value.
-
-    Raises:
-        TypeError: If it has none, or some cannot be in a set.
-        ValueError: If it has too many.
-    """
+    """The set of the items of a value; TypeError if it has none, or some cannot be in a set, ValueError if too many."""
     if type(value) is range and value[MOST_ITEMS:]:
         raise ValueError("it returned too many items")
     return set(value)

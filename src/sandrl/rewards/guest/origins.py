@@ -48,7 +48,6 @@ class Origins:
         self.describing = 0
 
     def note_arrival(self, value: object) -> None:
-        """Takes note of an object or a class that is in a message."""
         if not self.describing and is_mirror(value):
             arrived = self.arrived_classes if issubclass(type(value), Mirror) else self.arrived
             arrived.append(number_behind(value))
@@ -61,7 +60,6 @@ class Origins:
         self.arrived.clear()
 
     def settle_error(self) -> None:
-        """Takes note of what an exception carried: it was returned, too."""
         self.doubtful.update(self.arrived_classes)
         self.settle()
 
@@ -91,7 +89,6 @@ class Origins:
         return number in self.named and number not in self.doubtful
 
     def are_made(self, *operands: object) -> bool:
-        """Whether a check made the objects among some operands by itself."""
         return all(number_behind(each) in self.made for each in operands if is_mirror(each))
 
     def add_result_of_made(self, result: Any) -> None:
@@ -112,7 +109,6 @@ class Origins:
         return number_behind(mirror) in self.lent and not isinstance(other, (int, float, complex))
 
     def decides(self, kind: type) -> bool:
-        """Whether a class is, or is derived from, one that a check names."""
         return is_among(kind, self.named)
 
     def is_comparable(self, *operands: object) -> bool:
@@ -121,7 +117,6 @@ class Origins:
 
 
 def is_among(kind: type, numbers: set[int]) -> bool:
-    """Whether a class, or one of its bases, is among some."""
     for base in type.__dict__["__mro__"].__get__(kind):
         if issubclass(type(base), Mirror) and type.__getattribute__(base, "_mirror_number") in numbers:
             return True

@@ -31,7 +31,6 @@ def is_directory(path: str) -> bool:
 
 
 def names_in(folder: str | int) -> list[str]:
-    """What is in a directory; nothing if there is none."""
     try:
         return posix.listdir(folder)
     except OSError:
@@ -39,7 +38,6 @@ def names_in(folder: str | int) -> list[str]:
 
 
 def read_lines(path: str) -> list[bytes]:
-    """The lines of a file of the kernel; none if it is gone."""
     try:
         descriptor = posix.open(path, posix.O_RDONLY)
     except OSError:
@@ -58,7 +56,6 @@ def read_lines(path: str) -> list[bytes]:
 
 
 def objects_of(kind: str) -> list[int]:
-    """The ids of the System V objects of a kind."""
     lines = read_lines(f"/proc/sysvipc/{kind}")
     if len(lines) < 3:
         return []
@@ -68,24 +65,17 @@ def objects_of(kind: str) -> list[int]:
 
 
 def become(user: int) -> None:
-    """Makes this process another user's, for good.
-
-    Raises:
-        OSError: If it is refused.
-    """
+    """Makes this process another user's, for good; OSError if it is refused."""
     posix.setgroups([])
     posix.setresgid(user, user, user)
     posix.setresuid(user, user, user)
 
 
 class Removal:
-    """Removes files and directories, however deep, and follows no link.
+    """Removes files and directories, however deep, and follows no link; at most `left` more.
 
     A directory that is not empty moves what is in it one level up at a time, so neither the depth of a tree nor the
     length of its paths matters.
-
-    Attributes:
-        left: How many files may still be removed.
     """
 
     def __init__(self, most: int = MOST_REMOVED) -> None:
@@ -93,12 +83,7 @@ class Removal:
         self.moved = 0
 
     def remove(self, name: str, parent: int | None = None) -> bool:
-        """Removes a file, or a directory with what is in it; returns whether it is gone.
-
-        Args:
-            name: Its path, or its name.
-            parent: A descriptor of the directory that it is in, where the name is no path.
-        """
+        """Removes a path, or a name in the directory `parent`, with what is in it; returns whether it is gone."""
         waiting = [name]
         while waiting:
             if self.left <= 0:
@@ -160,11 +145,7 @@ class Removal:
 
 
 def open_directory(name: str, parent: int | None = None) -> int:
-    """Opens a directory; one of this user's is made accessible if it is not.
-
-    Raises:
-        OSError: If it is none, or another user's.
-    """
+    """Opens a directory; one of this user's is made accessible if it is not. OSError if it is another user's."""
     flags = posix.O_RDONLY | posix.O_DIRECTORY | posix.O_NOFOLLOW | posix.O_CLOEXEC
     try:
         descriptor = posix.open(name, flags, dir_fd=parent)
@@ -178,5 +159,4 @@ def open_directory(name: str, parent: int | None = None) -> int:
 
 
 def remove_all(name: str) -> bool:
-    """Removes a file or a directory whose processes have ended; returns whether it is gone."""
     return Removal().remove(name)

@@ -79,7 +79,6 @@ class Place:
             posix.chmod(path, mode)
 
     def write(self, files: list[tuple[str, int, bytes]]) -> None:
-        """Writes files into the directory where it runs."""
         for name, mode, content in files:
             path = self.work
             for folder in name.split("/")[:-1]:
@@ -92,12 +91,10 @@ class Place:
                 posix.close(descriptor)
 
     def remove(self) -> None:
-        """Removes them with all that is in them, as far as possible; what is left takes room, and nothing else."""
         remove_all(self.name)
 
 
 def make_directory(path: str) -> None:
-    """Makes a directory that may be there."""
     try:
         posix.mkdir(path, 0o755)
     except FileExistsError:
@@ -109,11 +106,7 @@ class TooLarge(Exception):
 
 
 def read_files(directory: str, prefix: str = "", depth: int = 0) -> list[tuple[str, int, bytes]]:
-    """The files in a directory: their names, modes and contents; links are left out.
-
-    Raises:
-        TooLarge: If there are too many of them, or they are too large.
-    """
+    """The names, modes and contents of the files in a directory, without links; `TooLarge` if they are too large."""
     files: list[tuple[str, int, bytes]] = []
     with posix.scandir(directory) as found:
         for entry in found:
@@ -170,7 +163,6 @@ def environment_of(plan: Plan, place: Place) -> dict[str, str]:
 
 
 def find_command(name: str, searched: str) -> str | None:
-    """The file that a command stands for."""
     if "/" in name:
         return name
     for folder in searched.split(":"):
@@ -216,7 +208,6 @@ def starter(
 
 
 def judge_exit(ended: Ended, exit_status: int, last: list[bytes]) -> tuple[str, str]:
-    """Returns (status, detail) of a program that exited with another status than 0; see `judge_script_exit`."""
     # Nothing but the child before it became the program can write there.
     if last[:2] == [b"end", b"unstarted"]:
         return "invalid_problem", from_hex(last[2])
@@ -246,10 +237,8 @@ def telling_lines(ended: Ended, most: int) -> str:
 class Program:
     """A program: built once, run any number of times.
 
-    Attributes:
-        files: What a run needs, by name.
-        compiler: How the compiler ended; None before that, and where nothing is compiled.
-        compile_seconds: How long that took, by the clock, without what does not count.
+    `compiler` is how the compiler ended, None where nothing is compiled; `compile_seconds`, without what does not
+    count.
     """
 
     def __init__(self, plan: Plan, request: Request, baseline: Baseline) -> None:
@@ -283,7 +272,6 @@ class Program:
         return status, detail if status in ("passed", "invalid_problem") else f"while it was compiled: {detail}"
 
     def compile_with(self, command: str, seconds: float) -> Ended:
-        """Runs a command of the plan that compiles; what it makes replaces the source."""
         size = max(self.request["max_file_bytes"], FILE_BYTES_OF_COMPILER)
         request = {**self.request, "max_file_bytes": size, "memory_bytes": None}
         ended = self.run_in_place(command, posix.open("/dev/null", posix.O_RDONLY), request, seconds)
@@ -292,7 +280,6 @@ class Program:
         return ended
 
     def run(self, stdin: int, seconds: float, files: list[tuple[str, bytes]]) -> Ended:
-        """Runs it once, in a place of its own, with the problem's files."""
         own = {name for name, _, _ in self.files}
         more = [(name, 0o666, content) for name, content in files if name not in own]
         return self.run_in_place("run", stdin, self.request, seconds, more)
@@ -343,13 +330,10 @@ class Program:
 
 
 def nothing_ran() -> Ended:
-    """The end of a program that was not started."""
     return Ended([], 0, Times(0.0, 0.0, 0.0), scratch_file(), scratch_file())
 
 
 class Judgement:
-    """The judgement of a completion whose program, or programs, are built and run here."""
-
     def __init__(self, request: Request, call: Libc | None) -> None:
         become_reaper(call)
         self.request = request
@@ -373,7 +357,6 @@ class Judgement:
     def run(
         self, request: Request, position: int, seconds: float, limit: float, baseline: Baseline
     ) -> tuple[Ended, str, str]:
-        """Runs one case, in the one program there is or in that of the case; see `run_case`."""
         if len(request["plans"]) > 1:
             if self.failed_seconds > request["compile_timeout_seconds"]:
                 return nothing_ran(), "compile_error", "it was not compiled: earlier compilations took too long"
@@ -398,13 +381,7 @@ class Judgement:
 def judge_programs(
     request: Request, call: Libc | None, compared: Callable[[Request], Comparison] = Comparison
 ) -> Judged:
-    """Judges by cases, tests or the exit status: builds the program once, or one for each test, and runs each case.
-
-    Args:
-        request: What is judged.
-        call: Calls libc.
-        compared: Starts the process that compares outputs.
-    """
+    """Judges by cases, tests or the exit status: builds the program once, or one for each test, and runs each case."""
     judgement = Judgement(request, call)
     if len(request["plans"]) == 1:
         judgement.build(0)

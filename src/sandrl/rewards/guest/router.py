@@ -48,16 +48,8 @@ LATE, NOT_MADE = "late", "refused"
 class Cell:
     """A completion in a worker: it waits for its cell, or is in it.
 
-    Args:
-        run: Its name, given by the host.
-        program: What judges it.
-        request_size: Bytes of what its process may hold.
-        seconds: How long it may take.
-
-    Attributes:
-        pid: The first process of its cell; 0 until the forker has made it.
-        looks: How often it was looked for in vain.
-        is_waiting: Whether all processes of it have waited lately.
+    `pid` is the first process of its cell; 0 until the forker has made it. It `is_waiting` if all processes of it have
+    waited lately. `looks` counts how often it was looked for in vain.
     """
 
     def __init__(self, run: str, program: str, request_size: str, seconds: float) -> None:
@@ -75,8 +67,6 @@ class Cell:
 
 
 class Process:
-    """The state of a process: its parent, whether it runs, and the ticks it has run."""
-
     def __init__(self, parent: int, runs: bool, ticks: int) -> None:
         self.parent = parent
         self.runs = runs
@@ -84,7 +74,6 @@ class Process:
 
 
 def all_processes() -> dict[int, Process]:
-    """The processes of the worker, by their numbers."""
     found = {}
     for name in os.listdir("/proc"):
         if name.isdigit():
@@ -95,7 +84,6 @@ def all_processes() -> dict[int, Process]:
 
 
 def families(processes: dict[int, Process], roots: list[int]) -> dict[int, list[int]]:
-    """The processes below each root, itself included."""
     children: dict[int, list[int]] = {}
     for pid, process in processes.items():
         children.setdefault(process.parent, []).append(pid)
@@ -109,7 +97,6 @@ def families(processes: dict[int, Process], roots: list[int]) -> dict[int, list[
 
 
 def read_file(path: str) -> bytes:
-    """The first bytes of a file of the kernel; none if it is gone."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
@@ -121,7 +108,6 @@ def read_file(path: str) -> bytes:
 
 
 def free_memory_bytes() -> int:
-    """Memory of the machine that programs can still have."""
     for line in read_file("/proc/meminfo").splitlines():
         if line.startswith(b"MemAvailable:"):
             return int(line.split()[1]) * 1024
@@ -129,7 +115,6 @@ def free_memory_bytes() -> int:
 
 
 def kill(pid: int) -> None:
-    """Kills a process that may be gone."""
     try:
         os.kill(pid, signal.SIGKILL)
     except OSError:
@@ -137,7 +122,6 @@ def kill(pid: int) -> None:
 
 
 def take_file(path: str) -> bytes:
-    """Reads and removes a file; nothing if there is none."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -160,11 +144,7 @@ class Incoming:
         self.left = 0
 
     def feed(self, block: bytes) -> list[list[str]]:
-        """Takes what has come.
-
-        Returns:
-            The headers of what is whole now.
-        """
+        """Takes what has come; returns the headers of what is whole now."""
         whole = []
         view = memoryview(block)
         while view:
@@ -191,12 +171,8 @@ class Incoming:
 class Router:
     """Serves the host.
 
-    Args:
-        limits: What a cell may use.
-        most: How many cells may run at once.
-        places: How many of them may want a processor at once; 0 where none waits for another.
-        orders: What the forker reads.
-        answers: Where the forker reports starts and ends of cells.
+    At most `most` cells run at once, and `places` of them may want a processor; 0 where none waits for another. The
+    forker reads `orders`, and reports starts and ends of cells to `answers`.
     """
 
     def __init__(self, limits: CellLimits, most: int, places: int, orders: int, answers: int) -> None:
@@ -212,7 +188,6 @@ class Router:
         self.watched = self.sent_at = self.gathered = time.monotonic()
 
     def serve(self) -> None:
-        """Serves until the host or the forker has ended."""
         poll = select.poll()
         poll.register(0, select.POLLIN)
         poll.register(self.answers, select.POLLIN)
@@ -248,7 +223,6 @@ class Router:
         return (GATHERED_SECONDS if self.results else WATCH_SECONDS) * 1000
 
     def send(self, lines: list[str]) -> None:
-        """Writes lines to the host."""
         self.sent_at = time.monotonic()
         data = memoryview(("\n".join(lines) + "\n").encode())
         while data:
@@ -259,7 +233,6 @@ class Router:
         os.write(self.orders, line.encode() + b"\n")
 
     def handle(self, words: list[str]) -> None:
-        """Handles a program, or a request to be judged, of the host."""
         if words[0] == "program":
             _, name, _, entry, *sizes = words
             self.order(" ".join(["program", name, entry, *sizes]))
@@ -268,7 +241,6 @@ class Router:
             self.queue.append(Cell(run, program, request_size, int(milliseconds) / 1000))
 
     def start_more(self) -> None:
-        """Starts cells, as far as there are places for them."""
         while self.queue and len(self.running) < self.most:
             busy = sum(not cell.is_waiting for cell in self.running.values())
             if self.places and busy >= self.places:
@@ -283,7 +255,6 @@ class Router:
             self.order(f"cell {cell.run} {cell.program} {cell.request_size}")
 
     def note(self, words: list[str]) -> None:
-        """Handles a line of the forker."""
         if words[0] == "started":
             self.running[words[1]].pid = int(words[2])
         elif words[0] == "refused":
@@ -293,7 +264,6 @@ class Router:
             self.finish(cell, LATE if cell.is_late else str(os.waitstatus_to_exitcode(int(words[2]))))
 
     def finish(self, cell: Cell, exit_code: str, why: bytes = b"") -> None:
-        """Passes on how a cell ended, with what it printed."""
         place = f"{SPOOL}/{cell.run}"
         os.unlink(place + ".request")
         printed, errors = take_file(place + ".out"), take_file(place + ".err") or why
@@ -336,7 +306,6 @@ class Router:
 
 
 def run_router(limits: CellLimits, most: int, places: int, orders: int, answers: int) -> NoReturn:
-    """Serves the host until it or the forker has ended."""
     try:
         Router(limits, most, places, orders, answers).serve()
     except BaseException as error:  # noqa: BLE001 - the worker is lost, whatever it is

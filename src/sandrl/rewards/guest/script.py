@@ -45,8 +45,7 @@ FLUSH_FAILED = 120  # exit status of an interpreter that could not write its buf
 def run_script(request: Request, say: Say) -> object:
     """Runs setup and code as a script, and ends the process if nothing is left for the interpreter to do.
 
-    Returns:
-        The argument of the `SystemExit` that ends the interpreter.
+    Returns the argument of the `SystemExit` that ends the interpreter.
     """
     gc = __import__("gc")
     own_id, streams = posix.getpid(), (sys.stdout, sys.stderr)
@@ -88,11 +87,7 @@ def run_to_end(request: Request, say: Say, namespace: dict[str, Any], own_id: in
 
 
 def show(error: BaseException) -> object:
-    """Prints an exception that ends a program, as the interpreter does.
-
-    Returns:
-        The argument of the `SystemExit` that the process ends with.
-    """
+    """Prints an exception that ends a program, as the interpreter does; returns the argument of its `SystemExit`."""
     traceback = error.__traceback__
     while traceback is not None and traceback.tb_frame.f_code.co_filename == "<judge>":
         traceback = traceback.tb_next
@@ -106,12 +101,7 @@ def show(error: BaseException) -> object:
 
 
 def is_anything_left(objects: list[Any], namespace: dict[str, Any]) -> bool:
-    """Whether the end of the interpreter would run code or write output: exit hooks, threads, finalizers, buffers.
-
-    Args:
-        objects: The objects that the garbage collector knows and that the program has made.
-        namespace: The program's own.
-    """
+    """Whether the end of the interpreter would run code or write output: exit hooks, threads, finalizers, buffers."""
     # `ctypes` may have printed into a buffer of the C library.
     if "threading" in sys.modules or "ctypes" in sys.modules or __import__("atexit")._ncallbacks():
         return True
@@ -145,13 +135,7 @@ def leave_at_once(code: object) -> None:
 
 
 def judge_script_exit(ended: Ended, exit_status: int, last: list[bytes]) -> tuple[str, str]:
-    """Returns (status, detail) of a script that exited with another status than 0.
-
-    Args:
-        ended: How it ended.
-        exit_status: The status.
-        last: The words that its process reported last.
-    """
+    """Returns (status, detail) of a script that exited with another status than 0, from the words that it said last."""
     try:
         if len(last) == 3 and last[0] == b"end" and last[1].decode("ascii") in EXPLANATIONS:
             return last[1].decode("ascii"), from_hex(last[2])
@@ -164,13 +148,7 @@ def judge_script_exit(ended: Ended, exit_status: int, last: list[bytes]) -> tupl
 
 
 def judge_program(ended: Ended, seconds: float, judge_exit: JudgeExit = judge_script_exit) -> tuple[str, str]:
-    """Returns (status, detail) of one program from how it ended.
-
-    Args:
-        ended: How it ended.
-        seconds: How long it was allowed to take.
-        judge_exit: Judges it by another exit status than 0.
-    """
+    """Returns (status, detail) of one program from how it ended; `judge_exit` judges another exit status than 0."""
     if ended.wait_status == 0 and not ended.excess:
         return "passed", ""
     if ended.excess or ended.wait_status is None or ended.wait_status & 0x7F:

@@ -29,10 +29,8 @@ OF_EVERY_MODULE = frozenset(
 class Objects(Peer):
     """The completion's end of the channel.
 
-    Args:
-        channel: To the judge.
-        namespace: What the completion defined.
-        interruption: How the judge ends what takes too long, if that is limited.
+    `namespace` is what the completion defined; `interruption` is how the judge ends what takes too long, if it is
+    limited.
     """
 
     watches_large = True
@@ -47,7 +45,6 @@ class Objects(Peer):
         self.lent: dict[str, Any] = {}
 
     def answer_all(self) -> None:
-        """Answers the judge's questions until it closes the channel."""
         with self.lock:
             while True:
                 try:
@@ -76,7 +73,6 @@ class Objects(Peer):
     def carry_out(
         self, operation: str, subject: Any, arguments: tuple[Any, ...], keywords: dict[str, Any], replaced: Any
     ) -> object:
-        """Does what was asked for, with the streams that the check has put in place."""
         if operation == "global":
             value = self.lent[arguments[0]] = self.namespace[arguments[0]]
             return ("module", value.__name__) if type(value) is type(sys) else ("value", value)
@@ -95,29 +91,24 @@ class Objects(Peer):
             self.lock.acquire()
 
     def news(self) -> dict[str, Any] | None:
-        """Global names that were bound anew since the judge got their values."""
         missing = self.namespace
         found = {name: missing[name] for name, value in self.lent.items() if missing.get(name, value) is not value}
         self.lent.update(found)
         return found or None
 
     def hear(self, news: Any) -> None:
-        """Takes over the state of generators."""
         put_in_place(news)
 
     def facts_of(self, error: BaseException) -> tuple[Any, ...]:
-        """What the judge is told of an exception: itself, a description, and its status."""
         lines = completion_lines(error)
         return error, describe(error, lines[-1] if lines else None), blame(error)
 
     def perform(self, operation: str, subject: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> object:
-        """Does something to an object of the completion."""
         if operation in ("get", "set", "delattr"):
             return _ATTRIBUTES[operation](subject, *arguments)
         return Peer.perform(self, operation, subject, arguments, keywords)
 
     def find(self, module: str, name: str) -> Any:
-        """An object of the standard library that a check named."""
         found: Any = __import__(module, fromlist=("",))
         for part in name.split("."):
             found = getattr(found, part)

@@ -42,11 +42,7 @@ TOLD_BY_THEMSELVES = (bool, float, complex, type(None), type(Ellipsis), type(Not
 
 
 class Shown:
-    """A value as text that is never long.
-
-    Args:
-        plain: Says what values of another process are; None if there are none.
-    """
+    """A value as text that is never long; `plain` says what values of another process are."""
 
     def __init__(self, plain: Plain | None = None) -> None:
         self.plain = plain
@@ -54,17 +50,14 @@ class Shown:
         self.left = LONGEST_EXCERPT_CHARACTERS
 
     def text(self) -> str:
-        """What was shown."""
         return "".join(self.parts) + (CUT if self.left < 0 else "")
 
     def put(self, text: str) -> None:
-        """Adds a text as far as there is room."""
         if self.left >= 0:
             self.parts.append(text[: self.left])
             self.left -= len(text)
 
     def show(self, value: Any, levels: int = 0) -> None:
-        """Adds a value."""
         if self.left < 0:
             return
         found = None if self.plain is None else self.plain(value)
@@ -130,7 +123,6 @@ class Shown:
         return one.text()
 
     def show_pairs(self, value: Any, kind: Any, levels: int) -> None:
-        """Adds a dictionary."""
         self.put("{" if kind is dict else f"{kind.__name__}({{")
         for number, (key, item) in enumerate(dict.items(value)):
             if self.left < 0:
@@ -155,13 +147,8 @@ def shown(value: object, plain: Plain | None = None) -> str | None:
 def line_of(error: BaseException, namespace: dict[str, Any]) -> tuple[int, Any, str]:
     """Where in a check's own text an exception was raised.
 
-    Args:
-        error: The exception.
-        namespace: The namespace that the check ran in.
-
-    Returns:
-        The line, from 1, the frame, and the name of the function below it that raised, empty if the frame itself did;
-        (0, None, "") if it was not raised there.
+    Returns the line, from 1, the frame, and the name of the function below it that raised, empty if the frame itself
+    did; (0, None, "") if it was not raised there.
     """
     traceback, check, line, frame, below = error.__traceback__, None, 0, None, ""
     while traceback is not None:
@@ -194,13 +181,7 @@ def forget_sides(check: str, namespace: dict[str, Any]) -> None:
 
 
 def sides_of(error: BaseException, namespace: dict[str, Any], plain: Plain | None = None) -> Sides:
-    """What the check got and expected that an exception ended.
-
-    Args:
-        error: The exception.
-        namespace: The namespace that the check ran in.
-        plain: Says what values of another process are; None if there are none.
-    """
+    """What the check got and expected that an exception ended; `plain` says what values of another process are."""
     try:
         return found_sides(error, namespace, plain)
     except Exception:
@@ -209,7 +190,6 @@ def sides_of(error: BaseException, namespace: dict[str, Any], plain: Plain | Non
 
 
 def found_sides(error: BaseException, namespace: dict[str, Any], plain: Plain | None) -> Sides:
-    """See `sides_of`."""
     line, frame, below = line_of(error, namespace)
     # What a call on one of the sides has raised leaves the names with the values of an earlier round.
     if frame is None or not isinstance(error, AssertionError) or (below and not below.startswith("assert")):

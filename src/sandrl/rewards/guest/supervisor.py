@@ -42,15 +42,13 @@ class Times:
         self.starved = starved
 
     def plus(self, other: Times) -> Times:
-        """The sum of both."""
         return Times(self.wall + other.wall, self.cpu + other.cpu, self.starved + other.starved)
 
 
 class Ended:
     """How one child ended: what it said, its exit status (None: killed by the clock), its times, what it printed.
 
-    Attributes:
-        excess: What is said of it if it took more memory than it may; else empty.
+    `excess` is what is said of it if it took more memory than it may.
     """
 
     excess = ""
@@ -66,17 +64,9 @@ class Ended:
 class Judged:
     """The verdict on a completion and on each of its checks, and the output that goes with it.
 
-    Args:
-        status: The outcome.
-        detail: Why.
-        checks: How each check went.
-        times: What it took.
-        stdout: The file that was printed to.
-        stderr: The file for errors.
+    Attributes:
         returned: What calls of the problem's reference returned, where that is what this was run for.
         scores: The scores of checks that did not pass and are worth something, by their numbers from 0.
-
-    Attributes:
         compile_seconds: How long its compilation took, which is not part of its times.
         rests: Whether a check that has passed rests on the word of an operator of the completion's alone.
         excerpts: What failed checks got and expected, by their numbers from 0, as far as that is known.
@@ -107,7 +97,6 @@ class Judged:
 
 
 def kill_quietly(target: int, number: int = _signal.SIGKILL) -> None:
-    """Kills a process or a group that may be gone already, or sends it another signal."""
     try:
         posix.kill(target, number)
     except OSError:
@@ -231,11 +220,7 @@ def children_by_parent() -> dict[int, list[int]]:
 
 
 class Child:
-    """A running child: its process id, and the files it prints and reports to.
-
-    Attributes:
-        memory: How much memory it may take, if that is limited; and with what it had from its start.
-    """
+    """A running child; `memory` is how much it may take, if that is limited, and with what it had from its start."""
 
     memory: tuple[int, int] | None = None
 
@@ -275,13 +260,7 @@ def start_child(
 
 
 def end_child(child: Child, seconds: float, before: Clock | None = None) -> Ended:
-    """Waits at most `seconds` for a child and kills its whole process group.
-
-    Args:
-        child: The child.
-        seconds: How long it may still take.
-        before: The clock of the time that it took before this, to be reported, too.
-    """
+    """Waits at most `seconds` for a child, and kills its group; the time of the clock `before` is reported, too."""
     wait_status, cpu, peak = None, 0.0, 0
     clock = Clock(seconds, child.pid)
     try:
@@ -326,7 +305,6 @@ def own_memory() -> int:
 def run_child(
     body: Callable[[Request, Say], object], request: Request, stdin: int, seconds: float, call: Libc | None
 ) -> Ended:
-    """Forks a child that runs `body`, waits at most `seconds`, and kills its whole process group."""
     return end_child(start_child(body, request, stdin, call), seconds)
 
 
@@ -351,7 +329,6 @@ def letter_of(status: str) -> str:
 
 
 def filled(checks: list[Checked], total: int, rest: str = NOT_REACHED) -> list[Checked]:
-    """The checks that were reached, and the others after them."""
     return checks + [(rest, "")] * (total - len(checks))
 
 
@@ -361,11 +338,7 @@ def uncounted(checks: list[Checked]) -> list[Checked]:
 
 
 def from_hex(word: bytes) -> str:
-    """A text that `to_hex` made a word of.
-
-    Raises:
-        ValueError: If it is none.
-    """
+    """A text that `to_hex` made a word of; ValueError if it is none."""
     return bytes.fromhex(word.decode("ascii")).decode("utf-8", "replace")
 
 
@@ -380,7 +353,6 @@ UNWRITTEN = "resource_limit", "its files or its report could not be written, pro
 
 
 def judge_child(ended: Ended, seconds: float) -> tuple[str, str]:
-    """Returns (status, detail) of one child from what it said and how it ended."""
     if ended.wait_status is None:
         return "timeout", too_long(seconds)
     if ended.excess:

@@ -55,11 +55,8 @@ class Malformed(Exception):
 class Described:
     """What a container of the standard library is rebuilt from.
 
-    Args:
-        parts: Takes the arguments of its class from a value; they are plain values themselves.
-        allowed: The types that those arguments may have; some of these classes would also accept text that stands for a
-            number as long as memory.
-        changes: For a class that can be changed: gives a value the content of another one.
+    `parts` takes the arguments of its class from a value; they are plain values of `allowed` types: some of these
+    classes would also accept text that stands for a number as long as memory.
     """
 
     def __init__(
@@ -99,13 +96,12 @@ def _datetime_parts(value: Any) -> tuple[Any, ...]:
 
 
 def _viewed(value: Any) -> Any:
-    """What a view is of: a whole `bytearray`, which is shared, or a copy."""
+    # A whole `bytearray`, which is shared, or a copy.
     whole = value.obj
     return whole if type(whole) is bytearray and value.nbytes == len(whole) else value.tobytes()
 
 
 def _zone(value: Any) -> Any:
-    """The key of a `ZoneInfo`; others cross as objects."""
     if value.key is None:
         raise Unsendable("a time zone that was read from a file")
     return (value.key,)
@@ -198,10 +194,7 @@ def rebuilt_place(kind: Any) -> tuple[str, str] | None:
 class Encoder:
     """Makes bytes of one message.
 
-    Args:
-        other: Encodes a value that is no plain one.
-        shared: References to the containers that both sides have, by their `id`.
-        deepest: How many levels of nesting may be sent.
+    `other` encodes a value that is no plain one; `shared` refers to the containers that both sides have, by their `id`.
     """
 
     def __init__(
@@ -216,7 +209,6 @@ class Encoder:
         self.clear()
 
     def clear(self) -> None:
-        """Begins anew."""
         self.parts: list[bytes] = []
         # The mutable containers of this message, by index, and their indexes by `id`.
         self.containers: list[Any] = []
@@ -226,7 +218,6 @@ class Encoder:
         self.classes: list[int] = []
 
     def encode(self, *values: object) -> bytes:
-        """The bytes of values, one after another."""
         try:
             self.values(values)
         except RecursionError:
@@ -239,12 +230,10 @@ class Encoder:
         return data
 
     def values(self, values: tuple[object, ...]) -> None:
-        """Adds values."""
         for value in values:
             self.value(value, self.deepest)
 
     def text(self, value: str) -> None:
-        """Adds a string."""
         data = str.encode(value, "utf-8", "surrogatepass")
         self.parts.append(b"s%d;%s" % (len(data), data))
 
@@ -263,7 +252,6 @@ class Encoder:
         return False
 
     def value(self, value: Any, levels: int) -> None:
-        """Adds a value."""
         kind = type(value)
         if kind is int:
             self.parts.append(b"i%x;" % value)
@@ -349,7 +337,6 @@ class Encoder:
             self.value(item, levels - 1)
 
     def rebuilt(self, value: object, place: tuple[str, str], levels: int) -> None:
-        """Adds the parts of an object of one of the known classes."""
         description = REBUILT[place]
         if description.changes is not None and self.is_known(value):
             return
@@ -378,13 +365,7 @@ class Encoder:
 
 
 class Decoder:
-    """Reads one message.
-
-    Args:
-        data: Its bytes.
-        other: Reads, after its tag, what is not a plain value.
-        deepest: How many levels of nesting it may have.
-    """
+    """Reads one message; `other` reads, after its tag, what is not a plain value."""
 
     def __init__(
         self,
@@ -400,14 +381,12 @@ class Decoder:
         self.containers: list[Any] = []
 
     def whole(self) -> Any:
-        """The value, which must be all there is."""
         values = self.all()
         if len(values) != 1:
             raise Malformed("something follows the value")
         return values[0]
 
     def all(self) -> list[Any]:
-        """All values that there are."""
         try:
             return self.rest()
         except RecursionError:
@@ -417,7 +396,6 @@ class Decoder:
             return values
 
     def rest(self) -> list[Any]:
-        """The values that are left."""
         values = []
         end = len(self.data)
         while self.position < end:
@@ -425,7 +403,6 @@ class Decoder:
         return values
 
     def field(self) -> bytes:
-        """The bytes up to the next semicolon."""
         end = self.data.find(b";", self.position)
         if end < 0:
             raise Malformed("the value ends early")
@@ -441,26 +418,22 @@ class Decoder:
         return number
 
     def block(self) -> bytes:
-        """As many bytes as the length before them says."""
         size = self.count()
         block = self.data[self.position : self.position + size]
         self.position += size
         return block
 
     def text(self) -> str:
-        """A string."""
         if self.take() != b"s":
             raise Malformed("no text where one must be")
         return str(self.block(), "utf-8", "surrogatepass")
 
     def take(self) -> bytes:
-        """One byte."""
         byte = self.data[self.position : self.position + 1]
         self.position += 1
         return byte
 
     def value(self) -> Any:
-        """The next value."""
         position = self.position
         tag = self.data[position : position + 1]
         self.position = position + 1
@@ -480,7 +453,6 @@ class Decoder:
         return made
 
     def composed(self, tag: bytes) -> Any:
-        """The value that begins with a tag, if it is more than one number or text."""
         if tag == b"l":
             made: Any = []
             self.containers.append(made)
@@ -528,7 +500,6 @@ class Decoder:
         return self.other(tag, self)
 
     def items(self) -> list[Any]:
-        """The items of a container."""
         size = self.count()
         tag = self.take()
         if tag == b"-":
@@ -550,7 +521,6 @@ class Decoder:
         return made
 
     def rebuilt(self) -> object:
-        """An object of one of the known classes, made from its parts."""
         place = (self.text(), self.text())
         description = REBUILT.get(place)
         if description is None:
@@ -575,7 +545,6 @@ class Decoder:
         return made
 
     def of_library(self) -> object:
-        """A value of a library, made from its parts."""
         place = (self.text(), self.text())
         if place not in FORMS:
             raise Malformed("an unknown kind of value")
@@ -590,7 +559,6 @@ class Decoder:
         return made
 
     def parts(self) -> tuple[Any, ...]:
-        """A tuple."""
         parts = self.value()
         if type(parts) is not tuple:
             raise Malformed("no parts")

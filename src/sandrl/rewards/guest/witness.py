@@ -35,15 +35,7 @@ class Undecided(Exception):
 
 
 class Witness:
-    """Whether the check at hand rests on the completion's word.
-
-    Args:
-        completion: The completion.
-
-    Attributes:
-        rests: Whether a comparison of the check at hand had no witness.
-        reference: The problem's reference; empty if there is none.
-    """
+    """Whether the check at hand rests on the completion's word: whether a comparison of it had no witness."""
 
     def __init__(self, completion: CompletionProcess) -> None:
         self.completion = completion
@@ -117,7 +109,6 @@ class Witness:
             return True
 
     def agrees(self, name: str, operands: tuple[Any, ...], states: list[Any], result: bool) -> bool:
-        """Whether another witness says what the completion says."""
         is_same = states[0] == states[1]
         if name == "__eq__" and is_same and not self.tells(operands, states[0]):
             raise Undecided
@@ -175,11 +166,7 @@ class Witness:
         return bool(state.parts) and not any(self.state(each) == state for each in same_kind)
 
     def state(self, value: Any, levels: int = MOST_STATE_LEVELS) -> Any:
-        """A value with the states of objects in the place of these.
-
-        Raises:
-            Undecided: If that cannot be found out.
-        """
+        """A value with the states of objects in the place of these; `Undecided` if there is none."""
         kind = type(value)
         if not levels:
             raise Undecided
@@ -261,5 +248,4 @@ class State:
 
 
 def is_state(value: object) -> bool:
-    """Whether a value is the state of an object."""
     return type(value) is State

@@ -44,7 +44,6 @@ def read_limits() -> tuple[CellLimits, int, int]:
 
 
 def reason_of(error: BaseException) -> str:
-    """Why a cell could not be made, in a line."""
     return str(error) if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
 
 
@@ -79,15 +78,9 @@ def settle(cells: Cells) -> str:
 
 
 def load_program(name: str, sizes: list[int], entry: str) -> Callable[[int], Any]:
-    """Loads a judge's program from a file that the router has written.
+    """Loads a judge's program from a file that the router has written; returns what judges a request of so many bytes.
 
-    Args:
-        name: The file.
-        sizes: Bytes of the compiled form and of the packed text of each of its parts.
-        entry: The function of it that judges.
-
-    Returns:
-        What judges the request of so many bytes that is on standard input.
+    `sizes` are the bytes of the compiled form and of the packed text of each of its parts.
     """
     descriptor = posix.open(f"{SPOOL}/{name}", posix.O_RDONLY)
     magic = read_exactly(64, descriptor).strip().decode()
@@ -106,14 +99,7 @@ def load_program(name: str, sizes: list[int], entry: str) -> Callable[[int], Any
 
 
 class Forker:
-    """Clones the cells that the router asks for, and reports how they ended.
-
-    Args:
-        cells: How cells are made.
-        orders: The lines of the router.
-        answers: Where to report starts and ends of cells.
-        router: The router's process.
-    """
+    """Clones the cells that the router asks for, and reports how they ended."""
 
     def __init__(self, cells: Cells, orders: int, answers: int, router: int) -> None:
         self.cells = cells
@@ -124,11 +110,7 @@ class Forker:
         self.running: dict[int, str] = {}
 
     def serve(self) -> Callable[[], Any]:
-        """Serves the router; the call returns in cells alone.
-
-        Returns:
-            The work of a cell's first process.
-        """
+        """Serves the router; the call returns in cells alone: the work of a cell's first process."""
         select = __import__("select")
         # Nothing of this shows in the interpreters of completions.
         sys.modules.pop("select")
@@ -184,7 +166,6 @@ class Forker:
         return lambda: judge(int(request_size))
 
     def reap(self) -> None:
-        """Reports cells that have ended."""
         for _ in range(REAPED_AT_ONCE):
             try:
                 pid, status = posix.waitpid(-1, posix.WNOHANG)
@@ -202,7 +183,6 @@ class Forker:
         posix.kill(posix.getpid(), _signal.SIGCHLD)
 
     def answer(self, line: str) -> None:
-        """Writes a line to the router."""
         write_all(self.answers, line.encode() + b"\n")
 
     def leave(self) -> NoReturn:
@@ -249,6 +229,5 @@ def work() -> Callable[[], Any]:
 
 
 def refuse(why: str) -> NoReturn:
-    """Ends the worker, because cells cannot be made here."""
     write_all(1, b"refused " + why.encode("utf-8", "replace").hex().encode() + b"\n")
     posix._exit(3)

@@ -29,15 +29,7 @@ _MISSING: Any = type("Missing", (), {})()
 
 
 class Place:
-    """A place whose value a check may replace.
-
-    Args:
-        owner: A module, a class or another object that has attributes.
-        name: The attribute.
-
-    Attributes:
-        original: What it was.
-    """
+    """A place whose value a check may replace: an attribute of a module, a class or another object."""
 
     __slots__ = ("content", "name", "original", "owner")
 
@@ -54,12 +46,7 @@ class Place:
 
 
 class Items:
-    """A mapping whose items a check may replace.
-
-    Args:
-        mapping: The mapping.
-        keys: Those that are meant; None for all.
-    """
+    """A mapping whose items a check may replace; None for all of its keys."""
 
     def __init__(self, mapping: Any, keys: set[Any] | None = None) -> None:
         self.mapping = mapping
@@ -82,18 +69,13 @@ class Items:
 
 
 class Setting:
-    """What only functions tell and change.
-
-    Args:
-        name: Its name.
-    """
+    """What only functions tell and change."""
 
     def __init__(self, name: str) -> None:
         self.read = SETTINGS[name][0]
         self.original = self.read()
 
     def change(self) -> tuple[Any, ...] | None:
-        """The value in a tuple, if it is another than it was."""
         try:
             now = self.read()
         except OSError:
@@ -102,11 +84,7 @@ class Setting:
 
 
 class Generator:
-    """A generator of random numbers: its state goes to the completion to stay, whenever a check sets it or draws.
-
-    Args:
-        kind: Its name.
-    """
+    """A generator of random numbers: its state goes to the completion to stay, whenever a check sets it or draws."""
 
     def __init__(self, kind: str) -> None:
         module: Any = __import__(kind, fromlist=("",))
@@ -119,8 +97,6 @@ class Generator:
             setattr(module, name, self.noticed(getattr(module, name)))
 
     def noticed(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """A function that sets the state, or tells it, of whose calls is taken note."""
-
         def setter(*arguments: object, **keywords: object) -> Any:
             self.is_set = True
             return function(*arguments, **keywords)
@@ -128,7 +104,6 @@ class Generator:
         return setter
 
     def change(self) -> tuple[Any, ...] | None:
-        """The state in a tuple, if it is to be the completion's, too."""
         was_set, known = self.is_set, self.known
         self.known = self.read()
         self.is_set = False
@@ -164,9 +139,8 @@ class World:
     def watch(self, kinds: tuple[str, ...], places: tuple[str, ...]) -> None:
         """Takes note of how the world is before any check has run.
 
-        Args:
-            kinds: What checks change: `mock`, `environ`, the names of settings.
-            places: Attributes that checks assign to, as names with dots that begin with a module.
+        `kinds` of changes are `mock`, `environ`, and the names of settings; `places` are attributes that checks assign
+        to, as names with dots that begin with a module.
         """
         for place in places:
             self.watch_name(place)
@@ -197,7 +171,6 @@ class World:
         return found or None
 
     def watch_name(self, name: str) -> None:
-        """Watches an attribute, given as a name with dots that begins with a module."""
         try:
             module, *rest = name.split(".")
             target = __import__(module)
@@ -307,7 +280,6 @@ def put_in_place(replaced: dict[str, tuple[Any, ...]]) -> list[Callable[[], None
 
 
 def _found(place: str) -> tuple[Any, str]:
-    """The owner of an attribute and its name."""
     module, _, path = place.partition(":")
     owner: Any = __import__(module, fromlist=("",))
     *outer, name = path.split(".")
