@@ -4,22 +4,15 @@ Checks run in a namespace where proxies (`mirrors.py`) replace the completion's 
 an object of the completion is trusted is decided in `client.py`.
 """
 
-# The style is explained in `descriptors.py`.
-
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from sandrl.rewards.guest.channel import Channel
 from sandrl.rewards.guest.checks import Checks
 from sandrl.rewards.guest.client import CompletionGone, CompletionProcess, Unsplittable
 from sandrl.rewards.guest.clock import Clock, too_long
+from sandrl.rewards.guest.declarations import Request
 from sandrl.rewards.guest.descriptors import DeadlineReached
-from sandrl.rewards.guest.supervisor import Ends, Judged, end_child, filled, judge_child, letter_of, uncounted
-
-if TYPE_CHECKING:
-    from sandrl.rewards.guest.channel import Channel
-    from sandrl.rewards.guest.child import Request
-    from sandrl.rewards.guest.supervisor import Child
+from sandrl.rewards.guest.supervisor import Child, Ends, Judged, end_child, filled, judge_child, letter_of, uncounted
 
 FLUSH_SECONDS = 0.5
 

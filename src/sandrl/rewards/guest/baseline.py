@@ -7,17 +7,16 @@ compares first and changes only what differs. If the state cannot be restored, t
 The kernel's counters (of process ids, inodes, packets) are not reset.
 """
 
-# The style is explained in `descriptors.py`.
-
 from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]
 import posix
+from collections.abc import Callable
 from time import sleep
-from typing import TYPE_CHECKING
 
 from sandrl.rewards.guest.child import NOBODY
 from sandrl.rewards.guest.clock import read_start
+from sandrl.rewards.guest.declarations import Libc
 from sandrl.rewards.guest.descriptors import read_exactly, write_all
 from sandrl.rewards.guest.places import (
     DIRECTORY,
@@ -36,11 +35,6 @@ from sandrl.rewards.guest.places import (
     read_lines,
 )
 from sandrl.rewards.guest.supervisor import Ends, become_reaper, children_by_parent, kill_quietly
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from sandrl.rewards.guest.descriptors import Libc
 
 # Set where this runs in a sandbox: elsewhere no file is removed.
 SANDBOX_VARIABLE = "SANDRL_SANDBOX"
@@ -267,7 +261,7 @@ class Baseline:
         posix.chdir(self.folder)
 
     def remove_objects(self, objects: list[list[int]]) -> None:
-        for (_, name, arguments), known, found in zip(IPC_KINDS, self.objects, objects):  # noqa: B905
+        for (_, name, arguments), known, found in zip(IPC_KINDS, self.objects, objects):
             for number in found:
                 if number not in known and self.call is not None:
                     self.call(name, number, *arguments)

@@ -7,23 +7,17 @@ If the problem's reference decides the expected values, the same program runs th
 calls return. The values are packed in the format in which values cross (`values.py`), which builds nothing but values.
 """
 
-# The style is explained in `descriptors.py`.
-
 from __future__ import annotations
 
 import marshal
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import Any
 
+from sandrl.rewards.guest.declarations import Request
 from sandrl.rewards.guest.libraries import plain_number
 from sandrl.rewards.guest.mirrors import is_mirror, plain_form, solid_of
 from sandrl.rewards.guest.oracles import USING_ARGUMENTS, compared, is_floats
 from sandrl.rewards.guest.values import Decoder, Encoder, Malformed, Unsendable
-
-if TYPE_CHECKING:
-    from typing import Any
-
-    from sandrl.rewards.guest.child import Request
 
 CALL = "__call__"
 SOLUTION = "Solution"

@@ -1,20 +1,20 @@
 """Judges a program by its output: one process per case, and one process that compares (`comparison.py`)."""
 
-# The style is explained in `descriptors.py`.
-
 from __future__ import annotations
 
 import posix
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from sandrl.rewards.guest.baseline import Baseline
 from sandrl.rewards.guest.comparison import Comparison
+from sandrl.rewards.guest.declarations import Checked, Libc, Request, RunCase
 from sandrl.rewards.guest.descriptors import scratch_file, write_all
 from sandrl.rewards.guest.script import judge_program, run_script
 from sandrl.rewards.guest.supervisor import (
     CHECKER_FAILED,
     NOT_REACHED,
     NOT_RUN,
+    Ended,
     Judged,
     Times,
     filled,
@@ -22,15 +22,6 @@ from sandrl.rewards.guest.supervisor import (
     run_child,
     uncounted,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from sandrl.rewards.guest.child import Request
-    from sandrl.rewards.guest.descriptors import Libc
-    from sandrl.rewards.guest.supervisor import Checked, Ended
-
-    RunCase = Callable[["Request", int, float, float, "Baseline"], "tuple[Ended, str, str]"]
 
 
 def stdin_of_case(request: Request, position: int) -> int:

@@ -10,21 +10,15 @@ A cell needs no system call filter of its own, which would be compiled for each 
 worker's, and the calls which that filter has to leave to the worker need a capability.
 """
 
-# The style is explained in `descriptors.py`.
-# ruff: noqa: SIM105
-
 from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]
 import posix
-from typing import TYPE_CHECKING
 
 from sandrl.rewards.guest.child import PR_SET_NO_NEW_PRIVS, RLIMIT_DATA, ROOM_FOR_STACKS_BYTES
+from sandrl.rewards.guest.declarations import Libc
 from sandrl.rewards.guest.descriptors import write_all
 from sandrl.rewards.guest.places import is_directory, names_in, own_places
-
-if TYPE_CHECKING:
-    from sandrl.rewards.guest.descriptors import Libc
 
 NEW_MOUNTS, NEW_UTS, NEW_IPC = 0x20000, 0x4000000, 0x8000000
 NEW_USER, NEW_PROCESSES, NEW_NETWORK = 0x10000000, 0x20000000, 0x40000000
@@ -34,6 +28,8 @@ READ_ONLY, NOSUID, NODEV, NOEXEC, BIND, RECURSIVE, PRIVATE = 0x1, 0x2, 0x4, 0x8,
 AT_CURRENT, AT_RECURSIVE = -100, 0x8000
 REMOUNT = 0x20
 MOUNT_SETATTR = 442
+# Where requests, outputs and programs are, in a file system that only the worker sees.
+SPOOL = "/tmp"
 # Where the runtime shows a worker the parts of its root, each by itself (see `runtime/guest/rootfs.py`).
 PARTS = "/run/sandrl/parts"
 LARGEST_COPY_BYTES = 1 << 20

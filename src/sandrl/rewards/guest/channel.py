@@ -1,7 +1,5 @@
 """Messages between the judge and the completion's process."""
 
-# The style is explained in `descriptors.py`.
-
 from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]

@@ -15,26 +15,25 @@ A checker's result counts only if it ends without an error and gives a number fr
 problem's fault. If a completion left no room to run the checker in, that is the completion's fault.
 """
 
-# B905: Python 3.8 has no `strict`. The rest of the style is explained in `descriptors.py`.
-# ruff: noqa: B905, BLE001
-
 from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]
 import posix
 import sys
-from typing import TYPE_CHECKING
+from typing import Any, NoReturn
 
 from sandrl.rewards.guest.baseline import end_descendants
 from sandrl.rewards.guest.cases import judge_cases
 from sandrl.rewards.guest.child import completion_files, completion_lines, describe, finish, fresh_module, run_code
 from sandrl.rewards.guest.comparison import Comparison
+from sandrl.rewards.guest.declarations import Libc, Outcome, Request, Say
 from sandrl.rewards.guest.descriptors import head, write_all
 from sandrl.rewards.guest.places import remove_all
 from sandrl.rewards.guest.programs import judge_programs
 from sandrl.rewards.guest.script import judge_program, run_script
 from sandrl.rewards.guest.supervisor import (
     CHECKER_FAILED,
+    Ended,
     Judged,
     become_reaper,
     from_hex,
@@ -42,14 +41,6 @@ from sandrl.rewards.guest.supervisor import (
     kill_quietly,
     run_child,
 )
-
-if TYPE_CHECKING:
-    from typing import Any, NoReturn
-
-    from sandrl.rewards.guest.child import Request, Say
-    from sandrl.rewards.guest.comparison import Outcome
-    from sandrl.rewards.guest.descriptors import Libc
-    from sandrl.rewards.guest.supervisor import Ended
 
 # What an output may have beyond four times the expected one. A checker has limited time, and no completion may make its
 # problem unscorable by printing more than any checker reads in that.

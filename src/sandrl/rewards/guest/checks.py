@@ -1,30 +1,21 @@
 """Runs a problem's checks in a namespace where proxies replace the completion's functions."""
 
-# The style is explained in `descriptors.py`.
-# ruff: noqa: BLE001, SIM105
-
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import Any
 
 from sandrl.rewards.guest.calls import CALL, NOT_NONE, Calls
 from sandrl.rewards.guest.child import describe
 from sandrl.rewards.guest.client import CompletionGone, CompletionProcess, Unsplittable
 from sandrl.rewards.guest.clock import Clock, is_running, too_long
+from sandrl.rewards.guest.declarations import Checked, Request, Sides
 from sandrl.rewards.guest.descriptors import DeadlineReached
 from sandrl.rewards.guest.mirrors import Mirror, is_mirror, number_behind, plain_form, solid_of
 from sandrl.rewards.guest.sides import CAUGHT, FAILS, RAISED, forget_sides, shown, sides_of
 from sandrl.rewards.guest.supervisor import FAILED, NOT_REACHED, NOT_RUN, PASSED, TIMED_OUT
 from sandrl.rewards.guest.values import REBUILT
 from sandrl.rewards.guest.world import COMPLETION
-
-if TYPE_CHECKING:
-    from typing import Any
-
-    from sandrl.rewards.guest.child import Request
-    from sandrl.rewards.guest.sides import Sides
-    from sandrl.rewards.guest.supervisor import Checked
 
 # What every check means by these names.
 LIBRARY_NAMES = {"np": "numpy", "pd": "pandas"}

@@ -1,25 +1,15 @@
 """The child process: how it is cut off from its supervisor, and what it reports when it ends."""
 
-# The style is explained in `descriptors.py`.
-# ruff: noqa: BLE001, SIM105
-
 from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]
 import posix
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import Any, NoReturn
 
+from sandrl.rewards.guest.declarations import Libc, Request, Say
 from sandrl.rewards.guest.descriptors import write_all
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any, NoReturn
-
-    from sandrl.rewards.guest.descriptors import Libc
-
-    Request = dict[str, Any]
-    Say = Callable[[bytes], None]
 
 DETAIL_LIMIT_CHARACTERS = 600
 # Of what is said about single checks; a problem may have a thousand.

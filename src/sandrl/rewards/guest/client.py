@@ -6,16 +6,13 @@ methods of the builtin type. A class's own operators count for objects that the 
 requires a class.
 """
 
-# The style is explained in `descriptors.py`.
-# ruff: noqa: BLE001, SIM102, SIM905
-
 from __future__ import annotations
 
 import posix
 import sys
-from typing import TYPE_CHECKING
+from typing import Any, NoReturn
 
-from sandrl.rewards.guest.channel import ANSWER, INTERRUPT, READY
+from sandrl.rewards.guest.channel import ANSWER, INTERRUPT, READY, Channel
 from sandrl.rewards.guest.clock import Clock
 from sandrl.rewards.guest.descriptors import DeadlineReached
 from sandrl.rewards.guest.guarded import Guarded
@@ -33,20 +30,9 @@ from sandrl.rewards.guest.mirrors import (
 )
 from sandrl.rewards.guest.operations import LIBRARY, OPERATIONS, OPERATORS, UNCHANGEABLE_SOLIDS
 from sandrl.rewards.guest.origins import Origins
-from sandrl.rewards.guest.values import (
-    Decoder,
-    Malformed,
-    TooLarge,
-    Unsendable,
-    has_changed,
-)
+from sandrl.rewards.guest.values import Decoder, Malformed, TooLarge, Unsendable, has_changed
 from sandrl.rewards.guest.witness import Witness
 from sandrl.rewards.guest.world import STREAMS
-
-if TYPE_CHECKING:
-    from typing import Any, NoReturn
-
-    from sandrl.rewards.guest.channel import Channel
 
 
 class Unsplittable(BaseException):
@@ -236,10 +222,10 @@ class CompletionProcess(Guarded):
         error, failure, status = facts
         if not isinstance(error, BaseException) or type(failure) is not str:
             raise Malformed("no exception")
-        if isinstance(error, _ENDS_LOOPS) and operation not in ("__next__", "outcome"):
+        means_end = any(kind.__name__ in self.means for kind in _ENDS_LOOPS)
+        if isinstance(error, _ENDS_LOOPS) and operation not in ("__next__", "outcome") and not means_end:
             # Nor does it end the loop of a check: `all(map(f, …))` would be true.
-            if not any(kind.__name__ in self.means for kind in _ENDS_LOOPS):
-                error = RuntimeError(failure)
+            error = RuntimeError(failure)
         # Nothing that the completion's process says may excuse it.
         self.blamed[id(error)] = error, "resource_limit" if status == "resource_limit" else "failed", failure
         return CompletionError(error)
@@ -312,9 +298,9 @@ class CompletionProcess(Guarded):
         is_judged = name in _PREDICATES and not {number_behind(mirror)} <= (self.origins.made | self.origins.lent)
         if is_judged and not hasattr(solid, name):
             raise AttributeError(f"{kind.__name__!r} object has no attribute {name!r}")
-        if solid is not None and name[:2] != "__" and name not in CHANGING and hasattr(solid, name):
-            if is_judged or not self.origins.decides(kind):
-                return getattr(solid, name).__get__(self.refreshed(mirror, solid), kind)
+        is_of_solid = solid is not None and name[:2] != "__" and name not in CHANGING and hasattr(solid, name)
+        if is_of_solid and (is_judged or not self.origins.decides(kind)):
+            return getattr(solid, name).__get__(self.refreshed(mirror, solid), kind)
         return self.ask("get", mirror, (name,))
 
     def part_of_rational(self, mirror: Any, name: str) -> int:

@@ -13,19 +13,14 @@ One kernel timer ticks while a completion runs. Its signal raises when the time 
 the time.
 """
 
-# The style is explained in `descriptors.py`.
-
 from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]
 import posix
 from time import monotonic, process_time
-from typing import TYPE_CHECKING
+from typing import Any
 
 from sandrl.rewards.guest.descriptors import DeadlineReached
-
-if TYPE_CHECKING:
-    from typing import Any
 
 # How many times the limit a completion may run by the clock. The host allows for it.
 LONGEST = 4.0

@@ -6,33 +6,18 @@ first case, and that answers one question for each case. The output of a case is
 cases take no more memory than one.
 """
 
-# The style is explained in `descriptors.py`.
-# ruff: noqa: BLE001
-
 from __future__ import annotations
 
 import marshal
 import posix
-from typing import TYPE_CHECKING
+from typing import NoReturn
 
 from sandrl.rewards.guest.clock import Clock
+from sandrl.rewards.guest.declarations import Compare, Excerpt, Outcome, Request
 from sandrl.rewards.guest.descriptors import head, read_exactly, write_all
 from sandrl.rewards.guest.excerpts import begin_of, excerpt_at, first_difference
-from sandrl.rewards.guest.supervisor import Ends, read_hidden
+from sandrl.rewards.guest.supervisor import Ended, Ends, read_hidden
 from sandrl.rewards.guest.tolerance import same_lines, same_numbers
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import NoReturn
-
-    from sandrl.rewards.guest.child import Request
-    from sandrl.rewards.guest.supervisor import Ended
-
-    # Status, detail and perhaps a score of a case, from what it printed, its number from 0 and the hidden part.
-    Outcome = tuple[str, str, "float | None"]
-    # What was printed where it first differs, the line, and where this begins (`excerpts.py`).
-    Printed = tuple[str, None, int, tuple[int, int]]
-    Compare = Callable[[bytes, int, Request], Outcome]
 
 READY = b"+"
 
@@ -46,7 +31,7 @@ class Comparison:
 
     def __init__(self, request: Request, compare: Compare | None = None) -> None:
         self.scores: dict[int, float] = {}
-        self.excerpts: dict[int, Printed] = {}
+        self.excerpts: dict[int, Excerpt] = {}
         self.most_bytes = request["max_file_bytes"]
         self.from_it, its_write = posix.pipe()
         its_read, self.to_it = posix.pipe()

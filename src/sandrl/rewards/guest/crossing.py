@@ -4,13 +4,10 @@ Each end keeps its own objects by number. Plain values cross as copies (`values.
 both ends still use are kept in step, so that a change on one side is seen on the other side.
 """
 
-# B905: Python 3.8 has no `strict`. The rest of the style is explained in `descriptors.py`.
-# ruff: noqa: B905
-
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import Any
 
 from sandrl.rewards.guest.libraries import change_in_library, class_in_library, library
 from sandrl.rewards.guest.mirrors import (
@@ -52,9 +49,6 @@ from sandrl.rewards.guest.values import (
     size_of,
     snapshot,
 )
-
-if TYPE_CHECKING:
-    from typing import Any
 
 # How many containers stay in step between messages, and how many items one of them may have.
 SHARED_CONTAINERS, SHARED_ITEMS = 256, 5_000

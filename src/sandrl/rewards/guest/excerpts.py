@@ -5,9 +5,6 @@ forked from it. So the answer on a case holds an excerpt of what was printed and
 cuts its own text of the expected output at that place.
 """
 
-# B905: Python 3.8 has no `strict`. The rest of the style is explained in `descriptors.py`.
-# ruff: noqa: B905
-
 from __future__ import annotations
 
 LONGEST_EXCERPT_CHARACTERS = 1000

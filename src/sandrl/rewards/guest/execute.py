@@ -5,25 +5,17 @@ is sent in the place of a reference's return values, in words that are text all 
 decoded by the process that requests its files.
 """
 
-# The style is explained in `descriptors.py`.
-
 from __future__ import annotations
 
 import posix
-from typing import TYPE_CHECKING
 
 from sandrl.rewards.guest.baseline import Baseline
 from sandrl.rewards.guest.cases import stdin_of_case
+from sandrl.rewards.guest.declarations import Libc, Plan, Request
 from sandrl.rewards.guest.descriptors import head
 from sandrl.rewards.guest.programs import Place, Program, judge_exit, nothing_ran
 from sandrl.rewards.guest.script import judge_program, run_script
-from sandrl.rewards.guest.supervisor import Judged, become_reaper, letter_of, run_child
-
-if TYPE_CHECKING:
-    from sandrl.rewards.guest.child import Request
-    from sandrl.rewards.guest.descriptors import Libc
-    from sandrl.rewards.guest.programs import Plan
-    from sandrl.rewards.guest.supervisor import Ended
+from sandrl.rewards.guest.supervisor import Ended, Judged, become_reaper, letter_of, run_child
 
 # How a command ended, where it was not by an exit status.
 OUT_OF_TIME, OVER_MEMORY, SIGNALLED = "t", "m", "s"

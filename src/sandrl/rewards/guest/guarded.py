@@ -5,21 +5,15 @@ Only the questions that are listed here are answered, and only about these objec
 frame can be reached from them.
 """
 
-# The style is explained in `descriptors.py`.
-# ruff: noqa: SIM905
-
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import Any
 
 from sandrl.rewards.guest.mirrors import EQUALITY, NAMELESS, ORDER, SPECIALS, is_mirror
 from sandrl.rewards.guest.objects import Peer
 from sandrl.rewards.guest.operations import COMPUTING, LIBRARY, OPERATORS
 from sandrl.rewards.guest.values import Unsendable, rebuilt_place
-
-if TYPE_CHECKING:
-    from typing import Any
 
 # The module that classes and functions of checks belong to.
 CHECKS = "checks"

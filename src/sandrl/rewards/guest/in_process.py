@@ -3,13 +3,11 @@
 The child can report only which checks passed, and its report must be consistent.
 """
 
-# The style is explained in `descriptors.py`.
-# ruff: noqa: BLE001
-
 from __future__ import annotations
 
 import posix
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import Any
 
 from sandrl.rewards.guest.child import (
     Room,
@@ -23,9 +21,11 @@ from sandrl.rewards.guest.child import (
     to_hex,
 )
 from sandrl.rewards.guest.clock import Clock, is_running, listen, too_long
+from sandrl.rewards.guest.declarations import Checked, Excerpt, Libc, Request, Say
 from sandrl.rewards.guest.descriptors import DeadlineReached
 from sandrl.rewards.guest.sides import forget_sides, sides_of
 from sandrl.rewards.guest.supervisor import (
+    Ended,
     Judged,
     filled,
     from_hex,
@@ -34,14 +34,6 @@ from sandrl.rewards.guest.supervisor import (
     run_child,
     uncounted,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
-    from sandrl.rewards.guest.child import Request, Say
-    from sandrl.rewards.guest.descriptors import Libc
-    from sandrl.rewards.guest.supervisor import Checked, Ended, Excerpt
 
 
 def run_tests(request: Request, say: Say, execute: Callable[..., None] = exec) -> None:

@@ -4,22 +4,15 @@ The completion's process never contains a check, an expected value of a check, o
 channel (`apart.py`).
 """
 
-# The style is explained in `descriptors.py`.
-
 from __future__ import annotations
 
 import posix
-from typing import TYPE_CHECKING
 
 from sandrl.rewards.guest.apart import judge_apart
 from sandrl.rewards.guest.channel import Channel
-from sandrl.rewards.guest.loader import load_rest
+from sandrl.rewards.guest.declarations import Libc, Request, Say, load_rest
 from sandrl.rewards.guest.server import run_completion
 from sandrl.rewards.guest.supervisor import Judged, read_hidden, start_child
-
-if TYPE_CHECKING:
-    from sandrl.rewards.guest.child import Request, Say
-    from sandrl.rewards.guest.descriptors import Libc
 
 
 def judge_isolated(request: Request, call: Libc | None) -> Judged:

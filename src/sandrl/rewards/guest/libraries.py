@@ -6,17 +6,11 @@ receiver verifies everything: types of items must be in a fixed list, sizes must
 unpickled. A process imports a library when the first value of it arrives, and only if the sandbox has packages.
 """
 
-# B905: Python 3.8 has no `strict`. The rest of the style is explained in `descriptors.py`.
-# ruff: noqa: B905
-
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
+from collections.abc import Callable
+from typing import Any
 
 # The kinds of items that are data: truth values, numbers, times, texts and bytes.
 DATA_KINDS = frozenset("biufcmMSU")

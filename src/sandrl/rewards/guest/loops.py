@@ -4,16 +4,11 @@ Each process has an event loop of its own, which runs while the other process wa
 at a time, so that both loops make progress.
 """
 
-# The style is explained in `descriptors.py`.
-
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 from sandrl.rewards.guest.mirrors import number_behind
-
-if TYPE_CHECKING:
-    from typing import Any
 
 _STEP_SECONDS = 0.002
 

@@ -6,9 +6,6 @@ builtin type has a proxy derived from that type, whose objects also hold the pla
 that can be raised and caught.
 """
 
-# The style is explained in `descriptors.py`.
-# ruff: noqa: PERF401, SIM905
-
 from __future__ import annotations
 
 import sys

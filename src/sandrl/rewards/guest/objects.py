@@ -4,14 +4,11 @@ Both processes run this. The judge asks about the completion's objects. While th
 objects that a check passed to it: a function, or an object of a class that the check defines.
 """
 
-# The style is explained in `descriptors.py`.
-# ruff: noqa: BLE001
-
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any, NoReturn
 
-from sandrl.rewards.guest.channel import ANSWER, QUESTION
+from sandrl.rewards.guest.channel import ANSWER, QUESTION, Channel
 from sandrl.rewards.guest.crossing import Crossing
 from sandrl.rewards.guest.loops import Loops
 from sandrl.rewards.guest.mirrors import number_behind, plain_form, solid_base, the_peer
@@ -26,11 +23,6 @@ from sandrl.rewards.guest.operations import (
 )
 from sandrl.rewards.guest.values import Malformed, Unsendable
 from sandrl.rewards.guest.world import World, put_in_place
-
-if TYPE_CHECKING:
-    from typing import Any, NoReturn
-
-    from sandrl.rewards.guest.channel import Channel
 
 
 class Peer(Crossing, Loops):

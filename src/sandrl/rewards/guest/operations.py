@@ -1,20 +1,14 @@
 """Operations that one process does on its objects for the other one, and the standard library's part in them."""
 
-# The style is explained in `descriptors.py`.
-# ruff: noqa: BLE001
-
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import Any
 
 from sandrl.rewards.guest.libraries import change_in_library
 from sandrl.rewards.guest.mirrors import ARITHMETIC, CONVERSIONS, EQUALITY, IN_PLACE, ORDER, TEXT
 from sandrl.rewards.guest.values import Unsendable
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
 
 LIBRARY = frozenset(getattr(sys, "stdlib_module_names", ("builtins", "json", "asyncio", "decimal", "queue", "re")))
 UNCHANGEABLE_SOLIDS = frozenset((int, str, float, complex, bytes, tuple, frozenset))

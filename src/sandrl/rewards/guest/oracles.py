@@ -6,18 +6,12 @@ list whose items NumPy would repeat to fit is of another length, so it is not ne
 declare itself equal to anything (`client.py`).
 """
 
-# B905: Python 3.8 has no `strict`. The rest of the style is explained in `descriptors.py`.
-# ruff: noqa: B905
-
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 from sandrl.rewards.guest.libraries import plain_number
 from sandrl.rewards.guest.mirrors import is_mirror
-
-if TYPE_CHECKING:
-    from typing import Any
 
 RELATIVE_TOLERANCE = 1e-07
 # Comparisons that look at the arguments, which a completion may change.

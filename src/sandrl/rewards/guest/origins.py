@@ -5,17 +5,12 @@ and even in a list. An object that a check made by calling a class by its name i
 classes are identified by their numbers on the channel.
 """
 
-# The style is explained in `descriptors.py`.
-
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 from sandrl.rewards.guest.mirrors import CONVERSIONS, Mirror, is_mirror, number_behind
 from sandrl.rewards.guest.operations import OPERATORS
-
-if TYPE_CHECKING:
-    from typing import Any
 
 
 class Origins:

@@ -1,7 +1,5 @@
 """Finds and removes what programs can leave in a sandbox: files in writable places, and System V objects."""
 
-# The style is explained in `descriptors.py`.
-
 from __future__ import annotations
 
 import posix

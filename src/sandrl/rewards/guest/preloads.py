@@ -9,9 +9,6 @@ A module is among these if many completions import it, and if it makes no differ
 its seed then, and `threading` remembers the thread.
 """
 
-# The style is explained in `descriptors.py`.
-# ruff: noqa: BLE001
-
 from __future__ import annotations
 
 import posix

@@ -6,41 +6,22 @@ So each run starts from the same state, even if the run before it changed its fi
 compiler, which reads hostile text, is a child like any other, with a time limit of its own.
 """
 
-# The style is explained in `descriptors.py`.
-# ruff: noqa: SIM105
-
 from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]
 import posix
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from sandrl.rewards.guest.baseline import Baseline, end_descendants
 from sandrl.rewards.guest.cases import files_of_case, judge_cases, stdin_of_case, take_output
 from sandrl.rewards.guest.child import ROOM_FOR_STACKS_BYTES, describe, to_hex
 from sandrl.rewards.guest.clock import read_start
 from sandrl.rewards.guest.comparison import Comparison
+from sandrl.rewards.guest.declarations import Libc, Plan, Request, Say
 from sandrl.rewards.guest.descriptors import head, read_exactly, scratch_file, write_all
 from sandrl.rewards.guest.places import remove_all
 from sandrl.rewards.guest.script import judge_program
-from sandrl.rewards.guest.supervisor import (
-    Ended,
-    Judged,
-    Times,
-    become_reaper,
-    filled,
-    from_hex,
-    run_child,
-)
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
-    from sandrl.rewards.guest.child import Request, Say
-    from sandrl.rewards.guest.descriptors import Libc
-
-    Plan = dict[str, Any]
+from sandrl.rewards.guest.supervisor import Ended, Judged, Times, become_reaper, filled, from_hex, run_child
 
 SEARCHED_FIRST = "/usr/bin:/bin"
 # The values of LD_LIBRARY_PATH in the images of the local runtime; those of other images stay.

@@ -1,28 +1,20 @@
 """The frame around every judge: reads the request, runs the judge, writes a verdict that no completion can write."""
 
-# The style is explained in `descriptors.py`.
-
 from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]
 import gc
 import marshal
 import posix
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import NoReturn
 
 from sandrl.rewards.guest.child import PR_SET_DUMPABLE, Room, to_hex
 from sandrl.rewards.guest.clock import STOPPED, Clock, listen
+from sandrl.rewards.guest.declarations import Libc, Request
 from sandrl.rewards.guest.descriptors import head, load_libc, read_exactly, write_all
 from sandrl.rewards.guest.excerpts import ExcerptRoom
-from sandrl.rewards.guest.supervisor import CHECKER_FAILED, PASSED, TIMED_OUT, Ends
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import NoReturn
-
-    from sandrl.rewards.guest.child import Request
-    from sandrl.rewards.guest.descriptors import Libc
-    from sandrl.rewards.guest.supervisor import Judged
+from sandrl.rewards.guest.supervisor import CHECKER_FAILED, PASSED, TIMED_OUT, Ends, Judged
 
 KEY_BYTES = 32
 

@@ -9,8 +9,6 @@ This process holds what completions must not see. It forks nothing, and only wha
 completion.
 """
 
-# ruff: noqa: SIM105
-
 from __future__ import annotations
 
 import binascii
@@ -19,16 +17,11 @@ import select
 import signal
 import sys
 import time
-from typing import TYPE_CHECKING
+from typing import NoReturn
 
-from sandrl.rewards.guest.worker import SPOOL
+from sandrl.rewards.guest.cell import SPOOL, CellLimits
 from sandrl.runtime.guest.processes import ProcessLimits
 from sandrl.runtime.guest.watchdog import Watchdog
-
-if TYPE_CHECKING:
-    from typing import NoReturn
-
-    from sandrl.rewards.guest.cell import CellLimits
 
 HEADER_BYTES = 128
 # A cell that has lived for so long is watched, and as often from then on.
@@ -308,7 +301,7 @@ class Router:
 def run_router(limits: CellLimits, most: int, places: int, orders: int, answers: int) -> NoReturn:
     try:
         Router(limits, most, places, orders, answers).serve()
-    except BaseException as error:  # noqa: BLE001 - the worker is lost, whatever it is
+    except BaseException as error:
         sys.stderr.write(f"the router of a worker failed: {type(error).__name__}: {error}\n")
         sys.stderr.flush()
     os._exit(1)

@@ -7,35 +7,15 @@ joined, exit hooks and finalizers run, buffers are written. If nothing of that k
 which takes a quarter of a millisecond instead of three.
 """
 
-# The style is explained in `descriptors.py`.
-# ruff: noqa: BLE001
-
 from __future__ import annotations
 
 import posix
 import sys
-from typing import TYPE_CHECKING
+from typing import Any
 
-from sandrl.rewards.guest.child import (
-    FILE_NAME,
-    SPEECHLESS,
-    describe,
-    fresh_module,
-    judge_top_level,
-    run_code,
-    to_hex,
-)
-from sandrl.rewards.guest.supervisor import UNWRITTEN, Judged, from_hex, judge_child, letter_of, run_child
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
-    from sandrl.rewards.guest.child import Request, Say
-    from sandrl.rewards.guest.descriptors import Libc
-    from sandrl.rewards.guest.supervisor import Ended
-
-    JudgeExit = Callable[["Ended", int, "list[bytes]"], "tuple[str, str]"]
+from sandrl.rewards.guest.child import FILE_NAME, SPEECHLESS, describe, fresh_module, judge_top_level, run_code, to_hex
+from sandrl.rewards.guest.declarations import JudgeExit, Libc, Request, Say
+from sandrl.rewards.guest.supervisor import UNWRITTEN, Ended, Judged, from_hex, judge_child, letter_of, run_child
 
 # What a program may say of itself, none of which is worth more than another.
 EXPLANATIONS = frozenset(("failed", "syntax_error", "resource_limit", "invalid_problem"))

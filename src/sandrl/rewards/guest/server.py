@@ -1,25 +1,18 @@
 """The completion's process in isolation: it runs the code, and then performs the judge's operations on its objects."""
 
-# The style is explained in `descriptors.py`.
-# ruff: noqa: BLE001, SIM105, SIM905
-
 from __future__ import annotations
 
 import posix
 import sys
-from typing import TYPE_CHECKING
+from typing import Any
 
 from sandrl.rewards.guest.channel import INTERRUPT, READY, Channel
 from sandrl.rewards.guest.child import blame, completion_lines, describe, finish, fresh_module, run_top_level
 from sandrl.rewards.guest.clock import Interruption
+from sandrl.rewards.guest.declarations import Request, Say
 from sandrl.rewards.guest.mirrors import Mirror
 from sandrl.rewards.guest.objects import Peer
 from sandrl.rewards.guest.world import put_in_place
-
-if TYPE_CHECKING:
-    from typing import Any
-
-    from sandrl.rewards.guest.child import Request, Say
 
 OF_EVERY_MODULE = frozenset(
     "__name__ __package__ __loader__ __spec__ __file__ __cached__ __builtins__ __annotations__ __prelude__".split()

@@ -5,23 +5,12 @@ assert failed: nothing is evaluated twice. To show a value, none of the completi
 interpreter or its library defines are shown; of any other value, only the class.
 """
 
-# The style is explained in `descriptors.py`.
-# ruff: noqa: BLE001, SIM905
-
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
+from sandrl.rewards.guest.declarations import Plain, Sides
 from sandrl.rewards.guest.excerpts import CUT, LONGEST_EXCERPT_CHARACTERS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
-    # What a value of another process is here: a plain value, or how it is to be shown; None if it is a value as any.
-    Plain = Callable[[object], "tuple[object, str] | None"]
-    # What a check got, what it expected, and the line of its source; the first two None, and 0, where not known.
-    Sides = tuple["str | None", "str | None", int]
 
 # How the names begin that sides of asserts have: `_side_FIRST_LAST_NUMBER_OPERATOR_SIDE`, the lines of the assert, its
 # number among those of these lines, the operator, and `g` for what the check got or `e` for what it expects.

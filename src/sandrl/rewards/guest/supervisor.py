@@ -1,31 +1,17 @@
 """The supervisor: starts a child, waits for it up to the time limit, and reports how it ended."""
 
-# The style is explained in `descriptors.py`.
-# ruff: noqa: BLE001, SIM105
-
 from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]
 import marshal
 import posix
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import Any
 
 from sandrl.rewards.guest.child import SPEECHLESS, become_child
 from sandrl.rewards.guest.clock import Clock, is_running, read_numbers, read_start, too_long
+from sandrl.rewards.guest.declarations import Checked, Excerpt, Libc, Request, Say
 from sandrl.rewards.guest.descriptors import DeadlineReached, head, read_exactly, scratch_file
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
-    from sandrl.rewards.guest.child import Request, Say
-    from sandrl.rewards.guest.descriptors import Libc
-
-    # How one check went, as a letter, and why.
-    Checked = tuple[str, str]
-    # What a failed check got and expected, None where that is not known, the line that failed (0: not known), and where
-    # an excerpt of a case's output begins, as numbers of lines and characters.
-    Excerpt = tuple["str | None", "str | None", int, tuple[int, int]]
 
 REPORT_LIMIT_BYTES = 4 << 20
 PR_SET_CHILD_SUBREAPER = 36

@@ -8,12 +8,11 @@ A mutable container gets the next index of its message on both sides. A containe
 that both sides still share since an earlier message, is sent as a reference: identity and cycles survive the crossing.
 """
 
-# B905: Python 3.8 has no `strict`. The rest of the style is explained in `descriptors.py`.
-
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import Any
 
 from sandrl.rewards.guest.libraries import (
     CHANGEABLE_IN_LIBRARY,
@@ -26,10 +25,6 @@ from sandrl.rewards.guest.libraries import (
     rebuilt_in_library,
     unpacked_numbers,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
 
 # Deeper nesting cannot be compared or printed by Python itself.
 MAX_DEPTH = 4_000

@@ -7,10 +7,6 @@ themselves, as plain values. An object that equals a plain value must also diffe
 one is hidden. The verdict never changes by this. Where no witness agrees, its trust is weaker.
 """
 
-# The style is explained in `descriptors.py`.
-# B905: Python 3.8 has no `strict`.
-# ruff: noqa: B905, BLE001
-
 from __future__ import annotations
 
 import marshal

@@ -8,9 +8,6 @@ first one comes, takes them from the host and puts each in a file that only the 
 The forker stays as small as a judge, because every process of every cell has everything that it loads.
 """
 
-# The style is explained in `descriptors.py`.
-# ruff: noqa: BLE001, SIM105
-
 from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]
@@ -18,21 +15,15 @@ import gc
 import marshal
 import posix
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import Any, NoReturn
 
-from sandrl.rewards.guest.cell import CellLimits, Cells, say_why_not, take_streams
+from sandrl.rewards.guest.cell import SPOOL, CellLimits, Cells, say_why_not, take_streams
+from sandrl.rewards.guest.declarations import load_rest, request_size
 from sandrl.rewards.guest.descriptors import load_libc, read_exactly, write_all
-from sandrl.rewards.guest.loader import load_rest, request_size
 from sandrl.rewards.guest.preloads import Preloads
+from sandrl.rewards.guest.router import run_router
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any, NoReturn
-
-    from sandrl.rewards.guest.router import run_router
-
-# Where requests, outputs and programs are, in a file system that only the worker sees.
-SPOOL = "/tmp"
 REAPED_AT_ONCE = 8
 LINE_BYTES = 512
 

@@ -6,18 +6,12 @@ it) with its earlier state, and sends the difference; the completion's side appl
 object, such as a mock, crosses as any other object of a check.
 """
 
-# The style is explained in `descriptors.py`.
-# ruff: noqa: BLE001
-
 from __future__ import annotations
 
 import posix
 import sys
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
+from collections.abc import Callable
+from typing import Any
 
 # Places: `module:attribute`, with dots where the attribute is in a class or an object; `[]` after it means the items of
 # a mapping. Whatever checks do, they may replace these.
