@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sandrl.problems import Problem
-from sandrl.rewards.guest.oracles import is_floats
+from sandrl.rewards.guest.calls import is_floats
 
 LEAST_SECONDS = 4.0
 """The least time limit of each call, unless a limit for checks is given."""

@@ -23,9 +23,8 @@ import sys
 from typing import Any, NoReturn
 
 from sandrl.rewards.guest.baseline import end_descendants
-from sandrl.rewards.guest.cases import judge_cases
+from sandrl.rewards.guest.cases import Comparison, judge_cases
 from sandrl.rewards.guest.child import completion_files, completion_lines, describe, finish, fresh_module, run_code
-from sandrl.rewards.guest.comparison import Comparison
 from sandrl.rewards.guest.declarations import Libc, Outcome, Request, Say
 from sandrl.rewards.guest.descriptors import head, write_all
 from sandrl.rewards.guest.places import remove_all

@@ -14,10 +14,10 @@ from typing import Any, NoReturn
 
 from sandrl.rewards.guest.channel import ANSWER, INTERRUPT, READY, Channel
 from sandrl.rewards.guest.clock import Clock
+from sandrl.rewards.guest.containers import CHANGEABLE, UNCHANGEABLE, has_changed, plain_form
 from sandrl.rewards.guest.descriptors import DeadlineReached
 from sandrl.rewards.guest.guarded import Guarded
 from sandrl.rewards.guest.mirrors import (
-    CHANGEABLE,
     CHANGING,
     CONVERSIONS,
     EQUALITY,
@@ -25,12 +25,11 @@ from sandrl.rewards.guest.mirrors import (
     TEXT,
     is_mirror,
     number_behind,
-    plain_form,
     solid_of,
 )
-from sandrl.rewards.guest.operations import LIBRARY, OPERATIONS, OPERATORS, UNCHANGEABLE_SOLIDS
+from sandrl.rewards.guest.operations import LIBRARY, OPERATIONS, OPERATORS
 from sandrl.rewards.guest.origins import Origins
-from sandrl.rewards.guest.values import Decoder, Malformed, TooLarge, Unsendable, has_changed
+from sandrl.rewards.guest.values import Decoder, Malformed, TooLarge, Unsendable
 from sandrl.rewards.guest.witness import Witness
 from sandrl.rewards.guest.world import STREAMS
 
@@ -419,7 +418,7 @@ class CompletionProcess(Guarded):
         values = []
         for operand in (left, right, result):
             solid = solid_of(type(operand)) if is_mirror(operand) else type(operand)
-            if solid not in UNCHANGEABLE_SOLIDS and solid not in CHANGEABLE:
+            if solid not in UNCHANGEABLE and solid not in CHANGEABLE:
                 return False
             values.append(plain_form(self.refreshed(operand, solid), solid) if is_mirror(operand) else operand)
         try:

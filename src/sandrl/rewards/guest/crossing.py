@@ -9,46 +9,34 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from sandrl.rewards.guest.libraries import change_in_library, class_in_library, library
+from sandrl.rewards.guest.containers import (
+    UNCHANGEABLE,
+    content_kind,
+    fill,
+    has_changed,
+    is_changeable,
+    is_solid,
+    plain_form,
+    size_of,
+    snapshot,
+    solid_base,
+)
+from sandrl.rewards.guest.libraries import class_in_library, library
 from sandrl.rewards.guest.mirrors import (
-    CHANGEABLE,
     NAMELESS,
     Mirror,
-    fill,
     is_mirror,
-    is_solid,
     make_class,
     make_error,
     make_object,
     make_value,
     metaclass_for,
     number_behind,
-    plain_form,
-    solid_base,
     solid_of,
     specials_of,
 )
-from sandrl.rewards.guest.operations import (
-    COMPUTING,
-    LIBRARY,
-    UNCHANGEABLE_SOLIDS,
-    content_of,
-    installed_error,
-    library_object,
-    own_dict,
-    rebuilt_error,
-)
-from sandrl.rewards.guest.values import (
-    REBUILT,
-    Decoder,
-    Encoder,
-    Malformed,
-    change_of,
-    has_changed,
-    rebuilt_place,
-    size_of,
-    snapshot,
-)
+from sandrl.rewards.guest.operations import COMPUTING, LIBRARY, installed_error, library_object, own_dict, rebuilt_error
+from sandrl.rewards.guest.values import REBUILT, Decoder, Encoder, Malformed, rebuilt_place
 
 # How many containers stay in step between messages, and how many items one of them may have.
 SHARED_CONTAINERS, SHARED_ITEMS = 256, 5_000
@@ -119,7 +107,7 @@ class Crossing:
                 if item.content is not None and has_changed(item.container, item.content)
             ]
             unused = self.unused()
-        changes = tuple([(item.container, content_of(item.container)) for item in changed])
+        changes = tuple([(item.container, plain_form(item.container, type(item.container))) for item in changed])
         encoder = Encoder(self.describe, self.shared)
         data = encoder.encode(self.sent_count, changes, unused, *value)
         # Nothing of this may stay where the message cannot be sent.
@@ -183,32 +171,26 @@ class Crossing:
         """Gives a container the content that the other side's has now; `Malformed` if that cannot be its content."""
         item = self.shared.get(id(container))
         kind = type(container)
-        is_own = kind is set or kind is bytearray or change_in_library(kind) is not None
-        wanted = dict if issubclass(kind, dict) else kind if is_own else list
-        changing = change_of(kind)
-        if item is None or changing is None or type(content) is not wanted:
+        if item is None or not is_changeable(kind) or type(content) is not content_kind(kind):
             raise Malformed("a change of something else")
-        changing(container, content)
+        fill(container, kind, content)
         item.content = snapshot(container) if size_of(container) <= SHARED_ITEMS else None
 
     def describe(self, value: Any, encoder: Encoder, levels: int) -> None:
         kind = type(value)
         if is_mirror(value):
             encoder.parts.append(b"o%x;" % number_behind(value))
-        elif issubclass(kind, type):
-            place = class_in_library(value)
-            if place is None:
-                self.describe_class(value, encoder)
-            else:
-                self.describe_place(place, encoder)
         elif issubclass(kind, BaseException):
             self.describe_error(value, encoder, levels)
         else:
-            place = self.place_of(value)
-            if place is None:
-                self.describe_object(value, kind, encoder, levels)
-            else:
+            is_class = issubclass(kind, type)
+            place = class_in_library(value) if is_class else self.place_of(value)
+            if place is not None:
                 self.describe_place(place, encoder)
+            elif is_class:
+                self.describe_class(value, encoder)
+            else:
+                self.describe_object(value, kind, encoder, levels)
 
     def describe_place(self, place: tuple[str, str], encoder: Encoder) -> None:
         encoder.parts.append(b"k")
@@ -409,7 +391,7 @@ class Crossing:
             return known
         if not has_plain:
             raise Malformed("an object without the value that it must hold")
-        if solid in UNCHANGEABLE_SOLIDS:
+        if solid in UNCHANGEABLE:
             plain = decoder.value()
             if known is None:
                 if type(plain) is not solid:
@@ -422,8 +404,7 @@ class Crossing:
         return known
 
     def fill(self, mirror: Any, solid: Any, plain: Any) -> None:
-        wanted = solid if solid in CHANGEABLE else list if solid.__name__ == "deque" else dict
-        if type(plain) is not wanted or type(mirror) is solid:
+        if type(plain) is not content_kind(solid) or type(mirror) is solid:
             raise Malformed("a content of another type than its class")
         fill(mirror, solid, plain)
         self.fresh[number_behind(mirror)] = self.asked

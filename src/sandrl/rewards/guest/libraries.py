@@ -28,19 +28,10 @@ _TABLES = ("Series", "DataFrame")
 CHANGEABLE_IN_LIBRARY = frozenset((("numpy", "ndarray"), ("pandas", "Series"), ("pandas", "DataFrame")))
 
 
-class Kinds:
-    """The types of one library whose values are data: by `id`, the type and the name that its values cross under."""
-
-    def __init__(self) -> None:
-        self.places: dict[int, tuple[Any, tuple[str, str]]] = {}
-
-    def add(self, kind: Any, library: str, name: str) -> None:
-        """Adds a type; none where this version of the library has no such type."""
-        if isinstance(kind, type):
-            self.places[id(kind)] = kind, (library, name)
-
-
-_libraries: dict[str, Kinds] = {}
+# The types of the libraries that are loaded here whose values are data, and the names that these cross under.
+_kinds: dict[str, list[tuple[Any, str]]] = {}
+# The same by the `id` of a type.
+_places: dict[int, tuple[str, str]] = {}
 
 
 def library(name: str) -> Any:
@@ -53,47 +44,42 @@ def library(name: str) -> Any:
         raise ValueError(f"{name} is not among the packages") from error
 
 
-def kinds_of(name: str) -> Kinds | None:
-    """The types of a library whose values are data; None if it is not loaded here."""
-    known = _libraries.get(name)
+def learn_kinds(name: str) -> None:
+    """Takes note of the types of a library whose values are data, once it is loaded here."""
     module: Any = sys.modules.get(name)
-    if known is None and module is not None:
-        try:
-            known = _libraries[name] = kinds_of_numpy(module) if name == "numpy" else kinds_of_pandas(module)
-        except AttributeError:
-            return None  # a part of it, or something else of that name
-    return known
+    if name in _kinds or module is None:
+        return
+    try:
+        found = kinds_of_numpy(module) if name == "numpy" else kinds_of_pandas(module)
+    except AttributeError:
+        return  # a part of it, or something else of that name
+    # Versions of a library do not have all of them.
+    _kinds[name] = [(kind, word) for kind, word in found if isinstance(kind, type)]
+    _places.update({id(kind): (name, word) for kind, word in _kinds[name]})
 
 
-def kinds_of_numpy(numpy: Any) -> Kinds:
-    found = Kinds()
-    found.add(numpy.ndarray, "numpy", "ndarray")
-    for kind in {*numpy.sctypeDict.values()} - {numpy.void, numpy.object_}:
-        found.add(kind, "numpy", "generic")
-        found.add(type(numpy.dtype(kind)), "numpy", "dtype")
-    found.add(type(numpy.dtype(object)), "numpy", "dtype")
-    return found
+def kinds_of_numpy(numpy: Any) -> list[tuple[Any, str]]:
+    kinds = {*numpy.sctypeDict.values()} - {numpy.void, numpy.object_}
+    found = [(numpy.ndarray, "ndarray"), *[(kind, "generic") for kind in kinds]]
+    return found + [(type(numpy.dtype(kind)), "dtype") for kind in (*kinds, object)]
 
 
-def kinds_of_pandas(pandas: Any) -> Kinds:
-    found = Kinds()
-    for name in (*_TABLES, "Timestamp", "Timedelta", "Period", "Interval"):
-        found.add(getattr(pandas, name, None), "pandas", name)
-    found.add(type(pandas.NaT), "pandas", "NaT")
-    found.add(type(pandas.NA), "pandas", "NA")
+def kinds_of_pandas(pandas: Any) -> list[tuple[Any, str]]:
+    names = (*_TABLES, "Timestamp", "Timedelta", "Period", "Interval")
+    found = [(getattr(pandas, name, None), name) for name in names]
+    found += [(type(pandas.NaT), "NaT"), (type(pandas.NA), "NA")]
     for name in dir(pandas):
         kind = getattr(pandas, name)
         if name[-5:] == "Index" and isinstance(kind, type) and issubclass(kind, pandas.Index):
-            found.add(kind, "pandas", "Index")
+            found.append((kind, "Index"))
         elif name[-5:] == "Dtype":
-            found.add(kind, "pandas", "dtype")
-    for name in dir(pandas.arrays):
-        found.add(getattr(pandas.arrays, name) if name[:1] != "_" else None, "pandas", "array")
+            found.append((kind, "dtype"))
+    found += [(getattr(pandas.arrays, name), "array") for name in dir(pandas.arrays) if name[:1] != "_"]
     for storage in ("python", "pyarrow"):
         # How texts are kept differs between versions; these have no public names.
         for missing in (pandas.NA, float("nan")):
             try:
-                found.add(type(pandas.array([], dtype=pandas.StringDtype(storage, missing))), "pandas", "array")
+                found.append((type(pandas.array([], dtype=pandas.StringDtype(storage, missing))), "array"))
             except (TypeError, ImportError, ValueError):
                 continue
     return found
@@ -103,11 +89,9 @@ def place_in_library(kind: Any) -> tuple[str, str] | None:
     """Under which name values of exactly this type cross as data; None if they do not."""
     if "numpy" not in sys.modules:
         return None
-    for name in ("numpy", "pandas"):
-        known = kinds_of(name)
-        if known is not None and id(kind) in known.places:
-            return known.places[id(kind)][1]
-    return None
+    learn_kinds("numpy")
+    learn_kinds("pandas")
+    return _places.get(id(kind))
 
 
 def class_in_library(kind: Any) -> tuple[str, str] | None:
@@ -189,10 +173,6 @@ def packed_numbers(kind: Any, items: Any) -> tuple[str, bytes] | None:
     return (dtype.str, numpy.array(items, dtype).tobytes()) if dtype.kind in _NUMBERS else None
 
 
-def unpacked_numbers(code: str, size: int, data: bytes) -> list[Any]:
-    return list(array_of(code, (size,), data))
-
-
 def array_parts(array: Any) -> tuple[Any, ...]:
     kind = array.dtype.kind
     if kind == "O":
@@ -261,10 +241,6 @@ def scalar_of(code: str, data: Any) -> Any:
     if code == "|O":
         raise ValueError("no data")
     return array_of(code, (1,), data)[0]
-
-
-def dtype_parts(dtype: Any) -> tuple[Any, ...]:
-    return (dtype.str,)
 
 
 # pandas
@@ -391,10 +367,6 @@ def index_of(form: str, *parts: Any) -> Any:
     return index
 
 
-def series_parts(series: Any) -> tuple[Any, ...]:
-    return column_parts(series.array), index_parts(series.index), series.name
-
-
 def series_of(parts: Any, index: Any, name: Any) -> Any:
     column, dtype = typed_column(parts)
     return library("pandas").Series(column, index=index_of(*index), dtype=dtype, name=name)
@@ -414,18 +386,6 @@ def table_of(labels: Any, index: Any, columns: Any) -> Any:
     made = pandas.DataFrame(series, index=rows)
     made.columns = index_of(*labels)
     return made
-
-
-def timestamp_parts(value: Any) -> tuple[Any, ...]:
-    return (*scalar_parts(value.to_datetime64()), zone_part(value.tz))
-
-
-def timestamp_of(code: str, data: bytes, zone: Any) -> Any:
-    return in_zone(library("pandas").Timestamp(scalar_of(code, data)), zone_of(zone))
-
-
-def timedelta_of(code: str, data: bytes) -> Any:
-    return library("pandas").Timedelta(scalar_of(code, data))
 
 
 def period_of(ordinal: int, frequency: str) -> Any:
@@ -448,17 +408,26 @@ def interval_of(left: Any, right: Any, closed: str) -> Any:
 FORMS: dict[tuple[str, str], tuple[Callable[[Any], tuple[Any, ...]], Callable[..., Any]]] = {
     ("numpy", "ndarray"): (array_parts, array_of),
     ("numpy", "generic"): (scalar_parts, scalar_of),
-    ("numpy", "dtype"): (dtype_parts, dtype_of),
+    ("numpy", "dtype"): (lambda dtype: (dtype.str,), dtype_of),
     ("pandas", "DataFrame"): (table_parts, table_of),
-    ("pandas", "Series"): (series_parts, series_of),
+    ("pandas", "Series"): (
+        lambda series: (column_parts(series.array), index_parts(series.index), series.name),
+        series_of,
+    ),
     ("pandas", "Index"): (index_parts, index_of),
     ("pandas", "array"): (column_parts, lambda *parts: library("pandas").array(*typed_column(parts))),
     ("pandas", "dtype"): (
         lambda dtype: column_parts(sys.modules["pandas"].Series([], dtype=dtype).array),
         lambda *parts: column_of(*parts).dtype,
     ),
-    ("pandas", "Timestamp"): (timestamp_parts, timestamp_of),
-    ("pandas", "Timedelta"): (lambda value: scalar_parts(value.to_timedelta64()), timedelta_of),
+    ("pandas", "Timestamp"): (
+        lambda value: (*scalar_parts(value.to_datetime64()), zone_part(value.tz)),
+        lambda code, data, zone: in_zone(library("pandas").Timestamp(scalar_of(code, data)), zone_of(zone)),
+    ),
+    ("pandas", "Timedelta"): (
+        lambda value: scalar_parts(value.to_timedelta64()),
+        lambda code, data: library("pandas").Timedelta(scalar_of(code, data)),
+    ),
     ("pandas", "Period"): (lambda value: (value.ordinal, value.freqstr), period_of),
     ("pandas", "Interval"): (lambda value: (value.left, value.right, value.closed), interval_of),
     ("pandas", "NaT"): (lambda value: (), lambda: library("pandas").NaT),

@@ -11,6 +11,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from sandrl.rewards.guest.containers import UNCHANGEABLE, is_solid
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
@@ -38,8 +40,6 @@ SPECIALS = frozenset((*ORDER, *EQUALITY, *TEXT, *CONVERSIONS, *OTHERS, *ARITHMET
 # Methods that a coroutine has besides `__await__`, and an awaitable object has not.
 COROUTINE = frozenset(("send", "throw", "close"))
 
-CHANGEABLE = (list, dict, set, bytearray)
-UNCHANGEABLE = (int, str, float, complex, bytes, tuple, frozenset)
 # What changes a container: the other process has the container itself, so it happens there.
 CHANGING = frozenset(
     "append extend insert pop remove clear sort reverse update add discard popitem setdefault appendleft extendleft"
@@ -53,7 +53,6 @@ LOCAL_OF_CLASSES = frozenset(
 )
 LOCAL_OF_OBJECTS = frozenset(("__copy__", "__deepcopy__"))
 LOCAL_OF_EXCEPTIONS = frozenset(("__traceback__", "with_traceback", "__suppress_context__"))
-COLLECTIONS = ("deque", "Counter", "OrderedDict", "defaultdict")
 
 # Types of the interpreter that no module has under their name.
 NAMELESS: dict[str, type] = {
@@ -294,52 +293,6 @@ def make_error(kind: Any, number: int, arguments: tuple[Any, ...]) -> Any:
     BaseException.args.__set__(made, arguments)  # type: ignore[attr-defined]
     object.__setattr__(made, "_mirror_object", number)
     return made
-
-
-def fill(value: Any, solid: Any, plain: Any) -> None:
-    """Gives a mirror the plain value that its object has now."""
-    if solid is list:
-        list.__setitem__(value, slice(None), plain)
-    elif solid is bytearray:
-        bytearray.__setitem__(value, slice(None), plain)
-    else:
-        solid.clear(value)
-        if solid is set or solid.__name__ == "deque":
-            (solid.update if solid is set else solid.extend)(value, plain)
-        else:
-            for key, item in plain.items():
-                solid.__setitem__(value, key, item)
-
-
-def plain_form(value: Any, solid: Any) -> object:
-    """What a value of a derived type holds, by the methods of the builtin type: those of its class may lie."""
-    if solid in (list, tuple, set, frozenset):
-        return solid(solid.__iter__(value))
-    if solid in (str, bytes):
-        return solid.__add__(solid(), value)
-    if solid in (int, float, complex):
-        return solid.__add__(value, solid())
-    if solid is bytearray:
-        return bytearray.__getitem__(value, slice(None))[:]
-    return list(solid.__iter__(value)) if solid.__name__ == "deque" else dict(dict.items(value))
-
-
-def solid_base(kind: Any) -> type | None:
-    """The builtin type that a class is derived from, if values of it can cross."""
-    for base in type.__dict__["__mro__"].__get__(kind):
-        if is_solid(base):
-            found: type = base
-            return found
-    return None
-
-
-def is_solid(kind: Any) -> bool:
-    """Whether values of a type cross as plain values, and of types derived from it with their plain value."""
-    if kind in CHANGEABLE or kind in UNCHANGEABLE:
-        return True
-    if kind.__module__ != "collections" or kind.__name__ not in COLLECTIONS:
-        return False
-    return getattr(sys.modules["collections"], kind.__name__, None) is kind
 
 
 def specials_of(kind: Any) -> list[str]:

@@ -2,6 +2,9 @@
 
 Both processes run this. The judge asks about the completion's objects. While the completion answers, it may ask about
 objects that a check passed to it: a function, or an object of a class that the check defines.
+
+For coroutines each process has an event loop of its own, which runs while the other process waits for it: a step of a
+few milliseconds at a time, so that both loops make progress.
 """
 
 from __future__ import annotations
@@ -9,32 +12,27 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 from sandrl.rewards.guest.channel import ANSWER, QUESTION, Channel
+from sandrl.rewards.guest.containers import UNCHANGEABLE, plain_form, solid_base
 from sandrl.rewards.guest.crossing import Crossing
-from sandrl.rewards.guest.loops import Loops
-from sandrl.rewards.guest.mirrors import number_behind, plain_form, solid_base, the_peer
-from sandrl.rewards.guest.operations import (
-    LOOKING,
-    OPERATIONS,
-    UNCHANGEABLE_SOLIDS,
-    place_among,
-    rebuilt_signature,
-    traceback_of,
-    uncarried,
-)
+from sandrl.rewards.guest.mirrors import number_behind, the_peer
+from sandrl.rewards.guest.operations import LOOKING, OPERATIONS, place_among, rebuilt_signature, traceback_of
 from sandrl.rewards.guest.values import Malformed, Unsendable
 from sandrl.rewards.guest.world import World, put_in_place
 
+_STEP_SECONDS = 0.002
 
-class Peer(Crossing, Loops):
+
+class Peer(Crossing):
     """One end of the channel."""
 
     def __init__(self, channel: Channel) -> None:
         Crossing.__init__(self)
-        Loops.__init__(self)
         self.channel = channel
         # Whether the answer at hand is one to a question that changes nothing.
         self.is_looking = False
         self.world = World()
+        self.loop: Any = None
+        self.drivers: dict[int, Any] = {}
         the_peer[:] = [self]
 
     # Asking
@@ -96,7 +94,7 @@ class Peer(Crossing, Loops):
             same = place_among(result, arguments, keywords) if operation == "call" else None
             reply = self.encode((True, None if same is not None else result, same, self.news()))
         except Unsendable as error:
-            reply = self.encode((False, self.facts_of(uncarried(error)), None, None))
+            reply = self.encode((False, self.facts_of(ValueError(f"the result cannot be judged: {error}")), None, None))
         except BaseException as error:
             if self.is_internal(error):
                 raise
@@ -189,6 +187,64 @@ class Peer(Crossing, Loops):
 
     def refreshed(self, mirror: Any, solid: Any) -> Any:
         number = number_behind(mirror)
-        if solid not in UNCHANGEABLE_SOLIDS and self.fresh.get(number) != self.asked:
+        if solid not in UNCHANGEABLE and self.fresh.get(number) != self.asked:
             self.fill(mirror, solid, self.ask("plain", mirror))
         return mirror
+
+    # Awaiting
+
+    def drive(self, mirror: Any) -> Any:
+        """Awaits an awaitable object of the other side: its loop runs in turn with the one here."""
+        task = self.ask("task", mirror)
+        while not self.ask("step", task):
+            try:
+                yield
+            except BaseException:
+                self.ask("cancel", task)
+                raise
+        return self.ask("outcome", task)
+
+    def driver(self, mirror: Any) -> Any:
+        """What runs a coroutine of the other side when `send` is called here."""
+        number = number_behind(mirror)
+        if number not in self.drivers:
+            self.drivers[number] = self.drive(mirror)
+        return self.drivers[number]
+
+    def task(self, awaitable: Any) -> Any:
+        asyncio = __import__("asyncio")
+
+        async def wait() -> object:
+            return await awaitable
+
+        if self.loop is None:
+            self.loop = asyncio.new_event_loop()
+        return self.loop.create_task(wait())
+
+    def step(self, task: Any) -> bool:
+        """Runs our loop until a task is done, but not for long; returns whether it is."""
+        events = __import__("asyncio").events
+        outer = events._get_running_loop()
+        events._set_running_loop(None)
+        try:
+            if not task.done():
+                timer = self.loop.call_later(_STEP_SECONDS, self.loop.stop)
+                task.add_done_callback(self.stop_loop)
+                self.loop.run_forever()
+                task.remove_done_callback(self.stop_loop)
+                timer.cancel()
+        finally:
+            events._set_running_loop(outer)
+        return bool(task.done())
+
+    def stop_loop(self, task: object) -> None:
+        self.loop.stop()
+
+    def outcome(self, task: Any) -> object:
+        return task.result()
+
+    def cancel(self, task: Any) -> None:
+        task.cancel()
+        for _ in range(5):
+            if self.step(task):
+                return

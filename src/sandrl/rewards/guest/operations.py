@@ -6,12 +6,9 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from sandrl.rewards.guest.libraries import change_in_library
 from sandrl.rewards.guest.mirrors import ARITHMETIC, CONVERSIONS, EQUALITY, IN_PLACE, ORDER, TEXT
-from sandrl.rewards.guest.values import Unsendable
 
 LIBRARY = frozenset(getattr(sys, "stdlib_module_names", ("builtins", "json", "asyncio", "decimal", "queue", "re")))
-UNCHANGEABLE_SOLIDS = frozenset((int, str, float, complex, bytes, tuple, frozenset))
 
 # Questions that change nothing, as far as a check can expect.
 LOOKING = frozenset(
@@ -33,10 +30,6 @@ LOOKING = frozenset(
 OPERATORS = frozenset(("__divmod__", "__idivmod__", *ARITHMETIC, *IN_PLACE))
 # Modules of functions that do nothing but compute with what they are given.
 COMPUTING = frozenset(("_operator", "math", "cmath"))
-
-
-def uncarried(error: Unsendable) -> ValueError:
-    return ValueError(f"the result cannot be judged: {error}")
 
 
 def own_dict(kind: Any) -> dict[str, Any]:
@@ -102,17 +95,6 @@ def rebuilt_signature(parameters: list[tuple[Any, ...]]) -> Any:
             for name, kind, default in parameters
         ]
     )
-
-
-def content_of(container: Any) -> object:
-    """A container's content, as a container that was never sent."""
-    if isinstance(container, dict):
-        return dict(container)
-    if type(container) is set:
-        return set(container)
-    if change_in_library(type(container)) is not None:
-        return container.copy()
-    return bytearray(container) if type(container) is bytearray else list(container)
 
 
 def place_among(result: object, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> int | str | None:

@@ -13,10 +13,9 @@ import posix
 from collections.abc import Callable
 
 from sandrl.rewards.guest.baseline import Baseline, end_descendants
-from sandrl.rewards.guest.cases import files_of_case, judge_cases, stdin_of_case, take_output
+from sandrl.rewards.guest.cases import Comparison, files_of_case, judge_cases, stdin_of_case, take_output
 from sandrl.rewards.guest.child import ROOM_FOR_STACKS_BYTES, describe, to_hex
 from sandrl.rewards.guest.clock import read_start
-from sandrl.rewards.guest.comparison import Comparison
 from sandrl.rewards.guest.declarations import Libc, Plan, Request, Say
 from sandrl.rewards.guest.descriptors import head, read_exactly, scratch_file, write_all
 from sandrl.rewards.guest.places import remove_all

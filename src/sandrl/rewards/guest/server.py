@@ -1,4 +1,8 @@
-"""The completion's process in isolation: it runs the code, and then performs the judge's operations on its objects."""
+"""The completion's process in isolation: it runs the code, and then performs the judge's operations on its objects.
+
+It never contains a check, an expected value of a check, or the code of the judge's end of the channel (`checks.py`),
+which is loaded after the fork.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +11,13 @@ import sys
 from typing import Any
 
 from sandrl.rewards.guest.channel import INTERRUPT, READY, Channel
+from sandrl.rewards.guest.checks import judge_apart
 from sandrl.rewards.guest.child import blame, completion_lines, describe, finish, fresh_module, run_top_level
 from sandrl.rewards.guest.clock import Interruption
-from sandrl.rewards.guest.declarations import Request, Say
+from sandrl.rewards.guest.declarations import Libc, Request, Say, load_rest
 from sandrl.rewards.guest.mirrors import Mirror
 from sandrl.rewards.guest.objects import Peer
+from sandrl.rewards.guest.supervisor import Judged, read_hidden, start_child
 from sandrl.rewards.guest.world import put_in_place
 
 OF_EVERY_MODULE = frozenset(
@@ -134,3 +140,18 @@ def run_completion(request: Request, say: Say, channel: Channel) -> None:
     channel.send(READY, b"")
     objects.answer_all()
     finish(say, "passed", "")
+
+
+def judge_isolated(request: Request, call: Libc | None) -> Judged:
+    """Judges a completion whose checks run here, in the supervisor, against a process that never sees them."""
+    to_read, their_write = posix.pipe()
+    their_read, to_write = posix.pipe()
+
+    def body(request: Request, say: Say) -> None:
+        run_completion(request, say, Channel(their_read, their_write))
+
+    child = start_child(body, request, posix.open("/dev/null", posix.O_RDONLY), call, (their_read, their_write))
+    posix.close(their_read)
+    posix.close(their_write)
+    load_rest()
+    return judge_apart(child, Channel(to_read, to_write), request, read_hidden(request))

@@ -13,7 +13,8 @@ import marshal
 import posix
 from typing import TYPE_CHECKING
 
-from sandrl.rewards.guest.mirrors import EQUALITY, Mirror, is_mirror, number_behind, plain_form, solid_of
+from sandrl.rewards.guest.containers import plain_form
+from sandrl.rewards.guest.mirrors import EQUALITY, Mirror, is_mirror, number_behind, solid_of
 from sandrl.rewards.guest.operations import OPERATIONS
 
 if TYPE_CHECKING:

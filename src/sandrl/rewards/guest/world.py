@@ -53,13 +53,9 @@ class Items:
         found = {}
         for key in keys:
             now = self.mapping.get(key, _MISSING)
-            if now is not self.original.get(key, _MISSING) and not self.is_equal(now, self.original.get(key, _MISSING)):
+            if not _is_same(now, self.original.get(key, _MISSING)):
                 found[key] = () if now is _MISSING else (now,)
         return (found,) if found else None
-
-    def is_equal(self, now: object, original: object) -> bool:
-        """Whether two values are the same text; the environment makes its texts anew each time."""
-        return type(now) is str and type(original) is str and now == original
 
 
 class Setting:
@@ -262,12 +258,11 @@ def put_in_place(replaced: dict[str, tuple[Any, ...]]) -> list[Callable[[], None
             elif key in SETTINGS:
                 undoing.append(_set(SETTINGS[key][1], SETTINGS[key][0](), change[0]))
             elif key.endswith(_ITEMS):
-                owner, name = _found(key[: -len(_ITEMS)])
-                mapping = getattr(owner, name)
+                mapping = getattr(*_found(key[: -len(_ITEMS)]))
                 for each, value in change[0].items():
                     undoing.append(_put_item(mapping, each, value))
             else:
-                undoing.append(_put(*_found(key), change))
+                undoing.append(_put_attribute(*_found(key), change))
         except Exception:
             continue  # what is not there here, nothing of the completion's can use
     return undoing
@@ -282,41 +277,38 @@ def _found(place: str) -> tuple[Any, str]:
     return owner, name
 
 
-def _put(owner: Any, name: str, change: tuple[Any, ...]) -> Callable[[], None]:
+def _put_attribute(owner: Any, name: str, change: tuple[Any, ...]) -> Callable[[], None]:
     content = getattr(owner, "__dict__", {})
-    before = content.get(name, _MISSING)
-    if change:
-        setattr(owner, name, change[0])
-    else:
-        delattr(owner, name)
-
-    def undo() -> None:
-        if content.get(name, _MISSING) is not (change[0] if change else _MISSING):
-            return  # the completion itself has replaced it since
-        if before is _MISSING:
-            delattr(owner, name)
-        else:
-            setattr(owner, name, before)
-
-    return undo
+    return _put(content, name, change, lambda value: setattr(owner, name, value), lambda: delattr(owner, name))
 
 
 def _put_item(mapping: Any, key: object, change: tuple[Any, ...]) -> Callable[[], None]:
-    before = mapping.get(key, _MISSING)
-    if change:
-        mapping[key] = change[0]
-    else:
-        mapping.pop(key, None)
+    return _put(mapping, key, change, lambda value: mapping.__setitem__(key, value), lambda: mapping.pop(key, None))
+
+
+def _put(
+    content: Any, key: Any, change: tuple[Any, ...], write: Callable[[Any], None], remove: Callable[[], Any]
+) -> Callable[[], None]:
+    before, ours = content.get(key, _MISSING), change[0] if change else _MISSING
+
+    def put(value: Any) -> None:
+        if value is _MISSING:
+            remove()
+        else:
+            write(value)
 
     def undo() -> None:
-        if mapping.get(key, _MISSING) != (change[0] if change else _MISSING):
-            return
-        if before is _MISSING:
-            mapping.pop(key, None)
-        else:
-            mapping[key] = before
+        # The completion itself may have replaced it since.
+        if _is_same(content.get(key, _MISSING), ours):
+            put(before)
 
+    put(ours)
     return undo
+
+
+def _is_same(now: object, before: object) -> bool:
+    # The environment makes its texts anew each time.
+    return now is before or (type(now) is str and type(before) is str and now == before)
 
 
 def _set(write: Callable[[Any], None], before: object, value: object) -> Callable[[], None]:
