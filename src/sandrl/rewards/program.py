@@ -127,7 +127,7 @@ ISOLATED_TESTS = Mode(
         "values",
         "containers",
         "channel",
-        "mirrors",
+        "proxies",
         "operations",
         "world",
         "crossing",
@@ -137,7 +137,7 @@ ISOLATED_TESTS = Mode(
         "report",
     ),
     "judge_isolated",
-    ("origins", "guarded", "witness", "client", "calls", "sides", "checks"),
+    ("provenance", "guarded", "witness", "client", "calls", "sides", "checks"),
 )
 
 

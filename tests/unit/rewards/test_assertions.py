@@ -24,7 +24,7 @@ from sandrl.rewards.guest.excerpts import (
     excerpt_at,
     first_difference,
 )
-from sandrl.rewards.guest.sides import MARK, Shown, shown, sides_of
+from sandrl.rewards.guest.sides import MARK, shown, sides_of
 from sandrl.rewards.judge import Judge
 from sandrl.rewards.limits import Limits
 from sandrl.sandboxes import CommandOutcome

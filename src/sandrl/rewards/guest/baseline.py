@@ -102,7 +102,7 @@ class Unrestorable(OSError):
     """The state before the first run cannot be restored."""
 
 
-class Kept:
+class SavedPath:
     """A file or a directory as it was before the first run; `left` are the files and bytes that may still be kept."""
 
     def __init__(self, path: str, left: list[int]) -> None:
@@ -110,12 +110,12 @@ class Kept:
         self.found = posix.lstat(path)
         self.kind = self.found.st_mode & KIND_OF_FILE
         self.content: bytes | str | None = None
-        self.inside: dict[str, Kept | None] = {}
+        self.inside: dict[str, SavedPath | None] = {}
         self.attributes = attributes_of(path)
         if self.kind == DIRECTORY:
             for name in names_in(path):
                 left[0] -= 1
-                self.inside[name] = Kept(f"{path}/{name}", left) if left[0] >= 0 else None
+                self.inside[name] = SavedPath(f"{path}/{name}", left) if left[0] >= 0 else None
         elif self.kind == LINK:
             self.content = posix.readlink(path)
         elif self.kind == PLAIN_FILE and self.found.st_size <= left[1]:
@@ -232,7 +232,7 @@ class Baseline:
         self.folder = posix.getcwd()
         shared = [path for path in SHARED_PLACES if is_directory(path)]
         left = [MOST_KEPT_FILES, MOST_KEPT_BYTES]
-        self.places = [Kept(path, left) for path in dict.fromkeys([*shared, *own_places()])]
+        self.places = [SavedPath(path, left) for path in dict.fromkeys([*shared, *own_places()])]
         self.objects = self.objects_now()
         self.judge = judge_facts()
 

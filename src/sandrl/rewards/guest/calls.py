@@ -20,7 +20,7 @@ from typing import Any
 from sandrl.rewards.guest.containers import plain_form
 from sandrl.rewards.guest.declarations import Request
 from sandrl.rewards.guest.libraries import plain_number
-from sandrl.rewards.guest.mirrors import is_mirror, solid_of
+from sandrl.rewards.guest.proxies import is_proxy, solid_of
 from sandrl.rewards.guest.values import Decoder, Encoder, Malformed, Unsendable
 
 CALL = "__call__"
@@ -97,7 +97,7 @@ class Calls:
 
     def is_same(self, result: Any, expected: Any) -> bool:
         """Whether a result is the expected value; a tuple counts as a list, and numbers may differ by the tolerance."""
-        if is_mirror(result):
+        if is_proxy(result):
             # A named tuple is a tuple, and a class derived from `list` a list: what they hold counts.
             if solid_of(type(result)) not in (list, tuple, dict):
                 return (result == expected) is True
@@ -195,7 +195,7 @@ def compared(name: str, result: Any, expected: Any, arguments: Any, absolute: fl
         is_right = expected is (result if type(result) is bool else result is not None)
     else:
         equal = result == expected
-        is_right = equal is True if is_mirror(result) else bool(equal)
+        is_right = equal is True if is_proxy(result) else bool(equal)
     if name == "evalplus-zero":
         is_right = is_right or (is_real(result) and result == 0)
     elif name == "evalplus-surface":
@@ -242,7 +242,7 @@ def is_number(value: object) -> bool:
 
 def is_real(value: object) -> bool:
     """Whether a value is a number with an order, of Python's own or its library's."""
-    if is_mirror(value):
+    if is_proxy(value):
         return False
     kind = type(plain_number(value))
     return kind in (int, float, bool) or (kind.__module__, kind.__name__) in (

@@ -23,9 +23,9 @@ from sandrl.rewards.guest.supervisor import (
     CHECKER_FAILED,
     NOT_REACHED,
     NOT_RUN,
-    Ended,
+    ChildExit,
     Ends,
-    Judged,
+    Judgment,
     Times,
     filled,
     letter_of,
@@ -61,7 +61,7 @@ class Comparison:
         # The rest of standard input is the supervisor's own.
         read_exactly(1, self.from_it)
 
-    def outcome(self, position: int, ended: Ended) -> tuple[str, str]:
+    def outcome(self, position: int, ended: ChildExit) -> tuple[str, str]:
         """Returns (status, detail) of a case, by its number from 0, that ran to its end."""
         printed, _ = head(ended.stdout, self.most_bytes)
         try:
@@ -119,7 +119,7 @@ def stdin_of_case(request: Request, position: int) -> int:
 
 def run_case(
     request: Request, position: int, seconds: float, limit: float, baseline: Baseline
-) -> tuple[Ended, str, str]:
+) -> tuple[ChildExit, str, str]:
     """Runs the completion as a script with a case on standard input, and perhaps in files of its own.
 
     `limit` is the limit that is named where it takes longer than `seconds`.
@@ -146,7 +146,7 @@ def files_of_case(request: Request, position: int) -> list[tuple[str, bytes]]:
     return [*request.get("files", ()), *([(name, request["inputs"][position])] if name else ())]
 
 
-def take_output(ended: Ended, path: str) -> None:
+def take_output(ended: ChildExit, path: str) -> None:
     """Takes a file that a program has written for what it printed; one that is no plain file is none."""
     try:
         descriptor = posix.open(path, posix.O_RDONLY | posix.O_NOFOLLOW | posix.O_NONBLOCK | posix.O_CLOEXEC)
@@ -180,7 +180,7 @@ def judge_cases(
     run: RunCase = run_case,
     compared: Callable[[Request], Comparison] = Comparison,
     baseline: Baseline | None = None,
-) -> Judged:
+) -> Judgment:
     """Judges a completion that reads standard input and prints: a fresh process per case, one clock for all.
 
     What a case should print is known to the process alone that compares. Where nothing is hidden, the exit status
@@ -194,7 +194,7 @@ def judge_cases(
         baseline.spared.add(comparison.pid)
     times = Times(0.0, 0.0, 0.0)
     verdict, rest, is_over = ("passed", ""), NOT_REACHED, False
-    shown: Ended | None = None
+    shown: ChildExit | None = None
     checks: list[Checked] = []
     for position in range(total):
         prefix = f"{request['unit']} {position + 1} of {total}: " if request["unit"] else ""
@@ -234,6 +234,6 @@ def judge_cases(
     checks = filled(uncounted(checks) if is_over else checks, total, rest)
     assert shown is not None, "a problem has cases"
     scores = {} if is_over or comparison is None else comparison.scores
-    judged = Judged(verdict[0], verdict[1], checks, times, shown.stdout, shown.stderr, scores=scores)
+    judged = Judgment(verdict[0], verdict[1], checks, times, shown.stdout, shown.stderr, scores=scores)
     judged.excerpts.update(comparison.excerpts if comparison is not None else {})
     return judged

@@ -32,8 +32,8 @@ from sandrl.rewards.guest.programs import judge_programs
 from sandrl.rewards.guest.script import judge_program, run_script
 from sandrl.rewards.guest.supervisor import (
     CHECKER_FAILED,
-    Ended,
-    Judged,
+    ChildExit,
+    Judgment,
     become_reaper,
     from_hex,
     judge_child,
@@ -62,7 +62,7 @@ class CheckedComparison(Comparison):
     def __init__(self, request: Request, call: Libc | None) -> None:
         Comparison.__init__(self, request, Checking(request, call).compare)
 
-    def outcome(self, position: int, ended: Ended) -> tuple[str, str]:
+    def outcome(self, position: int, ended: ChildExit) -> tuple[str, str]:
         if not end_descendants({self.pid}):
             return "crashed", "it left processes that do not end"
         kill_quietly(self.pid, _signal.SIGCONT)  # they may have stopped it
@@ -153,7 +153,7 @@ def score_in(text: str) -> float | None:
     return score if 0 <= score <= 1 else None
 
 
-def said_by_function(ended: Ended, seconds: float) -> tuple[str, str, str]:
+def said_by_function(ended: ChildExit, seconds: float) -> tuple[str, str, str]:
     """Status, detail and score of a checker that is a function, from what it said and how it ended."""
     last = ended.words[-2].split(b" ") if len(ended.words) > 1 else []
     if ended.wait_status == 0 and len(last) == 3 and last[1] in (b"score", b"failed", b"resource_limit"):
@@ -219,12 +219,12 @@ def find_all_processes(call: Libc | None) -> None:
         raise OSError("a checker needs an interpreter with ctypes, and a kernel with child subreapers")
 
 
-def judge_checked(request: Request, call: Libc | None) -> Judged:
+def judge_checked(request: Request, call: Libc | None) -> Judgment:
     """Judges a completion that reads standard input and prints by the checker of its problem."""
     find_all_processes(call)
     return judge_cases(request, call, compared=lambda request: CheckedComparison(request, call))
 
 
-def judge_checked_programs(request: Request, call: Libc | None) -> Judged:
+def judge_checked_programs(request: Request, call: Libc | None) -> Judgment:
     find_all_processes(call)
     return judge_programs(request, call, lambda request: CheckedComparison(request, call))

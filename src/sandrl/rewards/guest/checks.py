@@ -1,6 +1,6 @@
 """Runs a problem's checks against a completion in another process, and produces the verdict.
 
-Checks run in a namespace where proxies (`mirrors.py`) replace the completion's functions, classes and objects. How far
+Checks run in a namespace where proxies (`proxies.py`) replace the completion's functions, classes and objects. How far
 an object of the completion is trusted is decided in `client.py`.
 """
 
@@ -17,7 +17,7 @@ from sandrl.rewards.guest.clock import Clock, is_running, too_long
 from sandrl.rewards.guest.containers import plain_form
 from sandrl.rewards.guest.declarations import Checked, Request, Sides
 from sandrl.rewards.guest.descriptors import DeadlineReached
-from sandrl.rewards.guest.mirrors import Mirror, is_mirror, number_behind, solid_of
+from sandrl.rewards.guest.proxies import ProxyClass, is_proxy, number_behind, solid_of
 from sandrl.rewards.guest.sides import CAUGHT, FAILS, RAISED, forget_sides, shown, sides_of
 from sandrl.rewards.guest.supervisor import (
     FAILED,
@@ -27,7 +27,7 @@ from sandrl.rewards.guest.supervisor import (
     TIMED_OUT,
     Child,
     Ends,
-    Judged,
+    Judgment,
     end_child,
     filled,
     judge_child,
@@ -43,10 +43,10 @@ STANDARD_CLASSES = {name: module for module, name in REBUILT if module != "built
 
 
 def plain_value(value: Any) -> tuple[object, str] | None:
-    """What a mirror holds here, or how it is shown: nothing is asked of the completion. None if it is no mirror."""
-    if not is_mirror(value):
+    """What a proxy holds here, or how it is shown: nothing is asked of the completion. None if it is no proxy."""
+    if not is_proxy(value):
         return None
-    if issubclass(type(value), Mirror):
+    if issubclass(type(value), ProxyClass):
         return None, f"<class {type.__getattribute__(value, '__name__')}>"
     kind = type(value)
     solid = solid_of(kind)
@@ -150,26 +150,26 @@ class Checks:
                     value = __import__(value if kind == "module" else name)
                 except ImportError:
                     continue
-            elif is_mirror(value) and name in STANDARD_CLASSES and name not in self.under_test:
+            elif is_proxy(value) and name in STANDARD_CLASSES and name not in self.under_test:
                 # A check that counts with `Counter` and leaves its import to the completion means that class.
                 value = getattr(__import__(STANDARD_CLASSES[name]), name) if self.under_test else value
-            if issubclass(type(value), Mirror):
+            if issubclass(type(value), ProxyClass):
                 self.trust_class(name, number_behind(value))
-            if is_mirror(value):
-                self.completion.origins.lent.add(number_behind(value))
+            if is_proxy(value):
+                self.completion.provenance.lent.add(number_behind(value))
             self.namespace[name] = self.values[name] = value
             self.lent.add(name)
         self.kept.update(facts["kept"])
 
     def trust_class(self, name: str, number: int) -> None:
         """Takes note of how a check names a class; one that has the name of a function, too, makes no objects."""
-        origins = self.completion.origins
+        provenance = self.completion.provenance
         if self.is_class(name):
-            origins.named.add(number)
+            provenance.named.add(number)
             if name in self.comparable:
-                origins.comparable.add(number)
+                provenance.comparable.add(number)
         if name not in self.comparable:
-            origins.doubtful.add(number)
+            provenance.doubtful.add(number)
 
     def rebind(self, news: dict[Any, Any]) -> None:
         """Gives lent names the values that the completion bound to them since."""
@@ -201,7 +201,7 @@ class Checks:
         self.lent = {
             name
             for name in lent
-            if self.namespace.get(name) is self.values[name] and (is_mirror(lent[name]) or name not in facts["binds"])
+            if self.namespace.get(name) is self.values[name] and (is_proxy(lent[name]) or name not in facts["binds"])
         }
 
     def run(self) -> tuple[str, str]:
@@ -320,7 +320,7 @@ def watch_for_end(completion: CompletionProcess) -> None:
     Ends.look()
 
 
-def judge_apart(child: Child, channel: Channel, request: Request, hidden: Request) -> Judged:
+def judge_apart(child: Child, channel: Channel, request: Request, hidden: Request) -> Judgment:
     """Judges a completion that runs in a child; `request` is known there, too, and `hidden` here alone."""
     seconds = request["timeout_seconds"]
     completion = CompletionProcess(channel, child.pid)
@@ -363,7 +363,7 @@ def judge_apart(child: Child, channel: Channel, request: Request, hidden: Reques
         reached = uncounted(reached) + [(letter_of(status), detail)] * checks.is_in_check
     returned = checks.calls.returned() if checks.calls is not None else None
     outcome = filled(reached, len(checks.tests), checks.rest)
-    judged = Judged(status, detail, outcome, ended.times, ended.stdout, ended.stderr, returned)
+    judged = Judgment(status, detail, outcome, ended.times, ended.stdout, ended.stderr, returned)
     judged.rests = checks.rests and is_whole
     judged.excerpts = {number: (*sides, (0, 0)) for number, sides in checks.sides.items()}
     return judged

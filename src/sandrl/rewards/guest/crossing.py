@@ -22,10 +22,11 @@ from sandrl.rewards.guest.containers import (
     solid_base,
 )
 from sandrl.rewards.guest.libraries import class_in_library, library
-from sandrl.rewards.guest.mirrors import (
+from sandrl.rewards.guest.operations import COMPUTING, LIBRARY, installed_error, library_object, own_dict, rebuilt_error
+from sandrl.rewards.guest.proxies import (
     NAMELESS,
-    Mirror,
-    is_mirror,
+    ProxyClass,
+    is_proxy,
     make_class,
     make_error,
     make_object,
@@ -35,7 +36,6 @@ from sandrl.rewards.guest.mirrors import (
     solid_of,
     specials_of,
 )
-from sandrl.rewards.guest.operations import COMPUTING, LIBRARY, installed_error, library_object, own_dict, rebuilt_error
 from sandrl.rewards.guest.values import REBUILT, Decoder, Encoder, Malformed, rebuilt_place
 
 # How many containers stay in step between messages, and how many items one of them may have.
@@ -51,7 +51,7 @@ _HIDDEN_ATTRIBUTES = ("filename", "filename2", "name", "path")
 _ABSTRACT_FILES = ("RawIOBase", "BufferedIOBase", "TextIOBase")
 
 
-class Shared:
+class SharedContainer:
     """A mutable container that both processes have.
 
     `content` is what it held when both were equal last; None for a large one that is not kept in step. `reference` is
@@ -74,19 +74,19 @@ class Crossing:
     watches_large = False
 
     def __init__(self) -> None:
-        # Our objects that the other side has mirrors of, and their numbers by `id`.
+        # Our objects that the other side has proxies of, and their numbers by `id`.
         self.objects: list[Any] = []
         self.numbers: dict[int, int] = {}
-        # What the other side knows of ours, and our mirrors of theirs, by number.
+        # What the other side knows of ours, and our proxies of theirs, by number.
         self.known: set[int] = set()
-        self.mirrors: dict[int, Any] = {}
-        # How often the other side was asked: what a mirror holds may be old after that.
+        self.proxies: dict[int, Any] = {}
+        # How often the other side was asked: what a proxy holds may be old after that.
         self.asked = 0
         self.fresh: dict[int, int] = {}
         # Containers that both sides have: by `id`, and by the numbers of those that were sent and received first.
-        self.shared: dict[int, Shared] = {}
-        self.sent: dict[int, Shared] = {}
-        self.received: dict[int, Shared] = {}
+        self.shared: dict[int, SharedContainer] = {}
+        self.sent: dict[int, SharedContainer] = {}
+        self.received: dict[int, SharedContainer] = {}
         self.sent_count = 0
 
     def number_of(self, value: object) -> int:
@@ -98,7 +98,7 @@ class Crossing:
 
     def encode(self, value: tuple[Any, ...]) -> bytes:
         """The bytes of a message, which also says how the containers that both sides have were changed."""
-        changed: list[Shared] = []
+        changed: list[SharedContainer] = []
         unused: tuple[tuple[int, ...], ...] = ()
         if self.shared:
             changed = [
@@ -137,13 +137,13 @@ class Crossing:
         return tuple(rest)
 
     def share(
-        self, container: Any, items: dict[int, Shared], reference: bytes, number: int, is_watched: bool = False
+        self, container: Any, items: dict[int, SharedContainer], reference: bytes, number: int, is_watched: bool = False
     ) -> None:
         """From now on both sides have a container; a large one is watched only while a call has it as an argument."""
         content = snapshot(container) if is_watched or size_of(container) <= SHARED_ITEMS else None
-        items[number] = self.shared[id(container)] = Shared(container, content, reference % number, number)
+        items[number] = self.shared[id(container)] = SharedContainer(container, content, reference % number, number)
 
-    def forget(self, number: int, items: dict[int, Shared]) -> None:
+    def forget(self, number: int, items: dict[int, SharedContainer]) -> None:
         item = items.pop(number, None)
         if item is not None:
             self.shared.pop(id(item.container), None)
@@ -178,7 +178,7 @@ class Crossing:
 
     def describe(self, value: Any, encoder: Encoder, levels: int) -> None:
         kind = type(value)
-        if is_mirror(value):
+        if is_proxy(value):
             encoder.parts.append(b"o%x;" % number_behind(value))
         elif issubclass(kind, BaseException):
             self.describe_error(value, encoder, levels)
@@ -213,11 +213,11 @@ class Crossing:
         return rebuilt_place(kind)
 
     def describe_class(self, kind: Any, encoder: Encoder, *, of_object: bool = False) -> None:
-        """Adds a class: by its name, its number, or all that its mirror is made of.
+        """Adds a class: by its name, its number, or all that its proxy is made of.
 
-        An object of a class needs a mirror class even where both sides have the class itself.
+        An object of a class needs a proxy class even where both sides have the class itself.
         """
-        if issubclass(type(kind), Mirror):
+        if issubclass(type(kind), ProxyClass):
             encoder.parts.append(b"o%x;" % number_behind(kind))
             return
         place = None if of_object else self.class_place(kind)
@@ -277,7 +277,7 @@ class Crossing:
         for name in ("__cause__", "__context__"):
             of_error = getattr(BaseException, name).__get__(error)
             is_told = of_error is None or self.number_of(of_error) in encoder.described
-            if is_told or not causes or is_mirror(of_error):
+            if is_told or not causes or is_proxy(of_error):
                 encoder.parts.append(b"N")
             else:
                 self.describe_error(of_error, encoder, levels - 1, causes - 1)
@@ -303,9 +303,9 @@ class Crossing:
                 raise Malformed("an object that was never sent")
             return self.objects[number]
         if tag == b"H" or tag == b"C":
-            if number not in self.mirrors:
+            if number not in self.proxies:
                 raise Malformed("a proxy without an object")
-            return self.mirrors[number]
+            return self.proxies[number]
         if tag == b"D":
             return self.read_class(number, decoder)
         if tag == b"h":
@@ -335,14 +335,14 @@ class Crossing:
         names = (decoder.text(), decoder.text(), decoder.text())
         specials = frozenset(decoder.text().split(" "))
         of_class = decoder.text()
-        known = self.mirrors.get(number)
+        known = self.proxies.get(number)
         if known is not None:
             return known
         own = self.own_class(names[2], names[1])
         if isinstance(own, type) and issubclass(own, BaseException):
-            self.mirrors[number] = own
+            self.proxies[number] = own
             return own
-        meta = Mirror if of_class == "-" else metaclass_for(frozenset(of_class.split(" ")))
+        meta = ProxyClass if of_class == "-" else metaclass_for(frozenset(of_class.split(" ")))
         try:
             made = make_class(names, bases, specials, meta, number)
         except (TypeError, ValueError) as error:
@@ -354,17 +354,17 @@ class Crossing:
                 if issubclass(own, base):
                     base.register(made)
         if names[2].partition(".")[0] in LIBRARY:
-            type.__setattr__(made, "_mirror_place", (names[2], names[1]))
-        self.mirrors[number] = made
+            type.__setattr__(made, "_proxy_place", (names[2], names[1]))
+        self.proxies[number] = made
         return made
 
     def read_own_class(self, decoder: Decoder) -> Any:
         return decoder.value()
 
     def class_shown(self, kind: Any) -> type:
-        """What `__class__` of a mirror is: the class of this process that is the same, or the mirror class."""
-        place = type.__getattribute__(kind, "_mirror_place")
-        own = None if place is None or not own_dict(kind).get("_mirror_place") else self.own_class(*place)
+        """What `__class__` of a proxy is: the class of this process that is the same, or the proxy class."""
+        place = type.__getattribute__(kind, "_proxy_place")
+        own = None if place is None or not own_dict(kind).get("_proxy_place") else self.own_class(*place)
         return own if isinstance(own, type) and not is_solid(own) else kind
 
     def own_class(self, module: str, name: str) -> Any:
@@ -374,20 +374,20 @@ class Crossing:
         return library_object(module, name) or installed_error(module, name)
 
     def read_object(self, number: int, decoder: Decoder) -> Any:
-        """Reads an object: the mirror that there is, or a new one; what it holds is up to date then."""
+        """Reads an object: the proxy that there is, or a new one; what it holds is up to date then."""
         kind = self.read_own_class(decoder)
-        if not issubclass(type(kind), Mirror):
+        if not issubclass(type(kind), ProxyClass):
             raise Malformed("an object of a class that has no proxy")
         solid = solid_of(kind)
-        known = self.mirrors.get(number)
+        known = self.proxies.get(number)
         has_plain = decoder.take() == b"+"
         if solid is None:
             if known is None:
                 if issubclass(kind, BaseException):
                     raise Malformed("an object that is not an exception")
-                known = self.mirrors[number] = make_object(kind, number)
+                known = self.proxies[number] = make_object(kind, number)
             if has_plain:
-                decoder.value()  # of a class that cannot be mirrored with its bases
+                decoder.value()  # of a class that cannot be proxyed with its bases
             return known
         if not has_plain:
             raise Malformed("an object without the value that it must hold")
@@ -396,30 +396,30 @@ class Crossing:
             if known is None:
                 if type(plain) is not solid:
                     raise Malformed("a value of another type than its class")
-                known = self.mirrors[number] = make_value(kind, number, plain)
+                known = self.proxies[number] = make_value(kind, number, plain)
             return known
         if known is None:
-            known = self.mirrors[number] = make_object(kind, number)
+            known = self.proxies[number] = make_object(kind, number)
         self.fill(known, solid, decoder.value())
         return known
 
-    def fill(self, mirror: Any, solid: Any, plain: Any) -> None:
-        if type(plain) is not content_kind(solid) or type(mirror) is solid:
+    def fill(self, proxy: Any, solid: Any, plain: Any) -> None:
+        if type(plain) is not content_kind(solid) or type(proxy) is solid:
             raise Malformed("a content of another type than its class")
-        fill(mirror, solid, plain)
-        self.fresh[number_behind(mirror)] = self.asked
+        fill(proxy, solid, plain)
+        self.fresh[number_behind(proxy)] = self.asked
 
     def read_error(self, number: int, decoder: Decoder) -> Any:
         kind, arguments, attributes = self.read_own_class(decoder), decoder.value(), decoder.value()
         is_hidden, cause, context = decoder.value(), decoder.value(), decoder.value()
-        known = self.mirrors.get(number)
+        known = self.proxies.get(number)
         if known is None:
             if not (isinstance(kind, type) and issubclass(kind, BaseException) and type(arguments) is tuple):
                 raise Malformed("no exception")
-            kind = self.class_shown(kind) if issubclass(type(kind), Mirror) else kind
-            is_own = not issubclass(type(kind), Mirror)
+            kind = self.class_shown(kind) if issubclass(type(kind), ProxyClass) else kind
+            is_own = not issubclass(type(kind), ProxyClass)
             known = rebuilt_error(kind, arguments, attributes) if is_own else make_error(kind, number, arguments)
-            self.mirrors[number] = known
+            self.proxies[number] = known
             for name, error in (("__cause__", cause), ("__context__", context)):
                 if isinstance(error, BaseException) and error is not known:
                     getattr(BaseException, name).__set__(known, error)

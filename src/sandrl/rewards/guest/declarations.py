@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sandrl.rewards.guest.baseline import Baseline
-    from sandrl.rewards.guest.supervisor import Ended
+    from sandrl.rewards.guest.supervisor import ChildExit
 
 Libc = Callable[..., int]
 Request = dict[str, Any]
@@ -28,9 +28,9 @@ Plain = Callable[[object], "tuple[object, str] | None"]
 Outcome = tuple[str, str, "float | None"]
 Compare = Callable[[bytes, int, Request], Outcome]
 # Runs a case, of which number, for how many seconds, with which limit to name.
-RunCase = Callable[[Request, int, float, float, "Baseline"], "tuple[Ended, str, str]"]
+RunCase = Callable[[Request, int, float, float, "Baseline"], "tuple[ChildExit, str, str]"]
 # Judges a program by its exit status and the words that it said last.
-JudgeExit = Callable[["Ended", int, "list[bytes]"], "tuple[str, str]"]
+JudgeExit = Callable[["ChildExit", int, "list[bytes]"], "tuple[str, str]"]
 # How a program in another language is built and run.
 Plan = dict[str, Any]
 

@@ -15,7 +15,7 @@ from sandrl.rewards.guest.declarations import Libc, Plan, Request
 from sandrl.rewards.guest.descriptors import head
 from sandrl.rewards.guest.programs import Place, Program, judge_exit, nothing_ran
 from sandrl.rewards.guest.script import judge_program, run_script
-from sandrl.rewards.guest.supervisor import Ended, Judged, become_reaper, letter_of, run_child
+from sandrl.rewards.guest.supervisor import ChildExit, Judgment, become_reaper, letter_of, run_child
 
 # How a command ended, where it was not by an exit status.
 OUT_OF_TIME, OVER_MEMORY, SIGNALLED = "t", "m", "s"
@@ -67,19 +67,19 @@ def fetch(folder: str, request: Request) -> list[str]:
     return found
 
 
-class Executed(Program):
+class FetchedProgram(Program):
     """A program of which files are fetched after its run."""
 
     def __init__(self, plan: Plan, request: Request, baseline: Baseline) -> None:
         super().__init__(plan, request, baseline)
         self.fetched: list[str] = []
 
-    def look_around(self, place: Place, command: str, ended: Ended) -> None:
+    def look_around(self, place: Place, command: str, ended: ChildExit) -> None:
         if command == "run":
             self.fetched = fetch(place.work, self.request)
 
 
-def execute(request: Request, call: Libc | None) -> Judged:
+def execute(request: Request, call: Libc | None) -> Judgment:
     """Builds a program if that is needed, runs it once, and tells how it ended."""
     become_reaper(call)
     if "plans" in request:
@@ -94,9 +94,9 @@ def execute(request: Request, call: Libc | None) -> Judged:
     return told(ended, *judge_program(ended, seconds), "-", fetched)
 
 
-def execute_program(request: Request, call: Libc | None) -> Judged:
+def execute_program(request: Request, call: Libc | None) -> Judgment:
     """The same for a program in another language than Python, or with an interpreter of its own."""
-    program = Executed(request["plans"][0], request, Baseline(call))
+    program = FetchedProgram(request["plans"][0], request, Baseline(call))
     status, detail = program.build()
     compiled = "-"
     if program.compiler is not None:
@@ -110,7 +110,7 @@ def execute_program(request: Request, call: Libc | None) -> Judged:
     return told(ended, *judge_program(ended, seconds, judge_exit), compiled, program.fetched)
 
 
-def end_of(ended: Ended) -> str:
+def end_of(ended: ChildExit) -> str:
     if ended.wait_status is None:
         return OUT_OF_TIME
     if ended.excess:
@@ -119,9 +119,9 @@ def end_of(ended: Ended) -> str:
     return f"{SIGNALLED}{number}" if number else str(ended.wait_status >> 8)
 
 
-def told(ended: Ended | None, status: str, detail: str, compiled: str, fetched: list[str]) -> Judged:
+def told(ended: ChildExit | None, status: str, detail: str, compiled: str, fetched: list[str]) -> Judgment:
     shown = nothing_ran() if ended is None else ended
     words = "-" if ended is None else end_of(ended)
-    judged = Judged(status, detail, [(letter_of(status), detail)], shown.times, shown.stdout, shown.stderr)
+    judged = Judgment(status, detail, [(letter_of(status), detail)], shown.times, shown.stdout, shown.stderr)
     judged.returned = " ".join([words, compiled, ",".join(fetched) or "-"])
     return judged

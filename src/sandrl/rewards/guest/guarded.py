@@ -10,9 +10,9 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from sandrl.rewards.guest.mirrors import EQUALITY, NAMELESS, ORDER, SPECIALS, is_mirror
 from sandrl.rewards.guest.objects import Peer
 from sandrl.rewards.guest.operations import COMPUTING, LIBRARY, OPERATORS
+from sandrl.rewards.guest.proxies import EQUALITY, NAMELESS, ORDER, SPECIALS, is_proxy
 from sandrl.rewards.guest.values import Unsendable, rebuilt_place
 
 # The module that classes and functions of checks belong to.
@@ -48,7 +48,7 @@ class Parameters:
         self.co_name, self.co_flags, self.co_varnames = code.co_name, code.co_flags, code.co_varnames[:count]
 
 
-class Guarded(Peer):
+class GuardedPeer(Peer):
     """The end of a channel whose objects the other side may ask about only so far."""
 
     def perform(self, operation: str, subject: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> object:
@@ -167,7 +167,7 @@ def is_module_of_check(module: Any) -> bool:
 
 def has_methods(value: Any) -> bool:
     """Whether something may have methods of a mock's names."""
-    return is_mirror(value) or type(value) in _CODE_KINDS or type(value).__module__ in (CHECKS, "unittest.mock")
+    return is_proxy(value) or type(value) in _CODE_KINDS or type(value).__module__ in (CHECKS, "unittest.mock")
 
 
 def names_of_mock(subject: Any) -> frozenset[str]:

@@ -25,8 +25,8 @@ from sandrl.rewards.guest.declarations import Checked, Excerpt, Libc, Request, S
 from sandrl.rewards.guest.descriptors import DeadlineReached
 from sandrl.rewards.guest.sides import forget_sides, sides_of
 from sandrl.rewards.guest.supervisor import (
-    Ended,
-    Judged,
+    ChildExit,
+    Judgment,
     filled,
     from_hex,
     judge_child,
@@ -106,7 +106,7 @@ def execute_within(
         clock.stop()
 
 
-def judge_tests(request: Request, call: Libc | None) -> Judged:
+def judge_tests(request: Request, call: Libc | None) -> Judgment:
     stdin = posix.open("/dev/null", posix.O_RDONLY)
     ended = run_child(run_tests, request, stdin, request["timeout_seconds"], call)
     status, detail = judge_child(ended, request["timeout_seconds"])
@@ -117,12 +117,12 @@ def judge_tests(request: Request, call: Libc | None) -> Judged:
         checks, status, detail = [], "crashed", "its report is inconsistent"
     if ended.wait_status is None or ended.excess:
         checks = uncounted(checks)  # what took all of its time, or too much memory, has passed nothing
-    judged = Judged(status, detail, filled(checks, total), ended.times, ended.stdout, ended.stderr)
+    judged = Judgment(status, detail, filled(checks, total), ended.times, ended.stdout, ended.stderr)
     judged.excerpts = excerpts_said(ended)
     return judged
 
 
-def checks_said(ended: Ended, total: int, at_its_end: Checked) -> list[Checked]:
+def checks_said(ended: ChildExit, total: int, at_its_end: Checked) -> list[Checked]:
     """How the checks went that the child has reached, as it says; ValueError if it says what it cannot have to say.
 
     The check during which it ended, if it did not get to the end of all, went as `at_its_end`.
@@ -139,7 +139,7 @@ def checks_said(ended: Ended, total: int, at_its_end: Checked) -> list[Checked]:
     return checks
 
 
-def excerpts_said(ended: Ended) -> dict[int, Excerpt]:
+def excerpts_said(ended: ChildExit) -> dict[int, Excerpt]:
     """What failed checks got and expected, as the child says: whatever that is, it decides nothing."""
     found: dict[int, Excerpt] = {}
     words = [word.split(b" ") for word in ended.words]

@@ -14,8 +14,8 @@ from typing import Any, NoReturn
 from sandrl.rewards.guest.channel import ANSWER, QUESTION, Channel
 from sandrl.rewards.guest.containers import UNCHANGEABLE, plain_form, solid_base
 from sandrl.rewards.guest.crossing import Crossing
-from sandrl.rewards.guest.mirrors import number_behind, the_peer
 from sandrl.rewards.guest.operations import LOOKING, OPERATIONS, place_among, rebuilt_signature, traceback_of
+from sandrl.rewards.guest.proxies import number_behind, the_peer
 from sandrl.rewards.guest.values import Malformed, Unsendable
 from sandrl.rewards.guest.world import World, put_in_place
 
@@ -162,40 +162,38 @@ class Peer(Crossing):
         """The name of an attribute, if the other side may ask for it."""
         return name
 
-    # Mirrors
+    # Proxies
 
-    def attribute(self, mirror: Any, name: str) -> Any:
+    def attribute(self, proxy: Any, name: str) -> Any:
         if name == "__signature__":
-            return rebuilt_signature(self.ask("signature", mirror))
-        return self.ask("get", mirror, (name,))
+            return rebuilt_signature(self.ask("signature", proxy))
+        return self.ask("get", proxy, (name,))
 
-    def special(
-        self, name: str, mirror: Any, arguments: tuple[Any, ...], keywords: dict[str, Any] | None = None
-    ) -> Any:
+    def special(self, name: str, proxy: Any, arguments: tuple[Any, ...], keywords: dict[str, Any] | None = None) -> Any:
         if name == "__await__":
-            return self.drive(mirror)
+            return self.drive(proxy)
         if name == "__call__":
-            return self.ask("call", mirror, arguments, keywords)
-        return self.ask(name, mirror, arguments, keywords)
+            return self.ask("call", proxy, arguments, keywords)
+        return self.ask(name, proxy, arguments, keywords)
 
-    def reflected(self, name: str, mirror: Any, other: object) -> Any:
-        """Applies an operator whose left operand is no mirror, or does not know the right one."""
-        return self.ask(name, other, (mirror,))
+    def reflected(self, name: str, proxy: Any, other: object) -> Any:
+        """Applies an operator whose left operand is no proxy, or does not know the right one."""
+        return self.ask(name, other, (proxy,))
 
     def refuse_subclass(self, name: str) -> NoReturn:
         raise TypeError(f"class {name} cannot be derived from a class of another process")
 
-    def refreshed(self, mirror: Any, solid: Any) -> Any:
-        number = number_behind(mirror)
+    def refreshed(self, proxy: Any, solid: Any) -> Any:
+        number = number_behind(proxy)
         if solid not in UNCHANGEABLE and self.fresh.get(number) != self.asked:
-            self.fill(mirror, solid, self.ask("plain", mirror))
-        return mirror
+            self.fill(proxy, solid, self.ask("plain", proxy))
+        return proxy
 
     # Awaiting
 
-    def drive(self, mirror: Any) -> Any:
+    def drive(self, proxy: Any) -> Any:
         """Awaits an awaitable object of the other side: its loop runs in turn with the one here."""
-        task = self.ask("task", mirror)
+        task = self.ask("task", proxy)
         while not self.ask("step", task):
             try:
                 yield
@@ -204,11 +202,11 @@ class Peer(Crossing):
                 raise
         return self.ask("outcome", task)
 
-    def driver(self, mirror: Any) -> Any:
+    def driver(self, proxy: Any) -> Any:
         """What runs a coroutine of the other side when `send` is called here."""
-        number = number_behind(mirror)
+        number = number_behind(proxy)
         if number not in self.drivers:
-            self.drivers[number] = self.drive(mirror)
+            self.drivers[number] = self.drive(proxy)
         return self.drivers[number]
 
     def task(self, awaitable: Any) -> Any:

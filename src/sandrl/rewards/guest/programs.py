@@ -20,7 +20,7 @@ from sandrl.rewards.guest.declarations import Libc, Plan, Request, Say
 from sandrl.rewards.guest.descriptors import head, read_exactly, scratch_file, write_all
 from sandrl.rewards.guest.places import remove_all
 from sandrl.rewards.guest.script import judge_program
-from sandrl.rewards.guest.supervisor import Ended, Judged, Times, become_reaper, filled, from_hex, run_child
+from sandrl.rewards.guest.supervisor import ChildExit, Judgment, Times, become_reaper, filled, from_hex, run_child
 
 SEARCHED_FIRST = "/usr/bin:/bin"
 # The values of LD_LIBRARY_PATH in the images of the local runtime; those of other images stay.
@@ -187,7 +187,7 @@ def starter(
     return body
 
 
-def judge_exit(ended: Ended, exit_status: int, last: list[bytes]) -> tuple[str, str]:
+def judge_exit(ended: ChildExit, exit_status: int, last: list[bytes]) -> tuple[str, str]:
     # Nothing but the child before it became the program can write there.
     if last[:2] == [b"end", b"unstarted"]:
         return "invalid_problem", from_hex(last[2])
@@ -195,7 +195,7 @@ def judge_exit(ended: Ended, exit_status: int, last: list[bytes]) -> tuple[str, 
     return "failed", f"it exited with status {exit_status}" + (f": {said}" if said else "")
 
 
-def telling_lines(ended: Ended, most: int) -> str:
+def telling_lines(ended: ChildExit, most: int) -> str:
     """The lines, one or some, of what a program or a compiler printed that say most about why it ended.
 
     A line that names the directory of its run does so in other words in every run; here it does not name it.
@@ -226,7 +226,7 @@ class Program:
         self.request = request
         self.baseline = baseline
         self.files = [(plan["file"], 0o644, plan["source"].encode("utf-8", "surrogatepass"))]
-        self.compiler: Ended | None = None
+        self.compiler: ChildExit | None = None
         self.compile_seconds = 0.0
 
     def build(self) -> tuple[str, str]:
@@ -251,7 +251,7 @@ class Program:
             status, detail = "resource_limit", telling_lines(ended, 1)
         return status, detail if status in ("passed", "invalid_problem") else f"while it was compiled: {detail}"
 
-    def compile_with(self, command: str, seconds: float) -> Ended:
+    def compile_with(self, command: str, seconds: float) -> ChildExit:
         size = max(self.request["max_file_bytes"], FILE_BYTES_OF_COMPILER)
         request = {**self.request, "max_file_bytes": size, "memory_bytes": None}
         ended = self.run_in_place(command, posix.open("/dev/null", posix.O_RDONLY), request, seconds)
@@ -259,7 +259,7 @@ class Program:
         ended.times = Times(0.0, 0.0, 0.0)  # not of the program's time
         return ended
 
-    def run(self, stdin: int, seconds: float, files: list[tuple[str, bytes]]) -> Ended:
+    def run(self, stdin: int, seconds: float, files: list[tuple[str, bytes]]) -> ChildExit:
         own = {name for name, _, _ in self.files}
         more = [(name, 0o666, content) for name, content in files if name not in own]
         return self.run_in_place("run", stdin, self.request, seconds, more)
@@ -271,7 +271,7 @@ class Program:
         request: Request,
         seconds: float,
         more: list[tuple[str, int, bytes]] | tuple[()] = (),
-    ) -> Ended:
+    ) -> ChildExit:
         """Runs a command of the plan in fresh directories; what a compiler makes there replaces its source.
 
         Raises:
@@ -298,7 +298,7 @@ class Program:
         finally:
             place.remove()
 
-    def look_around(self, place: Place, command: str, ended: Ended) -> None:
+    def look_around(self, place: Place, command: str, ended: ChildExit) -> None:
         """Looks at the directories of a run before they are removed; there is nothing to look for here."""
 
     def made_in(self, place: Place) -> list[tuple[str, int, bytes]]:
@@ -309,11 +309,11 @@ class Program:
             return []
 
 
-def nothing_ran() -> Ended:
-    return Ended([], 0, Times(0.0, 0.0, 0.0), scratch_file(), scratch_file())
+def nothing_ran() -> ChildExit:
+    return ChildExit([], 0, Times(0.0, 0.0, 0.0), scratch_file(), scratch_file())
 
 
-class Judgement:
+class ProgramCases:
     def __init__(self, request: Request, call: Libc | None) -> None:
         become_reaper(call)
         self.request = request
@@ -336,7 +336,7 @@ class Judgement:
 
     def run(
         self, request: Request, position: int, seconds: float, limit: float, baseline: Baseline
-    ) -> tuple[Ended, str, str]:
+    ) -> tuple[ChildExit, str, str]:
         if len(request["plans"]) > 1:
             if self.failed_seconds > request["compile_timeout_seconds"]:
                 return nothing_ran(), "compile_error", "it was not compiled: earlier compilations took too long"
@@ -360,16 +360,16 @@ class Judgement:
 
 def judge_programs(
     request: Request, call: Libc | None, compared: Callable[[Request], Comparison] = Comparison
-) -> Judged:
+) -> Judgment:
     """Judges by cases, tests or the exit status: builds the program once, or one for each test, and runs each case."""
-    judgement = Judgement(request, call)
+    judgement = ProgramCases(request, call)
     if len(request["plans"]) == 1:
         judgement.build(0)
     compiler = judgement.latest.compiler if judgement.latest is not None else None
     if judgement.outcome[0] != "passed" and compiler is not None:
         read_exactly(request["hidden_size"])
         checks = filled([], len(request["inputs"]))
-        judged = Judged(*judgement.outcome, checks, compiler.times, compiler.stdout, compiler.stderr)
+        judged = Judgment(*judgement.outcome, checks, compiler.times, compiler.stdout, compiler.stderr)
     else:
         judged = judge_cases(request, call, judgement.run, compared, judgement.baseline)
     judged.compile_seconds = judgement.compile_seconds

@@ -15,7 +15,7 @@ from typing import Any
 
 from sandrl.rewards.guest.child import FILE_NAME, SPEECHLESS, describe, fresh_module, judge_top_level, run_code, to_hex
 from sandrl.rewards.guest.declarations import JudgeExit, Libc, Request, Say
-from sandrl.rewards.guest.supervisor import UNWRITTEN, Ended, Judged, from_hex, judge_child, letter_of, run_child
+from sandrl.rewards.guest.supervisor import UNWRITTEN, ChildExit, Judgment, from_hex, judge_child, letter_of, run_child
 
 # What a program may say of itself, none of which is worth more than another.
 EXPLANATIONS = frozenset(("failed", "syntax_error", "resource_limit", "invalid_problem"))
@@ -114,7 +114,7 @@ def leave_at_once(code: object) -> None:
         posix._exit((code or 0) & 0xFF)
 
 
-def judge_script_exit(ended: Ended, exit_status: int, last: list[bytes]) -> tuple[str, str]:
+def judge_script_exit(ended: ChildExit, exit_status: int, last: list[bytes]) -> tuple[str, str]:
     """Returns (status, detail) of a script that exited with another status than 0, from the words that it said last."""
     try:
         if len(last) == 3 and last[0] == b"end" and last[1].decode("ascii") in EXPLANATIONS:
@@ -127,7 +127,7 @@ def judge_script_exit(ended: Ended, exit_status: int, last: list[bytes]) -> tupl
     return "failed", f"it exited with status {exit_status}{why}"
 
 
-def judge_program(ended: Ended, seconds: float, judge_exit: JudgeExit = judge_script_exit) -> tuple[str, str]:
+def judge_program(ended: ChildExit, seconds: float, judge_exit: JudgeExit = judge_script_exit) -> tuple[str, str]:
     """Returns (status, detail) of one program from how it ended; `judge_exit` judges another exit status than 0."""
     if ended.wait_status == 0 and not ended.excess:
         return "passed", ""
@@ -137,9 +137,9 @@ def judge_program(ended: Ended, seconds: float, judge_exit: JudgeExit = judge_sc
     return judge_exit(ended, ended.wait_status >> 8, last)
 
 
-def judge_script(request: Request, call: Libc | None) -> Judged:
+def judge_script(request: Request, call: Libc | None) -> Judgment:
     """Judges a completion that is a check itself: it exits with 0."""
     stdin = posix.open("/dev/null", posix.O_RDONLY)
     ended = run_child(run_script, request, stdin, request["timeout_seconds"], call)
     status, detail = judge_program(ended, request["timeout_seconds"])
-    return Judged(status, detail, [(letter_of(status), detail)], ended.times, ended.stdout, ended.stderr)
+    return Judgment(status, detail, [(letter_of(status), detail)], ended.times, ended.stdout, ended.stderr)

@@ -15,9 +15,9 @@ from sandrl.rewards.guest.checks import judge_apart
 from sandrl.rewards.guest.child import blame, completion_lines, describe, finish, fresh_module, run_top_level
 from sandrl.rewards.guest.clock import Interruption
 from sandrl.rewards.guest.declarations import Libc, Request, Say, load_rest
-from sandrl.rewards.guest.mirrors import Mirror
 from sandrl.rewards.guest.objects import Peer
-from sandrl.rewards.guest.supervisor import Judged, read_hidden, start_child
+from sandrl.rewards.guest.proxies import ProxyClass
+from sandrl.rewards.guest.supervisor import Judgment, read_hidden, start_child
 from sandrl.rewards.guest.world import put_in_place
 
 OF_EVERY_MODULE = frozenset(
@@ -61,7 +61,7 @@ class Objects(Peer):
         keywords: dict[str, Any] | None = None,
     ) -> Any:
         """Has the judge do something with an object of a check; threads take turns."""
-        if operation in ("get", "call") and issubclass(type(subject), Mirror):
+        if operation in ("get", "call") and issubclass(type(subject), ProxyClass):
             # `isinstance(file, os.PathLike)` looks into the class of a file, which is the same on both sides.
             own: Any = self.class_shown(subject)
             if own is not subject:
@@ -142,7 +142,7 @@ def run_completion(request: Request, say: Say, channel: Channel) -> None:
     finish(say, "passed", "")
 
 
-def judge_isolated(request: Request, call: Libc | None) -> Judged:
+def judge_isolated(request: Request, call: Libc | None) -> Judgment:
     """Judges a completion whose checks run here, in the supervisor, against a process that never sees them."""
     to_read, their_write = posix.pipe()
     their_read, to_write = posix.pipe()

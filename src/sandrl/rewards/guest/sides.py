@@ -30,7 +30,7 @@ SHOWN_MODULES = frozenset("datetime decimal fractions uuid numpy pandas pathlib"
 TOLD_BY_THEMSELVES = (bool, float, complex, type(None), type(Ellipsis), type(NotImplemented), range)
 
 
-class Shown:
+class ValueText:
     """A value as text that is never long; `plain` says what values of another process are."""
 
     def __init__(self, plain: Plain | None = None) -> None:
@@ -106,7 +106,7 @@ class Shown:
 
     def key_of(self, item: object) -> str:
         """The text of an item, by which a set is ordered."""
-        one = Shown(self.plain)
+        one = ValueText(self.plain)
         one.left = 50
         one.show(item, MOST_LEVELS)
         return one.text()
@@ -126,7 +126,7 @@ class Shown:
 def shown(value: object, plain: Plain | None = None) -> str | None:
     """A value as text; None if that fails: a value may be in any condition."""
     try:
-        written = Shown(plain)
+        written = ValueText(plain)
         written.show(value)
         return written.text()
     except Exception:

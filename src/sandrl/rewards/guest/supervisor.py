@@ -31,7 +31,7 @@ class Times:
         return Times(self.wall + other.wall, self.cpu + other.cpu, self.starved + other.starved)
 
 
-class Ended:
+class ChildExit:
     """How one child ended: what it said, its exit status (None: killed by the clock), its times, what it printed.
 
     `excess` is what is said of it if it took more memory than it may.
@@ -47,7 +47,7 @@ class Ended:
         self.stderr = stderr
 
 
-class Judged:
+class Judgment:
     """The verdict on a completion and on each of its checks, and the output that goes with it.
 
     Attributes:
@@ -245,7 +245,7 @@ def start_child(
     return child
 
 
-def end_child(child: Child, seconds: float, before: Clock | None = None) -> Ended:
+def end_child(child: Child, seconds: float, before: Clock | None = None) -> ChildExit:
     """Waits at most `seconds` for a child, and kills its group; the time of the clock `before` is reported, too."""
     wait_status, cpu, peak = None, 0.0, 0
     clock = Clock(seconds, child.pid)
@@ -276,7 +276,7 @@ def end_child(child: Child, seconds: float, before: Clock | None = None) -> Ende
     posix.close(child.report)
     clock = clock if before is None else before
     times = Times(clock.wall, cpu, clock.excused)
-    ended = Ended(words.split(b"\n"), wait_status, times, child.stdout, child.stderr)
+    ended = ChildExit(words.split(b"\n"), wait_status, times, child.stdout, child.stderr)
     if child.memory is not None and peak > child.memory[1]:
         ended.excess = f"it used more than the {child.memory[0] / 2**20:g} MiB of memory that its problem allows"
     return ended
@@ -290,7 +290,7 @@ def own_memory() -> int:
 
 def run_child(
     body: Callable[[Request, Say], object], request: Request, stdin: int, seconds: float, call: Libc | None
-) -> Ended:
+) -> ChildExit:
     return end_child(start_child(body, request, stdin, call), seconds)
 
 
@@ -338,7 +338,7 @@ UNTRUE = "crashed", "its report is false"
 UNWRITTEN = "resource_limit", "its files or its report could not be written, probably because the disk is full"
 
 
-def judge_child(ended: Ended, seconds: float) -> tuple[str, str]:
+def judge_child(ended: ChildExit, seconds: float) -> tuple[str, str]:
     if ended.wait_status is None:
         return "timeout", too_long(seconds)
     if ended.excess:

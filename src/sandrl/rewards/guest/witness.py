@@ -14,8 +14,8 @@ import posix
 from typing import TYPE_CHECKING
 
 from sandrl.rewards.guest.containers import plain_form
-from sandrl.rewards.guest.mirrors import EQUALITY, Mirror, is_mirror, number_behind, solid_of
 from sandrl.rewards.guest.operations import OPERATIONS
+from sandrl.rewards.guest.proxies import EQUALITY, ProxyClass, is_proxy, number_behind, solid_of
 
 if TYPE_CHECKING:
     from typing import Any
@@ -45,12 +45,12 @@ class Witness:
         self.is_ambiguous = False
         self.results: set[int] = set()
 
-    def note(self, made: bool, mirror: object, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> None:
+    def note(self, made: bool, proxy: object, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> None:
         """Takes note of an object that has arrived, and of what a check has made it with.
 
         That one object is two, which makes them equal, is the word of the completion alone.
         """
-        number = number_behind(mirror)
+        number = number_behind(proxy)
         if not made:
             if number not in self.arguments:
                 self.results.add(number)
@@ -72,11 +72,11 @@ class Witness:
                 states = [self.state(each) for each in operands]
             except Undecided:
                 self.rests = True
-        if states is not None and not (is_mirror(left) and is_mirror(right)) and name in EQUALITY:
+        if states is not None and not (is_proxy(left) and is_proxy(right)) and name in EQUALITY:
             return self.decide_among(name, left, right, states)
         result = self.completion.ask(name, left, (right,))
         # Another object has no truth yet.
-        if states is not None and not is_mirror(result):
+        if states is not None and not is_proxy(result):
             try:
                 self.rests = not self.agrees(name, operands, states, bool(result))
             except Undecided:
@@ -89,7 +89,7 @@ class Witness:
         place = posix.urandom(1)[0] % (len(others) + 1)
         is_equal = [self.is_equal(name, left, each) for each in others[:place]]
         result = self.completion.ask(name, left, (right,))
-        if is_mirror(result) or (result is True) is not (name == "__eq__"):
+        if is_proxy(result) or (result is True) is not (name == "__eq__"):
             return result  # that they differ is what the judge itself says of an object and a plain value
         is_equal += [self.is_equal(name, left, each) for each in others[place:]]
         try:
@@ -152,12 +152,12 @@ class Witness:
         """Whether a state says something about an object: others, made with other arguments, have another one."""
         if not is_state(state):
             return True
-        numbers = [number_behind(each) for each in operands if is_mirror(each)]
+        numbers = [number_behind(each) for each in operands if is_proxy(each)]
         made = {self.arguments[number] for number in numbers if number in self.arguments}
         others = [
-            self.completion.mirrors[number]
+            self.completion.proxies[number]
             for number, arguments in self.arguments.items()
-            if number not in numbers and arguments and arguments not in made and number in self.completion.mirrors
+            if number not in numbers and arguments and arguments not in made and number in self.completion.proxies
         ]
         same_kind = [each for each in others if type(each) is state.kind][-MOST_STATE_LEVELS:]
         return bool(state.parts) and not any(self.state(each) == state for each in same_kind)
@@ -167,11 +167,11 @@ class Witness:
         kind = type(value)
         if not levels:
             raise Undecided
-        if is_mirror(value):
-            if issubclass(kind, Mirror):
+        if is_proxy(value):
+            if issubclass(kind, ProxyClass):
                 return value
-            origins = self.completion.origins
-            origins.describing += 1  # it hands nothing over
+            provenance = self.completion.provenance
+            provenance.describing += 1  # it hands nothing over
             try:
                 parts = self.completion.ask("state", value)
                 solid = solid_of(kind)
@@ -180,7 +180,7 @@ class Witness:
             except Exception as error:
                 raise Undecided from error
             finally:
-                origins.describing -= 1
+                provenance.describing -= 1
             if type(parts) is not dict:
                 raise Undecided
             return State(kind, {name: self.state(part, levels - 1) for name, part in parts.items()})

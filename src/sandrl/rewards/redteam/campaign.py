@@ -137,10 +137,7 @@ def attack(
 ) -> RedteamReport:
     """Tries every exploit on every problem it suits, each in a fresh sandbox, among reference solutions.
 
-    Args:
-        exploits: What to try; a costly one is tried on one problem of each kind.
-        judge: What is to be tricked.
-        options: How to score; nothing is judged by its looks, so there is no cache.
+    A costly one is tried on one problem of each kind. Nothing is judged by its looks, so there is no cache.
     """
     options = replace(options or ScoreOptions(), caching=False)
     judge = judge or Judge.on(job.connection)
