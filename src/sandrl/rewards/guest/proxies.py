@@ -246,12 +246,10 @@ def make_class(names: tuple[str, str, str], bases: list[Any], specials: frozense
     own = type.__dict__["__dict__"].__get__(Proxy)
     namespace.update({name: own[name] for name in _OF_EVERY_OBJECT})
     namespace.update(__qualname__=names[1], __module__=names[2], _proxy_number=number)
-    parents = [
-        base
-        for base in bases
-        if issubclass(type(base), ProxyClass) or is_solid(base) or issubclass(base, BaseException)
-    ]
-    if not any(issubclass(type(base), ProxyClass) for base in parents):
+    are_proxies = [issubclass(type(base), ProxyClass) for base in bases]
+    known = zip(bases, are_proxies)
+    parents = [base for base, is_one in known if is_one or is_solid(base) or issubclass(base, BaseException)]
+    if not any(are_proxies):
         parents.insert(0, Proxy)
     try:
         made: Any = type.__new__(meta, names[0], tuple(parents), namespace)
