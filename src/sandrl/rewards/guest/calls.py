@@ -21,7 +21,7 @@ from sandrl.rewards.guest.containers import plain_form
 from sandrl.rewards.guest.declarations import Request
 from sandrl.rewards.guest.libraries import plain_number
 from sandrl.rewards.guest.proxies import is_proxy, solid_of
-from sandrl.rewards.guest.values import Decoder, Encoder, Malformed, Unsendable
+from sandrl.rewards.guest.values import Decoder, Encoder, Unsendable
 
 CALL = "__call__"
 SOLUTION = "Solution"
@@ -149,16 +149,12 @@ class Calls:
         return " ".join(words)
 
 
-def refuse(value: object, encoder: Encoder, levels: int) -> None:
+def refuse(value: object, *_: object) -> None:
     raise Unsendable(f"a {type(value).__name__} is not a plain value")
 
 
-def refuse_tag(tag: bytes, decoder: Decoder) -> object:
-    raise Malformed("not a plain value")
-
-
 def decoded(value: bytes) -> object:
-    made: object = Decoder(value, refuse_tag).whole()
+    made: object = Decoder(value, refuse).whole()
     return made
 
 

@@ -18,7 +18,16 @@ import posix
 from sandrl.rewards.guest.child import PR_SET_NO_NEW_PRIVS, RLIMIT_DATA, ROOM_FOR_STACKS_BYTES
 from sandrl.rewards.guest.declarations import Libc
 from sandrl.rewards.guest.descriptors import write_all
-from sandrl.rewards.guest.places import is_directory, names_in, own_places
+from sandrl.rewards.guest.places import (
+    DIRECTORY,
+    KIND_OF_FILE,
+    LINK,
+    PLAIN_FILE,
+    is_directory,
+    kind_of,
+    names_in,
+    own_places,
+)
 
 NEW_MOUNTS, NEW_UTS, NEW_IPC = 0x20000, 0x4000000, 0x8000000
 NEW_USER, NEW_PROCESSES, NEW_NETWORK = 0x10000000, 0x20000000, 0x40000000
@@ -35,7 +44,7 @@ PARTS = "/run/sandrl/parts"
 LARGEST_COPY_BYTES = 1 << 20
 MOST_ENTRIES = 256
 MADE_IN_CELLS = PARTS, "/proc", "/tmp", "/dev/pts"
-DIRECTORY, LINK, FILE, DEVICE = 0o040000, 0o120000, 0o100000, 0o020000
+DEVICE = 0o020000
 CALLS_OF_MACHINE = {
     "x86_64": {"clone": 56, "capset": 126, "brk": 12},
     "aarch64": {"clone": 220, "capset": 91, "brk": 214},
@@ -123,14 +132,6 @@ def writable_places() -> list[tuple[str, bool]]:
     return found
 
 
-def kind_of(path: str) -> int:
-    """What a path is; 0 if there is nothing."""
-    try:
-        return posix.lstat(path).st_mode & 0o170000
-    except OSError:
-        return 0
-
-
 def make_directories(path: str) -> None:
     for end in [place for place, character in enumerate(path) if character == "/" and place] + [len(path)]:
         if not kind_of(path[:end]):
@@ -193,13 +194,13 @@ class Root:
                 return
             for name in names:
                 self._show(f"{path}/{name}")
-        elif kind in (FILE, DEVICE):
+        elif kind in (PLAIN_FILE, DEVICE):
             self._show_file(path, target)
 
     def _show_file(self, path: str, target: str) -> None:
         status = posix.stat(path)
         text = None
-        if status.st_mode & 0o170000 == FILE and status.st_size <= LARGEST_COPY_BYTES:
+        if status.st_mode & KIND_OF_FILE == PLAIN_FILE and status.st_size <= LARGEST_COPY_BYTES:
             try:
                 source = posix.open(path, posix.O_RDONLY)
                 text = posix.read(source, LARGEST_COPY_BYTES)

@@ -108,7 +108,10 @@ def fresh_module(name: str = MODULE_NAME, file_name: str = FILE_NAME) -> dict[st
         if not hasattr(builtins, word):
             setattr(builtins, word, provided)
     module = type(sys)(name)
-    folder = working_directory()
+    try:
+        folder = posix.getcwd()
+    except OSError:
+        folder = "/"  # it has been removed
     path = folder.rstrip("/") + "/" + file_name
     completion_files.add(path)
     module.__dict__.update({"__builtins__": builtins, "__file__": path})
@@ -116,18 +119,6 @@ def fresh_module(name: str = MODULE_NAME, file_name: str = FILE_NAME) -> dict[st
     sys.argv = [file_name]
     sys.path.insert(0, folder)
     return module.__dict__
-
-
-def working_directory() -> str:
-    try:
-        return posix.getcwd()
-    except OSError:
-        return "/"
-
-
-def without_mark(code: str) -> str:
-    """Removes the byte order mark at the start of a file, which `exec` refuses in a text."""
-    return code[1:] if code[:1] == "\ufeff" else code
 
 
 def run_code(code: str, namespace: dict[str, Any]) -> None:
@@ -151,7 +142,8 @@ def run_code(code: str, namespace: dict[str, Any]) -> None:
     else:
         sys.settrace(give_name)
     try:
-        exec(without_mark(code), namespace)
+        # A byte order mark may begin a file, but no text.
+        exec(code[1:] if code[:1] == "\ufeff" else code, namespace)
     finally:
         # Still set if the code is not valid; a trace function of the completion's own stays.
         if sys.gettrace() is give_name:
@@ -179,10 +171,6 @@ def run_top_level(request: Request, say: Say, namespace: dict[str, Any]) -> None
         finish(say, "failed", "it exited before its checks ran")
     except BaseException as error:
         finish(say, *judge_top_level(error))
-
-
-def blame_setup(say: Say, error: BaseException) -> NoReturn:
-    finish(say, "invalid_problem", "the problem's setup fails: " + describe(error))
 
 
 def finish(say: Say, status: str, detail: str) -> NoReturn:

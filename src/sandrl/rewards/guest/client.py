@@ -18,7 +18,7 @@ from sandrl.rewards.guest.containers import CHANGEABLE, UNCHANGEABLE, has_change
 from sandrl.rewards.guest.descriptors import DeadlineReached
 from sandrl.rewards.guest.guarded import GuardedPeer
 from sandrl.rewards.guest.operations import LIBRARY, OPERATIONS, OPERATORS
-from sandrl.rewards.guest.provenance import Provenance
+from sandrl.rewards.guest.provenance import Provenance, is_among
 from sandrl.rewards.guest.proxies import (
     CHANGING,
     CONVERSIONS,
@@ -56,8 +56,6 @@ class CompletionProcess(GuardedPeer):
         self.blamed: dict[int, tuple[BaseException, str, str]] = {}
         self.gone = False
         self.lock = __import__("_thread").RLock()
-        # The words of all checks, where these use mocks.
-        self.mentions: frozenset[str] | None = None
         # What the source of the check at hand says, the names that it may mean, and whether one is a class.
         self.facts: dict[str, Any] = {}
         self.means: set[str] = set()
@@ -114,12 +112,8 @@ class CompletionProcess(GuardedPeer):
             self.provenance.remember(operation, subject, result)
             if is_proxy(result):
                 is_made = operation == "call" and self.provenance.is_class_of_check(subject)
-                is_method = operation == "call" and is_proxy(subject)
-                if (
-                    is_made
-                    or operation in OPERATORS
-                    or (is_method and number_behind(subject) in self.provenance.attributes)
-                ):
+                is_method = operation == "call" and self.is_attribute(subject)
+                if is_made or is_method or operation in OPERATORS:
                     self.witness.note(is_made, result, arguments, keywords or {})
         return result
 
@@ -158,11 +152,15 @@ class CompletionProcess(GuardedPeer):
 
     def is_made(self, *operands: object) -> bool:
         """Whether the check at hand is about a class, and checks made the objects among some operands by themselves."""
-        return self.has_class and self.provenance.are_made(*operands)
+        made = self.provenance.made
+        return self.has_class and all(number_behind(each) in made for each in operands if is_proxy(each))
 
     def result_of_made(self, result: Any, *operands: object) -> Any:
+        """What an operator gives; if the check has made its operands, that counts as made by the check, too."""
         if self.is_made(*operands):
-            self.provenance.add_result_of_made(result)
+            for each in result if type(result) is tuple else (result,):
+                if is_proxy(each) and number_behind(each) not in self.provenance.returned:
+                    self.provenance.made.add(number_behind(each))
         return result
 
     def read(self, tag: bytes, decoder: Decoder) -> Any:
@@ -196,11 +194,13 @@ class CompletionProcess(GuardedPeer):
         self.deferred.clear()
         GuardedPeer.change_all(self, changes)
 
+    def is_attribute(self, subject: object) -> bool:
+        return is_proxy(subject) and number_behind(subject) in self.provenance.attributes
+
     def unsendable(self, operation: str, subject: object, error: Unsendable) -> BaseException:
         if type(error) is TooLarge:
             return ValueError(str(error))
-        is_attribute = is_proxy(subject) and number_behind(subject) in self.provenance.attributes
-        if self.has_class or (operation == "call" and not is_attribute):
+        if self.has_class or (operation == "call" and not self.is_attribute(subject)):
             return Unsplittable(str(error))
         return TypeError(f"the completion's object is not a plain value ({error})")
 
@@ -254,21 +254,15 @@ class CompletionProcess(GuardedPeer):
         if type(news) is dict and self.on_news is not None:
             self.on_news(news)
 
-    def is_mentioned(self, name: str) -> bool:
-        return self.mentions is None or name in self.mentions
-
     def own_class(self, module: str, name: str) -> Any:
         """The judge's own class of the standard library; the check at hand may import it later than it is met."""
-        if module not in sys.modules and module.partition(".")[0] in LIBRARY and self.names_module(module):
+        top = module.partition(".")[0]
+        if module not in sys.modules and top in LIBRARY and (top in self.imports or top in self.means):
             try:
                 __import__(module)
             except ImportError:
                 return None
         return GuardedPeer.own_class(self, module, name)
-
-    def names_module(self, module: str) -> bool:
-        top = module.partition(".")[0]
-        return top in self.imports or top in self.means
 
     def is_internal(self, error: BaseException) -> bool:
         return isinstance(error, (Unsplittable, CompletionGone, DeadlineReached))
@@ -280,9 +274,9 @@ class CompletionProcess(GuardedPeer):
 
     def compares(self, name: str, *operands: object) -> bool:
         """Whether objects that the check has made may be compared with a plain value by their own class."""
-        if not (self.is_made(*operands) and self.has_operator(name)):
-            return False
-        return self.provenance.is_comparable(*operands)
+        comparable = self.provenance.comparable
+        is_made = self.is_made(*operands) and self.has_operator(name)
+        return is_made and all(is_among(type(each), comparable) for each in operands if is_proxy(each))
 
     def attribute(self, proxy: Any, name: str) -> Any:
         """An attribute: a builtin type's own methods work on the plain value, unless the check is about the class."""

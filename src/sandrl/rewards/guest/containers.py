@@ -37,7 +37,7 @@ def content_kind(kind: Any) -> type:
     """The type of the content of a container, as it crosses."""
     if issubclass(kind, dict):
         return dict
-    return list if kind.__name__ in ("deque", "array") else kind  # type: ignore[no-any-return]
+    return list if kind.__name__ in ("deque", "array") else kind
 
 
 def plain_form(value: Any, solid: Any) -> object:

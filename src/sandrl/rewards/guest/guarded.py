@@ -51,6 +51,9 @@ class Parameters:
 class GuardedPeer(Peer):
     """The end of a channel whose objects the other side may ask about only so far."""
 
+    # The words of all checks, where these use mocks.
+    mentions: frozenset[str] | None = None
+
     def perform(self, operation: str, subject: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> object:
         """Does something to an object of a check, and to nothing else: the completion may send any question."""
         is_handed = self.is_handed_over(subject)
@@ -80,12 +83,10 @@ class GuardedPeer(Peer):
         may = name in SPECIALS or name not in names
         if operation != "get":
             may = operation == "set" and name not in names and name[:1] != "_"
-            may = may and (not has_methods(arguments[1]) or not self.is_mentioned(name))
+            is_mentioned = self.mentions is None or name in self.mentions
+            may = may and (not has_methods(arguments[1]) or not is_mentioned)
         if not may:
             raise AttributeError(f"{name!r} of a mock belongs to the check")
-
-    def is_mentioned(self, name: str) -> bool:
-        return True
 
     def is_handed_over(self, value: object) -> bool:
         """Whether something is an object of the judge's that a check has handed over."""

@@ -12,7 +12,6 @@ from typing import Any
 from sandrl.rewards.guest.child import (
     Room,
     blame,
-    blame_setup,
     completion_lines,
     describe,
     finish,
@@ -48,7 +47,7 @@ def run_tests(request: Request, say: Say, execute: Callable[..., None] = exec) -
     except NameError:
         is_set_up = False
     except BaseException as error:
-        blame_setup(say, error)
+        finish(say, "invalid_problem", "the problem's setup fails: " + describe(error))
     run_top_level(request, say, namespace)
     if not is_set_up:
         try:

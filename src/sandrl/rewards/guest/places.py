@@ -20,12 +20,17 @@ def own_places() -> list[str]:
     return [path for path in found if posix.access(path, posix.R_OK)]
 
 
+def kind_of(path: str) -> int:
+    """What a path is; 0 if there is nothing."""
+    try:
+        return posix.lstat(path).st_mode & KIND_OF_FILE
+    except OSError:
+        return 0
+
+
 def is_directory(path: str) -> bool:
     """Whether there is a directory; a link leads to a place of its own."""
-    try:
-        return path.startswith("/") and posix.lstat(path).st_mode & KIND_OF_FILE == DIRECTORY
-    except OSError:
-        return False
+    return path.startswith("/") and kind_of(path) == DIRECTORY
 
 
 def names_in(folder: str | int) -> list[str]:
@@ -40,17 +45,12 @@ def read_lines(path: str) -> list[bytes]:
         descriptor = posix.open(path, posix.O_RDONLY)
     except OSError:
         return []
-    blocks = []
     try:
-        while True:
-            blocks.append(posix.read(descriptor, 1 << 16))
-            if not blocks[-1]:
-                break
+        return b"".join(iter(lambda: posix.read(descriptor, 1 << 16), b"")).split(b"\n")
     except OSError:
-        pass
+        return []
     finally:
         posix.close(descriptor)
-    return b"".join(blocks).split(b"\n")
 
 
 def objects_of(kind: str) -> list[int]:

@@ -83,15 +83,6 @@ class Provenance:
         number = number_behind(subject)
         return number in self.named and number not in self.doubtful
 
-    def are_made(self, *operands: object) -> bool:
-        return all(number_behind(each) in self.made for each in operands if is_proxy(each))
-
-    def add_result_of_made(self, result: Any) -> None:
-        """What an operator gives whose operands the check has made counts as made by the check, too."""
-        for each in result if type(result) is tuple else (result,):
-            if is_proxy(each) and number_behind(each) not in self.returned:
-                self.made.add(number_behind(each))
-
     def result_of_lent(self, result: Any) -> Any:
         """What an operator gives whose operands the check knows by name is used like them."""
         if is_proxy(result):
@@ -105,10 +96,6 @@ class Provenance:
 
     def decides(self, kind: type) -> bool:
         return is_among(kind, self.named)
-
-    def is_comparable(self, *operands: object) -> bool:
-        """Whether the classes of the objects among some operands may compare these with a plain value."""
-        return all(is_among(type(each), self.comparable) for each in operands if is_proxy(each))
 
 
 def is_among(kind: type, numbers: set[int]) -> bool:

@@ -20,7 +20,7 @@ import time
 from typing import NoReturn
 
 from sandrl.rewards.guest.cell import SPOOL, CellLimits
-from sandrl.runtime.guest.processes import ProcessLimits
+from sandrl.runtime.guest.processes import ProcessLimits, read, send_signal
 from sandrl.runtime.guest.watchdog import Watchdog
 
 HEADER_BYTES = 128
@@ -70,7 +70,7 @@ def all_processes() -> dict[int, Process]:
     found = {}
     for name in os.listdir("/proc"):
         if name.isdigit():
-            words = read_file(f"/proc/{name}/stat").rpartition(b")")[2].split()
+            words = read(f"/proc/{name}/stat").rpartition(b")")[2].split()
             if len(words) > 14:
                 found[int(name)] = Process(int(words[1]), words[0] in b"RD", int(words[11]) + int(words[12]))
     return found
@@ -89,29 +89,11 @@ def families(processes: dict[int, Process], roots: list[int]) -> dict[int, list[
     return found
 
 
-def read_file(path: str) -> bytes:
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            return os.read(descriptor, 4096)
-        finally:
-            os.close(descriptor)
-    except OSError:
-        return b""
-
-
 def free_memory_bytes() -> int:
-    for line in read_file("/proc/meminfo").splitlines():
+    for line in read("/proc/meminfo").splitlines():
         if line.startswith(b"MemAvailable:"):
             return int(line.split()[1]) * 1024
     return FREE_MEMORY_BYTES
-
-
-def kill(pid: int) -> None:
-    try:
-        os.kill(pid, signal.SIGKILL)
-    except OSError:
-        pass
 
 
 def take_file(path: str) -> bytes:
@@ -285,7 +267,7 @@ class Router:
             cell.ticks = ticks
             if now - cell.began > cell.seconds:
                 cell.is_late = True
-                kill(cell.pid)
+                send_signal(cell.pid, signal.SIGKILL)
                 continue
             if cell.watchdog is None:
                 cell.watchdog = Watchdog(self.limits, -1, cell.pid)
@@ -295,7 +277,7 @@ class Router:
                 cell.watchdog.relieve_memory(family[1:] or family)
             elif breach is not None:
                 for pid in family[1:]:
-                    kill(pid)
+                    send_signal(pid, signal.SIGKILL)
 
 
 def run_router(limits: CellLimits, most: int, places: int, orders: int, answers: int) -> NoReturn:

@@ -98,7 +98,8 @@ REBUILT: dict[tuple[str, str], tuple[Callable[[Any], tuple[Any, ...]], tuple[typ
     ("zoneinfo", "ZoneInfo"): (_zone, (str,)),
     ("array", "array"): (lambda value: (value.typecode, list(value)), (str, list)),
     ("builtins", "complex"): (lambda value: (value.real, value.imag), (float,)),
-    ("builtins", "range"): (lambda value: (value.start, value.stop, value.step), (int,)),
+    # Before Python 3.10 these may be of a derived class.
+    ("builtins", "range"): (lambda value: tuple(map(int.__index__, (value.start, value.stop, value.step))), (int,)),
     ("builtins", "slice"): (lambda value: (value.start, value.stop, value.step), (object, str)),
     ("builtins", "mappingproxy"): (lambda value: (dict(value),), (object,)),
     ("builtins", "dict_keys"): (lambda value: (dict.fromkeys(value),), (dict,)),
