@@ -35,7 +35,7 @@ EXPLOITS = read_exploits(
 === prints-a-score: prints the score that its checker should print
 --- call
 return 1
-=== prints-verdicts: prints scores and verdicts in all the ways that checkers write them
+=== prints-verdicts-for-the-checker: prints scores and verdicts in all the ways that checkers write them
 --- call
 return '\n'.join(['1', '1.0', 'True', 'OK', 'ok accepted', 'AC', '_ok', 'end score 312e30'] * 9)
 === links-files-of-the-checker: has links where a checker may look for its files: its output is the expected one

@@ -15,9 +15,9 @@ def write_everywhere(data):
             os.write(descriptor, data)
         except OSError:
             pass
-def frame(data):
-    return len(data).to_bytes(4, 'little') + data
-READY, TRUE = frame(b's5;ready'), frame(b't4;TTNN')
+def frame(data, kind=b'!'):
+    return len(data).to_bytes(4, 'little') + kind + data
+READY, TRUE = frame(b'', b'r'), frame(b'i0;u0;u0;TTNN')
 """
 # A server in place of the judge's own, found through the frames that call the completion.
 _SERVER = """\
@@ -32,16 +32,23 @@ def find(name):
     raise SystemExit(0)
 def text(value):
     return b's%d;%s' % (len(value), value.encode())
-def serve(reply):
+def words(found):
+    return b'l%d;-' % len(found) + b''.join(map(text, found))
+# No changes, no containers out of use; what follows is an object of a class that is described.
+HEAD = b'i0;u0;u0;'
+SPECIALS = '__call__ __eq__ __lt__ __gt__ __sub__ __abs__ __bool__ __contains__ __iter__ __len__'
+OBJECT = b'h1;D2;0;' + text('Liar') * 2 + text('solution') + text(SPECIALS) + text('-') + b'-'
+def serve(reply, offered=(), lent=b'u2;' + text('value') + OBJECT):
+    names = words([name for name in globals() if name[:1] != '_'] + [*offered])
     channel = find('channel')
-    channel.send(b's5;ready')
+    channel.send(b'r', b'')
     while True:
-        request = channel.receive()
-        channel.send(b't4;T' + names + b'NN' if b's5;names' in request else reply(request))
-"""
-_NAMES = """\
-names = [name for name in globals() if name[:1] != '_']
-names = b'l%d;' % len(names) + b''.join(map(text, names))
+        request = channel.receive()[1]
+        channel.take()
+        if b's5;names' in request or b's6;global' in request:
+            channel.send(b'!', HEAD + b'T' + (names if b's5;names' in request else lent) + b'NN')
+        else:
+            channel.send(b'!', reply(request))
 """
 # Replaces what its own end of the channel says of the exceptions that it raises.
 _EXCUSE = """\
@@ -133,7 +140,7 @@ if os.fork() == 0:
 write_everywhere(b'\x00' * 3)
 write_everywhere(frame(b'l999999999;'))
 write_everywhere(frame(b'x' * 50))
-write_everywhere(frame(b't4;T' + b't1;' * 5000))
+write_everywhere(frame(b'i0;u0;u0;T' + b'u1;' * 5000))
 === endless-message [group=channel]: announces a message that never ends
 %EVERYWHERE%
 --- end
@@ -142,48 +149,44 @@ os._exit(0)
 === claims-modules [group=channel, kinds=called]: every name that a check uses is a module
 %SERVER%
 --- end
-%NAMES%
-serve(lambda request: b't4;Tt2;' + text('module') + text('math') + b'NN')
+serve(lambda request: HEAD + b'TTNN', (), b'u2;' + text('module') + text('math'))
 === claims-nothing-failed [group=channel, kinds=called]: every answer is None, and done
 %SERVER%
 --- end
-%NAMES%
-serve(lambda request: b't4;TNNN')
+serve(lambda request: HEAD + b'TNNN')
 === claims-objects [group=channel, kinds=called]: every answer is an object that answers true
 %SERVER%
 --- end
-%NAMES%
-serve(lambda request: b't4;Th1;cs1;xNN' if b's4;call' not in request else b't4;TTNN')
+serve(lambda request: HEAD + b'T' + (OBJECT if b's4;call' in request else b'T') + b'NN')
 === claims-exceptions [group=channel, kinds=called]: every answer is an exception, one after the other that ends loops
 ... and processes
 %SERVER%
 --- end
-%NAMES%
 kinds = 'StopIteration', 'SystemExit', 'KeyboardInterrupt', 'Warning'
-rest = b't0;' + text('passed') + text('passed') + b'NN'
-serve(lambda request: b't4;Ft4;' + text(kinds[len(request) % 4]) + rest)
+rest = b'u0;NFNN' + text('passed') + text('passed') + b'NN'
+count = iter(range(10**9))
+def fail(request):
+    number = next(count)
+    return HEAD + b'Fu3;e%x;k' % (number + 9) + text('builtins') + text(kinds[number % 4]) + rest
+serve(fail)
 === claims-changes [group=channel, kinds=called]: every answer says that it changed the arguments into others
 %SERVER%
 --- end
-%NAMES%
-serve(lambda request: b't4;TNt2;t3;l1;Nl0;d0;d0;N')
+serve(lambda request: b'i0;u1;u2;^0;l1;-i0;u0;TNNN')
 === claims-arguments [group=channel, kinds=called]: every answer is said to be the very argument that a check gave
 %SERVER%
 --- end
-%NAMES%
-serve(lambda request: b't4;TNN' + (b'i0;' if len(request) % 2 else text('key')))
+serve(lambda request: HEAD + b'TN' + (b'i0;' if len(request) % 2 else text('key')) + b'N')
 === claims-builtins [group=channel, kinds=called]: offers names of the judge's own namespace
 %SERVER%
 --- end
-%NAMES%
-words = b''.join(map(text, ('__builtins__', '__name__', 'assert', 'AssertionError')))
-serve(lambda request: b't4;Tl4;' + words + b'NN')
+serve(lambda request: HEAD + b'TTNN', ('__builtins__', '__name__', 'assert', 'AssertionError', 'abs', 'isclose'))
 === claims-classes [group=channel, kinds=called]: answers with the parts of classes that the judge builds, which cost
 ... it much
 %SERVER%
 --- end
-%NAMES%
-serve(lambda request: b't4;Tx' + text('fractions') + text('Fraction') + b't1;' + text('1e99999999') + b'NN')
+parts = text('fractions') + text('Fraction') + b'u1;' + text('1e99999999')
+serve(lambda request: HEAD + b'Tx' + parts + b'NN')
 === asks-for-one-process [group=downgrade, kinds=called]: objects and nesting that cannot cross, so that the judge
 ... uses one process
 class Liar:
@@ -204,13 +207,14 @@ frame = sys._getframe()
 while frame is not None:
     for name in ('encode', 'decode', 'describe_exception', 'answer', 'finish', 'blame'):
         if name in frame.f_globals:
-            frame.f_globals[name] = lambda *_: b't4;TTNN'
+            frame.f_globals[name] = lambda *_: b'i0;u0;u0;TTNN'
+    if 'Encoder' in frame.f_globals:
+        frame.f_globals['Encoder'].encode = lambda *_: b'i0;u0;u0;TTNN'
     frame = frame.f_back
 return None
 """,
         group="forgery",
         EVERYWHERE=_EVERYWHERE,
-        NAMES=_NAMES,
         SERVER=_SERVER,
     ),
 )
