@@ -12,7 +12,7 @@ from sandrl.problems import Comparison, Problem
 from sandrl.problems.calls import function_of
 from sandrl.rewards.assertions import marked
 from sandrl.rewards.facts import facts_of
-from sandrl.rewards.guest.oracles import is_floats
+from sandrl.rewards.guest.calls import is_floats
 from sandrl.rewards.limits import Limits, check_time_limit, checker_time_limits
 from sandrl.rewards.patches import changes_of
 from sandrl.rewards.program import (

@@ -106,17 +106,13 @@ class Mode:
 
 TESTS = Mode(Trust.IN_PROCESS, (*_FRAME, "excerpts", "sides", "in_process", "report"), "judge_tests")
 EXIT_STATUS = Mode(Trust.EXIT_STATUS, (*_FRAME, "script", "excerpts", "report"), "judge_script")
-CASES = Mode(
-    Trust.ISOLATED, (*_FRAME, "script", "tolerance", "excerpts", "comparison", *_RUNS, "report"), "judge_cases"
-)
+CASES = Mode(Trust.ISOLATED, (*_FRAME, "script", "tolerance", "excerpts", *_RUNS, "report"), "judge_cases")
 # In another language than Python: the program is compiled, and its output, or its exit status, decides.
 PROGRAM_CASES = Mode(Trust.ISOLATED, (*CASES.files[:-1], "programs", "report"), "judge_programs")
 PROGRAM_TESTS = replace(PROGRAM_CASES, trust=Trust.IN_PROCESS)
 PROGRAM_EXIT_STATUS = replace(PROGRAM_CASES, trust=Trust.EXIT_STATUS)
 # By the checker of the problem.
-CHECKED_CASES = Mode(
-    Trust.ISOLATED, (*_FRAME, "script", "excerpts", "comparison", *_RUNS, "checker", "report"), "judge_checked"
-)
+CHECKED_CASES = Mode(Trust.ISOLATED, (*_FRAME, "script", "excerpts", *_RUNS, "checker", "report"), "judge_checked")
 CHECKED_PROGRAM_CASES = Mode(Trust.ISOLATED, (*PROGRAM_CASES.files[:-1], "checker", "report"), "judge_checked_programs")
 # Nothing is judged: the program runs, and what it did is told.
 EXECUTED = replace(PROGRAM_EXIT_STATUS, files=(*PROGRAM_CASES.files[:-1], "execute", "report"), judge="execute")
@@ -126,20 +122,19 @@ ISOLATED_TESTS = Mode(
         *_FRAME,
         "libraries",
         "values",
+        "containers",
         "channel",
-        "mirrors",
+        "proxies",
         "operations",
         "world",
         "crossing",
-        "loops",
         "objects",
         "server",
-        "isolated",
         "excerpts",
         "report",
     ),
     "judge_isolated",
-    ("origins", "guarded", "witness", "client", "oracles", "calls", "sides", "checks", "apart"),
+    ("provenance", "guarded", "witness", "client", "calls", "sides", "checks"),
 )
 
 

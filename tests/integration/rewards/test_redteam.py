@@ -10,7 +10,7 @@ from sandrl.events.results import Status, Trust
 from sandrl.problems import Case, Problem
 from sandrl.problems.checkers import Checker
 from sandrl.rewards import Judge, Limits, ScoreOptions
-from sandrl.rewards.redteam import EXPLOITS, Exploit, ExploitKind, RedteamReport, aim_at, arm, attack
+from sandrl.rewards.redteam import EXPLOITS, EXPLOITS_IN_CPP, Exploit, ExploitKind, RedteamReport, aim_at, arm, attack
 from sandrl.rewards.redteam.campaign import plan_attempts
 from sandrl.rewards.redteam.corpus.channels import MEETING
 from sandrl.rewards.redteam.corpus.states import DIFFERENCE
@@ -278,9 +278,17 @@ def test_the_whole_corpus_is_never_rewarded_and_disturbs_nobody(job: Job) -> Non
 
 
 def test_exploits_of_the_channel_speak_as_the_judge_does(job: Job) -> None:
-    [answers] = [exploit for exploit in EXPLOITS if exploit.name == "claims-nothing-failed"]
-    report = attack([HALF], [answers], job=job, options=OPTIONS)
-    assert [attempt.result.status for attempt in report.attempts] == [Status.FAILED], "an answer, though a wrong one"
+    names = ("claims-nothing-failed", "claims-objects", "claims-exceptions", "claims-arguments")
+    report = attack([HALF], [each for each in EXPLOITS if each.name in names], job=job, options=OPTIONS)
+    details = {attempt.exploit.name: attempt.result.detail for attempt in report.attempts}
+    assert "'NoneType' and 'float'" in details["claims-nothing-failed"]
+    assert "not a plain value" in details["claims-objects"]
+    assert "passed" in details["claims-exceptions"]
+
+
+def test_every_exploit_has_a_name_of_its_own() -> None:
+    names = [exploit.name for exploit in (*EXPLOITS, *EXPLOITS_IN_CPP)]
+    assert len(names) == len(set(names))
 
 
 @pytest.mark.parametrize("check", ["assert eval(answer()) == 42", "import pickle\nassert pickle.loads(answer()) == 42"])

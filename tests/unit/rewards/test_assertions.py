@@ -22,7 +22,7 @@ from sandrl.rewards.guest.excerpts import (
     excerpt_at,
     first_difference,
 )
-from sandrl.rewards.guest.sides import MARK, Shown, shown, sides_of
+from sandrl.rewards.guest.sides import MARK, ValueText, shown, sides_of
 from sandrl.rewards.judge import Judge
 from sandrl.rewards.limits import Limits
 
@@ -204,13 +204,13 @@ def test_sets_of_sets_are_ordered_at_one_level_at_a_time(monkeypatch: pytest.Mon
     for _ in range(4):
         value = frozenset({value, *(value - {each} for each in value)})
     keys: list[object] = []
-    key_of = Shown.key_of
+    key_of = ValueText.key_of
 
-    def counted(self: Shown, item: object) -> str:
+    def counted(self: ValueText, item: object) -> str:
         keys.append(item)
         return key_of(self, item)
 
-    monkeypatch.setattr(Shown, "key_of", counted)
+    monkeypatch.setattr(ValueText, "key_of", counted)
     assert shown(value) is not None
     assert len(keys) < 1000
 

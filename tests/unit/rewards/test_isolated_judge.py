@@ -61,7 +61,7 @@ def verdict_of(check: str, code: str, **problem: Any) -> Verdict:
 
 
 def no_objects(*_: object) -> Any:
-    raise AssertionError("a plain value needs no mirror")
+    raise AssertionError("a plain value needs no proxy")
 
 
 def crossed(value: object) -> Any:

@@ -1,4 +1,4 @@
 """Source shipped into sandboxes: files here import nothing but builtins and never import `sandrl`.
 
-They are read as text by the judges, not imported, except by their tests.
+They are read as text by the judges, not imported, except by their tests. `descriptors.py` explains their style.
 """

@@ -7,17 +7,16 @@ compares first and changes only what differs. If the state cannot be restored, t
 The kernel's counters (of process ids, inodes, packets) are not reset.
 """
 
-# The style is explained in `descriptors.py`.
-
 from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]
 import posix
+from collections.abc import Callable
 from time import sleep
-from typing import TYPE_CHECKING
 
 from sandrl.rewards.guest.child import NOBODY
 from sandrl.rewards.guest.clock import read_start
+from sandrl.rewards.guest.declarations import Libc
 from sandrl.rewards.guest.descriptors import read_exactly, write_all
 from sandrl.rewards.guest.places import (
     DIRECTORY,
@@ -36,11 +35,6 @@ from sandrl.rewards.guest.places import (
     read_lines,
 )
 from sandrl.rewards.guest.supervisor import Ends, become_reaper, children_by_parent, kill_quietly
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from sandrl.rewards.guest.descriptors import Libc
 
 # Set where this runs in a sandbox: elsewhere no file is removed.
 SANDBOX_VARIABLE = "SANDRL_SANDBOX"
@@ -108,25 +102,20 @@ class Unrestorable(OSError):
     """The state before the first run cannot be restored."""
 
 
-class Kept:
-    """A file or a directory as it was before the first run.
-
-    Args:
-        path: Where it is.
-        left: How many more files, and bytes of them, are kept; what is beyond that cannot be restored.
-    """
+class SavedPath:
+    """A file or a directory as it was before the first run; `left` are the files and bytes that may still be kept."""
 
     def __init__(self, path: str, left: list[int]) -> None:
         self.path = path
         self.found = posix.lstat(path)
         self.kind = self.found.st_mode & KIND_OF_FILE
         self.content: bytes | str | None = None
-        self.inside: dict[str, Kept | None] = {}
+        self.inside: dict[str, SavedPath | None] = {}
         self.attributes = attributes_of(path)
         if self.kind == DIRECTORY:
             for name in names_in(path):
                 left[0] -= 1
-                self.inside[name] = Kept(f"{path}/{name}", left) if left[0] >= 0 else None
+                self.inside[name] = SavedPath(f"{path}/{name}", left) if left[0] >= 0 else None
         elif self.kind == LINK:
             self.content = posix.readlink(path)
         elif self.kind == PLAIN_FILE and self.found.st_size <= left[1]:
@@ -134,14 +123,7 @@ class Kept:
             self.content = content_of(path, self.found.st_size)
 
     def restore(self, removal: Removal) -> None:
-        """Makes it what it was.
-
-        Args:
-            removal: Removes what was not there.
-
-        Raises:
-            Unrestorable: If that is not possible.
-        """
+        """Makes it what it was; raises `Unrestorable` if that is not possible."""
         try:
             found = posix.lstat(self.path)
         except OSError:
@@ -172,7 +154,6 @@ class Kept:
         return self.kind != PLAIN_FILE or content_of(self.path, found.st_size) == self.content
 
     def make_anew(self, removal: Removal) -> None:
-        """Makes it where it is not, or is another one."""
         if self.kind != DIRECTORY and self.content is None:
             raise Unrestorable(f"{self.path} has changed")
         if not removal.remove(self.path):
@@ -224,7 +205,6 @@ def attributes_of(path: str) -> dict[str, bytes]:
 
 
 def content_of(path: str, size: int) -> bytes | None:
-    """What is in a plain file."""
     try:
         descriptor = posix.open(path, posix.O_RDONLY | posix.O_NOFOLLOW | posix.O_NONBLOCK | posix.O_CLOEXEC)
     except OSError:
@@ -238,15 +218,7 @@ def content_of(path: str, size: int) -> bytes | None:
 
 
 class Baseline:
-    """The state before the first run, and the way back to it.
-
-    Args:
-        call: Calls libc.
-        is_needed: Whether more than one run is to come.
-
-    Attributes:
-        spared: The processes below this one that are no completion's.
-    """
+    """The state before the first run, and the way back to it; `spared` processes below this one are no completion's."""
 
     def __init__(self, call: Libc | None, *, is_needed: bool = True) -> None:
         self.call = call
@@ -260,23 +232,18 @@ class Baseline:
         self.folder = posix.getcwd()
         shared = [path for path in SHARED_PLACES if is_directory(path)]
         left = [MOST_KEPT_FILES, MOST_KEPT_BYTES]
-        self.places = [Kept(path, left) for path in dict.fromkeys([*shared, *own_places()])]
+        self.places = [SavedPath(path, left) for path in dict.fromkeys([*shared, *own_places()])]
         self.objects = self.objects_now()
         self.judge = judge_facts()
 
     def objects_now(self) -> list[list[int]]:
-        """The ids of the System V objects, by kind."""
         # Where there are none, a file has a line of titles alone.
         return [
             objects_of(kind) if read_start(f"/proc/sysvipc/{kind}").count(b"\n") > 1 else [] for kind, _, _ in IPC_KINDS
         ]
 
     def prepare(self) -> None:
-        """Restores the state, if there has been a run; call it before each.
-
-        Raises:
-            Unrestorable: If that is not possible.
-        """
+        """Restores the state, if there has been a run; call it before each. `Unrestorable` if it cannot."""
         if not self.has_run or not self.is_needed:
             self.has_run = True
             return
@@ -294,8 +261,7 @@ class Baseline:
         posix.chdir(self.folder)
 
     def remove_objects(self, objects: list[list[int]]) -> None:
-        """Removes the System V objects that were not there before the first run."""
-        for (_, name, arguments), known, found in zip(IPC_KINDS, self.objects, objects):  # noqa: B905
+        for (_, name, arguments), known, found in zip(IPC_KINDS, self.objects, objects):
             for number in found:
                 if number not in known and self.call is not None:
                     self.call(name, number, *arguments)

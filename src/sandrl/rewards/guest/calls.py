@@ -5,25 +5,23 @@ completion is compared as in any other check, by the rules of its proxy.
 
 If the problem's reference decides the expected values, the same program runs the reference first and keeps what its
 calls return. The values are packed in the format in which values cross (`values.py`), which builds nothing but values.
-"""
 
-# The style is explained in `descriptors.py`.
+The other rules of comparison are those of PyPI `evalplus` 0.3.1, without NumPy, whose `allclose` they use. Two
+differences are deliberate, because there EvalPlus looks at the shape alone: numbers in lists of unequal lengths are
+near like any others, and a list whose items NumPy would repeat to fit is of another length, so it is not near.
+"""
 
 from __future__ import annotations
 
 import marshal
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import Any
 
+from sandrl.rewards.guest.containers import plain_form
+from sandrl.rewards.guest.declarations import Request
 from sandrl.rewards.guest.libraries import plain_number
-from sandrl.rewards.guest.mirrors import is_mirror, plain_form, solid_of
-from sandrl.rewards.guest.oracles import USING_ARGUMENTS, compared, is_floats
-from sandrl.rewards.guest.values import Decoder, Encoder, Malformed, Unsendable
-
-if TYPE_CHECKING:
-    from typing import Any
-
-    from sandrl.rewards.guest.child import Request
+from sandrl.rewards.guest.proxies import is_proxy, solid_of
+from sandrl.rewards.guest.values import Decoder, Encoder, Unsendable
 
 CALL = "__call__"
 SOLUTION = "Solution"
@@ -78,11 +76,7 @@ class Calls:
         return seconds if self.seconds is None else self.seconds[number]
 
     def check(self, number: int, function: Any) -> None:
-        """Calls the function.
-
-        Raises:
-            AssertionError: If it returns something else than expected.
-        """
+        """Calls the function; raises AssertionError if it returns something else than expected."""
         arguments, expected = self.cases[number]
         # The completion may change its arguments, and both sides see that.
         given = marshal.loads(marshal.dumps(arguments)) if self.comparison in USING_ARGUMENTS else None
@@ -97,14 +91,13 @@ class Calls:
             raise AssertionError("the returned value differs from the expected value")
 
     def is_right(self, number: int, result: Any, expected: Any, given: Any) -> bool:
-        """Whether a result is as it must be."""
         if self.comparison == PLAIN:
             return self.is_same(result, expected)
         return compared(self.comparison, result, expected, given, self.tolerances[number])
 
     def is_same(self, result: Any, expected: Any) -> bool:
         """Whether a result is the expected value; a tuple counts as a list, and numbers may differ by the tolerance."""
-        if is_mirror(result):
+        if is_proxy(result):
             # A named tuple is a tuple, and a class derived from `list` a list: what they hold counts.
             if solid_of(type(result)) not in (list, tuple, dict):
                 return (result == expected) is True
@@ -126,11 +119,7 @@ class Calls:
         return bool(result == expected)
 
     def keep(self, number: int, function: Any, given: Any) -> None:
-        """Calls the function, which is the reference's, and keeps what it returns.
-
-        Raises:
-            AssertionError: If that cannot be kept, or would not be taken for right itself.
-        """
+        """Calls the reference, and keeps what it returns; AssertionError if that cannot be kept, or is not right."""
         began = monotonic()
         result = function(*self.cases[number][0])
         seconds = monotonic() - began
@@ -160,35 +149,129 @@ class Calls:
         return " ".join(words)
 
 
-def refuse(value: object, encoder: Encoder, levels: int) -> None:
-    """Refuses what is not a plain value.
-
-    Raises:
-        Unsendable: Always.
-    """
+def refuse(value: object, *_: object) -> None:
     raise Unsendable(f"a {type(value).__name__} is not a plain value")
 
 
-def refuse_tag(tag: bytes, decoder: Decoder) -> object:
-    """Refuses what was never packed.
-
-    Raises:
-        Malformed: Always.
-    """
-    raise Malformed("not a plain value")
-
-
 def decoded(value: bytes) -> object:
-    """What a value is."""
-    made: object = Decoder(value, refuse_tag).whole()
+    made: object = Decoder(value, refuse).whole()
     return made
 
 
 def unpacked(packed: str, sizes: list[int]) -> list[bytes]:
-    """The values that a reference returned, each as its bytes."""
     data = __import__("zlib").decompress(__import__("binascii").a2b_base64(packed))
     values, position = [], 0
     for size in sizes:
         values.append(data[position : position + size])
         position += size
     return values
+
+
+RELATIVE_TOLERANCE = 1e-07
+# Comparisons that look at the arguments, which a completion may change.
+USING_ARGUMENTS = frozenset(("evalplus-surface", "evalplus-digits", "evalplus-root"))
+# No set of a right answer is larger, and a range costs nothing to return.
+MOST_ITEMS = 1 << 22
+INFINITY = float("inf")
+
+
+def compared(name: str, result: Any, expected: Any, arguments: Any, absolute: float) -> bool:
+    """Whether a result is right.
+
+    `expected` is what the reference returned; of `evalplus-not-none`, whether that is something else than None.
+    `arguments` is what the function was given, before it could change it. `absolute` is the tolerance of this call.
+    """
+    if name == "evalplus-root":
+        return is_real(result) and abs(polynomial(arguments[0], result)) <= absolute
+    if name == "evalplus-anything":
+        return True
+    if name == "evalplus-set":
+        is_right = as_set(result) == as_set(expected)
+    elif name == "evalplus-not-none":
+        is_right = expected is (result if type(result) is bool else result is not None)
+    else:
+        equal = result == expected
+        is_right = equal is True if is_proxy(result) else bool(equal)
+    if name == "evalplus-zero":
+        is_right = is_right or (is_real(result) and result == 0)
+    elif name == "evalplus-surface":
+        is_right = is_right or (is_real(result) and abs(result - surface(*arguments)) <= absolute)
+    elif name == "evalplus-digits":
+        is_right = is_right or (is_real(result) and result == digit_distance(*arguments))
+    if is_right or not absolute:
+        return is_right
+    return type(result) is type(expected) and is_near(result, expected, absolute)
+
+
+def is_floats(value: object) -> bool:
+    """Whether a value is a float, or a list or tuple of floats: then results may be near."""
+    if isinstance(value, (list, tuple)):
+        return bool(value) and all(isinstance(item, float) for item in value)
+    return isinstance(value, float)
+
+
+def is_near(result: Any, expected: Any, absolute: float) -> bool:
+    """Whether all numbers in a value are near those in another one; what is no number is not near."""
+    kind = type(expected)
+    if kind is list or kind is tuple:
+        if type(result) not in (list, tuple) or len(result) != len(expected):
+            return False
+        return all(is_near(one, other, absolute) for one, other in zip(result, expected))
+    result = plain_number(result)
+    if not (is_number(result) and is_number(expected)):
+        return False
+    wanted = complex(expected) if kind is complex else float(expected)
+    if result == wanted:
+        return True
+    difference, size = abs(result - wanted), abs(wanted)
+    # Not a number is near nothing, and no distance from infinity is small.
+    return bool(size < INFINITY and difference <= absolute + RELATIVE_TOLERANCE * size)
+
+
+def is_number(value: object) -> bool:
+    """Whether NumPy would take a value for a number; it has none of more than 64 bits."""
+    kind = type(value)
+    if kind is int:
+        return -(1 << 63) <= value < 1 << 64  # type: ignore[operator]
+    return kind is float or kind is bool or kind is complex
+
+
+def is_real(value: object) -> bool:
+    """Whether a value is a number with an order, of Python's own or its library's."""
+    if is_proxy(value):
+        return False
+    kind = type(plain_number(value))
+    return kind in (int, float, bool) or (kind.__module__, kind.__name__) in (
+        ("fractions", "Fraction"),
+        ("decimal", "Decimal"),
+    )
+
+
+def as_set(value: Any) -> set[Any]:
+    """The set of the items of a value; TypeError if it has none, or some cannot be in a set, ValueError if too many."""
+    if type(value) is range and value[MOST_ITEMS:]:
+        raise ValueError("it returned too many items")
+    return set(value)
+
+
+def polynomial(coefficients: Any, point: Any) -> float:
+    """The value of a polynomial, given by its coefficients from the constant on, at a point."""
+    power = __import__("math").pow
+    total = 0.0
+    for exponent, coefficient in enumerate(coefficients):
+        total += coefficient * power(point, exponent)
+    return total
+
+
+def surface(edge: Any, height: Any) -> int:
+    """The surface of a pyramid on a square, with the height of its apex above the base, rounded."""
+    slant = __import__("math").sqrt((edge / 2) ** 2 + height**2)
+    area: int = round(edge**2 + 4 * (edge * slant) / 2)
+    return area
+
+
+def digit_distance(one: Any, other: Any) -> int:
+    """The sum of the differences between the digits of two numbers, the shorter filled up with zeros."""
+    first, second = str(one), str(other)
+    length = max(len(first), len(second))
+    return sum([abs(int(left) - int(right)) for left, right in zip(first.zfill(length), second.zfill(length))])

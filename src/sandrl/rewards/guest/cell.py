@@ -10,21 +10,24 @@ A cell needs no system call filter of its own, which would be compiled for each 
 worker's, and the calls which that filter has to leave to the worker need a capability.
 """
 
-# The style is explained in `descriptors.py`.
-# ruff: noqa: SIM105
-
 from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]
 import posix
-from typing import TYPE_CHECKING
 
 from sandrl.rewards.guest.child import PR_SET_NO_NEW_PRIVS, RLIMIT_DATA, ROOM_FOR_STACKS_BYTES
+from sandrl.rewards.guest.declarations import Libc
 from sandrl.rewards.guest.descriptors import write_all
-from sandrl.rewards.guest.places import is_directory, names_in, own_places
-
-if TYPE_CHECKING:
-    from sandrl.rewards.guest.descriptors import Libc
+from sandrl.rewards.guest.places import (
+    DIRECTORY,
+    KIND_OF_FILE,
+    LINK,
+    PLAIN_FILE,
+    is_directory,
+    kind_of,
+    names_in,
+    own_places,
+)
 
 NEW_MOUNTS, NEW_UTS, NEW_IPC = 0x20000, 0x4000000, 0x8000000
 NEW_USER, NEW_PROCESSES, NEW_NETWORK = 0x10000000, 0x20000000, 0x40000000
@@ -34,12 +37,14 @@ READ_ONLY, NOSUID, NODEV, NOEXEC, BIND, RECURSIVE, PRIVATE = 0x1, 0x2, 0x4, 0x8,
 AT_CURRENT, AT_RECURSIVE = -100, 0x8000
 REMOUNT = 0x20
 MOUNT_SETATTR = 442
+# Where requests, outputs and programs are, in a file system that only the worker sees.
+SPOOL = "/tmp"
 # Where the runtime shows a worker the parts of its root, each by itself (see `runtime/guest/rootfs.py`).
 PARTS = "/run/sandrl/parts"
 LARGEST_COPY_BYTES = 1 << 20
 MOST_ENTRIES = 256
 MADE_IN_CELLS = PARTS, "/proc", "/tmp", "/dev/pts"
-DIRECTORY, LINK, FILE, DEVICE = 0o040000, 0o120000, 0o100000, 0o020000
+DEVICE = 0o020000
 CALLS_OF_MACHINE = {
     "x86_64": {"clone": 56, "capset": 126, "brk": 12},
     "aarch64": {"clone": 220, "capset": 91, "brk": 214},
@@ -61,18 +66,9 @@ CANNOT_BE_MADE = 77  # exit status of a cell that could not be made
 
 
 class CellLimits:
-    """What one cell may use.
+    """What one cell may use, with all its processes and files together; threads are counted as processes.
 
-    Args:
-        memory_bytes: Of all its processes together.
-        disk_bytes: Of all its files together.
-        inodes: How many files and directories it may have.
-        processes: How many may exist at once, threads counted.
-        sockets: How many may be open at once.
-
-    Attributes:
-        in_group: Whether a control group counts its memory; that of its worker counts all cells.
-        cells: How many cells it may hold.
+    A control group counts its memory if `in_group`; that of its worker counts all cells.
     """
 
     in_group = False
@@ -87,11 +83,7 @@ class CellLimits:
 
 
 def must(call: Libc, name: str, *arguments: int | bytes, about: str = "") -> int:
-    """Calls libc.
-
-    Raises:
-        OSError: If the call fails; the message names it.
-    """
+    """Calls libc; raises an OSError that names the call, or what it is about, if it fails."""
     result = call(name, *arguments)
     if result < 0:
         raise OSError(f"{about or name} is refused")
@@ -112,13 +104,11 @@ def limit_resources(call: Libc, limits: CellLimits) -> None:
 
 
 def mount(call: Libc, source: str, target: str, kind: str = "", flags: int = 0, options: str = "") -> None:
-    """Mounts a file system, or a directory in another place."""
     words = source.encode(), target.encode(), kind.encode()
     must(call, "mount", *words, flags, options.encode(), about=f"mount {kind or source} on {target}")
 
 
 def write_once(path: str, text: str) -> None:
-    """Writes a file of the kernel."""
     descriptor = posix.open(path, posix.O_WRONLY)
     try:
         posix.write(descriptor, text.encode())
@@ -127,7 +117,6 @@ def write_once(path: str, text: str) -> None:
 
 
 def be_only_user(user: int, group: int) -> None:
-    """Gives the user namespace of this process, which is new, its own user and group as its only ones."""
     write_once("/proc/self/setgroups", "deny")
     write_once("/proc/self/uid_map", f"{user} {user} 1")
     write_once("/proc/self/gid_map", f"{group} {group} 1")
@@ -143,16 +132,7 @@ def writable_places() -> list[tuple[str, bool]]:
     return found
 
 
-def kind_of(path: str) -> int:
-    """What a path is; 0 if there is nothing."""
-    try:
-        return posix.lstat(path).st_mode & 0o170000
-    except OSError:
-        return 0
-
-
 def make_directories(path: str) -> None:
-    """Makes a directory and those it lies in."""
     for end in [place for place, character in enumerate(path) if character == "/" and place] + [len(path)]:
         if not kind_of(path[:end]):
             posix.mkdir(path[:end], 0o755)
@@ -165,12 +145,6 @@ class Root:
     over the same files. None can be made of a directory in which something is mounted, because it would show what is
     covered; such a directory is made anew, and its entries are shown one by one. Where the kernel refuses an overlay,
     or would need too many, cells share the inodes. They always share those of the devices.
-
-    Args:
-        call: Calls libc.
-        path: An empty directory, which becomes the root of cells.
-        places: The directories that each cell has for itself, and whether what is in each must stay in sight.
-        empty: An empty directory.
     """
 
     def __init__(self, call: Libc, path: str, places: list[tuple[str, bool]], empty: str) -> None:
@@ -192,7 +166,6 @@ class Root:
         mount(call, "none", path, flags=REMOUNT | BIND | READ_ONLY | NOSUID | NODEV)
 
     def _overlay(self, source: str, target: str) -> bool:
-        """Shows a directory with inodes of its own; returns whether the kernel permits that."""
         if any(character in source for character in ":,\\") or kind_of(source) != DIRECTORY:
             return False
         try:
@@ -203,7 +176,6 @@ class Root:
         return True
 
     def _show(self, path: str) -> None:
-        """Shows what the worker has at a path."""
         target, kind = self.path + path, kind_of(path)
         if kind == LINK:
             posix.symlink(posix.readlink(path), target)
@@ -222,14 +194,13 @@ class Root:
                 return
             for name in names:
                 self._show(f"{path}/{name}")
-        elif kind in (FILE, DEVICE):
+        elif kind in (PLAIN_FILE, DEVICE):
             self._show_file(path, target)
 
     def _show_file(self, path: str, target: str) -> None:
-        """Shows a file: as a copy, if it is none of the large ones."""
         status = posix.stat(path)
         text = None
-        if status.st_mode & 0o170000 == FILE and status.st_size <= LARGEST_COPY_BYTES:
+        if status.st_mode & KIND_OF_FILE == PLAIN_FILE and status.st_size <= LARGEST_COPY_BYTES:
             try:
                 source = posix.open(path, posix.O_RDONLY)
                 text = posix.read(source, LARGEST_COPY_BYTES)
@@ -244,12 +215,7 @@ class Root:
 
 
 class Cells:
-    """Makes cells: what all of them have in common is found out once.
-
-    Args:
-        call: Calls libc.
-        limits: What each may use.
-    """
+    """Makes cells: what all of them have in common is found out once."""
 
     def __init__(self, call: Libc, limits: CellLimits) -> None:
         self.call = call
@@ -283,12 +249,9 @@ class Cells:
         posix.mkdir("/tmp/empty", 0o755)
 
     def clone(self) -> int:
-        """Clones this process into new namespaces.
+        """Clones this process into new namespaces; returns 0 in the new process.
 
         Its root is that of a cell that has ended, whose locks ended with it, or a new one.
-
-        Returns:
-            The id of the new process; 0 in that process.
         """
         if not self.free:
             self.made += 1
@@ -303,15 +266,10 @@ class Cells:
         return pid
 
     def forget(self, pid: int) -> None:
-        """Notes that a cell has ended, with all of its processes."""
         self.free += [self.roots.pop(pid)] if pid in self.roots else []
 
     def enter(self) -> None:
-        """Makes the cloned process the first one of a cell.
-
-        Raises:
-            OSError: If a step of it is refused.
-        """
+        """Makes the cloned process the first one of a cell; raises OSError if a step of it is refused."""
         call = self.call
         must(call, "prctl", PR_SET_PDEATHSIG, _signal.SIGKILL, 0, 0, 0)
         be_only_user(self.user, self.group)
@@ -330,11 +288,8 @@ class Cells:
         posix.chdir(self.folder)
 
     def _own_program(self) -> None:
-        """Makes `/proc/self/exe` the interpreter's file in the cell's root.
-
-        It stays the worker's where the kernel refuses the change; it refuses it while the file itself is mapped, and
-        where an overlay shows it, another one is.
-        """
+        # It stays the worker's where the kernel refuses the change; it refuses it while the file itself is mapped, and
+        # where an overlay shows it, another one is.
         try:
             program = posix.open(self.program, posix.O_RDONLY)
         except OSError:
@@ -348,7 +303,6 @@ class Cells:
         posix.close(program)
 
     def _mount_places(self) -> None:
-        """Puts one new file system in the place of everything that can be written to."""
         limits = self.limits
         options = f"size={limits.disk_bytes},nr_inodes={limits.inodes},mode=755"
         mount(self.call, "tmpfs", "/tmp", "tmpfs", NOSUID | NODEV, options)
@@ -375,7 +329,6 @@ class Cells:
         posix.chmod("/tmp", 0o1777)
 
     def _open_network(self) -> None:
-        """Brings up the loopback interface, and bounds what a socket and closed connections keep of the kernel."""
         socket = must(self.call, "socket", AF_INET, SOCK_DGRAM_CLOEXEC, 0)
         up = b"lo".ljust(16, b"\0") + IFF_UP_RUNNING.to_bytes(2, "little") + bytes(22)
         must(self.call, "ioctl", socket, SIOCSIFFLAGS, up, about="the loopback interface")
@@ -402,7 +355,6 @@ def take_streams(request: str, output: str, errors: str) -> None:
 
 
 def say_why_not(error: BaseException) -> None:
-    """Ends a cell that could not be made; its errors say why."""
     try:
         write_all(2, f"a cell could not be created: {error}".encode("utf-8", "replace"))
     finally:

@@ -1,7 +1,5 @@
 """Messages between the judge and the completion's process."""
 
-# The style is explained in `descriptors.py`.
-
 from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]
@@ -23,13 +21,8 @@ _BLOCK_BYTES = 1 << 20
 class Channel:
     """Messages over a pair of pipes: four bytes of length, one that says what it is, then the message.
 
-    Args:
-        reading: Where the other side's messages come from.
-        writing: Where ours go.
-
-    Attributes:
-        arriving: The blocks that have come of the message that is waited for, those of its head and those of the rest;
-            None when no message is waited for. A deadline may interrupt any step of reading it, and loses none of it.
+    `arriving` are the blocks that have come of the message that is waited for, those of its head and those of the rest;
+    None when no message is waited for. A deadline may interrupt any step of reading it, and loses none of it.
     """
 
     def __init__(self, reading: int, writing: int) -> None:
@@ -38,12 +31,10 @@ class Channel:
         self.arriving: tuple[list[bytes], list[bytes]] | None = None
 
     def close(self) -> None:
-        """Closes this end."""
         posix.close(self.writing)
         posix.close(self.reading)
 
     def send(self, kind: bytes, data: bytes) -> None:
-        """Sends one message of a kind."""
         head = len(data).to_bytes(4, "little") + kind
         # A copy of a large message would take as much memory again.
         if len(data) < 1 << 16:
@@ -53,7 +44,6 @@ class Channel:
             write_all(self.writing, data)
 
     def expect(self) -> None:
-        """Waits for a message from now on."""
         self.arriving = [], []
 
     def receive(self) -> tuple[bytes, bytes]:
@@ -72,7 +62,6 @@ class Channel:
         self.arriving = None
 
     def read_into(self, blocks: list[bytes], size: int) -> bytes:
-        """Reads until there are `size` bytes in some blocks, and returns them."""
         missing = size - sum(map(len, blocks))
         while missing:
             # In one step of the interpreter: an exception raised by a signal cannot come between reading and keeping.

@@ -15,41 +15,31 @@ A checker's result counts only if it ends without an error and gives a number fr
 problem's fault. If a completion left no room to run the checker in, that is the completion's fault.
 """
 
-# B905: Python 3.8 has no `strict`. The rest of the style is explained in `descriptors.py`.
-# ruff: noqa: B905, BLE001
-
 from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]
 import posix
 import sys
-from typing import TYPE_CHECKING
+from typing import Any, NoReturn
 
 from sandrl.rewards.guest.baseline import end_descendants
-from sandrl.rewards.guest.cases import judge_cases
+from sandrl.rewards.guest.cases import Comparison, judge_cases
 from sandrl.rewards.guest.child import completion_files, completion_lines, describe, finish, fresh_module, run_code
-from sandrl.rewards.guest.comparison import Comparison
+from sandrl.rewards.guest.declarations import Libc, Outcome, Request, Say
 from sandrl.rewards.guest.descriptors import head, write_all
 from sandrl.rewards.guest.places import remove_all
 from sandrl.rewards.guest.programs import judge_programs
 from sandrl.rewards.guest.script import judge_program, run_script
 from sandrl.rewards.guest.supervisor import (
     CHECKER_FAILED,
-    Judged,
+    ChildExit,
+    Judgment,
     become_reaper,
     from_hex,
     judge_child,
     kill_quietly,
     run_child,
 )
-
-if TYPE_CHECKING:
-    from typing import Any, NoReturn
-
-    from sandrl.rewards.guest.child import Request, Say
-    from sandrl.rewards.guest.comparison import Outcome
-    from sandrl.rewards.guest.descriptors import Libc
-    from sandrl.rewards.guest.supervisor import Ended
 
 # What an output may have beyond four times the expected one. A checker has limited time, and no completion may make its
 # problem unscorable by printing more than any checker reads in that.
@@ -67,18 +57,12 @@ def limits_of_process() -> list[tuple[int, int]]:
 
 
 class CheckedComparison(Comparison):
-    """Has outputs judged by the problem's checker when nothing of the completion is left, from the supervisor's side.
-
-    Args:
-        request: What the completion's process knows.
-        call: The C library.
-    """
+    """Has outputs judged by the problem's checker when nothing of the completion is left: the supervisor's side."""
 
     def __init__(self, request: Request, call: Libc | None) -> None:
         Comparison.__init__(self, request, Checking(request, call).compare)
 
-    def outcome(self, position: int, ended: Ended) -> tuple[str, str]:
-        """Status and detail of a case that ran to its end."""
+    def outcome(self, position: int, ended: ChildExit) -> tuple[str, str]:
         if not end_descendants({self.pid}):
             return "crashed", "it left processes that do not end"
         kill_quietly(self.pid, _signal.SIGCONT)  # they may have stopped it
@@ -86,12 +70,7 @@ class CheckedComparison(Comparison):
 
 
 class Checking:
-    """Compares outputs by the problem's checker, in the process that compares.
-
-    Args:
-        request: What the completion's process knows.
-        call: The C library.
-    """
+    """Compares outputs by the problem's checker, in the process that compares."""
 
     def __init__(self, request: Request, call: Libc | None) -> None:
         self.request = request
@@ -100,7 +79,6 @@ class Checking:
         self.used = 0.0
 
     def compare(self, printed: bytes, position: int, hidden: Request) -> Outcome:
-        """Status, detail and perhaps score of a case whose program ended well."""
         if limits_of_process() != self.limits:
             return "crashed", "it changed the limits of its judge", None
         expected = hidden["expected"][position]
@@ -123,7 +101,6 @@ class Checking:
         )
 
     def run(self, texts: list[str], hidden: Request) -> Outcome:
-        """Runs the checker on input, expected output and output."""
         total = hidden["all_checkers_seconds"]
         seconds = min(hidden["checker_seconds"], total - self.used)
         if seconds <= 0:
@@ -169,7 +146,6 @@ class Checking:
 
 
 def score_in(text: str) -> float | None:
-    """The score that a text is; None if it is none."""
     try:
         score = float(text)
     except ValueError:
@@ -177,7 +153,7 @@ def score_in(text: str) -> float | None:
     return score if 0 <= score <= 1 else None
 
 
-def said_by_function(ended: Ended, seconds: float) -> tuple[str, str, str]:
+def said_by_function(ended: ChildExit, seconds: float) -> tuple[str, str, str]:
     """Status, detail and score of a checker that is a function, from what it said and how it ended."""
     last = ended.words[-2].split(b" ") if len(ended.words) > 1 else []
     if ended.wait_status == 0 and len(last) == 3 and last[1] in (b"score", b"failed", b"resource_limit"):
@@ -191,7 +167,6 @@ def said_by_function(ended: Ended, seconds: float) -> tuple[str, str, str]:
 
 
 def run_checker(request: Request, say: Say) -> object:
-    """The whole life of the checker's process."""
     hidden, folder = request["hidden"], request["checker_folder"]
     try:
         posix.mkdir(folder, 0o700)
@@ -213,7 +188,6 @@ def run_checker(request: Request, say: Say) -> object:
 
 
 def call_checker(code: str, path: str, texts: list[str], say: Say) -> NoReturn:
-    """Calls the function of a checker, and says what it returns."""
     namespace = fresh_module("checker")
     namespace["__file__"], sys.argv[:] = path, [path]
     try:
@@ -231,7 +205,6 @@ def call_checker(code: str, path: str, texts: list[str], say: Say) -> NoReturn:
 
 
 def write_text(path: str, text: str) -> str:
-    """Writes a new file, and returns its path."""
     descriptor = posix.open(path, posix.O_WRONLY | posix.O_CREAT | posix.O_EXCL, 0o644)
     try:
         write_all(descriptor, text.encode("utf-8", "surrogatepass"))
@@ -241,30 +214,17 @@ def write_text(path: str, text: str) -> str:
 
 
 def find_all_processes(call: Libc | None) -> None:
-    """Makes sure that this process finds all processes that a completion leaves.
-
-    Raises:
-        OSError: If it cannot.
-    """
+    """Makes sure that this process finds all processes that a completion leaves; raises OSError if it cannot."""
     if not become_reaper(call):
         raise OSError("a checker needs an interpreter with ctypes, and a kernel with child subreapers")
 
 
-def judge_checked(request: Request, call: Libc | None) -> Judged:
-    """Judges a completion that reads standard input and prints by the checker of its problem.
-
-    Raises:
-        OSError: If this interpreter cannot find the processes that a completion leaves.
-    """
+def judge_checked(request: Request, call: Libc | None) -> Judgment:
+    """Judges a completion that reads standard input and prints by the checker of its problem."""
     find_all_processes(call)
     return judge_cases(request, call, compared=lambda request: CheckedComparison(request, call))
 
 
-def judge_checked_programs(request: Request, call: Libc | None) -> Judged:
-    """Judges a program in another language by the checker of its problem.
-
-    Raises:
-        OSError: If this interpreter cannot find the processes that a completion leaves.
-    """
+def judge_checked_programs(request: Request, call: Libc | None) -> Judgment:
     find_all_processes(call)
     return judge_programs(request, call, lambda request: CheckedComparison(request, call))

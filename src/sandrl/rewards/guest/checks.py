@@ -1,30 +1,41 @@
-"""Runs a problem's checks in a namespace where proxies replace the completion's functions."""
+"""Runs a problem's checks against a completion in another process, and produces the verdict.
 
-# The style is explained in `descriptors.py`.
-# ruff: noqa: BLE001, SIM105
+Checks run in a namespace where proxies (`proxies.py`) replace the completion's functions, classes and objects. How far
+an object of the completion is trusted is decided in `client.py`.
+"""
 
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import Any
 
 from sandrl.rewards.guest.calls import CALL, NOT_NONE, Calls
+from sandrl.rewards.guest.channel import Channel
 from sandrl.rewards.guest.child import describe
 from sandrl.rewards.guest.client import CompletionGone, CompletionProcess, Unsplittable
 from sandrl.rewards.guest.clock import Clock, is_running, too_long
+from sandrl.rewards.guest.containers import plain_form
+from sandrl.rewards.guest.declarations import Checked, Request, Sides
 from sandrl.rewards.guest.descriptors import DeadlineReached
-from sandrl.rewards.guest.mirrors import Mirror, is_mirror, number_behind, plain_form, solid_of
+from sandrl.rewards.guest.proxies import ProxyClass, is_proxy, number_behind, solid_of
 from sandrl.rewards.guest.sides import CAUGHT, FAILS, RAISED, forget_sides, shown, sides_of
-from sandrl.rewards.guest.supervisor import FAILED, NOT_REACHED, NOT_RUN, PASSED, TIMED_OUT
+from sandrl.rewards.guest.supervisor import (
+    FAILED,
+    NOT_REACHED,
+    NOT_RUN,
+    PASSED,
+    TIMED_OUT,
+    Child,
+    Ends,
+    Judgment,
+    end_child,
+    filled,
+    judge_child,
+    letter_of,
+    uncounted,
+)
 from sandrl.rewards.guest.values import REBUILT
 from sandrl.rewards.guest.world import COMPLETION
-
-if TYPE_CHECKING:
-    from typing import Any
-
-    from sandrl.rewards.guest.child import Request
-    from sandrl.rewards.guest.sides import Sides
-    from sandrl.rewards.guest.supervisor import Checked
 
 # What every check means by these names.
 LIBRARY_NAMES = {"np": "numpy", "pd": "pandas"}
@@ -32,10 +43,10 @@ STANDARD_CLASSES = {name: module for module, name in REBUILT if module != "built
 
 
 def plain_value(value: Any) -> tuple[object, str] | None:
-    """What a mirror holds here, or how it is shown: nothing is asked of the completion. None if it is no mirror."""
-    if not is_mirror(value):
+    """What a proxy holds here, or how it is shown: nothing is asked of the completion. None if it is no proxy."""
+    if not is_proxy(value):
         return None
-    if issubclass(type(value), Mirror):
+    if issubclass(type(value), ProxyClass):
         return None, f"<class {type.__getattribute__(value, '__name__')}>"
     kind = type(value)
     solid = solid_of(kind)
@@ -62,24 +73,19 @@ def stand_for_completion(completion: CompletionProcess) -> None:
 class Checks:
     """Runs a problem's checks against a completion in another process.
 
-    Args:
-        completion: The other process.
-        problem: `setup`, and `tests` or `calls`; `under_test`, the names that a completion is asked to define;
-            `facts`, what the source of setup and tests says (`CheckFacts`); `world`, what checks change of the world
-            around them; where the problem has a reference, `imports`, the import statements of that by the names they
-            bind, and `methods`, the special methods of its classes, and `reference`, that itself, if its classes have
-            operators of their own.
-        clock: The completion's time; it runs.
-        request: `check_timeout_seconds`, how long each check may take, None for no limit; `stops_at_failure`, whether
-            nothing is run after a check that fails; of a check that passes, `free_seconds` do not count, up to
-            `most_seconds` in all.
+    `problem` has `setup`, and `tests` or `calls`; `under_test`, the names that a completion is asked to define;
+    `facts`, what the source of setup and tests says (`CheckFacts`); `world`, what checks change of the world around
+    them. Where the problem has a reference, it has `imports`, the import statements of that by the names they bind,
+    `methods`, the special methods of its classes, and `reference`, that itself, if its classes have operators of their
+    own.
+
+    `request` has `check_timeout_seconds`, None for no limit; `stops_at_failure`, whether nothing is run after a check
+    that fails; of a check that passes, `free_seconds` do not count, up to `most_seconds` in all.
 
     Attributes:
-        reached: How the checks went that came to an end.
         is_in_check: Whether a check is running, or was when all of this ended.
         rest: The letter of checks that did not begin.
         rests: Whether a check that has passed rests on the word of an operator of the completion's alone.
-        sides: What checks that failed got and expected, by their numbers from 0.
     """
 
     def __init__(self, completion: CompletionProcess, problem: Request, clock: Clock, request: Request) -> None:
@@ -144,26 +150,26 @@ class Checks:
                     value = __import__(value if kind == "module" else name)
                 except ImportError:
                     continue
-            elif is_mirror(value) and name in STANDARD_CLASSES and name not in self.under_test:
+            elif is_proxy(value) and name in STANDARD_CLASSES and name not in self.under_test:
                 # A check that counts with `Counter` and leaves its import to the completion means that class.
                 value = getattr(__import__(STANDARD_CLASSES[name]), name) if self.under_test else value
-            if issubclass(type(value), Mirror):
+            if issubclass(type(value), ProxyClass):
                 self.trust_class(name, number_behind(value))
-            if is_mirror(value):
-                self.completion.origins.lent.add(number_behind(value))
+            if is_proxy(value):
+                self.completion.provenance.lent.add(number_behind(value))
             self.namespace[name] = self.values[name] = value
             self.lent.add(name)
         self.kept.update(facts["kept"])
 
     def trust_class(self, name: str, number: int) -> None:
         """Takes note of how a check names a class; one that has the name of a function, too, makes no objects."""
-        origins = self.completion.origins
+        provenance = self.completion.provenance
         if self.is_class(name):
-            origins.named.add(number)
+            provenance.named.add(number)
             if name in self.comparable:
-                origins.comparable.add(number)
+                provenance.comparable.add(number)
         if name not in self.comparable:
-            origins.doubtful.add(number)
+            provenance.doubtful.add(number)
 
     def rebind(self, news: dict[Any, Any]) -> None:
         """Gives lent names the values that the completion bound to them since."""
@@ -180,19 +186,13 @@ class Checks:
             pass  # not there; the check tells
 
     def is_class(self, name: str) -> bool:
-        """Whether a name is that of a class the problem asks for, in the problem's own words."""
         return name in self.classes
 
     def is_module(self, name: str) -> bool:
-        """Whether a name is that of a module of the standard library, which no problem asks for."""
         return name in getattr(sys, "stdlib_module_names", ()) and name not in self.under_test
 
     def run_text(self, text: str, facts: dict[str, Any]) -> None:
-        """Runs setup or a check; names it defines itself stay defined.
-
-        Raises:
-            BaseException: What the text raised, or the failure of an assert in it that the completion has caught.
-        """
+        """Runs setup or a check; names it defines itself stay defined. A failed assert that was caught fails."""
         self.lend_names(facts)
         lent = {name: self.namespace[name] for name in self.lent}
         exec(text, self.namespace)
@@ -201,14 +201,11 @@ class Checks:
         self.lent = {
             name
             for name in lent
-            if self.namespace.get(name) is self.values[name] and (is_mirror(lent[name]) or name not in facts["binds"])
+            if self.namespace.get(name) is self.values[name] and (is_proxy(lent[name]) or name not in facts["binds"])
         }
 
     def run(self) -> tuple[str, str]:
-        """Runs everything.
-
-        Returns:
-            The status and detail of the first check that did not pass.
+        """Runs everything; returns the status and detail of the first check that did not pass.
 
         Raises:
             Unsplittable: If a check cannot be judged from another process.
@@ -264,15 +261,7 @@ class Checks:
         return status, detail
 
     def run_check(self, check: str, facts: dict[str, Any]) -> tuple[str, str, str]:
-        """Runs a check.
-
-        Returns:
-            How it went: as a letter, as a status, and in words.
-
-        Raises:
-            CompletionGone: If the completion stopped answering.
-            DeadlineReached: If all of its time is over.
-        """
+        """Runs a check; returns how it went as a letter, as a status, and in words. Raises what `run` does."""
         ended = PASSED, "passed", ""
         failure: BaseException | None = None
         try:
@@ -304,7 +293,6 @@ class Checks:
         return ended
 
     def sides_of(self, failure: BaseException) -> Sides:
-        """What a check got and expected that ended with an exception; asks nothing of the completion."""
         if self.calls is None:
             return sides_of(failure, self.namespace, plain_value)
         wrong, self.calls.wrong = self.calls.wrong, None
@@ -312,3 +300,70 @@ class Checks:
             return None, None, 0
         is_value = self.calls.comparison != NOT_NONE
         return shown(wrong[0], plain_value), shown(wrong[1]) if is_value else None, 0
+
+
+FLUSH_SECONDS = 0.5
+
+
+def watch_for_end(completion: CompletionProcess) -> None:
+    """From here on the end of the completion's process raises `CompletionGone`.
+
+    Processes it forked may hold the channel open after it, so the end of the channel is not enough of a sign.
+    """
+
+    def on_end() -> None:
+        if not completion.gone:
+            completion.gone = True
+            raise CompletionGone
+
+    Ends.on_end = on_end
+    Ends.look()
+
+
+def judge_apart(child: Child, channel: Channel, request: Request, hidden: Request) -> Judgment:
+    """Judges a completion that runs in a child; `request` is known there, too, and `hidden` here alone."""
+    seconds = request["timeout_seconds"]
+    completion = CompletionProcess(channel, child.pid)
+    clock = Clock(seconds, child.pid)
+    checks = Checks(completion, hidden, clock, request)
+    status, detail, gone, is_whole = "passed", "", False, False
+    try:
+        clock.start()
+        try:
+            try:
+                watch_for_end(completion)
+                completion.wait_until_ready()
+                status, detail = checks.run()
+                is_whole = True
+            finally:
+                # Its end is known by now, or no news any more; what follows is not to be torn open by it.
+                Ends.on_end = None
+        except CompletionGone:
+            completion.gone, gone, is_whole = True, True, False
+        except Unsplittable as error:
+            status, detail = "not_isolated", str(error)
+        clock.stop()
+    except DeadlineReached:
+        completion.gone = True
+        clock.stop()
+        clock.left = 0.0
+        status, detail = "timeout", too_long(clock.limits[0].seconds)
+    # The end of the channel is the end of the completion's work.
+    channel.close()
+    # It has a moment to flush what it printed.
+    ended = end_child(child, min(clock.left, FLUSH_SECONDS), clock)
+    if gone:
+        status, detail = judge_child(ended, seconds)
+        if status in ("passed", "timeout", "invalid_problem", "not_isolated"):
+            status, detail = "crashed", "it stopped answering before its checks were done"
+    elif ended.excess and status in ("passed", "failed", "crashed"):
+        status, detail, is_whole = "resource_limit", ended.excess, False
+    reached = checks.reached
+    if not is_whole:
+        reached = uncounted(reached) + [(letter_of(status), detail)] * checks.is_in_check
+    returned = checks.calls.returned() if checks.calls is not None else None
+    outcome = filled(reached, len(checks.tests), checks.rest)
+    judged = Judgment(status, detail, outcome, ended.times, ended.stdout, ended.stderr, returned)
+    judged.rests = checks.rests and is_whole
+    judged.excerpts = {number: (*sides, (0, 0)) for number, sides in checks.sides.items()}
+    return judged

@@ -1,25 +1,15 @@
 """The child process: how it is cut off from its supervisor, and what it reports when it ends."""
 
-# The style is explained in `descriptors.py`.
-# ruff: noqa: BLE001, SIM105
-
 from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]
 import posix
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import Any, NoReturn
 
+from sandrl.rewards.guest.declarations import Libc, Request, Say
 from sandrl.rewards.guest.descriptors import write_all
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any, NoReturn
-
-    from sandrl.rewards.guest.descriptors import Libc
-
-    Request = dict[str, Any]
-    Say = Callable[[bytes], None]
 
 DETAIL_LIMIT_CHARACTERS = 600
 # Of what is said about single checks; a problem may have a thousand.
@@ -64,13 +54,10 @@ def describe(error: BaseException, line: int | None = None) -> str:
 
 
 class Room:
-    """What may still be said about single checks."""
-
     def __init__(self) -> None:
         self.left = ALL_CHECK_DETAILS_CHARACTERS
 
     def take(self, detail: str) -> str:
-        """As much of a check's detail as there is room for."""
         detail = detail[: min(CHECK_DETAIL_CHARACTERS, self.left)]
         self.left -= len(detail)
         return detail
@@ -104,12 +91,9 @@ def judge_top_level(error: BaseException) -> tuple[str, str]:
 def fresh_module(name: str = MODULE_NAME, file_name: str = FILE_NAME) -> dict[str, Any]:
     """Makes the module that the completion's code runs in, and returns its namespace.
 
-    `sys.modules["__main__"]` is this module whatever its name: code that imports `__main__` finds its own names.
-
-    Args:
-        name: `__main__` for a program. Otherwise the code under `if __name__ == "__main__":` must not run: graders that
-            call functions import or execute a solution under another name.
-        file_name: The file in the working directory that holds the code.
+    `sys.modules["__main__"]` is this module whatever its name: code that imports `__main__` finds its own names. It is
+    `__main__` for a program. Otherwise the code under `if __name__ == "__main__":` must not run: graders that call
+    functions import or execute a solution under another name.
     """
     import builtins
 
@@ -124,7 +108,10 @@ def fresh_module(name: str = MODULE_NAME, file_name: str = FILE_NAME) -> dict[st
         if not hasattr(builtins, word):
             setattr(builtins, word, provided)
     module = type(sys)(name)
-    folder = working_directory()
+    try:
+        folder = posix.getcwd()
+    except OSError:
+        folder = "/"  # it has been removed
     path = folder.rstrip("/") + "/" + file_name
     completion_files.add(path)
     module.__dict__.update({"__builtins__": builtins, "__file__": path})
@@ -132,19 +119,6 @@ def fresh_module(name: str = MODULE_NAME, file_name: str = FILE_NAME) -> dict[st
     sys.argv = [file_name]
     sys.path.insert(0, folder)
     return module.__dict__
-
-
-def working_directory() -> str:
-    """Returns the current directory; the root directory where that has been removed."""
-    try:
-        return posix.getcwd()
-    except OSError:
-        return "/"
-
-
-def without_mark(code: str) -> str:
-    """Removes the byte order mark at the start of a file, which `exec` refuses in a text."""
-    return code[1:] if code[:1] == "\ufeff" else code
 
 
 def run_code(code: str, namespace: dict[str, Any]) -> None:
@@ -168,7 +142,8 @@ def run_code(code: str, namespace: dict[str, Any]) -> None:
     else:
         sys.settrace(give_name)
     try:
-        exec(without_mark(code), namespace)
+        # A byte order mark may begin a file, but no text.
+        exec(code[1:] if code[:1] == "\ufeff" else code, namespace)
     finally:
         # Still set if the code is not valid; a trace function of the completion's own stays.
         if sys.gettrace() is give_name:
@@ -196,11 +171,6 @@ def run_top_level(request: Request, say: Say, namespace: dict[str, Any]) -> None
         finish(say, "failed", "it exited before its checks ran")
     except BaseException as error:
         finish(say, *judge_top_level(error))
-
-
-def blame_setup(say: Say, error: BaseException) -> NoReturn:
-    """Ends a child whose problem is broken."""
-    finish(say, "invalid_problem", "the problem's setup fails: " + describe(error))
 
 
 def finish(say: Say, status: str, detail: str) -> NoReturn:
@@ -281,11 +251,7 @@ def become_child(
     kept: tuple[int, ...],
     call: Libc | None,
 ) -> object:
-    """Turns the forked process into one that can reach nothing of the supervisor, then runs `body`.
-
-    Returns:
-        What `body` does: with what `SystemExit` the interpreter is to end.
-    """
+    """Turns the forked process into one that can reach nothing of the supervisor; returns what `body` does."""
     own_id = posix.getpid()
 
     def say(message: bytes, write: Any = posix.write, getpid: Any = posix.getpid) -> None:

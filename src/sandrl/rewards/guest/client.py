@@ -6,47 +6,32 @@ methods of the builtin type. A class's own operators count for objects that the 
 requires a class.
 """
 
-# The style is explained in `descriptors.py`.
-# ruff: noqa: BLE001, SIM102, SIM905
-
 from __future__ import annotations
 
 import posix
 import sys
-from typing import TYPE_CHECKING
+from typing import Any, NoReturn
 
-from sandrl.rewards.guest.channel import ANSWER, INTERRUPT, READY
+from sandrl.rewards.guest.channel import ANSWER, INTERRUPT, READY, Channel
 from sandrl.rewards.guest.clock import Clock
+from sandrl.rewards.guest.containers import CHANGEABLE, UNCHANGEABLE, has_changed, plain_form
 from sandrl.rewards.guest.descriptors import DeadlineReached
-from sandrl.rewards.guest.guarded import Guarded
-from sandrl.rewards.guest.mirrors import (
-    CHANGEABLE,
+from sandrl.rewards.guest.guarded import GuardedPeer
+from sandrl.rewards.guest.operations import LIBRARY, OPERATIONS, OPERATORS
+from sandrl.rewards.guest.provenance import Provenance, is_among
+from sandrl.rewards.guest.proxies import (
     CHANGING,
     CONVERSIONS,
     EQUALITY,
     ORDER,
     TEXT,
-    is_mirror,
+    is_proxy,
     number_behind,
-    plain_form,
     solid_of,
 )
-from sandrl.rewards.guest.operations import LIBRARY, OPERATIONS, OPERATORS, UNCHANGEABLE_SOLIDS
-from sandrl.rewards.guest.origins import Origins
-from sandrl.rewards.guest.values import (
-    Decoder,
-    Malformed,
-    TooLarge,
-    Unsendable,
-    has_changed,
-)
+from sandrl.rewards.guest.values import Decoder, Malformed, TooLarge, Unsendable
 from sandrl.rewards.guest.witness import Witness
 from sandrl.rewards.guest.world import STREAMS
-
-if TYPE_CHECKING:
-    from typing import Any, NoReturn
-
-    from sandrl.rewards.guest.channel import Channel
 
 
 class Unsplittable(BaseException):
@@ -61,23 +46,16 @@ LET_GO_SECONDS = 0.5
 _ENDS_LOOPS = (StopIteration, StopAsyncIteration)
 
 
-class CompletionProcess(Guarded):
-    """The judge's end of the channel.
-
-    Args:
-        channel: To the completion's process.
-        pid: Its id.
-    """
+class CompletionProcess(GuardedPeer):
+    """The judge's end of the channel, to a completion's process."""
 
     def __init__(self, channel: Channel, pid: int) -> None:
-        Guarded.__init__(self, channel)
+        GuardedPeer.__init__(self, channel)
         self.pid = pid
         # Exceptions of the completion by `id`, each with its status and a description.
         self.blamed: dict[int, tuple[BaseException, str, str]] = {}
         self.gone = False
         self.lock = __import__("_thread").RLock()
-        # The words of all checks, where these use mocks.
-        self.mentions: frozenset[str] | None = None
         # What the source of the check at hand says, the names that it may mean, and whether one is a class.
         self.facts: dict[str, Any] = {}
         self.means: set[str] = set()
@@ -89,7 +67,7 @@ class CompletionProcess(Guarded):
         self.witness = Witness(self)
         # The special methods of the classes that the problem asks for; None if it does not say.
         self.methods: frozenset[str] | None = None
-        self.origins = Origins()
+        self.provenance = Provenance()
         # Contents of containers that changed while the completion was only asked to look.
         self.deferred: list[tuple[Any, Any]] = []
         self.rationals: dict[tuple[int, str], int] = {}
@@ -104,11 +82,7 @@ class CompletionProcess(Guarded):
         self.witness.rests = self.witness.is_ambiguous
 
     def wait_until_ready(self) -> None:
-        """Returns once the completion's code has run.
-
-        Raises:
-            CompletionGone: If it did not get that far.
-        """
+        """Returns once the completion's code has run; raises `CompletionGone` if it did not get that far."""
         try:
             if self.channel.receive()[0] != READY:
                 raise CompletionGone
@@ -123,32 +97,23 @@ class CompletionProcess(Guarded):
         arguments: tuple[Any, ...] = (),
         keywords: dict[str, Any] | None = None,
     ) -> Any:
-        """Has the completion do something, and returns what came of it.
-
-        Raises:
-            BaseException: What the completion raised.
-            CompletionGone: If it does not answer.
-        """
+        """Has the completion do something; raises what it raised, and `CompletionGone` if it does not answer."""
         with self.lock:
             if self.gone:
                 raise CompletionGone
             if self.owes_answer:
                 raise DeadlineReached  # a check caught it and goes on; what comes next would be the answer before
-            self.origins.settle()
+            self.provenance.settle()
             try:
                 result = self.asked_for(operation, subject, arguments, keywords)
             except BaseException:
-                self.origins.settle_error()
+                self.provenance.settle_error()
                 raise
-            self.origins.remember(operation, subject, result)
-            if is_mirror(result):
-                is_made = operation == "call" and self.origins.is_class_of_check(subject)
-                is_method = operation == "call" and is_mirror(subject)
-                if (
-                    is_made
-                    or operation in OPERATORS
-                    or (is_method and number_behind(subject) in self.origins.attributes)
-                ):
+            self.provenance.remember(operation, subject, result)
+            if is_proxy(result):
+                is_made = operation == "call" and self.provenance.is_class_of_check(subject)
+                is_method = operation == "call" and self.is_attribute(subject)
+                if is_made or is_method or operation in OPERATORS:
                     self.witness.note(is_made, result, arguments, keywords or {})
         return result
 
@@ -158,7 +123,7 @@ class CompletionProcess(Guarded):
         """Asks, and takes whatever breaks the protocol for the end of the completion."""
         raised: list[BaseException] = []
         try:
-            return Guarded.ask(self, operation, subject, arguments, keywords)
+            return GuardedPeer.ask(self, operation, subject, arguments, keywords)
         except CompletionError as error:
             raised.append(error.raised)
         except (TooLarge, Unsendable) as error:
@@ -182,35 +147,37 @@ class CompletionProcess(Guarded):
                 raise Malformed("no streams")
             if any(type(change) is not tuple or len(change) != 1 for change in replaced.values()):
                 raise Malformed("no streams")
-        self.origins.settle()
-        return Guarded.carry_out(self, operation, subject, arguments, keywords, replaced)
+        self.provenance.settle()
+        return GuardedPeer.carry_out(self, operation, subject, arguments, keywords, replaced)
 
     def is_made(self, *operands: object) -> bool:
         """Whether the check at hand is about a class, and checks made the objects among some operands by themselves."""
-        return self.has_class and self.origins.are_made(*operands)
+        made = self.provenance.made
+        return self.has_class and all(number_behind(each) in made for each in operands if is_proxy(each))
 
     def result_of_made(self, result: Any, *operands: object) -> Any:
-        """Takes note of what came of an operator, and returns it."""
+        """What an operator gives; if the check has made its operands, that counts as made by the check, too."""
         if self.is_made(*operands):
-            self.origins.add_result_of_made(result)
+            for each in result if type(result) is tuple else (result,):
+                if is_proxy(each) and number_behind(each) not in self.provenance.returned:
+                    self.provenance.made.add(number_behind(each))
         return result
 
     def read(self, tag: bytes, decoder: Decoder) -> Any:
-        """Reads what is not a plain value, and takes note of the objects and classes that arrive."""
-        value = Guarded.read(self, tag, decoder)
-        self.origins.note_arrival(value)
-        if not self.origins.describing and isinstance(value, type) and issubclass(value, BaseException):
+        value = GuardedPeer.read(self, tag, decoder)
+        self.provenance.note_arrival(value)
+        if not self.provenance.describing and isinstance(value, type) and issubclass(value, BaseException):
             # It may be one of the interpreter's that the completion's own class claims to be.
             self.failures.kinds.add(value)
         return value
 
     def read_own_class(self, decoder: Decoder) -> Any:
         """Reads the class of an object: it says what the object is, and hands nothing over."""
-        self.origins.describing += 1
+        self.provenance.describing += 1
         try:
-            return Guarded.read_own_class(self, decoder)
+            return GuardedPeer.read_own_class(self, decoder)
         finally:
-            self.origins.describing -= 1
+            self.provenance.describing -= 1
 
     def change_all(self, changes: Any) -> None:
         """Changes containers, but none while the completion was only asked to look at something.
@@ -225,14 +192,15 @@ class CompletionProcess(Guarded):
             if item is not None and (item.content is None or not has_changed(container, item.content)):
                 self.change(container, content)
         self.deferred.clear()
-        Guarded.change_all(self, changes)
+        GuardedPeer.change_all(self, changes)
+
+    def is_attribute(self, subject: object) -> bool:
+        return is_proxy(subject) and number_behind(subject) in self.provenance.attributes
 
     def unsendable(self, operation: str, subject: object, error: Unsendable) -> BaseException:
-        """What follows where something of the judge's cannot be handed over."""
         if type(error) is TooLarge:
             return ValueError(str(error))
-        is_attribute = is_mirror(subject) and number_behind(subject) in self.origins.attributes
-        if self.has_class or (operation == "call" and not is_attribute):
+        if self.has_class or (operation == "call" and not self.is_attribute(subject)):
             return Unsplittable(str(error))
         return TypeError(f"the completion's object is not a plain value ({error})")
 
@@ -250,173 +218,151 @@ class CompletionProcess(Guarded):
         clock.stop()
 
     def raised(self, facts: Any, operation: str) -> BaseException:
-        """The exception to raise for one of the completion's."""
         error, failure, status = facts
         if not isinstance(error, BaseException) or type(failure) is not str:
             raise Malformed("no exception")
-        if isinstance(error, _ENDS_LOOPS) and operation not in ("__next__", "outcome"):
+        means_end = any(kind.__name__ in self.means for kind in _ENDS_LOOPS)
+        if isinstance(error, _ENDS_LOOPS) and operation not in ("__next__", "outcome") and not means_end:
             # Nor does it end the loop of a check: `all(map(f, …))` would be true.
-            if not any(kind.__name__ in self.means for kind in _ENDS_LOOPS):
-                error = RuntimeError(failure)
+            error = RuntimeError(failure)
         # Nothing that the completion's process says may excuse it.
         self.blamed[id(error)] = error, "resource_limit" if status == "resource_limit" else "failed", failure
         return CompletionError(error)
 
     def is_instance(self, question: str, value: object, kind: Any) -> bool:
         """Whether a class with a say of its own in that takes something for one of its objects or subclasses."""
-        is_named = number_behind(kind) in self.origins.named
-        is_one = (is_mirror(value) or is_named) and self.ask(question, value, (kind,)) is True
+        is_named = number_behind(kind) in self.provenance.named
+        is_one = (is_proxy(value) or is_named) and self.ask(question, value, (kind,)) is True
         self.failures.may_be_caught = self.failures.may_be_caught or is_one
         return is_one
 
     def read_error(self, number: int, decoder: Decoder) -> Any:
         """Reads an exception; a check can take the class from it."""
-        error = Guarded.read_error(self, number, decoder)
+        error = GuardedPeer.read_error(self, number, decoder)
         self.failures.kinds.add(type(error))
         return error
 
     def reply_of_error(self, error: BaseException) -> bytes:
         """The bytes of an answer that is an exception: what a check raises in the completion may end there."""
         self.failures.may_be_caught = True
-        return Guarded.reply_of_error(self, error)
+        return GuardedPeer.reply_of_error(self, error)
 
     def news(self) -> dict[str, Any] | None:
-        """How far generators went while the completion asked something: the same for both sides."""
         return self.world.news()
 
     def hear(self, news: Any) -> None:
-        """Takes note of global names that the completion bound anew."""
         if type(news) is dict and self.on_news is not None:
             self.on_news(news)
 
-    def is_mentioned(self, name: str) -> bool:
-        """Whether checks mention a name; True where nobody has looked."""
-        return self.mentions is None or name in self.mentions
-
     def own_class(self, module: str, name: str) -> Any:
         """The judge's own class of the standard library; the check at hand may import it later than it is met."""
-        if module not in sys.modules and module.partition(".")[0] in LIBRARY and self.names_module(module):
+        top = module.partition(".")[0]
+        if module not in sys.modules and top in LIBRARY and (top in self.imports or top in self.means):
             try:
                 __import__(module)
             except ImportError:
                 return None
-        return Guarded.own_class(self, module, name)
-
-    def names_module(self, module: str) -> bool:
-        """Whether checks import a module, or the one at hand names it."""
-        top = module.partition(".")[0]
-        return top in self.imports or top in self.means
+        return GuardedPeer.own_class(self, module, name)
 
     def is_internal(self, error: BaseException) -> bool:
-        """Whether an exception is the judge's own affair."""
         return isinstance(error, (Unsplittable, CompletionGone, DeadlineReached))
 
     def refuse_subclass(self, name: str) -> NoReturn:
-        """A class of a check that is derived from one of the completion's would be half here and half there."""
         raise Unsplittable(f"class {name} of a check is derived from a class of the completion")
 
     # What an object of the completion may decide
 
     def compares(self, name: str, *operands: object) -> bool:
         """Whether objects that the check has made may be compared with a plain value by their own class."""
-        if not (self.is_made(*operands) and self.has_operator(name)):
-            return False
-        return self.origins.is_comparable(*operands)
+        comparable = self.provenance.comparable
+        is_made = self.is_made(*operands) and self.has_operator(name)
+        return is_made and all(is_among(type(each), comparable) for each in operands if is_proxy(each))
 
-    def attribute(self, mirror: Any, name: str) -> Any:
+    def attribute(self, proxy: Any, name: str) -> Any:
         """An attribute: a builtin type's own methods work on the plain value, unless the check is about the class."""
-        kind = type(mirror)
+        kind = type(proxy)
         if name == "__signature__":
-            return Guarded.attribute(self, mirror, name)
+            return GuardedPeer.attribute(self, proxy, name)
         if name in _DECIDING:
-            return object.__getattribute__(mirror, name)
-        if name in ("numerator", "denominator") and is_rational(mirror):
-            return self.part_of_rational(mirror, name)
+            return object.__getattribute__(proxy, name)
+        if name in ("numerator", "denominator") and is_rational(proxy):
+            return self.part_of_rational(proxy, name)
         solid = solid_of(kind)
-        is_judged = name in _PREDICATES and not {number_behind(mirror)} <= (self.origins.made | self.origins.lent)
+        is_judged = name in _PREDICATES and not {number_behind(proxy)} <= (self.provenance.made | self.provenance.lent)
         if is_judged and not hasattr(solid, name):
             raise AttributeError(f"{kind.__name__!r} object has no attribute {name!r}")
-        if solid is not None and name[:2] != "__" and name not in CHANGING and hasattr(solid, name):
-            if is_judged or not self.origins.decides(kind):
-                return getattr(solid, name).__get__(self.refreshed(mirror, solid), kind)
-        return self.ask("get", mirror, (name,))
+        is_of_solid = solid is not None and name[:2] != "__" and name not in CHANGING and hasattr(solid, name)
+        if is_of_solid and (is_judged or not self.provenance.decides(kind)):
+            return getattr(solid, name).__get__(self.refreshed(proxy, solid), kind)
+        return self.ask("get", proxy, (name,))
 
-    def part_of_rational(self, mirror: Any, name: str) -> int:
-        """Numerator or denominator of what `Fraction` and `Decimal` compare as a number: it stays what it was at first.
-
-        Raises:
-            TypeError: If it cannot be one of a number.
-        """
-        key = number_behind(mirror), name
+    def part_of_rational(self, proxy: Any, name: str) -> int:
+        """Numerator or denominator of what `Fraction` and `Decimal` compare as a number: it stays as it was."""
+        key = number_behind(proxy), name
         if key not in self.rationals:
-            part = self.ask("get", mirror, (name,))
+            part = self.ask("get", proxy, (name,))
             if type(part) is not int or (name == "denominator" and part < 1):
-                raise TypeError(f"the {name} of a {type(mirror).__name__} cannot be {part!r}")
+                raise TypeError(f"the {name} of a {type(proxy).__name__} cannot be {part!r}")
             self.rationals[key] = part
         return self.rationals[key]
 
-    def special(
-        self, name: str, mirror: Any, arguments: tuple[Any, ...], keywords: dict[str, Any] | None = None
-    ) -> Any:
-        """Calls a special method, as far as the completion may decide what it gives."""
-        kind = type(mirror)
+    def special(self, name: str, proxy: Any, arguments: tuple[Any, ...], keywords: dict[str, Any] | None = None) -> Any:
+        kind = type(proxy)
         solid = solid_of(kind)
-        if name in ("__bool__", "__len__", "__contains__") and number_behind(mirror) in self.origins.derived:
+        if name in ("__bool__", "__len__", "__contains__") and number_behind(proxy) in self.provenance.derived:
             raise TypeError(f"the completion's object would become a plain value ({name})")
         if name in EQUALITY:
-            return self.equal(name, mirror, arguments[0], solid)
+            return self.equal(name, proxy, arguments[0], solid)
         if name in ORDER:
-            return self.ordered(name, mirror, arguments[0], solid)
+            return self.ordered(name, proxy, arguments[0], solid)
         if solid is not None and name not in TEXT and name not in CHANGING and hasattr(solid, name):
             own = getattr(solid, name)
-            if own is not None and not self.origins.decides(kind):
-                return own(self.refreshed(mirror, solid), *arguments)
+            if own is not None and not self.provenance.decides(kind):
+                return own(self.refreshed(proxy, solid), *arguments)
         if name in CONVERSIONS:
-            return self.converted(name, mirror, arguments)
+            return self.converted(name, proxy, arguments)
         if name == "__contains__":
-            return self.contains(mirror, arguments[0])
+            return self.contains(proxy, arguments[0])
         if name == "__exit__" or name == "__aexit__":
-            return self.left(name, mirror, arguments)
+            return self.left(name, proxy, arguments)
         if arguments and name in OPERATORS:
-            return self.operate(name, mirror, *arguments)
+            return self.operate(name, proxy, *arguments)
         if name == "__hash__":
-            result: int = self.ask(name, mirror)
+            result: int = self.ask(name, proxy)
             return result
-        return Guarded.special(self, name, mirror, arguments, keywords)
+        return GuardedPeer.special(self, name, proxy, arguments, keywords)
 
-    def reflected(self, name: str, mirror: Any, other: object) -> Any:
-        """Applies an operator whose right operand is an object of the completion."""
-        solid = solid_of(type(mirror))
+    def reflected(self, name: str, proxy: Any, other: object) -> Any:
+        solid = solid_of(type(proxy))
         special = f"__r{name[2:]}"
-        if solid is not None and hasattr(solid, special) and not self.origins.decides(type(mirror)):
-            return getattr(solid, special)(self.refreshed(mirror, solid), other)
-        return self.operate(name, other, mirror)
+        if solid is not None and hasattr(solid, special) and not self.provenance.decides(type(proxy)):
+            return getattr(solid, special)(self.refreshed(proxy, solid), other)
+        return self.operate(name, other, proxy)
 
-    def equal(self, name: str, mirror: Any, other: object, solid: Any) -> Any:
+    def equal(self, name: str, proxy: Any, other: object, solid: Any) -> Any:
         """`==` and `!=`: two objects may be compared by their own methods, a plain value only with a plain value."""
-        if is_mirror(other):
-            result = mirror is other or self.witness.decide("__eq__", mirror, other) is True
-        elif self.compares(name, mirror):
-            return self.witness.decide(name, mirror, other)
+        if is_proxy(other):
+            result = proxy is other or self.witness.decide("__eq__", proxy, other) is True
+        elif self.compares(name, proxy):
+            return self.witness.decide(name, proxy, other)
         elif solid is not None:
-            result = solid.__eq__(self.refreshed(mirror, solid), other)
+            result = solid.__eq__(self.refreshed(proxy, solid), other)
         else:
             return NotImplemented
         if result is NotImplemented:
             return result
         return result if name == "__eq__" else not result
 
-    def ordered(self, name: str, mirror: Any, other: object, solid: Any) -> Any:
-        """`<` and the like."""
-        decides = self.compares(name, mirror)
+    def ordered(self, name: str, proxy: Any, other: object, solid: Any) -> Any:
+        decides = self.compares(name, proxy)
         if (
             solid is not None
-            and not is_mirror(other)
+            and not is_proxy(other)
             and not decides
-            and number_behind(mirror) not in self.origins.derived
+            and number_behind(proxy) not in self.provenance.derived
         ):
-            return getattr(solid, name, _unordered)(self.refreshed(mirror, solid), other)
-        return self.operate(name, mirror, other)
+            return getattr(solid, name, _unordered)(self.refreshed(proxy, solid), other)
+        return self.operate(name, proxy, other)
 
     def has_operator(self, operation: str) -> bool:
         """Whether the check is about a class that decides what an operator makes of its objects and plain values."""
@@ -436,74 +382,73 @@ class CompletionProcess(Guarded):
         operator; then it may answer with another object, but not with a plain value, and what came of it has no order
         (`abs(answer - 1.5) < 1e-6` is a comparison with 1.5, `account.balance() > 100` a question about a number).
         """
-        if name in ORDER and ((is_mirror(left) and is_mirror(right)) or self.compares(name, left, right)):
+        if name in ORDER and ((is_proxy(left) and is_proxy(right)) or self.compares(name, left, right)):
             return self.result_of_made(self.witness.decide(name, left, right), left, right)
-        if is_mirror(left) and is_mirror(right):
-            if number_behind(left) in self.origins.lent and number_behind(right) in self.origins.lent:
-                return self.origins.result_of_lent(self.ask(name, left, (right, *rest)))
+        if is_proxy(left) and is_proxy(right):
+            if number_behind(left) in self.provenance.lent and number_behind(right) in self.provenance.lent:
+                return self.provenance.result_of_lent(self.ask(name, left, (right, *rest)))
             return self.result_of_made(self.ask(name, left, (right, *rest)), left, right)
         is_judged = name in ORDER or name in _DIFFERENCES
         if self.compares(name, left, right) or (
             not is_judged and self.is_made(left, right) and self.has_operator(name)
         ):
             return self.result_of_made(self.ask(name, left, (right, *rest)), left, right)
-        if name not in ORDER and name not in _SUBTRACTIONS and self.origins.is_lent(left, right):
-            return self.origins.result_of_lent(self.ask(name, left, (right, *rest)))
+        if name not in ORDER and name not in _SUBTRACTIONS and self.provenance.is_lent(left, right):
+            return self.provenance.result_of_lent(self.ask(name, left, (right, *rest)))
         if not self.has_operator(name) or name in ORDER:
             raise TypeError(f"the completion's object is not a plain value ({name})")
         result = self.ask(name, left, (right, *rest))
         if self.is_plain_result(name, left, right, result):
             return result
-        if not is_mirror(result):
+        if not is_proxy(result):
             raise TypeError(f"the completion's object would become a plain value ({name})")
-        self.origins.derived.add(number_behind(result))
+        self.provenance.derived.add(number_behind(result))
         return result
 
     def is_plain_result(self, name: str, left: Any, right: Any, result: object) -> bool:
         """Whether a result is what the builtin types themselves make of the plain values of both operands."""
         values = []
         for operand in (left, right, result):
-            solid = solid_of(type(operand)) if is_mirror(operand) else type(operand)
-            if solid not in UNCHANGEABLE_SOLIDS and solid not in CHANGEABLE:
+            solid = solid_of(type(operand)) if is_proxy(operand) else type(operand)
+            if solid not in UNCHANGEABLE and solid not in CHANGEABLE:
                 return False
-            values.append(plain_form(self.refreshed(operand, solid), solid) if is_mirror(operand) else operand)
+            values.append(plain_form(self.refreshed(operand, solid), solid) if is_proxy(operand) else operand)
         try:
             made = OPERATIONS[name](values[0], values[1])
         except Exception:
             return False
         return type(made) is type(values[2]) and bool(made == values[2])
 
-    def converted(self, name: str, mirror: Any, arguments: tuple[Any, ...]) -> Any:
-        """Has the completion make something else of an object."""
-        is_made = self.is_made(mirror)
-        result = self.ask(name, mirror, arguments)
-        if is_made and (name in _OF_SAME_KIND or not is_mirror(result)):
-            return self.result_of_made(result, mirror)
-        if is_mirror(result):
-            self.origins.made.discard(number_behind(result))
-            self.origins.returned.add(number_behind(result))
-            self.origins.derived.add(number_behind(result))
-        elif number_behind(mirror) in self.origins.derived:
+    def converted(self, name: str, proxy: Any, arguments: tuple[Any, ...]) -> Any:
+        is_made = self.is_made(proxy)
+        result = self.ask(name, proxy, arguments)
+        if is_made and (name in _OF_SAME_KIND or not is_proxy(result)):
+            return self.result_of_made(result, proxy)
+        if is_proxy(result):
+            self.provenance.made.discard(number_behind(result))
+            self.provenance.returned.add(number_behind(result))
+            self.provenance.derived.add(number_behind(result))
+        elif number_behind(proxy) in self.provenance.derived:
             raise TypeError(f"the completion's object would become a plain value ({name})")
         return result
 
-    def contains(self, mirror: Any, item: object) -> bool:
+    def contains(self, proxy: Any, item: object) -> bool:
         """`in`: by looking at the items, unless the check has made the object, of a class that has this operator."""
-        is_own = number_behind(mirror) in self.origins.made | self.origins.lent
-        if is_mirror(item) or (is_own and self.has_operator("__contains__")):
-            if is_mirror(item):
-                return self.witness.decide("__contains__", mirror, item) is True
-            return self.ask("__contains__", mirror, (item,)) is True
-        return any(item is member or item == member for member in mirror)
+        is_own = number_behind(proxy) in self.provenance.made | self.provenance.lent
+        if is_proxy(item) or (is_own and self.has_operator("__contains__")):
+            if is_proxy(item):
+                return self.witness.decide("__contains__", proxy, item) is True
+            return self.ask("__contains__", proxy, (item,)) is True
+        return any(item is member or item == member for member in proxy)
 
-    def left(self, name: str, mirror: Any, arguments: tuple[Any, ...]) -> object:
+    def left(self, name: str, proxy: Any, arguments: tuple[Any, ...]) -> object:
         """Leaves a `with` block: a context may end an exception, but not the failure of a check."""
         may_end = arguments[1] is not None and self.may_be_ended(arguments[1])
         told = (*arguments[:2], None)
         if name == "__exit__":
-            ends = self.ask(name, mirror, told)
+            ends = self.ask(name, proxy, told)
             return may_end and bool(ends)
-        awaited = self.ask(name, mirror, told)
+        awaited = self.ask(name, proxy, told)
 
         async def leave() -> bool:
             ends = await awaited
@@ -524,9 +469,6 @@ class Failures:
     passes a function to. What may, is a handler that names the interpreter's own class, and any other means of the
     check, as long as the completion had no part in it.
 
-    Args:
-        completion: Knows which exceptions are the completion's.
-
     Attributes:
         kinds: The classes of the interpreter's that the completion has sent: what it defines may be any of them.
         may_be_caught: Whether the completion has caught an exception of a check, or said what a class is.
@@ -539,7 +481,6 @@ class Failures:
         self.open: list[BaseException] = []
 
     def begin(self, has_unittest: bool) -> None:
-        """Begins anew, with another text."""
         self.open.clear()
         self.may_be_caught = False
         if has_unittest:
@@ -552,25 +493,18 @@ class Failures:
                 case.failureException = type("AssertionError", (AssertionError,), {"__init__": note})
 
     def raised(self, error: Any) -> Any:
-        """Takes note of an exception, or a class of one, that a check raises because it fails."""
         error = error() if isinstance(error, type) else error
         of_completion = self.completion.blamed
-        self.open.extend([each for each in leaves(error) if id(each) not in of_completion and not is_mirror(each)])
+        self.open.extend([each for each in leaves(error) if id(each) not in of_completion and not is_proxy(each)])
         return error
 
     def assert_fails(self, *message: object) -> NoReturn:
-        """Raises the exception of an assert that fails."""
         error = AssertionError(*message)
         self.raised(error)
         raise error
 
     def caught(self, is_own: bool, kinds: Any) -> Any:
-        """What a handler may catch now.
-
-        Args:
-            is_own: Whether no completion can define what the handler names.
-            kinds: The classes that it names.
-        """
+        """What a handler of some classes may catch now; `is_own`: no completion can define what the handler names."""
         error = sys.exc_info()[1]
         if not is_own and any(self.is_exposed(each) for each in leaves(error)):
             return ()
@@ -588,25 +522,19 @@ class Failures:
         return self.may_be_caught or not self.kinds.isdisjoint(type.__dict__["__mro__"].__get__(type(error)))
 
     def settle(self) -> None:
-        """Looks at what became of the asserts that failed.
-
-        Raises:
-            BaseException: The exception of one that the completion may have caught.
-        """
+        """Raises the exception of an assert that failed, and that the completion may have caught."""
         for error in self.open:
             if self.is_exposed(error):
                 raise error
 
 
 def is_of(error: BaseException, kinds: Any) -> bool:
-    """Whether a handler of some classes catches an exception."""
     if type(kinds) is tuple:
         return any(is_of(error, kind) for kind in kinds)
     return kinds in type.__dict__["__mro__"].__get__(type(error))
 
 
 def leaves(error: Any) -> list[Any]:
-    """The exceptions in a group of them; one that is no group alone."""
     parts = getattr(error, "exceptions", None) if type(error).__name__.endswith("ExceptionGroup") else None
     return [error] if type(parts) is not tuple else [leaf for part in parts for leaf in leaves(part)]
 
@@ -637,11 +565,10 @@ _PREDICATES = frozenset(
 )
 
 
-def is_rational(mirror: Any) -> bool:
-    """Whether numbers of the library take an object for a fraction."""
+def is_rational(proxy: Any) -> bool:
     numbers = sys.modules.get("numbers")
-    return numbers is not None and isinstance(mirror, numbers.Rational)
+    return numbers is not None and isinstance(proxy, numbers.Rational)
 
 
-def _unordered(mirror: object, other: object) -> object:
+def _unordered(proxy: object, other: object) -> object:
     return NotImplemented

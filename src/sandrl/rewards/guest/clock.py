@@ -13,19 +13,14 @@ One kernel timer ticks while a completion runs. Its signal raises when the time 
 the time.
 """
 
-# The style is explained in `descriptors.py`.
-
 from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]
 import posix
 from time import monotonic, process_time
-from typing import TYPE_CHECKING
+from typing import Any
 
 from sandrl.rewards.guest.descriptors import DeadlineReached
-
-if TYPE_CHECKING:
-    from typing import Any
 
 # How many times the limit a completion may run by the clock. The host allows for it.
 LONGEST = 4.0
@@ -81,11 +76,7 @@ def times_of_machine() -> tuple[int, int]:
 
 
 class Account:
-    """What the kernel says of the processes of a completion, and of this one that judges it.
-
-    Args:
-        session: The session of the completion: the id of its first process.
-    """
+    """What the kernel says of the processes of a completion, by its session, and of this one that judges it."""
 
     def __init__(self, session: int) -> None:
         self.session = b"%d" % session
@@ -145,11 +136,9 @@ class Account:
 
     @property
     def own_waited(self) -> float:
-        """Seconds that this process had waited for a processor when it was last looked at."""
         return self.waited.get(self.own, 0.0)
 
     def threads_of(self, number: str) -> dict[str, tuple[float, float]]:
-        """The accounts of a process's threads."""
         try:
             threads = posix.listdir(f"/proc/{number}/task")
         except OSError:
@@ -159,12 +148,7 @@ class Account:
 
 
 class Limit:
-    """How much of a time limit is used.
-
-    Args:
-        seconds: The limit.
-        cpu: The processor time that had been used before.
-    """
+    """How much of a time limit is used, and the processor time that had been used before it."""
 
     def __init__(self, seconds: float, cpu: float = 0.0) -> None:
         self.seconds = seconds
@@ -174,12 +158,7 @@ class Limit:
         self.cpu_before = cpu
 
     def left(self, wall: float, cpu: float) -> float:
-        """Seconds that are left.
-
-        Args:
-            wall: Seconds by the clock beyond `self.wall`.
-            cpu: All processor time used.
-        """
+        """Seconds that are left, after `wall` more by the clock and `cpu` of processor time in all."""
         wall += self.wall
         if wall - self.frozen >= self.seconds * LONGEST:
             return 0.0
@@ -189,16 +168,7 @@ class Limit:
 
 
 class Clock:
-    """What is left of a completion's time.
-
-    Args:
-        seconds: All of it.
-        session: The id of the completion's first process.
-
-    Attributes:
-        left: Seconds that are left; not kept up to date while the clock runs.
-        wall: Seconds by the clock that it ran.
-    """
+    """What is left of a completion's time; `left` is not kept up to date while the clock runs."""
 
     running: Clock | None = None
     # Whether a process of the completion was seen stopped, at any time, and whether all stood still.
@@ -237,7 +207,6 @@ class Clock:
         self.arm(0.0)
 
     def stop(self) -> None:
-        """Stops counting."""
         Clock.running = None
         _signal.setitimer(_signal.ITIMER_REAL, 0)
         if not self.began:
@@ -266,17 +235,12 @@ class Clock:
             self.looked = now
 
     def look(self, wall: float) -> None:
-        """Brings the account up to date.
-
-        Args:
-            wall: Seconds by the clock since the last time, of those that the clock is running now.
-        """
+        """Brings the account up to date, `wall` seconds of the running clock after the last time."""
         self.excuse(self.account.look() - self.waited, wall)
         self.unlooked = 0.0
         self.seen = monotonic()
 
     def excuse(self, waited: float, wall: float) -> None:
-        """Excuses time that was spent waiting, and gaps."""
         self.waited += waited
         seconds = max(waited, self.gap)
         self.limits[0].excused += min(seconds, self.unlooked + wall)
@@ -287,11 +251,7 @@ class Clock:
         self.gap = 0.0
 
     def tick(self) -> None:
-        """Finds out whether the time is over.
-
-        Raises:
-            DeadlineReached: If it is.
-        """
+        """Finds out whether the time is over; raises `DeadlineReached` if it is."""
         now = monotonic()
         late = now - self.due
         if late < 0:
@@ -311,11 +271,7 @@ class Clock:
         self.arm(now - self.began)
 
     def arm(self, wall: float) -> None:
-        """Sets the timer to the next tick or the end of the time, whichever comes first.
-
-        Raises:
-            DeadlineReached: If the time is over.
-        """
+        """Sets the timer to the next tick or the end of the time; `DeadlineReached` if that is over."""
         left = [limit.left(wall, self.account.cpu) for limit in self.limits]
         if min(left) <= 0:
             Clock.running = None
@@ -340,9 +296,6 @@ def was_continued_by(process: bytes) -> bool:
     SIGCONT, which continues it all the same. A sender outside its process namespace has the number 0. A process within
     can send any number by `sigqueue`, but no code of `kill`. It can also use up the room for what the kernel keeps of a
     signal; then the user is 0, too.
-
-    Args:
-        process: The completion's.
     """
     users = read_start(b"/proc/%s/status" % process).partition(b"\nUid:")[2].split()[:4]
     if posix.getpid() == 1 or (users and b"%d" % posix.getuid() not in users):
@@ -352,8 +305,6 @@ def was_continued_by(process: bytes) -> bool:
 
 
 def listen() -> None:
-    """Has the signal of the timer reach the clock that runs."""
-
     def on_alarm(number: int, frame: Any) -> None:
         clock = Clock.running
         if clock is not None:
@@ -374,12 +325,10 @@ class Interruption:
         _signal.signal(number, self.on_signal)
 
     def on_signal(self, number: int, frame: Any) -> None:
-        """Handles the signal."""
         if self.is_open:
             self.is_open = False
             raise DeadlineReached
 
 
 def too_long(seconds: float) -> str:
-    """What is said of code that took more than its time."""
     return f"it ran longer than {round(seconds, 3):g} s"

@@ -4,57 +4,39 @@ Each end keeps its own objects by number. Plain values cross as copies (`values.
 both ends still use are kept in step, so that a change on one side is seen on the other side.
 """
 
-# B905: Python 3.8 has no `strict`. The rest of the style is explained in `descriptors.py`.
-# ruff: noqa: B905
-
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import Any
 
-from sandrl.rewards.guest.libraries import change_in_library, class_in_library, library
-from sandrl.rewards.guest.mirrors import (
-    CHANGEABLE,
-    NAMELESS,
-    Mirror,
+from sandrl.rewards.guest.containers import (
+    UNCHANGEABLE,
+    content_kind,
     fill,
-    is_mirror,
+    has_changed,
+    is_changeable,
     is_solid,
+    plain_form,
+    size_of,
+    snapshot,
+    solid_base,
+)
+from sandrl.rewards.guest.libraries import class_in_library, library
+from sandrl.rewards.guest.operations import COMPUTING, LIBRARY, installed_error, library_object, own_dict, rebuilt_error
+from sandrl.rewards.guest.proxies import (
+    NAMELESS,
+    ProxyClass,
+    is_proxy,
     make_class,
     make_error,
     make_object,
     make_value,
     metaclass_for,
     number_behind,
-    plain_form,
-    solid_base,
     solid_of,
     specials_of,
 )
-from sandrl.rewards.guest.operations import (
-    COMPUTING,
-    LIBRARY,
-    UNCHANGEABLE_SOLIDS,
-    content_of,
-    installed_error,
-    library_object,
-    own_dict,
-    rebuilt_error,
-)
-from sandrl.rewards.guest.values import (
-    REBUILT,
-    Decoder,
-    Encoder,
-    Malformed,
-    change_of,
-    has_changed,
-    rebuilt_place,
-    size_of,
-    snapshot,
-)
-
-if TYPE_CHECKING:
-    from typing import Any
+from sandrl.rewards.guest.values import REBUILT, Decoder, Encoder, Malformed, rebuilt_place
 
 # How many containers stay in step between messages, and how many items one of them may have.
 SHARED_CONTAINERS, SHARED_ITEMS = 256, 5_000
@@ -69,14 +51,11 @@ _HIDDEN_ATTRIBUTES = ("filename", "filename2", "name", "path")
 _ABSTRACT_FILES = ("RawIOBase", "BufferedIOBase", "TextIOBase")
 
 
-class Shared:
+class SharedContainer:
     """A mutable container that both processes have.
 
-    Attributes:
-        container: Ours.
-        content: What it held when both were equal last; None for a large one that is not kept in step.
-        reference: How it is referred to in a message of ours.
-        number: What its sender counts it as.
+    `content` is what it held when both were equal last; None for a large one that is not kept in step. `reference` is
+    how it is referred to in a message of ours, and `number` what its sender counts it as.
     """
 
     __slots__ = ("container", "content", "number", "reference")
@@ -95,23 +74,22 @@ class Crossing:
     watches_large = False
 
     def __init__(self) -> None:
-        # Our objects that the other side has mirrors of, and their numbers by `id`.
+        # Our objects that the other side has proxies of, and their numbers by `id`.
         self.objects: list[Any] = []
         self.numbers: dict[int, int] = {}
-        # What the other side knows of ours, and our mirrors of theirs, by number.
+        # What the other side knows of ours, and our proxies of theirs, by number.
         self.known: set[int] = set()
-        self.mirrors: dict[int, Any] = {}
-        # How often the other side was asked: what a mirror holds may be old after that.
+        self.proxies: dict[int, Any] = {}
+        # How often the other side was asked: what a proxy holds may be old after that.
         self.asked = 0
         self.fresh: dict[int, int] = {}
         # Containers that both sides have: by `id`, and by the numbers of those that were sent and received first.
-        self.shared: dict[int, Shared] = {}
-        self.sent: dict[int, Shared] = {}
-        self.received: dict[int, Shared] = {}
+        self.shared: dict[int, SharedContainer] = {}
+        self.sent: dict[int, SharedContainer] = {}
+        self.received: dict[int, SharedContainer] = {}
         self.sent_count = 0
 
     def number_of(self, value: object) -> int:
-        """The number of one of our objects, the same for the same object."""
         number = self.numbers.get(id(value))
         if number is None:
             number = self.numbers[id(value)] = len(self.objects)
@@ -120,7 +98,7 @@ class Crossing:
 
     def encode(self, value: tuple[Any, ...]) -> bytes:
         """The bytes of a message, which also says how the containers that both sides have were changed."""
-        changed: list[Shared] = []
+        changed: list[SharedContainer] = []
         unused: tuple[tuple[int, ...], ...] = ()
         if self.shared:
             changed = [
@@ -129,7 +107,7 @@ class Crossing:
                 if item.content is not None and has_changed(item.container, item.content)
             ]
             unused = self.unused()
-        changes = tuple([(item.container, content_of(item.container)) for item in changed])
+        changes = tuple([(item.container, plain_form(item.container, type(item.container))) for item in changed])
         encoder = Encoder(self.describe, self.shared)
         data = encoder.encode(self.sent_count, changes, unused, *value)
         # Nothing of this may stay where the message cannot be sent.
@@ -145,11 +123,7 @@ class Crossing:
         return data
 
     def decode(self, data: bytes) -> tuple[Any, ...]:
-        """A message of the other side, without what it says about containers, which is done.
-
-        Raises:
-            Malformed: If it is none.
-        """
+        """A message of the other side, without what it says about containers, which is done; raises `Malformed`."""
         decoder = Decoder(data, self.read)
         # While it is read, objects in sets are asked for their hashes: other messages are counted meanwhile.
         first, changes, forgotten, *rest = decoder.all()
@@ -163,14 +137,13 @@ class Crossing:
         return tuple(rest)
 
     def share(
-        self, container: Any, items: dict[int, Shared], reference: bytes, number: int, is_watched: bool = False
+        self, container: Any, items: dict[int, SharedContainer], reference: bytes, number: int, is_watched: bool = False
     ) -> None:
         """From now on both sides have a container; a large one is watched only while a call has it as an argument."""
         content = snapshot(container) if is_watched or size_of(container) <= SHARED_ITEMS else None
-        items[number] = self.shared[id(container)] = Shared(container, content, reference % number, number)
+        items[number] = self.shared[id(container)] = SharedContainer(container, content, reference % number, number)
 
-    def forget(self, number: int, items: dict[int, Shared]) -> None:
-        """From now on a container is not kept in step."""
+    def forget(self, number: int, items: dict[int, SharedContainer]) -> None:
         item = items.pop(number, None)
         if item is not None:
             self.shared.pop(id(item.container), None)
@@ -191,54 +164,40 @@ class Crossing:
         return tuple(found) if found[0] or found[1] else ()
 
     def change_all(self, changes: Any) -> None:
-        """Gives containers the content that the other side's have now."""
         for container, content in changes:
             self.change(container, content)
 
     def change(self, container: Any, content: Any) -> None:
-        """Gives a container the content that the other side's has now.
-
-        Raises:
-            Malformed: If that cannot be its content.
-        """
+        """Gives a container the content that the other side's has now; `Malformed` if that cannot be its content."""
         item = self.shared.get(id(container))
         kind = type(container)
-        is_own = kind is set or kind is bytearray or change_in_library(kind) is not None
-        wanted = dict if issubclass(kind, dict) else kind if is_own else list
-        changing = change_of(kind)
-        if item is None or changing is None or type(content) is not wanted:
+        if item is None or not is_changeable(kind) or type(content) is not content_kind(kind):
             raise Malformed("a change of something else")
-        changing(container, content)
+        fill(container, kind, content)
         item.content = snapshot(container) if size_of(container) <= SHARED_ITEMS else None
 
     def describe(self, value: Any, encoder: Encoder, levels: int) -> None:
-        """Adds what is not a plain value to a message."""
         kind = type(value)
-        if is_mirror(value):
+        if is_proxy(value):
             encoder.parts.append(b"o%x;" % number_behind(value))
-        elif issubclass(kind, type):
-            place = class_in_library(value)
-            if place is None:
-                self.describe_class(value, encoder)
-            else:
-                self.describe_place(place, encoder)
         elif issubclass(kind, BaseException):
             self.describe_error(value, encoder, levels)
         else:
-            place = self.place_of(value)
-            if place is None:
-                self.describe_object(value, kind, encoder, levels)
-            else:
+            is_class = issubclass(kind, type)
+            place = class_in_library(value) if is_class else self.place_of(value)
+            if place is not None:
                 self.describe_place(place, encoder)
+            elif is_class:
+                self.describe_class(value, encoder)
+            else:
+                self.describe_object(value, kind, encoder, levels)
 
     def describe_place(self, place: tuple[str, str], encoder: Encoder) -> None:
-        """Adds where the other side finds what both have."""
         encoder.parts.append(b"k")
         encoder.text(place[0])
         encoder.text(place[1])
 
     def place_of(self, value: Any) -> tuple[str, str] | None:
-        """Where the other side finds a function that both have."""
         if type(value) is not NAMELESS["builtin_function_or_method"]:
             return None  # an object of a completion's own notices who looks at it
         function: Any = value
@@ -248,22 +207,17 @@ class Crossing:
         return (module, name) if getattr(sys.modules[module], name, None) is value else None
 
     def class_place(self, kind: Any) -> tuple[str, str] | None:
-        """Where the other side finds a class that both have."""
         name: str = kind.__name__
         if getattr(sys.modules["builtins"], name, None) is kind:
             return "builtins", name
         return rebuilt_place(kind)
 
     def describe_class(self, kind: Any, encoder: Encoder, *, of_object: bool = False) -> None:
-        """Adds a class: by its name, its number, or all that its mirror is made of.
+        """Adds a class: by its name, its number, or all that its proxy is made of.
 
-        Args:
-            kind: The class.
-            encoder: The message.
-            of_object: Whether an object of the class follows, which needs a mirror class even where both sides have the
-                class itself.
+        An object of a class needs a proxy class even where both sides have the class itself.
         """
-        if issubclass(type(kind), Mirror):
+        if issubclass(type(kind), ProxyClass):
             encoder.parts.append(b"o%x;" % number_behind(kind))
             return
         place = None if of_object else self.class_place(kind)
@@ -289,7 +243,6 @@ class Crossing:
         encoder.text("-" if type(kind) is type else " ".join(specials_of(type(kind))))
 
     def describe_object(self, value: Any, kind: Any, encoder: Encoder, levels: int) -> None:
-        """Adds one of our objects, with the plain value that it holds if its class is derived from a builtin type."""
         number = self.number_of(value)
         if number in self.known or number in encoder.described:
             encoder.parts.append(b"H%x;" % number)
@@ -306,7 +259,6 @@ class Crossing:
             encoder.value(plain_form(value, solid), levels - 1)
 
     def describe_error(self, error: Any, encoder: Encoder, levels: int, causes: int = _CAUSES) -> None:
-        """Adds an exception: its class, its arguments, its plain attributes, and what caused it."""
         number = self.number_of(error)
         if number in encoder.described:
             encoder.parts.append(b"H%x;" % number)
@@ -325,7 +277,7 @@ class Crossing:
         for name in ("__cause__", "__context__"):
             of_error = getattr(BaseException, name).__get__(error)
             is_told = of_error is None or self.number_of(of_error) in encoder.described
-            if is_told or not causes or is_mirror(of_error):
+            if is_told or not causes or is_proxy(of_error):
                 encoder.parts.append(b"N")
             else:
                 self.describe_error(of_error, encoder, levels - 1, causes - 1)
@@ -338,11 +290,6 @@ class Crossing:
         return module.partition(".")[0] in LIBRARY or installed_error(module, kind.__qualname__) is kind
 
     def read(self, tag: bytes, decoder: Decoder) -> Any:
-        """Reads, after its tag, what is not a plain value.
-
-        Raises:
-            Malformed: If it is nothing that was ever sent.
-        """
         if tag == b"k":
             return self.find(decoder.text(), decoder.text())
         if tag == b"&" or tag == b"^":
@@ -356,9 +303,9 @@ class Crossing:
                 raise Malformed("an object that was never sent")
             return self.objects[number]
         if tag == b"H" or tag == b"C":
-            if number not in self.mirrors:
+            if number not in self.proxies:
                 raise Malformed("a proxy without an object")
-            return self.mirrors[number]
+            return self.proxies[number]
         if tag == b"D":
             return self.read_class(number, decoder)
         if tag == b"h":
@@ -368,7 +315,6 @@ class Crossing:
         raise Malformed(f"no value starts with {tag!r}")
 
     def find(self, module: str, name: str) -> Any:
-        """A class that both sides have."""
         if module == "builtins":
             found = sys.modules["builtins"].__dict__.get(name)
         elif (module, name) in REBUILT:
@@ -383,21 +329,20 @@ class Crossing:
         return found
 
     def read_class(self, number: int, decoder: Decoder) -> Any:
-        """Reads a class, and makes its mirror."""
         bases = [self.read_own_class(decoder) for _ in range(decoder.count())]
         if not all(isinstance(base, type) for base in bases):
             raise Malformed("a base that is not a class")
         names = (decoder.text(), decoder.text(), decoder.text())
         specials = frozenset(decoder.text().split(" "))
         of_class = decoder.text()
-        known = self.mirrors.get(number)
+        known = self.proxies.get(number)
         if known is not None:
             return known
         own = self.own_class(names[2], names[1])
         if isinstance(own, type) and issubclass(own, BaseException):
-            self.mirrors[number] = own
+            self.proxies[number] = own
             return own
-        meta = Mirror if of_class == "-" else metaclass_for(frozenset(of_class.split(" ")))
+        meta = ProxyClass if of_class == "-" else metaclass_for(frozenset(of_class.split(" ")))
         try:
             made = make_class(names, bases, specials, meta, number)
         except (TypeError, ValueError) as error:
@@ -409,18 +354,17 @@ class Crossing:
                 if issubclass(own, base):
                     base.register(made)
         if names[2].partition(".")[0] in LIBRARY:
-            type.__setattr__(made, "_mirror_place", (names[2], names[1]))
-        self.mirrors[number] = made
+            type.__setattr__(made, "_proxy_place", (names[2], names[1]))
+        self.proxies[number] = made
         return made
 
     def read_own_class(self, decoder: Decoder) -> Any:
-        """Reads the class of an object, or a base of a class."""
         return decoder.value()
 
     def class_shown(self, kind: Any) -> type:
-        """What `__class__` of a mirror is: the class of this process that is the same, or the mirror class."""
-        place = type.__getattribute__(kind, "_mirror_place")
-        own = None if place is None or not own_dict(kind).get("_mirror_place") else self.own_class(*place)
+        """What `__class__` of a proxy is: the class of this process that is the same, or the proxy class."""
+        place = type.__getattribute__(kind, "_proxy_place")
+        own = None if place is None or not own_dict(kind).get("_proxy_place") else self.own_class(*place)
         return own if isinstance(own, type) and not is_solid(own) else kind
 
     def own_class(self, module: str, name: str) -> Any:
@@ -430,55 +374,52 @@ class Crossing:
         return library_object(module, name) or installed_error(module, name)
 
     def read_object(self, number: int, decoder: Decoder) -> Any:
-        """Reads an object: the mirror that there is, or a new one; what it holds is up to date then."""
+        """Reads an object: the proxy that there is, or a new one; what it holds is up to date then."""
         kind = self.read_own_class(decoder)
-        if not issubclass(type(kind), Mirror):
+        if not issubclass(type(kind), ProxyClass):
             raise Malformed("an object of a class that has no proxy")
         solid = solid_of(kind)
-        known = self.mirrors.get(number)
+        known = self.proxies.get(number)
         has_plain = decoder.take() == b"+"
         if solid is None:
             if known is None:
                 if issubclass(kind, BaseException):
                     raise Malformed("an object that is not an exception")
-                known = self.mirrors[number] = make_object(kind, number)
+                known = self.proxies[number] = make_object(kind, number)
             if has_plain:
-                decoder.value()  # of a class that cannot be mirrored with its bases
+                decoder.value()  # of a class that cannot be proxyed with its bases
             return known
         if not has_plain:
             raise Malformed("an object without the value that it must hold")
-        if solid in UNCHANGEABLE_SOLIDS:
+        if solid in UNCHANGEABLE:
             plain = decoder.value()
             if known is None:
                 if type(plain) is not solid:
                     raise Malformed("a value of another type than its class")
-                known = self.mirrors[number] = make_value(kind, number, plain)
+                known = self.proxies[number] = make_value(kind, number, plain)
             return known
         if known is None:
-            known = self.mirrors[number] = make_object(kind, number)
+            known = self.proxies[number] = make_object(kind, number)
         self.fill(known, solid, decoder.value())
         return known
 
-    def fill(self, mirror: Any, solid: Any, plain: Any) -> None:
-        """Gives a mirror the content that its object has now."""
-        wanted = solid if solid in CHANGEABLE else list if solid.__name__ == "deque" else dict
-        if type(plain) is not wanted or type(mirror) is solid:
+    def fill(self, proxy: Any, solid: Any, plain: Any) -> None:
+        if type(plain) is not content_kind(solid) or type(proxy) is solid:
             raise Malformed("a content of another type than its class")
-        fill(mirror, solid, plain)
-        self.fresh[number_behind(mirror)] = self.asked
+        fill(proxy, solid, plain)
+        self.fresh[number_behind(proxy)] = self.asked
 
     def read_error(self, number: int, decoder: Decoder) -> Any:
-        """Reads an exception."""
         kind, arguments, attributes = self.read_own_class(decoder), decoder.value(), decoder.value()
         is_hidden, cause, context = decoder.value(), decoder.value(), decoder.value()
-        known = self.mirrors.get(number)
+        known = self.proxies.get(number)
         if known is None:
             if not (isinstance(kind, type) and issubclass(kind, BaseException) and type(arguments) is tuple):
                 raise Malformed("no exception")
-            kind = self.class_shown(kind) if issubclass(type(kind), Mirror) else kind
-            is_own = not issubclass(type(kind), Mirror)
+            kind = self.class_shown(kind) if issubclass(type(kind), ProxyClass) else kind
+            is_own = not issubclass(type(kind), ProxyClass)
             known = rebuilt_error(kind, arguments, attributes) if is_own else make_error(kind, number, arguments)
-            self.mirrors[number] = known
+            self.proxies[number] = known
             for name, error in (("__cause__", cause), ("__context__", context)):
                 if isinstance(error, BaseException) and error is not known:
                     getattr(BaseException, name).__set__(known, error)

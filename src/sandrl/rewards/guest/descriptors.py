@@ -14,17 +14,11 @@ Standard input: a `marshal`led request, what is hidden from the completion (`hid
 Standard output: the output of the completion (up to the cap), a line break, and the verdict line.
 """
 
-# The style is explained above.
-
 from __future__ import annotations
 
 import posix
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    Libc = Callable[..., int]
+from sandrl.rewards.guest.declarations import Libc
 
 
 class DeadlineReached(BaseException):
@@ -84,7 +78,6 @@ def head(descriptor: int, limit: int) -> tuple[bytes, int]:
 
 
 def write_all(descriptor: int, data: bytes) -> None:
-    """Writes everything, however small the pipe."""
     view = memoryview(data)
     while view:
         view = view[posix.write(descriptor, view) :]

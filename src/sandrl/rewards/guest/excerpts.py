@@ -5,9 +5,6 @@ forked from it. So the answer on a case holds an excerpt of what was printed and
 cuts its own text of the expected output at that place.
 """
 
-# B905: Python 3.8 has no `strict`. The rest of the style is explained in `descriptors.py`.
-# ruff: noqa: B905
-
 from __future__ import annotations
 
 LONGEST_EXCERPT_CHARACTERS = 1000
@@ -20,8 +17,6 @@ CUT = "…"
 
 
 class ExcerptRoom:
-    """The excerpts of one completion, as far as there is room for them."""
-
     def __init__(self) -> None:
         self.left = ALL_EXCERPTS_CHARACTERS
 
@@ -36,11 +31,7 @@ class ExcerptRoom:
 
 
 def first_difference(text: str, expected: str) -> tuple[int, int]:
-    """The first place where two texts differ, blanks at the ends of lines aside.
-
-    Returns:
-        The line and the column, both from 1; (0, 0) if they differ nowhere.
-    """
+    """The line and column, from 1, where two texts first differ, blanks at the ends of lines aside; else (0, 0)."""
     one, other = text.rstrip().split("\n"), expected.rstrip().split("\n")
     for number, (line, wanted) in enumerate(zip(one, other), 1):
         line, wanted = line.rstrip(), wanted.rstrip()
@@ -67,13 +58,7 @@ def begin_of(line: int, column: int) -> tuple[int, int]:
 
 
 def excerpt_at(text: str, lines: int, characters: int) -> str:
-    """The part of a text that begins after some lines, without the first characters of each; never long.
-
-    Args:
-        text: The text.
-        lines: How many lines are left out.
-        characters: How many characters of each line are left out.
-    """
+    """The part of a text that begins after some lines, without the first characters of each; never long."""
     position = 0
     for _ in range(lines):
         end = text.find("\n", position)

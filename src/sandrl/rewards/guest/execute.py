@@ -5,25 +5,17 @@ is sent in the place of a reference's return values, in words that are text all 
 decoded by the process that requests its files.
 """
 
-# The style is explained in `descriptors.py`.
-
 from __future__ import annotations
 
 import posix
-from typing import TYPE_CHECKING
 
 from sandrl.rewards.guest.baseline import Baseline
 from sandrl.rewards.guest.cases import stdin_of_case
+from sandrl.rewards.guest.declarations import Libc, Plan, Request
 from sandrl.rewards.guest.descriptors import head
 from sandrl.rewards.guest.programs import Place, Program, judge_exit, nothing_ran
 from sandrl.rewards.guest.script import judge_program, run_script
-from sandrl.rewards.guest.supervisor import Judged, become_reaper, letter_of, run_child
-
-if TYPE_CHECKING:
-    from sandrl.rewards.guest.child import Request
-    from sandrl.rewards.guest.descriptors import Libc
-    from sandrl.rewards.guest.programs import Plan
-    from sandrl.rewards.guest.supervisor import Ended
+from sandrl.rewards.guest.supervisor import ChildExit, Judgment, become_reaper, letter_of, run_child
 
 # How a command ended, where it was not by an exit status.
 OUT_OF_TIME, OVER_MEMORY, SIGNALLED = "t", "m", "s"
@@ -31,12 +23,7 @@ ABSOLUTE_FOLDER = "/tmp/"
 
 
 def open_beneath(folder: str, path: str) -> int | None:
-    """Opens a plain file in a directory, following no link on the way; None if there is none.
-
-    Args:
-        folder: The directory.
-        path: A relative path; or a whole one, of a file in `/tmp`.
-    """
+    """Opens a plain file in a directory, or by a whole path one in `/tmp`, following no link; None if there is none."""
     if path.startswith(ABSOLUTE_FOLDER):
         folder, path = "/tmp", path[len(ABSOLUTE_FOLDER) :]
     *parents, name = [part for part in path.split("/") if part not in ("", ".")] or [""]
@@ -80,24 +67,19 @@ def fetch(folder: str, request: Request) -> list[str]:
     return found
 
 
-class Executed(Program):
-    """A program of which files are fetched after its run.
-
-    Attributes:
-        fetched: These files.
-    """
+class FetchedProgram(Program):
+    """A program of which files are fetched after its run."""
 
     def __init__(self, plan: Plan, request: Request, baseline: Baseline) -> None:
         super().__init__(plan, request, baseline)
         self.fetched: list[str] = []
 
-    def look_around(self, place: Place, command: str, ended: Ended) -> None:
-        """Fetches the files that the run has left."""
+    def look_around(self, place: Place, command: str, ended: ChildExit) -> None:
         if command == "run":
             self.fetched = fetch(place.work, self.request)
 
 
-def execute(request: Request, call: Libc | None) -> Judged:
+def execute(request: Request, call: Libc | None) -> Judgment:
     """Builds a program if that is needed, runs it once, and tells how it ended."""
     become_reaper(call)
     if "plans" in request:
@@ -112,9 +94,9 @@ def execute(request: Request, call: Libc | None) -> Judged:
     return told(ended, *judge_program(ended, seconds), "-", fetched)
 
 
-def execute_program(request: Request, call: Libc | None) -> Judged:
+def execute_program(request: Request, call: Libc | None) -> Judgment:
     """The same for a program in another language than Python, or with an interpreter of its own."""
-    program = Executed(request["plans"][0], request, Baseline(call))
+    program = FetchedProgram(request["plans"][0], request, Baseline(call))
     status, detail = program.build()
     compiled = "-"
     if program.compiler is not None:
@@ -128,8 +110,7 @@ def execute_program(request: Request, call: Libc | None) -> Judged:
     return told(ended, *judge_program(ended, seconds, judge_exit), compiled, program.fetched)
 
 
-def end_of(ended: Ended) -> str:
-    """How a command ended, in a word."""
+def end_of(ended: ChildExit) -> str:
     if ended.wait_status is None:
         return OUT_OF_TIME
     if ended.excess:
@@ -138,10 +119,9 @@ def end_of(ended: Ended) -> str:
     return f"{SIGNALLED}{number}" if number else str(ended.wait_status >> 8)
 
 
-def told(ended: Ended | None, status: str, detail: str, compiled: str, fetched: list[str]) -> Judged:
-    """What there is to tell of a program, which ran unless it could not be built."""
+def told(ended: ChildExit | None, status: str, detail: str, compiled: str, fetched: list[str]) -> Judgment:
     shown = nothing_ran() if ended is None else ended
     words = "-" if ended is None else end_of(ended)
-    judged = Judged(status, detail, [(letter_of(status), detail)], shown.times, shown.stdout, shown.stderr)
+    judged = Judgment(status, detail, [(letter_of(status), detail)], shown.times, shown.stdout, shown.stderr)
     judged.returned = " ".join([words, compiled, ",".join(fetched) or "-"])
     return judged

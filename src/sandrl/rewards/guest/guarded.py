@@ -5,21 +5,15 @@ Only the questions that are listed here are answered, and only about these objec
 frame can be reached from them.
 """
 
-# The style is explained in `descriptors.py`.
-# ruff: noqa: SIM905
-
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import Any
 
-from sandrl.rewards.guest.mirrors import EQUALITY, NAMELESS, ORDER, SPECIALS, is_mirror
 from sandrl.rewards.guest.objects import Peer
 from sandrl.rewards.guest.operations import COMPUTING, LIBRARY, OPERATORS
+from sandrl.rewards.guest.proxies import EQUALITY, NAMELESS, ORDER, SPECIALS, is_proxy
 from sandrl.rewards.guest.values import Unsendable, rebuilt_place
-
-if TYPE_CHECKING:
-    from typing import Any
 
 # The module that classes and functions of checks belong to.
 CHECKS = "checks"
@@ -45,11 +39,7 @@ _NAMED_KINDS = (type(len), type(str.upper), type(lambda: 0), type(str.__len__))
 
 
 class Parameters:
-    """What a completion may know of the code of a check's function.
-
-    Args:
-        code: The code.
-    """
+    """What a completion may know of the code of a check's function."""
 
     def __init__(self, code: Any) -> None:
         count = code.co_argcount + code.co_kwonlyargcount
@@ -58,15 +48,14 @@ class Parameters:
         self.co_name, self.co_flags, self.co_varnames = code.co_name, code.co_flags, code.co_varnames[:count]
 
 
-class Guarded(Peer):
+class GuardedPeer(Peer):
     """The end of a channel whose objects the other side may ask about only so far."""
 
-    def perform(self, operation: str, subject: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> object:
-        """Does something to an object of a check, and to nothing else: the completion may send any question.
+    # The words of all checks, where these use mocks.
+    mentions: frozenset[str] | None = None
 
-        Raises:
-            AttributeError: If it may not be done.
-        """
+    def perform(self, operation: str, subject: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> object:
+        """Does something to an object of a check, and to nothing else: the completion may send any question."""
         is_handed = self.is_handed_over(subject)
         if not is_handed and operation in _OF_TWO:
             is_handed = bool(arguments) and self.is_handed_over(arguments[0])
@@ -89,32 +78,22 @@ class Guarded(Peer):
         """Refuses what would tell or change what a mock answers and what it has recorded; a completion may call it.
 
         What a completion sets is a plain value where checks may ask the mock for it: that records no calls.
-
-        Raises:
-            AttributeError: If it is refused.
         """
         name = arguments[0]
         may = name in SPECIALS or name not in names
         if operation != "get":
             may = operation == "set" and name not in names and name[:1] != "_"
-            may = may and (not has_methods(arguments[1]) or not self.is_mentioned(name))
+            is_mentioned = self.mentions is None or name in self.mentions
+            may = may and (not has_methods(arguments[1]) or not is_mentioned)
         if not may:
             raise AttributeError(f"{name!r} of a mock belongs to the check")
-
-    def is_mentioned(self, name: str) -> bool:
-        """Whether checks mention a name."""
-        return True
 
     def is_handed_over(self, value: object) -> bool:
         """Whether something is an object of the judge's that a check has handed over."""
         return id(value) in self.numbers and self.objects[self.numbers[id(value)]] is value
 
     def refuse_change(self, subject: Any, name: str) -> None:
-        """Refuses to change what an object of a check does; what it holds may be changed.
-
-        Raises:
-            AttributeError: If the name is that of a method, or of the interpreter's.
-        """
+        """Refuses to change what an object of a check does, its methods; what it holds may be changed."""
         kind = subject if isinstance(subject, type) else type(subject)
         for base in type.__dict__["__mro__"].__get__(kind):
             own = type.__dict__["__dict__"].__get__(base).get(name)
@@ -135,14 +114,12 @@ class Guarded(Peer):
         return Peer.find(self, module, name)
 
     def place_of(self, value: Any) -> tuple[str, str] | None:
-        """Where the completion finds a function of the standard library."""
         if type(value) not in _NAMED_KINDS:
             # `numpy.add` and `numpy.mean` are objects of classes of their own.
             return library_place(value) if type(value).__module__.partition(".")[0] == "numpy" else None
         return self.class_place(getattr(value, "__objclass__", None), "." + value.__name__) or library_place(value)
 
     def class_place(self, kind: Any, rest: str = "") -> tuple[str, str] | None:
-        """Where the completion finds a class of the standard library."""
         if kind is None:
             return None
         place = rebuilt_place(kind) or library_place(kind)
@@ -152,9 +129,6 @@ class Guarded(Peer):
         """Adds an object of a check; none that a package made.
 
         Packages were never written to be a boundary: methods of theirs run texts, and write files.
-
-        Raises:
-            Unsendable: If the methods of the object are those of a package.
         """
         for base in type.__dict__["__mro__"].__get__(kind):
             package = base.__module__.partition(".")[0]
@@ -163,11 +137,7 @@ class Guarded(Peer):
         Peer.describe_object(self, value, kind, encoder, levels)
 
     def allowed(self, subject: object, name: str) -> str:
-        """The name of an attribute of the judge's own, if the completion may ask for it.
-
-        Raises:
-            AttributeError: If it may not.
-        """
+        """The name of an attribute of the judge's own; AttributeError if the completion may not ask for it."""
         is_of_check = type(subject).__module__ == CHECKS or (isinstance(subject, type) and subject.__module__ == CHECKS)
         if name[:1] == "_":
             may = name in _OF_FUNCTIONS or (is_of_check and name in ("__dict__", "__init__"))
@@ -198,7 +168,7 @@ def is_module_of_check(module: Any) -> bool:
 
 def has_methods(value: Any) -> bool:
     """Whether something may have methods of a mock's names."""
-    return is_mirror(value) or type(value) in _CODE_KINDS or type(value).__module__ in (CHECKS, "unittest.mock")
+    return is_proxy(value) or type(value) in _CODE_KINDS or type(value).__module__ in (CHECKS, "unittest.mock")
 
 
 def names_of_mock(subject: Any) -> frozenset[str]:
@@ -221,7 +191,6 @@ _of_mocks: list[frozenset[str]] = []
 
 
 def library_place(value: Any) -> tuple[str, str] | None:
-    """Where a class or function of the standard library is found."""
     module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
     if type(module) is not str or type(name) is not str:
         return None

@@ -3,18 +3,15 @@
 The child can report only which checks passed, and its report must be consistent.
 """
 
-# The style is explained in `descriptors.py`.
-# ruff: noqa: BLE001
-
 from __future__ import annotations
 
 import posix
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import Any
 
 from sandrl.rewards.guest.child import (
     Room,
     blame,
-    blame_setup,
     completion_lines,
     describe,
     finish,
@@ -23,10 +20,12 @@ from sandrl.rewards.guest.child import (
     to_hex,
 )
 from sandrl.rewards.guest.clock import Clock, is_running, listen, too_long
+from sandrl.rewards.guest.declarations import Checked, Excerpt, Libc, Request, Say
 from sandrl.rewards.guest.descriptors import DeadlineReached
 from sandrl.rewards.guest.sides import forget_sides, sides_of
 from sandrl.rewards.guest.supervisor import (
-    Judged,
+    ChildExit,
+    Judgment,
     filled,
     from_hex,
     judge_child,
@@ -35,24 +34,12 @@ from sandrl.rewards.guest.supervisor import (
     uncounted,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
-    from sandrl.rewards.guest.child import Request, Say
-    from sandrl.rewards.guest.descriptors import Libc
-    from sandrl.rewards.guest.supervisor import Checked, Ended, Excerpt
-
 
 def run_tests(request: Request, say: Say, execute: Callable[..., None] = exec) -> None:
     """Runs setup, code and each check in one namespace; says `c`, then `p`, or `f` or `t` and why, for every check.
 
     A setup that lacks a name before the code has run gets a second try after it: it may use what that defines.
-
-    Args:
-        request: What to run.
-        say: Tells the supervisor.
-        execute: `exec`, as it was before any completion could put something else in its place.
+    `execute` is `exec`, as it was before any completion could put something else in its place.
     """
     namespace, is_set_up = fresh_module(), True
     try:
@@ -60,7 +47,7 @@ def run_tests(request: Request, say: Say, execute: Callable[..., None] = exec) -
     except NameError:
         is_set_up = False
     except BaseException as error:
-        blame_setup(say, error)
+        finish(say, "invalid_problem", "the problem's setup fails: " + describe(error))
     run_top_level(request, say, namespace)
     if not is_set_up:
         try:
@@ -108,11 +95,7 @@ def execute_within(
     check: str,
     namespace: dict[str, Any],
 ) -> None:
-    """Runs a check.
-
-    Raises:
-        DeadlineReached: If it takes longer than it may, whether or not it passes in the end.
-    """
+    """Runs a check; `DeadlineReached` if it takes longer than it may, whether or not it passes in the end."""
     try:
         clock.start(seconds)
         execute(check, namespace)
@@ -122,8 +105,7 @@ def execute_within(
         clock.stop()
 
 
-def judge_tests(request: Request, call: Libc | None) -> Judged:
-    """Judges a completion whose checks run in its own process."""
+def judge_tests(request: Request, call: Libc | None) -> Judgment:
     stdin = posix.open("/dev/null", posix.O_RDONLY)
     ended = run_child(run_tests, request, stdin, request["timeout_seconds"], call)
     status, detail = judge_child(ended, request["timeout_seconds"])
@@ -134,21 +116,15 @@ def judge_tests(request: Request, call: Libc | None) -> Judged:
         checks, status, detail = [], "crashed", "its report is inconsistent"
     if ended.wait_status is None or ended.excess:
         checks = uncounted(checks)  # what took all of its time, or too much memory, has passed nothing
-    judged = Judged(status, detail, filled(checks, total), ended.times, ended.stdout, ended.stderr)
+    judged = Judgment(status, detail, filled(checks, total), ended.times, ended.stdout, ended.stderr)
     judged.excerpts = excerpts_said(ended)
     return judged
 
 
-def checks_said(ended: Ended, total: int, at_its_end: Checked) -> list[Checked]:
-    """How the checks went that the child has reached, as it says.
+def checks_said(ended: ChildExit, total: int, at_its_end: Checked) -> list[Checked]:
+    """How the checks went that the child has reached, as it says; ValueError if it says what it cannot have to say.
 
-    Args:
-        ended: What it said, and how it ended.
-        total: How many checks there are.
-        at_its_end: How the check went during which it ended, if it did not get to the end of all.
-
-    Raises:
-        ValueError: If it says what it cannot have to say.
+    The check during which it ended, if it did not get to the end of all, went as `at_its_end`.
     """
     if len(ended.words) > total + 3:
         raise ValueError
@@ -162,7 +138,7 @@ def checks_said(ended: Ended, total: int, at_its_end: Checked) -> list[Checked]:
     return checks
 
 
-def excerpts_said(ended: Ended) -> dict[int, Excerpt]:
+def excerpts_said(ended: ChildExit) -> dict[int, Excerpt]:
     """What failed checks got and expected, as the child says: whatever that is, it decides nothing."""
     found: dict[int, Excerpt] = {}
     words = [word.split(b" ") for word in ended.words]

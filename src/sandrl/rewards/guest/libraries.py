@@ -6,17 +6,11 @@ receiver verifies everything: types of items must be in a fixed list, sizes must
 unpickled. A process imports a library when the first value of it arrives, and only if the sandbox has packages.
 """
 
-# B905: Python 3.8 has no `strict`. The rest of the style is explained in `descriptors.py`.
-# ruff: noqa: B905
-
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
+from collections.abc import Callable
+from typing import Any
 
 # The kinds of items that are data: truth values, numbers, times, texts and bytes.
 DATA_KINDS = frozenset("biufcmMSU")
@@ -34,31 +28,14 @@ _TABLES = ("Series", "DataFrame")
 CHANGEABLE_IN_LIBRARY = frozenset((("numpy", "ndarray"), ("pandas", "Series"), ("pandas", "DataFrame")))
 
 
-class Kinds:
-    """The types of one library whose values are data.
-
-    Attributes:
-        places: By the `id` of a type: the type, and under which name its values cross.
-    """
-
-    def __init__(self) -> None:
-        self.places: dict[int, tuple[Any, tuple[str, str]]] = {}
-
-    def add(self, kind: Any, library: str, name: str) -> None:
-        """Adds a type; none where this version of the library has no such type."""
-        if isinstance(kind, type):
-            self.places[id(kind)] = kind, (library, name)
-
-
-_libraries: dict[str, Kinds] = {}
+# The types of the libraries that are loaded here whose values are data, and the names that these cross under.
+_kinds: dict[str, list[tuple[Any, str]]] = {}
+# The same by the `id` of a type.
+_places: dict[int, tuple[str, str]] = {}
 
 
 def library(name: str) -> Any:
-    """One of the libraries.
-
-    Raises:
-        ValueError: If it is not there. Without packages, none is: a file of that name could be anybody's.
-    """
+    """One of the libraries; ValueError if it is not there. Without packages none is: a file could be anybody's."""
     if sys.flags.no_site:
         raise ValueError(f"{name} is not among the packages")
     try:
@@ -67,49 +44,42 @@ def library(name: str) -> Any:
         raise ValueError(f"{name} is not among the packages") from error
 
 
-def kinds_of(name: str) -> Kinds | None:
-    """The types of a library whose values are data; None if it is not loaded here."""
-    known = _libraries.get(name)
+def learn_kinds(name: str) -> None:
+    """Takes note of the types of a library whose values are data, once it is loaded here."""
     module: Any = sys.modules.get(name)
-    if known is None and module is not None:
-        try:
-            known = _libraries[name] = kinds_of_numpy(module) if name == "numpy" else kinds_of_pandas(module)
-        except AttributeError:
-            return None  # a part of it, or something else of that name
-    return known
+    if name in _kinds or module is None:
+        return
+    try:
+        found = kinds_of_numpy(module) if name == "numpy" else kinds_of_pandas(module)
+    except AttributeError:
+        return  # a part of it, or something else of that name
+    # Versions of a library do not have all of them.
+    _kinds[name] = [(kind, word) for kind, word in found if isinstance(kind, type)]
+    _places.update({id(kind): (name, word) for kind, word in _kinds[name]})
 
 
-def kinds_of_numpy(numpy: Any) -> Kinds:
-    """The types of NumPy."""
-    found = Kinds()
-    found.add(numpy.ndarray, "numpy", "ndarray")
-    for kind in {*numpy.sctypeDict.values()} - {numpy.void, numpy.object_}:
-        found.add(kind, "numpy", "generic")
-        found.add(type(numpy.dtype(kind)), "numpy", "dtype")
-    found.add(type(numpy.dtype(object)), "numpy", "dtype")
-    return found
+def kinds_of_numpy(numpy: Any) -> list[tuple[Any, str]]:
+    kinds = {*numpy.sctypeDict.values()} - {numpy.void, numpy.object_}
+    found = [(numpy.ndarray, "ndarray"), *[(kind, "generic") for kind in kinds]]
+    return found + [(type(numpy.dtype(kind)), "dtype") for kind in (*kinds, object)]
 
 
-def kinds_of_pandas(pandas: Any) -> Kinds:
-    """The types of pandas."""
-    found = Kinds()
-    for name in (*_TABLES, "Timestamp", "Timedelta", "Period", "Interval"):
-        found.add(getattr(pandas, name, None), "pandas", name)
-    found.add(type(pandas.NaT), "pandas", "NaT")
-    found.add(type(pandas.NA), "pandas", "NA")
+def kinds_of_pandas(pandas: Any) -> list[tuple[Any, str]]:
+    names = (*_TABLES, "Timestamp", "Timedelta", "Period", "Interval")
+    found = [(getattr(pandas, name, None), name) for name in names]
+    found += [(type(pandas.NaT), "NaT"), (type(pandas.NA), "NA")]
     for name in dir(pandas):
         kind = getattr(pandas, name)
         if name[-5:] == "Index" and isinstance(kind, type) and issubclass(kind, pandas.Index):
-            found.add(kind, "pandas", "Index")
+            found.append((kind, "Index"))
         elif name[-5:] == "Dtype":
-            found.add(kind, "pandas", "dtype")
-    for name in dir(pandas.arrays):
-        found.add(getattr(pandas.arrays, name) if name[:1] != "_" else None, "pandas", "array")
+            found.append((kind, "dtype"))
+    found += [(getattr(pandas.arrays, name), "array") for name in dir(pandas.arrays) if name[:1] != "_"]
     for storage in ("python", "pyarrow"):
         # How texts are kept differs between versions; these have no public names.
         for missing in (pandas.NA, float("nan")):
             try:
-                found.add(type(pandas.array([], dtype=pandas.StringDtype(storage, missing))), "pandas", "array")
+                found.append((type(pandas.array([], dtype=pandas.StringDtype(storage, missing))), "array"))
             except (TypeError, ImportError, ValueError):
                 continue
     return found
@@ -119,11 +89,9 @@ def place_in_library(kind: Any) -> tuple[str, str] | None:
     """Under which name values of exactly this type cross as data; None if they do not."""
     if "numpy" not in sys.modules:
         return None
-    for name in ("numpy", "pandas"):
-        known = kinds_of(name)
-        if known is not None and id(kind) in known.places:
-            return known.places[id(kind)][1]
-    return None
+    learn_kinds("numpy")
+    learn_kinds("pandas")
+    return _places.get(id(kind))
 
 
 def class_in_library(kind: Any) -> tuple[str, str] | None:
@@ -143,11 +111,6 @@ def parts_in_library(place: tuple[str, str], value: Any) -> tuple[Any, ...] | No
 
 
 def rebuilt_in_library(place: tuple[str, str], parts: tuple[Any, ...]) -> Any:
-    """A value, made from its parts.
-
-    Raises:
-        ValueError: If they are no parts of such a value.
-    """
     try:
         return FORMS[place][1](*parts)
     except (AttributeError, ImportError, LookupError, TypeError, NotImplementedError, ArithmeticError) as error:
@@ -163,11 +126,7 @@ def change_in_library(kind: Any) -> Callable[[Any, Any], None] | None:
 
 
 def replace_array(old: Any, new: Any) -> None:
-    """Gives an array the items of another one.
-
-    Raises:
-        ValueError: If it cannot have them.
-    """
+    """Gives an array the items of another one; ValueError if it cannot have them."""
     if old.dtype != new.dtype:
         raise ValueError("an array does not change the type of its items")
     if old.shape != new.shape:
@@ -181,7 +140,6 @@ def replace_array(old: Any, new: Any) -> None:
 
 
 def replace_table(old: Any, new: Any) -> None:
-    """Gives a table or a column the content of another one."""
     old._update_inplace(new)
     if type(old).__name__ == "Series":
         old.name = new.name
@@ -215,13 +173,7 @@ def packed_numbers(kind: Any, items: Any) -> tuple[str, bytes] | None:
     return (dtype.str, numpy.array(items, dtype).tobytes()) if dtype.kind in _NUMBERS else None
 
 
-def unpacked_numbers(code: str, size: int, data: bytes) -> list[Any]:
-    """The numbers that were packed."""
-    return list(array_of(code, (size,), data))
-
-
 def array_parts(array: Any) -> tuple[Any, ...]:
-    """What an array is rebuilt from: the type of its items, its shape, and its items."""
     kind = array.dtype.kind
     if kind == "O":
         return "|O", array.shape, tuple(array.ravel().tolist()), bool(array.flags.writeable)
@@ -231,11 +183,7 @@ def array_parts(array: Any) -> tuple[Any, ...]:
 
 
 def dtype_of(code: str) -> Any:
-    """A type of items.
-
-    Raises:
-        ValueError: If its items are not data.
-    """
+    """A type of items; ValueError if its items are not data."""
     if type(code) is not str or not _CODE_CHARACTERS.issuperset(code):
         raise ValueError("not a type of items")
     dtype = library("numpy").dtype(code)
@@ -245,11 +193,7 @@ def dtype_of(code: str) -> Any:
 
 
 def array_of(code: str, shape: tuple[int, ...], data: Any, is_writeable: bool = True) -> Any:
-    """An array.
-
-    Raises:
-        ValueError: If the items do not fill the shape, or are none of their type.
-    """
+    """An array; ValueError if the items do not fill the shape, or are none of their type."""
     dtype, size = dtype_of(code), 1
     if type(shape) is not tuple or len(shape) > MOST_DIMENSIONS:
         raise ValueError("no shape")
@@ -280,7 +224,6 @@ def array_of(code: str, shape: tuple[int, ...], data: Any, is_writeable: bool = 
 
 
 def scalar_parts(value: Any) -> tuple[Any, ...]:
-    """What a single value is rebuilt from."""
     kind = value.dtype.kind
     if kind in "SU":
         # As an item of an array it would lose zeros at its end.
@@ -291,11 +234,6 @@ def scalar_parts(value: Any) -> tuple[Any, ...]:
 
 
 def scalar_of(code: str, data: Any) -> Any:
-    """A single value.
-
-    Raises:
-        ValueError: If it is none.
-    """
     if code in ("S", "U"):
         if type(data) is not (str if code == "U" else bytes):
             raise ValueError("no text")
@@ -303,11 +241,6 @@ def scalar_of(code: str, data: Any) -> Any:
     if code == "|O":
         raise ValueError("no data")
     return array_of(code, (1,), data)[0]
-
-
-def dtype_parts(dtype: Any) -> tuple[Any, ...]:
-    """What a type of items is rebuilt from."""
-    return (dtype.str,)
 
 
 # pandas
@@ -329,18 +262,13 @@ def is_standard_zone(zone: Any) -> bool:
 
 
 def zone_of(part: Any) -> Any:
-    """A time zone that has crossed."""
     if part is None or is_standard_zone(part):
         return part
     return library("pytz").timezone(checked(part, _ZONE_CHARACTERS))
 
 
 def checked(text: Any, characters: frozenset[str]) -> str:
-    """A name that has only certain characters.
-
-    Raises:
-        ValueError: If it has others, or is too long.
-    """
+    """A name that has only certain characters; ValueError if it has others, or is too long."""
     if type(text) is not str or len(text) > 64 or not characters.issuperset(text):
         raise ValueError("no name")
     return text
@@ -352,7 +280,6 @@ def in_zone(times: Any, zone: Any) -> Any:
 
 
 def column_parts(column: Any) -> tuple[Any, ...]:
-    """What the array behind a column or an index is rebuilt from."""
     name = type(column).__name__
     if name in ("NumpyExtensionArray", "PandasArray", "TimedeltaArray"):
         return ("array", *array_parts(column.to_numpy()))
@@ -377,11 +304,6 @@ def column_parts(column: Any) -> tuple[Any, ...]:
 
 
 def column_of(form: str, *parts: Any) -> Any:
-    """The array behind a column or an index.
-
-    Raises:
-        ValueError: If there is none of that kind.
-    """
     pandas = library("pandas")
     if form == "array":
         return array_of(*parts)
@@ -412,7 +334,6 @@ def typed_column(parts: Any) -> tuple[Any, Any]:
 
 
 def index_parts(index: Any) -> tuple[Any, ...]:
-    """What an index is rebuilt from."""
     name = type(index).__name__
     if place_in_library(type(index)) != ("pandas", "Index"):
         raise ValueError("an index of another class")
@@ -429,11 +350,6 @@ def index_parts(index: Any) -> tuple[Any, ...]:
 
 
 def index_of(form: str, *parts: Any) -> Any:
-    """An index.
-
-    Raises:
-        ValueError: If there is none of that kind.
-    """
     pandas = library("pandas")
     if form == "range":
         if [part for part in parts[:3] if type(part) is not int] or len(range(*parts[:3])) > MOST_ROWS:
@@ -451,25 +367,17 @@ def index_of(form: str, *parts: Any) -> Any:
     return index
 
 
-def series_parts(series: Any) -> tuple[Any, ...]:
-    """What a column with its index is rebuilt from."""
-    return column_parts(series.array), index_parts(series.index), series.name
-
-
 def series_of(parts: Any, index: Any, name: Any) -> Any:
-    """A column with its index."""
     column, dtype = typed_column(parts)
     return library("pandas").Series(column, index=index_of(*index), dtype=dtype, name=name)
 
 
 def table_parts(table: Any) -> tuple[Any, ...]:
-    """What a table is rebuilt from."""
     columns = tuple([column_parts(table.iloc[:, number].array) for number in range(table.shape[1])])
     return index_parts(table.columns), index_parts(table.index), columns
 
 
 def table_of(labels: Any, index: Any, columns: Any) -> Any:
-    """A table."""
     pandas, rows = library("pandas"), index_of(*index)
     series = {}
     for number, parts in enumerate(columns):
@@ -480,30 +388,13 @@ def table_of(labels: Any, index: Any, columns: Any) -> Any:
     return made
 
 
-def timestamp_parts(value: Any) -> tuple[Any, ...]:
-    """What a time is rebuilt from."""
-    return (*scalar_parts(value.to_datetime64()), zone_part(value.tz))
-
-
-def timestamp_of(code: str, data: bytes, zone: Any) -> Any:
-    """A time."""
-    return in_zone(library("pandas").Timestamp(scalar_of(code, data)), zone_of(zone))
-
-
-def timedelta_of(code: str, data: bytes) -> Any:
-    """A duration."""
-    return library("pandas").Timedelta(scalar_of(code, data))
-
-
 def period_of(ordinal: int, frequency: str) -> Any:
-    """A period."""
     if type(ordinal) is not int:
         raise ValueError("no period")
     return library("pandas").Period(ordinal=ordinal, freq=checked(frequency, _FREQUENCY_CHARACTERS))
 
 
 def interval_of(left: Any, right: Any, closed: str) -> Any:
-    """An interval."""
     pandas = library("pandas")
     for each in (left, right):
         if type(each) not in (int, float) and place_in_library(type(each)) is None:
@@ -517,17 +408,26 @@ def interval_of(left: Any, right: Any, closed: str) -> Any:
 FORMS: dict[tuple[str, str], tuple[Callable[[Any], tuple[Any, ...]], Callable[..., Any]]] = {
     ("numpy", "ndarray"): (array_parts, array_of),
     ("numpy", "generic"): (scalar_parts, scalar_of),
-    ("numpy", "dtype"): (dtype_parts, dtype_of),
+    ("numpy", "dtype"): (lambda dtype: (dtype.str,), dtype_of),
     ("pandas", "DataFrame"): (table_parts, table_of),
-    ("pandas", "Series"): (series_parts, series_of),
+    ("pandas", "Series"): (
+        lambda series: (column_parts(series.array), index_parts(series.index), series.name),
+        series_of,
+    ),
     ("pandas", "Index"): (index_parts, index_of),
     ("pandas", "array"): (column_parts, lambda *parts: library("pandas").array(*typed_column(parts))),
     ("pandas", "dtype"): (
         lambda dtype: column_parts(sys.modules["pandas"].Series([], dtype=dtype).array),
         lambda *parts: column_of(*parts).dtype,
     ),
-    ("pandas", "Timestamp"): (timestamp_parts, timestamp_of),
-    ("pandas", "Timedelta"): (lambda value: scalar_parts(value.to_timedelta64()), timedelta_of),
+    ("pandas", "Timestamp"): (
+        lambda value: (*scalar_parts(value.to_datetime64()), zone_part(value.tz)),
+        lambda code, data, zone: in_zone(library("pandas").Timestamp(scalar_of(code, data)), zone_of(zone)),
+    ),
+    ("pandas", "Timedelta"): (
+        lambda value: scalar_parts(value.to_timedelta64()),
+        lambda code, data: library("pandas").Timedelta(scalar_of(code, data)),
+    ),
     ("pandas", "Period"): (lambda value: (value.ordinal, value.freqstr), period_of),
     ("pandas", "Interval"): (lambda value: (value.left, value.right, value.closed), interval_of),
     ("pandas", "NaT"): (lambda value: (), lambda: library("pandas").NaT),

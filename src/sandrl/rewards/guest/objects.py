@@ -2,51 +2,37 @@
 
 Both processes run this. The judge asks about the completion's objects. While the completion answers, it may ask about
 objects that a check passed to it: a function, or an object of a class that the check defines.
-"""
 
-# The style is explained in `descriptors.py`.
-# ruff: noqa: BLE001
+For coroutines each process has an event loop of its own, which runs while the other process waits for it: a step of a
+few milliseconds at a time, so that both loops make progress.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any, NoReturn
 
-from sandrl.rewards.guest.channel import ANSWER, QUESTION
+from sandrl.rewards.guest.channel import ANSWER, QUESTION, Channel
+from sandrl.rewards.guest.containers import UNCHANGEABLE, plain_form, solid_base
 from sandrl.rewards.guest.crossing import Crossing
-from sandrl.rewards.guest.loops import Loops
-from sandrl.rewards.guest.mirrors import number_behind, plain_form, solid_base, the_peer
-from sandrl.rewards.guest.operations import (
-    LOOKING,
-    OPERATIONS,
-    UNCHANGEABLE_SOLIDS,
-    place_among,
-    rebuilt_signature,
-    traceback_of,
-    uncarried,
-)
+from sandrl.rewards.guest.operations import LOOKING, OPERATIONS, place_among, rebuilt_signature, traceback_of
+from sandrl.rewards.guest.proxies import number_behind, the_peer
 from sandrl.rewards.guest.values import Malformed, Unsendable
 from sandrl.rewards.guest.world import World, put_in_place
 
-if TYPE_CHECKING:
-    from typing import Any, NoReturn
-
-    from sandrl.rewards.guest.channel import Channel
+_STEP_SECONDS = 0.002
 
 
-class Peer(Crossing, Loops):
-    """One end of the channel.
-
-    Args:
-        channel: To the other process.
-    """
+class Peer(Crossing):
+    """One end of the channel."""
 
     def __init__(self, channel: Channel) -> None:
         Crossing.__init__(self)
-        Loops.__init__(self)
         self.channel = channel
         # Whether the answer at hand is one to a question that changes nothing.
         self.is_looking = False
         self.world = World()
+        self.loop: Any = None
+        self.drivers: dict[int, Any] = {}
         the_peer[:] = [self]
 
     # Asking
@@ -58,11 +44,7 @@ class Peer(Crossing, Loops):
         arguments: tuple[Any, ...] = (),
         keywords: dict[str, Any] | None = None,
     ) -> Any:
-        """Has the other side do something, and returns what came of it.
-
-        Raises:
-            BaseException: What was raised over there.
-        """
+        """Has the other side do something, and returns what came of it, or raises what was raised over there."""
         keywords = keywords or {}
         pairs = tuple(keywords.items())
         answer = self.exchange(self.encode((operation, subject, arguments, pairs, self.world.changes())))
@@ -97,7 +79,6 @@ class Peer(Crossing, Loops):
                 self.channel.expect()
 
     def raised(self, facts: Any, operation: str) -> BaseException:
-        """The exception to raise for one that was raised over there."""
         error = facts[0]
         if not isinstance(error, BaseException):
             raise Malformed("no exception")
@@ -106,7 +87,6 @@ class Peer(Crossing, Loops):
     # Answering
 
     def serve(self, question: bytes) -> None:
-        """Does what the other side asks for, and answers."""
         try:
             operation, subject, arguments, pairs, replaced = self.decode(question)
             keywords = dict(pairs)
@@ -114,7 +94,7 @@ class Peer(Crossing, Loops):
             same = place_among(result, arguments, keywords) if operation == "call" else None
             reply = self.encode((True, None if same is not None else result, same, self.news()))
         except Unsendable as error:
-            reply = self.encode((False, self.facts_of(uncarried(error)), None, None))
+            reply = self.encode((False, self.facts_of(ValueError(f"the result cannot be judged: {error}")), None, None))
         except BaseException as error:
             if self.is_internal(error):
                 raise
@@ -122,7 +102,6 @@ class Peer(Crossing, Loops):
         self.channel.send(ANSWER, reply)
 
     def reply_of_error(self, error: BaseException) -> bytes:
-        """The bytes of an answer that is an exception."""
         try:
             return self.encode((False, self.facts_of(error), None, self.news()))
         except Exception:
@@ -130,7 +109,6 @@ class Peer(Crossing, Loops):
             return self.encode((False, self.facts_of(why), None, None))
 
     def facts_of(self, error: BaseException) -> tuple[Any, ...]:
-        """What is told of an exception."""
         return (error,)
 
     def news(self) -> dict[str, Any] | None:
@@ -145,7 +123,6 @@ class Peer(Crossing, Loops):
         """Takes note of what the other side has to tell besides an answer."""
 
     def is_internal(self, error: BaseException) -> bool:
-        """Whether an exception is this process's own affair."""
         return False
 
     def carry_out(
@@ -160,7 +137,6 @@ class Peer(Crossing, Loops):
                 undo()
 
     def perform(self, operation: str, subject: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> object:
-        """Does something to one of our objects."""
         if operation == "call":
             return subject(*arguments, **keywords)
         if operation == "get":
@@ -186,35 +162,87 @@ class Peer(Crossing, Loops):
         """The name of an attribute, if the other side may ask for it."""
         return name
 
-    # Mirrors
+    # Proxies
 
-    def attribute(self, mirror: Any, name: str) -> Any:
-        """An attribute of an object of the other side."""
+    def attribute(self, proxy: Any, name: str) -> Any:
         if name == "__signature__":
-            return rebuilt_signature(self.ask("signature", mirror))
-        return self.ask("get", mirror, (name,))
+            return rebuilt_signature(self.ask("signature", proxy))
+        return self.ask("get", proxy, (name,))
 
-    def special(
-        self, name: str, mirror: Any, arguments: tuple[Any, ...], keywords: dict[str, Any] | None = None
-    ) -> Any:
-        """Calls a special method of an object of the other side."""
+    def special(self, name: str, proxy: Any, arguments: tuple[Any, ...], keywords: dict[str, Any] | None = None) -> Any:
         if name == "__await__":
-            return self.drive(mirror)
+            return self.drive(proxy)
         if name == "__call__":
-            return self.ask("call", mirror, arguments, keywords)
-        return self.ask(name, mirror, arguments, keywords)
+            return self.ask("call", proxy, arguments, keywords)
+        return self.ask(name, proxy, arguments, keywords)
 
-    def reflected(self, name: str, mirror: Any, other: object) -> Any:
-        """Applies an operator whose left operand is no mirror, or does not know the right one."""
-        return self.ask(name, other, (mirror,))
+    def reflected(self, name: str, proxy: Any, other: object) -> Any:
+        """Applies an operator whose left operand is no proxy, or does not know the right one."""
+        return self.ask(name, other, (proxy,))
 
     def refuse_subclass(self, name: str) -> NoReturn:
-        """A class that is derived from a mirror is half here and half there."""
         raise TypeError(f"class {name} cannot be derived from a class of another process")
 
-    def refreshed(self, mirror: Any, solid: Any) -> Any:
-        """A mirror whose content is up to date."""
-        number = number_behind(mirror)
-        if solid not in UNCHANGEABLE_SOLIDS and self.fresh.get(number) != self.asked:
-            self.fill(mirror, solid, self.ask("plain", mirror))
-        return mirror
+    def refreshed(self, proxy: Any, solid: Any) -> Any:
+        number = number_behind(proxy)
+        if solid not in UNCHANGEABLE and self.fresh.get(number) != self.asked:
+            self.fill(proxy, solid, self.ask("plain", proxy))
+        return proxy
+
+    # Awaiting
+
+    def drive(self, proxy: Any) -> Any:
+        """Awaits an awaitable object of the other side: its loop runs in turn with the one here."""
+        task = self.ask("task", proxy)
+        while not self.ask("step", task):
+            try:
+                yield
+            except BaseException:
+                self.ask("cancel", task)
+                raise
+        return self.ask("outcome", task)
+
+    def driver(self, proxy: Any) -> Any:
+        """What runs a coroutine of the other side when `send` is called here."""
+        number = number_behind(proxy)
+        if number not in self.drivers:
+            self.drivers[number] = self.drive(proxy)
+        return self.drivers[number]
+
+    def task(self, awaitable: Any) -> Any:
+        asyncio = __import__("asyncio")
+
+        async def wait() -> object:
+            return await awaitable
+
+        if self.loop is None:
+            self.loop = asyncio.new_event_loop()
+        return self.loop.create_task(wait())
+
+    def step(self, task: Any) -> bool:
+        """Runs our loop until a task is done, but not for long; returns whether it is."""
+        events = __import__("asyncio").events
+        outer = events._get_running_loop()
+        events._set_running_loop(None)
+        try:
+            if not task.done():
+                timer = self.loop.call_later(_STEP_SECONDS, self.loop.stop)
+                task.add_done_callback(self.stop_loop)
+                self.loop.run_forever()
+                task.remove_done_callback(self.stop_loop)
+                timer.cancel()
+        finally:
+            events._set_running_loop(outer)
+        return bool(task.done())
+
+    def stop_loop(self, task: object) -> None:
+        self.loop.stop()
+
+    def outcome(self, task: Any) -> object:
+        return task.result()
+
+    def cancel(self, task: Any) -> None:
+        task.cancel()
+        for _ in range(5):
+            if self.step(task):
+                return

@@ -1,23 +1,14 @@
 """Operations that one process does on its objects for the other one, and the standard library's part in them."""
 
-# The style is explained in `descriptors.py`.
-# ruff: noqa: BLE001
-
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import Any
 
-from sandrl.rewards.guest.libraries import change_in_library
-from sandrl.rewards.guest.mirrors import ARITHMETIC, CONVERSIONS, EQUALITY, IN_PLACE, ORDER, TEXT
-from sandrl.rewards.guest.values import Unsendable
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
+from sandrl.rewards.guest.proxies import ARITHMETIC, CONVERSIONS, EQUALITY, IN_PLACE, ORDER, TEXT
 
 LIBRARY = frozenset(getattr(sys, "stdlib_module_names", ("builtins", "json", "asyncio", "decimal", "queue", "re")))
-UNCHANGEABLE_SOLIDS = frozenset((int, str, float, complex, bytes, tuple, frozenset))
 
 # Questions that change nothing, as far as a check can expect.
 LOOKING = frozenset(
@@ -41,13 +32,7 @@ OPERATORS = frozenset(("__divmod__", "__idivmod__", *ARITHMETIC, *IN_PLACE))
 COMPUTING = frozenset(("_operator", "math", "cmath"))
 
 
-def uncarried(error: Unsendable) -> ValueError:
-    """The exception that takes the place of a result that cannot cross."""
-    return ValueError(f"the result cannot be judged: {error}")
-
-
 def own_dict(kind: Any) -> dict[str, Any]:
-    """What a class itself defines."""
     return type.__dict__["__dict__"].__get__(kind)  # type: ignore[no-any-return]
 
 
@@ -72,7 +57,6 @@ def installed_error(module: str, name: str) -> Any:
 
 
 def rebuilt_error(kind: Any, arguments: tuple[Any, ...], attributes: Any) -> BaseException:
-    """An exception of the interpreter or its library, made anew."""
     try:
         error: Any = kind(*arguments) if kind.__module__ == "builtins" else kind.__new__(kind, *arguments)
     except Exception:
@@ -88,7 +72,6 @@ def rebuilt_error(kind: Any, arguments: tuple[Any, ...], attributes: Any) -> Bas
 
 
 def traceback_of(error: BaseException) -> Any:
-    """A traceback of this process for an exception of the other one."""
     try:
         raise error
     except BaseException:
@@ -105,7 +88,6 @@ def signature_of(subject: Any) -> list[tuple[Any, ...]]:
 
 
 def rebuilt_signature(parameters: list[tuple[Any, ...]]) -> Any:
-    """The signature of a function of the other side."""
     inspect = __import__("inspect")
     return inspect.Signature(
         [
@@ -113,17 +95,6 @@ def rebuilt_signature(parameters: list[tuple[Any, ...]]) -> Any:
             for name, kind, default in parameters
         ]
     )
-
-
-def content_of(container: Any) -> object:
-    """A container's content, as a container that was never sent."""
-    if isinstance(container, dict):
-        return dict(container)
-    if type(container) is set:
-        return set(container)
-    if change_in_library(type(container)) is not None:
-        return container.copy()
-    return bytearray(container) if type(container) is bytearray else list(container)
 
 
 def place_among(result: object, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> int | str | None:
@@ -138,7 +109,6 @@ def place_among(result: object, arguments: tuple[Any, ...], keywords: dict[str, 
 
 
 def state_of(subject: Any) -> dict[str, Any]:
-    """The values of an object's attributes, by their names."""
     state = dict(getattr(subject, "__dict__", {}))
     for kind in type(subject).__mro__:
         slots = kind.__dict__.get("__slots__", ())

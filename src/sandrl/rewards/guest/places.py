@@ -1,7 +1,5 @@
 """Finds and removes what programs can leave in a sandbox: files in writable places, and System V objects."""
 
-# The style is explained in `descriptors.py`.
-
 from __future__ import annotations
 
 import posix
@@ -22,16 +20,20 @@ def own_places() -> list[str]:
     return [path for path in found if posix.access(path, posix.R_OK)]
 
 
+def kind_of(path: str) -> int:
+    """What a path is; 0 if there is nothing."""
+    try:
+        return posix.lstat(path).st_mode & KIND_OF_FILE
+    except OSError:
+        return 0
+
+
 def is_directory(path: str) -> bool:
     """Whether there is a directory; a link leads to a place of its own."""
-    try:
-        return path.startswith("/") and posix.lstat(path).st_mode & KIND_OF_FILE == DIRECTORY
-    except OSError:
-        return False
+    return path.startswith("/") and kind_of(path) == DIRECTORY
 
 
 def names_in(folder: str | int) -> list[str]:
-    """What is in a directory; nothing if there is none."""
     try:
         return posix.listdir(folder)
     except OSError:
@@ -39,26 +41,19 @@ def names_in(folder: str | int) -> list[str]:
 
 
 def read_lines(path: str) -> list[bytes]:
-    """The lines of a file of the kernel; none if it is gone."""
     try:
         descriptor = posix.open(path, posix.O_RDONLY)
     except OSError:
         return []
-    blocks = []
     try:
-        while True:
-            blocks.append(posix.read(descriptor, 1 << 16))
-            if not blocks[-1]:
-                break
+        return b"".join(iter(lambda: posix.read(descriptor, 1 << 16), b"")).split(b"\n")
     except OSError:
-        pass
+        return []
     finally:
         posix.close(descriptor)
-    return b"".join(blocks).split(b"\n")
 
 
 def objects_of(kind: str) -> list[int]:
-    """The ids of the System V objects of a kind."""
     lines = read_lines(f"/proc/sysvipc/{kind}")
     if len(lines) < 3:
         return []
@@ -68,24 +63,17 @@ def objects_of(kind: str) -> list[int]:
 
 
 def become(user: int) -> None:
-    """Makes this process another user's, for good.
-
-    Raises:
-        OSError: If it is refused.
-    """
+    """Makes this process another user's, for good; OSError if it is refused."""
     posix.setgroups([])
     posix.setresgid(user, user, user)
     posix.setresuid(user, user, user)
 
 
 class Removal:
-    """Removes files and directories, however deep, and follows no link.
+    """Removes files and directories, however deep, and follows no link; at most `left` more.
 
     A directory that is not empty moves what is in it one level up at a time, so neither the depth of a tree nor the
     length of its paths matters.
-
-    Attributes:
-        left: How many files may still be removed.
     """
 
     def __init__(self, most: int = MOST_REMOVED) -> None:
@@ -93,12 +81,7 @@ class Removal:
         self.moved = 0
 
     def remove(self, name: str, parent: int | None = None) -> bool:
-        """Removes a file, or a directory with what is in it; returns whether it is gone.
-
-        Args:
-            name: Its path, or its name.
-            parent: A descriptor of the directory that it is in, where the name is no path.
-        """
+        """Removes a path, or a name in the directory `parent`, with what is in it; returns whether it is gone."""
         waiting = [name]
         while waiting:
             if self.left <= 0:
@@ -160,11 +143,7 @@ class Removal:
 
 
 def open_directory(name: str, parent: int | None = None) -> int:
-    """Opens a directory; one of this user's is made accessible if it is not.
-
-    Raises:
-        OSError: If it is none, or another user's.
-    """
+    """Opens a directory; one of this user's is made accessible if it is not. OSError if it is another user's."""
     flags = posix.O_RDONLY | posix.O_DIRECTORY | posix.O_NOFOLLOW | posix.O_CLOEXEC
     try:
         descriptor = posix.open(name, flags, dir_fd=parent)
@@ -178,5 +157,4 @@ def open_directory(name: str, parent: int | None = None) -> int:
 
 
 def remove_all(name: str) -> bool:
-    """Removes a file or a directory whose processes have ended; returns whether it is gone."""
     return Removal().remove(name)

@@ -9,9 +9,6 @@ A module is among these if many completions import it, and if it makes no differ
 its seed then, and `threading` remembers the thread.
 """
 
-# The style is explained in `descriptors.py`.
-# ruff: noqa: BLE001
-
 from __future__ import annotations
 
 import posix
@@ -29,14 +26,7 @@ PRELOADED = (
 
 
 class Preloads:
-    """Finds modules that have been loaded.
-
-    Attributes:
-        modules: The modules, by their names.
-        specs: Their own specifications.
-        needed: The modules that each has imported, directly or not.
-        path: Where modules are looked for, before a cell adds to it.
-    """
+    """Finds modules that have been loaded, and puts those that each has imported, directly or not, in their place."""
 
     def __init__(self) -> None:
         self.modules: dict[str, ModuleType] = {}
@@ -52,7 +42,6 @@ class Preloads:
         imported: dict[str, set[str]] = {}
 
         def note(name: str, space: Any = None, *rest: Any) -> Any:
-            """Imports, and notes who has asked for what."""
             known = set(sys.modules)
             found = own(name, space, *rest)
             asked_by = (space or {}).get("__name__")
@@ -100,7 +89,6 @@ class Preloads:
         return False
 
     def create_module(self, spec: Any) -> ModuleType:
-        """Gives the module that was loaded."""
         return self.modules[spec.name]
 
     def exec_module(self, module: ModuleType) -> None:
@@ -113,6 +101,5 @@ class Preloads:
 
 
 def with_parents(name: str) -> list[str]:
-    """A module and the packages that it is in."""
     parts = name.split(".")
     return [".".join(parts[: count + 1]) for count in range(len(parts))]

@@ -6,41 +6,21 @@ So each run starts from the same state, even if the run before it changed its fi
 compiler, which reads hostile text, is a child like any other, with a time limit of its own.
 """
 
-# The style is explained in `descriptors.py`.
-# ruff: noqa: SIM105
-
 from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]
 import posix
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from sandrl.rewards.guest.baseline import Baseline, end_descendants
-from sandrl.rewards.guest.cases import files_of_case, judge_cases, stdin_of_case, take_output
+from sandrl.rewards.guest.cases import Comparison, files_of_case, judge_cases, stdin_of_case, take_output
 from sandrl.rewards.guest.child import ROOM_FOR_STACKS_BYTES, describe, to_hex
 from sandrl.rewards.guest.clock import read_start
-from sandrl.rewards.guest.comparison import Comparison
+from sandrl.rewards.guest.declarations import Libc, Plan, Request, Say
 from sandrl.rewards.guest.descriptors import head, read_exactly, scratch_file, write_all
 from sandrl.rewards.guest.places import remove_all
 from sandrl.rewards.guest.script import judge_program
-from sandrl.rewards.guest.supervisor import (
-    Ended,
-    Judged,
-    Times,
-    become_reaper,
-    filled,
-    from_hex,
-    run_child,
-)
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
-    from sandrl.rewards.guest.child import Request, Say
-    from sandrl.rewards.guest.descriptors import Libc
-
-    Plan = dict[str, Any]
+from sandrl.rewards.guest.supervisor import ChildExit, Judgment, Times, become_reaper, filled, from_hex, run_child
 
 SEARCHED_FIRST = "/usr/bin:/bin"
 # The values of LD_LIBRARY_PATH in the images of the local runtime; those of other images stay.
@@ -79,7 +59,6 @@ class Place:
             posix.chmod(path, mode)
 
     def write(self, files: list[tuple[str, int, bytes]]) -> None:
-        """Writes files into the directory where it runs."""
         for name, mode, content in files:
             path = self.work
             for folder in name.split("/")[:-1]:
@@ -92,12 +71,10 @@ class Place:
                 posix.close(descriptor)
 
     def remove(self) -> None:
-        """Removes them with all that is in them, as far as possible; what is left takes room, and nothing else."""
         remove_all(self.name)
 
 
 def make_directory(path: str) -> None:
-    """Makes a directory that may be there."""
     try:
         posix.mkdir(path, 0o755)
     except FileExistsError:
@@ -109,11 +86,7 @@ class TooLarge(Exception):
 
 
 def read_files(directory: str, prefix: str = "", depth: int = 0) -> list[tuple[str, int, bytes]]:
-    """The files in a directory: their names, modes and contents; links are left out.
-
-    Raises:
-        TooLarge: If there are too many of them, or they are too large.
-    """
+    """The names, modes and contents of the files in a directory, without links; `TooLarge` if they are too large."""
     files: list[tuple[str, int, bytes]] = []
     with posix.scandir(directory) as found:
         for entry in found:
@@ -170,7 +143,6 @@ def environment_of(plan: Plan, place: Place) -> dict[str, str]:
 
 
 def find_command(name: str, searched: str) -> str | None:
-    """The file that a command stands for."""
     if "/" in name:
         return name
     for folder in searched.split(":"):
@@ -215,8 +187,7 @@ def starter(
     return body
 
 
-def judge_exit(ended: Ended, exit_status: int, last: list[bytes]) -> tuple[str, str]:
-    """Returns (status, detail) of a program that exited with another status than 0; see `judge_script_exit`."""
+def judge_exit(ended: ChildExit, exit_status: int, last: list[bytes]) -> tuple[str, str]:
     # Nothing but the child before it became the program can write there.
     if last[:2] == [b"end", b"unstarted"]:
         return "invalid_problem", from_hex(last[2])
@@ -224,7 +195,7 @@ def judge_exit(ended: Ended, exit_status: int, last: list[bytes]) -> tuple[str, 
     return "failed", f"it exited with status {exit_status}" + (f": {said}" if said else "")
 
 
-def telling_lines(ended: Ended, most: int) -> str:
+def telling_lines(ended: ChildExit, most: int) -> str:
     """The lines, one or some, of what a program or a compiler printed that say most about why it ended.
 
     A line that names the directory of its run does so in other words in every run; here it does not name it.
@@ -246,10 +217,8 @@ def telling_lines(ended: Ended, most: int) -> str:
 class Program:
     """A program: built once, run any number of times.
 
-    Attributes:
-        files: What a run needs, by name.
-        compiler: How the compiler ended; None before that, and where nothing is compiled.
-        compile_seconds: How long that took, by the clock, without what does not count.
+    `compiler` is how the compiler ended, None where nothing is compiled; `compile_seconds`, without what does not
+    count.
     """
 
     def __init__(self, plan: Plan, request: Request, baseline: Baseline) -> None:
@@ -257,7 +226,7 @@ class Program:
         self.request = request
         self.baseline = baseline
         self.files = [(plan["file"], 0o644, plan["source"].encode("utf-8", "surrogatepass"))]
-        self.compiler: Ended | None = None
+        self.compiler: ChildExit | None = None
         self.compile_seconds = 0.0
 
     def build(self) -> tuple[str, str]:
@@ -282,8 +251,7 @@ class Program:
             status, detail = "resource_limit", telling_lines(ended, 1)
         return status, detail if status in ("passed", "invalid_problem") else f"while it was compiled: {detail}"
 
-    def compile_with(self, command: str, seconds: float) -> Ended:
-        """Runs a command of the plan that compiles; what it makes replaces the source."""
+    def compile_with(self, command: str, seconds: float) -> ChildExit:
         size = max(self.request["max_file_bytes"], FILE_BYTES_OF_COMPILER)
         request = {**self.request, "max_file_bytes": size, "memory_bytes": None}
         ended = self.run_in_place(command, posix.open("/dev/null", posix.O_RDONLY), request, seconds)
@@ -291,8 +259,7 @@ class Program:
         ended.times = Times(0.0, 0.0, 0.0)  # not of the program's time
         return ended
 
-    def run(self, stdin: int, seconds: float, files: list[tuple[str, bytes]]) -> Ended:
-        """Runs it once, in a place of its own, with the problem's files."""
+    def run(self, stdin: int, seconds: float, files: list[tuple[str, bytes]]) -> ChildExit:
         own = {name for name, _, _ in self.files}
         more = [(name, 0o666, content) for name, content in files if name not in own]
         return self.run_in_place("run", stdin, self.request, seconds, more)
@@ -304,7 +271,7 @@ class Program:
         request: Request,
         seconds: float,
         more: list[tuple[str, int, bytes]] | tuple[()] = (),
-    ) -> Ended:
+    ) -> ChildExit:
         """Runs a command of the plan in fresh directories; what a compiler makes there replaces its source.
 
         Raises:
@@ -331,7 +298,7 @@ class Program:
         finally:
             place.remove()
 
-    def look_around(self, place: Place, command: str, ended: Ended) -> None:
+    def look_around(self, place: Place, command: str, ended: ChildExit) -> None:
         """Looks at the directories of a run before they are removed; there is nothing to look for here."""
 
     def made_in(self, place: Place) -> list[tuple[str, int, bytes]]:
@@ -342,14 +309,11 @@ class Program:
             return []
 
 
-def nothing_ran() -> Ended:
-    """The end of a program that was not started."""
-    return Ended([], 0, Times(0.0, 0.0, 0.0), scratch_file(), scratch_file())
+def nothing_ran() -> ChildExit:
+    return ChildExit([], 0, Times(0.0, 0.0, 0.0), scratch_file(), scratch_file())
 
 
-class Judgement:
-    """The judgement of a completion whose program, or programs, are built and run here."""
-
+class ProgramCases:
     def __init__(self, request: Request, call: Libc | None) -> None:
         become_reaper(call)
         self.request = request
@@ -372,8 +336,7 @@ class Judgement:
 
     def run(
         self, request: Request, position: int, seconds: float, limit: float, baseline: Baseline
-    ) -> tuple[Ended, str, str]:
-        """Runs one case, in the one program there is or in that of the case; see `run_case`."""
+    ) -> tuple[ChildExit, str, str]:
         if len(request["plans"]) > 1:
             if self.failed_seconds > request["compile_timeout_seconds"]:
                 return nothing_ran(), "compile_error", "it was not compiled: earlier compilations took too long"
@@ -397,22 +360,16 @@ class Judgement:
 
 def judge_programs(
     request: Request, call: Libc | None, compared: Callable[[Request], Comparison] = Comparison
-) -> Judged:
-    """Judges by cases, tests or the exit status: builds the program once, or one for each test, and runs each case.
-
-    Args:
-        request: What is judged.
-        call: Calls libc.
-        compared: Starts the process that compares outputs.
-    """
-    judgement = Judgement(request, call)
+) -> Judgment:
+    """Judges by cases, tests or the exit status: builds the program once, or one for each test, and runs each case."""
+    judgement = ProgramCases(request, call)
     if len(request["plans"]) == 1:
         judgement.build(0)
     compiler = judgement.latest.compiler if judgement.latest is not None else None
     if judgement.outcome[0] != "passed" and compiler is not None:
         read_exactly(request["hidden_size"])
         checks = filled([], len(request["inputs"]))
-        judged = Judged(*judgement.outcome, checks, compiler.times, compiler.stdout, compiler.stderr)
+        judged = Judgment(*judgement.outcome, checks, compiler.times, compiler.stdout, compiler.stderr)
     else:
         judged = judge_cases(request, call, judgement.run, compared, judgement.baseline)
     judged.compile_seconds = judgement.compile_seconds

@@ -1,33 +1,25 @@
 """The frame around every judge: reads the request, runs the judge, writes a verdict that no completion can write."""
 
-# The style is explained in `descriptors.py`.
-
 from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]
 import gc
 import marshal
 import posix
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import NoReturn
 
 from sandrl.rewards.guest.child import PR_SET_DUMPABLE, Room, to_hex
 from sandrl.rewards.guest.clock import STOPPED, Clock, listen
+from sandrl.rewards.guest.declarations import Libc, Request
 from sandrl.rewards.guest.descriptors import head, load_libc, read_exactly, write_all
 from sandrl.rewards.guest.excerpts import ExcerptRoom
-from sandrl.rewards.guest.supervisor import CHECKER_FAILED, PASSED, TIMED_OUT, Ends
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import NoReturn
-
-    from sandrl.rewards.guest.child import Request
-    from sandrl.rewards.guest.descriptors import Libc
-    from sandrl.rewards.guest.supervisor import Judged
+from sandrl.rewards.guest.supervisor import CHECKER_FAILED, PASSED, TIMED_OUT, Ends, Judgment
 
 KEY_BYTES = 32
 
 
-def report(request: Request, judged: Judged) -> int:
+def report(request: Request, judged: Judgment) -> int:
     """Writes output and verdict to the host; returns the exit status: 0 on a pass, else `STOPPED` or 1."""
     _signal.signal(_signal.SIGALRM, _signal.SIG_IGN)  # what outlived its completion may still send it
     key = read_exactly(KEY_BYTES).decode()
@@ -55,7 +47,7 @@ def report(request: Request, judged: Judged) -> int:
     return STOPPED if Clock.stood_still or (Clock.saw_stop and is_late) else 1
 
 
-def details_of(judged: Judged) -> str:
+def details_of(judged: Judgment) -> str:
     """What there is to say about single checks, by their numbers from 0, as far as there is room."""
     room = Room()
     told = [(number, room.take(detail)) for number, (_, detail) in enumerate(judged.checks) if detail]
@@ -63,7 +55,7 @@ def details_of(judged: Judged) -> str:
     return ",".join([f"{number}:{to_hex(detail)}{scores.get(number, '')}" for number, detail in told if detail])
 
 
-def excerpts_of(judged: Judged) -> str:
+def excerpts_of(judged: Judgment) -> str:
     """What failed checks got and expected, by their numbers from 0, as far as there is room."""
     room = ExcerptRoom()
     told = []
@@ -74,7 +66,7 @@ def excerpts_of(judged: Judged) -> str:
     return ",".join(told)
 
 
-def main(request_size: int, judge: Callable[[Request, Libc | None], Judged]) -> NoReturn:
+def main(request_size: int, judge: Callable[[Request, Libc | None], Judgment]) -> NoReturn:
     """Reads the request, judges, reports, and leaves without the interpreter's own (slow) shutdown."""
     # What is there by now stays: no collection looks at it again, in none of the processes.
     gc.freeze()

@@ -9,8 +9,6 @@ This process holds what completions must not see. It forks nothing, and only wha
 completion.
 """
 
-# ruff: noqa: SIM105
-
 from __future__ import annotations
 
 import binascii
@@ -19,16 +17,11 @@ import select
 import signal
 import sys
 import time
-from typing import TYPE_CHECKING
+from typing import NoReturn
 
-from sandrl.rewards.guest.worker import SPOOL
-from sandrl.runtime.guest.processes import ProcessLimits
+from sandrl.rewards.guest.cell import SPOOL, CellLimits
+from sandrl.runtime.guest.processes import ProcessLimits, read, send_signal
 from sandrl.runtime.guest.watchdog import Watchdog
-
-if TYPE_CHECKING:
-    from typing import NoReturn
-
-    from sandrl.rewards.guest.cell import CellLimits
 
 HEADER_BYTES = 128
 # A cell that has lived for so long is watched, and as often from then on.
@@ -48,16 +41,8 @@ LATE, NOT_MADE = "late", "refused"
 class Cell:
     """A completion in a worker: it waits for its cell, or is in it.
 
-    Args:
-        run: Its name, given by the host.
-        program: What judges it.
-        request_size: Bytes of what its process may hold.
-        seconds: How long it may take.
-
-    Attributes:
-        pid: The first process of its cell; 0 until the forker has made it.
-        looks: How often it was looked for in vain.
-        is_waiting: Whether all processes of it have waited lately.
+    `pid` is the first process of its cell; 0 until the forker has made it. It `is_waiting` if all processes of it have
+    waited lately. `looks` counts how often it was looked for in vain.
     """
 
     def __init__(self, run: str, program: str, request_size: str, seconds: float) -> None:
@@ -75,8 +60,6 @@ class Cell:
 
 
 class Process:
-    """The state of a process: its parent, whether it runs, and the ticks it has run."""
-
     def __init__(self, parent: int, runs: bool, ticks: int) -> None:
         self.parent = parent
         self.runs = runs
@@ -84,18 +67,16 @@ class Process:
 
 
 def all_processes() -> dict[int, Process]:
-    """The processes of the worker, by their numbers."""
     found = {}
     for name in os.listdir("/proc"):
         if name.isdigit():
-            words = read_file(f"/proc/{name}/stat").rpartition(b")")[2].split()
+            words = read(f"/proc/{name}/stat").rpartition(b")")[2].split()
             if len(words) > 14:
                 found[int(name)] = Process(int(words[1]), words[0] in b"RD", int(words[11]) + int(words[12]))
     return found
 
 
 def families(processes: dict[int, Process], roots: list[int]) -> dict[int, list[int]]:
-    """The processes below each root, itself included."""
     children: dict[int, list[int]] = {}
     for pid, process in processes.items():
         children.setdefault(process.parent, []).append(pid)
@@ -108,36 +89,14 @@ def families(processes: dict[int, Process], roots: list[int]) -> dict[int, list[
     return found
 
 
-def read_file(path: str) -> bytes:
-    """The first bytes of a file of the kernel; none if it is gone."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            return os.read(descriptor, 4096)
-        finally:
-            os.close(descriptor)
-    except OSError:
-        return b""
-
-
 def free_memory_bytes() -> int:
-    """Memory of the machine that programs can still have."""
-    for line in read_file("/proc/meminfo").splitlines():
+    for line in read("/proc/meminfo").splitlines():
         if line.startswith(b"MemAvailable:"):
             return int(line.split()[1]) * 1024
     return FREE_MEMORY_BYTES
 
 
-def kill(pid: int) -> None:
-    """Kills a process that may be gone."""
-    try:
-        os.kill(pid, signal.SIGKILL)
-    except OSError:
-        pass
-
-
 def take_file(path: str) -> bytes:
-    """Reads and removes a file; nothing if there is none."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -160,11 +119,7 @@ class Incoming:
         self.left = 0
 
     def feed(self, block: bytes) -> list[list[str]]:
-        """Takes what has come.
-
-        Returns:
-            The headers of what is whole now.
-        """
+        """Takes what has come; returns the headers of what is whole now."""
         whole = []
         view = memoryview(block)
         while view:
@@ -191,12 +146,8 @@ class Incoming:
 class Router:
     """Serves the host.
 
-    Args:
-        limits: What a cell may use.
-        most: How many cells may run at once.
-        places: How many of them may want a processor at once; 0 where none waits for another.
-        orders: What the forker reads.
-        answers: Where the forker reports starts and ends of cells.
+    At most `most` cells run at once, and `places` of them may want a processor; 0 where none waits for another. The
+    forker reads `orders`, and reports starts and ends of cells to `answers`.
     """
 
     def __init__(self, limits: CellLimits, most: int, places: int, orders: int, answers: int) -> None:
@@ -212,7 +163,6 @@ class Router:
         self.watched = self.sent_at = self.gathered = time.monotonic()
 
     def serve(self) -> None:
-        """Serves until the host or the forker has ended."""
         poll = select.poll()
         poll.register(0, select.POLLIN)
         poll.register(self.answers, select.POLLIN)
@@ -248,7 +198,6 @@ class Router:
         return (GATHERED_SECONDS if self.results else WATCH_SECONDS) * 1000
 
     def send(self, lines: list[str]) -> None:
-        """Writes lines to the host."""
         self.sent_at = time.monotonic()
         data = memoryview(("\n".join(lines) + "\n").encode())
         while data:
@@ -259,7 +208,6 @@ class Router:
         os.write(self.orders, line.encode() + b"\n")
 
     def handle(self, words: list[str]) -> None:
-        """Handles a program, or a request to be judged, of the host."""
         if words[0] == "program":
             _, name, _, entry, *sizes = words
             self.order(" ".join(["program", name, entry, *sizes]))
@@ -268,7 +216,6 @@ class Router:
             self.queue.append(Cell(run, program, request_size, int(milliseconds) / 1000))
 
     def start_more(self) -> None:
-        """Starts cells, as far as there are places for them."""
         while self.queue and len(self.running) < self.most:
             busy = sum(not cell.is_waiting for cell in self.running.values())
             if self.places and busy >= self.places:
@@ -283,7 +230,6 @@ class Router:
             self.order(f"cell {cell.run} {cell.program} {cell.request_size}")
 
     def note(self, words: list[str]) -> None:
-        """Handles a line of the forker."""
         if words[0] == "started":
             self.running[words[1]].pid = int(words[2])
         elif words[0] == "refused":
@@ -293,7 +239,6 @@ class Router:
             self.finish(cell, LATE if cell.is_late else str(os.waitstatus_to_exitcode(int(words[2]))))
 
     def finish(self, cell: Cell, exit_code: str, why: bytes = b"") -> None:
-        """Passes on how a cell ended, with what it printed."""
         place = f"{SPOOL}/{cell.run}"
         os.unlink(place + ".request")
         printed, errors = take_file(place + ".out"), take_file(place + ".err") or why
@@ -322,7 +267,7 @@ class Router:
             cell.ticks = ticks
             if now - cell.began > cell.seconds:
                 cell.is_late = True
-                kill(cell.pid)
+                send_signal(cell.pid, signal.SIGKILL)
                 continue
             if cell.watchdog is None:
                 cell.watchdog = Watchdog(self.limits, -1, cell.pid)
@@ -332,14 +277,13 @@ class Router:
                 cell.watchdog.relieve_memory(family[1:] or family)
             elif breach is not None:
                 for pid in family[1:]:
-                    kill(pid)
+                    send_signal(pid, signal.SIGKILL)
 
 
 def run_router(limits: CellLimits, most: int, places: int, orders: int, answers: int) -> NoReturn:
-    """Serves the host until it or the forker has ended."""
     try:
         Router(limits, most, places, orders, answers).serve()
-    except BaseException as error:  # noqa: BLE001 - the worker is lost, whatever it is
+    except BaseException as error:
         sys.stderr.write(f"the router of a worker failed: {type(error).__name__}: {error}\n")
         sys.stderr.flush()
     os._exit(1)

@@ -7,35 +7,15 @@ joined, exit hooks and finalizers run, buffers are written. If nothing of that k
 which takes a quarter of a millisecond instead of three.
 """
 
-# The style is explained in `descriptors.py`.
-# ruff: noqa: BLE001
-
 from __future__ import annotations
 
 import posix
 import sys
-from typing import TYPE_CHECKING
+from typing import Any
 
-from sandrl.rewards.guest.child import (
-    FILE_NAME,
-    SPEECHLESS,
-    describe,
-    fresh_module,
-    judge_top_level,
-    run_code,
-    to_hex,
-)
-from sandrl.rewards.guest.supervisor import UNWRITTEN, Judged, from_hex, judge_child, letter_of, run_child
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
-    from sandrl.rewards.guest.child import Request, Say
-    from sandrl.rewards.guest.descriptors import Libc
-    from sandrl.rewards.guest.supervisor import Ended
-
-    JudgeExit = Callable[["Ended", int, "list[bytes]"], "tuple[str, str]"]
+from sandrl.rewards.guest.child import FILE_NAME, SPEECHLESS, describe, fresh_module, judge_top_level, run_code, to_hex
+from sandrl.rewards.guest.declarations import JudgeExit, Libc, Request, Say
+from sandrl.rewards.guest.supervisor import UNWRITTEN, ChildExit, Judgment, from_hex, judge_child, letter_of, run_child
 
 # What a program may say of itself, none of which is worth more than another.
 EXPLANATIONS = frozenset(("failed", "syntax_error", "resource_limit", "invalid_problem"))
@@ -45,8 +25,7 @@ FLUSH_FAILED = 120  # exit status of an interpreter that could not write its buf
 def run_script(request: Request, say: Say) -> object:
     """Runs setup and code as a script, and ends the process if nothing is left for the interpreter to do.
 
-    Returns:
-        The argument of the `SystemExit` that ends the interpreter.
+    Returns the argument of the `SystemExit` that ends the interpreter.
     """
     gc = __import__("gc")
     own_id, streams = posix.getpid(), (sys.stdout, sys.stderr)
@@ -88,11 +67,7 @@ def run_to_end(request: Request, say: Say, namespace: dict[str, Any], own_id: in
 
 
 def show(error: BaseException) -> object:
-    """Prints an exception that ends a program, as the interpreter does.
-
-    Returns:
-        The argument of the `SystemExit` that the process ends with.
-    """
+    """Prints an exception that ends a program, as the interpreter does; returns the argument of its `SystemExit`."""
     traceback = error.__traceback__
     while traceback is not None and traceback.tb_frame.f_code.co_filename == "<judge>":
         traceback = traceback.tb_next
@@ -106,12 +81,7 @@ def show(error: BaseException) -> object:
 
 
 def is_anything_left(objects: list[Any], namespace: dict[str, Any]) -> bool:
-    """Whether the end of the interpreter would run code or write output: exit hooks, threads, finalizers, buffers.
-
-    Args:
-        objects: The objects that the garbage collector knows and that the program has made.
-        namespace: The program's own.
-    """
+    """Whether the end of the interpreter would run code or write output: exit hooks, threads, finalizers, buffers."""
     # `ctypes` may have printed into a buffer of the C library.
     if "threading" in sys.modules or "ctypes" in sys.modules or __import__("atexit")._ncallbacks():
         return True
@@ -144,14 +114,8 @@ def leave_at_once(code: object) -> None:
         posix._exit((code or 0) & 0xFF)
 
 
-def judge_script_exit(ended: Ended, exit_status: int, last: list[bytes]) -> tuple[str, str]:
-    """Returns (status, detail) of a script that exited with another status than 0.
-
-    Args:
-        ended: How it ended.
-        exit_status: The status.
-        last: The words that its process reported last.
-    """
+def judge_script_exit(ended: ChildExit, exit_status: int, last: list[bytes]) -> tuple[str, str]:
+    """Returns (status, detail) of a script that exited with another status than 0, from the words that it said last."""
     try:
         if len(last) == 3 and last[0] == b"end" and last[1].decode("ascii") in EXPLANATIONS:
             return last[1].decode("ascii"), from_hex(last[2])
@@ -163,14 +127,8 @@ def judge_script_exit(ended: Ended, exit_status: int, last: list[bytes]) -> tupl
     return "failed", f"it exited with status {exit_status}{why}"
 
 
-def judge_program(ended: Ended, seconds: float, judge_exit: JudgeExit = judge_script_exit) -> tuple[str, str]:
-    """Returns (status, detail) of one program from how it ended.
-
-    Args:
-        ended: How it ended.
-        seconds: How long it was allowed to take.
-        judge_exit: Judges it by another exit status than 0.
-    """
+def judge_program(ended: ChildExit, seconds: float, judge_exit: JudgeExit = judge_script_exit) -> tuple[str, str]:
+    """Returns (status, detail) of one program from how it ended; `judge_exit` judges another exit status than 0."""
     if ended.wait_status == 0 and not ended.excess:
         return "passed", ""
     if ended.excess or ended.wait_status is None or ended.wait_status & 0x7F:
@@ -179,9 +137,9 @@ def judge_program(ended: Ended, seconds: float, judge_exit: JudgeExit = judge_sc
     return judge_exit(ended, ended.wait_status >> 8, last)
 
 
-def judge_script(request: Request, call: Libc | None) -> Judged:
+def judge_script(request: Request, call: Libc | None) -> Judgment:
     """Judges a completion that is a check itself: it exits with 0."""
     stdin = posix.open("/dev/null", posix.O_RDONLY)
     ended = run_child(run_script, request, stdin, request["timeout_seconds"], call)
     status, detail = judge_program(ended, request["timeout_seconds"])
-    return Judged(status, detail, [(letter_of(status), detail)], ended.times, ended.stdout, ended.stderr)
+    return Judgment(status, detail, [(letter_of(status), detail)], ended.times, ended.stdout, ended.stderr)

@@ -1,25 +1,24 @@
-"""The completion's process in isolation: it runs the code, and then performs the judge's operations on its objects."""
+"""The completion's process in isolation: it runs the code, and then performs the judge's operations on its objects.
 
-# The style is explained in `descriptors.py`.
-# ruff: noqa: BLE001, SIM105, SIM905
+It never contains a check, an expected value of a check, or the code of the judge's end of the channel (`checks.py`),
+which is loaded after the fork.
+"""
 
 from __future__ import annotations
 
 import posix
 import sys
-from typing import TYPE_CHECKING
+from typing import Any
 
 from sandrl.rewards.guest.channel import INTERRUPT, READY, Channel
+from sandrl.rewards.guest.checks import judge_apart
 from sandrl.rewards.guest.child import blame, completion_lines, describe, finish, fresh_module, run_top_level
 from sandrl.rewards.guest.clock import Interruption
-from sandrl.rewards.guest.mirrors import Mirror
+from sandrl.rewards.guest.declarations import Libc, Request, Say, load_rest
 from sandrl.rewards.guest.objects import Peer
+from sandrl.rewards.guest.proxies import ProxyClass
+from sandrl.rewards.guest.supervisor import Judgment, read_hidden, start_child
 from sandrl.rewards.guest.world import put_in_place
-
-if TYPE_CHECKING:
-    from typing import Any
-
-    from sandrl.rewards.guest.child import Request, Say
 
 OF_EVERY_MODULE = frozenset(
     "__name__ __package__ __loader__ __spec__ __file__ __cached__ __builtins__ __annotations__ __prelude__".split()
@@ -29,10 +28,8 @@ OF_EVERY_MODULE = frozenset(
 class Objects(Peer):
     """The completion's end of the channel.
 
-    Args:
-        channel: To the judge.
-        namespace: What the completion defined.
-        interruption: How the judge ends what takes too long, if that is limited.
+    `namespace` is what the completion defined; `interruption` is how the judge ends what takes too long, if it is
+    limited.
     """
 
     watches_large = True
@@ -47,7 +44,6 @@ class Objects(Peer):
         self.lent: dict[str, Any] = {}
 
     def answer_all(self) -> None:
-        """Answers the judge's questions until it closes the channel."""
         with self.lock:
             while True:
                 try:
@@ -65,7 +61,7 @@ class Objects(Peer):
         keywords: dict[str, Any] | None = None,
     ) -> Any:
         """Has the judge do something with an object of a check; threads take turns."""
-        if operation in ("get", "call") and issubclass(type(subject), Mirror):
+        if operation in ("get", "call") and issubclass(type(subject), ProxyClass):
             # `isinstance(file, os.PathLike)` looks into the class of a file, which is the same on both sides.
             own: Any = self.class_shown(subject)
             if own is not subject:
@@ -76,7 +72,6 @@ class Objects(Peer):
     def carry_out(
         self, operation: str, subject: Any, arguments: tuple[Any, ...], keywords: dict[str, Any], replaced: Any
     ) -> object:
-        """Does what was asked for, with the streams that the check has put in place."""
         if operation == "global":
             value = self.lent[arguments[0]] = self.namespace[arguments[0]]
             return ("module", value.__name__) if type(value) is type(sys) else ("value", value)
@@ -95,29 +90,24 @@ class Objects(Peer):
             self.lock.acquire()
 
     def news(self) -> dict[str, Any] | None:
-        """Global names that were bound anew since the judge got their values."""
         missing = self.namespace
         found = {name: missing[name] for name, value in self.lent.items() if missing.get(name, value) is not value}
         self.lent.update(found)
         return found or None
 
     def hear(self, news: Any) -> None:
-        """Takes over the state of generators."""
         put_in_place(news)
 
     def facts_of(self, error: BaseException) -> tuple[Any, ...]:
-        """What the judge is told of an exception: itself, a description, and its status."""
         lines = completion_lines(error)
         return error, describe(error, lines[-1] if lines else None), blame(error)
 
     def perform(self, operation: str, subject: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> object:
-        """Does something to an object of the completion."""
         if operation in ("get", "set", "delattr"):
             return _ATTRIBUTES[operation](subject, *arguments)
         return Peer.perform(self, operation, subject, arguments, keywords)
 
     def find(self, module: str, name: str) -> Any:
-        """An object of the standard library that a check named."""
         found: Any = __import__(module, fromlist=("",))
         for part in name.split("."):
             found = getattr(found, part)
@@ -150,3 +140,18 @@ def run_completion(request: Request, say: Say, channel: Channel) -> None:
     channel.send(READY, b"")
     objects.answer_all()
     finish(say, "passed", "")
+
+
+def judge_isolated(request: Request, call: Libc | None) -> Judgment:
+    """Judges a completion whose checks run here, in the supervisor, against a process that never sees them."""
+    to_read, their_write = posix.pipe()
+    their_read, to_write = posix.pipe()
+
+    def body(request: Request, say: Say) -> None:
+        run_completion(request, say, Channel(their_read, their_write))
+
+    child = start_child(body, request, posix.open("/dev/null", posix.O_RDONLY), call, (their_read, their_write))
+    posix.close(their_read)
+    posix.close(their_write)
+    load_rest()
+    return judge_apart(child, Channel(to_read, to_write), request, read_hidden(request))

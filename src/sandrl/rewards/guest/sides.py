@@ -5,23 +5,12 @@ assert failed: nothing is evaluated twice. To show a value, none of the completi
 interpreter or its library defines are shown; of any other value, only the class.
 """
 
-# The style is explained in `descriptors.py`.
-# ruff: noqa: BLE001, SIM905
-
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
+from sandrl.rewards.guest.declarations import Plain, Sides
 from sandrl.rewards.guest.excerpts import CUT, LONGEST_EXCERPT_CHARACTERS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
-    # What a value of another process is here: a plain value, or how it is to be shown; None if it is a value as any.
-    Plain = Callable[[object], "tuple[object, str] | None"]
-    # What a check got, what it expected, and the line of its source; the first two None, and 0, where not known.
-    Sides = tuple["str | None", "str | None", int]
 
 # How the names begin that sides of asserts have: `_side_FIRST_LAST_NUMBER_OPERATOR_SIDE`, the lines of the assert, its
 # number among those of these lines, the operator, and `g` for what the check got or `e` for what it expects.
@@ -41,12 +30,8 @@ SHOWN_MODULES = frozenset("datetime decimal fractions uuid numpy pandas pathlib"
 TOLD_BY_THEMSELVES = (bool, float, complex, type(None), type(Ellipsis), type(NotImplemented), range)
 
 
-class Shown:
-    """A value as text that is never long.
-
-    Args:
-        plain: Says what values of another process are; None if there are none.
-    """
+class ValueText:
+    """A value as text that is never long; `plain` says what values of another process are."""
 
     def __init__(self, plain: Plain | None = None) -> None:
         self.plain = plain
@@ -54,17 +39,14 @@ class Shown:
         self.left = LONGEST_EXCERPT_CHARACTERS
 
     def text(self) -> str:
-        """What was shown."""
         return "".join(self.parts) + (CUT if self.left < 0 else "")
 
     def put(self, text: str) -> None:
-        """Adds a text as far as there is room."""
         if self.left >= 0:
             self.parts.append(text[: self.left])
             self.left -= len(text)
 
     def show(self, value: Any, levels: int = 0) -> None:
-        """Adds a value."""
         if self.left < 0:
             return
         found = None if self.plain is None else self.plain(value)
@@ -124,13 +106,12 @@ class Shown:
 
     def key_of(self, item: object) -> str:
         """The text of an item, by which a set is ordered."""
-        one = Shown(self.plain)
+        one = ValueText(self.plain)
         one.left = 50
         one.show(item, MOST_LEVELS)
         return one.text()
 
     def show_pairs(self, value: Any, kind: Any, levels: int) -> None:
-        """Adds a dictionary."""
         self.put("{" if kind is dict else f"{kind.__name__}({{")
         for number, (key, item) in enumerate(dict.items(value)):
             if self.left < 0:
@@ -145,7 +126,7 @@ class Shown:
 def shown(value: object, plain: Plain | None = None) -> str | None:
     """A value as text; None if that fails: a value may be in any condition."""
     try:
-        written = Shown(plain)
+        written = ValueText(plain)
         written.show(value)
         return written.text()
     except Exception:
@@ -155,13 +136,8 @@ def shown(value: object, plain: Plain | None = None) -> str | None:
 def line_of(error: BaseException, namespace: dict[str, Any]) -> tuple[int, Any, str]:
     """Where in a check's own text an exception was raised.
 
-    Args:
-        error: The exception.
-        namespace: The namespace that the check ran in.
-
-    Returns:
-        The line, from 1, the frame, and the name of the function below it that raised, empty if the frame itself did;
-        (0, None, "") if it was not raised there.
+    Returns the line, from 1, the frame, and the name of the function below it that raised, empty if the frame itself
+    did; (0, None, "") if it was not raised there.
     """
     traceback, check, line, frame, below = error.__traceback__, None, 0, None, ""
     while traceback is not None:
@@ -194,13 +170,7 @@ def forget_sides(check: str, namespace: dict[str, Any]) -> None:
 
 
 def sides_of(error: BaseException, namespace: dict[str, Any], plain: Plain | None = None) -> Sides:
-    """What the check got and expected that an exception ended.
-
-    Args:
-        error: The exception.
-        namespace: The namespace that the check ran in.
-        plain: Says what values of another process are; None if there are none.
-    """
+    """What the check got and expected that an exception ended; `plain` says what values of another process are."""
     try:
         return found_sides(error, namespace, plain)
     except Exception:
@@ -209,7 +179,6 @@ def sides_of(error: BaseException, namespace: dict[str, Any], plain: Plain | Non
 
 
 def found_sides(error: BaseException, namespace: dict[str, Any], plain: Plain | None) -> Sides:
-    """See `sides_of`."""
     line, frame, below = line_of(error, namespace)
     # What a call on one of the sides has raised leaves the names with the values of an earlier round.
     if frame is None or not isinstance(error, AssertionError) or (below and not below.startswith("assert")):

@@ -1,31 +1,17 @@
 """The supervisor: starts a child, waits for it up to the time limit, and reports how it ended."""
 
-# The style is explained in `descriptors.py`.
-# ruff: noqa: BLE001, SIM105
-
 from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]
 import marshal
 import posix
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import Any
 
 from sandrl.rewards.guest.child import SPEECHLESS, become_child
 from sandrl.rewards.guest.clock import Clock, is_running, read_numbers, read_start, too_long
+from sandrl.rewards.guest.declarations import Checked, Excerpt, Libc, Request, Say
 from sandrl.rewards.guest.descriptors import DeadlineReached, head, read_exactly, scratch_file
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
-    from sandrl.rewards.guest.child import Request, Say
-    from sandrl.rewards.guest.descriptors import Libc
-
-    # How one check went, as a letter, and why.
-    Checked = tuple[str, str]
-    # What a failed check got and expected, None where that is not known, the line that failed (0: not known), and where
-    # an excerpt of a case's output begins, as numbers of lines and characters.
-    Excerpt = tuple["str | None", "str | None", int, tuple[int, int]]
 
 REPORT_LIMIT_BYTES = 4 << 20
 PR_SET_CHILD_SUBREAPER = 36
@@ -42,15 +28,13 @@ class Times:
         self.starved = starved
 
     def plus(self, other: Times) -> Times:
-        """The sum of both."""
         return Times(self.wall + other.wall, self.cpu + other.cpu, self.starved + other.starved)
 
 
-class Ended:
+class ChildExit:
     """How one child ended: what it said, its exit status (None: killed by the clock), its times, what it printed.
 
-    Attributes:
-        excess: What is said of it if it took more memory than it may; else empty.
+    `excess` is what is said of it if it took more memory than it may.
     """
 
     excess = ""
@@ -63,20 +47,12 @@ class Ended:
         self.stderr = stderr
 
 
-class Judged:
+class Judgment:
     """The verdict on a completion and on each of its checks, and the output that goes with it.
 
-    Args:
-        status: The outcome.
-        detail: Why.
-        checks: How each check went.
-        times: What it took.
-        stdout: The file that was printed to.
-        stderr: The file for errors.
+    Attributes:
         returned: What calls of the problem's reference returned, where that is what this was run for.
         scores: The scores of checks that did not pass and are worth something, by their numbers from 0.
-
-    Attributes:
         compile_seconds: How long its compilation took, which is not part of its times.
         rests: Whether a check that has passed rests on the word of an operator of the completion's alone.
         excerpts: What failed checks got and expected, by their numbers from 0, as far as that is known.
@@ -107,7 +83,6 @@ class Judged:
 
 
 def kill_quietly(target: int, number: int = _signal.SIGKILL) -> None:
-    """Kills a process or a group that may be gone already, or sends it another signal."""
     try:
         posix.kill(target, number)
     except OSError:
@@ -231,11 +206,7 @@ def children_by_parent() -> dict[int, list[int]]:
 
 
 class Child:
-    """A running child: its process id, and the files it prints and reports to.
-
-    Attributes:
-        memory: How much memory it may take, if that is limited; and with what it had from its start.
-    """
+    """A running child; `memory` is how much it may take, if that is limited, and with what it had from its start."""
 
     memory: tuple[int, int] | None = None
 
@@ -274,14 +245,8 @@ def start_child(
     return child
 
 
-def end_child(child: Child, seconds: float, before: Clock | None = None) -> Ended:
-    """Waits at most `seconds` for a child and kills its whole process group.
-
-    Args:
-        child: The child.
-        seconds: How long it may still take.
-        before: The clock of the time that it took before this, to be reported, too.
-    """
+def end_child(child: Child, seconds: float, before: Clock | None = None) -> ChildExit:
+    """Waits at most `seconds` for a child, and kills its group; the time of the clock `before` is reported, too."""
     wait_status, cpu, peak = None, 0.0, 0
     clock = Clock(seconds, child.pid)
     try:
@@ -311,7 +276,7 @@ def end_child(child: Child, seconds: float, before: Clock | None = None) -> Ende
     posix.close(child.report)
     clock = clock if before is None else before
     times = Times(clock.wall, cpu, clock.excused)
-    ended = Ended(words.split(b"\n"), wait_status, times, child.stdout, child.stderr)
+    ended = ChildExit(words.split(b"\n"), wait_status, times, child.stdout, child.stderr)
     if child.memory is not None and peak > child.memory[1]:
         ended.excess = f"it used more than the {child.memory[0] / 2**20:g} MiB of memory that its problem allows"
     return ended
@@ -325,8 +290,7 @@ def own_memory() -> int:
 
 def run_child(
     body: Callable[[Request, Say], object], request: Request, stdin: int, seconds: float, call: Libc | None
-) -> Ended:
-    """Forks a child that runs `body`, waits at most `seconds`, and kills its whole process group."""
+) -> ChildExit:
     return end_child(start_child(body, request, stdin, call), seconds)
 
 
@@ -351,7 +315,6 @@ def letter_of(status: str) -> str:
 
 
 def filled(checks: list[Checked], total: int, rest: str = NOT_REACHED) -> list[Checked]:
-    """The checks that were reached, and the others after them."""
     return checks + [(rest, "")] * (total - len(checks))
 
 
@@ -361,11 +324,7 @@ def uncounted(checks: list[Checked]) -> list[Checked]:
 
 
 def from_hex(word: bytes) -> str:
-    """A text that `to_hex` made a word of.
-
-    Raises:
-        ValueError: If it is none.
-    """
+    """A text that `to_hex` made a word of; ValueError if it is none."""
     return bytes.fromhex(word.decode("ascii")).decode("utf-8", "replace")
 
 
@@ -379,8 +338,7 @@ UNTRUE = "crashed", "its report is false"
 UNWRITTEN = "resource_limit", "its files or its report could not be written, probably because the disk is full"
 
 
-def judge_child(ended: Ended, seconds: float) -> tuple[str, str]:
-    """Returns (status, detail) of one child from what it said and how it ended."""
+def judge_child(ended: ChildExit, seconds: float) -> tuple[str, str]:
     if ended.wait_status is None:
         return "timeout", too_long(seconds)
     if ended.excess:

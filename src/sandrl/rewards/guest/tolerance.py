@@ -5,9 +5,6 @@ It uses exact arithmetic on decimal numbers, never floats, so that nothing overf
 `x=1.5`, `(1+2j)`, `5%`. That text must be equal.
 """
 
-# B905: Python 3.8 has no `strict`. The rest of the style is explained in `descriptors.py`.
-# ruff: noqa: B905
-
 from __future__ import annotations
 
 # More would take long to compute with; such numbers are compared as words.

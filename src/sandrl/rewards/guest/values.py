@@ -8,29 +8,24 @@ A mutable container gets the next index of its message on both sides. A containe
 that both sides still share since an earlier message, is sent as a reference: identity and cycles survive the crossing.
 """
 
-# B905: Python 3.8 has no `strict`. The rest of the style is explained in `descriptors.py`.
-
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import Any
 
 from sandrl.rewards.guest.libraries import (
     CHANGEABLE_IN_LIBRARY,
     FORMS,
+    array_of,
     change_in_library,
-    is_same_data,
     packed_numbers,
     parts_in_library,
     place_in_library,
     rebuilt_in_library,
-    unpacked_numbers,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
+CHANGEABLE_COLLECTIONS = ("deque", "Counter", "OrderedDict", "defaultdict")
 # Deeper nesting cannot be compared or printed by Python itself.
 MAX_DEPTH = 4_000
 MAX_BYTES = 256 << 20
@@ -52,44 +47,6 @@ class Malformed(Exception):
     """What arrived is no value."""
 
 
-class Described:
-    """What a container of the standard library is rebuilt from.
-
-    Args:
-        parts: Takes the arguments of its class from a value; they are plain values themselves.
-        allowed: The types that those arguments may have; some of these classes would also accept text that stands for a
-            number as long as memory.
-        changes: For a class that can be changed: gives a value the content of another one.
-    """
-
-    def __init__(
-        self,
-        parts: Callable[[Any], tuple[Any, ...]],
-        allowed: tuple[type, ...] = (int,),
-        changes: Callable[[Any, Any], None] | None = None,
-    ) -> None:
-        self.parts = parts
-        self.allowed = allowed
-        self.changes = changes
-
-
-def replace_list(old: Any, new: Any) -> None:
-    """Gives a list or an array the items of another one."""
-    old[:] = new if type(old) is list or type(old) is bytearray else type(old)(old.typecode, new)
-
-
-def replace_mapping(old: Any, new: Any) -> None:
-    """Gives a mapping the items of another one."""
-    old.clear()
-    old.update(new)
-
-
-def replace_deque(old: Any, new: Any) -> None:
-    """Gives a deque the items of another one."""
-    old.clear()
-    old.extend(new)
-
-
 def _time_parts(value: Any) -> tuple[Any, ...]:
     return (value.hour, value.minute, value.second, value.microsecond, value.tzinfo)
 
@@ -99,13 +56,12 @@ def _datetime_parts(value: Any) -> tuple[Any, ...]:
 
 
 def _viewed(value: Any) -> Any:
-    """What a view is of: a whole `bytearray`, which is shared, or a copy."""
+    # A whole `bytearray`, which is shared, or a copy.
     whole = value.obj
     return whole if type(whole) is bytearray and value.nbytes == len(whole) else value.tobytes()
 
 
 def _zone(value: Any) -> Any:
-    """The key of a `ZoneInfo`; others cross as objects."""
     if value.key is None:
         raise Unsendable("a time zone that was read from a file")
     return (value.key,)
@@ -114,49 +70,48 @@ def _zone(value: Any) -> Any:
 _NOTHING = type(None)
 # How a time zone may arrive: rebuilt, or as an object of the sender.
 _TIME = (int, _NOTHING, object)
-
-REBUILT: dict[tuple[str, str], Described] = {
-    ("collections", "Counter"): Described(lambda value: (dict(value),), (dict,), replace_mapping),
-    ("collections", "OrderedDict"): Described(lambda value: (list(value.items()),), (list,), replace_mapping),
-    ("collections", "defaultdict"): Described(
-        lambda value: (value.default_factory, dict(value)), (_NOTHING, dict, object), replace_mapping
+_BY_TEXT = (
+    ("decimal", "Decimal"),
+    ("uuid", "UUID"),
+    *[("pathlib", name) for name in ("PurePosixPath", "PosixPath", "PureWindowsPath")],
+    *[("ipaddress", f"IPv{version}{name}") for version in (4, 6) for name in ("Address", "Network", "Interface")],
+)
+# Where the classes are found of objects that are rebuilt: what takes the arguments of the class from an object, which
+# are plain values themselves, and the types that they may have. Some of these classes would also accept text that
+# stands for a number as long as memory.
+REBUILT: dict[tuple[str, str], tuple[Callable[[Any], tuple[Any, ...]], tuple[type, ...]]] = {
+    **{place: (lambda value: (str(value),), (str,)) for place in _BY_TEXT},
+    ("collections", "Counter"): (lambda value: (dict(value),), (dict,)),
+    ("collections", "OrderedDict"): (lambda value: (list(value.items()),), (list,)),
+    ("collections", "defaultdict"): (lambda value: (value.default_factory, dict(value)), (_NOTHING, dict, object)),
+    ("collections", "deque"): (lambda value: (list(value), value.maxlen), (list, _NOTHING, int)),
+    ("collections", "ChainMap"): (lambda value: tuple(value.maps), (object,)),
+    ("collections", "UserDict"): (lambda value: (value.data,), (object,)),
+    ("collections", "UserList"): (lambda value: (value.data,), (list,)),
+    ("collections", "UserString"): (lambda value: (value.data,), (str,)),
+    ("fractions", "Fraction"): (lambda value: (value.numerator, value.denominator), (int,)),
+    ("datetime", "date"): (lambda value: (value.year, value.month, value.day), (int,)),
+    ("datetime", "timedelta"): (lambda value: (value.days, value.seconds, value.microseconds), (int,)),
+    ("datetime", "time"): (_time_parts, _TIME),
+    ("datetime", "datetime"): (_datetime_parts, _TIME),
+    ("datetime", "timezone"): (lambda value: value.__getinitargs__(), (object, str)),
+    ("zoneinfo", "ZoneInfo"): (_zone, (str,)),
+    ("array", "array"): (lambda value: (value.typecode, list(value)), (str, list)),
+    ("builtins", "complex"): (lambda value: (value.real, value.imag), (float,)),
+    # Before Python 3.10 these may be of a derived class.
+    ("builtins", "range"): (lambda value: tuple(map(int.__index__, (value.start, value.stop, value.step))), (int,)),
+    ("builtins", "slice"): (lambda value: (value.start, value.stop, value.step), (object, str)),
+    ("builtins", "mappingproxy"): (lambda value: (dict(value),), (object,)),
+    ("builtins", "dict_keys"): (lambda value: (dict.fromkeys(value),), (dict,)),
+    ("builtins", "dict_items"): (lambda value: (dict(value),), (dict,)),
+    ("builtins", "dict_values"): (lambda value: (dict(enumerate(value)),), (dict,)),
+    ("builtins", "memoryview"): (
+        lambda value: (_viewed(value), value.format, value.shape),
+        (bytes, bytearray, str, tuple),
     ),
-    ("collections", "deque"): Described(
-        lambda value: (list(value), value.maxlen), (list, _NOTHING, int), replace_deque
-    ),
-    ("collections", "ChainMap"): Described(lambda value: tuple(value.maps), (object,)),
-    ("collections", "UserDict"): Described(lambda value: (value.data,), (object,)),
-    ("collections", "UserList"): Described(lambda value: (value.data,), (list,)),
-    ("collections", "UserString"): Described(lambda value: (value.data,), (str,)),
-    ("fractions", "Fraction"): Described(lambda value: (value.numerator, value.denominator)),
-    ("decimal", "Decimal"): Described(lambda value: (str(value),), (str,)),
-    ("datetime", "date"): Described(lambda value: (value.year, value.month, value.day)),
-    ("datetime", "timedelta"): Described(lambda value: (value.days, value.seconds, value.microseconds)),
-    ("datetime", "time"): Described(_time_parts, _TIME),
-    ("datetime", "datetime"): Described(_datetime_parts, _TIME),
-    ("datetime", "timezone"): Described(lambda value: value.__getinitargs__(), (object, str)),
-    ("zoneinfo", "ZoneInfo"): Described(_zone, (str,)),
-    ("uuid", "UUID"): Described(lambda value: (str(value),), (str,)),
-    ("pathlib", "PurePosixPath"): Described(lambda value: (str(value),), (str,)),
-    ("pathlib", "PosixPath"): Described(lambda value: (str(value),), (str,)),
-    ("pathlib", "PureWindowsPath"): Described(lambda value: (str(value),), (str,)),
-    ("array", "array"): Described(
-        lambda value: (value.typecode, list(value)), (str, list), replace_list
-    ),
-    ("ipaddress", "IPv4Address"): Described(lambda value: (str(value),), (str,)),
-    ("ipaddress", "IPv6Address"): Described(lambda value: (str(value),), (str,)),
-    ("ipaddress", "IPv4Network"): Described(lambda value: (str(value),), (str,)),
-    ("ipaddress", "IPv6Network"): Described(lambda value: (str(value),), (str,)),
-    ("ipaddress", "IPv4Interface"): Described(lambda value: (str(value),), (str,)),
-    ("ipaddress", "IPv6Interface"): Described(lambda value: (str(value),), (str,)),
-    ("builtins", "mappingproxy"): Described(lambda value: (dict(value),), (object,)),
-    ("builtins", "dict_keys"): Described(lambda value: (dict.fromkeys(value),), (dict,)),
-    ("builtins", "dict_items"): Described(lambda value: (dict(value),), (dict,)),
-    ("builtins", "dict_values"): Described(lambda value: (dict(enumerate(value)),), (dict,)),
-    ("builtins", "memoryview"): Described(
-        lambda value: (_viewed(value), value.format, value.shape), (bytes, bytearray, str, tuple)
-    ),
-}  # fmt: skip
+}
+# Those that can be changed: both sides keep them in step.
+CHANGEABLE_PLACES = frozenset((*[("collections", name) for name in CHANGEABLE_COLLECTIONS], ("array", "array")))
 
 
 def _rebuild_memoryview(data: bytes | bytearray, code: Any, shape: tuple[int, ...]) -> Any:
@@ -166,27 +121,24 @@ def _rebuild_memoryview(data: bytes | bytearray, code: Any, shape: tuple[int, ..
     return view.cast("B").cast(code, shape) if len(shape) > 1 else view.cast("B").cast(code)
 
 
-# Classes without a constructor of their own.
-_BUILDERS: dict[str, Callable[..., Any]] = {
-    "mappingproxy": type(type.__dict__),
-    "dict_keys": dict.keys,
-    "dict_items": dict.items,
-    "dict_values": dict.values,
-    "memoryview": _rebuild_memoryview,
+# Builtin classes, of which some have no name in their module, and some no constructor.
+_BUILTINS: dict[str, tuple[type, Callable[..., Any]]] = {
+    "complex": (complex, complex),
+    "range": (range, range),
+    "slice": (slice, slice),
+    "mappingproxy": (type(type.__dict__), type(type.__dict__)),
+    "dict_keys": (type({}.keys()), dict.keys),
+    "dict_items": (type({}.items()), dict.items),
+    "dict_values": (type({}.values()), dict.values),
+    "memoryview": (memoryview, _rebuild_memoryview),
 }
-_BUILTIN_VIEWS = {
-    type(type.__dict__): "mappingproxy",
-    type({}.keys()): "dict_keys",
-    type({}.items()): "dict_items",
-    type({}.values()): "dict_values",
-    memoryview: "memoryview",
-}
+_BUILTIN_NAMES = {kind: name for name, (kind, _) in _BUILTINS.items()}
 
 
 def rebuilt_place(kind: Any) -> tuple[str, str] | None:
     """Where the class of a value is found, if values of exactly that class cross as their parts."""
-    if kind in _BUILTIN_VIEWS:
-        return "builtins", _BUILTIN_VIEWS[kind]
+    if kind in _BUILTIN_NAMES:
+        return "builtins", _BUILTIN_NAMES[kind]
     place = (kind.__module__, kind.__name__)
     if place[0] == "pathlib._local":
         place = ("pathlib", place[1])
@@ -195,13 +147,21 @@ def rebuilt_place(kind: Any) -> tuple[str, str] | None:
     return None
 
 
+def rebuilt_object(place: tuple[str, str], parts: tuple[Any, ...]) -> Any:
+    """An object of one of the known classes; `Malformed` if its parts cannot be those of one."""
+    allowed = REBUILT[place][1]
+    for part in parts:
+        # An object may be anything but text that the class would parse.
+        if type(part) not in allowed and (object not in allowed or type(part) is str):
+            raise Malformed("parts that were never sent")
+    build = _BUILTINS[place[1]][1] if place[0] == "builtins" else getattr(__import__(place[0]), place[1])
+    return build(*parts)
+
+
 class Encoder:
     """Makes bytes of one message.
 
-    Args:
-        other: Encodes a value that is no plain one.
-        shared: References to the containers that both sides have, by their `id`.
-        deepest: How many levels of nesting may be sent.
+    `other` encodes a value that is no plain one; `shared` refers to the containers that both sides have, by their `id`.
     """
 
     def __init__(
@@ -216,7 +176,6 @@ class Encoder:
         self.clear()
 
     def clear(self) -> None:
-        """Begins anew."""
         self.parts: list[bytes] = []
         # The mutable containers of this message, by index, and their indexes by `id`.
         self.containers: list[Any] = []
@@ -226,7 +185,6 @@ class Encoder:
         self.classes: list[int] = []
 
     def encode(self, *values: object) -> bytes:
-        """The bytes of values, one after another."""
         try:
             self.values(values)
         except RecursionError:
@@ -239,12 +197,10 @@ class Encoder:
         return data
 
     def values(self, values: tuple[object, ...]) -> None:
-        """Adds values."""
         for value in values:
             self.value(value, self.deepest)
 
     def text(self, value: str) -> None:
-        """Adds a string."""
         data = str.encode(value, "utf-8", "surrogatepass")
         self.parts.append(b"s%d;%s" % (len(data), data))
 
@@ -263,7 +219,6 @@ class Encoder:
         return False
 
     def value(self, value: Any, levels: int) -> None:
-        """Adds a value."""
         kind = type(value)
         if kind is int:
             self.parts.append(b"i%x;" % value)
@@ -284,38 +239,24 @@ class Encoder:
             self.parts.append(b"n" if shared else b"f%s;" % float.__repr__(value).encode())
         elif levels <= 0:
             raise Unsendable("the value is nested too deep")
-        elif kind is list:
+        elif kind is tuple or kind is frozenset:
+            self.items(_ITEM_TAGS[kind], value, levels)
+        elif kind is list or kind is set:
             if not self.is_known(value):
-                self.items(b"l", value, levels)
-        elif kind is tuple:
-            self.items(b"t", value, levels)
+                self.items(_ITEM_TAGS[kind], value, levels)
         elif kind is dict:
             if not self.is_known(value):
                 self.parts.append(b"d%d;" % len(value))
                 for key, item in value.items():
                     self.value(key, levels - 1)
                     self.value(item, levels - 1)
-        elif kind is set:
-            if not self.is_known(value):
-                self.items(b"S", value, levels)
-        elif kind is frozenset:
-            self.items(b"Z", value, levels)
         elif kind is bytes:
             self.parts.append(b"b%d;%s" % (len(value), value))
         elif kind is bytearray:
             if not self.is_known(value):
                 self.parts.append(b"B%d;%s" % (len(value), bytes(value)))
-        elif kind is complex:
-            self.parts.append(b"c%s;%s;" % (repr(value.real).encode(), repr(value.imag).encode()))
-        elif kind is range:
-            self.parts.append(b"r%x;%x;%x;" % (value.start, value.stop, value.step))
-        elif kind is slice:
-            self.parts.append(b"q")
-            self.value((value.start, value.stop, value.step), levels - 1)
-        elif value is Ellipsis:
-            self.parts.append(b"E")
-        elif value is NotImplemented:
-            self.parts.append(b"M")
+        elif value is Ellipsis or value is NotImplemented:
+            self.parts.append(b"E" if value is Ellipsis else b"M")
         else:
             place = rebuilt_place(kind)
             if place is not None:
@@ -349,15 +290,13 @@ class Encoder:
             self.value(item, levels - 1)
 
     def rebuilt(self, value: object, place: tuple[str, str], levels: int) -> None:
-        """Adds the parts of an object of one of the known classes."""
-        description = REBUILT[place]
-        if description.changes is not None and self.is_known(value):
+        if place in CHANGEABLE_PLACES and self.is_known(value):
             return
         self.parts.append(b"x")
         self.text(place[0])
         self.text(place[1])
         try:
-            parts = description.parts(value)
+            parts = REBUILT[place][0](value)
         except (TypeError, ValueError, AttributeError, NotImplementedError) as error:
             raise Unsendable(f"a {place[1]} whose parts cannot be taken ({error})") from error
         self.value(parts, levels - 1)
@@ -378,13 +317,7 @@ class Encoder:
 
 
 class Decoder:
-    """Reads one message.
-
-    Args:
-        data: Its bytes.
-        other: Reads, after its tag, what is not a plain value.
-        deepest: How many levels of nesting it may have.
-    """
+    """Reads one message; `other` reads, after its tag, what is not a plain value."""
 
     def __init__(
         self,
@@ -400,14 +333,12 @@ class Decoder:
         self.containers: list[Any] = []
 
     def whole(self) -> Any:
-        """The value, which must be all there is."""
         values = self.all()
         if len(values) != 1:
             raise Malformed("something follows the value")
         return values[0]
 
     def all(self) -> list[Any]:
-        """All values that there are."""
         try:
             return self.rest()
         except RecursionError:
@@ -417,7 +348,6 @@ class Decoder:
             return values
 
     def rest(self) -> list[Any]:
-        """The values that are left."""
         values = []
         end = len(self.data)
         while self.position < end:
@@ -425,7 +355,6 @@ class Decoder:
         return values
 
     def field(self) -> bytes:
-        """The bytes up to the next semicolon."""
         end = self.data.find(b";", self.position)
         if end < 0:
             raise Malformed("the value ends early")
@@ -441,26 +370,22 @@ class Decoder:
         return number
 
     def block(self) -> bytes:
-        """As many bytes as the length before them says."""
         size = self.count()
         block = self.data[self.position : self.position + size]
         self.position += size
         return block
 
     def text(self) -> str:
-        """A string."""
         if self.take() != b"s":
             raise Malformed("no text where one must be")
         return str(self.block(), "utf-8", "surrogatepass")
 
     def take(self) -> bytes:
-        """One byte."""
         byte = self.data[self.position : self.position + 1]
         self.position += 1
         return byte
 
     def value(self) -> Any:
-        """The next value."""
         position = self.position
         tag = self.data[position : position + 1]
         self.position = position + 1
@@ -480,14 +405,13 @@ class Decoder:
         return made
 
     def composed(self, tag: bytes) -> Any:
-        """The value that begins with a tag, if it is more than one number or text."""
-        if tag == b"l":
-            made: Any = []
+        if tag == b"t" or tag == b"Z":
+            return _ITEM_KINDS[tag](self.items())
+        if tag == b"l" or tag == b"S":
+            made: Any = _ITEM_KINDS[tag]()
             self.containers.append(made)
-            made.extend(self.items())
+            (made.extend if tag == b"l" else made.update)(self.items())
             return made
-        if tag == b"t":
-            return tuple(self.items())
         if tag == b"d":
             made = {}
             self.containers.append(made)
@@ -495,13 +419,6 @@ class Decoder:
                 key = self.value()
                 made[key] = self.value()
             return made
-        if tag == b"S":
-            made = set()
-            self.containers.append(made)
-            made.update(self.items())
-            return made
-        if tag == b"Z":
-            return frozenset(self.items())
         if tag == b"b":
             return bytes(self.block())
         if tag == b"B":
@@ -515,26 +432,19 @@ class Decoder:
             return self.containers[index]
         if tag == b"n":
             return __import__("math").nan
-        if tag == b"c":
-            return complex(float(self.field()), float(self.field()))
-        if tag == b"r":
-            return range(int(self.field(), 16), int(self.field(), 16), int(self.field(), 16))
-        if tag == b"q":
-            return slice(*self.parts())
         if tag == b"x":
-            return self.rebuilt()
+            return self.rebuilt(REBUILT, CHANGEABLE_PLACES, rebuilt_object)
         if tag == b"y":
-            return self.of_library()
+            return self.rebuilt(FORMS, CHANGEABLE_IN_LIBRARY, rebuilt_in_library)
         return self.other(tag, self)
 
     def items(self) -> list[Any]:
-        """The items of a container."""
         size = self.count()
         tag = self.take()
         if tag == b"-":
             return [self.value() for _ in range(size)]
         if tag == b"Y":
-            return unpacked_numbers(self.text(), size, self.value())
+            return list(array_of(self.text(), (size,), self.value()))
         if tag not in (b"I", b"G"):
             raise Malformed("items of no kind")
         made: list[Any] = []
@@ -549,54 +459,28 @@ class Decoder:
             raise Malformed("another number of items than was said")
         return made
 
-    def rebuilt(self) -> object:
-        """An object of one of the known classes, made from its parts."""
+    def rebuilt(self, known: Any, changeable: frozenset[tuple[str, str]], build: Callable[..., Any]) -> object:
+        """An object made of the parts that follow; one that can be changed is counted before these.
+
+        Whether it can be changed is known here as it is where it was sent: by its type alone.
+        """
         place = (self.text(), self.text())
-        description = REBUILT.get(place)
-        if description is None:
+        if place not in known:
             raise Malformed("an unknown class")
-        index = -1
-        if description.changes is not None:
-            index = len(self.containers)
-            self.containers.append(None)
-        parts = self.parts()
-        if object not in description.allowed and [part for part in parts if type(part) not in description.allowed]:
-            raise Malformed("parts that were never sent")
-        if (
-            object in description.allowed
-            and [part for part in parts if type(part) is str]
-            and str not in description.allowed
-        ):
-            raise Malformed("text among parts that hold none")
-        build = _BUILDERS[place[1]] if place[0] == "builtins" else getattr(__import__(place[0]), place[1])
-        made = build(*parts)
-        if index >= 0:
-            self.containers[index] = made
-        return made
-
-    def of_library(self) -> object:
-        """A value of a library, made from its parts."""
-        place = (self.text(), self.text())
-        if place not in FORMS:
-            raise Malformed("an unknown kind of value")
         index = len(self.containers)
-        # Whether it can be changed is known here as it is where it was sent: by its type alone.
-        is_changeable = place in CHANGEABLE_IN_LIBRARY
-        if is_changeable:
+        if place in changeable:
             self.containers.append(None)
-        made = rebuilt_in_library(place, self.parts())
-        if is_changeable:
-            self.containers[index] = made
-        return made
-
-    def parts(self) -> tuple[Any, ...]:
-        """A tuple."""
         parts = self.value()
         if type(parts) is not tuple:
             raise Malformed("no parts")
-        return parts
+        made = build(place, parts)
+        if place in changeable:
+            self.containers[index] = made
+        return made
 
 
+_ITEM_KINDS: dict[bytes, Any] = {b"l": list, b"t": tuple, b"S": set, b"Z": frozenset}
+_ITEM_TAGS = {kind: tag for tag, kind in _ITEM_KINDS.items()}
 _CONSTANTS: dict[bytes, object] = {b"N": None, b"T": True, b"F": False, b"E": Ellipsis, b"M": NotImplemented}
 
 
@@ -608,48 +492,3 @@ def with_deep_recursion(levels: int, work: Callable[..., Any], *arguments: objec
         return work(*arguments)
     finally:
         sys.setrecursionlimit(limit)
-
-
-def change_of(kind: Any) -> Callable[[Any, Any], None] | None:
-    """How an object of exactly this class is given the content of another one; None if it cannot be changed."""
-    if kind is list or kind is bytearray:
-        return replace_list
-    if kind is dict or kind is set:
-        return replace_mapping
-    place = rebuilt_place(kind)
-    return change_in_library(kind) if place is None else REBUILT[place].changes
-
-
-def size_of(value: Any) -> int:
-    """How many items a mutable container has."""
-    return len(value) if change_in_library(type(value)) is None else int(value.size)
-
-
-def snapshot(value: Any) -> list[Any]:
-    """The content of a mutable container, to find out later whether it was changed."""
-    if isinstance(value, dict):
-        content = list(value)
-        content.extend(value.values())
-        if hasattr(value, "default_factory"):
-            content.append(value.default_factory)
-        return content
-    if type(value) is set:
-        return sorted(value, key=id)
-    place = place_in_library(type(value))
-    if place is not None:
-        return [parts_in_library(place, value)]
-    return [bytes(value)] if type(value) is bytearray else list(value)
-
-
-def has_changed(value: Any, before: list[Any]) -> bool:
-    """Whether a container holds other objects than it did, or in another order."""
-    now = snapshot(value)
-    if place_in_library(type(value)) is not None:
-        return not is_same_data(now[0], before[0])
-    if type(value) is bytearray or (now and type(value).__name__ == "array"):
-        return now != before
-    return len(now) != len(before) or not all(map(_is, now, before))
-
-
-def _is(one: object, other: object) -> bool:
-    return one is other

@@ -7,18 +7,15 @@ themselves, as plain values. An object that equals a plain value must also diffe
 one is hidden. The verdict never changes by this. Where no witness agrees, its trust is weaker.
 """
 
-# The style is explained in `descriptors.py`.
-# B905: Python 3.8 has no `strict`.
-# ruff: noqa: B905, BLE001
-
 from __future__ import annotations
 
 import marshal
 import posix
 from typing import TYPE_CHECKING
 
-from sandrl.rewards.guest.mirrors import EQUALITY, Mirror, is_mirror, number_behind, plain_form, solid_of
+from sandrl.rewards.guest.containers import plain_form
 from sandrl.rewards.guest.operations import OPERATIONS
+from sandrl.rewards.guest.proxies import EQUALITY, ProxyClass, is_proxy, number_behind, solid_of
 
 if TYPE_CHECKING:
     from typing import Any
@@ -35,15 +32,7 @@ class Undecided(Exception):
 
 
 class Witness:
-    """Whether the check at hand rests on the completion's word.
-
-    Args:
-        completion: The completion.
-
-    Attributes:
-        rests: Whether a comparison of the check at hand had no witness.
-        reference: The problem's reference; empty if there is none.
-    """
+    """Whether the check at hand rests on the completion's word: whether a comparison of it had no witness."""
 
     def __init__(self, completion: CompletionProcess) -> None:
         self.completion = completion
@@ -56,12 +45,12 @@ class Witness:
         self.is_ambiguous = False
         self.results: set[int] = set()
 
-    def note(self, made: bool, mirror: object, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> None:
+    def note(self, made: bool, proxy: object, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> None:
         """Takes note of an object that has arrived, and of what a check has made it with.
 
         That one object is two, which makes them equal, is the word of the completion alone.
         """
-        number = number_behind(mirror)
+        number = number_behind(proxy)
         if not made:
             if number not in self.arguments:
                 self.results.add(number)
@@ -83,11 +72,11 @@ class Witness:
                 states = [self.state(each) for each in operands]
             except Undecided:
                 self.rests = True
-        if states is not None and not (is_mirror(left) and is_mirror(right)) and name in EQUALITY:
+        if states is not None and not (is_proxy(left) and is_proxy(right)) and name in EQUALITY:
             return self.decide_among(name, left, right, states)
         result = self.completion.ask(name, left, (right,))
         # Another object has no truth yet.
-        if states is not None and not is_mirror(result):
+        if states is not None and not is_proxy(result):
             try:
                 self.rests = not self.agrees(name, operands, states, bool(result))
             except Undecided:
@@ -100,7 +89,7 @@ class Witness:
         place = posix.urandom(1)[0] % (len(others) + 1)
         is_equal = [self.is_equal(name, left, each) for each in others[:place]]
         result = self.completion.ask(name, left, (right,))
-        if is_mirror(result) or (result is True) is not (name == "__eq__"):
+        if is_proxy(result) or (result is True) is not (name == "__eq__"):
             return result  # that they differ is what the judge itself says of an object and a plain value
         is_equal += [self.is_equal(name, left, each) for each in others[place:]]
         try:
@@ -117,7 +106,6 @@ class Witness:
             return True
 
     def agrees(self, name: str, operands: tuple[Any, ...], states: list[Any], result: bool) -> bool:
-        """Whether another witness says what the completion says."""
         is_same = states[0] == states[1]
         if name == "__eq__" and is_same and not self.tells(operands, states[0]):
             raise Undecided
@@ -164,30 +152,26 @@ class Witness:
         """Whether a state says something about an object: others, made with other arguments, have another one."""
         if not is_state(state):
             return True
-        numbers = [number_behind(each) for each in operands if is_mirror(each)]
+        numbers = [number_behind(each) for each in operands if is_proxy(each)]
         made = {self.arguments[number] for number in numbers if number in self.arguments}
         others = [
-            self.completion.mirrors[number]
+            self.completion.proxies[number]
             for number, arguments in self.arguments.items()
-            if number not in numbers and arguments and arguments not in made and number in self.completion.mirrors
+            if number not in numbers and arguments and arguments not in made and number in self.completion.proxies
         ]
         same_kind = [each for each in others if type(each) is state.kind][-MOST_STATE_LEVELS:]
         return bool(state.parts) and not any(self.state(each) == state for each in same_kind)
 
     def state(self, value: Any, levels: int = MOST_STATE_LEVELS) -> Any:
-        """A value with the states of objects in the place of these.
-
-        Raises:
-            Undecided: If that cannot be found out.
-        """
+        """A value with the states of objects in the place of these; `Undecided` if there is none."""
         kind = type(value)
         if not levels:
             raise Undecided
-        if is_mirror(value):
-            if issubclass(kind, Mirror):
+        if is_proxy(value):
+            if issubclass(kind, ProxyClass):
                 return value
-            origins = self.completion.origins
-            origins.describing += 1  # it hands nothing over
+            provenance = self.completion.provenance
+            provenance.describing += 1  # it hands nothing over
             try:
                 parts = self.completion.ask("state", value)
                 solid = solid_of(kind)
@@ -196,7 +180,7 @@ class Witness:
             except Exception as error:
                 raise Undecided from error
             finally:
-                origins.describing -= 1
+                provenance.describing -= 1
             if type(parts) is not dict:
                 raise Undecided
             return State(kind, {name: self.state(part, levels - 1) for name, part in parts.items()})
@@ -261,5 +245,4 @@ class State:
 
 
 def is_state(value: object) -> bool:
-    """Whether a value is the state of an object."""
     return type(value) is State

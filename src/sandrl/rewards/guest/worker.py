@@ -8,9 +8,6 @@ first one comes, takes them from the host and puts each in a file that only the 
 The forker stays as small as a judge, because every process of every cell has everything that it loads.
 """
 
-# The style is explained in `descriptors.py`.
-# ruff: noqa: BLE001, SIM105
-
 from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]
@@ -18,21 +15,15 @@ import gc
 import marshal
 import posix
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import Any, NoReturn
 
-from sandrl.rewards.guest.cell import CellLimits, Cells, say_why_not, take_streams
+from sandrl.rewards.guest.cell import SPOOL, CellLimits, Cells, say_why_not, take_streams
+from sandrl.rewards.guest.declarations import load_rest, request_size
 from sandrl.rewards.guest.descriptors import load_libc, read_exactly, write_all
-from sandrl.rewards.guest.loader import load_rest, request_size
 from sandrl.rewards.guest.preloads import Preloads
+from sandrl.rewards.guest.router import run_router
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any, NoReturn
-
-    from sandrl.rewards.guest.router import run_router
-
-# Where requests, outputs and programs are, in a file system that only the worker sees.
-SPOOL = "/tmp"
 REAPED_AT_ONCE = 8
 LINE_BYTES = 512
 
@@ -44,7 +35,6 @@ def read_limits() -> tuple[CellLimits, int, int]:
 
 
 def reason_of(error: BaseException) -> str:
-    """Why a cell could not be made, in a line."""
     return str(error) if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
 
 
@@ -79,15 +69,9 @@ def settle(cells: Cells) -> str:
 
 
 def load_program(name: str, sizes: list[int], entry: str) -> Callable[[int], Any]:
-    """Loads a judge's program from a file that the router has written.
+    """Loads a judge's program from a file that the router has written; returns what judges a request of so many bytes.
 
-    Args:
-        name: The file.
-        sizes: Bytes of the compiled form and of the packed text of each of its parts.
-        entry: The function of it that judges.
-
-    Returns:
-        What judges the request of so many bytes that is on standard input.
+    `sizes` are the bytes of the compiled form and of the packed text of each of its parts.
     """
     descriptor = posix.open(f"{SPOOL}/{name}", posix.O_RDONLY)
     magic = read_exactly(64, descriptor).strip().decode()
@@ -106,14 +90,7 @@ def load_program(name: str, sizes: list[int], entry: str) -> Callable[[int], Any
 
 
 class Forker:
-    """Clones the cells that the router asks for, and reports how they ended.
-
-    Args:
-        cells: How cells are made.
-        orders: The lines of the router.
-        answers: Where to report starts and ends of cells.
-        router: The router's process.
-    """
+    """Clones the cells that the router asks for, and reports how they ended."""
 
     def __init__(self, cells: Cells, orders: int, answers: int, router: int) -> None:
         self.cells = cells
@@ -124,11 +101,7 @@ class Forker:
         self.running: dict[int, str] = {}
 
     def serve(self) -> Callable[[], Any]:
-        """Serves the router; the call returns in cells alone.
-
-        Returns:
-            The work of a cell's first process.
-        """
+        """Serves the router; the call returns in cells alone: the work of a cell's first process."""
         select = __import__("select")
         # Nothing of this shows in the interpreters of completions.
         sys.modules.pop("select")
@@ -184,7 +157,6 @@ class Forker:
         return lambda: judge(int(request_size))
 
     def reap(self) -> None:
-        """Reports cells that have ended."""
         for _ in range(REAPED_AT_ONCE):
             try:
                 pid, status = posix.waitpid(-1, posix.WNOHANG)
@@ -202,7 +174,6 @@ class Forker:
         posix.kill(posix.getpid(), _signal.SIGCHLD)
 
     def answer(self, line: str) -> None:
-        """Writes a line to the router."""
         write_all(self.answers, line.encode() + b"\n")
 
     def leave(self) -> NoReturn:
@@ -249,6 +220,5 @@ def work() -> Callable[[], Any]:
 
 
 def refuse(why: str) -> NoReturn:
-    """Ends the worker, because cells cannot be made here."""
     write_all(1, b"refused " + why.encode("utf-8", "replace").hex().encode() + b"\n")
     posix._exit(3)

@@ -6,18 +6,12 @@ it) with its earlier state, and sends the difference; the completion's side appl
 object, such as a mock, crosses as any other object of a check.
 """
 
-# The style is explained in `descriptors.py`.
-# ruff: noqa: BLE001
-
 from __future__ import annotations
 
 import posix
 import sys
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
+from collections.abc import Callable
+from typing import Any
 
 # Places: `module:attribute`, with dots where the attribute is in a class or an object; `[]` after it means the items of
 # a mapping. Whatever checks do, they may replace these.
@@ -29,15 +23,7 @@ _MISSING: Any = type("Missing", (), {})()
 
 
 class Place:
-    """A place whose value a check may replace.
-
-    Args:
-        owner: A module, a class or another object that has attributes.
-        name: The attribute.
-
-    Attributes:
-        original: What it was.
-    """
+    """A place whose value a check may replace: an attribute of a module, a class or another object."""
 
     __slots__ = ("content", "name", "original", "owner")
 
@@ -54,12 +40,7 @@ class Place:
 
 
 class Items:
-    """A mapping whose items a check may replace.
-
-    Args:
-        mapping: The mapping.
-        keys: Those that are meant; None for all.
-    """
+    """A mapping whose items a check may replace; None for all of its keys."""
 
     def __init__(self, mapping: Any, keys: set[Any] | None = None) -> None:
         self.mapping = mapping
@@ -72,28 +53,19 @@ class Items:
         found = {}
         for key in keys:
             now = self.mapping.get(key, _MISSING)
-            if now is not self.original.get(key, _MISSING) and not self.is_equal(now, self.original.get(key, _MISSING)):
+            if not _is_same(now, self.original.get(key, _MISSING)):
                 found[key] = () if now is _MISSING else (now,)
         return (found,) if found else None
 
-    def is_equal(self, now: object, original: object) -> bool:
-        """Whether two values are the same text; the environment makes its texts anew each time."""
-        return type(now) is str and type(original) is str and now == original
-
 
 class Setting:
-    """What only functions tell and change.
-
-    Args:
-        name: Its name.
-    """
+    """What only functions tell and change."""
 
     def __init__(self, name: str) -> None:
         self.read = SETTINGS[name][0]
         self.original = self.read()
 
     def change(self) -> tuple[Any, ...] | None:
-        """The value in a tuple, if it is another than it was."""
         try:
             now = self.read()
         except OSError:
@@ -102,11 +74,7 @@ class Setting:
 
 
 class Generator:
-    """A generator of random numbers: its state goes to the completion to stay, whenever a check sets it or draws.
-
-    Args:
-        kind: Its name.
-    """
+    """A generator of random numbers: its state goes to the completion to stay, whenever a check sets it or draws."""
 
     def __init__(self, kind: str) -> None:
         module: Any = __import__(kind, fromlist=("",))
@@ -119,8 +87,6 @@ class Generator:
             setattr(module, name, self.noticed(getattr(module, name)))
 
     def noticed(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """A function that sets the state, or tells it, of whose calls is taken note."""
-
         def setter(*arguments: object, **keywords: object) -> Any:
             self.is_set = True
             return function(*arguments, **keywords)
@@ -128,7 +94,6 @@ class Generator:
         return setter
 
     def change(self) -> tuple[Any, ...] | None:
-        """The state in a tuple, if it is to be the completion's, too."""
         was_set, known = self.is_set, self.known
         self.known = self.read()
         self.is_set = False
@@ -164,9 +129,8 @@ class World:
     def watch(self, kinds: tuple[str, ...], places: tuple[str, ...]) -> None:
         """Takes note of how the world is before any check has run.
 
-        Args:
-            kinds: What checks change: `mock`, `environ`, the names of settings.
-            places: Attributes that checks assign to, as names with dots that begin with a module.
+        `kinds` of changes are `mock`, `environ`, and the names of settings; `places` are attributes that checks assign
+        to, as names with dots that begin with a module.
         """
         for place in places:
             self.watch_name(place)
@@ -197,7 +161,6 @@ class World:
         return found or None
 
     def watch_name(self, name: str) -> None:
-        """Watches an attribute, given as a name with dots that begins with a module."""
         try:
             module, *rest = name.split(".")
             target = __import__(module)
@@ -295,19 +258,17 @@ def put_in_place(replaced: dict[str, tuple[Any, ...]]) -> list[Callable[[], None
             elif key in SETTINGS:
                 undoing.append(_set(SETTINGS[key][1], SETTINGS[key][0](), change[0]))
             elif key.endswith(_ITEMS):
-                owner, name = _found(key[: -len(_ITEMS)])
-                mapping = getattr(owner, name)
+                mapping = getattr(*_found(key[: -len(_ITEMS)]))
                 for each, value in change[0].items():
                     undoing.append(_put_item(mapping, each, value))
             else:
-                undoing.append(_put(*_found(key), change))
+                undoing.append(_put_attribute(*_found(key), change))
         except Exception:
             continue  # what is not there here, nothing of the completion's can use
     return undoing
 
 
 def _found(place: str) -> tuple[Any, str]:
-    """The owner of an attribute and its name."""
     module, _, path = place.partition(":")
     owner: Any = __import__(module, fromlist=("",))
     *outer, name = path.split(".")
@@ -316,41 +277,38 @@ def _found(place: str) -> tuple[Any, str]:
     return owner, name
 
 
-def _put(owner: Any, name: str, change: tuple[Any, ...]) -> Callable[[], None]:
+def _put_attribute(owner: Any, name: str, change: tuple[Any, ...]) -> Callable[[], None]:
     content = getattr(owner, "__dict__", {})
-    before = content.get(name, _MISSING)
-    if change:
-        setattr(owner, name, change[0])
-    else:
-        delattr(owner, name)
-
-    def undo() -> None:
-        if content.get(name, _MISSING) is not (change[0] if change else _MISSING):
-            return  # the completion itself has replaced it since
-        if before is _MISSING:
-            delattr(owner, name)
-        else:
-            setattr(owner, name, before)
-
-    return undo
+    return _put(content, name, change, lambda value: setattr(owner, name, value), lambda: delattr(owner, name))
 
 
 def _put_item(mapping: Any, key: object, change: tuple[Any, ...]) -> Callable[[], None]:
-    before = mapping.get(key, _MISSING)
-    if change:
-        mapping[key] = change[0]
-    else:
-        mapping.pop(key, None)
+    return _put(mapping, key, change, lambda value: mapping.__setitem__(key, value), lambda: mapping.pop(key, None))
+
+
+def _put(
+    content: Any, key: Any, change: tuple[Any, ...], write: Callable[[Any], None], remove: Callable[[], Any]
+) -> Callable[[], None]:
+    before, ours = content.get(key, _MISSING), change[0] if change else _MISSING
+
+    def put(value: Any) -> None:
+        if value is _MISSING:
+            remove()
+        else:
+            write(value)
 
     def undo() -> None:
-        if mapping.get(key, _MISSING) != (change[0] if change else _MISSING):
-            return
-        if before is _MISSING:
-            mapping.pop(key, None)
-        else:
-            mapping[key] = before
+        # The completion itself may have replaced it since.
+        if _is_same(content.get(key, _MISSING), ours):
+            put(before)
 
+    put(ours)
     return undo
+
+
+def _is_same(now: object, before: object) -> bool:
+    # The environment makes its texts anew each time.
+    return now is before or (type(now) is str and type(before) is str and now == before)
 
 
 def _set(write: Callable[[Any], None], before: object, value: object) -> Callable[[], None]:

@@ -27,13 +27,7 @@ _EXPLOITS_PER_NEIGHBOUR = 6
 
 @dataclass(frozen=True, slots=True)
 class ExploitAttempt:
-    """One exploit against one problem.
-
-    Attributes:
-        exploit: What was tried.
-        target: On what.
-        result: What came of it.
-    """
+    """What came of one exploit against one problem."""
 
     exploit: Exploit
     target: Target
@@ -50,11 +44,9 @@ class ExploitTally:
     """What came of one exploit.
 
     Attributes:
-        exploit: The exploit.
         attempts: How many problems it was tried on.
         rewarded: How many of these rewarded it.
         partly: How many did not, although some of their checks passed.
-        statuses: How often each status came of it.
     """
 
     exploit: Exploit
@@ -70,7 +62,6 @@ class RedteamReport:
 
     Attributes:
         job_id: The job whose sandboxes were used.
-        targets: The problems that were attacked.
         attempts: Every exploit against every problem, in order.
         neighbours: Results of controls: reference solutions that ran in between.
         unfit: References that failed before any exploit ran; they are not used as controls.
@@ -146,17 +137,7 @@ def attack(
 ) -> RedteamReport:
     """Tries every exploit on every problem it suits, each in a fresh sandbox, among reference solutions.
 
-    Args:
-        problems: What to attack.
-        exploits: What to try; a costly one is tried on one problem of each kind.
-        job: Owns the sandboxes.
-        judge: What is to be tricked.
-        options: How to score; nothing is judged by its looks, so there is no cache.
-        emit: Receives events.
-        interrupt: A request to stop.
-
-    Returns:
-        What came of it.
+    A costly one is tried on one problem of each kind. Nothing is judged by its looks, so there is no cache.
     """
     options = replace(options or ScoreOptions(), caching=False)
     judge = judge or Judge.on(job.connection)

@@ -31,7 +31,6 @@ class RedteamRun:
     """A finished campaign.
 
     Attributes:
-        report: What came of it.
         cleanup_error: Set if sandboxes were left behind.
         held: The sandbox time that was used, and its cost.
         exhausted: Says that the budget is used up; empty if it is not.
@@ -85,12 +84,6 @@ def run_redteam(
     request: RedteamConfig, settings: Settings, *, emit: Emit = ignore, interrupt: Interrupt | None = None
 ) -> RedteamRun:
     """Tries the corpus on problems.
-
-    Args:
-        request: What to attack, and how.
-        settings: What the environment says.
-        emit: Receives events.
-        interrupt: A request to stop.
 
     Raises:
         UsageError: If the input cannot be used.

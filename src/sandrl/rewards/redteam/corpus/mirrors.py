@@ -25,7 +25,7 @@ def find_peer():
             return each
 """
 # The beginning of an answer: no changes, no containers out of use, and that all went well.
-_DONE = r"b't0;-t0;-T'"
+_DONE = "b'i0;u0;u0;T'"
 _NO_MORE = "b'NN'"
 
 
@@ -251,7 +251,7 @@ EXPLOITS = (
     _question(
         "questions-without-end",
         "sends questions to the judge without end instead of answering",
-        "while True:\n    peer.channel.send(b'?', b't0;-t0;-s7;__len__Nt0;-t0;-N')\n    peer.channel.receive()",
+        "while True:\n    peer.channel.send(b'?', b'i0;u0;u0;s7;__len__Nu0;u0;N')\n    peer.channel.receive()",
     ),
     _raw_answer("answer-with-judges-object", "answers with an object of the judge's that was never sent", "b'o0;'"),
     _raw_answer("answer-with-container", "answers with a container that was never sent", "b'&0;'"),
@@ -259,7 +259,7 @@ EXPLOITS = (
     _raw_answer(
         "answer-with-special-class",
         "describes a class with special methods that no proxy has",
-        "b'h7;D8;0;s3;inds3;inds8;solutions48;__getattribute__ __class__ __del__ __init__ __eq__s8;__call__-'",
+        "b'h7;D8;0;s3;inds3;inds8;solutions50;__getattribute__ __class__ __del__ __init__ __eq__s8;__call__-'",
     ),
     _raw_answer(
         "answer-with-null-name", "describes a class with an impossible name", "b'D8;0;s1;\\0s1;\\0s1;\\0s0;s1;-'"

@@ -6,13 +6,12 @@ builtin type has a proxy derived from that type, whose objects also hold the pla
 that can be raised and caught.
 """
 
-# The style is explained in `descriptors.py`.
-# ruff: noqa: PERF401, SIM905
-
 from __future__ import annotations
 
 import sys
 from typing import TYPE_CHECKING
+
+from sandrl.rewards.guest.containers import UNCHANGEABLE, is_solid
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,8 +40,6 @@ SPECIALS = frozenset((*ORDER, *EQUALITY, *TEXT, *CONVERSIONS, *OTHERS, *ARITHMET
 # Methods that a coroutine has besides `__await__`, and an awaitable object has not.
 COROUTINE = frozenset(("send", "throw", "close"))
 
-CHANGEABLE = (list, dict, set, bytearray)
-UNCHANGEABLE = (int, str, float, complex, bytes, tuple, frozenset)
 # What changes a container: the other process has the container itself, so it happens there.
 CHANGING = frozenset(
     "append extend insert pop remove clear sort reverse update add discard popitem setdefault appendleft extendleft"
@@ -56,7 +53,6 @@ LOCAL_OF_CLASSES = frozenset(
 )
 LOCAL_OF_OBJECTS = frozenset(("__copy__", "__deepcopy__"))
 LOCAL_OF_EXCEPTIONS = frozenset(("__traceback__", "with_traceback", "__suppress_context__"))
-COLLECTIONS = ("deque", "Counter", "OrderedDict", "defaultdict")
 
 # Types of the interpreter that no module has under their name.
 NAMELESS: dict[str, type] = {
@@ -72,13 +68,13 @@ NAMELESS: dict[str, type] = {
 the_peer: list[Peer] = []
 
 
-class Mirror(type):
-    """The class of mirror classes."""
+class ProxyClass(type):
+    """The class of proxy classes."""
 
-    _mirror_number = -1
-    _mirror_solid: type | None = None
+    _proxy_number = -1
+    _proxy_solid: type | None = None
     # Where a class of the standard library is found: this process may have the same one.
-    _mirror_place: tuple[str, str] | None = None
+    _proxy_place: tuple[str, str] | None = None
 
     def __call__(cls, *arguments: object, **keywords: object) -> object:
         return the_peer[0].ask("call", cls, arguments, keywords)
@@ -86,9 +82,9 @@ class Mirror(type):
     def __getattribute__(cls, name: str) -> object:
         if name[:8] == "__array_" and name != "__array__":
             raise AttributeError(f"type object {type.__getattribute__(cls, '__name__')!r} has no attribute {name!r}")
-        if name in LOCAL_OF_CLASSES or name[:8] == "_mirror_":
+        if name in LOCAL_OF_CLASSES or name[:8] == "_proxy_":
             if name in ("__mro__", "__bases__"):
-                return tuple([base for base in type.__getattribute__(cls, name) if base is not Thing])
+                return tuple([base for base in type.__getattribute__(cls, name) if base is not Proxy])
             if name == "mro":
                 return lambda: list(cls.__mro__)
             return type.__getattribute__(cls, name)
@@ -107,16 +103,16 @@ class Mirror(type):
     def __instancecheck__(cls, value: object) -> bool:
         if type.__instancecheck__(cls, value):
             return True
-        return type(cls) is not Mirror and the_peer[0].is_instance("isinstance", value, cls)
+        return type(cls) is not ProxyClass and the_peer[0].is_instance("isinstance", value, cls)
 
     def __subclasscheck__(cls, other: Any) -> bool:
         if type.__subclasscheck__(cls, other):
             return True
-        return type(cls) is not Mirror and the_peer[0].is_instance("issubclass", other, cls)
+        return type(cls) is not ProxyClass and the_peer[0].is_instance("issubclass", other, cls)
 
     def __new__(*arguments: Any, **keywords: object) -> Any:
         mcs, name, bases, namespace = arguments
-        if "_mirror_number" not in namespace and any(isinstance(base, Mirror) for base in bases) and the_peer:
+        if "_proxy_number" not in namespace and any(isinstance(base, ProxyClass) for base in bases) and the_peer:
             the_peer[0].refuse_subclass(name)
         return type.__new__(mcs, name, bases, namespace)
 
@@ -124,11 +120,11 @@ class Mirror(type):
         type.__init__(*arguments)
 
 
-class Thing(metaclass=Mirror):
-    """Every mirror class is derived from this one."""
+class Proxy(metaclass=ProxyClass):
+    """Every proxy class is derived from this one."""
 
-    _mirror_number = -1
-    _mirror_solid: type | None = None
+    _proxy_number = -1
+    _proxy_solid: type | None = None
 
     def __getattribute__(self, name: str) -> object:
         kind = type(self)
@@ -163,43 +159,42 @@ class Thing(metaclass=Mirror):
         return the_peer[0].ask("deepcopy", self)
 
 
-def is_mirror(value: object) -> bool:
+def is_proxy(value: object) -> bool:
     """Whether a value stands for an object or a class of the other process."""
     kind = type(value)
-    return issubclass(type(kind), Mirror) or issubclass(kind, Mirror)
+    return issubclass(type(kind), ProxyClass) or issubclass(kind, ProxyClass)
 
 
 def number_behind(value: Any) -> int:
-    """The number of what a mirror stands for."""
-    if issubclass(type(value), Mirror):
-        number: int = type.__getattribute__(value, "_mirror_number")
+    if issubclass(type(value), ProxyClass):
+        number: int = type.__getattribute__(value, "_proxy_number")
     else:
-        number = object.__getattribute__(value, "_mirror_object")
+        number = object.__getattribute__(value, "_proxy_object")
     return number
 
 
 def solid_of(kind: type) -> Any:
-    """The builtin type whose values the objects of a mirror class hold besides; None if there is none."""
-    solid: Any = type.__getattribute__(kind, "_mirror_solid")
+    """The builtin type whose values the objects of a proxy class hold besides; None if there is none."""
+    solid: Any = type.__getattribute__(kind, "_proxy_solid")
     return solid
 
 
 def _special(name: str) -> Callable[..., Any]:
-    def method(self: Thing, *arguments: object, **keywords: object) -> object:
+    def method(self: Proxy, *arguments: object, **keywords: object) -> object:
         return the_peer[0].special(name, self, arguments, keywords)
 
     return method
 
 
 def _reflected(name: str) -> Callable[..., Any]:
-    def method(self: Thing, other: object, *rest: object) -> object:
+    def method(self: Proxy, other: object, *rest: object) -> object:
         return the_peer[0].reflected(name, self, other)
 
     return method
 
 
 def _coroutine_method(name: str) -> Callable[..., Any]:
-    def method(self: Thing, *arguments: object) -> object:
+    def method(self: Proxy, *arguments: object) -> object:
         return getattr(the_peer[0].driver(self), name)(*arguments)
 
     return method
@@ -210,8 +205,8 @@ METHODS.update({name: _reflected(special) for name, special in REFLECTED.items()
 METHODS.update({name: _coroutine_method(name) for name in COROUTINE})
 
 
-def _bound(self: Thing, owner: object, kind: object = None) -> object:
-    """A function of the other side is a method where a class of this side has it."""
+def _bound(self: Proxy, owner: object, kind: object = None) -> object:
+    # A function of the other side is a method where a class of this side has it.
     return self if owner is None else NAMELESS["method"](self, owner)
 
 
@@ -219,12 +214,12 @@ METHODS["__get__"] = _bound
 
 
 def metaclass_for(specials: frozenset[str]) -> type:
-    """The class of a mirror class whose own class has special methods, as that of an enumeration has."""
+    """The class of a proxy class whose own class has special methods, as that of an enumeration has."""
     wanted = specials - _OF_EVERY_CLASS
     if wanted not in _metaclasses:
-        # A class whose own class has nothing special about it still is no ordinary one: see `Mirror.__instancecheck__`.
+        # A class whose own class has nothing special about it still is no ordinary one: see `__instancecheck__`.
         namespace = {name: METHODS[name] for name in wanted & METHODS.keys()}
-        _metaclasses[wanted] = type("Mirror", (Mirror,), namespace)
+        _metaclasses[wanted] = type("ProxyClass", (ProxyClass,), namespace)
     return _metaclasses[wanted]
 
 
@@ -234,123 +229,70 @@ _OF_EVERY_CLASS = frozenset(("__call__",))
 
 
 def make_class(names: tuple[str, str, str], bases: list[Any], specials: frozenset[str], meta: type, number: int) -> Any:
-    """A mirror class.
+    """A proxy class; TypeError or ValueError if there can be no such class.
 
     Args:
         names: Its name, its qualified name and its module.
-        bases: Its bases as far as they have a meaning here: mirror classes, builtin types and exceptions.
+        bases: Its bases as far as they have a meaning here: proxy classes, builtin types and exceptions.
         specials: The special methods that it has; one that begins with `-` is explicitly missing.
         meta: Its class.
         number: What it stands for.
-
-    Raises:
-        TypeError: If there can be no such class.
-        ValueError: If its name cannot be one.
     """
     namespace: dict[str, Any] = {name: METHODS[name] for name in specials & METHODS.keys()}
     namespace.update({name[1:]: None for name in specials if name[:1] == "-" and name[1:] in SPECIALS})
     if "__eq__" in namespace and "__hash__" not in namespace:
         namespace["__hash__"] = None
-    # In each class anew: a builtin type among the bases would come before `Thing`.
-    own = type.__dict__["__dict__"].__get__(Thing)
+    # In each class anew: a builtin type among the bases would come before `Proxy`.
+    own = type.__dict__["__dict__"].__get__(Proxy)
     namespace.update({name: own[name] for name in _OF_EVERY_OBJECT})
-    namespace.update(__qualname__=names[1], __module__=names[2], _mirror_number=number)
-    parents = [
-        base for base in bases if issubclass(type(base), Mirror) or is_solid(base) or issubclass(base, BaseException)
-    ]
-    if not any(issubclass(type(base), Mirror) for base in parents):
-        parents.insert(0, Thing)
+    namespace.update(__qualname__=names[1], __module__=names[2], _proxy_number=number)
+    are_proxies = [issubclass(type(base), ProxyClass) for base in bases]
+    known = zip(bases, are_proxies)
+    parents = [base for base, is_one in known if is_one or is_solid(base) or issubclass(base, BaseException)]
+    if not any(are_proxies):
+        parents.insert(0, Proxy)
     try:
         made: Any = type.__new__(meta, names[0], tuple(parents), namespace)
     except TypeError:
         # Bases that cannot be combined here: the most solid of them counts.
-        made = type.__new__(meta, names[0], (Thing, *solid_parents(parents)[:1]), namespace)
+        made = type.__new__(meta, names[0], (Proxy, *solid_parents(parents)[:1]), namespace)
     for base in bases:
         if type(base).__name__ == "ABCMeta":
             base.register(made)
     solids = solid_parents([made])
     if solids and not issubclass(made, BaseException):
-        type.__setattr__(made, "_mirror_solid", solids[0])
+        type.__setattr__(made, "_proxy_solid", solids[0])
     return made
 
 
 def solid_parents(classes: list[Any]) -> list[Any]:
-    """Builtin types and exceptions that classes are derived from."""
     found = []
     for kind in classes:
         for base in type.__dict__["__mro__"].__get__(kind):
-            if not issubclass(type(base), Mirror) and base is not object:
+            if not issubclass(type(base), ProxyClass) and base is not object:
                 found.append(base)
     return found
 
 
 def make_object(kind: Any, number: int) -> Any:
-    """A mirror that holds no plain value yet, of a class without one or with one that can be changed."""
+    """A proxy that holds no plain value yet, of a class without one or with one that can be changed."""
     solid = solid_of(kind)
     made = (solid or object).__new__(kind)
-    object.__setattr__(made, "_mirror_object", number)
+    object.__setattr__(made, "_proxy_object", number)
     return made
 
 
 def make_value(kind: Any, number: int, plain: object) -> Any:
-    """A mirror that holds a plain value for good."""
     made = solid_of(kind).__new__(kind, plain)
-    object.__setattr__(made, "_mirror_object", number)
+    object.__setattr__(made, "_proxy_object", number)
     return made
 
 
 def make_error(kind: Any, number: int, arguments: tuple[Any, ...]) -> Any:
-    """A mirror that can be raised."""
     made = solid_parents([kind])[0].__new__(kind, *arguments)
     BaseException.args.__set__(made, arguments)  # type: ignore[attr-defined]
-    object.__setattr__(made, "_mirror_object", number)
+    object.__setattr__(made, "_proxy_object", number)
     return made
-
-
-def fill(value: Any, solid: Any, plain: Any) -> None:
-    """Gives a mirror the plain value that its object has now."""
-    if solid is list:
-        list.__setitem__(value, slice(None), plain)
-    elif solid is bytearray:
-        bytearray.__setitem__(value, slice(None), plain)
-    else:
-        solid.clear(value)
-        if solid is set or solid.__name__ == "deque":
-            (solid.update if solid is set else solid.extend)(value, plain)
-        else:
-            for key, item in plain.items():
-                solid.__setitem__(value, key, item)
-
-
-def plain_form(value: Any, solid: Any) -> object:
-    """What a value of a derived type holds, by the methods of the builtin type: those of its class may lie."""
-    if solid in (list, tuple, set, frozenset):
-        return solid(solid.__iter__(value))
-    if solid in (str, bytes):
-        return solid.__add__(solid(), value)
-    if solid in (int, float, complex):
-        return solid.__add__(value, solid())
-    if solid is bytearray:
-        return bytearray.__getitem__(value, slice(None))[:]
-    return list(solid.__iter__(value)) if solid.__name__ == "deque" else dict(dict.items(value))
-
-
-def solid_base(kind: Any) -> type | None:
-    """The builtin type that a class is derived from, if values of it can cross."""
-    for base in type.__dict__["__mro__"].__get__(kind):
-        if is_solid(base):
-            found: type = base
-            return found
-    return None
-
-
-def is_solid(kind: Any) -> bool:
-    """Whether values of a type cross as plain values, and of types derived from it with their plain value."""
-    if kind in CHANGEABLE or kind in UNCHANGEABLE:
-        return True
-    if kind.__module__ != "collections" or kind.__name__ not in COLLECTIONS:
-        return False
-    return getattr(sys.modules["collections"], kind.__name__, None) is kind
 
 
 def specials_of(kind: Any) -> list[str]:

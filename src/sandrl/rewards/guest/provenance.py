@@ -5,20 +5,15 @@ and even in a list. An object that a check made by calling a class by its name i
 classes are identified by their numbers on the channel.
 """
 
-# The style is explained in `descriptors.py`.
-
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
-from sandrl.rewards.guest.mirrors import CONVERSIONS, Mirror, is_mirror, number_behind
 from sandrl.rewards.guest.operations import OPERATORS
-
-if TYPE_CHECKING:
-    from typing import Any
+from sandrl.rewards.guest.proxies import CONVERSIONS, ProxyClass, is_proxy, number_behind
 
 
-class Origins:
+class Provenance:
     """What is known of the completion's objects and classes, as sets of their numbers.
 
     Attributes:
@@ -48,9 +43,8 @@ class Origins:
         self.describing = 0
 
     def note_arrival(self, value: object) -> None:
-        """Takes note of an object or a class that is in a message."""
-        if not self.describing and is_mirror(value):
-            arrived = self.arrived_classes if issubclass(type(value), Mirror) else self.arrived
+        if not self.describing and is_proxy(value):
+            arrived = self.arrived_classes if issubclass(type(value), ProxyClass) else self.arrived
             arrived.append(number_behind(value))
 
     def settle(self, own: tuple[int, ...] = ()) -> None:
@@ -61,7 +55,6 @@ class Origins:
         self.arrived.clear()
 
     def settle_error(self) -> None:
-        """Takes note of what an exception carried: it was returned, too."""
         self.doubtful.update(self.arrived_classes)
         self.settle()
 
@@ -70,14 +63,14 @@ class Origins:
         if operation != "global":
             self.doubtful.update(self.arrived_classes)
         self.arrived_classes.clear()
-        number = number_behind(result) if is_mirror(result) else -1
+        number = number_behind(result) if is_proxy(result) else -1
         if operation == "get" and number >= 0:
             self.attributes.add(number)
         is_call = operation == "call" and self.is_class_of_check(subject)
         own: list[int] = []
         if is_call or operation in OPERATORS or operation in CONVERSIONS:
             parts = result if type(result) is tuple and not is_call else (result,)
-            own = [number_behind(each) for each in parts if is_mirror(each)]
+            own = [number_behind(each) for each in parts if is_proxy(each)]
             own = [each for each in own if each not in self.returned and self.arrived.count(each) == 1]
         self.settle(tuple(own))
         if is_call:
@@ -85,44 +78,28 @@ class Origins:
 
     def is_class_of_check(self, subject: object) -> bool:
         """Whether something is a class that the check knows by its own name, and in no other way."""
-        if not issubclass(type(subject), Mirror):
+        if not issubclass(type(subject), ProxyClass):
             return False
         number = number_behind(subject)
         return number in self.named and number not in self.doubtful
 
-    def are_made(self, *operands: object) -> bool:
-        """Whether a check made the objects among some operands by itself."""
-        return all(number_behind(each) in self.made for each in operands if is_mirror(each))
-
-    def add_result_of_made(self, result: Any) -> None:
-        """What an operator gives whose operands the check has made counts as made by the check, too."""
-        for each in result if type(result) is tuple else (result,):
-            if is_mirror(each) and number_behind(each) not in self.returned:
-                self.made.add(number_behind(each))
-
     def result_of_lent(self, result: Any) -> Any:
         """What an operator gives whose operands the check knows by name is used like them."""
-        if is_mirror(result):
+        if is_proxy(result):
             self.lent.add(number_behind(result))
         return result
 
     def is_lent(self, left: Any, right: Any) -> bool:
         """Whether one operand is an object that the check knows by name, and the other one is no number."""
-        mirror, other = (left, right) if is_mirror(left) else (right, left)
-        return number_behind(mirror) in self.lent and not isinstance(other, (int, float, complex))
+        proxy, other = (left, right) if is_proxy(left) else (right, left)
+        return number_behind(proxy) in self.lent and not isinstance(other, (int, float, complex))
 
     def decides(self, kind: type) -> bool:
-        """Whether a class is, or is derived from, one that a check names."""
         return is_among(kind, self.named)
-
-    def is_comparable(self, *operands: object) -> bool:
-        """Whether the classes of the objects among some operands may compare these with a plain value."""
-        return all(is_among(type(each), self.comparable) for each in operands if is_mirror(each))
 
 
 def is_among(kind: type, numbers: set[int]) -> bool:
-    """Whether a class, or one of its bases, is among some."""
     for base in type.__dict__["__mro__"].__get__(kind):
-        if issubclass(type(base), Mirror) and type.__getattribute__(base, "_mirror_number") in numbers:
+        if issubclass(type(base), ProxyClass) and type.__getattribute__(base, "_proxy_number") in numbers:
             return True
     return False
