@@ -35,12 +35,7 @@ _LINE = re.compile(r"at line (\d+)")
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """The prices of a sandbox-hour.
-
-    Attributes:
-        path: The file they are in.
-        by_runtime: The price of each runtime that has one.
-    """
+    """The prices of a sandbox-hour."""
 
     path: Path
     by_runtime: Mapping[str, Money] = field(default_factory=dict)
@@ -156,7 +151,6 @@ def price_of(runtime: str, settings: Settings) -> Money | None:
 
 
 def _price_of(runtime: str, value: object) -> tuple[str, Money | None]:
-    """A price, or why it is none."""
     if runtime not in PRICED:
         return f"there is no such runtime: use one of {', '.join(PRICED)}", None
     price = Money.parse(value) if isinstance(value, str) else None
@@ -166,6 +160,5 @@ def _price_of(runtime: str, value: object) -> tuple[str, Money | None]:
 
 
 def _line_of(text: str, name: str) -> int | None:
-    """The line in which a key or a table stands."""
     pattern = re.compile(rf"""^\s*(?:\[\s*)?["']?{re.escape(name)}["']?\s*(?:\]|=|\.)""")
     return next((number for number, line in enumerate(text.splitlines(), 1) if pattern.match(line)), None)

@@ -16,12 +16,7 @@ from sandrl.errors import InfrastructureError, SandrlError
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """An error of sandrl on a node.
-
-    Attributes:
-        message: What happened.
-        hint: What to do about it.
-    """
+    """An error of sandrl on a node."""
 
     message: str
     hint: str | None
@@ -32,12 +27,7 @@ class Refusal:
 
 
 class Actor:
-    """An object of a node, which the driver calls; Ray runs it in a process of its own.
-
-    Args:
-        factory: The class that makes it, as `package.module:name`.
-        argument: The argument of that class.
-    """
+    """An object of a node, which Ray runs in a process of its own; a factory is named as `package.module:name`."""
 
     def __init__(self, factory: str, argument: object) -> None:
         self._value: Any = None

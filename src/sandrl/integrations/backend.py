@@ -54,8 +54,6 @@ class Scoring:
 
     Attributes:
         given: The given options, by their names in a configuration file.
-        config: The options with all defaults.
-        score: The same, as the scorer takes it.
     """
 
     given: Mapping[str, Any]
@@ -64,10 +62,7 @@ class Scoring:
 
     @classmethod
     def of(cls, given: Mapping[str, Any] | None = None) -> Scoring:
-        """The scoring that options ask for.
-
-        Args:
-            given: `reward`, `timeout_seconds`, … as a request to a service names them.
+        """The scoring that options ask for, named as in a request to a service: `reward`, `timeout_seconds`, ….
 
         Raises:
             UsageError: If there is no such option, or its value is impossible.
@@ -112,9 +107,6 @@ class Backend(Protocol):
         """Hands a completion over; the call returns at once, but for the first one, which may start the runtime.
 
         Args:
-            problem: The problem.
-            text: The model's answer.
-            scoring: How it is scored.
             is_code: Whether the text is the code itself, in which none is looked for.
 
         Returns:
@@ -133,13 +125,7 @@ class Backend(Protocol):
 
 
 class LocalBackend(Closing):
-    """Scores with sandboxes of this process: makes one job with the first completion, and ends it with the process.
-
-    Args:
-        sandboxes: The sandboxes to use; selected from the environment by default.
-        concurrency: Number of completions at once; chosen for the runtime by default.
-        emit: Called with each event.
-    """
+    """Scores with sandboxes of this process: makes one job with the first completion, and ends it with the process."""
 
     def __init__(
         self, sandboxes: SandboxRequest | None = None, *, concurrency: int | None = None, emit: Emit = ignore
@@ -153,7 +139,6 @@ class LocalBackend(Closing):
         forks.watch(self)
 
     def after_fork(self) -> None:
-        """Leaves the job to the parent."""
         self._lock = threading.Lock()
         self._job = self._scorer = None
         atexit.unregister(self.close)
@@ -166,7 +151,6 @@ class LocalBackend(Closing):
     def submit(
         self, problem: Problem, text: str, scoring: Scoring | None = None, *, is_code: bool = False
     ) -> Future[ScoredCompletion]:
-        """Hands a completion over; see `Backend`."""
         scoring = scoring or Scoring.of()
         scorer = self._scorer or self._open()
         scorer.check(problem, scoring.score.limits)
@@ -208,16 +192,6 @@ class LocalBackend(Closing):
 
 @dataclass(eq=False, slots=True)
 class _Call:
-    """A completion that a service is to score.
-
-    Attributes:
-        problem: The problem.
-        text: The model's answer.
-        is_code: Whether that is the code itself.
-        scoring: How it is scored.
-        done: Its result to come.
-    """
-
     problem: Problem
     text: str
     is_code: bool
@@ -225,7 +199,6 @@ class _Call:
     done: Future[ScoredCompletion] = field(default_factory=Future)
 
     def row(self, name: str, position: int) -> dict[str, str]:
-        """The row of a request."""
         return {"id": str(position), "task_id": name, "code" if self.is_code else "completion": self.text}
 
 
@@ -233,10 +206,8 @@ class ServiceBackend(Closing):
     """Scores with a running `sandrl serve`; calls that come together share a request.
 
     Args:
-        url: Its address.
         token: Its token; that of SANDRL_SERVICE_TOKEN, or that of this user's service on this machine, unless given.
         window_seconds: How long a call waits for others.
-        patience_seconds: How long a request is repeated without any progress.
         name: Names this client, where several share an address and each is to have its share.
     """
 
@@ -260,7 +231,6 @@ class ServiceBackend(Closing):
         forks.watch(self)
 
     def after_fork(self) -> None:
-        """Leaves the connections to the parent, and has its own."""
         atexit.unregister(self.close)
         self._changed = threading.Condition()
         self._waiting = []
@@ -301,7 +271,6 @@ class ServiceBackend(Closing):
             client.close()
 
     def _work(self, client: ServiceClient) -> None:
-        """Makes requests of calls, until the client is another one."""
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._waiting or self._client is not client)
@@ -317,7 +286,6 @@ class ServiceBackend(Closing):
             self._ask(client, calls)
 
     def _take(self) -> list[_Call]:
-        """Takes waiting calls with the same options as the first, up to the size of a request."""
         wanted = self._waiting[0].scoring
         alike = [call for call in self._waiting if call.scoring is wanted][:MOST_ROWS]
         taken = set(map(id, alike))
@@ -347,7 +315,6 @@ class ServiceBackend(Closing):
         report.add_done_callback(partial(self._finish, client, calls))
 
     def _finish(self, client: ServiceClient, calls: Sequence[_Call], report: Future[ScoreReport]) -> None:
-        """Fails the calls that have no result, with the reason; runs on the client's thread."""
         left = [call for call in calls if not call.done.done()]
         if report.cancelled():
             for call in left:
@@ -365,19 +332,15 @@ class ServiceBackend(Closing):
 
 
 class _Shared:
-    """The backends of this process, by what was asked for."""
-
     def __init__(self) -> None:
         self.after_fork()
         forks.watch(self)
 
     def after_fork(self) -> None:
-        """The child has its own."""
         self._lock = threading.Lock()
         self._known: dict[tuple[object, ...], Backend] = {}
 
     def get(self, key: tuple[object, ...], make: Callable[[], Backend]) -> Backend:
-        """The backend of that key, made by the first who asks."""
         with self._lock:
             if key not in self._known:
                 self._known[key] = make()
@@ -432,7 +395,7 @@ def _tell(call: _Call, result: ScoredCompletion) -> None:
 
 
 def _end(done: Future[ScoredCompletion], outcome: ScoredCompletion | BaseException) -> None:
-    """Ends a future, which its owner may have cancelled."""
+    # Its owner may have cancelled it.
     with suppress(InvalidStateError):
         if isinstance(outcome, BaseException):
             done.set_exception(outcome)

@@ -32,11 +32,7 @@ def unscorable_of(given: object) -> Unscorable:
 
 
 def reward_of(result: ScoredCompletion, unscorable: Unscorable = "raise") -> float:
-    """The number that a trainer trains on.
-
-    Args:
-        result: The result of a completion.
-        unscorable: Return value for a completion without a reward.
+    """The number that a trainer trains on; `unscorable` for a completion without a reward.
 
     Raises:
         InfrastructureError: If sandboxes failed and `unscorable` is 'raise'.

@@ -19,10 +19,7 @@ class RewardRequest:
     """How a framework has its completions scored.
 
     Attributes:
-        backend: The backend that scores.
         problems: The problem set for names, or None for the set of SANDRL_PROBLEMS.
-        scoring: Options for scoring.
-        unscorable: Result for an unscorable completion.
     """
 
     backend: Backend
@@ -32,10 +29,7 @@ class RewardRequest:
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> RewardRequest:
-        """Builds a request from options.
-
-        Args:
-            given: `problems`, `service` and `token`, or `sandboxes`, `unscorable`, and the options of scoring.
+        """Builds a request from `problems`, `service`, `token`, `sandboxes`, `unscorable` and the options of scoring.
 
         Raises:
             UsageError: If one is impossible.
@@ -46,13 +40,10 @@ class RewardRequest:
         return cls(backend_for(service, token, sandboxes=sandboxes), problems, Scoring.of(options), unscorable)
 
     def problem(self, truth: object, prompt: str = "") -> Problem:
-        """The problem of a row; see `problem_of_truth`."""
         return problem_of_truth(truth, problems=self.problems, prompt=prompt, scoring=self.scoring)
 
     def submit(self, truth: object, answer: str, prompt: str = "") -> Future[ScoredCompletion]:
-        """Hands a completion over; see `Backend.submit`."""
         return self.backend.submit(self.problem(truth, prompt), answer, self.scoring)
 
     def reward(self, result: ScoredCompletion) -> float:
-        """The number that a trainer trains on; see `reward_of`."""
         return reward_of(result, self.unscorable)

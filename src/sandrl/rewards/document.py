@@ -42,11 +42,7 @@ def result_document(result: ScoredCompletion) -> dict[str, Any]:
 
 
 def result_of_document(document: Mapping[str, Any], index: int) -> ScoredCompletion:
-    """The result that a document stands for, as a service has sent it.
-
-    Args:
-        document: What `result_document` makes of a result.
-        index: Its position in the input.
+    """The result that a document of `result_document` stands for, as a service has sent it.
 
     Raises:
         ValueError: If it is no such document.
@@ -135,7 +131,7 @@ def opinions_document(summary: Summary) -> dict[str, Any]:
 
 
 def _counts(summary: Summary) -> dict[str, Any]:
-    """How many sandboxes it took; only where that is another number than one for each completion with code."""
+    # Only where that is another number than one for each completion with code.
     if summary.executions == summary.n - summary.no_code and not summary.canaries:
         return {}
     counts = {

@@ -57,11 +57,6 @@ _WINDOW_BEFORE = 64
 class Fleet:
     """The nodes that judge for a job, from its first completion to its end.
 
-    Args:
-        job: The job.
-        connection: Its connection to a cluster.
-        concurrency: How many completions at once on each node; what suits it unless given.
-
     Raises:
         ServiceError: If no node of the cluster can judge.
     """
@@ -94,14 +89,13 @@ class Fleet:
         threading.Thread(target=self._watch, name="sandrl-nodes", daemon=True).start()
 
     def _watch(self) -> None:
-        """Lists the nodes, on a thread of its own: a cluster that does not answer must not delay a verdict."""
+        # On a thread of its own: a cluster that does not answer must not delay a verdict.
         while not self._ended.wait(LOOK_SECONDS):
             with suppress(ServiceError):
                 self._nodes, self._is_listed = self._cluster.nodes(), True
                 self._job.ring()
 
     def _meet(self) -> None:
-        """Begins with nodes that have come, and gives up those that have gone."""
         self._is_listed, nodes = False, self._nodes
         living = {node.id for node in nodes}
         for gone in [link for identity, link in self._links.items() if identity not in living]:
@@ -118,14 +112,12 @@ class Fleet:
                     self._links[node.id] = Link(self._cluster, node, share, self._job.ring)
 
     def _share(self, count: int) -> int | None:
-        """How many sandboxes one of so many nodes may hold: its share, of which what others may hold is no part."""
         most = self._job.max_sandboxes
         if most is None:
             return None
         return min(-(-most // count), most - sum(link.share or 0 for link in self._links.values()))
 
     def _refuse(self, node: Node, problem: str, hint: str | None = None, *, begins: int = _MOST_RETURNS) -> None:
-        """Does not use a node, or no more after so many times."""
         self._links.pop(node.id, None)
         self._unfit[node.id] = f"{node.name}: {problem}"
         if self._begins[node.id] == 1:
@@ -133,7 +125,6 @@ class Fleet:
         self._begins[node.id] += begins
 
     def _begin(self, link: Link, found: NodeFacts) -> None:
-        """Begins the part of the job on a node that can score."""
         node, job, connection = link.node, self._job, self._connection
         if found.problem:
             # One that only did not answer is examined again.
@@ -166,11 +157,9 @@ class Fleet:
 
     @property
     def _usable(self) -> list[Link]:
-        """The nodes that completions may be given to."""
         return [link for link in self._links.values() if link.window and not link.is_leaving]
 
     def add(self, attempt: Attempt, owner: FleetJudging) -> None:
-        """Takes a completion that wants a verdict."""
         sent = Sent(_task(next(self._numbers), attempt), attempt, owner)
         self._sent[sent.task.number] = sent
         if not self._waiting:
@@ -231,7 +220,6 @@ class Fleet:
         sent.owner.on_verdict(sent.attempt, verdict)
 
     def close(self, timeout_seconds: float) -> tuple[str, ...]:
-        """Ends the parts of the job on all nodes; see `RemotePart`."""
         self._ended.set()
         until = time.monotonic() + timeout_seconds
         links = [link for link in self._links.values() if link.window]  # the others have made no sandbox
@@ -283,7 +271,6 @@ class Fleet:
             link.go_on()
 
     def _take_over(self, link: Link, reply: Reply) -> None:
-        """Writes down and tells what happened on a node."""
         self._unstopped += reply.unstopped
         for line in reply.ledger:
             self._job.journal.note_elsewhere(line, reply.owner)
@@ -327,7 +314,6 @@ class Fleet:
         return bool(others) and len(sent.avoided) <= sent.attempt.terms.options.retries
 
     def _lose(self, link: Link, error: InfrastructureError) -> None:
-        """Gives what a node had to others."""
         del self._links[link.node.id]
         link.kill()
         self._job.journal.lose_elsewhere(f"{link.node.name}-")
@@ -344,7 +330,6 @@ class Fleet:
                 self._move(sent, link, error.message)
 
     def _move(self, sent: Sent, link: Link, reason: str) -> None:
-        """Gives a completion to another node after the loss of the one that had it, which blames nobody."""
         attempt = sent.attempt
         sent.losses += 1
         attempt.failures.append(reason)
@@ -386,7 +371,6 @@ class Fleet:
         link.give(sent)
 
     def _run_twice(self, now: float) -> None:
-        """Has nodes with nothing to do judge what others will not have done for a while."""
         for taker in [link for link in self._usable if not link.held]:
             for link in sorted(self._links.values(), key=lambda each: -each.seconds_left):
                 late = [sent for sent in reversed(link.held.values()) if self._may_be_doubled(sent, taker)]
@@ -416,12 +400,11 @@ def _task(number: int, attempt: Attempt) -> Task:
 
 @lru_cache(maxsize=64)
 def _same(options: ScoreOptions) -> ScoreOptions:
-    """One of all equal options, so that a message has them once."""
+    # One of all equal options, so that a message has them once.
     return options
 
 
 def _count(sent: Sent, judged: Judged) -> None:
-    """Adds what a node did to what is known of a completion."""
     attempt = sent.attempt
     attempt.sandbox_id = judged.sandbox_id or attempt.sandbox_id
     attempt.retries += bool(attempt.executions) and bool(judged.sums["executions"])
@@ -455,39 +438,31 @@ class FleetJudging(Judging):
 
     @property
     def in_flight(self) -> int:
-        """What has no verdict yet, whether a node has it or not."""
         return self.count
 
     @property
     def window(self) -> int:
-        """What all nodes should have."""
         return self._fleet.window
 
     def begin(self, attempt: Attempt) -> None:
-        """Hands a completion to the fleet, which sends it with others at the next turn."""
         self.count += 1
         self._fleet.add(attempt, self)
 
     def look(self) -> None:
-        """Takes the verdicts of all batches, and sends what waits."""
         self._fleet.hear()
         if self._is_stopping:
             # What a node was lost with is not begun again.
             self._fleet.give_up(self, everything=False)
         self._fleet.send()
 
-    def go_on(self) -> None:
-        """Nothing: what waits is handed out by `look`."""
+    def go_on(self) -> None: ...
 
     def seconds_to_next(self, level: Level) -> float | None:
-        """While there is anything, nodes are looked after a few times a second."""
         return _TURN_SECONDS if self.count else None
 
     def stop(self, level: Level) -> None:
-        """Drops what no node has, or all."""
         self._is_stopping = True
         self._fleet.give_up(self, everything=level is Level.CANCEL)
 
     def end(self) -> None:
-        """Drops what is left."""
         self._fleet.give_up(self, everything=True)

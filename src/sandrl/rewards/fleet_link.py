@@ -41,15 +41,10 @@ class Sent:
     """A completion that was handed to the fleet.
 
     Attributes:
-        task: What a node gets.
-        attempt: What is judged.
-        owner: The batch that wants its verdict.
-        holders: The nodes that have it.
         begun: Those that have said that they run it.
         avoided: Names of nodes that could say nothing about it.
         losses: How many nodes were lost under it.
         verdict: The latest that says nothing about it.
-        sent_at: When a node got it first.
     """
 
     task: Task
@@ -67,18 +62,12 @@ class Link:
     """One node of the fleet, which is examined first.
 
     Args:
-        cluster: The cluster.
-        node: The node.
-        share: How many sandboxes it may hold; None for no bound.
         ring: Called when it has answered, on any thread.
 
     Attributes:
-        node: The node.
-        share: How many sandboxes it may hold; None for no bound.
         window: How many completions it has under way at once; 0 until it is ready.
         held: What it has, by number, in the order in which it was sent.
         failed_in_a_row: How many completions it could say nothing about since the last verdict.
-        answered_at: When it answered last.
         is_leaving: Whether it is being drained, and gets nothing more.
         is_ending: Whether its next answer is its last.
     """
@@ -180,7 +169,6 @@ class Link:
             raise NodeLostError(f"node {self.node.name} is lost: {reason}") from error
 
     def give(self, sent: Sent) -> None:
-        """Has it judge a completion."""
         if not self.held:
             # What it has shown before it stood idle says nothing about how fast it is now.
             self._shown.clear()
@@ -201,7 +189,6 @@ class Link:
         self._shown.append(time.monotonic())
 
     def flush(self) -> None:
-        """Sends what it was given."""
         if self._host is not None and (self._tasks or self._dropped):
             self._takes.append(self._host.ask("take", self._tasks, self._dropped))
             self._tasks, self._dropped = [], []

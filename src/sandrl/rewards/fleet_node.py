@@ -46,12 +46,8 @@ class NodeSetup:
     """What a node begins with.
 
     Attributes:
-        node: Its name.
         cpus: How many processors it has for the job; 0 if that is not known.
-        concurrency: How many completions at once; what suits its processors unless given.
-        sandboxes: Its sandboxes.
         needed: Packages that problems name.
-        job: The arguments of its job.
     """
 
     node: str
@@ -68,10 +64,6 @@ class Task:
 
     Attributes:
         number: Names it for as long as the job lives.
-        completion: The completion.
-        problem: What it answers.
-        options: How it is judged.
-        require_isolated: Never judge it in its own process.
         program: The program that it is, where it is one that is only run.
     """
 
@@ -88,12 +80,9 @@ class Judged:
     """A completion that has its verdict.
 
     Attributes:
-        number: Which.
-        verdict: The verdict.
         sandbox_id: Where it ran last.
         sums: What is added to its attempt, by the names in `SUMS`.
         latest: What its attempt has from now on.
-        executions: Its executions, for the metrics.
         program: What it did, where it is a program.
     """
 
@@ -111,13 +100,8 @@ class Reply:
     """What a node says of itself, and what has happened there since it was asked last.
 
     Attributes:
-        isolation: How its local runtime isolates.
-        owner: The process that owns its sandboxes.
         window: How many completions it has under way at once.
-        judged: Completions that have their verdicts.
         begun: Numbers of those that run.
-        events: What else happened.
-        ledger: What became of sandboxes.
         unstopped: Ids of sandboxes that could not be stopped, once it has ended.
     """
 
@@ -132,10 +116,7 @@ class Reply:
 
 
 class NodeScorer:
-    """See the module; the driver calls its methods, each on a thread of its own.
-
-    Args:
-        setup: What it begins with.
+    """The part of a job that a node has; the driver calls its methods, each on a thread of its own.
 
     Raises:
         ServiceError: If the node's local runtime cannot start or isolate.
@@ -162,12 +143,7 @@ class NodeScorer:
         self._scorer = Scorer(self._job, concurrency=self._concurrency, emit=self._note, on_verdict=self._keep)
 
     def take(self, tasks: Sequence[Task], dropped: Sequence[int]) -> None:
-        """Takes completions, and gives others up.
-
-        Args:
-            tasks: The completions.
-            dropped: Numbers of those whose verdict is of no use any more.
-        """
+        """Takes completions, and gives others up."""
         with self._news:
             for task in tasks:
                 completion = replace(task.completion, id=str(task.number))
@@ -208,7 +184,6 @@ class NodeScorer:
             return self._taken()
 
     def _taken(self) -> Reply:
-        """What there is to tell, which is told once."""
         self._window = self._job.window(self._concurrency)
         told = self._judged[:], self._begun[:], self._events[:], self._ledger[:]
         for kept in (self._judged, self._begun, self._events):
@@ -220,7 +195,6 @@ class NodeScorer:
         return bool(self._judged or self._events or self._ledger or self._failure or self._is_closing)
 
     def _is_urgent(self) -> bool:
-        """Whether so little is left that the node wants more, or it ends."""
         has_little = len(self._tickets) <= self._window * _LOW_SHARE
         return has_little or self._is_closing or self._failure is not None
 
@@ -236,7 +210,7 @@ class NodeScorer:
                 self._news.notify_all()
 
     def _note(self, event: Event) -> None:
-        """Takes an event; those of executions wait for the verdict."""
+        # Events of executions wait for the verdict.
         if isinstance(event, SandboxesHeld | CompletionFinished):
             return  # the driver counts for itself
         if isinstance(event, ExecutionFinished) and event.index is not None:
@@ -260,5 +234,4 @@ class NodeScorer:
             self._news.notify_all()
 
 
-def _ignore(_: ScoredCompletion) -> None:
-    """The verdict is what counts."""
+def _ignore(_: ScoredCompletion) -> None: ...

@@ -290,7 +290,6 @@ def outlook_of(
 
 
 def _without_packages(needing: Mapping[str, set[str]], given: frozenset[str] | None) -> dict[str, int]:
-    """How many problems need each of the modules that the packages of a command do not have either, if known."""
     if given is None:
         return {}
     return {name: len(problems) for name, problems in sorted(needing.items()) if name not in given}
@@ -299,7 +298,6 @@ def _without_packages(needing: Mapping[str, set[str]], given: frozenset[str] | N
 def _shape(
     config: SandboxesPart, kind: RuntimeKind | None, completions: int, seconds: float
 ) -> tuple[int | None, int | None, float]:
-    """How many sandboxes at once and in all, and for how long at most."""
     if config.fresh_sandboxes:
         suited = config.concurrency or (None if kind is None else suited_concurrency(kind))
         bounds = [each for each in (suited, config.max_sandboxes, completions) if each is not None]

@@ -20,11 +20,8 @@ class Place:
     """Where in a run a completion belongs.
 
     Attributes:
-        job_id: The job that scored it.
-        rank: The process of a distributed job that did.
         step: The training step it belongs to, from 0; None outside of training.
         attempt: 1, or more where a resumed run did the step again.
-        held_out: Whether it was made to evaluate the policy, not to train it.
         greedy: Whether it has the likeliest token everywhere, and was not sampled.
     """
 
@@ -78,14 +75,7 @@ def result_of(row: TrajectoryRow) -> ScoredCompletion:
 
 
 def trajectory_row(result: ScoredCompletion, completion: Completion, place: Place, **more: Any) -> TrajectoryRow:
-    """The row of one completion.
-
-    Args:
-        result: What became of it.
-        completion: What the model wrote.
-        place: Where it belongs.
-        more: Further fields of the row.
-    """
+    """The row of one completion."""
     own = {
         "completion": completion.completion,
         "reasoning": completion.reasoning,
@@ -96,12 +86,7 @@ def trajectory_row(result: ScoredCompletion, completion: Completion, place: Plac
 
 
 def opinion_row(event: OpinionFinished, place: Place) -> OpinionRow:
-    """The row of a second opinion.
-
-    Args:
-        event: Tells of it.
-        place: Where its completion belongs.
-    """
+    """The row of a second opinion."""
     return OpinionRow.model_validate({**_fields(event.result), **_fields(place), "opinion": event.opinion})
 
 

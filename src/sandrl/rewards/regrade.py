@@ -50,9 +50,7 @@ class Flip:
     """A completion whose verdict is another one now.
 
     Attributes:
-        before: As it was saved.
         judge: The version of the judge that gave that verdict; empty if the run does not say it.
-        after: As it is judged now.
     """
 
     before: TrajectoryRow
@@ -65,20 +63,11 @@ class Regrading:
     """A finished regrading.
 
     Attributes:
-        run_id: The run.
-        fails_on_flips: Whether a flip is a failure.
         judges: The versions of the judges of the run's jobs; empty for a job that does not say it.
         judge: The version of the present one.
-        compared: How many completions were judged again, and could be.
-        flips: Those whose verdicts differ, in the order of the run.
         left_out: How many could not be judged again, because their problem or their text is gone.
-        unscorable: How many could not be scored now because their sandboxes failed.
-        unfinished: How many were not judged because of a request to stop.
         signal_number: The signal that asked to stop; 0 if none did.
-        cleanup_error: Set if sandboxes were left behind.
-        second_opinion: What the second opinions amount to; None if none were to be asked for.
         disagreements: The results of completions that fail now and pass in one process.
-        held: The sandbox time that was used, and its cost.
         exhausted: Says that the budget is used up; empty if it is not.
     """
 
@@ -126,12 +115,6 @@ def regrade(
     request: RegradeConfig, settings: Settings, *, emit: Emit = ignore, interrupt: Interrupt | None = None
 ) -> Regrading:
     """Judges the completions of a run again.
-
-    Args:
-        request: What to judge again.
-        settings: What the environment says.
-        emit: Receives events.
-        interrupt: A request to stop.
 
     Raises:
         UsageError: If the run, or its problems, cannot be used.
@@ -202,11 +185,6 @@ def regrade(
 
 
 def outlook_of_regrading(request: RegradeConfig, settings: Settings) -> Outlook:
-    """What judging the completions of a run again would take; nothing is started.
-
-    Raises:
-        UsageError: If the run, or its problems, cannot be used.
-    """
     reader = RunReader(Path(request.run))
     problems = _problems(request, reader)
     known = (row.task_id for row in reader.each_trajectory() if row.completion is not None or row.code is not None)

@@ -27,12 +27,6 @@ def run_reward(
 ) -> RewardRun:
     """Scores completions from a file and leaves a run directory.
 
-    Args:
-        request: What to score, and how.
-        settings: What the environment says.
-        emit: Receives events.
-        interrupt: A request to stop.
-
     Raises:
         UsageError: If the input cannot be used.
         ServiceError: If the runtime, or the disk, does not do its part.
@@ -54,11 +48,6 @@ def run_reward(
 
 
 def outlook_of_reward(request: RewardConfig, settings: Settings) -> Outlook:
-    """What scoring completions from a file would take; nothing is started.
-
-    Raises:
-        UsageError: If the input cannot be used.
-    """
     completions, problems = _load_checked(request, ignore)
     return outlook_of(
         request,

@@ -66,12 +66,7 @@ Batches: TypeAlias = Callable[[RunWriter], Iterable[Sequence[Completion]]]
 
 @dataclass(frozen=True, slots=True)
 class Resumed:
-    """A run that is gone on with.
-
-    Attributes:
-        path: Its directory.
-        results: The results that stay.
-    """
+    """A run that is gone on with."""
 
     path: Path
     results: tuple[ScoredCompletion, ...]
@@ -99,22 +94,11 @@ def score_run(
     """Scores completions and leaves a run directory.
 
     Args:
-        request: How to score.
         batches: What to score; of a resumed run, what has no result that stays.
-        problems: Problems by `task_id`.
-        settings: What the environment says.
-        total: How many completions there will be.
-        command: The subcommand.
-        tags: Tags of the workflow, which every sandbox has besides the user's.
-        job_id: Id of the job; a random one unless given.
-        facts: What is kept with the run besides the request.
-        versions: Versions of what it works with, besides the usual.
         least_concurrency: How many sandboxes at once at least, where the user says nothing.
         prompting: How the model was asked; None if the run asks none.
         numbers: The place of each completion among all, by its id; that in which they come unless given.
         resumed: The run to go on with; its options stay as they are.
-        emit: Receives events.
-        interrupt: A request to stop.
 
     Raises:
         UsageError: If the run cannot be made.
@@ -229,10 +213,7 @@ def score_run(
 
 
 class _Scores(Protocol):
-    """Scores a batch of the run."""
-
-    def __call__(self, completions: Sequence[Completion], *, emit: Emit, on_result: OnResult) -> ScoreReport:
-        """Returns its report."""
+    def __call__(self, completions: Sequence[Completion], *, emit: Emit, on_result: OnResult) -> ScoreReport: ...
 
 
 def _with_service(
@@ -242,7 +223,6 @@ def _with_service(
     problems: Mapping[str, Problem],
     interrupt: Interrupt,
 ) -> _Scores:
-    """Has a service score the batches of a run."""
     return partial(
         score_with_service,
         problems=problems,
@@ -254,8 +234,6 @@ def _with_service(
 
 
 def _opinions_kept(writer: RunWriter, attempt: int) -> Emit:
-    """Writes second opinions into the run directory."""
-
     def keep(event: Event) -> None:
         if isinstance(event, OpinionFinished):
             writer.write_opinion(opinion_row(event, Place(writer.job_id, attempt=attempt)))
@@ -264,7 +242,7 @@ def _opinions_kept(writer: RunWriter, attempt: int) -> Emit:
 
 
 class _Place:
-    """Where a batch stands among all completions: what is told of it has the numbers of the whole, and warns once."""
+    # Where a batch stands among all completions: what is told of it has the numbers of the whole, and warns once.
 
     def __init__(
         self,
@@ -286,12 +264,10 @@ class _Place:
         self._no_code = no_code
 
     def of(self, result: ScoredCompletion) -> ScoredCompletion:
-        """The result, numbered among all."""
         number = self._numbers[result.index]
         return result if number == result.index else replace(result, index=number)
 
     def tell(self, event: Event) -> None:
-        """Passes an event on, numbered among all."""
         match event:
             case CompletionFinished(result, finished):
                 event = CompletionFinished(self.of(result), finished + self._finished, self._total)

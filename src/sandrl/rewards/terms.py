@@ -21,9 +21,6 @@ class Terms:
     """How completions are judged and rewarded.
 
     Attributes:
-        options: How to score.
-        judge: Decides what a completion did.
-        names: Names its verdicts.
         limits: What a completion may use, and whether checks after one that fails are left out.
     """
 

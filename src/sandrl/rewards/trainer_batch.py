@@ -27,11 +27,7 @@ _FEW_CHECKS = 3
 
 
 class BatchReader:
-    """Finds the problem of each row of a batch.
-
-    Args:
-        problems: By `task_id`.
-    """
+    """Finds the problem of each row of a batch."""
 
     def __init__(self, problems: Mapping[str, Problem]) -> None:
         self._problems = problems
@@ -47,8 +43,6 @@ class BatchReader:
         """The completions of a batch, each with its problem.
 
         Args:
-            prompts: What the model was asked, N of them.
-            completions: What it answered, N of them.
             task_ids: The names of the N problems; without them a row's problem is the one with its prompt.
             environments: N of them; of one that has a `submission`, that is taken instead of the completion, and one
                 that has a `loss` cannot be scored, for that reason.
@@ -124,7 +118,7 @@ def step_tags(trainer_state: object) -> tuple[str, ...]:
 
 
 def _by_prompt(problems: Iterable[Problem]) -> dict[str, tuple[str, ...]]:
-    """Problems by what a model is told of them: the bare prompt, or the rendered one with few or all checks shown."""
+    # What a model is told of a problem: the bare prompt, or the rendered one with few or all checks shown.
     found: dict[str, tuple[str, ...]] = {}
     for problem in problems:
         shown = {*range(_FEW_CHECKS + 1), problem.check_count}

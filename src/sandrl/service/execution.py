@@ -93,11 +93,7 @@ async def execute(service: Service, request: Request) -> ExecuteResponse:
 
 
 class RunCode:
-    """Answers `/run_code`.
-
-    Args:
-        service: The service.
-    """
+    """Answers `/run_code`."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
@@ -163,11 +159,7 @@ class RunCode:
             self._service.warn(message, f"start the service with `sandbox_memory_bytes` {asked}")
 
     def _started(self, request: Request, program: Program, body: RunCodeRequest) -> Future[ProgramResult]:
-        """Hands the program over; its client waits for room in any case, so the bound of the queue is not for it.
-
-        Raises:
-            Failure: If it cannot be run, or the service is being stopped.
-        """
+        # Its client waits for room in any case, so the bound of the queue is not for it.
         limits = Limits(
             timeout_seconds=body.run_timeout,
             compile_timeout_seconds=body.compile_timeout,
@@ -182,7 +174,6 @@ class RunCode:
             raise _again(error.message) from None
 
     def _taken_over(self, digest: bytes) -> Future[ProgramResult] | None:
-        """The program of the same request that was answered 504; None if there is none."""
         left = self._left.get(digest)
         running = left.popleft() if left else None
         if not left:
@@ -190,7 +181,6 @@ class RunCode:
         return running
 
     def _leave(self, digest: bytes, running: Future[ProgramResult]) -> None:
-        """Leaves a program to the same request, if it comes again."""
         self._left.setdefault(digest, deque()).append(running)
 
         def give_up() -> None:

@@ -15,8 +15,6 @@ FileContent: TypeAlias = str | dict[str, str]
 
 
 class _Request(BaseModel):
-    """A body of which every field has a meaning: one that is misspelt is an error."""
-
     model_config = ConfigDict(extra="forbid")
 
 

@@ -45,12 +45,6 @@ class Service:
     """A running service.
 
     Attributes:
-        config: How it was started.
-        job_id: The job that owns its sandboxes.
-        scorer: Scores completions, and runs programs.
-        book: Finds problems.
-        metrics: Counts.
-        replies: Answers that may be asked for again.
         memory_bytes: How much memory a sandbox has; None where that is not known.
         warn: Told what the operator should know.
     """
@@ -107,7 +101,6 @@ class Service:
         return options, ScoreOptions.of(options)
 
     def terms(self, options: RequestOptions, score: ScoreOptions) -> Terms:
-        """The terms of a request with these options."""
         return self.scorer.terms(score, require_isolated=options.require_isolated)
 
     def find_problem(self, task_id: str, place: str) -> Problem:
@@ -167,7 +160,6 @@ def _invalid(error: ValidationError, model: type[BaseModel], prefix: str = "") -
 
 
 def _meant(name: str, model: type[BaseModel]) -> str:
-    """The field that may have been meant, as the end of a message; a scoring option is one of `options`."""
     if issubclass(model, Config):
         return near_key(model, name)
     option = key_meant(RequestOptions, name) if "options" in model.model_fields else None
@@ -184,12 +176,7 @@ def client_of(request: Request) -> str:
 
 
 async def unless_gone(request: Request, work: Awaitable[_Value], on_gone: Callable[[], object]) -> _Value:
-    """Waits for work, and no longer than the client does.
-
-    Args:
-        request: The client's request, whose body was read.
-        work: What it waits for.
-        on_gone: Called if it goes away.
+    """Waits for work, and no longer than the client does: if it goes away, `on_gone` is called.
 
     Raises:
         Failure: If it goes away; nobody reads that.
@@ -216,11 +203,7 @@ async def _disconnected(request: Request) -> None:
 
 
 class Outbox:
-    """Takes values on any thread, and hands them over on the loop's, as many at once as there are.
-
-    Args:
-        take: Called with each on the loop's thread.
-    """
+    """Takes values on any thread, and hands them over on the loop's, as many at once as there are."""
 
     def __init__(self, take: Callable[[Any], None]) -> None:
         self._take = take
@@ -229,7 +212,6 @@ class Outbox:
         self._is_called = False
 
     def put(self, value: Any) -> None:
-        """Hands a value over."""
         self._values.append(value)
         if not self._is_called:
             self._is_called = True
