@@ -28,9 +28,9 @@ from sandrl.events.results import ScoredCompletion, Status
 from sandrl.problems import Completion, Problem, demo_problems, load_problems
 from sandrl.problems.reading import reading_of
 from sandrl.rewards.calibration import packages_of
+from sandrl.rewards.estimate import SandboxEstimate, estimate_sandboxes
 from sandrl.rewards.judge import Judge, judge_version
 from sandrl.rewards.options import ScoreOptions
-from sandrl.rewards.outlook import Outlook, Wanted, outlook_of
 from sandrl.rewards.scoring import lifetime_seconds, score
 from sandrl.runs import RunReader, TrajectoryRow
 from sandrl.runs.held import Held
@@ -184,12 +184,12 @@ def regrade(
     )
 
 
-def outlook_of_regrading(request: RegradeConfig, settings: Settings) -> Outlook:
+def outlook_of_regrading(request: RegradeConfig, settings: Settings) -> SandboxEstimate:
     reader = RunReader(Path(request.run))
     problems = _problems(request, reader)
     known = (row.task_id for row in reader.each_trajectory() if row.completion is not None or row.code is not None)
-    wanted = (Wanted(problems[task_id]) for task_id in known if task_id in problems)
-    return outlook_of(request, ScoreOptions.of(request).limits, settings, command="runs regrade", wanted=wanted)
+    counts = ((problems[task_id], 1) for task_id in known if task_id in problems)
+    return estimate_sandboxes(request, ScoreOptions.of(request).limits, settings, command="runs regrade", counts=counts)
 
 
 def _differs(flip: Flip) -> bool:

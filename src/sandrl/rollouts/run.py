@@ -24,9 +24,9 @@ from sandrl.problems.reading import reading_of
 from sandrl.problems.splits import training_split
 from sandrl.problems.store import select
 from sandrl.rewards.calibration import packages_of
+from sandrl.rewards.estimate import SandboxEstimate
 from sandrl.rewards.judge import judge_version
 from sandrl.rewards.options import ScoreOptions
-from sandrl.rewards.outlook import Outlook
 from sandrl.rewards.scoring import lifetime_seconds
 from sandrl.rewards.summary import LONGER_ANSWERS, truncation_warning
 from sandrl.rewards.weak_checks import warn_of_weak_checks
@@ -172,7 +172,7 @@ def run_rollouts(
     )
 
 
-def outlook_of_rollouts(request: RolloutConfig, settings: Settings) -> Outlook:
+def outlook_of_rollouts(request: RolloutConfig, settings: Settings) -> SandboxEstimate:
     """What playing the episodes would take in sandboxes; no model is asked, and nothing is started.
 
     Raises:
