@@ -35,8 +35,6 @@ _LINE = re.compile(r"at line (\d+)")
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """The prices of a sandbox-hour."""
-
     path: Path
     by_runtime: Mapping[str, Money] = field(default_factory=dict)
 
@@ -73,7 +71,6 @@ class Prices:
         return cls(path, found_prices)
 
     def of(self, runtime: str) -> Money | None:
-        """The price of a runtime's sandbox-hour; None if none is set."""
         return self.by_runtime.get(runtime)
 
     def with_price(self, runtime: str, text: str) -> Prices:

@@ -16,13 +16,10 @@ from sandrl.errors import InfrastructureError, SandrlError
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """An error of sandrl on a node."""
-
     message: str
     hint: str | None
 
     def error(self, node: str) -> InfrastructureError:
-        """The error to raise where it arrives."""
         return InfrastructureError(f"node {node}: {self.message}", hint=self.hint)
 
 
@@ -37,7 +34,6 @@ class Actor:
         self._value = _named(factory)(argument)
 
     def call(self, method: str, *arguments: object) -> object:
-        """Calls a method of it; its error, or the error of the factory, is a `Refusal`."""
         if isinstance(self._made, Refusal):
             return self._made
         return answer_of(lambda: getattr(self._value, method)(*arguments))

@@ -130,7 +130,6 @@ class Cluster:
         )
 
     def examine(self, nodes: Sequence[Node]) -> list[NodeFacts]:
-        """The facts about nodes, such as whether each can score for this process."""
         with _lock:
             self._ray.cloudpickle.register_pickle_by_value(probe)
             try:
@@ -200,19 +199,15 @@ class Cluster:
 
 
 class Host:
-    """An object on a node; see `Cluster.hold`."""
-
     def __init__(self, ray: Any, actor: Any) -> None:
         self._ray = ray
         self._actor = actor
 
     def ask(self, method: str, *arguments: object) -> Future[Any]:
-        """Calls a method of it, without waiting; see `answer_within`."""
         answer: Future[Any] = self._actor.call.remote(method, *arguments).future()
         return answer
 
     def kill(self) -> None:
-        """Ends its process, however busy it is."""
         with suppress(Exception):
             self._ray.kill(self._actor)
 

@@ -56,9 +56,7 @@ class Feed(Protocol):
     @property
     def has_more(self) -> bool: ...
 
-    def take_turn(self) -> None:
-        """Adds completions, and launches commands of one's own."""
-        ...
+    def take_turn(self) -> None: ...
 
     def land(self, launch: Launch) -> bool:
         """Collects an ended launch that is not the batch's; returns whether it was the feed's own."""
@@ -170,7 +168,6 @@ class Batch:
         return self._total - 1
 
     def add_all(self, completions: Sequence[Completion], problems: Mapping[str, Problem]) -> None:
-        """Queues completions, of which there may be more than fit into memory."""
         for position in range(len(completions)):
             self.add(partial(completions.__getitem__, position), problems)
 
@@ -180,7 +177,6 @@ class Batch:
         return max(self._judging.window - self._in_flight - len(self._waiting) - self._judging.waiting, 0)
 
     def run(self, feed: Feed | None = None) -> ScoreReport:
-        """Scores what is queued, until all of it has a result or the user wants to stop."""
         level = Level.NONE
         spending = self._job.spending
         while self._has_work or (feed and feed.is_open):

@@ -115,8 +115,6 @@ def _size(verdict: Verdict) -> int:
 
 
 class VerdictNames:
-    """Names verdicts of one judge on one runtime."""
-
     def __init__(self, judge: Judge, connection: Connection, limits: Limits) -> None:
         self._limits = limits
         self._is_local = connection.is_local
@@ -145,7 +143,6 @@ class VerdictNames:
         return hashlib.sha256(conditions + code.encode("utf-8", "surrogatepass")).hexdigest()
 
     def name_calibration(self, problem: Problem) -> str:
-        """The name of the calibration of a problem: 64 hex digits."""
         return hashlib.sha256(b"calibration" + self._digest_of(problem)).hexdigest()
 
     def _digest_of(self, problem: Problem) -> bytes:

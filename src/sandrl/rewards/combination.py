@@ -150,7 +150,6 @@ class CombinedRewards:
 
 
 def add_rewards(first: Rewards, second: Rewards) -> list[float | None]:
-    """The sums of N rewards and N others; None where either is."""
     return [None if a is None or b is None else a + b for a, b in zip(first, second, strict=True)]
 
 

@@ -71,7 +71,6 @@ class SandboxEstimate:
 
     @property
     def lines(self) -> list[str]:
-        """The estimate for people."""
         if self.service is not None:
             return [f"Completions: {self.completions}", f"Sandboxes: run by the service at {self.service}"]
         if not self.completions:
@@ -125,7 +124,6 @@ class SandboxEstimate:
         return f"{allowance.budget}{used}; possibly not sufficient: the command stops before the budget is exceeded"
 
     def document(self) -> dict[str, JsonValue]:
-        """The estimate as plain JSON."""
         allowance, price, highest = self.allowance, self.allowance.price, self.highest_cost
         return {
             "command": self.command,

@@ -20,7 +20,6 @@ def execution_finished(
     verdict: Verdict | None = None,
     error: str = "",
 ) -> ExecutionFinished:
-    """The event that tells of an execution."""
     startup = launch.startup_seconds
     return ExecutionFinished(
         task_id=attempt.completion.task_id,

@@ -152,7 +152,6 @@ class Fleet:
 
     @property
     def window(self) -> int:
-        """How many completions there should be under way."""
         return sum(link.target for link in self._usable) or _WINDOW_BEFORE
 
     @property
@@ -423,8 +422,6 @@ def _longest(sent: Sent) -> float:
 
 
 class FleetJudging(Judging):
-    """The part of one batch in the fleet of its job; see `Judging`, and `SandboxJudging` for the arguments."""
-
     def __init__(self, job: Job, judge: Judge, concurrency: int | None, emit: Emit, on_verdict: OnVerdict) -> None:
         assert isinstance(job.connection, RayConnection), "there is no other with a fleet"
         if job.remote_part is None:

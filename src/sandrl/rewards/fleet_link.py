@@ -112,12 +112,10 @@ class Link:
         return len(self.held) / self.pace
 
     def begin(self, setup: NodeSetup) -> None:
-        """Has it make its scorer."""
         self._host = self._cluster.hold(self.node, _SCORER, setup)
         self.go_on(_START_SECONDS)
 
     def go_on(self, seconds: float = SILENCE_SECONDS) -> None:
-        """Asks for what comes of its completions."""
         self._ask("collect", seconds=seconds)
 
     def retire(self, seconds: float) -> None:
@@ -178,13 +176,11 @@ class Link:
         self._tasks.append(sent.task)
 
     def drop(self, sent: Sent) -> None:
-        """Says that the verdict on a completion is of no use any more."""
         self.held.pop(sent.task.number, None)
         sent.holders.remove(self)
         self._dropped.append(sent.task.number)
 
     def land(self, number: int) -> None:
-        """Notes that it has judged a completion."""
         self.held.pop(number, None)
         self._shown.append(time.monotonic())
 

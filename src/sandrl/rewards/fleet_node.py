@@ -143,7 +143,6 @@ class NodeScorer:
         self._scorer = Scorer(self._job, concurrency=self._concurrency, emit=self._note, on_verdict=self._keep)
 
     def take(self, tasks: Sequence[Task], dropped: Sequence[int]) -> None:
-        """Takes completions, and gives others up."""
         with self._news:
             for task in tasks:
                 completion = replace(task.completion, id=str(task.number))
@@ -172,7 +171,6 @@ class NodeScorer:
             return self._taken()
 
     def close(self, seconds: float) -> Reply:
-        """Ends every sandbox, and answers with the rest."""
         with self._news:
             self._is_closing = True
             self._news.notify_all()

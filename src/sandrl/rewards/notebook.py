@@ -122,7 +122,6 @@ class _Progress:
 
 
 def report_html(results: Sequence[ScoredCompletion], summary: Summary) -> str:
-    """A report as a table: its totals, and its first results."""
     head = "".join(f'<th scope="col">{name}</th>' for name in ("id", "problem", "reward", "status", "detail"))
     rows = "".join(f"<tr>{''.join(map(_cell, _shown(result)))}</tr>" for result in results[:_MOST_ROWS])
     more = len(results) - _MOST_ROWS

@@ -143,7 +143,6 @@ class Components:
         check_weight("timeout_penalty", self.timeout_penalty)
 
     def of(self, text: str, verdict: Verdict) -> dict[str, float]:
-        """Computes the components of one completion by name; the result is empty if the completion is unscorable."""
         if not verdict.status.scorable:
             return {}
         found: dict[str, float] = {}

@@ -108,7 +108,6 @@ class Ticket:
         return done
 
     def tell(self, result: ScoredCompletion) -> None:
-        """Takes over a result; on the scorer's thread."""
         self.in_flight -= 1
         self._left -= 1
         if self.future.cancelled():
@@ -289,7 +288,6 @@ class Scorer(Closing):
         return ticket.first(terms.judge.result)
 
     def terms_of_program(self, program: Program, options: ScoreOptions) -> Terms:
-        """The terms of one program, which are those of no other."""
         return Terms.of(options, ProgramJudge(self._judge, program), self._job.connection)
 
     @property
@@ -302,7 +300,6 @@ class Scorer(Closing):
 
     @property
     def unfinished(self) -> int:
-        """How many requests have no end yet."""
         return len(self._tickets)
 
     def refuse_more(self) -> None:

@@ -122,7 +122,6 @@ LONGER_ANSWERS = "allow longer answers with `max_tokens`, or ask for shorter one
 
 
 def error_of(result: ScoredCompletion, *, hint: str) -> SandrlError:
-    """The error that says why a completion has no reward."""
     message = f"a completion of {result.task_id} could not be scored: {result.status.value}: {result.detail}"
     return (InfrastructureError if result.status is Status.INFRASTRUCTURE else InputError)(message, hint=hint)
 

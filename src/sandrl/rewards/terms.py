@@ -31,5 +31,4 @@ class Terms:
 
     @classmethod
     def of(cls, options: ScoreOptions, judge: Judge, connection: Connection) -> Self:
-        """The terms of completions that are scored with these options on this runtime."""
         return cls(options, judge, VerdictNames(judge, connection, options.limits), options.judged_limits)

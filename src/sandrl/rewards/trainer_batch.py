@@ -27,8 +27,6 @@ _FEW_CHECKS = 3
 
 
 class BatchReader:
-    """Finds the problem of each row of a batch."""
-
     def __init__(self, problems: Mapping[str, Problem]) -> None:
         self._problems = problems
         self._by_prompt: dict[str, tuple[str, ...]] | None = None
@@ -112,7 +110,6 @@ def _check_texts(name: str, texts: object) -> None:
 
 
 def step_tags(trainer_state: object) -> tuple[str, ...]:
-    """The tag of the step that a trainer says it is in; none if it says nothing."""
     step = getattr(trainer_state, "global_step", None)
     return (step_tag(step),) if isinstance(step, int) else ()
 

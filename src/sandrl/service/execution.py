@@ -93,8 +93,6 @@ async def execute(service: Service, request: Request) -> ExecuteResponse:
 
 
 class RunCode:
-    """Answers `/run_code`."""
-
     def __init__(self, service: Service) -> None:
         self._service = service
         # Programs whose clients were answered 504, by what they were asked.

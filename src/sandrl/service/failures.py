@@ -49,7 +49,6 @@ class Failure(Exception):
 
 
 def failure_of(error: BaseException) -> Failure:
-    """What a request is answered that ended with an error."""
     match error:
         case Failure():
             return error

@@ -24,8 +24,6 @@ _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120
 
 
 class ServiceMetrics:
-    """The metrics of one service."""
-
     def __init__(self, waiting: Callable[[], float], in_flight: Callable[[], float]) -> None:
         registry = self._registry = CollectorRegistry()
         self.requests = Counter("sandrl_requests", "Answered requests.", ["route", "status"], registry=registry)

@@ -79,7 +79,6 @@ class ProblemBook:
         )
 
     def named(self, task_id: str, problems: Mapping[str, Problem], options: RequestOptions) -> Problem:
-        """The problem of that name, with what a request asks for."""
         problem = problems[task_id]
         if problems is not self.loaded or (options.prelude is None and options.max_cases is None):
             return problem

@@ -49,15 +49,12 @@ class Reply:
 
     @property
     def is_done(self) -> bool:
-        """Whether there will be no more results."""
         return self.error is not None or len(self.results) >= self.total
 
     def owns(self, give_up: Callable[[], None]) -> None:
-        """Says how the work for it is given up."""
         self._give_up = give_up
 
     def add(self, result: ScoredCompletion) -> None:
-        """Adds a result."""
         self.results.append(result)
         self.bytes += _BYTES_OF_RESULT + len(result.detail)
         self.bytes += sum(
@@ -159,14 +156,12 @@ class Replies:
         self._replies[key] = digest, reply
 
     def join(self, reply: Reply) -> None:
-        """A client waits for a reply."""
         reply.readers += 1
         if reply.last_call is not None:
             reply.last_call.cancel()
             reply.last_call = None
 
     def leave(self, reply: Reply, *, has_key: bool) -> None:
-        """A client does not wait for a reply any more."""
         reply.readers -= 1
         if reply.readers or reply.is_done:
             return
