@@ -43,18 +43,10 @@ cluster.shutdown()
 
 @dataclass(frozen=True)
 class Nodes:
-    """A running cluster.
-
-    Attributes:
-        address: Its address.
-        states: The state directories of its nodes; the last has another sandrl.
-    """
-
     address: str
     states: tuple[Path, ...]
 
     def sandrl(self, *words: str) -> subprocess.CompletedProcess[str]:
-        """Runs a command on this machine, which has no sandboxes of its own."""
         named = 2 if words[0] == "sandboxes" else 1
         argv = [sys.executable, "-m", "sandrl", *words[:named], "--runtime", f"ray:{self.address}", *words[named:]]
         environment = {**os.environ, "PYTHONPATH": str(SOURCE), "SANDRL_STATE_DIR": str(self.states[0].parent / "own")}
@@ -63,7 +55,6 @@ class Nodes:
         )
 
     def listed(self, *words: str) -> dict[str, dict[str, Any]]:
-        """The sandboxes that `ls` lists, by their ids."""
         done = self.sandrl("sandboxes", "ls", "--json", *words)
         assert done.returncode == 0, done.stderr
         return {each["id"]: each for each in json.loads(done.stdout)["sandboxes"]}
@@ -105,14 +96,12 @@ def _variables(path: Path, state: Path) -> dict[str, str]:
 
 @pytest.fixture
 def lost(nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> Lost:
-    """Two sandboxes of the first node, whose job was killed."""
     monkeypatch.setenv("SANDRL_STATE_DIR", str(nodes.states[0]))
     return lose_job(2, "mine")
 
 
 @pytest.fixture
 def living(nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> Iterator[frozenset[str]]:
-    """Two sandboxes of the second node, whose job is this process."""
     monkeypatch.setenv("SANDRL_STATE_DIR", str(nodes.states[1]))
     with sleeping_job(2, "mine") as job:
         yield frozenset(each["id"] for each in nodes.listed("--tag", job.id).values())

@@ -25,7 +25,6 @@ def encoded(text: str | bytes) -> str:
 
 @pytest.fixture
 def bare(service: RunningService) -> Any:
-    """A client without the header."""
     with httpx.Client(base_url=service.url, trust_env=False, timeout=60) as client:
         yield client
 
@@ -175,7 +174,6 @@ def test_a_request_waits_for_room_within_its_clients_patience(tmp_path: Path) ->
 
 
 def too_many() -> dict[str, Any]:
-    """A request with more completions than may wait."""
     problem = {"task_id": "inc", "prompt": "", "tests": ["assert f(1) == 2"]}
     return {"completions": [{"task_id": "inc", "code": str(number)} for number in range(5)], "problems": [problem]}
 

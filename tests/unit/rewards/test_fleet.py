@@ -62,12 +62,10 @@ class FakeHost:
     _is_ready: bool = False
 
     def begin(self, setup: NodeSetup) -> None:
-        """Begins, or begins anew after its end."""
         self.setup, self._is_ended, self._is_ready = setup, False, False
         self.tasks.clear()
 
     def ask(self, method: str, *arguments: Any) -> Future[Any]:
-        """See `Host.ask`."""
         return in_background(lambda: self._call(method, *arguments))
 
     def _call(self, method: str, *arguments: Any) -> Any:
@@ -116,8 +114,6 @@ class FakeHost:
 
 
 class FakeCluster:
-    """A cluster of such nodes."""
-
     address = "fake:1"
 
     def __init__(self, *hosts: FakeHost) -> None:
@@ -126,15 +122,12 @@ class FakeCluster:
         self.leaving: set[str] = set()
 
     def nodes(self) -> list[Node]:
-        """See `Cluster.nodes`."""
         return [Node(each, f"n{each[2:]}", "127.0.0.2", 2.0, each in self.leaving) for each in self.hosts]
 
     def examine(self, nodes: Sequence[Node]) -> list[NodeFacts]:
-        """See `Cluster.examine`."""
         return [NodeFacts(node, "3.11", "1", self.problems.get(node.id, "")) for node in nodes]
 
     def hold(self, node: Node, factory: str, setup: NodeSetup) -> FakeHost:
-        """See `Cluster.hold`."""
         host = self.hosts[node.id]
         host.begin(setup)
         return host
@@ -142,8 +135,6 @@ class FakeCluster:
 
 @dataclass
 class FakeJob:
-    """What a fleet asks of its job."""
-
     told: list[Event] = field(default_factory=list)
     id: str = "job-1"
     command: str = "test"
@@ -153,25 +144,19 @@ class FakeJob:
     max_sandboxes: int | None = None
 
     def tell(self, event: Event) -> None:
-        """See `Job.tell`."""
         self.told.append(event)
 
-    def ring(self) -> None:
-        """See `Job.ring`."""
+    def ring(self) -> None: ...
 
     @property
     def journal(self) -> FakeJob:
-        """See `Job.journal`."""
         return self
 
-    def lose_elsewhere(self, prefix: str) -> None:
-        """See `Journal.lose_elsewhere`."""
+    def lose_elsewhere(self, prefix: str) -> None: ...
 
 
 @dataclass
 class FakeConnection:
-    """What a fleet asks of its connection."""
-
     cluster: FakeCluster
     asked_image: None = None
     packages: Packages = field(default_factory=Packages)
@@ -181,14 +166,6 @@ class FakeConnection:
 
 @dataclass
 class Trial:
-    """A fleet at work.
-
-    Attributes:
-        fleet: The fleet.
-        job: Its job.
-        verdicts: What it said, by the completions' ids, in the order of arrival.
-    """
-
     fleet: Fleet
     job: FakeJob
     judging: FleetJudging
@@ -196,7 +173,6 @@ class Trial:
     attempts: dict[str, Attempt]
 
     def judge(self, count: int, seconds: float = 20.0, until: Callable[[], bool] | None = None) -> None:
-        """Has so many completions judged."""
         options = ScoreOptions()
         connection = cast(Any, _NAMED)
         terms = Terms.of(options, Judge(), connection)
@@ -213,8 +189,6 @@ class Trial:
 
 
 class _Named:
-    """What names of verdicts are made from."""
-
     def __getattr__(self, name: str) -> Any:
         return {"is_local": False, "kind": Status.PASSED}.get(name, "")
 

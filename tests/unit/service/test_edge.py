@@ -19,8 +19,6 @@ SECRET = "s3cret-token-0123456789"
 
 
 class Asked:
-    """An edge, and what came of one request to it."""
-
     def __init__(self, app: Any, **options: Any) -> None:
         self.log: list[str] = []
         self.metrics = ServiceMetrics(lambda: 0.0, lambda: 0.0)
@@ -63,14 +61,12 @@ class Asked:
 
     @property
     def document(self) -> dict[str, Any]:
-        """The problem details of the answer."""
         assert dict(self.sent[0]["headers"])[b"content-type"] == b"application/problem+json"
         found: dict[str, Any] = json.loads(self.sent[1]["body"])
         return found
 
 
 async def reads(scope: Scope, receive: Receive, send: Send) -> None:
-    """An application that reads the whole body."""
     while (await receive()).get("more_body"):
         pass
     await send({"type": "http.response.start", "status": 200, "headers": []})
