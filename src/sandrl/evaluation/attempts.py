@@ -24,7 +24,7 @@ from sandrl.problems.prompting import Prompting
 from sandrl.rewards.document import result_document, to_line
 from sandrl.rewards.options import ScoreOptions
 from sandrl.rewards.request import RewardRun
-from sandrl.rewards.scored_run import Resumed, open_job_run, opened_out
+from sandrl.rewards.scored_run import ResumedRun, open_job_run, opened_out
 from sandrl.rollouts.episodes import Episode, EpisodeOptions, new_episode
 from sandrl.rollouts.records import result_of
 from sandrl.rollouts.steps import StepOptions, StepPlayer
@@ -47,7 +47,7 @@ def evaluate_attempts(
     total: int,
     facts: Mapping[str, JsonValue],
     versions: Mapping[str, str],
-    resumed: Resumed | None,
+    resumed: ResumedRun | None,
     stop: threading.Event,
     emit: Emit,
     interrupt: Interrupt,

@@ -155,14 +155,6 @@ class Cluster:
             remark = f"Python {found['python']}, not {here} as here"
         return NodeFacts(node, found["python"], found["sandrl"], problem, remark)
 
-    def run(self, node: Node, function: str, *arguments: object) -> Future[Any]:
-        """Runs a function (`package.module:function`) on a node that has the same sandrl as this process.
-
-        Returns:
-            The result of the function, or a `Refusal`; an error of Ray's if the node is lost.
-        """
-        return self._run(node, run_named, function, *arguments)
-
     def ask(
         self, nodes: Sequence[Node], function: str, *arguments: object, timeout_seconds: float
     ) -> list[tuple[Node, Any]]:
@@ -174,7 +166,7 @@ class Cluster:
         """
         until = time.monotonic() + timeout_seconds
         answers: list[tuple[Node, Any]] = []
-        for node, asked in [(node, self.run(node, function, *arguments)) for node in nodes]:
+        for node, asked in [(node, self._run(node, run_named, function, *arguments)) for node in nodes]:
             try:
                 answer = answer_within(max(until - time.monotonic(), 0.0), node, asked, of_seconds=timeout_seconds)
             except InfrastructureError as error:

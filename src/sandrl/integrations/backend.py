@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Protocol
 
 from pydantic import ValidationError
@@ -45,7 +45,6 @@ MOST_ROWS = 256
 
 _LIFETIME_SECONDS = 3600.0
 _LIFETIME_MARGIN_SECONDS = 300.0
-_MOST_OPTIONS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,27 +66,10 @@ class Scoring:
         Raises:
             UsageError: If there is no such option, or its value is impossible.
         """
-        given = dict(given or {})
         try:
-            name = json.dumps(given, sort_keys=True)
+            return _scoring(json.dumps(dict(given or {}), sort_keys=True))
         except (TypeError, ValueError) as error:
             raise UsageError(f"options for scoring must be plain values: {error}") from error
-        known = _scorings.get(name)
-        if known is None:
-            try:
-                config = RequestOptions.model_validate(given)
-            except ValidationError as error:
-                problem = error.errors(include_url=False, include_input=False, include_context=False)[0]
-                place = ".".join(str(part) for part in problem["loc"])
-                message = problem["msg"].removeprefix("Value error, ")
-                if problem["type"] == "extra_forbidden":
-                    message = "is not an option for scoring"
-                raise UsageError(f"{place}: {message}" if place else message) from None
-            known = cls(given, config, ScoreOptions.of(config))
-            if len(_scorings) >= _MOST_OPTIONS:
-                _scorings.clear()
-            _scorings[name] = known
-        return known
 
     @property
     def of_request(self) -> dict[str, Any]:
@@ -95,7 +77,19 @@ class Scoring:
         return {name: value for name, value in self.given.items() if name not in reading_of(self.config)}
 
 
-_scorings: dict[str, Scoring] = {}
+@lru_cache(maxsize=64)
+def _scoring(text: str) -> Scoring:
+    given = json.loads(text)
+    try:
+        config = RequestOptions.model_validate(given)
+    except ValidationError as error:
+        problem = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        place = ".".join(str(part) for part in problem["loc"])
+        message = problem["msg"].removeprefix("Value error, ")
+        if problem["type"] == "extra_forbidden":
+            message = "is not an option for scoring"
+        raise UsageError(f"{place}: {message}" if place else message) from None
+    return Scoring(given, config, ScoreOptions.of(config))
 
 
 class Backend(Protocol):

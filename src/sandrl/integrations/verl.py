@@ -14,8 +14,7 @@ from typing import Any
 from sandrl.errors import UsageError
 from sandrl.events.results import ScoredCompletion
 from sandrl.integrations.backend import scored
-from sandrl.integrations.outcome import metrics_of
-from sandrl.integrations.request import RewardRequest
+from sandrl.integrations.request import RewardRequest, metrics_of
 
 _OF_VERL = frozenset({"reward_router_address", "reward_model_tokenizer"})
 """Additional arguments of reward managers that use a reward model."""

@@ -22,8 +22,8 @@ from sandrl.events import CanaryFinished, CompletionStarted, Emit, ExecutionFini
 from sandrl.events.results import Status
 from sandrl.fleet.cluster import Node, NodeFacts
 from sandrl.rewards.attempts import MOST_MOVES, Attempt
-from sandrl.rewards.fleet_link import Link, Sent
-from sandrl.rewards.fleet_node import Judged, NodeSetup, Reply, Task
+from sandrl.rewards.fleet_link import Link, WorkItem
+from sandrl.rewards.fleet_node import NodeSetup, Reply, Task, TaskResult
 from sandrl.rewards.judge import Judge, longest_execution_seconds
 from sandrl.rewards.judging import Judging, OnVerdict
 from sandrl.rewards.options import ScoreOptions
@@ -72,8 +72,8 @@ class Fleet:
         self._unfit: dict[str, str] = {}
         self._begins: Counter[str] = Counter()
         self._unstopped: tuple[str, ...] = ()
-        self._sent: dict[int, Sent] = {}
-        self._waiting: deque[Sent] = deque()
+        self._sent: dict[int, WorkItem] = {}
+        self._waiting: deque[WorkItem] = deque()
         self._had_node_at = self._doubled_at = time.monotonic()
         self._isolation = ""
         # The nodes, as they were listed last; every list is looked at once.
@@ -159,11 +159,11 @@ class Fleet:
         return [link for link in self._links.values() if link.window and not link.is_leaving]
 
     def add(self, attempt: Attempt, owner: FleetJudging) -> None:
-        sent = Sent(_task(next(self._numbers), attempt), attempt, owner)
-        self._sent[sent.task.number] = sent
+        item = WorkItem(_task(next(self._numbers), attempt), attempt, owner)
+        self._sent[item.task.number] = item
         if not self._waiting:
             self._job.ring()  # all that are begun in this turn are handed out in the next one
-        self._waiting.append(sent)
+        self._waiting.append(item)
 
     def hear(self) -> None:
         """Takes what nodes say, and gives up what no node is left for.
@@ -187,8 +187,8 @@ class Fleet:
             )
         elif now - self._had_node_at > _NO_NODE_SECONDS:
             reason = f"no node of the Ray cluster at {self._cluster.address} can judge completions any longer"
-            for sent in tuple(self._sent.values()):
-                self._finish(sent, Verdict(Status.INFRASTRUCTURE, None, detail=reason))
+            for item in tuple(self._sent.values()):
+                self._finish(item, Verdict(Status.INFRASTRUCTURE, None, detail=reason))
             self._waiting.clear()
 
     def send(self) -> None:
@@ -203,20 +203,20 @@ class Fleet:
 
     def give_up(self, owner: FleetJudging, *, everything: bool) -> None:
         """Drops what a batch has: all of it, or what no node has."""
-        for sent in [sent for sent in self._sent.values() if sent.owner is owner]:
-            if everything or not sent.holders:
-                self._forget(sent)
-        self._waiting = deque(sent for sent in self._waiting if sent.task.number in self._sent)
+        for item in [item for item in self._sent.values() if item.owner is owner]:
+            if everything or not item.holders:
+                self._forget(item)
+        self._waiting = deque(item for item in self._waiting if item.task.number in self._sent)
 
-    def _forget(self, sent: Sent) -> None:
-        for link in tuple(sent.holders):
-            link.drop(sent)
-        self._sent.pop(sent.task.number, None)
-        sent.owner.count -= 1
+    def _forget(self, item: WorkItem) -> None:
+        for link in tuple(item.holders):
+            link.drop(item)
+        self._sent.pop(item.task.number, None)
+        item.owner.count -= 1
 
-    def _finish(self, sent: Sent, verdict: Verdict) -> None:
-        self._forget(sent)
-        sent.owner.on_verdict(sent.attempt, verdict)
+    def _finish(self, item: WorkItem, verdict: Verdict) -> None:
+        self._forget(item)
+        item.owner.on_verdict(item.attempt, verdict)
 
     def close(self, timeout_seconds: float) -> tuple[str, ...]:
         self._ended.set()
@@ -278,39 +278,39 @@ class Fleet:
                 self._sent[number].begun.append(link)
         for told in reply.events:
             if isinstance(told, RetryScheduled | CanaryFinished):
-                sent = self._sent.get(int(told.id))
-                if sent is not None:
-                    named = sent.attempt.completion
-                    sent.owner.emit(replace(told, index=sent.attempt.index, id=named.id))
+                item = self._sent.get(int(told.id))
+                if item is not None:
+                    named = item.attempt.completion
+                    item.owner.emit(replace(told, index=item.attempt.index, id=named.id))
             elif isinstance(told, Warned):
                 self._job.tell(replace(told, message=f"node {link.node.name}: {told.message}"))
             else:
                 self._job.tell(told)
 
-    def _land(self, link: Link, judged: Judged) -> None:
+    def _land(self, link: Link, judged: TaskResult) -> None:
         link.land(judged.number)
-        sent = self._sent.get(judged.number)
-        if sent is None:
+        item = self._sent.get(judged.number)
+        if item is None:
             return  # another node was first, or nobody wants it any more
-        sent.holders = [holder for holder in sent.holders if holder is not link]
-        _count(sent, judged)
+        item.holders = [holder for holder in item.holders if holder is not link]
+        _count(item, judged)
         if judged.verdict.status is Status.INFRASTRUCTURE:
             link.failed_in_a_row += 1
-            sent.avoided.add(link.node.name)
-            sent.verdict = judged.verdict
-            if sent.holders or self._may_try_elsewhere(sent):
-                if not sent.holders:
-                    self._waiting.appendleft(sent)
+            item.avoided.add(link.node.name)
+            item.verdict = judged.verdict
+            if item.holders or self._may_try_elsewhere(item):
+                if not item.holders:
+                    self._waiting.appendleft(item)
                 return
         else:
             link.failed_in_a_row = 0
-        if isinstance(sent.attempt.terms.judge, ProgramJudge):
-            sent.attempt.terms.judge.take(judged.program)
-        self._finish(sent, judged.verdict)
+        if isinstance(item.attempt.terms.judge, ProgramJudge):
+            item.attempt.terms.judge.take(judged.program)
+        self._finish(item, judged.verdict)
 
-    def _may_try_elsewhere(self, sent: Sent) -> bool:
-        others = {link.node.name for link in self._links.values() if not link.is_leaving} - sent.avoided
-        return bool(others) and len(sent.avoided) <= sent.attempt.terms.options.retries
+    def _may_try_elsewhere(self, item: WorkItem) -> bool:
+        others = {link.node.name for link in self._links.values() if not link.is_leaving} - item.avoided
+        return bool(others) and len(item.avoided) <= item.attempt.terms.options.retries
 
     def _lose(self, link: Link, error: InfrastructureError) -> None:
         del self._links[link.node.id]
@@ -320,70 +320,70 @@ class Fleet:
             # It said why it cannot begin, and would say it again.
             self._refuse(link.node, error.message.removeprefix(f"node {link.node.name}: "), error.hint)
             return
-        lost = [sent for sent in link.held.values() if sent.task.number in self._sent]
+        lost = [item for item in link.held.values() if item.task.number in self._sent]
         what = f": {len(lost)} completions are sent to other nodes" if lost else ""
         self._job.tell(Warned(f"{error.message}{what}", error.hint))
-        for sent in lost:
-            sent.holders = [holder for holder in sent.holders if holder is not link]
-            if not sent.holders:
-                self._move(sent, link, error.message)
+        for item in lost:
+            item.holders = [holder for holder in item.holders if holder is not link]
+            if not item.holders:
+                self._move(item, link, error.message)
 
-    def _move(self, sent: Sent, link: Link, reason: str) -> None:
-        attempt = sent.attempt
-        sent.losses += 1
+    def _move(self, item: WorkItem, link: Link, reason: str) -> None:
+        attempt = item.attempt
+        item.losses += 1
         attempt.failures.append(reason)
-        if link in sent.begun:
+        if link in item.begun:
             in_cell = self._job.has_cells
             attempt.retries += bool(attempt.executions)
             attempt.executions += 1
             attempt.cells += in_cell
             task_id = attempt.completion.task_id
-            sent.owner.emit(ExecutionFinished(task_id, None, "error", attempt.index, error=reason, in_cell=in_cell))
-        if sent.losses > MOST_MOVES:
-            self._finish(sent, Verdict(Status.INFRASTRUCTURE, None, detail=reason))
+            item.owner.emit(ExecutionFinished(task_id, None, "error", attempt.index, error=reason, in_cell=in_cell))
+        if item.losses > MOST_MOVES:
+            self._finish(item, Verdict(Status.INFRASTRUCTURE, None, detail=reason))
         else:
-            self._waiting.appendleft(sent)
+            self._waiting.appendleft(item)
 
     def _hand_out(self, now: float) -> None:
         ready = self._usable
-        held_back: list[Sent] = []
+        held_back: list[WorkItem] = []
         while self._waiting and ready:
-            sent = self._waiting.popleft()
-            open_to = [link for link in ready if link.node.name not in sent.avoided and len(link.held) < link.target]
+            item = self._waiting.popleft()
+            open_to = [link for link in ready if link.node.name not in item.avoided and len(link.held) < link.target]
             if open_to:
-                self._give(min(open_to, key=lambda link: link.seconds_left), sent, now)
-            elif sent.verdict is not None and not self._may_try_elsewhere(sent):
+                self._give(min(open_to, key=lambda link: link.seconds_left), item, now)
+            elif item.verdict is not None and not self._may_try_elsewhere(item):
                 # The nodes that might have judged it have left meanwhile.
-                self._finish(sent, sent.verdict)
+                self._finish(item, item.verdict)
             else:
-                held_back.append(sent)
-                if not sent.avoided:
+                held_back.append(item)
+                if not item.avoided:
                     break
         self._waiting.extendleft(reversed(held_back))
 
-    def _give(self, link: Link, sent: Sent, now: float) -> None:
-        attempt = sent.attempt
-        sent.sent_at = sent.sent_at or now
-        if not sent.holders:
+    def _give(self, link: Link, item: WorkItem, now: float) -> None:
+        attempt = item.attempt
+        item.sent_at = item.sent_at or now
+        if not item.holders:
             named = attempt.completion
-            sent.owner.emit(CompletionStarted(attempt.index, named.id, named.task_id, attempt.executions + 1))
-        link.give(sent)
+            item.owner.emit(CompletionStarted(attempt.index, named.id, named.task_id, attempt.executions + 1))
+        link.give(item)
 
     def _run_twice(self, now: float) -> None:
         for taker in [link for link in self._usable if not link.held]:
             for link in sorted(self._links.values(), key=lambda each: -each.seconds_left):
-                late = [sent for sent in reversed(link.held.values()) if self._may_be_doubled(sent, taker)]
+                late = [item for item in reversed(link.held.values()) if self._may_be_doubled(item, taker)]
                 if link.seconds_left - 1 / taker.pace > _SAVED_SECONDS:
                     # As many as are done there by the time when the other one has done the rest.
                     late = late[: round(len(link.held) * taker.pace / (taker.pace + link.pace))]
                 elif now - link.answered_at <= _SILENT_SECONDS:
-                    late = [sent for sent in late if now - sent.sent_at > _longest(sent)]
-                for sent in late[: max(taker.target, taker.window) - len(taker.held)]:
-                    self._give(taker, sent, now)
+                    late = [item for item in late if now - item.sent_at > _longest(item)]
+                for item in late[: max(taker.target, taker.window) - len(taker.held)]:
+                    self._give(taker, item, now)
 
-    def _may_be_doubled(self, sent: Sent, taker: Link) -> bool:
-        is_new = taker not in sent.holders and taker.node.name not in sent.avoided
-        return sent.task.number in self._sent and len(sent.holders) < _MOST_HOLDERS and is_new
+    def _may_be_doubled(self, item: WorkItem, taker: Link) -> bool:
+        is_new = taker not in item.holders and taker.node.name not in item.avoided
+        return item.task.number in self._sent and len(item.holders) < _MOST_HOLDERS and is_new
 
 
 def _task(number: int, attempt: Attempt) -> Task:
@@ -403,22 +403,22 @@ def _same(options: ScoreOptions) -> ScoreOptions:
     return options
 
 
-def _count(sent: Sent, judged: Judged) -> None:
-    attempt = sent.attempt
+def _count(item: WorkItem, judged: TaskResult) -> None:
+    attempt = item.attempt
     attempt.sandbox_id = judged.sandbox_id or attempt.sandbox_id
     attempt.retries += bool(attempt.executions) and bool(judged.sums["executions"])
     for name, more in judged.sums.items():
         setattr(attempt, name, getattr(attempt, name) + more)
     for name, value in judged.latest.items():
         setattr(attempt, name, value)
-    waited = sent.sent_at - attempt.queued_at
+    waited = item.sent_at - attempt.queued_at
     for event in judged.executions:
         queued = None if event.queue_seconds is None else event.queue_seconds + waited
-        sent.owner.emit(replace(event, index=attempt.index, queue_seconds=queued))
+        item.owner.emit(replace(event, index=attempt.index, queue_seconds=queued))
 
 
-def _longest(sent: Sent) -> float:
-    return longest_execution_seconds(sent.attempt.problem, sent.attempt.terms.limits) + _OVERDUE_SECONDS
+def _longest(item: WorkItem) -> float:
+    return longest_execution_seconds(item.attempt.problem, item.attempt.terms.limits) + _OVERDUE_SECONDS
 
 
 class FleetJudging(Judging):

@@ -37,7 +37,7 @@ _OWN_SHARE = 0.85
 
 
 @dataclass(slots=True, eq=False)
-class Sent:
+class WorkItem:
     """A completion that was handed to the fleet.
 
     Attributes:
@@ -76,7 +76,7 @@ class Link:
         self.node = node
         self.share = share
         self.window = 0
-        self.held: dict[int, Sent] = {}
+        self.held: dict[int, WorkItem] = {}
         self.failed_in_a_row = 0
         self.answered_at = time.monotonic()
         self.is_leaving = self.is_ending = False
@@ -166,19 +166,19 @@ class Link:
                 reason = f"it did not answer within {self._seconds:.0f} s"
             raise NodeLostError(f"node {self.node.name} is lost: {reason}") from error
 
-    def give(self, sent: Sent) -> None:
+    def give(self, item: WorkItem) -> None:
         if not self.held:
             # What it has shown before it stood idle says nothing about how fast it is now.
             self._shown.clear()
             self.answered_at = time.monotonic()
-        self.held[sent.task.number] = sent
-        sent.holders.append(self)
-        self._tasks.append(sent.task)
+        self.held[item.task.number] = item
+        item.holders.append(self)
+        self._tasks.append(item.task)
 
-    def drop(self, sent: Sent) -> None:
-        self.held.pop(sent.task.number, None)
-        sent.holders.remove(self)
-        self._dropped.append(sent.task.number)
+    def drop(self, item: WorkItem) -> None:
+        self.held.pop(item.task.number, None)
+        item.holders.remove(self)
+        self._dropped.append(item.task.number)
 
     def land(self, number: int) -> None:
         self.held.pop(number, None)

@@ -76,7 +76,7 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class TaskResult:
     """A completion that has its verdict.
 
     Attributes:
@@ -108,7 +108,7 @@ class Reply:
     isolation: str
     owner: Owner
     window: int
-    judged: list[Judged] = field(default_factory=list)
+    judged: list[TaskResult] = field(default_factory=list)
     begun: list[int] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
     ledger: list[LedgerLine] = field(default_factory=list)
@@ -125,7 +125,7 @@ class NodeScorer:
 
     def __init__(self, setup: NodeSetup) -> None:
         self._news = threading.Condition()
-        self._judged: list[Judged] = []
+        self._judged: list[TaskResult] = []
         self._begun: list[int] = []
         self._events: list[Event] = []
         self._ledger: list[LedgerLine] = []
@@ -228,7 +228,7 @@ class NodeScorer:
                 return  # it was dropped
             sums, latest = ({name: getattr(attempt, name) for name in names} for names in (SUMS, _LATEST))
             done = judge.latest if isinstance(judge, ProgramJudge) else None
-            self._judged.append(Judged(number, verdict, attempt.sandbox_id, sums, latest, executions, done))
+            self._judged.append(TaskResult(number, verdict, attempt.sandbox_id, sums, latest, executions, done))
             self._news.notify_all()
 
 

@@ -66,7 +66,7 @@ Batches: TypeAlias = Callable[[RunWriter], Iterable[Sequence[Completion]]]
 
 
 @dataclass(frozen=True, slots=True)
-class Resumed:
+class ResumedRun:
     path: Path
     results: tuple[ScoredCompletion, ...]
 
@@ -211,7 +211,7 @@ def score_run(
     least_concurrency: int = 1,
     prompting: Prompting | None = None,
     numbers: Mapping[str, int] | None = None,
-    resumed: Resumed | None = None,
+    resumed: ResumedRun | None = None,
     emit: Emit = ignore,
     interrupt: Interrupt | None = None,
 ) -> RewardRun:

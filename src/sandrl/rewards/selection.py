@@ -25,6 +25,9 @@ def select(blocks: Sequence[str], asked: Asked, sources: Sources, helpers: Colle
     """The code of the answer.
 
     Args:
+        blocks: Blocks of code, in order.
+        asked: What the problem asks for.
+        sources: Compiles them.
         helpers: More blocks, before these: they are joined where a name of theirs is needed, and are no answers.
 
     Returns:
@@ -53,13 +56,14 @@ def unescaped(code: str, sources: Sources) -> str:
 
 
 def _binder(units: Sequence[Source], name: str, user: int | None) -> int | None:
-    # The last block before the one that uses a name which binds it, else the last one after it.
+    """The last block before the one that uses a name which binds it, else the last one after it."""
     places = [place for place, unit in enumerate(units) if name in unit.binds and place != user]
     earlier = [place for place in places if user is None or place < user]
     return earlier[-1] if earlier else places[-1] if places else None
 
 
 def _with_needs(units: Sequence[Source], wanted: Sequence[int]) -> list[Source]:
+    """Blocks, each after those that define what it needs."""
     ordered: list[int] = []
     seen: set[int] = set()
 
@@ -82,6 +86,7 @@ def _with_needs(units: Sequence[Source], wanted: Sequence[int]) -> list[Source]:
 
 
 def _program(units: Sequence[Source], first: int, asked: Asked) -> str | None:
+    """The last program that is whole by itself, settings aside, else the last with the blocks that it needs."""
     places = [place for place in range(len(units) - 1, first - 1, -1) if units[place].acts]
     joined = {place: _with_needs(units, [place]) for place in places}
     fitting = [place for place in places if _fits("\n".join(unit.code for unit in joined[place]), asked)]

@@ -65,7 +65,7 @@ _Problems: TypeAlias = Mapping[str, Problem | Mapping[str, Any]] | Iterable[Prob
 
 
 @dataclass(eq=False)
-class _Refused(Exception):
+class _Refusal(Exception):
     status: int
     detail: str
     hint: str | None
@@ -268,7 +268,7 @@ class AsyncServiceClient:
                     document = json.loads(line)
                     if "error" in document:
                         error = document["error"]
-                        raise _Refused(error["status"], error["detail"], error.get("hint"), None)
+                        raise _Refusal(error["status"], error["detail"], error.get("hint"), None)
                     if "summary" in document:
                         return str(document["job_id"])
                     keep(result_of_document(document, int(document["id"])))
@@ -278,7 +278,7 @@ class AsyncServiceClient:
 
         try:
             return await self._until_answered(ask)
-        except _Refused as refusal:
+        except _Refusal as refusal:
             if refusal.status != _TOO_LARGE or len(body["completions"]) < 2:
                 raise _error_of(refusal, self.url) from None
         # Half as much in each of two requests.
@@ -304,7 +304,7 @@ class AsyncServiceClient:
         while True:
             try:
                 return await ask(progress)
-            except _Refused as refusal:
+            except _Refusal as refusal:
                 if refusal.status == _TOO_LARGE:
                     raise
                 if refusal.status not in _RETRIED or time.monotonic() >= ends_at:
@@ -482,19 +482,19 @@ def _has_proxy() -> bool:
     return bool(urllib.request.getproxies())
 
 
-def _refused(status: int, headers: Mapping[str, str], content: bytes) -> _Refused:
+def _refused(status: int, headers: Mapping[str, str], content: bytes) -> _Refusal:
     try:
         retry = float(headers["Retry-After"]) if "Retry-After" in headers else None
     except ValueError:
         retry = None
     try:
         document = json.loads(content)
-        return _Refused(status, str(document["detail"]), document.get("hint"), retry, str(document.get("place") or ""))
+        return _Refusal(status, str(document["detail"]), document.get("hint"), retry, str(document.get("place") or ""))
     except (ValueError, KeyError, TypeError):
-        return _Refused(status, f"it answers {status}", None, retry)
+        return _Refusal(status, f"it answers {status}", None, retry)
 
 
-def _error_of(refusal: _Refused, url: str) -> SandrlError:
+def _error_of(refusal: _Refusal, url: str) -> SandrlError:
     if refusal.status in (_UNAUTHORIZED, _FORBIDDEN):
         hint = "set SANDRL_SERVICE_TOKEN to the token of the service"
         return AuthenticationError(f"the service at {url} refuses the token: {refusal.detail}", hint=hint)

@@ -76,7 +76,6 @@ def serve(config: ServeConfig, settings: Settings, *, emit: Emit = ignore, inter
     options = ScoreOptions.of(config)
     lifetime = max(lifetime_seconds(problems, options.limits), LEAST_LIFETIME_SECONDS)
     cache = VerdictCache(config.cache)
-    metrics: ServiceMetrics | None = None
     with ExitStack() as stack:
         listening = stack.enter_context(_listening(config))
         port: int = listening.getsockname()[1]
@@ -84,7 +83,7 @@ def serve(config: ServeConfig, settings: Settings, *, emit: Emit = ignore, inter
         sandboxes = SandboxRequest.of(config, "sandrl-service")
         allowance = sandboxes.allowance(settings)
         connection = sandboxes.connect(settings, needed=packages_of(problems.values()), emit=emit)
-        counts = _Counts()
+        metrics = ServiceMetrics(lambda: scorer.waiting, lambda: scorer.in_flight)
         job = stack.enter_context(
             sandboxes.job(
                 connection,
@@ -92,7 +91,7 @@ def serve(config: ServeConfig, settings: Settings, *, emit: Emit = ignore, inter
                 max_lifetime_seconds=lifetime,
                 allowance=allowance,
                 interrupt=interrupt,
-                emit=all_of(emit, counts),
+                emit=all_of(emit, metrics.told),
             )
         )
         scorer = stack.enter_context(
@@ -102,10 +101,9 @@ def serve(config: ServeConfig, settings: Settings, *, emit: Emit = ignore, inter
                 cache=cache,
                 max_waiting=config.max_queue,
                 longest_seconds=lifetime - _LIFETIME_MARGIN_SECONDS,
-                emit=counts,
+                emit=metrics.told,
             )
         )
-        metrics = counts.metrics = ServiceMetrics(lambda: scorer.waiting, lambda: scorer.in_flight)
         service = Service(
             config=config,
             job_id=job.id,
@@ -132,16 +130,6 @@ def serve(config: ServeConfig, settings: Settings, *, emit: Emit = ignore, inter
     if left:
         message = f"{left} unfinished requests were given up"
         raise InterruptedRunError(message, signal_number=interrupt.signal_number, hint="clients may send them again")
-
-
-class _Counts:
-    # There are no metrics before the job, whose events they count.
-
-    metrics: ServiceMetrics | None = None
-
-    def __call__(self, event: object) -> None:
-        if self.metrics is not None:
-            self.metrics.told(event)  # type: ignore[arg-type]
 
 
 class _Server:

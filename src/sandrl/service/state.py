@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
 from http import HTTPStatus
 from typing import Any, TypeVar
 
@@ -32,7 +33,7 @@ CLIENT_HEADER = "x-sandrl-client"
 """The header that names a client, if several clients share an address and each needs its own share."""
 
 _LONG_BODY_BYTES = 1 << 16
-_MOST_OPTIONS, _LONGEST_OPTIONS = 64, 4096
+_LONGEST_OPTIONS = 4096
 # What a program prints is in the memory of the service, and of its files in that of the machine.
 _BOUNDED = ("max_output_bytes", "max_file_bytes")
 
@@ -57,7 +58,6 @@ class Service:
     memory_bytes: int | None
     warn: Callable[[str, str], None]
     replies: Replies = field(default_factory=Replies)
-    _options: dict[str, tuple[RequestOptions, ScoreOptions]] = field(default_factory=dict)
 
     def options(self, given: dict[str, Any] | None) -> tuple[RequestOptions, ScoreOptions]:
         """How a request is scored: as the service is started to, where it says nothing else.
@@ -65,20 +65,15 @@ class Service:
         Raises:
             Failure: If there is no such option, or a value is impossible.
         """
-        try:
-            name = json.dumps(given, sort_keys=True)
-        except (TypeError, ValueError):
-            name = ""
-        if name in self._options:
-            return self._options[name]
-        found = self._resolved(given or {})
-        if len(self._options) >= _MOST_OPTIONS:
-            self._options.clear()
-        if len(name) < _LONGEST_OPTIONS:
-            self._options[name] = found
-        return found
+        text = json.dumps(given or {}, sort_keys=True)
+        return self._known_options(text) if len(text) < _LONGEST_OPTIONS else self._resolved(text)
 
-    def _resolved(self, given: dict[str, Any]) -> tuple[RequestOptions, ScoreOptions]:
+    @cached_property
+    def _known_options(self) -> Callable[[str], tuple[RequestOptions, ScoreOptions]]:
+        return lru_cache(maxsize=64)(self._resolved)
+
+    def _resolved(self, text: str) -> tuple[RequestOptions, ScoreOptions]:
+        given = json.loads(text)
         usual = {name: getattr(self.config, name) for name in RequestOptions.model_fields}
         reward = given.get("reward", self.config.reward)
         if reward != self.config.reward and reward not in POLICIES:

@@ -22,7 +22,7 @@ from sandrl.problems import Completion, Problem
 from sandrl.rewards import fleet as fleet_module
 from sandrl.rewards.attempts import Attempt
 from sandrl.rewards.fleet import Fleet, FleetJudging
-from sandrl.rewards.fleet_node import Judged, NodeSetup, Reply, Task
+from sandrl.rewards.fleet_node import NodeSetup, Reply, Task, TaskResult
 from sandrl.rewards.judge import Judge
 from sandrl.rewards.options import ScoreOptions
 from sandrl.rewards.terms import Terms
@@ -83,7 +83,7 @@ class FakeHost:
             self.tasks = [task for task in (*self.tasks, *tasks) if task.number not in dropped]
             self._change.notify_all()
 
-    def _reply(self, *judged: Judged) -> Reply:
+    def _reply(self, *judged: TaskResult) -> Reply:
         return Reply(self.isolation, current_owner(), self.window, list(judged))
 
     def _collect(self) -> Reply:
@@ -104,7 +104,7 @@ class FakeHost:
                 return self._reply()
             task = self.tasks.pop(0)
             self.judged.append(task.completion.id)
-        return self._reply(Judged(task.number, self.verdict, "s", ONCE, {}, (), None))
+        return self._reply(TaskResult(task.number, self.verdict, "s", ONCE, {}, (), None))
 
     def kill(self) -> None:
         """See `Host.kill`."""

@@ -8,8 +8,7 @@ from typing import Any
 from skyrl_gym.envs.base_text_env import BaseTextEnv, BaseTextEnvStepOutput
 
 from sandrl.errors import InputError
-from sandrl.integrations.outcome import metrics_of
-from sandrl.integrations.request import RewardRequest
+from sandrl.integrations.request import RewardRequest, metrics_of
 
 
 class CodeEnv(BaseTextEnv):  # type: ignore[misc] # the framework is not there for the type checker
