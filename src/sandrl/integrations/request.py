@@ -1,4 +1,4 @@
-"""What frameworks ask for, and what they get: options to a request, a result to the number that a trainer needs.
+"""Requests of frameworks, made of their options, and results as the numbers that trainers need.
 
 A completion whose sandbox failed has no reward, and any number would train on it. An adapter therefore raises an error
 in that case, unless the user has set a number.

@@ -16,6 +16,7 @@ import time
 from collections import deque
 from concurrent.futures import Future
 from contextlib import suppress
+from dataclasses import asdict
 from http import HTTPStatus
 
 from fastapi import Request
@@ -230,15 +231,8 @@ def _count(service: Service, result: ProgramResult) -> None:
 def _process(command: CommandResult | None) -> ProcessResult | None:
     if command is None:
         return None
-    return ProcessResult(
-        exit_status=command.exit_status,
-        timed_out=command.timed_out,
-        seconds=round(command.seconds, 6),
-        cpu_seconds=round(command.cpu_seconds, 6),
-        stdout=command.stdout,
-        stderr=command.stderr,
-        truncated=command.truncated,
-    )
+    seconds = {"seconds": round(command.seconds, 6), "cpu_seconds": round(command.cpu_seconds, 6)}
+    return ProcessResult.model_validate({**asdict(command), "timed_out": command.timed_out, **seconds})
 
 
 def _command(command: CommandResult | None) -> CommandRunResult | None:
