@@ -11,8 +11,7 @@ import fcntl
 import os
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
@@ -35,8 +34,6 @@ _LINE = re.compile(r"at line (\d+)")
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """The prices of a sandbox-hour."""
-
     path: Path
     by_runtime: Mapping[str, Money] = field(default_factory=dict)
 
@@ -73,72 +70,44 @@ class Prices:
         return cls(path, found_prices)
 
     def of(self, runtime: str) -> Money | None:
-        """The price of a runtime's sandbox-hour; None if none is set."""
         return self.by_runtime.get(runtime)
 
-    def with_price(self, runtime: str, text: str) -> Prices:
-        """The prices with one of them set.
 
-        Raises:
-            UsageError: If there is no such runtime, or the text is no price.
-        """
-        check_priced(runtime)
-        problem, price = _price_of(runtime, text)
-        if price is None:
-            raise UsageError(problem, hint=f"sandrl prices set {runtime} '$0.10'")
-        return Prices(self.path, {**self.by_runtime, runtime: price})
-
-    def without(self, runtime: str) -> Prices:
-        """The prices without one of them.
-
-        Raises:
-            UsageError: If there is no such runtime.
-        """
-        check_priced(runtime)
-        return Prices(self.path, {name: price for name, price in self.by_runtime.items() if name != runtime})
-
-    @classmethod
-    @contextmanager
-    def changing(cls, settings: Settings) -> Iterator[Self]:
-        """Reads the prices for a change; another process that changes them waits until the block ends."""
-        private_directory(settings.config_dir, variable="SANDRL_CONFIG_DIR")
-        try:
-            descriptor = os.open(settings.config_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        except OSError as error:
-            raise ServiceError(f"{settings.config_dir}: cannot be opened: {error.strerror}") from error
-        try:
-            # The lock is on the directory, because the file is replaced as a whole.
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            yield cls.load(settings)
-        finally:
-            os.close(descriptor)
-
-    def save(self) -> None:
-        """Writes the prices.
-
-        Raises:
-            ServiceError: If the file cannot be written.
-            SandrlError: If its directory cannot be made, or others may write to it.
-        """
-        # Only `sandrl prices` writes.
-        import tomli_w
-
-        private_directory(self.path.parent, variable="SANDRL_CONFIG_DIR")
-        table = {name: str(price) for name, price in sorted(self.by_runtime.items())}
-        try:
-            write_whole(self.path, (_HEAD + tomli_w.dumps({_TABLE: table})).encode("utf-8"))
-        except OSError as error:
-            raise ServiceError(f"{self.path}: cannot be written: {error.strerror}") from error
-
-
-def check_priced(runtime: str) -> None:
-    """Refuses a runtime that there is none of.
+def set_price(settings: Settings, runtime: str, text: str | None) -> Prices:
+    """Sets the price of a runtime, or removes it (None); another process that changes prices waits until this is done.
 
     Raises:
-        UsageError: If there is no such runtime, or it stands for another one.
+        UsageError: If there is no such runtime, or the text is no price.
+        InputError: If the file of prices is broken.
+        ServiceError: If the file cannot be written.
+        SandrlError: If its directory cannot be made, or others may write to it.
     """
+    # Only `sandrl prices` writes.
+    import tomli_w
+
     if runtime not in PRICED:
         raise UsageError(f"there is no runtime {runtime!r} that can have a price", hint=f"one of: {', '.join(PRICED)}")
+    problem, price = ("", None) if text is None else _price_of(runtime, text)
+    if problem:
+        raise UsageError(problem, hint=f"sandrl prices set {runtime} '$0.10'")
+    private_directory(settings.config_dir, variable="SANDRL_CONFIG_DIR")
+    try:
+        descriptor = os.open(settings.config_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        raise ServiceError(f"{settings.config_dir}: cannot be opened: {error.strerror}") from error
+    try:
+        # The lock is on the directory, because the file is replaced as a whole.
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        known = Prices.load(settings)
+        others = {name: value for name, value in known.by_runtime.items() if name != runtime}
+        changed = Prices(known.path, others if price is None else {**others, runtime: price})
+        table = {name: str(value) for name, value in sorted(changed.by_runtime.items())}
+        write_whole(changed.path, (_HEAD + tomli_w.dumps({_TABLE: table})).encode("utf-8"))
+    except OSError as error:
+        raise ServiceError(f"{settings.config_dir / FILE}: cannot be written: {error.strerror}") from error
+    finally:
+        os.close(descriptor)
+    return changed
 
 
 def price_of(runtime: str, settings: Settings) -> Money | None:

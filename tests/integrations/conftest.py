@@ -30,7 +30,6 @@ PROBLEMS = [
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skips tests of frameworks that are not there."""
     for item in items:
         if Path(__file__).parent in item.path.parents:
             for mark in item.iter_markers("needs"):
@@ -42,7 +41,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def problem_file(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A set of two problems, of which one is broken."""
     path = tmp_path_factory.mktemp("problems") / "problems.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in PROBLEMS), encoding="utf-8")
     return str(path)
@@ -50,14 +48,12 @@ def problem_file(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(scope="session")
 def service() -> Iterator[Serving]:
-    """A running `sandrl serve`."""
     with serving() as running:
         yield running
 
 
 @pytest.fixture(params=["sandboxes", "service"])
 def place(request: pytest.FixtureRequest) -> str | None:
-    """Who scores: None for sandboxes of this process, or the address of a service."""
     if request.param == "sandboxes":
         return None
     running: Serving = request.getfixturevalue("service")

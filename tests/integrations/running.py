@@ -12,7 +12,6 @@ from typing import Any
 
 @contextmanager
 def running(app: Any) -> Iterator[str]:
-    """Serves an application on this machine; gives its address."""
     import uvicorn
 
     with socket.socket() as listening:

@@ -16,20 +16,11 @@ from tests.support.service import running_service
 
 @dataclass(frozen=True)
 class Serving:
-    """A running service.
-
-    Attributes:
-        url: Its address.
-        token: Its token.
-        process: The process.
-    """
-
     url: str
     token: str
     process: subprocess.Popen[str]
 
     def requests(self) -> int:
-        """How many requests to score it has answered, as its metrics say."""
         asked = urllib.request.Request(f"{self.url}/metrics", headers={"Authorization": f"Bearer {self.token}"})
         with urllib.request.urlopen(asked, timeout=10) as answer:
             text = answer.read().decode()
@@ -39,7 +30,6 @@ class Serving:
 
 @contextmanager
 def serving(*words: str) -> Iterator[Serving]:
-    """Runs a service, ready when the block begins; its token is in a file, where clients of its user find it."""
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         own = {"SANDRL_SERVICE_TOKEN": ""}

@@ -42,19 +42,11 @@ def kernel(tmp_path: Path) -> Iterator[Kernel]:
 
 
 class Kernel:
-    """A running kernel.
-
-    Args:
-        manager: Interrupts it.
-        client: Talks with it.
-    """
-
     def __init__(self, manager: Any, client: Any) -> None:
         self.manager = manager
         self.client = client
 
     def run(self, code: str, *, interrupt_at: str | None = None) -> list[dict[str, Any]]:
-        """Runs a cell; returns what it published. At the first output with some words, the cell is interrupted."""
         cell = self.client.execute(code)
         published: list[dict[str, Any]] = []
         while True:

@@ -72,16 +72,14 @@ def test_a_label_may_name_a_problem_of_the_service(service: RunningService) -> N
         assert named.json()["rewards"] == [0.0]
 
 
-def test_a_query_without_its_prompt_is_an_error_and_no_reward(service: RunningService) -> None:
-    with service.client() as http:
-        body = {"query": [RIGHT], "prompts": ["another prompt, which is not there"], "labels": [LABEL]}
-        assert http.post("/get_reward", json=body).status_code == 422
-
-
 @pytest.mark.parametrize("label", ['{"a":' * 100_000, "{", '{"task_id": "x"}', 3, None])
-def test_a_label_that_is_no_problem_is_an_error_of_the_request(service: RunningService, label: Any) -> None:
+def test_a_label_that_is_no_problem_and_a_query_without_its_prompt_are_refused(
+    service: RunningService, label: Any
+) -> None:
     with service.client() as http:
         refused = http.post("/get_reward", json={"query": ["P" + RIGHT], "prompts": ["P"], "labels": [label]})
+        other = {"query": [RIGHT], "prompts": ["another prompt, which is not there"], "labels": [LABEL]}
+        assert http.post("/get_reward", json=other).status_code == 422
     assert refused.status_code == 422
     assert refused.json()["place"].startswith("labels[0]")
 

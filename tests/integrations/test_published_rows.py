@@ -50,7 +50,6 @@ HUMAN_EVAL_PLUS = [
 
 
 def mbpp_plus() -> list[dict[str, Any]]:
-    """Rows of MBPP with calls of literals, in the columns of MBPP+."""
     found = []
     for line in MBPP.read_text(encoding="utf-8").splitlines():
         row = json.loads(line)
@@ -70,7 +69,6 @@ def job() -> Iterator[Job]:
 
 
 def assert_deserved(rows: list[dict[str, Any]], right: Mapping[str, str], wrong: Mapping[str, str], job: Job) -> None:
-    """Checks that right answers get 1.0 and wrong ones 0.0, all of them isolated."""
     completions = [
         {"task_id": task_id, "id": f"{task_id} {reward}", "code": code}
         for codes, reward in ((right, 1.0), (wrong, 0.0))

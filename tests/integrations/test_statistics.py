@@ -9,7 +9,6 @@ import pytest
 
 from sandrl.runs.statistics import (
     adjusted_for_several,
-    estimate,
     paired_difference,
     sign_test,
     student_quantile,
@@ -73,15 +72,6 @@ def test_the_interval_of_a_difference_is_that_of_a_bootstrap_by_problem(samples:
     width = found.high - found.low
     assert abs(found.low - drawn.low) < 0.05 * width
     assert abs(found.high - drawn.high) < 0.05 * width
-
-
-def test_one_sample_of_each_problem_has_wilsons_interval() -> None:
-    for problems in (1, 5, 20, 164, 5_000):
-        for passed in {0, 1, problems // 3, problems}:
-            found = estimate([1.0] * passed + [0.0] * (problems - passed))
-            expected = stats.binomtest(passed, problems).proportion_ci(method="wilson")
-            assert found is not None
-            assert (found.low, found.high) == pytest.approx((expected.low, expected.high), abs=1e-9)
 
 
 def test_probabilities_are_adjusted_as_holm_has_it() -> None:

@@ -25,8 +25,6 @@ RIGHT = "<answer>def f(x): return x + 1</answer>"
 
 @dataclass(frozen=True)
 class Evaluated:
-    """A `vf-eval` that has ended, and the rollouts that it wrote, in order of their tasks."""
-
     code: int
     output: str
     traces: list[dict[str, Any]]
@@ -37,8 +35,6 @@ Evaluate = Callable[..., Evaluated]
 
 @pytest.fixture
 def evaluate(tmp_path: Path) -> Evaluate:
-    """Runs `vf-eval` in a directory of its own, against a model that answers as told."""
-
     def run(*words: str, answer: Callable[[str], str], taskset: str = adapter.TASKSET) -> Evaluated:
         with ChatServer(lambda body: answer(body["messages"][-1]["content"])) as model:
             done = subprocess.run(

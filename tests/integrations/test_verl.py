@@ -36,7 +36,6 @@ async def _call_with_kwargs_async(
 
 
 def row(answer: str, truth: object, **extra_info: Any) -> dict[str, Any]:
-    """The arguments that the manager `naive` passes."""
     info = {**extra_info, "num_turns": None, "rollout_reward_scores": {}}
     return {"data_source": "code", "solution_str": answer, "ground_truth": truth, "extra_info": info}
 

@@ -20,35 +20,24 @@ RIGHT = "def f(x):\n    return x + 1\n"
 
 
 def slow(seconds: float, count: int) -> list[dict[str, Any]]:
-    """So many right completions, all different, that take so long."""
     code = f"import time\ntime.sleep({seconds})\n{RIGHT}"
     return [{"task_id": "inc", "id": str(number), "code": f"{code}# {number}\n"} for number in range(count)]
 
 
 @dataclass
 class FleetRun:
-    """A run.
-
-    Attributes:
-        directory: Where it was started.
-        process: Its process.
-    """
-
     directory: Path
     process: subprocess.Popen[str]
 
     @property
     def path(self) -> Path:
-        """The directory of the run."""
         return self.directory / "runs" / "fleet"
 
     @property
     def told(self) -> str:
-        """What it has written to standard error."""
         return (self.directory / "stderr").read_text()
 
     def rows(self, name: str = "trajectories") -> list[dict[str, Any]]:
-        """The rows of a file of the run that are whole."""
         try:
             lines = (self.path / f"{name}.jsonl").read_text().splitlines(keepends=True)
         except OSError:
@@ -56,22 +45,18 @@ class FleetRun:
         return [json.loads(line) for line in lines if line.endswith("\n")]
 
     def wait_for_rows(self, count: int) -> None:
-        """Waits until so many completions are scored."""
         wait_until(lambda: len(self.rows()) >= count or self.process.poll() is not None, 240.0)
         assert self.process.poll() is None, self.told
 
     def wait_for_nodes(self, nodes: Iterable[RayNode]) -> None:
-        """Waits until each of these nodes has a sandbox."""
         awaited = list(nodes)
         wait_until(lambda: all(node.sandboxes() for node in awaited) or self.process.poll() is not None)
         assert self.process.poll() is None, self.told
 
     def interrupt(self) -> None:
-        """Sends what Ctrl-C does."""
         self.process.send_signal(signal.SIGINT)
 
     def finish(self, timeout_seconds: float = 180) -> dict[str, Any]:
-        """Waits for its end; returns its document."""
         stdout, _ = self.process.communicate(timeout=timeout_seconds)
         document: dict[str, Any] = json.loads(stdout)
         return document
@@ -85,7 +70,6 @@ def start_run(
     problems: Path | None = None,
     runtime: str = "",
 ) -> FleetRun:
-    """Begins to score completions on a cluster."""
     directory.mkdir(exist_ok=True)
     (directory / "c.jsonl").write_text("".join(json.dumps(each) + "\n" for each in completions))
     (directory / "p.jsonl").write_text(json.dumps(PROBLEM) + "\n")
@@ -100,7 +84,6 @@ def start_run(
 
 
 def wait_until(holds: Callable[[], bool], seconds: float = 60.0) -> None:
-    """Waits until something holds; fails if it does not in time."""
     ends_at = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < ends_at, "it never came to hold"
@@ -108,6 +91,5 @@ def wait_until(holds: Callable[[], bool], seconds: float = 60.0) -> None:
 
 
 def no_sandbox_left(nodes: Iterable[RayNode], seconds: float = 60.0) -> None:
-    """Waits until no local runtime of these nodes has a sandbox."""
     for node in nodes:
         wait_until(lambda node=node: not node.sandboxes(), seconds)  # type: ignore[misc]

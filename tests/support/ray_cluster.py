@@ -20,20 +20,11 @@ _QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_DEDUP_LOGS": "0"}
 
 @dataclass
 class RayNode:
-    """A node.
-
-    Attributes:
-        number: Its place among those that were added.
-        state_dir: Where its local runtime is.
-        is_alive: Whether its raylet was not killed.
-    """
-
     number: int
     state_dir: Path
     is_alive: bool = True
 
     def sandboxes(self) -> list[dict[str, Any]]:
-        """The sandboxes that its local runtime has, whoever owns them."""
         done = subprocess.run(
             [sys.executable, "-m", "sandrl", "sandboxes", "ls", "--json"],
             capture_output=True,
@@ -45,7 +36,6 @@ class RayNode:
         return found
 
     def parts(self) -> list[int]:
-        """The processes that hold parts of jobs on it."""
         found = []
         for entry in Path("/proc").iterdir():
             with suppress(OSError, ValueError):
@@ -58,7 +48,6 @@ class RayNode:
         return found
 
     def stop_runtime(self) -> None:
-        """Ends its local runtime."""
         daemon.stop(self.state_dir)
 
     def kill_runtime(self) -> None:
@@ -71,15 +60,6 @@ class RayNode:
 
 @dataclass
 class RayCluster:
-    """A cluster; see `ray_cluster`.
-
-    Attributes:
-        address: Where it is.
-        directory: Where the nodes' directories are made.
-        process: What has it.
-        nodes: Its nodes, those included that were killed.
-    """
-
     address: str
     directory: Path
     process: subprocess.Popen[str]
@@ -87,11 +67,9 @@ class RayCluster:
 
     @property
     def runtime(self) -> str:
-        """The name of the runtime."""
         return f"ray:{self.address}"
 
     def add_node(self, cpus: int = 2, **environment: str) -> RayNode:
-        """Adds a node, with variables of its own, and waits until it is there."""
         state_dir = self.directory / f"node-{len(self.nodes)}"
         state_dir.mkdir(mode=0o700)
         variables = json.dumps({"SANDRL_STATE_DIR": str(state_dir), **environment})
@@ -107,7 +85,6 @@ class RayCluster:
         self._ask(f"remove {node.number}")
 
     def port_of(self, number: int) -> int:
-        """The port of a node's raylet."""
         return int(self._ask(f"port {number}"))
 
     def _ask(self, line: str) -> str:

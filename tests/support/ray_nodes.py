@@ -16,7 +16,6 @@ LOOPBACK = "127.0.0.2"
 
 
 def main() -> None:
-    """Makes the cluster, and does what it is asked to."""
     from ray.cluster_utils import Cluster
 
     # What Ray prints is no answer.

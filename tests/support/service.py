@@ -21,15 +21,6 @@ _FIRST_LINE = re.compile(r"Serving rewards on (?P<url>https?://\S+) \(token: (?P
 
 @dataclass
 class RunningService:
-    """A service that accepts requests.
-
-    Attributes:
-        url: Its address.
-        token_place: Where it says its token is.
-        process: Its process.
-        log: The file with what it says on standard error.
-    """
-
     url: str
     token_place: str
     process: subprocess.Popen[str]
@@ -37,16 +28,13 @@ class RunningService:
 
     @property
     def said(self) -> str:
-        """What it has said on standard error."""
         return self.log.read_text()
 
     def client(self, **options: Any) -> httpx.Client:
-        """A client with the token."""
         headers = {"Authorization": f"Bearer {TOKEN}"} | options.pop("headers", {})
         return httpx.Client(base_url=self.url, headers=headers, trust_env=False, timeout=120, **options)
 
     def stop(self, number: int = signal.SIGTERM) -> int:
-        """Sends a signal, and waits for the end; returns the exit code."""
         self.process.send_signal(number)
         return self.process.wait(60)
 
@@ -55,7 +43,6 @@ class RunningService:
 def running_service(
     directory: Path, *words: str, environment: dict[str, str] | None = None
 ) -> Iterator[RunningService]:
-    """Starts a service on a free port, and ends it."""
     log = directory / f"serve-{os.urandom(4).hex()}.log"
     variables = {**os.environ, "SANDRL_SERVICE_TOKEN": TOKEN, **(environment or {})}
     with log.open("w") as errors:

@@ -9,7 +9,7 @@ import pytest
 
 from sandrl.config.budget import Money
 from sandrl.errors import InputError, UsageError
-from sandrl.prices import PRICED, Prices
+from sandrl.prices import PRICED, Prices, set_price
 from sandrl.settings import Settings
 
 
@@ -29,22 +29,23 @@ def test_no_price_is_built_in(tmp_path: Path) -> None:
 
 
 def test_a_price_that_is_set_is_read_back_and_can_be_removed(tmp_path: Path) -> None:
-    Prices.load(settings(tmp_path)).with_price("remote", "$0.12").with_price("local", "0.05 EUR").save()
+    set_price(settings(tmp_path), "remote", "$0.12")
+    set_price(settings(tmp_path), "local", "0.05 EUR")
     known = Prices.load(settings(tmp_path))
     assert known.by_runtime == {"remote": Money(0.12), "local": Money(0.05, "EUR")}
     assert known.path.stat().st_mode & 0o077 == 0
-    known.without("remote").save()
+    set_price(settings(tmp_path), "remote", None)
     assert Prices.load(settings(tmp_path)).of("remote") is None
 
 
 def test_runtimes_and_prices_that_there_are_none_of_are_refused(tmp_path: Path) -> None:
-    known = Prices.load(settings(tmp_path))
     for runtime in ("auto", "cloud"):
         with pytest.raises(UsageError, match="no runtime"):
-            known.with_price(runtime, "$1")
+            set_price(settings(tmp_path), runtime, "$1")
     for price in ("1", "-$1", "cheap"):
         with pytest.raises(UsageError, match="not a price"):
-            known.with_price("local", price)
+            set_price(settings(tmp_path), "local", price)
+    assert not (tmp_path / "config").exists()
 
 
 @pytest.mark.parametrize(
@@ -71,12 +72,10 @@ def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
 
 
 def test_prices_that_are_set_at_the_same_time_are_all_kept(tmp_path: Path) -> None:
-    def set_price(runtime: str) -> None:
-        with Prices.changing(settings(tmp_path)) as known:
-            known.with_price(runtime, "$1").save()
-
+    own = settings(tmp_path)
     with ThreadPoolExecutor() as pool:
         for _ in range(5):
-            list(pool.map(set_price, PRICED))
-            assert set(Prices.load(settings(tmp_path)).by_runtime) == set(PRICED)
-            Prices(settings(tmp_path).config_dir / "prices.toml").save()
+            list(pool.map(lambda runtime: set_price(own, runtime, "$1"), PRICED))
+            assert set(Prices.load(own).by_runtime) == set(PRICED)
+            list(pool.map(lambda runtime: set_price(own, runtime, None), PRICED))
+            assert not Prices.load(own).by_runtime

@@ -1,4 +1,4 @@
-"""Prints the sandboxes, time and cost that a command would need, for `--dry-run`."""
+"""Prints the sandboxes, time and cost that a command would need at most, for `--dry-run`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from sandrl.rewards.outlook import Outlook
+    from sandrl.rewards.estimate import SandboxEstimate
 
 DryRun = Annotated[
     bool,
@@ -19,13 +19,8 @@ DryRun = Annotated[
 ]
 
 
-def print_outlook(outlook: Outlook, *, json_output: bool) -> None:
-    """Prints an outlook.
-
-    Args:
-        outlook: The outlook.
-        json_output: As one JSON document.
-    """
+def print_outlook(outlook: SandboxEstimate, *, json_output: bool) -> None:
+    """Prints what a command would take, as lines or as one JSON document."""
     from sandrl.cli.output import print_json
 
     if json_output:
@@ -35,8 +30,8 @@ def print_outlook(outlook: Outlook, *, json_output: bool) -> None:
         typer.echo(line)
 
 
-def outlook_lines(outlook: Outlook) -> list[str]:
-    """An outlook for people, line by line."""
+def outlook_lines(outlook: SandboxEstimate) -> list[str]:
+    """What a command would take, for people."""
     from sandrl.cli.text import visible
 
     return [visible(line) for line in outlook.lines]

@@ -59,28 +59,23 @@ def set_price(
     ],
 ) -> None:
     """Set the price of a sandbox-hour on a runtime."""
-    from sandrl.prices import Prices
+    from sandrl import prices
     from sandrl.settings import load_settings
 
-    with Prices.changing(load_settings()) as known:
-        changed = known.with_price(runtime, price)
-        changed.save()
+    changed = prices.set_price(load_settings(), runtime, price)
     typer.echo(f"A sandbox-hour on {runtime} costs {changed.by_runtime[runtime]}")
 
 
 @app.command("rm")
 def remove(runtime: _Runtime) -> None:
     """Remove the price of a runtime. Exits with 0 if there is no price."""
-    from sandrl.prices import Prices
+    from sandrl import prices
     from sandrl.settings import load_settings
 
-    before = _load()
-    before.without(runtime)
-    if before.of(runtime) is None:
+    if runtime in prices.PRICED and runtime not in _load().by_runtime:
         typer.echo(f"There is no price of {runtime}", err=True)
         return
-    with Prices.changing(load_settings()) as known:
-        known.without(runtime).save()
+    prices.set_price(load_settings(), runtime, None)
     typer.echo(f"Removed the price of {runtime}")
 
 

@@ -21,22 +21,14 @@ from sandrl.models.gathering import GatheringModel
 from sandrl.models.in_process import InProcessModel
 from sandrl.problems import Problem
 from sandrl.problems.prompting import Prompting
-from sandrl.rewards.calibration import packages_of
 from sandrl.rewards.document import result_document, to_line
-from sandrl.rewards.judge import judge_version
 from sandrl.rewards.options import ScoreOptions
 from sandrl.rewards.reward_run import RewardRun
-from sandrl.rewards.scored_run import Resumed, opened_out
-from sandrl.rewards.scoring import lifetime_seconds
-from sandrl.rewards.summary import LONGER_ANSWERS, ScoreReport, count_dependent, truncation_warning
-from sandrl.rewards.weak_checks import warn_of_weak_checks
+from sandrl.rewards.scored_run import ResumedRun, open_job_run, opened_out
 from sandrl.rollouts.episodes import Episode, EpisodeOptions, new_episode
 from sandrl.rollouts.records import result_of
 from sandrl.rollouts.steps import StepOptions, StepPlayer
-from sandrl.runs import RunReader, counted_rows
-from sandrl.runs.session import RunPlan, open_run
-from sandrl.runs.summary import summarise
-from sandrl.sandboxes import Interrupt, SandboxRequest, new_job_id
+from sandrl.sandboxes import Interrupt
 from sandrl.settings import Settings
 
 # Sandboxes of an episode live as long as it does; what a model takes for an answer is not known before.
@@ -55,7 +47,7 @@ def evaluate_attempts(
     total: int,
     facts: Mapping[str, JsonValue],
     versions: Mapping[str, str],
-    resumed: Resumed | None,
+    resumed: ResumedRun | None,
     stop: threading.Event,
     emit: Emit,
     interrupt: Interrupt,
@@ -82,52 +74,36 @@ def evaluate_attempts(
         UsageError: If the run cannot be made.
         ServiceError: If the endpoint, the runtime or the disk does not do its part.
     """
-    sandboxes = SandboxRequest.of(config, command, f"model:{model.name}")
-    allowance = sandboxes.allowance(settings, run=None if resumed is None else resumed.path)
-    connection = sandboxes.connect(settings, needed=packages_of(problems.values()), emit=emit)
-    scoring = ScoreOptions.of(config)
-    plan = RunPlan(
-        command=command,
-        job_id=new_job_id(),
-        options={**config.document(), **connection.facts(), **allowance.facts, **facts},
-        changes={"budget": config.budget, **allowance.facts},
-        versions={**versions, "judge": judge_version()},
-        runs_dir=config.runs_dir,
-        name=config.run_name,
-        resume=None if resumed is None else resumed.path,
-        report_to=config.report_to,
-        log_level=config.log_level,
-    )
     results = [] if resumed is None else list(resumed.results)
     actor = GatheringModel(model, seed=config.seed, stop=stop) if isinstance(model, InProcessModel) else model
-    with open_run(plan, settings, interrupt=interrupt, emit=emit) as session:
-        recorder = session.recorder()
-        tell = session.told(recorder)
-        warn_of_weak_checks(problems.values(), settings.state_dir, tell)
-        job = session.own(
-            sandboxes.tagged(*session.tags).job(
-                connection,
-                command=command,
-                max_lifetime_seconds=_EPISODE_SECONDS + lifetime_seconds(problems, scoring.limits),
-                writer=session.writer,
-                allowance=allowance,
-                interrupt=interrupt,
-                emit=tell,
-            )
-        )
+    with open_job_run(
+        config,
+        problems,
+        settings,
+        command=command,
+        tags=(command, f"model:{model.name}"),
+        facts=facts,
+        versions=versions,
+        resume=None if resumed is None else resumed.path,
+        episode_seconds=_EPISODE_SECONDS,
+        emit=emit,
+        interrupt=interrupt,
+    ) as run:
+        job, session = run.job, run.session
+        assert job is not None, "a service runs no attempts"
         # Before the job ends: who waits for an endpoint must not come back to a job that is over.
         session.stack.callback(stop.set)
         options = StepOptions(
             EpisodeOptions(max_attempts=config.max_attempts, prompting=prompting, extraction=config.extract),
-            scoring,
+            ScoreOptions.of(config),
             samples=1,
             require_isolated=config.require_isolated,
             cache=config.cache,
             concurrency=_at_once(config, len(wanted)),
             attempt=session.attempt,
         )
-        tell(JobStarted(job.id, total, options.concurrency))
-        player = StepPlayer(options, job=job, writer=session.writer, emit=tell, interrupt=interrupt, stop=stop)
+        run.tell(JobStarted(job.id, total, options.concurrency))
+        player = StepPlayer(options, job=job, writer=session.writer, emit=run.tell, interrupt=interrupt, stop=stop)
         episodes = [new_episode(each.index, each.id, each.problem, options.episode) for each in wanted]
         out = None if config.out is None else session.stack.enter_context(opened_out(config.out))
 
@@ -137,23 +113,8 @@ def evaluate_attempts(
 
         played = player.play_episodes(episodes, actor, known=len(results), on_end=keep)
         results += [result_of(episode) for episode in played.episodes]
-        job.close()
-        session.is_complete = interrupt.is_exhausted and len(results) == total
-        counted = counted_rows(RunReader(session.writer.path))[0].metrics if resumed and results else {}
-        recorder.log(0, {**counted, **played.metrics})
-    results.sort(key=lambda result: result.index)
-    summary = summarise(results, opinion_rate=config.second_opinion, hash_seed_dependent=count_dependent(results))
-    if (warning := truncation_warning(summary, hint=LONGER_ANSWERS)) is not None:
-        emit(warning)
-    report = ScoreReport(job.id, tuple(results), summary, total - len(results), interrupt.signal_number, session.held())
-    return RewardRun(
-        config,
-        report,
-        session.writer.path,
-        session.cleanup_error(),
-        exhausted=session.exhausted if interrupt.is_exhausted else "",
-        can_resume=True,
-    )
+        run.end(len(results), total, is_resumed=resumed is not None, metrics=played.metrics)
+    return run.reported(config, results, total, emit=emit)
 
 
 def _at_once(config: EvalConfig, completions: int) -> int:

@@ -18,7 +18,7 @@ from sandrl.errors import UsageError
 from sandrl.evaluation.answers import Wanted
 from sandrl.events.results import ScoredCompletion, Status
 from sandrl.rewards.records import result_of
-from sandrl.rewards.scored_run import Resumed
+from sandrl.rewards.scored_run import ResumedRun
 from sandrl.runs import AnswerRow, RunReader
 from sandrl.runs.resumption import check_unchanged, saved_config
 from sandrl.settings import split_runtime
@@ -44,7 +44,7 @@ class Earlier:
         answers: The answers that are there and have no result that stays, by the position of their completion.
     """
 
-    resumed: Resumed
+    resumed: ResumedRun
     answers: Mapping[int, AnswerRow]
 
     def missing(self, wanted: Sequence[Wanted]) -> list[Wanted]:
@@ -105,7 +105,7 @@ def find_earlier(path: Path, problems: str, wanted: Sequence[Wanted], digest: st
     stay = tuple(result for result in results.values() if _stays(result))
     scored = {result.index for result in stay}
     return Earlier(
-        Resumed(path, stay),
+        ResumedRun(path, stay),
         {each.index: answers[each.index] for each in wanted if each.index in answers.keys() - scored},
     )
 

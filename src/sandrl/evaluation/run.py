@@ -29,9 +29,8 @@ from sandrl.problems.prompting import Prompting
 from sandrl.problems.reading import reading_of
 from sandrl.problems.store import select
 from sandrl.rewards import score_run
+from sandrl.rewards.estimate import SandboxEstimate, estimate_sandboxes
 from sandrl.rewards.options import ScoreOptions
-from sandrl.rewards.outlook import Outlook, outlook_of
-from sandrl.rewards.outlook import Wanted as Executed
 from sandrl.runs import RunWriter
 from sandrl.runs.resumption import PROBLEMS_DIGEST, digest_of_all
 from sandrl.sandboxes import Interrupt, SandboxRequest
@@ -146,7 +145,7 @@ def run_eval(
     return EvalRun(model.name, len(problems), config, run, model.limit.tokens)
 
 
-def outlook_of_eval(request: EvalRequest, settings: Settings) -> Outlook:
+def outlook_of_eval(request: EvalRequest, settings: Settings) -> SandboxEstimate:
     """What evaluating a model would take in sandboxes; the model is neither loaded nor asked.
 
     Raises:
@@ -161,12 +160,12 @@ def outlook_of_eval(request: EvalRequest, settings: Settings) -> Outlook:
         scored = {result.index for result in earlier.resumed.results}
         wanted = [each for each in wanted if each.index not in scored]
     counts = Counter(each.task_id for each in wanted)
-    return outlook_of(
+    return estimate_sandboxes(
         config,
         ScoreOptions.of(config).limits,
         settings,
         command=COMMAND,
-        wanted=(Executed(problems[task_id], count * config.max_attempts) for task_id, count in counts.items()),
+        counts=((problems[task_id], count * config.max_attempts) for task_id, count in counts.items()),
         run=request.resume,
         # Workers exist while the model answers.
         is_open_ended=not config.fresh_sandboxes,

@@ -16,28 +16,15 @@ from sandrl.errors import InfrastructureError, SandrlError
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """An error of sandrl on a node.
-
-    Attributes:
-        message: What happened.
-        hint: What to do about it.
-    """
-
     message: str
     hint: str | None
 
     def error(self, node: str) -> InfrastructureError:
-        """The error to raise where it arrives."""
         return InfrastructureError(f"node {node}: {self.message}", hint=self.hint)
 
 
 class Actor:
-    """An object of a node, which the driver calls; Ray runs it in a process of its own.
-
-    Args:
-        factory: The class that makes it, as `package.module:name`.
-        argument: The argument of that class.
-    """
+    """An object of a node, which Ray runs in a process of its own; a factory is named as `package.module:name`."""
 
     def __init__(self, factory: str, argument: object) -> None:
         self._value: Any = None
@@ -47,7 +34,6 @@ class Actor:
         self._value = _named(factory)(argument)
 
     def call(self, method: str, *arguments: object) -> object:
-        """Calls a method of it; its error, or the error of the factory, is a `Refusal`."""
         if isinstance(self._made, Refusal):
             return self._made
         return answer_of(lambda: getattr(self._value, method)(*arguments))

@@ -60,8 +60,6 @@ class Node:
     Attributes:
         id: Ray's name of it, 56 hex digits.
         name: The name of its host; with the beginning of its id, where several nodes have that name.
-        address: Its IP address.
-        cpus: Its number of processors, as Ray reports it.
         is_leaving: Whether it is being drained.
     """
 
@@ -77,12 +75,10 @@ class NodeFacts:
     """The facts about a node.
 
     Attributes:
-        node: The node.
         python: The version of Python; empty if it did not answer.
         version: The version of sandrl; None without it.
         problem: Why it cannot score for this process; empty if it can.
         remark: A difference from this machine that does not affect verdicts; empty without one.
-        has_answered: Whether it answered at all.
     """
 
     node: Node
@@ -94,8 +90,6 @@ class NodeFacts:
 
 
 class Cluster:
-    """See the module; made by `connect`."""
-
     def __init__(self, ray: Any, address: str) -> None:
         self.address = address
         self._ray = ray
@@ -119,7 +113,7 @@ class Cluster:
         return [self._node(each, is_leaving=each["NodeID"] in leaving) for each in chosen]
 
     def _leaving(self) -> Collection[str]:
-        """The ids of nodes that are being drained; none if Ray does not report them (it has no public call)."""
+        # Ray has no public call for it.
         try:
             found: Collection[str] = self._ray._private.state.state.get_draining_nodes()
         except Exception:  # noqa: BLE001 - over a Ray client server, or with another Ray, there is no answer
@@ -136,7 +130,6 @@ class Cluster:
         )
 
     def examine(self, nodes: Sequence[Node]) -> list[NodeFacts]:
-        """The facts about nodes, such as whether each can score for this process."""
         with _lock:
             self._ray.cloudpickle.register_pickle_by_value(probe)
             try:
@@ -162,29 +155,10 @@ class Cluster:
             remark = f"Python {found['python']}, not {here} as here"
         return NodeFacts(node, found["python"], found["sandrl"], problem, remark)
 
-    def run(self, node: Node, function: str, *arguments: object) -> Future[Any]:
-        """Runs a function on a node that has the same sandrl as this process.
-
-        Args:
-            node: The node.
-            function: `package.module:function`.
-            arguments: The arguments of the function, which must be picklable.
-
-        Returns:
-            The result of the function, or a `Refusal`; an error of Ray's if the node is lost.
-        """
-        return self._run(node, run_named, function, *arguments)
-
     def ask(
         self, nodes: Sequence[Node], function: str, *arguments: object, timeout_seconds: float
     ) -> list[tuple[Node, Any]]:
         """Runs a function on several nodes at once, and waits for their answers.
-
-        Args:
-            nodes: The nodes.
-            function: `package.module:function`.
-            arguments: The arguments of the function, which must be picklable.
-            timeout_seconds: How long to wait for all of them.
 
         Returns:
             Each node with what the function returned there, or with an `InfrastructureError` that names the node and
@@ -192,7 +166,7 @@ class Cluster:
         """
         until = time.monotonic() + timeout_seconds
         answers: list[tuple[Node, Any]] = []
-        for node, asked in [(node, self.run(node, function, *arguments)) for node in nodes]:
+        for node, asked in [(node, self._run(node, run_named, function, *arguments)) for node in nodes]:
             try:
                 answer = answer_within(max(until - time.monotonic(), 0.0), node, asked, of_seconds=timeout_seconds)
             except InfrastructureError as error:
@@ -206,13 +180,7 @@ class Cluster:
         return answer
 
     def hold(self, node: Node, factory: str, argument: object) -> Host:
-        """Makes an object on a node, in a process of its own that ends with this one.
-
-        Args:
-            node: The node.
-            factory: The class that makes it, as `package.module:name`.
-            argument: The argument of that class, which must be picklable.
-        """
+        """Makes an object of a class, `package.module:name`, in a process of its own on a node; it ends with this."""
         options = {"num_cpus": 0, "max_restarts": 0, "max_task_retries": 0, "max_concurrency": 4}
         actor = self._ray.remote(Actor).options(**options, scheduling_strategy=self._bound_to(node))
         return Host(self._ray, actor.remote(factory, argument))
@@ -223,19 +191,15 @@ class Cluster:
 
 
 class Host:
-    """An object on a node; see `Cluster.hold`."""
-
     def __init__(self, ray: Any, actor: Any) -> None:
         self._ray = ray
         self._actor = actor
 
     def ask(self, method: str, *arguments: object) -> Future[Any]:
-        """Calls a method of it, without waiting; see `answer_within`."""
         answer: Future[Any] = self._actor.call.remote(method, *arguments).future()
         return answer
 
     def kill(self) -> None:
-        """Ends its process, however busy it is."""
         with suppress(Exception):
             self._ray.kill(self._actor)
 
@@ -244,9 +208,6 @@ def answer_within(seconds: float, node: Node, asked: Future[Any], *, of_seconds:
     """The answer of a node.
 
     Args:
-        seconds: How long to wait for it.
-        node: The node.
-        asked: What a call returned.
         of_seconds: How long it was given in all, for the message.
 
     Raises:
@@ -311,16 +272,14 @@ def connect(address: str | None) -> Cluster:
 
 
 def _say_nothing(ray: Any) -> None:
-    """Keeps messages of raylets out of standard output, which may be a document; calls to a lost node fail anyway.
-
-    Ray prints them on a thread of its own, and has no setting for it.
-    """
+    # Ray prints messages of raylets on a thread of its own, and has no setting for it. Standard output may be a
+    # document; calls to a lost node fail anyway.
     if hasattr(ray._private.worker, "print_to_stdstream"):
         ray._private.worker.print_to_stdstream = lambda *_, **__: None
 
 
 def _check_reach(ray: Any, address: str) -> None:
-    """Refuses an address at which nothing answers, which Ray would try for most of a minute."""
+    # Ray would try an address at which nothing answers for most of a minute.
     host, colon, port = address.removeprefix(_CLIENT_SCHEME).rpartition(":")
     if address == "auto":
         return
@@ -359,7 +318,7 @@ def _hint_for(reason: str, address: str) -> str:
 
 @contextlib.contextmanager
 def _own_handlers() -> Iterator[None]:
-    """Puts back the handlers of signals, which Ray replaces by its own."""
+    # Ray replaces the handlers of signals by its own.
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -373,7 +332,7 @@ def _own_handlers() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _quiet(ray: Any) -> Iterator[None]:
-    """Keeps Ray from also printing the message of its error; the log of the program is not changed."""
+    # Ray also prints the message of its error.
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     logger = logging.getLogger("ray")
     level = logger.level
@@ -385,6 +344,5 @@ def _quiet(ray: Any) -> Iterator[None]:
 
 
 def _line(error: BaseException) -> str:
-    """The first line of an error that is not empty."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[0][:300] if lines else type(error).__name__

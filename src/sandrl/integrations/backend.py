@@ -11,12 +11,12 @@ import asyncio
 import atexit
 import json
 import threading
-import time
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Protocol
 
 from pydantic import ValidationError
@@ -45,7 +45,6 @@ MOST_ROWS = 256
 
 _LIFETIME_SECONDS = 3600.0
 _LIFETIME_MARGIN_SECONDS = 300.0
-_MOST_OPTIONS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +53,6 @@ class Scoring:
 
     Attributes:
         given: The given options, by their names in a configuration file.
-        config: The options with all defaults.
-        score: The same, as the scorer takes it.
     """
 
     given: Mapping[str, Any]
@@ -64,35 +61,15 @@ class Scoring:
 
     @classmethod
     def of(cls, given: Mapping[str, Any] | None = None) -> Scoring:
-        """The scoring that options ask for.
-
-        Args:
-            given: `reward`, `timeout_seconds`, … as a request to a service names them.
+        """The scoring that options ask for, named as in a request to a service: `reward`, `timeout_seconds`, ….
 
         Raises:
             UsageError: If there is no such option, or its value is impossible.
         """
-        given = dict(given or {})
         try:
-            name = json.dumps(given, sort_keys=True)
+            return _scoring(json.dumps(dict(given or {}), sort_keys=True))
         except (TypeError, ValueError) as error:
             raise UsageError(f"options for scoring must be plain values: {error}") from error
-        known = _scorings.get(name)
-        if known is None:
-            try:
-                config = RequestOptions.model_validate(given)
-            except ValidationError as error:
-                problem = error.errors(include_url=False, include_input=False, include_context=False)[0]
-                place = ".".join(str(part) for part in problem["loc"])
-                message = problem["msg"].removeprefix("Value error, ")
-                if problem["type"] == "extra_forbidden":
-                    message = "is not an option for scoring"
-                raise UsageError(f"{place}: {message}" if place else message) from None
-            known = cls(given, config, ScoreOptions.of(config))
-            if len(_scorings) >= _MOST_OPTIONS:
-                _scorings.clear()
-            _scorings[name] = known
-        return known
 
     @property
     def of_request(self) -> dict[str, Any]:
@@ -100,21 +77,28 @@ class Scoring:
         return {name: value for name, value in self.given.items() if name not in reading_of(self.config)}
 
 
-_scorings: dict[str, Scoring] = {}
+@lru_cache(maxsize=64)
+def _scoring(text: str) -> Scoring:
+    given = json.loads(text)
+    try:
+        config = RequestOptions.model_validate(given)
+    except ValidationError as error:
+        problem = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        place = ".".join(str(part) for part in problem["loc"])
+        message = problem["msg"].removeprefix("Value error, ")
+        if problem["type"] == "extra_forbidden":
+            message = "is not an option for scoring"
+        raise UsageError(f"{place}: {message}" if place else message) from None
+    return Scoring(given, config, ScoreOptions.of(config))
 
 
 class Backend(Protocol):
-    """Scores completions that many threads hand over."""
-
     def submit(
         self, problem: Problem, text: str, scoring: Scoring | None = None, *, is_code: bool = False
     ) -> Future[ScoredCompletion]:
         """Hands a completion over; the call returns at once, but for the first one, which may start the runtime.
 
         Args:
-            problem: The problem.
-            text: The model's answer.
-            scoring: How it is scored.
             is_code: Whether the text is the code itself, in which none is looked for.
 
         Returns:
@@ -127,19 +111,11 @@ class Backend(Protocol):
         """
         ...
 
-    def close(self) -> None:
-        """Ends it; the next completion begins anew."""
-        ...
+    def close(self) -> None: ...
 
 
 class LocalBackend(Closing):
-    """Scores with sandboxes of this process: makes one job with the first completion, and ends it with the process.
-
-    Args:
-        sandboxes: The sandboxes to use; selected from the environment by default.
-        concurrency: Number of completions at once; chosen for the runtime by default.
-        emit: Called with each event.
-    """
+    """Scores with sandboxes of this process: makes one job with the first completion, and ends it with the process."""
 
     def __init__(
         self, sandboxes: SandboxRequest | None = None, *, concurrency: int | None = None, emit: Emit = ignore
@@ -153,20 +129,17 @@ class LocalBackend(Closing):
         forks.watch(self)
 
     def after_fork(self) -> None:
-        """Leaves the job to the parent."""
         self._lock = threading.Lock()
         self._job = self._scorer = None
         atexit.unregister(self.close)
 
     @property
     def job_id(self) -> str | None:
-        """The job that owns its sandboxes, or None before the first sandbox."""
         return None if self._job is None else self._job.id
 
     def submit(
         self, problem: Problem, text: str, scoring: Scoring | None = None, *, is_code: bool = False
     ) -> Future[ScoredCompletion]:
-        """Hands a completion over; see `Backend`."""
         scoring = scoring or Scoring.of()
         scorer = self._scorer or self._open()
         scorer.check(problem, scoring.score.limits)
@@ -177,7 +150,6 @@ class LocalBackend(Closing):
         return scorer.submit([(completion, problem)], terms).first(lambda result: result)
 
     def close(self) -> None:
-        """Ends its scorer and its job; the next completion makes others."""
         with self._lock:
             atexit.unregister(self.close)
             scorer, job = self._scorer, self._job
@@ -208,16 +180,6 @@ class LocalBackend(Closing):
 
 @dataclass(eq=False, slots=True)
 class _Call:
-    """A completion that a service is to score.
-
-    Attributes:
-        problem: The problem.
-        text: The model's answer.
-        is_code: Whether that is the code itself.
-        scoring: How it is scored.
-        done: Its result to come.
-    """
-
     problem: Problem
     text: str
     is_code: bool
@@ -225,7 +187,6 @@ class _Call:
     done: Future[ScoredCompletion] = field(default_factory=Future)
 
     def row(self, name: str, position: int) -> dict[str, str]:
-        """The row of a request."""
         return {"id": str(position), "task_id": name, "code" if self.is_code else "completion": self.text}
 
 
@@ -233,10 +194,8 @@ class ServiceBackend(Closing):
     """Scores with a running `sandrl serve`; calls that come together share a request.
 
     Args:
-        url: Its address.
         token: Its token; that of SANDRL_SERVICE_TOKEN, or that of this user's service on this machine, unless given.
         window_seconds: How long a call waits for others.
-        patience_seconds: How long a request is repeated without any progress.
         name: Names this client, where several share an address and each is to have its share.
     """
 
@@ -254,15 +213,14 @@ class ServiceBackend(Closing):
         self._name = name
         self._window_seconds = window_seconds
         self._patience_seconds = patience_seconds
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
         self._waiting: list[_Call] = []
         self._client: ServiceClient | None = None
         forks.watch(self)
 
     def after_fork(self) -> None:
-        """Leaves the connections to the parent, and has its own."""
         atexit.unregister(self.close)
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
         self._waiting = []
         self._client = None
 
@@ -277,52 +235,39 @@ class ServiceBackend(Closing):
             MissingExtraError: If `httpx` is not installed.
         """
         call = _Call(problem, text, is_code, scoring or Scoring.of())
-        with self._changed:
+        with self._lock:
             if self._client is None:
                 self._client = ServiceClient(
                     self.url, self._token, patience_seconds=self._patience_seconds, name=self._name
                 )
                 atexit.register(self.close)
-                threading.Thread(target=self._work, args=(self._client,), name="sandrl-requests", daemon=True).start()
+            if not self._waiting:
+                self._client.call_later(self._window_seconds, partial(self._flush, self._client))
             self._waiting.append(call)
-            self._changed.notify_all()
         return call.done
 
     def close(self) -> None:
         """Closes its connections, and gives up what is under way; the next completion opens others."""
         atexit.unregister(self.close)
-        with self._changed:
-            client, self._client = self._client, None
-            left, self._waiting = self._waiting, []
-            self._changed.notify_all()
+        client, left = self._client, self._taken()
+        self._client = None
         for call in left:
             call.done.cancel()
         if client is not None:
             client.close()
 
-    def _work(self, client: ServiceClient) -> None:
-        """Makes requests of calls, until the client is another one."""
-        while True:
-            with self._changed:
-                self._changed.wait_for(lambda: self._waiting or self._client is not client)
-                ends_at = time.monotonic() + self._window_seconds
-                while self._client is client and len(self._waiting) < MOST_ROWS:
-                    left = ends_at - time.monotonic()
-                    if left <= 0:
-                        break
-                    self._changed.wait(left)
-                if self._client is not client:
-                    return
-                calls = self._take()
-            self._ask(client, calls)
+    def _taken(self) -> list[_Call]:
+        with self._lock:
+            taken, self._waiting = self._waiting, []
+        return taken
 
-    def _take(self) -> list[_Call]:
-        """Takes waiting calls with the same options as the first, up to the size of a request."""
-        wanted = self._waiting[0].scoring
-        alike = [call for call in self._waiting if call.scoring is wanted][:MOST_ROWS]
-        taken = set(map(id, alike))
-        self._waiting = [call for call in self._waiting if id(call) not in taken]
-        return alike
+    def _flush(self, client: ServiceClient) -> None:
+        calls = defaultdict(list)
+        for call in self._taken():
+            calls[id(call.scoring)].append(call)
+        for alike in calls.values():
+            for first in range(0, len(alike), MOST_ROWS):
+                self._ask(client, alike[first : first + MOST_ROWS])
 
     def _ask(self, client: ServiceClient, calls: Sequence[_Call]) -> None:
         try:
@@ -340,14 +285,13 @@ class ServiceBackend(Closing):
                 options=calls[0].scoring.of_request,
                 on_result=lambda result: _tell(calls[result.index], result),
             )
-        except Exception as error:  # noqa: BLE001 - those who wait are told, and the thread goes on
+        except Exception as error:  # noqa: BLE001 - those who wait are told
             for call in calls:
                 _end(call.done, error)
             return
         report.add_done_callback(partial(self._finish, client, calls))
 
     def _finish(self, client: ServiceClient, calls: Sequence[_Call], report: Future[ScoreReport]) -> None:
-        """Fails the calls that have no result, with the reason; runs on the client's thread."""
         left = [call for call in calls if not call.done.done()]
         if report.cancelled():
             for call in left:
@@ -365,19 +309,15 @@ class ServiceBackend(Closing):
 
 
 class _Shared:
-    """The backends of this process, by what was asked for."""
-
     def __init__(self) -> None:
         self.after_fork()
         forks.watch(self)
 
     def after_fork(self) -> None:
-        """The child has its own."""
         self._lock = threading.Lock()
         self._known: dict[tuple[object, ...], Backend] = {}
 
     def get(self, key: tuple[object, ...], make: Callable[[], Backend]) -> Backend:
-        """The backend of that key, made by the first who asks."""
         with self._lock:
             if key not in self._known:
                 self._known[key] = make()
@@ -432,7 +372,7 @@ def _tell(call: _Call, result: ScoredCompletion) -> None:
 
 
 def _end(done: Future[ScoredCompletion], outcome: ScoredCompletion | BaseException) -> None:
-    """Ends a future, which its owner may have cancelled."""
+    # Its owner may have cancelled it.
     with suppress(InvalidStateError):
         if isinstance(outcome, BaseException):
             done.set_exception(outcome)

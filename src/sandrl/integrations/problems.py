@@ -30,19 +30,16 @@ _MOST_SETS = 8
 
 
 class _Sets:
-    """Sets of problems by where they are loaded from."""
-
     def __init__(self) -> None:
         self._loaded: OrderedDict[str, Mapping[str, Problem]] = OrderedDict()
         self.after_fork()
         forks.watch(self)
 
     def after_fork(self) -> None:
-        """Keeps what is loaded; another thread may have held the lock during the fork."""
+        # What is loaded stays; another thread may have held the lock during the fork.
         self._lock = threading.Lock()
 
     def get(self, source: str) -> Mapping[str, Problem]:
-        """The problems of a source, which is read once."""
         with self._lock:
             if source not in self._loaded:
                 self._loaded[source] = load_problems(source).problems
@@ -59,8 +56,7 @@ _interned = InternedProblems()
 def problem_set(source: str | None = None) -> Mapping[str, Problem]:
     """The problems of a set, by `task_id`; it is loaded once in a process.
 
-    Args:
-        source: A value of `--problems`; default: SANDRL_PROBLEMS. Without both, the set is empty.
+    Without a source it is that of SANDRL_PROBLEMS, and without both it is empty.
 
     Raises:
         InputError: If the set cannot be loaded.
@@ -71,10 +67,6 @@ def problem_set(source: str | None = None) -> Mapping[str, Problem]:
 
 def named_problem(task_id: str, source: str | None = None) -> Problem:
     """A problem of a set.
-
-    Args:
-        task_id: Its name.
-        source: The set; see `problem_set`.
 
     Raises:
         InputError: If the set has no such problem, or cannot be loaded.
@@ -95,8 +87,6 @@ def problem_of(
 
     Args:
         row: In any format of a file; without a `task_id` it is called by its place.
-        place: Where it was given, for messages.
-        scoring: Options for scoring, including those for reading rows.
         prelude: The prelude of a problem that has none of its own, where the scoring names none.
 
     Raises:
@@ -118,10 +108,8 @@ def problem_of_truth(
     Args:
         truth: The name of a problem in a set; tests as verl, Eurus and APPS have them, or a row in any format of a
             file, as a value or as JSON text.
-        problems: The set; see `problem_set`.
         prompt: The prompt, which decides whether answers may use names without importing them, as on
             LeetCode. Without a prompt they may, as in verl's own graders.
-        scoring: How completions are scored.
 
     Raises:
         InputError: If it is none of these.

@@ -1,17 +1,67 @@
-"""A request of a framework, from its options: where rows have a `ground_truth` and a reward is a number."""
+"""Requests of frameworks, made of their options, and results as the numbers that trainers need.
+
+A completion whose sandbox failed has no reward, and any number would train on it. An adapter therefore raises an error
+in that case, unless the user has set a number.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
-from sandrl.events.results import ScoredCompletion
+from sandrl.errors import UsageError
+from sandrl.events.results import ScoredCompletion, Status
 from sandrl.integrations.backend import Backend, Scoring, backend_for
-from sandrl.integrations.outcome import Unscorable, reward_of, unscorable_of
 from sandrl.integrations.problems import plain, problem_of_truth
 from sandrl.problems import Problem
+from sandrl.rewards.summary import error_of, raise_for_rewards
+from sandrl.runs.statistics import training_reward
+
+Unscorable: TypeAlias = Literal["raise"] | float
+"""The result for an unscorable completion: an error, or this number."""
+
+
+def unscorable_of(given: object) -> Unscorable:
+    """Parses the option `unscorable`.
+
+    Raises:
+        UsageError: If it is neither `raise` nor a finite number.
+    """
+    if given == "raise":
+        return "raise"
+    if isinstance(given, int | float) and not isinstance(given, bool) and math.isfinite(given):
+        return float(given)
+    raise UsageError(f"`unscorable` must be 'raise' or a finite number, not {given!r:.40}", fields=("unscorable",))
+
+
+def reward_of(result: ScoredCompletion, unscorable: Unscorable = "raise") -> float:
+    """The number that a trainer trains on; `unscorable` for a completion without a reward.
+
+    Raises:
+        InfrastructureError: If sandboxes failed and `unscorable` is 'raise'.
+        InputError: If the problem is invalid and `unscorable` is 'raise'.
+        UsageError: If the reward policy failed.
+    """
+    reward = training_reward(result.reward, result.components)
+    if reward is not None:
+        return reward
+    if result.status is Status.REWARD_ERROR:
+        raise_for_rewards([result])
+    if unscorable == "raise":
+        raise error_of(result, hint="set `unscorable` to a number to use that number instead")
+    return unscorable
+
+
+def metrics_of(result: ScoredCompletion) -> dict[str, float]:
+    """Metrics of a result that frameworks log, as numbers: the same names for every result."""
+    return {
+        "passed": float(result.is_pass),
+        "checks_passed": result.passed / result.total if result.total else 0.0,
+        "unscorable": float(result.reward is None),
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,10 +69,7 @@ class RewardRequest:
     """How a framework has its completions scored.
 
     Attributes:
-        backend: The backend that scores.
         problems: The problem set for names, or None for the set of SANDRL_PROBLEMS.
-        scoring: Options for scoring.
-        unscorable: Result for an unscorable completion.
     """
 
     backend: Backend
@@ -32,10 +79,7 @@ class RewardRequest:
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> RewardRequest:
-        """Builds a request from options.
-
-        Args:
-            given: `problems`, `service` and `token`, or `sandboxes`, `unscorable`, and the options of scoring.
+        """Builds a request from `problems`, `service`, `token`, `sandboxes`, `unscorable` and the options of scoring.
 
         Raises:
             UsageError: If one is impossible.
@@ -46,13 +90,10 @@ class RewardRequest:
         return cls(backend_for(service, token, sandboxes=sandboxes), problems, Scoring.of(options), unscorable)
 
     def problem(self, truth: object, prompt: str = "") -> Problem:
-        """The problem of a row; see `problem_of_truth`."""
         return problem_of_truth(truth, problems=self.problems, prompt=prompt, scoring=self.scoring)
 
     def submit(self, truth: object, answer: str, prompt: str = "") -> Future[ScoredCompletion]:
-        """Hands a completion over; see `Backend.submit`."""
         return self.backend.submit(self.problem(truth, prompt), answer, self.scoring)
 
     def reward(self, result: ScoredCompletion) -> float:
-        """The number that a trainer trains on; see `reward_of`."""
         return reward_of(result, self.unscorable)

@@ -13,8 +13,8 @@ from typing import Any
 from sandrl import extras
 from sandrl.events.results import ScoredCompletion
 from sandrl.integrations.backend import Scoring, backend_for, scored
-from sandrl.integrations.outcome import metrics_of, reward_of
 from sandrl.integrations.problems import problem_of
+from sandrl.integrations.request import metrics_of, reward_of
 from sandrl.problems import Problem
 
 PACKAGE = "verifiers>=0.4"

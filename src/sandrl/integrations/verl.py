@@ -14,8 +14,7 @@ from typing import Any
 from sandrl.errors import UsageError
 from sandrl.events.results import ScoredCompletion
 from sandrl.integrations.backend import scored
-from sandrl.integrations.outcome import metrics_of
-from sandrl.integrations.request import RewardRequest
+from sandrl.integrations.request import RewardRequest, metrics_of
 
 _OF_VERL = frozenset({"reward_router_address", "reward_model_tokenizer"})
 """Additional arguments of reward managers that use a reward model."""
@@ -98,13 +97,11 @@ def _request(options: Mapping[str, Any]) -> RewardRequest:
 
 
 def _prompt(extra_info: Mapping[str, Any] | None) -> str:
-    """The prompt of a row, or an empty text if the row has none."""
     found = (extra_info.get(name) for name in _PROMPTS) if isinstance(extra_info, Mapping) else ()
     return next((each for each in found if isinstance(each, str) and each), "")
 
 
 def _document(request: RewardRequest, result: ScoredCompletion) -> dict[str, Any]:
-    """The result as verl receives it."""
     metrics = metrics_of(result)
     score = request.reward(result)
     return {"score": score, "acc": metrics.pop("passed"), **metrics, "status": result.status.value}

@@ -93,7 +93,6 @@ _MODULE_OF = {name: f"sandrl.rewards.{module}" for module, names in _MODULES.ite
 
 
 def __getattr__(name: str) -> object:
-    """Loads a public name from the module that defines it."""
     module = _MODULE_OF.get(name)
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -46,26 +46,17 @@ OnResult: TypeAlias = Callable[[ScoredCompletion], None]
 class Feed(Protocol):
     """Those who add completions to a batch that is being scored, and use its job besides.
 
-    All of it is called on the batch's own thread. Whoever wants to be called wakes the batch's interrupt.
-
-    Attributes:
-        is_open: Whether there may be more to do; a batch that has nothing left waits as long as it is.
-        has_more: Whether it would add completions at its next turn, if there is room.
+    All of it is called on the batch's own thread; a batch that has nothing left waits for as long as its feed is open.
+    Whoever wants to be called wakes the batch's interrupt.
     """
 
     @property
-    def is_open(self) -> bool:
-        """Whether there may be more to do."""
-        ...
+    def is_open(self) -> bool: ...
 
     @property
-    def has_more(self) -> bool:
-        """Whether it would add completions at its next turn, if there is room."""
-        ...
+    def has_more(self) -> bool: ...
 
-    def take_turn(self) -> None:
-        """Adds completions, and launches commands of one's own."""
-        ...
+    def take_turn(self) -> None: ...
 
     def land(self, launch: Launch) -> bool:
         """Collects an ended launch that is not the batch's; returns whether it was the feed's own."""
@@ -89,22 +80,18 @@ def check_memory(problem: Problem, connection: Connection) -> None:
 
 
 def _isolation(attempt: Attempt) -> Isolation | None:
-    """How the last execution of a completion was isolated; None if it had none."""
     if not attempt.executions:
         return None
     return Isolation.SANDBOX if attempt.cells < attempt.executions else Isolation.CELL
 
 
 def no_code_warning(extraction: Extraction) -> Warned:
-    """The warning for completions in which no code was found."""
     hint = "try another `extract`: auto, answer, exact, fence, or raw for text that is only code"
     return Warned(f"no code was found in any completion with `extract` {extraction}", hint, fields=("extract",))
 
 
 @dataclass(frozen=True, slots=True)
 class _Queued:
-    """A completion whose turn has not come."""
-
     index: int
     completion: Completion | Callable[[], Completion]
     problem: Problem | Mapping[str, Problem]
@@ -113,7 +100,6 @@ class _Queued:
     began: float = 0.0
 
     def attempt(self) -> Attempt:
-        """The same, with its problem and its text."""
         completion = self.completion if isinstance(self.completion, Completion) else self.completion()
         problem = self.problem if isinstance(self.problem, Problem) else self.problem[completion.task_id]
         return Attempt(self.index, completion, problem, self.terms, queued_at=self.queued_at)
@@ -182,12 +168,6 @@ class Batch:
         return self._total - 1
 
     def add_all(self, completions: Sequence[Completion], problems: Mapping[str, Problem]) -> None:
-        """Queues completions, of which there may be more than fit into memory.
-
-        Args:
-            completions: What is to be scored.
-            problems: Problems by `task_id`.
-        """
         for position in range(len(completions)):
             self.add(partial(completions.__getitem__, position), problems)
 
@@ -197,11 +177,6 @@ class Batch:
         return max(self._judging.window - self._in_flight - len(self._waiting) - self._judging.waiting, 0)
 
     def run(self, feed: Feed | None = None) -> ScoreReport:
-        """Scores what is queued, until all of it has a result or the user wants to stop.
-
-        Args:
-            feed: Adds more while the batch is being scored.
-        """
         level = Level.NONE
         spending = self._job.spending
         while self._has_work or (feed and feed.is_open):
@@ -294,7 +269,6 @@ class Batch:
             self._judging.begin(attempt)
 
     def _waits_or_has_verdict(self, attempt: Attempt, code: str, queued: Attempt | _Queued) -> bool:
-        """Whether another completion's verdict is there for this one, or will be."""
         if attempt.key is not None:
             return False
         names = attempt.terms.names
@@ -316,7 +290,6 @@ class Batch:
         return False
 
     def _finish(self, attempt: Attempt, verdict: Verdict, *, cached: bool = False) -> None:
-        """Gives a completion its result, and those that wait for its verdict theirs."""
         seconds = time.monotonic() - attempt.began
         if verdict.trust is None:
             verdict = replace(verdict, total=attempt.problem.check_count)
@@ -370,10 +343,7 @@ class Batch:
             self._release_followers(attempt, attempt.key, verdict)
 
     def _rewarded(self, attempt: Attempt, verdict: Verdict) -> tuple[float | None, Verdict]:
-        """What the policy gives for this completion, and the verdict as its result has it.
-
-        A policy that fails costs this completion its reward and no other its result; who has the report raises it.
-        """
+        # A policy that fails costs this completion its reward and no other its result; who has the report raises it.
         completion = replace(attempt.completion, code=attempt.code)
         try:
             return reward_of(verdict, completion, attempt.terms.options.policy), verdict

@@ -48,10 +48,7 @@ _NEVER_KEPT = frozenset({Status.TIMEOUT, Status.INFRASTRUCTURE, Status.NO_CODE})
 
 
 class VerdictCache:
-    """Verdicts of this process, and of others through a directory they share.
-
-    Args:
-        directory: Where verdicts outlive the process; made if it is missing. None keeps them in memory.
+    """Verdicts of this process, and of others through a directory they share; without one, in memory alone.
 
     Raises:
         InputError: If the directory cannot be made.
@@ -81,15 +78,7 @@ class VerdictCache:
         return verdict
 
     def keep(self, key: str, verdict: Verdict, *, for_others: bool = True) -> bool:
-        """Keeps a verdict, if it is one that may be kept.
-
-        Args:
-            key: Its name.
-            verdict: The verdict.
-            for_others: Whether other processes may have it, too.
-
-        Returns:
-            Whether it is kept.
+        """Keeps a verdict that may be kept, in the directory only if it is `for_others`; returns whether it is kept.
 
         Raises:
             OSError: If it is kept in memory, but could not be written to the directory.
@@ -102,7 +91,6 @@ class VerdictCache:
         return True
 
     def _remember(self, key: str, verdict: Verdict) -> None:
-        """Keeps a verdict in memory; those that were not asked for in the longest time make room for it."""
         before = self._verdicts.pop(key, None)
         self._characters += _size(verdict) - (_size(before) if before is not None else 0)
         self._verdicts[key] = verdict
@@ -127,14 +115,6 @@ def _size(verdict: Verdict) -> int:
 
 
 class VerdictNames:
-    """Names verdicts of one judge on one runtime.
-
-    Args:
-        judge: Decides.
-        connection: Where the code runs.
-        limits: What it may use.
-    """
-
     def __init__(self, judge: Judge, connection: Connection, limits: Limits) -> None:
         self._limits = limits
         self._is_local = connection.is_local
@@ -156,8 +136,6 @@ class VerdictNames:
         """The name of the verdict on `code` as an answer to `problem`: 64 hex digits.
 
         Args:
-            problem: The problem.
-            code: The code.
             stops_at_failure: Whether checks after the first that fails are left out of the verdict.
         """
         digest = self._digest_of(problem)
@@ -165,11 +143,9 @@ class VerdictNames:
         return hashlib.sha256(conditions + code.encode("utf-8", "surrogatepass")).hexdigest()
 
     def name_calibration(self, problem: Problem) -> str:
-        """The name of the calibration of a problem: 64 hex digits."""
         return hashlib.sha256(b"calibration" + self._digest_of(problem)).hexdigest()
 
     def _digest_of(self, problem: Problem) -> bytes:
-        """The digest of all that decides verdicts on a problem's completions, besides their code."""
         known = self._of_problems.get(problem.task_id)
         if known is None or known[0] is not problem:
             if len(self._of_problems) >= _MOST_PROBLEMS:
@@ -192,6 +168,5 @@ class VerdictNames:
         }
 
     def _tools(self, problem: Problem) -> list[str]:
-        """How programs in a problem's language are built, and, locally, with which files of this machine."""
         language = language_of(problem)
         return [repr(language), *(tools_of(language) if self._is_local else ())]

@@ -46,12 +46,7 @@ def combined_rewards(
 
 
 class CombinedRewards:
-    """The weighted sum of reward functions; `None` for a completion if any of them returns `None` for it.
-
-    Args:
-        functions: Reward functions, each alone or as a pair `(function, weight)`.
-        name: The name of the sum in a trainer's metrics.
-    """
+    """The weighted sum of reward functions; `None` for a completion if any of them returns `None` for it."""
 
     def __init__(
         self, functions: Iterable[TrainerReward | tuple[TrainerReward, float]], *, name: str = "combined_rewards"
@@ -69,13 +64,11 @@ class CombinedRewards:
         self._runner: asyncio.Runner | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """Returns the state for a copy in another process."""
         for function, _ in self._parts:
             check_picklable("a component", function)
         return {"name": self.__name__, "parts": self._parts}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Makes the copy."""
         self.__name__, self._parts = state["name"], state["parts"]
         self._begin()
 
@@ -83,8 +76,6 @@ class CombinedRewards:
         """Scores a batch of N rows.
 
         Args:
-            prompts: The N prompts.
-            completions: The N answers of the model.
             columns: The other arguments of the trainer, passed to every function. `log_metric` (TRL) is called with the
                 mean of each function before its weight.
 
@@ -111,8 +102,6 @@ class CombinedRewards:
     async def scored(
         self, prompts: Sequence[Any], completions: Sequence[Any], columns: dict[str, Any]
     ) -> list[float | None]:
-        """Scores a batch, see `__call__`."""
-
         async def ask(function: TrainerReward) -> Any:
             found = await asyncio.to_thread(self._ask, function, prompts, completions, columns)
             return await found if inspect.isawaitable(found) else found
@@ -121,7 +110,7 @@ class CombinedRewards:
         return self._sum(list(found), len(completions), columns)
 
     def _ask(self, function: TrainerReward, prompts: Any, completions: Any, columns: dict[str, Any]) -> Any:
-        """What a function gives; a coroutine of one raises the same errors when it is awaited."""
+        # A coroutine of one raises the same errors when it is awaited.
         try:
             given = function(prompts=prompts, completions=completions, **columns)
         except Exception as error:
@@ -161,7 +150,6 @@ class CombinedRewards:
 
 
 def add_rewards(first: Rewards, second: Rewards) -> list[float | None]:
-    """The sums of N rewards and N others; None where either is."""
     return [None if a is None or b is None else a + b for a, b in zip(first, second, strict=True)]
 
 
@@ -201,11 +189,6 @@ def _part(number: int, given: Any) -> tuple[TrainerReward, float]:
 
 
 def _checked(function: TrainerReward, given: Any, count: int) -> list[float | None]:
-    """N rewards of a function; a NaN is no reward either.
-
-    Raises:
-        UsageError: If it gave something else.
-    """
     what = f"the component {name_of(function)}"
     try:
         rewards = [None if each is None or math.isnan(each) else float(each) for each in given]

@@ -11,10 +11,14 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
+from pydantic import TypeAdapter, ValidationError
+
 from sandrl.bounds import finite
-from sandrl.events.results import CheckStatus, CheckVerdict, Isolation, ScoredCompletion, Status, Trust
+from sandrl.events.results import CheckVerdict, Isolation, ScoredCompletion
 from sandrl.rewards.summary import ScoreReport, outcome_of
 from sandrl.runs.summary import Summary
+
+_RESULT = TypeAdapter(ScoredCompletion)
 
 
 def result_document(result: ScoredCompletion) -> dict[str, Any]:
@@ -42,48 +46,23 @@ def result_document(result: ScoredCompletion) -> dict[str, Any]:
 
 
 def result_of_document(document: Mapping[str, Any], index: int) -> ScoredCompletion:
-    """The result that a document stands for, as a service has sent it.
-
-    Args:
-        document: What `result_document` makes of a result.
-        index: Its position in the input.
+    """The result that a document of `result_document` stands for, as a service has sent it.
 
     Raises:
         ValueError: If it is no such document.
     """
+    isolation = document.get("isolation")
+    how = {
+        "index": index,
+        "sandboxes": int(isolation is not None),
+        "cells": int(isolation == Isolation.CELL),
+        "cached": isolation is None and document.get("trust") is not None,
+    }
     try:
-        trust, isolation = document["trust"], document.get("isolation")
-        return ScoredCompletion(
-            index=index,
-            id=document["id"],
-            task_id=document["task_id"],
-            reward=document["reward"],
-            status=Status(document["status"]),
-            trust=None if trust is None else Trust(trust),
-            passed=document["passed"],
-            total=document["total"],
-            duration_seconds=document["duration_seconds"],
-            sandbox_id=document["sandbox_id"],
-            detail=document["detail"],
-            sandboxes=int(isolation is not None),
-            cells=int(isolation == Isolation.CELL),
-            isolation=None if isolation is None else Isolation(isolation),
-            cached=isolation is None and trust is not None,
-            components=dict(document.get("components", {})),
-            compile_seconds=document.get("compile_seconds", 0.0),
-            finish_reason=document.get("finish_reason"),
-            checks=tuple(
-                CheckVerdict(
-                    CheckStatus(each["status"]),
-                    each["detail"],
-                    each.get("name", ""),
-                    **{name: each.get(name) for name in _OPTIONAL},
-                )
-                for each in document["checks"]
-            ),
-        )
-    except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"is not a result of a completion: {error}") from error
+        return _RESULT.validate_python({**document, **how})
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        raise ValueError(f"is not a result of a completion: {first['loc']}: {first['msg']}") from error
 
 
 def _check_document(check: CheckVerdict) -> dict[str, Any]:
@@ -99,7 +78,6 @@ _OPTIONAL = ("score", "got", "expected", "line")
 
 
 def report_document(report: ScoreReport) -> dict[str, Any]:
-    """A whole report, results in input order."""
     return {
         "job_id": report.job_id,
         "results": [result_document(result) for result in report.results],
@@ -111,7 +89,6 @@ def report_document(report: ScoreReport) -> dict[str, Any]:
 
 
 def summary_document(summary: Summary) -> dict[str, Any]:
-    """The totals of a report."""
     return {
         "n": summary.n,
         "scored": summary.scored,
@@ -135,7 +112,7 @@ def opinions_document(summary: Summary) -> dict[str, Any]:
 
 
 def _counts(summary: Summary) -> dict[str, Any]:
-    """How many sandboxes it took; only where that is another number than one for each completion with code."""
+    # Only where that is another number than one for each completion with code.
     if summary.executions == summary.n - summary.no_code and not summary.canaries:
         return {}
     counts = {

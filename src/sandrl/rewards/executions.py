@@ -20,15 +20,6 @@ def execution_finished(
     verdict: Verdict | None = None,
     error: str = "",
 ) -> ExecutionFinished:
-    """The event that tells of an execution.
-
-    Args:
-        attempt: The completion.
-        launch: Its command, which has ended.
-        outcome: How it ended; None if it was lost.
-        verdict: What the judge said; None if it said nothing.
-        error: What went wrong with the sandbox.
-    """
     startup = launch.startup_seconds
     return ExecutionFinished(
         task_id=attempt.completion.task_id,

@@ -22,8 +22,8 @@ from sandrl.events import CanaryFinished, CompletionStarted, Emit, ExecutionFini
 from sandrl.events.results import Status
 from sandrl.fleet.cluster import Node, NodeFacts
 from sandrl.rewards.attempts import MOST_MOVES, Attempt
-from sandrl.rewards.fleet_link import Link, Sent
-from sandrl.rewards.fleet_node import Judged, NodeSetup, Reply, Task
+from sandrl.rewards.fleet_link import Link, WorkItem
+from sandrl.rewards.fleet_node import NodeSetup, Reply, Task, TaskResult
 from sandrl.rewards.judge import Judge, longest_execution_seconds
 from sandrl.rewards.judging import Judging, OnVerdict
 from sandrl.rewards.options import ScoreOptions
@@ -57,11 +57,6 @@ _WINDOW_BEFORE = 64
 class Fleet:
     """The nodes that judge for a job, from its first completion to its end.
 
-    Args:
-        job: The job.
-        connection: Its connection to a cluster.
-        concurrency: How many completions at once on each node; what suits it unless given.
-
     Raises:
         ServiceError: If no node of the cluster can judge.
     """
@@ -77,8 +72,8 @@ class Fleet:
         self._unfit: dict[str, str] = {}
         self._begins: Counter[str] = Counter()
         self._unstopped: tuple[str, ...] = ()
-        self._sent: dict[int, Sent] = {}
-        self._waiting: deque[Sent] = deque()
+        self._sent: dict[int, WorkItem] = {}
+        self._waiting: deque[WorkItem] = deque()
         self._had_node_at = self._doubled_at = time.monotonic()
         self._isolation = ""
         # The nodes, as they were listed last; every list is looked at once.
@@ -94,14 +89,13 @@ class Fleet:
         threading.Thread(target=self._watch, name="sandrl-nodes", daemon=True).start()
 
     def _watch(self) -> None:
-        """Lists the nodes, on a thread of its own: a cluster that does not answer must not delay a verdict."""
+        # On a thread of its own: a cluster that does not answer must not delay a verdict.
         while not self._ended.wait(LOOK_SECONDS):
             with suppress(ServiceError):
                 self._nodes, self._is_listed = self._cluster.nodes(), True
                 self._job.ring()
 
     def _meet(self) -> None:
-        """Begins with nodes that have come, and gives up those that have gone."""
         self._is_listed, nodes = False, self._nodes
         living = {node.id for node in nodes}
         for gone in [link for identity, link in self._links.items() if identity not in living]:
@@ -118,14 +112,12 @@ class Fleet:
                     self._links[node.id] = Link(self._cluster, node, share, self._job.ring)
 
     def _share(self, count: int) -> int | None:
-        """How many sandboxes one of so many nodes may hold: its share, of which what others may hold is no part."""
         most = self._job.max_sandboxes
         if most is None:
             return None
         return min(-(-most // count), most - sum(link.share or 0 for link in self._links.values()))
 
     def _refuse(self, node: Node, problem: str, hint: str | None = None, *, begins: int = _MOST_RETURNS) -> None:
-        """Does not use a node, or no more after so many times."""
         self._links.pop(node.id, None)
         self._unfit[node.id] = f"{node.name}: {problem}"
         if self._begins[node.id] == 1:
@@ -133,7 +125,6 @@ class Fleet:
         self._begins[node.id] += begins
 
     def _begin(self, link: Link, found: NodeFacts) -> None:
-        """Begins the part of the job on a node that can score."""
         node, job, connection = link.node, self._job, self._connection
         if found.problem:
             # One that only did not answer is examined again.
@@ -161,21 +152,18 @@ class Fleet:
 
     @property
     def window(self) -> int:
-        """How many completions there should be under way."""
         return sum(link.target for link in self._usable) or _WINDOW_BEFORE
 
     @property
     def _usable(self) -> list[Link]:
-        """The nodes that completions may be given to."""
         return [link for link in self._links.values() if link.window and not link.is_leaving]
 
     def add(self, attempt: Attempt, owner: FleetJudging) -> None:
-        """Takes a completion that wants a verdict."""
-        sent = Sent(_task(next(self._numbers), attempt), attempt, owner)
-        self._sent[sent.task.number] = sent
+        item = WorkItem(_task(next(self._numbers), attempt), attempt, owner)
+        self._sent[item.task.number] = item
         if not self._waiting:
             self._job.ring()  # all that are begun in this turn are handed out in the next one
-        self._waiting.append(sent)
+        self._waiting.append(item)
 
     def hear(self) -> None:
         """Takes what nodes say, and gives up what no node is left for.
@@ -199,8 +187,8 @@ class Fleet:
             )
         elif now - self._had_node_at > _NO_NODE_SECONDS:
             reason = f"no node of the Ray cluster at {self._cluster.address} can judge completions any longer"
-            for sent in tuple(self._sent.values()):
-                self._finish(sent, Verdict(Status.INFRASTRUCTURE, None, detail=reason))
+            for item in tuple(self._sent.values()):
+                self._finish(item, Verdict(Status.INFRASTRUCTURE, None, detail=reason))
             self._waiting.clear()
 
     def send(self) -> None:
@@ -215,23 +203,22 @@ class Fleet:
 
     def give_up(self, owner: FleetJudging, *, everything: bool) -> None:
         """Drops what a batch has: all of it, or what no node has."""
-        for sent in [sent for sent in self._sent.values() if sent.owner is owner]:
-            if everything or not sent.holders:
-                self._forget(sent)
-        self._waiting = deque(sent for sent in self._waiting if sent.task.number in self._sent)
+        for item in [item for item in self._sent.values() if item.owner is owner]:
+            if everything or not item.holders:
+                self._forget(item)
+        self._waiting = deque(item for item in self._waiting if item.task.number in self._sent)
 
-    def _forget(self, sent: Sent) -> None:
-        for link in tuple(sent.holders):
-            link.drop(sent)
-        self._sent.pop(sent.task.number, None)
-        sent.owner.count -= 1
+    def _forget(self, item: WorkItem) -> None:
+        for link in tuple(item.holders):
+            link.drop(item)
+        self._sent.pop(item.task.number, None)
+        item.owner.count -= 1
 
-    def _finish(self, sent: Sent, verdict: Verdict) -> None:
-        self._forget(sent)
-        sent.owner.on_verdict(sent.attempt, verdict)
+    def _finish(self, item: WorkItem, verdict: Verdict) -> None:
+        self._forget(item)
+        item.owner.on_verdict(item.attempt, verdict)
 
     def close(self, timeout_seconds: float) -> tuple[str, ...]:
-        """Ends the parts of the job on all nodes; see `RemotePart`."""
         self._ended.set()
         until = time.monotonic() + timeout_seconds
         links = [link for link in self._links.values() if link.window]  # the others have made no sandbox
@@ -283,7 +270,6 @@ class Fleet:
             link.go_on()
 
     def _take_over(self, link: Link, reply: Reply) -> None:
-        """Writes down and tells what happened on a node."""
         self._unstopped += reply.unstopped
         for line in reply.ledger:
             self._job.journal.note_elsewhere(line, reply.owner)
@@ -292,42 +278,41 @@ class Fleet:
                 self._sent[number].begun.append(link)
         for told in reply.events:
             if isinstance(told, RetryScheduled | CanaryFinished):
-                sent = self._sent.get(int(told.id))
-                if sent is not None:
-                    named = sent.attempt.completion
-                    sent.owner.emit(replace(told, index=sent.attempt.index, id=named.id))
+                item = self._sent.get(int(told.id))
+                if item is not None:
+                    named = item.attempt.completion
+                    item.owner.emit(replace(told, index=item.attempt.index, id=named.id))
             elif isinstance(told, Warned):
                 self._job.tell(replace(told, message=f"node {link.node.name}: {told.message}"))
             else:
                 self._job.tell(told)
 
-    def _land(self, link: Link, judged: Judged) -> None:
+    def _land(self, link: Link, judged: TaskResult) -> None:
         link.land(judged.number)
-        sent = self._sent.get(judged.number)
-        if sent is None:
+        item = self._sent.get(judged.number)
+        if item is None:
             return  # another node was first, or nobody wants it any more
-        sent.holders = [holder for holder in sent.holders if holder is not link]
-        _count(sent, judged)
+        item.holders = [holder for holder in item.holders if holder is not link]
+        _count(item, judged)
         if judged.verdict.status is Status.INFRASTRUCTURE:
             link.failed_in_a_row += 1
-            sent.avoided.add(link.node.name)
-            sent.verdict = judged.verdict
-            if sent.holders or self._may_try_elsewhere(sent):
-                if not sent.holders:
-                    self._waiting.appendleft(sent)
+            item.avoided.add(link.node.name)
+            item.verdict = judged.verdict
+            if item.holders or self._may_try_elsewhere(item):
+                if not item.holders:
+                    self._waiting.appendleft(item)
                 return
         else:
             link.failed_in_a_row = 0
-        if isinstance(sent.attempt.terms.judge, ProgramJudge):
-            sent.attempt.terms.judge.latest = judged.program
-        self._finish(sent, judged.verdict)
+        if isinstance(item.attempt.terms.judge, ProgramJudge):
+            item.attempt.terms.judge.latest = judged.program
+        self._finish(item, judged.verdict)
 
-    def _may_try_elsewhere(self, sent: Sent) -> bool:
-        others = {link.node.name for link in self._links.values() if not link.is_leaving} - sent.avoided
-        return bool(others) and len(sent.avoided) <= sent.attempt.terms.options.retries
+    def _may_try_elsewhere(self, item: WorkItem) -> bool:
+        others = {link.node.name for link in self._links.values() if not link.is_leaving} - item.avoided
+        return bool(others) and len(item.avoided) <= item.attempt.terms.options.retries
 
     def _lose(self, link: Link, error: InfrastructureError) -> None:
-        """Gives what a node had to others."""
         del self._links[link.node.id]
         link.kill()
         self._job.journal.lose_elsewhere(f"{link.node.name}-")
@@ -335,72 +320,70 @@ class Fleet:
             # It said why it cannot begin, and would say it again.
             self._refuse(link.node, error.message.removeprefix(f"node {link.node.name}: "), error.hint)
             return
-        lost = [sent for sent in link.held.values() if sent.task.number in self._sent]
+        lost = [item for item in link.held.values() if item.task.number in self._sent]
         what = f": {len(lost)} completions are sent to other nodes" if lost else ""
         self._job.tell(Warned(f"{error.message}{what}", error.hint))
-        for sent in lost:
-            sent.holders = [holder for holder in sent.holders if holder is not link]
-            if not sent.holders:
-                self._move(sent, link, error.message)
+        for item in lost:
+            item.holders = [holder for holder in item.holders if holder is not link]
+            if not item.holders:
+                self._move(item, link, error.message)
 
-    def _move(self, sent: Sent, link: Link, reason: str) -> None:
-        """Gives a completion to another node after the loss of the one that had it, which blames nobody."""
-        attempt = sent.attempt
-        sent.losses += 1
+    def _move(self, item: WorkItem, link: Link, reason: str) -> None:
+        attempt = item.attempt
+        item.losses += 1
         attempt.failures.append(reason)
-        if link in sent.begun:
+        if link in item.begun:
             in_cell = self._job.has_cells
             attempt.retries += bool(attempt.executions)
             attempt.executions += 1
             attempt.cells += in_cell
             task_id = attempt.completion.task_id
-            sent.owner.emit(ExecutionFinished(task_id, None, "error", attempt.index, error=reason, in_cell=in_cell))
-        if sent.losses > MOST_MOVES:
-            self._finish(sent, Verdict(Status.INFRASTRUCTURE, None, detail=reason))
+            item.owner.emit(ExecutionFinished(task_id, None, "error", attempt.index, error=reason, in_cell=in_cell))
+        if item.losses > MOST_MOVES:
+            self._finish(item, Verdict(Status.INFRASTRUCTURE, None, detail=reason))
         else:
-            self._waiting.appendleft(sent)
+            self._waiting.appendleft(item)
 
     def _hand_out(self, now: float) -> None:
         ready = self._usable
-        held_back: list[Sent] = []
+        held_back: list[WorkItem] = []
         while self._waiting and ready:
-            sent = self._waiting.popleft()
-            open_to = [link for link in ready if link.node.name not in sent.avoided and len(link.held) < link.target]
+            item = self._waiting.popleft()
+            open_to = [link for link in ready if link.node.name not in item.avoided and len(link.held) < link.target]
             if open_to:
-                self._give(min(open_to, key=lambda link: link.seconds_left), sent, now)
-            elif sent.verdict is not None and not self._may_try_elsewhere(sent):
+                self._give(min(open_to, key=lambda link: link.seconds_left), item, now)
+            elif item.verdict is not None and not self._may_try_elsewhere(item):
                 # The nodes that might have judged it have left meanwhile.
-                self._finish(sent, sent.verdict)
+                self._finish(item, item.verdict)
             else:
-                held_back.append(sent)
-                if not sent.avoided:
+                held_back.append(item)
+                if not item.avoided:
                     break
         self._waiting.extendleft(reversed(held_back))
 
-    def _give(self, link: Link, sent: Sent, now: float) -> None:
-        attempt = sent.attempt
-        sent.sent_at = sent.sent_at or now
-        if not sent.holders:
+    def _give(self, link: Link, item: WorkItem, now: float) -> None:
+        attempt = item.attempt
+        item.sent_at = item.sent_at or now
+        if not item.holders:
             named = attempt.completion
-            sent.owner.emit(CompletionStarted(attempt.index, named.id, named.task_id, attempt.executions + 1))
-        link.give(sent)
+            item.owner.emit(CompletionStarted(attempt.index, named.id, named.task_id, attempt.executions + 1))
+        link.give(item)
 
     def _run_twice(self, now: float) -> None:
-        """Has nodes with nothing to do judge what others will not have done for a while."""
         for taker in [link for link in self._usable if not link.held]:
             for link in sorted(self._links.values(), key=lambda each: -each.seconds_left):
-                late = [sent for sent in reversed(link.held.values()) if self._may_be_doubled(sent, taker)]
+                late = [item for item in reversed(link.held.values()) if self._may_be_doubled(item, taker)]
                 if link.seconds_left - 1 / taker.pace > _SAVED_SECONDS:
                     # As many as are done there by the time when the other one has done the rest.
                     late = late[: round(len(link.held) * taker.pace / (taker.pace + link.pace))]
                 elif now - link.answered_at <= _SILENT_SECONDS:
-                    late = [sent for sent in late if now - sent.sent_at > _longest(sent)]
-                for sent in late[: max(taker.target, taker.window) - len(taker.held)]:
-                    self._give(taker, sent, now)
+                    late = [item for item in late if now - item.sent_at > _longest(item)]
+                for item in late[: max(taker.target, taker.window) - len(taker.held)]:
+                    self._give(taker, item, now)
 
-    def _may_be_doubled(self, sent: Sent, taker: Link) -> bool:
-        is_new = taker not in sent.holders and taker.node.name not in sent.avoided
-        return sent.task.number in self._sent and len(sent.holders) < _MOST_HOLDERS and is_new
+    def _may_be_doubled(self, item: WorkItem, taker: Link) -> bool:
+        is_new = taker not in item.holders and taker.node.name not in item.avoided
+        return item.task.number in self._sent and len(item.holders) < _MOST_HOLDERS and is_new
 
 
 def _task(number: int, attempt: Attempt) -> Task:
@@ -416,32 +399,29 @@ def _task(number: int, attempt: Attempt) -> Task:
 
 @lru_cache(maxsize=64)
 def _same(options: ScoreOptions) -> ScoreOptions:
-    """One of all equal options, so that a message has them once."""
+    # One of all equal options, so that a message has them once.
     return options
 
 
-def _count(sent: Sent, judged: Judged) -> None:
-    """Adds what a node did to what is known of a completion."""
-    attempt = sent.attempt
+def _count(item: WorkItem, judged: TaskResult) -> None:
+    attempt = item.attempt
     attempt.sandbox_id = judged.sandbox_id or attempt.sandbox_id
     attempt.retries += bool(attempt.executions) and bool(judged.sums["executions"])
     for name, more in judged.sums.items():
         setattr(attempt, name, getattr(attempt, name) + more)
     for name, value in judged.latest.items():
         setattr(attempt, name, value)
-    waited = sent.sent_at - attempt.queued_at
+    waited = item.sent_at - attempt.queued_at
     for event in judged.executions:
         queued = None if event.queue_seconds is None else event.queue_seconds + waited
-        sent.owner.emit(replace(event, index=attempt.index, queue_seconds=queued))
+        item.owner.emit(replace(event, index=attempt.index, queue_seconds=queued))
 
 
-def _longest(sent: Sent) -> float:
-    return longest_execution_seconds(sent.attempt.problem, sent.attempt.terms.limits) + _OVERDUE_SECONDS
+def _longest(item: WorkItem) -> float:
+    return longest_execution_seconds(item.attempt.problem, item.attempt.terms.limits) + _OVERDUE_SECONDS
 
 
 class FleetJudging(Judging):
-    """The part of one batch in the fleet of its job; see `Judging`, and `SandboxJudging` for the arguments."""
-
     def __init__(self, job: Job, judge: Judge, concurrency: int | None, emit: Emit, on_verdict: OnVerdict) -> None:
         assert isinstance(job.connection, RayConnection), "there is no other with a fleet"
         if job.remote_part is None:
@@ -455,39 +435,31 @@ class FleetJudging(Judging):
 
     @property
     def in_flight(self) -> int:
-        """What has no verdict yet, whether a node has it or not."""
         return self.count
 
     @property
     def window(self) -> int:
-        """What all nodes should have."""
         return self._fleet.window
 
     def begin(self, attempt: Attempt) -> None:
-        """Hands a completion to the fleet, which sends it with others at the next turn."""
         self.count += 1
         self._fleet.add(attempt, self)
 
     def look(self) -> None:
-        """Takes the verdicts of all batches, and sends what waits."""
         self._fleet.hear()
         if self._is_stopping:
             # What a node was lost with is not begun again.
             self._fleet.give_up(self, everything=False)
         self._fleet.send()
 
-    def go_on(self) -> None:
-        """Nothing: what waits is handed out by `look`."""
+    def go_on(self) -> None: ...
 
     def seconds_to_next(self, level: Level) -> float | None:
-        """While there is anything, nodes are looked after a few times a second."""
         return _TURN_SECONDS if self.count else None
 
     def stop(self, level: Level) -> None:
-        """Drops what no node has, or all."""
         self._is_stopping = True
         self._fleet.give_up(self, everything=level is Level.CANCEL)
 
     def end(self) -> None:
-        """Drops what is left."""
         self._fleet.give_up(self, everything=True)

@@ -37,19 +37,14 @@ _OWN_SHARE = 0.85
 
 
 @dataclass(slots=True, eq=False)
-class Sent:
+class WorkItem:
     """A completion that was handed to the fleet.
 
     Attributes:
-        task: What a node gets.
-        attempt: What is judged.
-        owner: The batch that wants its verdict.
-        holders: The nodes that have it.
         begun: Those that have said that they run it.
         avoided: Names of nodes that could say nothing about it.
         losses: How many nodes were lost under it.
         verdict: The latest that says nothing about it.
-        sent_at: When a node got it first.
     """
 
     task: Task
@@ -67,18 +62,12 @@ class Link:
     """One node of the fleet, which is examined first.
 
     Args:
-        cluster: The cluster.
-        node: The node.
-        share: How many sandboxes it may hold; None for no bound.
         ring: Called when it has answered, on any thread.
 
     Attributes:
-        node: The node.
-        share: How many sandboxes it may hold; None for no bound.
         window: How many completions it has under way at once; 0 until it is ready.
         held: What it has, by number, in the order in which it was sent.
         failed_in_a_row: How many completions it could say nothing about since the last verdict.
-        answered_at: When it answered last.
         is_leaving: Whether it is being drained, and gets nothing more.
         is_ending: Whether its next answer is its last.
     """
@@ -87,7 +76,7 @@ class Link:
         self.node = node
         self.share = share
         self.window = 0
-        self.held: dict[int, Sent] = {}
+        self.held: dict[int, WorkItem] = {}
         self.failed_in_a_row = 0
         self.answered_at = time.monotonic()
         self.is_leaving = self.is_ending = False
@@ -123,12 +112,10 @@ class Link:
         return len(self.held) / self.pace
 
     def begin(self, setup: NodeSetup) -> None:
-        """Has it make its scorer."""
         self._host = self._cluster.hold(self.node, _SCORER, setup)
         self.go_on(_START_SECONDS)
 
     def go_on(self, seconds: float = SILENCE_SECONDS) -> None:
-        """Asks for what comes of its completions."""
         self._ask("collect", seconds=seconds)
 
     def retire(self, seconds: float) -> None:
@@ -179,29 +166,25 @@ class Link:
                 reason = f"it did not answer within {self._seconds:.0f} s"
             raise NodeLostError(f"node {self.node.name} is lost: {reason}") from error
 
-    def give(self, sent: Sent) -> None:
-        """Has it judge a completion."""
+    def give(self, item: WorkItem) -> None:
         if not self.held:
             # What it has shown before it stood idle says nothing about how fast it is now.
             self._shown.clear()
             self.answered_at = time.monotonic()
-        self.held[sent.task.number] = sent
-        sent.holders.append(self)
-        self._tasks.append(sent.task)
+        self.held[item.task.number] = item
+        item.holders.append(self)
+        self._tasks.append(item.task)
 
-    def drop(self, sent: Sent) -> None:
-        """Says that the verdict on a completion is of no use any more."""
-        self.held.pop(sent.task.number, None)
-        sent.holders.remove(self)
-        self._dropped.append(sent.task.number)
+    def drop(self, item: WorkItem) -> None:
+        self.held.pop(item.task.number, None)
+        item.holders.remove(self)
+        self._dropped.append(item.task.number)
 
     def land(self, number: int) -> None:
-        """Notes that it has judged a completion."""
         self.held.pop(number, None)
         self._shown.append(time.monotonic())
 
     def flush(self) -> None:
-        """Sends what it was given."""
         if self._host is not None and (self._tasks or self._dropped):
             self._takes.append(self._host.ask("take", self._tasks, self._dropped))
             self._tasks, self._dropped = [], []

@@ -46,12 +46,8 @@ class NodeSetup:
     """What a node begins with.
 
     Attributes:
-        node: Its name.
         cpus: How many processors it has for the job; 0 if that is not known.
-        concurrency: How many completions at once; what suits its processors unless given.
-        sandboxes: Its sandboxes.
         needed: Packages that problems name.
-        job: The arguments of its job.
     """
 
     node: str
@@ -68,10 +64,6 @@ class Task:
 
     Attributes:
         number: Names it for as long as the job lives.
-        completion: The completion.
-        problem: What it answers.
-        options: How it is judged.
-        require_isolated: Never judge it in its own process.
         program: The program that it is, where it is one that is only run.
     """
 
@@ -84,16 +76,13 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class TaskResult:
     """A completion that has its verdict.
 
     Attributes:
-        number: Which.
-        verdict: The verdict.
         sandbox_id: Where it ran last.
         sums: What is added to its attempt, by the names in `SUMS`.
         latest: What its attempt has from now on.
-        executions: Its executions, for the metrics.
         program: What it did, where it is a program.
     """
 
@@ -111,20 +100,15 @@ class Reply:
     """What a node says of itself, and what has happened there since it was asked last.
 
     Attributes:
-        isolation: How its local runtime isolates.
-        owner: The process that owns its sandboxes.
         window: How many completions it has under way at once.
-        judged: Completions that have their verdicts.
         begun: Numbers of those that run.
-        events: What else happened.
-        ledger: What became of sandboxes.
         unstopped: Ids of sandboxes that could not be stopped, once it has ended.
     """
 
     isolation: str
     owner: Owner
     window: int
-    judged: list[Judged] = field(default_factory=list)
+    judged: list[TaskResult] = field(default_factory=list)
     begun: list[int] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
     ledger: list[LedgerLine] = field(default_factory=list)
@@ -132,10 +116,7 @@ class Reply:
 
 
 class NodeScorer:
-    """See the module; the driver calls its methods, each on a thread of its own.
-
-    Args:
-        setup: What it begins with.
+    """The part of a job that a node has; the driver calls its methods, each on a thread of its own.
 
     Raises:
         ServiceError: If the node's local runtime cannot start or isolate.
@@ -144,7 +125,7 @@ class NodeScorer:
 
     def __init__(self, setup: NodeSetup) -> None:
         self._news = threading.Condition()
-        self._judged: list[Judged] = []
+        self._judged: list[TaskResult] = []
         self._begun: list[int] = []
         self._events: list[Event] = []
         self._ledger: list[LedgerLine] = []
@@ -162,12 +143,6 @@ class NodeScorer:
         self._scorer = Scorer(self._job, concurrency=self._concurrency, emit=self._note, on_verdict=self._keep)
 
     def take(self, tasks: Sequence[Task], dropped: Sequence[int]) -> None:
-        """Takes completions, and gives others up.
-
-        Args:
-            tasks: The completions.
-            dropped: Numbers of those whose verdict is of no use any more.
-        """
         with self._news:
             for task in tasks:
                 completion = replace(task.completion, id=str(task.number))
@@ -196,7 +171,6 @@ class NodeScorer:
             return self._taken()
 
     def close(self, seconds: float) -> Reply:
-        """Ends every sandbox, and answers with the rest."""
         with self._news:
             self._is_closing = True
             self._news.notify_all()
@@ -208,7 +182,6 @@ class NodeScorer:
             return self._taken()
 
     def _taken(self) -> Reply:
-        """What there is to tell, which is told once."""
         self._window = self._job.window(self._concurrency)
         told = self._judged[:], self._begun[:], self._events[:], self._ledger[:]
         for kept in (self._judged, self._begun, self._events):
@@ -220,7 +193,6 @@ class NodeScorer:
         return bool(self._judged or self._events or self._ledger or self._failure or self._is_closing)
 
     def _is_urgent(self) -> bool:
-        """Whether so little is left that the node wants more, or it ends."""
         has_little = len(self._tickets) <= self._window * _LOW_SHARE
         return has_little or self._is_closing or self._failure is not None
 
@@ -236,7 +208,7 @@ class NodeScorer:
                 self._news.notify_all()
 
     def _note(self, event: Event) -> None:
-        """Takes an event; those of executions wait for the verdict."""
+        # Events of executions wait for the verdict.
         if isinstance(event, SandboxesHeld | CompletionFinished):
             return  # the driver counts for itself
         if isinstance(event, ExecutionFinished) and event.index is not None:
@@ -256,9 +228,8 @@ class NodeScorer:
                 return  # it was dropped
             sums, latest = ({name: getattr(attempt, name) for name in names} for names in (SUMS, _LATEST))
             done = judge.latest if isinstance(judge, ProgramJudge) else None
-            self._judged.append(Judged(number, verdict, attempt.sandbox_id, sums, latest, executions, done))
+            self._judged.append(TaskResult(number, verdict, attempt.sandbox_id, sums, latest, executions, done))
             self._news.notify_all()
 
 
-def _ignore(_: ScoredCompletion) -> None:
-    """The verdict is what counts."""
+def _ignore(_: ScoredCompletion) -> None: ...

@@ -68,15 +68,11 @@ class FunctionOptions:
     """Options of a reward function.
 
     Attributes:
-        score: How to score a batch.
-        on_infrastructure_error: The value for a completion without a reward.
         fallback_reward: The value of `ZERO`.
         require_isolated: Never judge in the completion's process.
         warm_sandboxes: Maximum number of sandboxes to create ahead of the next batch, while the trainer generates its
             completions; never more than the last batch ran.
         others: Reward functions whose sum is added; if it is `None`, the whole reward is `None`.
-        sandboxes: Where the code runs, unless a job is given.
-        service: Address of a `sandrl serve` that scores instead of local sandboxes.
     """
 
     score: ScoreOptions = field(default_factory=ScoreOptions)
@@ -97,11 +93,7 @@ class RewardFunction(Closing):
     directory and creates a job of its own; it has no listeners and no interrupt.
 
     Args:
-        problems: Problems by `task_id`.
-        options: How to score.
         job: A job whose sandboxes are used; the caller closes it. Without one, the function creates its own.
-        cache: Known verdicts, and where new ones are kept.
-        emit: Receives events.
         interrupt: A request to stop, which ends a batch early.
         on_result: Called with each result as soon as it is known, and with its completion.
 
@@ -157,7 +149,6 @@ class RewardFunction(Closing):
         return {"problems": self._problems, "options": options, "cache": self._cache.directory}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Makes the copy."""
         RewardFunction.__init__(self, state["problems"], state["options"], cache=VerdictCache(state["cache"]))
 
     def after_fork(self) -> None:
@@ -172,8 +163,6 @@ class RewardFunction(Closing):
         """Scores a batch of N rows.
 
         Args:
-            prompts: The N prompts.
-            completions: The N answers of the model.
             columns: The other columns of the N rows. `task_id` names the problem of each row; without it, the problem
                 with the row's prompt is used. `log_metric` (TRL) is called with the rates of the batch. `trainer_state`
                 (TRL) gives the step, which becomes a tag of the sandboxes. `environments` (TRL): if one has a
@@ -200,7 +189,6 @@ class RewardFunction(Closing):
     def _scored(
         self, prompts: Sequence[Text], completions: Sequence[Text], columns: Mapping[str, Any]
     ) -> list[float | None]:
-        """The rewards without those of other functions."""
         rows = self._reader.completions(prompts, completions, columns.get("task_id"), columns.get("environments"))
         with self._lock:
             report = self._score(rows, step_tags(columns.get("trainer_state")))
@@ -230,11 +218,8 @@ class RewardFunction(Closing):
         return sandrl_reward
 
     def _warn_of_others(self, log_metric: object) -> None:
-        """Warns once if TRL has further reward functions, because it then treats `None` as 0.
-
-        TRL does not pass the other functions to a reward function; `log_metric` is a method of its trainer, which has
-        them.
-        """
+        # TRL does not pass the other functions to a reward function; `log_metric` is a method of its trainer, which
+        # has them.
         functions = getattr(getattr(log_metric, "__self__", None), "reward_funcs", ())
         is_masking = self._options.on_infrastructure_error is OnInfrastructureError.MASK
         if self._has_warned or not is_masking or not isinstance(functions, Sequence) or len(functions) < 2:
@@ -298,7 +283,7 @@ class RewardFunction(Closing):
         )
 
     def _warm_up(self, report: ScoreReport) -> None:
-        """Begins to create the sandboxes of the next batch: its completions will take a while to be written."""
+        # The completions of the next batch will take a while to be written.
         count = min(report.summary.executions, self._options.warm_sandboxes)
         if count and self._job is not None and not self._interrupt.level:
             options = self._options.score

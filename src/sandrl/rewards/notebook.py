@@ -48,8 +48,6 @@ def shown_progress() -> Iterator[Emit]:
 
 
 class _Cell:
-    """An output of the cell that runs, which is replaced as often as it is shown."""
-
     seconds_between = _SECONDS_BETWEEN
 
     def __init__(self) -> None:
@@ -70,8 +68,6 @@ class _Cell:
 
 
 class _Lines:
-    """Lines on standard error."""
-
     seconds_between = _SECONDS_BETWEEN_LINES
 
     def __init__(self) -> None:
@@ -84,12 +80,6 @@ class _Lines:
 
 
 class _Progress:
-    """Counts results, and shows how far they are.
-
-    Args:
-        output: Where to.
-    """
-
     def __init__(self, output: _Cell | _Lines) -> None:
         self._output = output
         self._words = "starting"
@@ -98,7 +88,6 @@ class _Progress:
         self._shown_at = 0.0
 
     def __call__(self, event: Event) -> None:
-        """Counts an event."""
         match event:
             case JobStarted(total=total):
                 self._of = total
@@ -118,7 +107,6 @@ class _Progress:
             self._show()
 
     def end(self, how: str = "") -> None:
-        """Shows the last state, and how the call ended if it has no result."""
         self._show(how)
 
     def _show(self, how: str = "") -> None:
@@ -134,12 +122,6 @@ class _Progress:
 
 
 def report_html(results: Sequence[ScoredCompletion], summary: Summary) -> str:
-    """A report as a table: its totals, and its first results.
-
-    Args:
-        results: The results.
-        summary: Their totals.
-    """
     head = "".join(f'<th scope="col">{name}</th>' for name in ("id", "problem", "reward", "status", "detail"))
     rows = "".join(f"<tr>{''.join(map(_cell, _shown(result)))}</tr>" for result in results[:_MOST_ROWS])
     more = len(results) - _MOST_ROWS

@@ -68,7 +68,6 @@ def load_policy(name: str, *, field: str = "reward") -> RewardPolicy:
     Args:
         name: A name in `POLICIES`, `package.module:function`, found from the current directory first, or
             `path/to/file.py:function`.
-        field: The name of the option, for messages.
 
     Raises:
         UsageError: If there is no policy of that name, or it cannot be called with a verdict and a completion.
@@ -96,11 +95,6 @@ def as_policy(reward: str | RewardPolicy) -> RewardPolicy:
 
 def reward_of(verdict: Verdict, completion: Completion, policy: RewardPolicy = binary) -> float | None:
     """Computes the reward of a verdict under a policy.
-
-    Args:
-        verdict: The verdict.
-        completion: The completion that was judged.
-        policy: The reward policy.
 
     Returns:
         The number that the policy returns, from 0.0 to 1.0 for the policies of sandrl; `None` if the status is
@@ -149,12 +143,6 @@ class Components:
         check_weight("timeout_penalty", self.timeout_penalty)
 
     def of(self, text: str, verdict: Verdict) -> dict[str, float]:
-        """Computes the components of one completion by name; the result is empty if the completion is unscorable.
-
-        Args:
-            text: The text of the model.
-            verdict: Its verdict.
-        """
         if not verdict.status.scorable:
             return {}
         found: dict[str, float] = {}

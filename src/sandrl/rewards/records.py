@@ -9,10 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from sandrl.events import OpinionFinished
-from sandrl.events.results import CheckStatus, CheckVerdict, Isolation, Opinion, ScoredCompletion, Status, Trust
+from sandrl.events.results import ScoredCompletion
 from sandrl.problems import Completion
 from sandrl.runs import OpinionRow, TrajectoryRow
+
+_RESULT = TypeAdapter(ScoredCompletion)
+_KEPT = {field.name for field in fields(ScoredCompletion)} & TrajectoryRow.model_fields.keys()
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,11 +25,8 @@ class Place:
     """Where in a run a completion belongs.
 
     Attributes:
-        job_id: The job that scored it.
-        rank: The process of a distributed job that did.
         step: The training step it belongs to, from 0; None outside of training.
         attempt: 1, or more where a resumed run did the step again.
-        held_out: Whether it was made to evaluate the policy, not to train it.
         greedy: Whether it has the likeliest token everywhere, and was not sampled.
     """
 
@@ -38,54 +40,10 @@ class Place:
 
 def result_of(row: TrajectoryRow) -> ScoredCompletion:
     """The result that a run has kept; of how a completion was judged before, the row knows nothing."""
-    opinion = row.second_opinion
-    return ScoredCompletion(
-        index=row.index,
-        id=row.id,
-        task_id=row.task_id,
-        reward=row.reward,
-        status=Status(row.status),
-        trust=None if row.trust is None else Trust(row.trust),
-        passed=row.passed,
-        total=row.total,
-        duration_seconds=row.duration_seconds,
-        sandbox_id=row.sandbox_id,
-        detail=row.detail,
-        sandboxes=row.sandboxes,
-        retries=row.retries,
-        reruns=row.reruns,
-        canaries=row.canaries,
-        cells=row.cells,
-        isolation=None if row.isolation is None else Isolation(row.isolation),
-        failures=row.failures,
-        cached=row.cached,
-        components=row.components,
-        cpu_seconds=row.timing.get("cpu", 0.0),
-        compile_seconds=row.compile_seconds,
-        code=row.code,
-        stdout=row.stdout,
-        stderr=row.stderr,
-        truncated=row.truncated,
-        checks=tuple(
-            CheckVerdict(**{**check.model_dump(), "status": CheckStatus(check.status)}) for check in row.checks
-        ),
-        hash_seeds=row.hash_seeds,
-        finish_reason=row.finish_reason,
-        second_opinion=None
-        if opinion is None
-        else Opinion(Status(opinion.status), opinion.detail, opinion.sandbox_id, opinion.sandboxes),
-    )
+    return _RESULT.validate_python({**row.model_dump(include=_KEPT), "cpu_seconds": row.timing.get("cpu", 0.0)})
 
 
 def trajectory_row(result: ScoredCompletion, completion: Completion, place: Place, **more: Any) -> TrajectoryRow:
-    """The row of one completion.
-
-    Args:
-        result: What became of it.
-        completion: What the model wrote.
-        place: Where it belongs.
-        more: Further fields of the row.
-    """
     own = {
         "completion": completion.completion,
         "reasoning": completion.reasoning,
@@ -96,12 +54,6 @@ def trajectory_row(result: ScoredCompletion, completion: Completion, place: Plac
 
 
 def opinion_row(event: OpinionFinished, place: Place) -> OpinionRow:
-    """The row of a second opinion.
-
-    Args:
-        event: Tells of it.
-        place: Where its completion belongs.
-    """
     return OpinionRow.model_validate({**_fields(event.result), **_fields(place), "opinion": event.opinion})
 
 

@@ -28,9 +28,9 @@ from sandrl.events.results import ScoredCompletion, Status
 from sandrl.problems import Completion, Problem, demo_problems, load_problems
 from sandrl.problems.reading import reading_of
 from sandrl.rewards.calibration import packages_of
+from sandrl.rewards.estimate import SandboxEstimate, estimate_sandboxes
 from sandrl.rewards.judge import Judge, judge_version
 from sandrl.rewards.options import ScoreOptions
-from sandrl.rewards.outlook import Outlook, Wanted, outlook_of
 from sandrl.rewards.scoring import lifetime_seconds, score
 from sandrl.runs import RunReader, TrajectoryRow
 from sandrl.runs.held import Held
@@ -50,9 +50,7 @@ class Flip:
     """A completion whose verdict is another one now.
 
     Attributes:
-        before: As it was saved.
         judge: The version of the judge that gave that verdict; empty if the run does not say it.
-        after: As it is judged now.
     """
 
     before: TrajectoryRow
@@ -65,20 +63,11 @@ class Regrading:
     """A finished regrading.
 
     Attributes:
-        run_id: The run.
-        fails_on_flips: Whether a flip is a failure.
         judges: The versions of the judges of the run's jobs; empty for a job that does not say it.
         judge: The version of the present one.
-        compared: How many completions were judged again, and could be.
-        flips: Those whose verdicts differ, in the order of the run.
         left_out: How many could not be judged again, because their problem or their text is gone.
-        unscorable: How many could not be scored now because their sandboxes failed.
-        unfinished: How many were not judged because of a request to stop.
         signal_number: The signal that asked to stop; 0 if none did.
-        cleanup_error: Set if sandboxes were left behind.
-        second_opinion: What the second opinions amount to; None if none were to be asked for.
         disagreements: The results of completions that fail now and pass in one process.
-        held: The sandbox time that was used, and its cost.
         exhausted: Says that the budget is used up; empty if it is not.
     """
 
@@ -126,12 +115,6 @@ def regrade(
     request: RegradeConfig, settings: Settings, *, emit: Emit = ignore, interrupt: Interrupt | None = None
 ) -> Regrading:
     """Judges the completions of a run again.
-
-    Args:
-        request: What to judge again.
-        settings: What the environment says.
-        emit: Receives events.
-        interrupt: A request to stop.
 
     Raises:
         UsageError: If the run, or its problems, cannot be used.
@@ -201,17 +184,12 @@ def regrade(
     )
 
 
-def outlook_of_regrading(request: RegradeConfig, settings: Settings) -> Outlook:
-    """What judging the completions of a run again would take; nothing is started.
-
-    Raises:
-        UsageError: If the run, or its problems, cannot be used.
-    """
+def outlook_of_regrading(request: RegradeConfig, settings: Settings) -> SandboxEstimate:
     reader = RunReader(Path(request.run))
     problems = _problems(request, reader)
     known = (row.task_id for row in reader.each_trajectory() if row.completion is not None or row.code is not None)
-    wanted = (Wanted(problems[task_id]) for task_id in known if task_id in problems)
-    return outlook_of(request, ScoreOptions.of(request).limits, settings, command="runs regrade", wanted=wanted)
+    counts = ((problems[task_id], 1) for task_id in known if task_id in problems)
+    return estimate_sandboxes(request, ScoreOptions.of(request).limits, settings, command="runs regrade", counts=counts)
 
 
 def _differs(flip: Flip) -> bool:

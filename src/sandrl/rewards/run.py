@@ -14,8 +14,8 @@ from sandrl.jsonl import STANDARD_INPUT
 from sandrl.problems import Completion, Problem, demo_completions, demo_problems, load_completions, load_problems
 from sandrl.problems.completions import named_tasks
 from sandrl.problems.reading import reading_of
+from sandrl.rewards.estimate import SandboxEstimate, estimate_sandboxes
 from sandrl.rewards.options import ScoreOptions
-from sandrl.rewards.outlook import Outlook, Wanted, outlook_of
 from sandrl.rewards.reward_run import RewardRun
 from sandrl.rewards.scored_run import score_run
 from sandrl.sandboxes import Interrupt
@@ -26,12 +26,6 @@ def run_reward(
     request: RewardConfig, settings: Settings, *, emit: Emit = ignore, interrupt: Interrupt | None = None
 ) -> RewardRun:
     """Scores completions from a file and leaves a run directory.
-
-    Args:
-        request: What to score, and how.
-        settings: What the environment says.
-        emit: Receives events.
-        interrupt: A request to stop.
 
     Raises:
         UsageError: If the input cannot be used.
@@ -53,19 +47,14 @@ def run_reward(
     )
 
 
-def outlook_of_reward(request: RewardConfig, settings: Settings) -> Outlook:
-    """What scoring completions from a file would take; nothing is started.
-
-    Raises:
-        UsageError: If the input cannot be used.
-    """
+def outlook_of_reward(request: RewardConfig, settings: Settings) -> SandboxEstimate:
     completions, problems = _load_checked(request, ignore)
-    return outlook_of(
+    return estimate_sandboxes(
         request,
         ScoreOptions.of(request).limits,
         settings,
         command="reward",
-        wanted=(Wanted(problems[each.task_id]) for each in completions),
+        counts=((problems[each.task_id], 1) for each in completions),
         service=request.service,
     )
 

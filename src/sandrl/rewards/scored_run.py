@@ -16,6 +16,7 @@ from typing import Protocol, TypeAlias
 
 from pydantic import JsonValue
 
+from sandrl.config.episodes import EpisodesConfig
 from sandrl.config.scoring import ScoredRunConfig
 from sandrl.errors import InputError, ServiceError
 from sandrl.events import (
@@ -51,10 +52,10 @@ from sandrl.rewards.service import ServiceClient
 from sandrl.rewards.service_batch import request_options, score_with_service
 from sandrl.rewards.summary import LONGER_ANSWERS, ScoreReport, count_dependent, truncation_warning
 from sandrl.rewards.weak_checks import warn_of_weak_checks
-from sandrl.runs import RunReader, RunWriter, counted_rows
-from sandrl.runs.session import RunPlan, open_run
+from sandrl.runs import MetricsRecorder, RunReader, RunWriter, counted_rows
+from sandrl.runs.session import RunPlan, RunSession, open_run
 from sandrl.runs.summary import summarise
-from sandrl.sandboxes import Interrupt, SandboxRequest, checked_job_id, new_job_id
+from sandrl.sandboxes import Connection, Interrupt, Job, SandboxRequest, checked_job_id, new_job_id
 from sandrl.settings import Settings
 
 RESUMABLE = frozenset({"eval"})
@@ -65,16 +66,134 @@ Batches: TypeAlias = Callable[[RunWriter], Iterable[Sequence[Completion]]]
 
 
 @dataclass(frozen=True, slots=True)
-class Resumed:
-    """A run that is gone on with.
-
-    Attributes:
-        path: Its directory.
-        results: The results that stay.
-    """
-
+class ResumedRun:
     path: Path
     results: tuple[ScoredCompletion, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class JobRun:
+    """A run that is open; it has no job, and no connection, if a service scores."""
+
+    session: RunSession
+    recorder: MetricsRecorder
+    tell: Emit
+    interrupt: Interrupt
+    connection: Connection | None
+    job: Job | None
+
+    def end(
+        self, finished: int, total: int, *, is_resumed: bool, metrics: Mapping[str, float | None] | None = None
+    ) -> None:
+        """Stops the sandboxes, and writes the metrics of all jobs of a run without steps."""
+        if self.job is not None:
+            # The sandbox time of the run is known when all of its sandboxes are gone.
+            self.job.close()
+        self.session.is_complete = self.interrupt.is_exhausted and finished == total
+        # What earlier jobs of the run did counts, too, and is known from the rows they left.
+        earlier = counted_rows(RunReader(self.session.writer.path))[0].metrics if is_resumed and finished else {}
+        self.recorder.log(0, {**earlier, **(metrics or {})})
+
+    def reported(
+        self,
+        request: ScoredRunConfig,
+        results: Sequence[ScoredCompletion],
+        total: int,
+        *,
+        hint: str = LONGER_ANSWERS,
+        can_resume: bool = True,
+        emit: Emit,
+    ) -> RewardRun:
+        """The finished run; warns of truncated answers, with this hint."""
+        results = sorted(results, key=lambda result: result.index)
+        summary = summarise(results, opinion_rate=request.second_opinion, hash_seed_dependent=count_dependent(results))
+        if (warning := truncation_warning(summary, hint=hint)) is not None:
+            emit(warning)
+        session, interrupt = self.session, self.interrupt
+        held = None if self.job is None else session.held()
+        unfinished = total - len(results)
+        report = ScoreReport(session.writer.job_id, tuple(results), summary, unfinished, interrupt.signal_number, held)
+        return RewardRun(
+            request,
+            report,
+            session.writer.path,
+            session.cleanup_error(),
+            exhausted=session.exhausted if interrupt.is_exhausted else "",
+            can_resume=can_resume,
+        )
+
+
+@contextmanager
+def open_job_run(
+    config: ScoredRunConfig | EpisodesConfig,
+    problems: Mapping[str, Problem],
+    settings: Settings,
+    *,
+    command: str,
+    tags: Sequence[str] = (),
+    job_id: str | None = None,
+    facts: Mapping[str, JsonValue] | None = None,
+    versions: Mapping[str, str] | None = None,
+    resume: Path | None = None,
+    service: str | None = None,
+    project: str | None = None,
+    episode_seconds: float = 0.0,
+    emit: Emit,
+    interrupt: Interrupt,
+) -> Iterator[JobRun]:
+    """Connects to the runtime, opens the run, and creates its job; leaving the block ends them.
+
+    Args:
+        tags: Tags of every sandbox, besides those of the user and of the W&B run.
+        facts: What is kept with the run besides the configuration.
+        versions: Versions of what it works with, besides the usual.
+        resume: The directory of the run to resume.
+        service: The address of a service that scores: there is no job then.
+        episode_seconds: How long sandboxes live besides the time of judging.
+
+    Raises:
+        UsageError: If the run cannot be made.
+        ServiceError: If the runtime, or the disk, fails.
+    """
+    job_id = checked_job_id(job_id) if job_id else new_job_id()
+    sandboxes = SandboxRequest.of(config, *tags)
+    allowance = sandboxes.allowance(settings, run=resume)
+    connection = None
+    if service is None:
+        connection = sandboxes.connect(settings, needed=packages_of(problems.values()), emit=emit)
+    found = {"service": service} if connection is None else connection.facts()
+    plan = RunPlan(
+        command=command,
+        job_id=job_id,
+        options={**config.document(), **found, **allowance.facts, **(facts or {})},
+        changes={"budget": config.budget, **allowance.facts},
+        versions={**(versions or {}), **({} if connection is None else {"judge": judge_version()})},
+        runs_dir=config.runs_dir,
+        name=config.run_name,
+        resume=resume,
+        report_to=config.report_to,
+        project=project,
+        log_level=config.log_level,
+    )
+    with open_run(plan, settings, interrupt=interrupt, emit=emit) as session:
+        recorder = session.recorder()
+        tell = session.told(recorder)
+        warn_of_weak_checks(problems.values(), settings.state_dir, tell)
+        job = None
+        if connection is not None:
+            lifetime = episode_seconds + lifetime_seconds(problems, ScoreOptions.of(config).limits)
+            job = session.own(
+                sandboxes.tagged(*session.tags).job(
+                    connection,
+                    command=command,
+                    max_lifetime_seconds=lifetime,
+                    writer=session.writer,
+                    allowance=allowance,
+                    interrupt=interrupt,
+                    emit=tell,
+                )
+            )
+        yield JobRun(session, recorder, tell, interrupt, connection, job)
 
 
 def score_run(
@@ -92,91 +211,68 @@ def score_run(
     least_concurrency: int = 1,
     prompting: Prompting | None = None,
     numbers: Mapping[str, int] | None = None,
-    resumed: Resumed | None = None,
+    resumed: ResumedRun | None = None,
     emit: Emit = ignore,
     interrupt: Interrupt | None = None,
 ) -> RewardRun:
     """Scores completions and leaves a run directory.
 
     Args:
-        request: How to score.
         batches: What to score; of a resumed run, what has no result that stays.
-        problems: Problems by `task_id`.
-        settings: What the environment says.
-        total: How many completions there will be.
-        command: The subcommand.
-        tags: Tags of the workflow, which every sandbox has besides the user's.
-        job_id: Id of the job; a random one unless given.
-        facts: What is kept with the run besides the request.
-        versions: Versions of what it works with, besides the usual.
         least_concurrency: How many sandboxes at once at least, where the user says nothing.
         prompting: How the model was asked; None if the run asks none.
         numbers: The place of each completion among all, by its id; that in which they come unless given.
         resumed: The run to go on with; its options stay as they are.
-        emit: Receives events.
-        interrupt: A request to stop.
 
     Raises:
         UsageError: If the run cannot be made.
         ServiceError: If the runtime, or the disk, does not do its part.
     """
     interrupt = interrupt or Interrupt()
-    job_id = checked_job_id(job_id) if job_id else new_job_id()
-    sandboxes = SandboxRequest.of(request, *tags)
     wanted = ScoreOptions.of(request)
-    allowance = sandboxes.allowance(settings, run=None if resumed is None else resumed.path)
     with ExitStack() as stack:
         cache = VerdictCache(request.cache)
         out = None if request.out is None else stack.enter_context(opened_out(request.out))
         client = None if request.service is None else stack.enter_context(ServiceClient(request.service))
-        connection = (
-            None
-            if client is not None
-            else sandboxes.connect(settings, needed=packages_of(problems.values()), emit=emit)
+        run = stack.enter_context(
+            open_job_run(
+                request,
+                problems,
+                settings,
+                command=command,
+                tags=tags,
+                job_id=job_id,
+                facts=facts,
+                versions=versions,
+                resume=None if resumed is None else resumed.path,
+                service=request.service,
+                emit=emit,
+                interrupt=interrupt,
+            )
         )
-        found = {"service": request.service} if connection is None else connection.facts()
-        plan = RunPlan(
-            command=command,
-            job_id=job_id,
-            options={**request.document(), **found, **allowance.facts, **(facts or {})},
-            changes={"budget": request.budget, **allowance.facts},
-            versions={**(versions or {}), **({} if client is not None else {"judge": judge_version()})},
-            runs_dir=request.runs_dir,
-            name=request.run_name,
-            resume=None if resumed is None else resumed.path,
-            report_to=request.report_to,
-            log_level=request.log_level,
-        )
-        session = stack.enter_context(open_run(plan, settings, interrupt=interrupt, emit=emit))
-        writer, recorder = session.writer, session.recorder()
-        tell = session.told(recorder, _opinions_kept(writer, session.attempt))
-        warn_of_weak_checks(problems.values(), settings.state_dir, tell)
+        writer, tell = run.session.writer, run.tell
+        where = Place(writer.job_id, attempt=run.session.attempt)
         scorer: _Scores
-        job = None
         if client is not None:
             tell(ServiceAsked(client.url, total))
-            scorer = _with_service(client, request, wanted, problems, interrupt)
-        else:
-            assert connection is not None, "there is one or the other"
-            concurrency = connection.concurrency(request.concurrency, least=least_concurrency)
-            at_once = connection.at_once(concurrency)
-            job = session.own(
-                sandboxes.tagged(*session.tags).job(
-                    connection,
-                    command=command,
-                    max_lifetime_seconds=lifetime_seconds(problems, wanted.limits),
-                    writer=writer,
-                    allowance=allowance,
-                    interrupt=interrupt,
-                    emit=tell,
-                )
+            scorer = partial(
+                score_with_service,
+                problems=problems,
+                client=client,
+                options=request_options(wanted, require_isolated=request.require_isolated),
+                scoring=wanted,
+                interrupt=interrupt,
             )
-            tell(JobStarted(job_id, total, min(at_once, total, request.max_sandboxes or at_once)))
+        else:
+            assert run.connection is not None, "there is one or the other"
+            concurrency = run.connection.concurrency(request.concurrency, least=least_concurrency)
+            at_once = run.connection.at_once(concurrency)
+            tell(JobStarted(writer.job_id, total, min(at_once, total, request.max_sandboxes or at_once)))
             scorer = partial(
                 score,
                 problems=problems,
-                job=job,
-                judge=Judge.on(connection, require_isolated=request.require_isolated),
+                job=run.job,
+                judge=Judge.on(run.connection, require_isolated=request.require_isolated),
                 options=replace(wanted, concurrency=concurrency),
                 cache=cache,
                 interrupt=interrupt,
@@ -188,12 +284,17 @@ def score_run(
         kept = KeptProblems(writer, prompting)
         told: set[str] = set()
         no_code = no_code_warning(request.extract)
+
+        def tell_and_keep(event: Event) -> None:
+            if isinstance(event, OpinionFinished):
+                writer.append(opinion_row(event, where))
+            tell(event)
+
         for batch in batches(writer):
-            place = _Place(len(results), batch, numbers or {}, total, tell, told, no_code)
+            place = _Place(len(results), batch, numbers or {}, total, tell_and_keep, told, no_code)
 
             def keep(result: ScoredCompletion, place: _Place = place, batch: Sequence[Completion] = batch) -> None:
                 numbered = place.of(result)
-                where = Place(job_id, attempt=session.attempt)
                 problem = kept.digest_of(problems[result.task_id])
                 writer.append(trajectory_row(numbered, batch[result.index], where, problem=problem))
                 if out is not None:
@@ -205,66 +306,17 @@ def score_run(
                 break
         if no_code.message in told and all(result.status is Status.NO_CODE for result in results):
             tell(no_code)
-        if job is not None:
-            # The sandbox time of the run is known when all of its sandboxes are gone.
-            job.close()
-        session.is_complete = interrupt.is_exhausted and len(results) == total
-        # What earlier jobs of the run did counts, too, and is known from the rows they left.
-        recorder.log(0, counted_rows(RunReader(writer.path))[0].metrics if resumed and results else None)
-    results.sort(key=lambda result: result.index)
-    summary = summarise(results, opinion_rate=request.second_opinion, hash_seed_dependent=count_dependent(results))
+        run.end(len(results), total, is_resumed=resumed is not None)
     hint = "generate these completions again with a higher token limit" if numbers is None else LONGER_ANSWERS
-    if (warning := truncation_warning(summary, hint=hint)) is not None:
-        emit(warning)
-    held = None if job is None else session.held()
-    report = ScoreReport(job_id, tuple(results), summary, total - len(results), interrupt.signal_number, held)
-    return RewardRun(
-        request,
-        report,
-        writer.path,
-        session.cleanup_error(),
-        exhausted=session.exhausted if interrupt.is_exhausted else "",
-        can_resume=command in RESUMABLE,
-    )
+    return run.reported(request, results, total, hint=hint, can_resume=command in RESUMABLE, emit=emit)
 
 
 class _Scores(Protocol):
-    """Scores a batch of the run."""
-
-    def __call__(self, completions: Sequence[Completion], *, emit: Emit, on_result: OnResult) -> ScoreReport:
-        """Returns its report."""
-
-
-def _with_service(
-    client: ServiceClient,
-    request: ScoredRunConfig,
-    wanted: ScoreOptions,
-    problems: Mapping[str, Problem],
-    interrupt: Interrupt,
-) -> _Scores:
-    """Has a service score the batches of a run."""
-    return partial(
-        score_with_service,
-        problems=problems,
-        client=client,
-        options=request_options(wanted, require_isolated=request.require_isolated),
-        scoring=wanted,
-        interrupt=interrupt,
-    )
-
-
-def _opinions_kept(writer: RunWriter, attempt: int) -> Emit:
-    """Writes second opinions into the run directory."""
-
-    def keep(event: Event) -> None:
-        if isinstance(event, OpinionFinished):
-            writer.append(opinion_row(event, Place(writer.job_id, attempt=attempt)))
-
-    return keep
+    def __call__(self, completions: Sequence[Completion], *, emit: Emit, on_result: OnResult) -> ScoreReport: ...
 
 
 class _Place:
-    """Where a batch stands among all completions: what is told of it has the numbers of the whole, and warns once."""
+    # Where a batch stands among all completions: what is told of it has the numbers of the whole, and warns once.
 
     def __init__(
         self,
@@ -286,12 +338,10 @@ class _Place:
         self._no_code = no_code
 
     def of(self, result: ScoredCompletion) -> ScoredCompletion:
-        """The result, numbered among all."""
         number = self._numbers[result.index]
         return result if number == result.index else replace(result, index=number)
 
     def tell(self, event: Event) -> None:
-        """Passes an event on, numbered among all."""
         match event:
             case CompletionFinished(result, finished):
                 event = CompletionFinished(self.of(result), finished + self._finished, self._total)

@@ -53,14 +53,7 @@ _ENDING_SECONDS = 30.0
 
 @dataclass(slots=True, eq=False)
 class _Client:
-    """Who hands completions over.
-
-    Attributes:
-        name: Its name.
-        tickets: Its requests that have completions waiting; the first has its turn next.
-        in_flight: How many of its completions the batch has.
-        version: Changes with each change of its place in the order, which makes its old places void.
-    """
+    # `version` changes with each change of its place in the order, which makes its old places void.
 
     name: str
     tickets: deque[Ticket] = field(default_factory=deque)
@@ -74,7 +67,6 @@ class Ticket:
     Attributes:
         future: Their results in the order in which they were handed over; without any where each was told by itself.
             An error where they cannot be scored at all.
-        in_flight: How many of them the batch has.
     """
 
     def __init__(
@@ -116,7 +108,6 @@ class Ticket:
         return done
 
     def tell(self, result: ScoredCompletion) -> None:
-        """Takes over a result; on the scorer's thread."""
         self.in_flight -= 1
         self._left -= 1
         if self.future.cancelled():
@@ -129,7 +120,6 @@ class Ticket:
             self._end(lambda: self.future.set_result(tuple(each for each in self._results if each is not None)))
 
     def fail(self, error: BaseException) -> None:
-        """Ends all of them with an error."""
         self.waiting.clear()
         self._end(lambda: self.future.set_exception(error))
 
@@ -142,18 +132,9 @@ class Scorer(Closing):
     """Scores completions that several threads hand over; the job is its own until it is closed.
 
     Args:
-        job: Owns the sandboxes; closed by the caller, after this.
         concurrency: How many completions at once; what suits the runtime unless given.
-        cache: Verdicts to begin with, and where to keep those that are found.
-        max_waiting: How many completions may wait.
         longest_seconds: How long a completion may take by the clock with its judging; no bound unless given.
-        emit: Receives events, on a thread of the scorer's.
         on_verdict: Receives the verdict on each completion before its result, on the same thread.
-
-    Attributes:
-        max_waiting: How many completions may wait.
-        waiting: How many wait.
-        is_open: Whether it has not been closed.
     """
 
     def __init__(
@@ -201,12 +182,10 @@ class Scorer(Closing):
 
     @property
     def is_accepting(self) -> bool:
-        """Whether completions may be handed over."""
         return self._is_accepting
 
     @property
     def in_flight(self) -> int:
-        """How many completions are being judged."""
         return len(self._flying)
 
     def terms(self, options: ScoreOptions, *, require_isolated: bool = False) -> Terms:
@@ -250,8 +229,6 @@ class Scorer(Closing):
 
         Args:
             answers: The completions, N of them, each with its problem; `index` of a result counts them from 0.
-            terms: How they are scored; see `terms`.
-            client: Who asks: clients share the sandboxes evenly.
             on_result: Called with each result on the scorer's thread, instead of collecting them.
             is_bounded: Whether they need room in the queue. What a caller holds in memory while it waits, anyway, is
                 better off with a place in the queue.
@@ -285,15 +262,7 @@ class Scorer(Closing):
     def score(
         self, answers: Sequence[Answer], options: ScoreOptions, *, client: str = ""
     ) -> tuple[ScoredCompletion, ...]:
-        """Scores completions, and waits for their results.
-
-        Args:
-            answers: The completions, N of them, each with its problem.
-            options: How to score.
-            client: Who asks.
-
-        Returns:
-            N results, in the order of the completions.
+        """Scores completions, and waits for their results, in the order of the completions.
 
         Raises:
             QueueFullError: If they have no room in the queue.
@@ -304,17 +273,7 @@ class Scorer(Closing):
     def run(
         self, program: Program, limits: Limits, *, retries: int = 2, client: str = "", is_bounded: bool = True
     ) -> Future[ProgramResult]:
-        """Runs a program; the call returns at once.
-
-        Args:
-            program: The program.
-            limits: What it may use.
-            retries: How often it is run again where its sandbox failed.
-            client: Who asks.
-            is_bounded: Whether it needs room in the queue; see `submit`.
-
-        Returns:
-            What it did. To cancel the future gives the program up, if it has not begun.
+        """Runs a program, and returns at once; cancelling the future gives the program up, if it has not begun.
 
         Raises:
             QueueFullError: If there is no room in the queue.
@@ -329,7 +288,6 @@ class Scorer(Closing):
         return ticket.first(terms.judge.result)
 
     def terms_of_program(self, program: Program, options: ScoreOptions) -> Terms:
-        """The terms of one program, which are those of no other."""
         return Terms.of(options, ProgramJudge(self._judge, program), self._job.connection)
 
     @property
@@ -342,7 +300,6 @@ class Scorer(Closing):
 
     @property
     def unfinished(self) -> int:
-        """How many requests have no end yet."""
         return len(self._tickets)
 
     def refuse_more(self) -> None:
@@ -362,11 +319,9 @@ class Scorer(Closing):
 
     @property
     def has_more(self) -> bool:
-        """Whether something waits."""
         return self.waiting > 0
 
     def take_turn(self) -> None:
-        """Hands the batch as much as it can launch; on its thread."""
         assert self._batch is not None, "a batch calls"
         self._job.settle()
         room = self._batch.room
@@ -384,13 +339,11 @@ class Scorer(Closing):
                 room -= 1
 
     def land(self, launch: Launch) -> bool:
-        """Collects an ended launch that is not the batch's: there are none but those of batches before it."""
         with suppress(InfrastructureError, Withdrawn):
             self._job.collect(launch)
         return True
 
     def _place(self, client: _Client) -> None:
-        """Gives a client its place in the order, by what it has in flight; one with nothing waiting has none."""
         client.version += 1
         if client.tickets:
             heapq.heappush(self._order, (client.in_flight, next(self._places), client.version, client))
@@ -398,7 +351,6 @@ class Scorer(Closing):
             self._clients.pop(client.name, None)
 
     def _next(self) -> _Client | None:
-        """The client whose turn it is; None if nothing waits."""
         while self._order:
             _, _, version, client = self._order[0]
             heapq.heappop(self._order)
@@ -416,7 +368,6 @@ class Scorer(Closing):
         ticket.future.cancel()
 
     def _hear(self, result: ScoredCompletion) -> None:
-        """Passes a result on; on the batch's thread."""
         with self._lock:
             ticket, position = self._flying.pop(result.index)
             client = ticket.client
@@ -453,7 +404,6 @@ class Scorer(Closing):
         self._fail(ScorerClosedError(), everything=True)
 
     def _fail(self, error: Exception, *, everything: bool = False) -> None:
-        """Ends what the batch had; all, if it had nothing and yet failed."""
         with self._lock:
             failed = {ticket for ticket, _ in self._flying.values()}
             if everything or not failed:

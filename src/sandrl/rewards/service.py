@@ -65,17 +65,7 @@ _Problems: TypeAlias = Mapping[str, Problem | Mapping[str, Any]] | Iterable[Prob
 
 
 @dataclass(eq=False)
-class _Refused(Exception):
-    """An answer that is an error.
-
-    Attributes:
-        status: The HTTP status.
-        detail: What the service says.
-        hint: What it says to do.
-        retry_seconds: After how long it says to ask again; None if it does not say.
-        place: The part of the request that is wrong; empty if it does not say.
-    """
-
+class _Refusal(Exception):
     status: int
     detail: str
     hint: str | None
@@ -264,7 +254,6 @@ class AsyncServiceClient:
         return bool(response.status_code == 200)
 
     async def _score_part(self, body: dict[str, Any], keep: OnResult) -> str:
-        """Scores as many rows as a request has; returns the job that did it."""
         content = to_line(body)
         headers = {**_JSON, "Accept": "application/x-ndjson", "Idempotency-Key": secrets.token_hex(16)}
 
@@ -279,7 +268,7 @@ class AsyncServiceClient:
                     document = json.loads(line)
                     if "error" in document:
                         error = document["error"]
-                        raise _Refused(error["status"], error["detail"], error.get("hint"), None)
+                        raise _Refusal(error["status"], error["detail"], error.get("hint"), None)
                     if "summary" in document:
                         return str(document["job_id"])
                     keep(result_of_document(document, int(document["id"])))
@@ -289,7 +278,7 @@ class AsyncServiceClient:
 
         try:
             return await self._until_answered(ask)
-        except _Refused as refusal:
+        except _Refusal as refusal:
             if refusal.status != _TOO_LARGE or len(body["completions"]) < 2:
                 raise _error_of(refusal, self.url) from None
         # Half as much in each of two requests.
@@ -305,15 +294,6 @@ class AsyncServiceClient:
         return job_id
 
     async def _until_answered(self, ask: Callable[[Callable[[], None]], Coroutine[Any, Any, _Value]]) -> _Value:
-        """Asks until there is an answer, or for too long without any progress.
-
-        Args:
-            ask: Asks once; calls its argument whenever it gets on.
-
-        Raises:
-            _Refused: If the request is too large.
-            SandrlError: If there is no answer.
-        """
         ends_at = time.monotonic() + self._patience_seconds
         tries = 0
 
@@ -324,7 +304,7 @@ class AsyncServiceClient:
         while True:
             try:
                 return await ask(progress)
-            except _Refused as refusal:
+            except _Refusal as refusal:
                 if refusal.status == _TOO_LARGE:
                     raise
                 if refusal.status not in _RETRIED or time.monotonic() >= ends_at:
@@ -344,12 +324,7 @@ class AsyncServiceClient:
 class ServiceClient(Closing):
     """A client of a service, for any thread; close it with `close`, or use it in a `with` block.
 
-    Args:
-        url: The address of the service, as `sandrl serve` prints it.
-        token: The token of the service; for the default see `AsyncServiceClient`.
-        patience_seconds: For how many seconds a request is repeated without any progress.
-        ca_file: A PEM file with certificates to trust in addition to the system's.
-        name: The name of this client; clients with different names share the service evenly.
+    For its arguments see `AsyncServiceClient`.
 
     Raises:
         UsageError: If the address is not valid, or `ca_file` cannot be used.
@@ -410,12 +385,14 @@ class ServiceClient(Closing):
         return report.result()
 
     def execute(self, code: str, **fields: Any) -> dict[str, Any]:
-        """Runs a program; for arguments, result and errors see `AsyncServiceClient.execute`."""
         return self._run(self._client.execute(code, **fields)).result()
 
     def is_ready(self) -> bool:
-        """Whether the service runs and accepts work."""
         return self._run(self._client.is_ready()).result()
+
+    def call_later(self, seconds: float, call: Callable[[], object]) -> None:
+        """Calls a function, which must not wait, on the thread of the connections."""
+        self._loop.call_soon_threadsafe(self._loop.call_later, seconds, call)
 
     def close(self) -> None:
         """Closes the connections, and gives up unfinished requests; a second call has no effect."""
@@ -445,11 +422,7 @@ _JSON = {"Content-Type": "application/json"}
 
 
 def _numbered(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The rows with their positions for ids: what a user calls them may stand twice, or be no text.
-
-    Raises:
-        InputError: If an id is neither a text nor a number.
-    """
+    # What a user calls rows may stand twice, or be no text.
     for position, row in enumerate(rows):
         if not isinstance(row.get("id"), str | int | None):
             raise InputError("must be a string or an integer", path=f"completions[{position}]", field="id")
@@ -457,24 +430,18 @@ def _numbered(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _own_id(row: Mapping[str, Any], position: int) -> str:
-    """What a user calls a row."""
     given = row.get("id")
     return f"{row.get('task_id')}#{position}" if given is None else str(given)
 
 
 def _check_options(options: Mapping[str, Any]) -> None:
-    """Refuses numbers that JSON cannot carry.
-
-    Raises:
-        UsageError: If there is one.
-    """
+    # JSON cannot carry these numbers.
     for name, value in options.items():
         if isinstance(value, float) and not math.isfinite(value):
             raise UsageError(f"`{name}` is {value}, which is not a finite number", fields=(name,))
 
 
 def _parts(rows: Sequence[dict[str, Any]]) -> Iterable[list[dict[str, Any]]]:
-    """The rows of each request."""
     first, size = 0, 0
     for position, row in enumerate(rows):
         length = sum(len(value) for value in row.values() if isinstance(value, str))
@@ -487,7 +454,6 @@ def _parts(rows: Sequence[dict[str, Any]]) -> Iterable[list[dict[str, Any]]]:
 
 
 def _token_of_user(state_dir: Path, url: str) -> str | None:
-    """The token of a service that this user runs on this machine; None if there is none."""
     port = urlsplit(url).port
     try:
         return token_path(state_dir, port or 80).read_text("ascii").strip() or None
@@ -516,19 +482,19 @@ def _has_proxy() -> bool:
     return bool(urllib.request.getproxies())
 
 
-def _refused(status: int, headers: Mapping[str, str], content: bytes) -> _Refused:
+def _refused(status: int, headers: Mapping[str, str], content: bytes) -> _Refusal:
     try:
         retry = float(headers["Retry-After"]) if "Retry-After" in headers else None
     except ValueError:
         retry = None
     try:
         document = json.loads(content)
-        return _Refused(status, str(document["detail"]), document.get("hint"), retry, str(document.get("place") or ""))
+        return _Refusal(status, str(document["detail"]), document.get("hint"), retry, str(document.get("place") or ""))
     except (ValueError, KeyError, TypeError):
-        return _Refused(status, f"it answers {status}", None, retry)
+        return _Refusal(status, f"it answers {status}", None, retry)
 
 
-def _error_of(refusal: _Refused, url: str) -> SandrlError:
+def _error_of(refusal: _Refusal, url: str) -> SandrlError:
     if refusal.status in (_UNAUTHORIZED, _FORBIDDEN):
         hint = "set SANDRL_SERVICE_TOKEN to the token of the service"
         return AuthenticationError(f"the service at {url} refuses the token: {refusal.detail}", hint=hint)
@@ -540,7 +506,6 @@ def _error_of(refusal: _Refused, url: str) -> SandrlError:
 
 
 def _certificate_problem(error: BaseException | None) -> str:
-    """Why the certificate of a service is not trusted; empty if that is not what is wrong."""
     seen = 0
     while error is not None and seen < 10:
         if isinstance(error, ssl.SSLCertVerificationError):

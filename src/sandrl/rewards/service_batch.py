@@ -70,17 +70,9 @@ def score_with_service(
     interrupt: Interrupt,
     on_result: OnResult,
 ) -> ScoreReport:
-    """Scores completions; for arguments and what is returned see `sandrl.rewards.scoring.score`.
+    """Scores completions as `sandrl.score` does.
 
-    Args:
-        completions: What to score.
-        problems: Their problems, by `task_id`.
-        client: Asks the service.
-        options: What it is asked; see `request_options`.
-        scoring: The same options, for what is done here.
-        emit: Receives an event of each result.
-        interrupt: A request to stop: the first ends new requests, the second cancels those in flight.
-        on_result: Called with each result.
+    Of `interrupt`, the first request to stop ends new requests, the second cancels those in flight.
 
     Raises:
         SandrlError: If the service refuses a row, or does not answer.

@@ -15,10 +15,7 @@ from sandrl.problems.loading import entries
 
 
 def completion_rows(given: Iterable[Completion | Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The rows of completions.
-
-    Args:
-        given: Completions, or rows with `task_id`, and `completion` or `code`.
+    """The rows of completions, with `task_id`, and `completion` or `code`.
 
     Raises:
         UsageError: If it is not a list.
@@ -32,12 +29,10 @@ def completion_rows(given: Iterable[Completion | Mapping[str, Any]]) -> list[dic
 def problem_rows(
     given: Mapping[str, Problem | Mapping[str, Any]] | Iterable[Problem | Mapping[str, Any]], task_ids: Collection[str]
 ) -> list[dict[str, Any]]:
-    """The rows of problems.
+    """The rows of problems, in any format of a file.
 
-    Args:
-        given: Problems, or rows in any format of a file, by `task_id` or in a list.
-        task_ids: The names of the problems that are needed. Only these are taken from a mapping, which may be a large
-            set on the disk, unless it has none of them.
+    Of a mapping, which may be a large set on the disk, only those are taken that `task_ids` name, unless it has none of
+    them.
 
     Raises:
         UsageError: If it is neither a mapping nor a list.

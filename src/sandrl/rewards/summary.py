@@ -56,7 +56,6 @@ class ScoreReport:
         return [_row(result, names) for result in self.results]
 
     def _repr_html_(self) -> str:
-        """The report in a notebook."""
         from sandrl.rewards.notebook import report_html
 
         return report_html(self.results, self.summary)
@@ -106,12 +105,7 @@ def raise_for_rewards(results: Sequence[ScoredCompletion]) -> None:
 
 
 def truncation_warning(summary: Summary, *, hint: str) -> Warned | None:
-    """The warning for answers that were cut off at the token limit; None where these are few.
-
-    Args:
-        summary: The totals of the completions.
-        hint: What to do.
-    """
+    """The warning for answers that were cut off at the token limit; None where these are few."""
     share = summary.truncated_share
     if share is None or share <= TRUNCATED_ANSWERS_SHARE:
         return None
@@ -128,12 +122,6 @@ LONGER_ANSWERS = "allow longer answers with `max_tokens`, or ask for shorter one
 
 
 def error_of(result: ScoredCompletion, *, hint: str) -> SandrlError:
-    """The error that says why a completion has no reward.
-
-    Args:
-        result: What happened to it.
-        hint: How to go on without its reward.
-    """
     message = f"a completion of {result.task_id} could not be scored: {result.status.value}: {result.detail}"
     return (InfrastructureError if result.status is Status.INFRASTRUCTURE else InputError)(message, hint=hint)
 

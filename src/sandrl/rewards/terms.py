@@ -21,9 +21,6 @@ class Terms:
     """How completions are judged and rewarded.
 
     Attributes:
-        options: How to score.
-        judge: Decides what a completion did.
-        names: Names its verdicts.
         limits: What a completion may use, and whether checks after one that fails are left out.
     """
 
@@ -34,5 +31,4 @@ class Terms:
 
     @classmethod
     def of(cls, options: ScoreOptions, judge: Judge, connection: Connection) -> Self:
-        """The terms of completions that are scored with these options on this runtime."""
         return cls(options, judge, VerdictNames(judge, connection, options.limits), options.judged_limits)

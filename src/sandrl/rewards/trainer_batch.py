@@ -27,12 +27,6 @@ _FEW_CHECKS = 3
 
 
 class BatchReader:
-    """Finds the problem of each row of a batch.
-
-    Args:
-        problems: By `task_id`.
-    """
-
     def __init__(self, problems: Mapping[str, Problem]) -> None:
         self._problems = problems
         self._by_prompt: dict[str, tuple[str, ...]] | None = None
@@ -47,8 +41,6 @@ class BatchReader:
         """The completions of a batch, each with its problem.
 
         Args:
-            prompts: What the model was asked, N of them.
-            completions: What it answered, N of them.
             task_ids: The names of the N problems; without them a row's problem is the one with its prompt.
             environments: N of them; of one that has a `submission`, that is taken instead of the completion, and one
                 that has a `loss` cannot be scored, for that reason.
@@ -118,13 +110,12 @@ def _check_texts(name: str, texts: object) -> None:
 
 
 def step_tags(trainer_state: object) -> tuple[str, ...]:
-    """The tag of the step that a trainer says it is in; none if it says nothing."""
     step = getattr(trainer_state, "global_step", None)
     return (step_tag(step),) if isinstance(step, int) else ()
 
 
 def _by_prompt(problems: Iterable[Problem]) -> dict[str, tuple[str, ...]]:
-    """Problems by what a model is told of them: the bare prompt, or the rendered one with few or all checks shown."""
+    # What a model is told of a problem: the bare prompt, or the rendered one with few or all checks shown.
     found: dict[str, tuple[str, ...]] = {}
     for problem in problems:
         shown = {*range(_FEW_CHECKS + 1), problem.check_count}

@@ -31,10 +31,8 @@ def load_function(field: str, name: str, arguments: tuple[str, ...]) -> Callable
     """Imports a function by its name.
 
     Args:
-        field: The option that names it, for messages.
         name: `package.module:function`, or `path/to/file.py:function`; `module:object.method` names an attribute of an
             attribute.
-        arguments: What it will be called with, for the check of its signature.
 
     Raises:
         UsageError: If there is none of that name, or it cannot be called so.
@@ -65,12 +63,7 @@ def names_file(name: str) -> bool:
 
 
 class FileFunction:
-    """A function of a file, which another process loads from that file.
-
-    Args:
-        name: The absolute path of the file, a colon, and the function.
-        function: The function.
-    """
+    """A function of a file, which another process loads from that file."""
 
     def __init__(self, name: str, function: Callable[..., Any]) -> None:
         file, _, self.__qualname__ = name.rpartition(":")
@@ -80,7 +73,6 @@ class FileFunction:
         self.name = name
 
     def __call__(self, *arguments: Any) -> Any:
-        """Calls the function."""
         return self.__wrapped__(*arguments)
 
     def __eq__(self, other: object) -> bool:
@@ -100,12 +92,7 @@ def _from_file(name: str) -> FileFunction:
 
 
 def check_function(what: str, function: object, arguments: tuple[str, ...]) -> Callable[..., Any]:
-    """Refuses what cannot be called with these arguments.
-
-    Args:
-        what: How the message begins: which option names it.
-        function: What was given.
-        arguments: The names of what it will be called with, by position.
+    """Refuses what cannot be called with so many arguments; the message begins with `what`.
 
     Raises:
         UsageError: If it cannot be called so, or is a coroutine function.
@@ -132,10 +119,6 @@ def check_function(what: str, function: object, arguments: tuple[str, ...]) -> C
 
 def check_picklable(what: str, function: Callable[..., Any]) -> None:
     """Refuses a function that cannot be handed to another process.
-
-    Args:
-        what: What it is, for the message.
-        function: What was given.
 
     Raises:
         UsageError: If it cannot be pickled: it is a lambda, or was defined in a function.
@@ -209,7 +192,7 @@ def _names(found: object) -> list[str]:
 
 @contextmanager
 def _directory_first(here: str) -> Iterator[None]:
-    """Lets imports find what is in a directory; later ones find it after all that is installed."""
+    # Imports inside the block find what is in the directory first; later ones find it after all that is installed.
     sys.path.insert(0, here)
     importlib.invalidate_caches()
     try:

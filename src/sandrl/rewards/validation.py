@@ -23,9 +23,9 @@ from sandrl.problems.references import expected_answer
 from sandrl.problems.store import joined, select
 from sandrl.rewards.cache import VerdictCache
 from sandrl.rewards.calibration import is_in_library, modules_of, packages_of
+from sandrl.rewards.estimate import SandboxEstimate, estimate_sandboxes
 from sandrl.rewards.judge import Judge
 from sandrl.rewards.options import ScoreOptions, SecondOpinion
-from sandrl.rewards.outlook import Outlook, Wanted, outlook_of
 from sandrl.rewards.scoring import lifetime_seconds, score
 from sandrl.rewards.stubs import NOTHING, Stub, stubs_of
 from sandrl.rewards.summary import ScoreReport
@@ -171,7 +171,7 @@ def validate(
     return Validation(request, report, without_reference, seconds, stubs, invalid, job.cleanup_error(), job.exhausted)
 
 
-def outlook_of_validation(request: ValidateConfig, settings: Settings) -> Outlook:
+def outlook_of_validation(request: ValidateConfig, settings: Settings) -> SandboxEstimate:
     """What validating a set of problems would take; nothing is started.
 
     Raises:
@@ -179,9 +179,10 @@ def outlook_of_validation(request: ValidateConfig, settings: Settings) -> Outloo
     """
     problems = _problems(request)
     references, judged = _references(problems)
-    stubs = (Wanted(problem, len(stubs_of(problem))) for problem in problems.values())
-    wanted = chain((Wanted(judged[each.task_id]) for each in references), stubs)
-    return outlook_of(request, ScoreOptions.of(request).limits, settings, command="problems validate", wanted=wanted)
+    stubs = ((problem, len(stubs_of(problem))) for problem in problems.values())
+    counts = chain(((judged[each.task_id], 1) for each in references), stubs)
+    limits = ScoreOptions.of(request).limits
+    return estimate_sandboxes(request, limits, settings, command="problems validate", counts=counts)
 
 
 def _problems(request: ValidateConfig) -> Mapping[str, Problem]:

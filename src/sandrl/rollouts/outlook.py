@@ -8,8 +8,8 @@ from pathlib import Path
 from sandrl.config.episodes import EpisodesConfig
 from sandrl.config.words import EpisodeKind
 from sandrl.problems import Problem
+from sandrl.rewards.estimate import SandboxEstimate, estimate_sandboxes
 from sandrl.rewards.options import ScoreOptions
-from sandrl.rewards.outlook import Outlook, Wanted, outlook_of
 from sandrl.settings import Settings
 
 
@@ -21,7 +21,7 @@ def outlook_of_episodes(
     problems: Sequence[Problem],
     episodes: int,
     run: Path | None = None,
-) -> Outlook:
+) -> SandboxEstimate:
     """Makes the outlook of some episodes.
 
     Args:
@@ -40,13 +40,13 @@ def outlook_of_episodes(
     # With tools the last submission is judged; else each attempt is.
     judged = 1 if has_tools else config.max_attempts
     share, rest = divmod(episodes, max(len(problems), 1))
-    return outlook_of(
+    return estimate_sandboxes(
         config,
         ScoreOptions.of(config).limits,
         settings,
         command=command,
-        wanted=[Wanted(each, (share + (place < rest)) * judged) for place, each in enumerate(problems)],
-        own_sandboxes=episodes if has_tools else 0,
+        counts=[(each, (share + (place < rest)) * judged) for place, each in enumerate(problems)],
+        episode_sandboxes=episodes if has_tools else 0,
         run=run,
         is_open_ended=True,
     )

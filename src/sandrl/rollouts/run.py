@@ -12,6 +12,8 @@ from functools import partial
 from itertools import islice
 from typing import Protocol, TypeAlias
 
+from pydantic import JsonValue
+
 from sandrl.addresses import VLLM_BASE_URL
 from sandrl.config.rollout import RolloutConfig
 from sandrl.config.words import EpisodeKind
@@ -23,13 +25,10 @@ from sandrl.problems.prompting import Prompting
 from sandrl.problems.reading import reading_of
 from sandrl.problems.splits import training_split
 from sandrl.problems.store import select
-from sandrl.rewards.calibration import packages_of
-from sandrl.rewards.judge import judge_version
+from sandrl.rewards.estimate import SandboxEstimate
 from sandrl.rewards.options import ScoreOptions
-from sandrl.rewards.outlook import Outlook
-from sandrl.rewards.scoring import lifetime_seconds
+from sandrl.rewards.scored_run import open_job_run
 from sandrl.rewards.summary import LONGER_ANSWERS, truncation_warning
-from sandrl.rewards.weak_checks import warn_of_weak_checks
 from sandrl.rollouts.episodes import Model
 from sandrl.rollouts.outlook import outlook_of_episodes
 from sandrl.rollouts.records import result_of
@@ -37,9 +36,8 @@ from sandrl.rollouts.results import RolloutRun
 from sandrl.rollouts.steps import PlayedStep, StepOptions, StepPlayer, problems_of
 from sandrl.rollouts.tools import TOOL_SCHEMAS, tool_schemas
 from sandrl.runs import MetricsRecorder
-from sandrl.runs.session import RunPlan, open_run
 from sandrl.runs.summary import summarise
-from sandrl.sandboxes import Interrupt, SandboxRequest, new_job_id
+from sandrl.sandboxes import Interrupt, SandboxRequest
 from sandrl.settings import Settings
 
 COMMAND = "art-rollout"
@@ -94,44 +92,29 @@ def run_rollouts(
     prompting = Prompting.of(request, loaded, reading_of(request))
     options = StepOptions.of(request, prompting, samples=request.samples, problems=request.problems_per_step)
     stop = threading.Event()
-    sandboxes = SandboxRequest.of(request)
-    allowance = sandboxes.allowance(settings)
+    SandboxRequest.of(request).allowance(settings)
     model = (make or partial(_at_endpoint, interrupt))(request, settings, stop, emit)
-    warn_of_weak_checks(loaded.values(), settings.state_dir, emit)
-    connection = sandboxes.connect(settings, needed=packages_of(problems.values()), emit=emit)
-    has_tools = request.rollout is EpisodeKind.TOOLS
-    address = model.base_url if isinstance(model, EndpointModel) else None
-    found = {"model": model.name, "base_url": address, "problems": source}
-    plan = RunPlan(
+    facts: dict[str, JsonValue] = {
+        "model": model.name,
+        "base_url": model.base_url if isinstance(model, EndpointModel) else None,
+        "problems": source,
+        TOOL_SCHEMAS: list(tool_schemas(request.tools)) if request.rollout is EpisodeKind.TOOLS else [],
+    }
+    with open_job_run(
+        request,
+        problems,
+        settings,
         command=COMMAND,
-        job_id=new_job_id(),
-        options={
-            **request.model_copy(update=found).document(),
-            **connection.facts(),
-            **allowance.facts,
-            TOOL_SCHEMAS: list(tool_schemas(request.tools)) if has_tools else [],
-        },
-        versions={"judge": judge_version()},
-        runs_dir=request.runs_dir,
-        name=request.run_name,
-        report_to=request.report_to,
+        tags=(COMMAND, f"model:{request.model_name}"),
+        facts=facts,
         project=request.project,
-        log_level=request.log_level,
-    )
-    with open_run(plan, settings, interrupt=interrupt, emit=emit) as session:
-        writer, recorder = session.writer, session.recorder()
-        tell = session.told(recorder)
-        job = session.own(
-            sandboxes.tagged(COMMAND, f"model:{request.model_name}", *session.tags).job(
-                connection,
-                command=COMMAND,
-                max_lifetime_seconds=_EPISODE_SECONDS + lifetime_seconds(problems, options.scoring.limits),
-                writer=writer,
-                allowance=allowance,
-                interrupt=interrupt,
-                emit=tell,
-            )
-        )
+        episode_seconds=_EPISODE_SECONDS,
+        emit=emit,
+        interrupt=interrupt,
+    ) as run:
+        session, tell, recorder, job = run.session, run.tell, run.recorder, run.job
+        assert job is not None, "episodes have sandboxes"
+        writer = session.writer
         # Before the job ends: who waits for an endpoint must not come back to a job that is over.
         session.stack.callback(stop.set)
         session.stack.callback(model.close)
@@ -172,7 +155,7 @@ def run_rollouts(
     )
 
 
-def outlook_of_rollouts(request: RolloutConfig, settings: Settings) -> Outlook:
+def outlook_of_rollouts(request: RolloutConfig, settings: Settings) -> SandboxEstimate:
     """What playing the episodes would take in sandboxes; no model is asked, and nothing is started.
 
     Raises:

@@ -35,7 +35,6 @@ _REFERENCE = "#/components/schemas/{model}"
 
 
 def make_app(service: Service) -> FastAPI:
-    """The application of a service."""
     app: FastAPI = FastAPIOffline(
         redoc_url=None, title="sandrl", version=__version__, description=_ABOUT, openapi_url="/openapi.json"
     )
@@ -115,8 +114,6 @@ def _json(model: Any) -> Response:
 
 
 def _shown(name: str, *, streams: bool = False) -> dict[str, Any]:
-    """How a route is shown on the page of the API."""
-
     def content(model: str, media_type: str = "application/json") -> dict[str, Any]:
         return {media_type: {"schema": {"$ref": _REFERENCE.format(model=model)}}}
 

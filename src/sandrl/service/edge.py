@@ -44,12 +44,7 @@ class Edge:
     """Lets requests through to an application.
 
     Args:
-        app: The application.
-        token: What authorises requests.
-        max_body_bytes: The largest body.
-        metrics: Counts requests.
         log: Told a line for each request, if they are to be logged, and where unforeseen errors happened.
-        is_logging: Whether requests are to be logged.
         body_seconds: How long a client may take to send a body of a megabyte.
     """
 
@@ -73,7 +68,6 @@ class Edge:
         self._body_seconds = body_seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handles one request."""
         if scope["type"] != "http":
             if scope["type"] == "websocket":
                 await send({"type": "websocket.close", "code": 1008})
@@ -102,11 +96,6 @@ class Edge:
             self._note(scope, status, time.monotonic() - began)
 
     def _admit(self, scope: Scope) -> None:
-        """Takes the token out of a request.
-
-        Raises:
-            Failure: If it does not authorise the request, or the body is said to be too large.
-        """
         headers: dict[bytes, bytes] = {}
         kept = []
         for name, value in scope["headers"]:
@@ -145,7 +134,6 @@ class Edge:
         return Failure(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, message, hint, {"Connection": "close"})
 
     def _limited(self, scope: Scope, receive: Receive) -> Receive:
-        """Receives a body that is neither too large nor too slow; after its end, the end of the client."""
         taken, is_whole, began = 0, False, time.monotonic()
 
         async def limited() -> Message:

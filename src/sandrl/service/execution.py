@@ -16,6 +16,7 @@ import time
 from collections import deque
 from concurrent.futures import Future
 from contextlib import suppress
+from dataclasses import asdict
 from http import HTTPStatus
 
 from fastapi import Request
@@ -93,12 +94,6 @@ async def execute(service: Service, request: Request) -> ExecuteResponse:
 
 
 class RunCode:
-    """Answers `/run_code`.
-
-    Args:
-        service: The service.
-    """
-
     def __init__(self, service: Service) -> None:
         self._service = service
         # Programs whose clients were answered 504, by what they were asked.
@@ -163,11 +158,7 @@ class RunCode:
             self._service.warn(message, f"start the service with `sandbox_memory_bytes` {asked}")
 
     def _started(self, request: Request, program: Program, body: RunCodeRequest) -> Future[ProgramResult]:
-        """Hands the program over; its client waits for room in any case, so the bound of the queue is not for it.
-
-        Raises:
-            Failure: If it cannot be run, or the service is being stopped.
-        """
+        # Its client waits for room in any case, so the bound of the queue is not for it.
         limits = Limits(
             timeout_seconds=body.run_timeout,
             compile_timeout_seconds=body.compile_timeout,
@@ -182,7 +173,6 @@ class RunCode:
             raise _again(error.message) from None
 
     def _taken_over(self, digest: bytes) -> Future[ProgramResult] | None:
-        """The program of the same request that was answered 504; None if there is none."""
         left = self._left.get(digest)
         running = left.popleft() if left else None
         if not left:
@@ -190,7 +180,6 @@ class RunCode:
         return running
 
     def _leave(self, digest: bytes, running: Future[ProgramResult]) -> None:
-        """Leaves a program to the same request, if it comes again."""
         self._left.setdefault(digest, deque()).append(running)
 
         def give_up() -> None:
@@ -242,15 +231,8 @@ def _count(service: Service, result: ProgramResult) -> None:
 def _process(command: CommandResult | None) -> ProcessResult | None:
     if command is None:
         return None
-    return ProcessResult(
-        exit_status=command.exit_status,
-        timed_out=command.timed_out,
-        seconds=round(command.seconds, 6),
-        cpu_seconds=round(command.cpu_seconds, 6),
-        stdout=command.stdout,
-        stderr=command.stderr,
-        truncated=command.truncated,
-    )
+    seconds = {"seconds": round(command.seconds, 6), "cpu_seconds": round(command.cpu_seconds, 6)}
+    return ProcessResult.model_validate({**asdict(command), "timed_out": command.timed_out, **seconds})
 
 
 def _command(command: CommandResult | None) -> CommandRunResult | None:

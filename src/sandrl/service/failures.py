@@ -23,10 +23,7 @@ class Failure(Exception):
     """Ends a request with an error.
 
     Attributes:
-        status: The HTTP status.
         detail: What happened, and to which part of the request.
-        hint: What to do next; None if there is nothing to say.
-        headers: Further headers of the answer.
         place: The part of the request that is wrong, where there is one.
     """
 
@@ -37,7 +34,6 @@ class Failure(Exception):
     place: str | None = None
 
     def document(self) -> dict[str, Any]:
-        """The body of the answer."""
         document: dict[str, Any] = {
             "type": "about:blank",
             "title": HTTPStatus(self.status).phrase,
@@ -49,12 +45,10 @@ class Failure(Exception):
         return document
 
     def body(self) -> bytes:
-        """The body as it is sent."""
         return json.dumps(self.document(), ensure_ascii=True).encode("ascii")
 
 
 def failure_of(error: BaseException) -> Failure:
-    """What a request is answered that ended with an error."""
     match error:
         case Failure():
             return error
@@ -80,7 +74,6 @@ def failure_of(error: BaseException) -> Failure:
 
 
 def is_foreseen(error: BaseException) -> bool:
-    """Whether an error is one that sandrl raises on purpose."""
     return isinstance(error, Failure | SandrlError)
 
 

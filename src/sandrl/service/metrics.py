@@ -24,13 +24,6 @@ _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120
 
 
 class ServiceMetrics:
-    """The metrics of one service.
-
-    Args:
-        waiting: How many completions and programs wait.
-        in_flight: How many are being run.
-    """
-
     def __init__(self, waiting: Callable[[], float], in_flight: Callable[[], float]) -> None:
         registry = self._registry = CollectorRegistry()
         self.requests = Counter("sandrl_requests", "Answered requests.", ["route", "status"], registry=registry)
@@ -70,7 +63,6 @@ class ServiceMetrics:
         running.set_function(in_flight)
 
     def told(self, event: Event) -> None:
-        """Counts what happens to sandboxes."""
         match event:
             case ExecutionFinished(outcome=outcome):
                 self.executions.labels(outcome).inc()
@@ -85,12 +77,10 @@ class ServiceMetrics:
                 self.sandboxes.dec()
 
     def scored(self, result: ScoredCompletion) -> None:
-        """Counts a completion that has its result."""
         self.rewards.labels(result.status.value).inc()
         self.completion_seconds.observe(result.duration_seconds)
         if result.cached:
             self.cache_hits.inc()
 
     def text(self) -> bytes:
-        """All of them in the format of Prometheus."""
         return generate_latest(self._registry)

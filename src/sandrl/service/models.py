@@ -15,8 +15,6 @@ FileContent: TypeAlias = str | dict[str, str]
 
 
 class _Request(BaseModel):
-    """A body of which every field has a meaning: one that is misspelt is an error."""
-
     model_config = ConfigDict(extra="forbid")
 
 
@@ -163,7 +161,6 @@ class RunCodeRequest(BaseModel):
     fetch_files: list[str] = []
 
     def wrong_time(self) -> str | None:
-        """What is wrong with its times; None if nothing is."""
         for name in ("compile_timeout", "run_timeout"):
             if problem := seconds_problem(getattr(self, name)):
                 return f"{name} {problem}"

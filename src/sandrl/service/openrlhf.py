@@ -91,7 +91,6 @@ def completion_in(query: str, prompt: str) -> str | None:
 
 
 def _without_last_tokens(text: str) -> str:
-    """A text without the special tokens at its end; one that ends in none stays as it is."""
     end = shown = len(text)
     while True:
         while end and text[end - 1].isspace():
@@ -126,7 +125,7 @@ def _end_of_prompt(query: str, prompt: str) -> int | None:
 
 
 def _overlap(first: str, second: str) -> int:
-    """The length of the longest end of one text with which another begins, but not all of the first."""
+    # The length of the longest end of one text with which another begins, but not all of the first.
     pattern = second[: len(first) - 1]
     failure = [0] * len(pattern)
     matched = 0

@@ -42,23 +42,14 @@ def load_sets(config: ServeConfig, emit: Emit = ignore) -> Mapping[str, Problem]
 
 
 class ProblemBook:
-    """Finds the problems of requests; several threads may ask.
-
-    Args:
-        loaded: The problems that requests may name.
-        max_bytes: How much memory the problems of requests may take.
-    """
+    """Finds the problems of requests; several threads may ask."""
 
     def __init__(self, loaded: Mapping[str, Problem], *, max_bytes: int = MOST_BYTES) -> None:
         self.loaded = loaded
         self._interned = InternedProblems(max_bytes=max_bytes)
 
     def of_request(self, rows: Sequence[Any] | None, options: RequestOptions) -> Mapping[str, Problem]:
-        """The problems that the completions of a request may name.
-
-        Args:
-            rows: The problems that the request brings, in any format of a file; None where they are those loaded.
-            options: How they are read.
+        """The problems that the completions of a request may name: those of its rows, or those loaded if it has none.
 
         Raises:
             InputError: If a row is no problem, or two have one name.
@@ -88,13 +79,6 @@ class ProblemBook:
         )
 
     def named(self, task_id: str, problems: Mapping[str, Problem], options: RequestOptions) -> Problem:
-        """The problem of that name, with what a request asks for.
-
-        Args:
-            task_id: The name.
-            problems: Those of the request.
-            options: What it asks for.
-        """
         problem = problems[task_id]
         if problems is not self.loaded or (options.prelude is None and options.max_cases is None):
             return problem

@@ -25,18 +25,15 @@ class BoundedProtocol(HttpToolsProtocol):
         self._timer: asyncio.TimerHandle | None = None
 
     def on_headers_complete(self) -> None:
-        """Begins the body."""
         self._end_head()
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
-        """Waits for the next request."""
         super().on_message_complete()
         self._is_in_head = True
         self._ended_messages += 1
 
     def data_received(self, data: bytes) -> None:
-        """Takes what has come."""
         ended_messages = self._ended_messages
         super().data_received(data)
         # Data in which a message ended is that message's, but for what stands after it: less than is read at a time.
@@ -49,7 +46,6 @@ class BoundedProtocol(HttpToolsProtocol):
             self._timer = self.loop.call_later(HEAD_SECONDS, self.transport.close)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Ends it."""
         self._end_head()
         super().connection_lost(exc)
 

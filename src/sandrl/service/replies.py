@@ -32,11 +32,6 @@ class Reply:
     """The results of one request, as they come.
 
     Attributes:
-        results: Those that are there, in order of arrival.
-        total: How many there will be.
-        error: Why there will be no more; None if nothing is wrong.
-        readers: How many clients wait for it.
-        ended_at: When it was done; None before that.
         bytes: About how much memory its results take.
         last_call: Gives it up after a while without a client.
     """
@@ -54,15 +49,12 @@ class Reply:
 
     @property
     def is_done(self) -> bool:
-        """Whether there will be no more results."""
         return self.error is not None or len(self.results) >= self.total
 
     def owns(self, give_up: Callable[[], None]) -> None:
-        """Says how the work for it is given up."""
         self._give_up = give_up
 
     def add(self, result: ScoredCompletion) -> None:
-        """Adds a result."""
         self.results.append(result)
         self.bytes += _BYTES_OF_RESULT + len(result.detail)
         self.bytes += sum(
@@ -122,13 +114,7 @@ class Reply:
 
 
 class Replies:
-    """Replies by the keys of their requests, for as long as a client may ask for one again.
-
-    Args:
-        kept_seconds: How long after their end.
-        grace_seconds: How long their work goes on without a client.
-        kept_bytes: How much memory those that are done may take.
-    """
+    """Replies by the keys of their requests, for as long as a client may ask for one again."""
 
     def __init__(
         self,
@@ -144,15 +130,10 @@ class Replies:
         self._looked_at = 0.0
 
     def __len__(self) -> int:
-        """How many are kept."""
         return len(self._replies)
 
     def find(self, key: str, digest: bytes) -> Reply | None:
-        """The reply to an earlier request with a key; None if there is none, or if it ended with an error.
-
-        Args:
-            key: The key.
-            digest: Of the request, which must be the same one.
+        """The reply to an earlier request with this key and digest; None without one, or if it ended with an error.
 
         Raises:
             Failure: If the key is none, or was used for another request.
@@ -172,18 +153,15 @@ class Replies:
         return known[1]
 
     def keep(self, key: str, digest: bytes, reply: Reply) -> None:
-        """Keeps a reply."""
         self._replies[key] = digest, reply
 
     def join(self, reply: Reply) -> None:
-        """A client waits for a reply."""
         reply.readers += 1
         if reply.last_call is not None:
             reply.last_call.cancel()
             reply.last_call = None
 
     def leave(self, reply: Reply, *, has_key: bool) -> None:
-        """A client does not wait for a reply any more."""
         reply.readers -= 1
         if reply.readers or reply.is_done:
             return
@@ -193,7 +171,6 @@ class Replies:
             reply.give_up()
 
     def _forget(self) -> None:
-        """Drops what was kept long enough, and the oldest where there is too much; looks now and then."""
         now = time.monotonic()
         if now - self._looked_at < min(_LOOK_SECONDS, self._kept_seconds):
             return

@@ -36,7 +36,6 @@ _MANY_RESULTS = 500
 
 
 async def score(service: Service, request: Request) -> Response:
-    """Answers a request to score completions."""
     key = request.headers.get(KEY_HEADER)
     reply = None
     digest = b""
@@ -75,7 +74,6 @@ async def score(service: Service, request: Request) -> Response:
 
 
 async def _understood(service: Service, body: ScoreRequest) -> tuple[list[Answer], Terms]:
-    """What a request asks for; large ones are read in a thread."""
     options, scoring = service.options(body.options)
 
     def read() -> list[Answer]:
@@ -128,10 +126,7 @@ def begin(service: Service, answers: Sequence[Answer], terms: Terms, client: str
 
 
 async def _lines(service: Service, reply: Reply, leave: Any) -> AsyncIterator[bytes]:
-    """Results as they come, a line each; then a line with their totals, or with what ended them.
-
-    An empty line now and then shows the client, and everything between, that the connection is in use.
-    """
+    # An empty line now and then shows the client, and everything between, that the connection is in use.
     results: list[ScoredCompletion] = []
     reading = reply.read()
     upcoming: asyncio.Future[ScoredCompletion] | None = None
@@ -164,7 +159,6 @@ def _document(job_id: str, results: Sequence[ScoredCompletion]) -> bytes:
 
 
 async def score_all(service: Service, rows: Sequence[tuple[Completion, Problem]], client: str) -> Reply:
-    """Scores completions with the options of the service."""
     options, scoring = service.options(None)
     for _, problem in rows:
         service.scorer.check(problem, scoring.limits)

@@ -61,12 +61,6 @@ _TRIAL_SECONDS = 60.0
 def serve(config: ServeConfig, settings: Settings, *, emit: Emit = ignore, interrupt: Interrupt | None = None) -> None:
     """Serves until the user wishes to stop.
 
-    Args:
-        config: What to serve, and where.
-        settings: What the environment says.
-        emit: Told what happens, on several threads.
-        interrupt: The user's wish to stop.
-
     Raises:
         UsageError: If it cannot be served so.
         ServiceError: If there is no runtime, or no program runs in it.
@@ -82,7 +76,6 @@ def serve(config: ServeConfig, settings: Settings, *, emit: Emit = ignore, inter
     options = ScoreOptions.of(config)
     lifetime = max(lifetime_seconds(problems, options.limits), LEAST_LIFETIME_SECONDS)
     cache = VerdictCache(config.cache)
-    metrics: ServiceMetrics | None = None
     with ExitStack() as stack:
         listening = stack.enter_context(_listening(config))
         port: int = listening.getsockname()[1]
@@ -90,7 +83,7 @@ def serve(config: ServeConfig, settings: Settings, *, emit: Emit = ignore, inter
         sandboxes = SandboxRequest.of(config, "sandrl-service")
         allowance = sandboxes.allowance(settings)
         connection = sandboxes.connect(settings, needed=packages_of(problems.values()), emit=emit)
-        counts = _Counts()
+        metrics = ServiceMetrics(lambda: scorer.waiting, lambda: scorer.in_flight)
         job = stack.enter_context(
             sandboxes.job(
                 connection,
@@ -98,7 +91,7 @@ def serve(config: ServeConfig, settings: Settings, *, emit: Emit = ignore, inter
                 max_lifetime_seconds=lifetime,
                 allowance=allowance,
                 interrupt=interrupt,
-                emit=all_of(emit, counts),
+                emit=all_of(emit, metrics.told),
             )
         )
         scorer = stack.enter_context(
@@ -108,10 +101,9 @@ def serve(config: ServeConfig, settings: Settings, *, emit: Emit = ignore, inter
                 cache=cache,
                 max_waiting=config.max_queue,
                 longest_seconds=lifetime - _LIFETIME_MARGIN_SECONDS,
-                emit=counts,
+                emit=metrics.told,
             )
         )
-        metrics = counts.metrics = ServiceMetrics(lambda: scorer.waiting, lambda: scorer.in_flight)
         service = Service(
             config=config,
             job_id=job.id,
@@ -140,24 +132,7 @@ def serve(config: ServeConfig, settings: Settings, *, emit: Emit = ignore, inter
         raise InterruptedRunError(message, signal_number=interrupt.signal_number, hint="clients may send them again")
 
 
-class _Counts:
-    """Counts events once there are metrics."""
-
-    metrics: ServiceMetrics | None = None
-
-    def __call__(self, event: object) -> None:
-        if self.metrics is not None:
-            self.metrics.told(event)  # type: ignore[arg-type]
-
-
 class _Server:
-    """The server of HTTP, in a thread of its own.
-
-    Args:
-        settings: Of the server.
-        listening: Where it accepts connections.
-    """
-
     def __init__(self, settings: uvicorn.Config, listening: socket.socket) -> None:
         self.uvicorn = uvicorn.Server(settings)
         self.error: BaseException | None = None
@@ -222,7 +197,6 @@ def check_exposure(config: ServeConfig) -> None:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address is of this machine alone."""
     try:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
@@ -230,11 +204,6 @@ def is_loopback(host: str) -> bool:
 
 
 def _tls(config: ServeConfig) -> ssl.SSLContext | None:
-    """What encrypts connections; None where nothing does.
-
-    Raises:
-        UsageError: If the certificate or its key cannot be used.
-    """
     if config.certificate is None or config.certificate_key is None:
         return None
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -258,11 +227,6 @@ def _tls(config: ServeConfig) -> ssl.SSLContext | None:
 
 @contextmanager
 def _listening(config: ServeConfig) -> Iterator[socket.socket]:
-    """The socket on which connections are accepted.
-
-    Raises:
-        UsageError: If the address is none of this machine, or the port is taken.
-    """
     host = config.host.strip("[]")
     try:
         family, *_, address = socket.getaddrinfo(host, config.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
@@ -288,11 +252,7 @@ def _shown(host: str) -> str:
 
 
 def _try_a_program(scorer: Scorer) -> None:
-    """Makes sure that sandboxes run programs, and warms them up.
-
-    Raises:
-        RuntimeUnavailableError: If they do not.
-    """
+    # This also warms the sandboxes up.
     try:
         result = scorer.run(Program("print(6 * 7)"), Limits()).result(_TRIAL_SECONDS)
     except TimeoutError:
@@ -306,11 +266,6 @@ def _try_a_program(scorer: Scorer) -> None:
 
 
 def _wait(server: _Server, interrupt: Interrupt) -> None:
-    """Waits for the user's wish to stop.
-
-    Raises:
-        ServiceError: If the server of HTTP ended by itself.
-    """
     while not interrupt.level:
         waker = interrupt.waker()
         if interrupt.level:
@@ -323,7 +278,6 @@ def _wait(server: _Server, interrupt: Interrupt) -> None:
 
 
 def _drain(scorer: Scorer, seconds: float, interrupt: Interrupt, emit: Emit) -> int:
-    """Finishes what was accepted, for so long at most; returns how many requests are left."""
     scorer.refuse_more()
     emit(ServiceStopping(scorer.unfinished, seconds))
     ends_at = time.monotonic() + seconds

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
 from http import HTTPStatus
 from typing import Any, TypeVar
 
@@ -32,7 +33,7 @@ CLIENT_HEADER = "x-sandrl-client"
 """The header that names a client, if several clients share an address and each needs its own share."""
 
 _LONG_BODY_BYTES = 1 << 16
-_MOST_OPTIONS, _LONGEST_OPTIONS = 64, 4096
+_LONGEST_OPTIONS = 4096
 # What a program prints is in the memory of the service, and of its files in that of the machine.
 _BOUNDED = ("max_output_bytes", "max_file_bytes")
 
@@ -45,12 +46,6 @@ class Service:
     """A running service.
 
     Attributes:
-        config: How it was started.
-        job_id: The job that owns its sandboxes.
-        scorer: Scores completions, and runs programs.
-        book: Finds problems.
-        metrics: Counts.
-        replies: Answers that may be asked for again.
         memory_bytes: How much memory a sandbox has; None where that is not known.
         warn: Told what the operator should know.
     """
@@ -63,7 +58,6 @@ class Service:
     memory_bytes: int | None
     warn: Callable[[str, str], None]
     replies: Replies = field(default_factory=Replies)
-    _options: dict[str, tuple[RequestOptions, ScoreOptions]] = field(default_factory=dict)
 
     def options(self, given: dict[str, Any] | None) -> tuple[RequestOptions, ScoreOptions]:
         """How a request is scored: as the service is started to, where it says nothing else.
@@ -71,20 +65,15 @@ class Service:
         Raises:
             Failure: If there is no such option, or a value is impossible.
         """
-        try:
-            name = json.dumps(given, sort_keys=True)
-        except (TypeError, ValueError):
-            name = ""
-        if name in self._options:
-            return self._options[name]
-        found = self._resolved(given or {})
-        if len(self._options) >= _MOST_OPTIONS:
-            self._options.clear()
-        if len(name) < _LONGEST_OPTIONS:
-            self._options[name] = found
-        return found
+        text = json.dumps(given or {}, sort_keys=True)
+        return self._known_options(text) if len(text) < _LONGEST_OPTIONS else self._resolved(text)
 
-    def _resolved(self, given: dict[str, Any]) -> tuple[RequestOptions, ScoreOptions]:
+    @cached_property
+    def _known_options(self) -> Callable[[str], tuple[RequestOptions, ScoreOptions]]:
+        return lru_cache(maxsize=64)(self._resolved)
+
+    def _resolved(self, text: str) -> tuple[RequestOptions, ScoreOptions]:
+        given = json.loads(text)
         usual = {name: getattr(self.config, name) for name in RequestOptions.model_fields}
         reward = given.get("reward", self.config.reward)
         if reward != self.config.reward and reward not in POLICIES:
@@ -107,7 +96,6 @@ class Service:
         return options, ScoreOptions.of(options)
 
     def terms(self, options: RequestOptions, score: ScoreOptions) -> Terms:
-        """The terms of a request with these options."""
         return self.scorer.terms(score, require_isolated=options.require_isolated)
 
     def find_problem(self, task_id: str, place: str) -> Problem:
@@ -167,7 +155,6 @@ def _invalid(error: ValidationError, model: type[BaseModel], prefix: str = "") -
 
 
 def _meant(name: str, model: type[BaseModel]) -> str:
-    """The field that may have been meant, as the end of a message; a scoring option is one of `options`."""
     if issubclass(model, Config):
         return near_key(model, name)
     option = key_meant(RequestOptions, name) if "options" in model.model_fields else None
@@ -184,12 +171,7 @@ def client_of(request: Request) -> str:
 
 
 async def unless_gone(request: Request, work: Awaitable[_Value], on_gone: Callable[[], object]) -> _Value:
-    """Waits for work, and no longer than the client does.
-
-    Args:
-        request: The client's request, whose body was read.
-        work: What it waits for.
-        on_gone: Called if it goes away.
+    """Waits for work, and no longer than the client does: if it goes away, `on_gone` is called.
 
     Raises:
         Failure: If it goes away; nobody reads that.
@@ -216,11 +198,7 @@ async def _disconnected(request: Request) -> None:
 
 
 class Outbox:
-    """Takes values on any thread, and hands them over on the loop's, as many at once as there are.
-
-    Args:
-        take: Called with each on the loop's thread.
-    """
+    """Takes values on any thread, and hands them over on the loop's, as many at once as there are."""
 
     def __init__(self, take: Callable[[Any], None]) -> None:
         self._take = take
@@ -229,7 +207,6 @@ class Outbox:
         self._is_called = False
 
     def put(self, value: Any) -> None:
-        """Hands a value over."""
         self._values.append(value)
         if not self._is_called:
             self._is_called = True

@@ -27,7 +27,6 @@ class Token:
     """What authorises requests.
 
     Attributes:
-        secret: The token itself.
         place: Where its users find it: a file, or the variable it came from.
     """
 

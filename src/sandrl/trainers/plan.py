@@ -18,8 +18,8 @@ from sandrl.config.words import TINY
 from sandrl.errors import MissingExtraError, ServiceError, UsageError
 from sandrl.models import libraries
 from sandrl.problems.splits import Splits
+from sandrl.rewards.estimate import SandboxEstimate, estimate_sandboxes
 from sandrl.rewards.options import ScoreOptions
-from sandrl.rewards.outlook import Outlook, Wanted, outlook_of
 from sandrl.runs import RunReader
 from sandrl.runs.lineage import Origin
 from sandrl.runs.resumption import saved_config
@@ -66,7 +66,7 @@ class CheckedPlan:
     completions_per_pass: int
     on_gpu: bool
     first_step: int
-    outlook: Outlook
+    outlook: SandboxEstimate
     origin: Origin | None = None
 
 
@@ -145,27 +145,26 @@ def check_plan(request: GrpoRequest, settings: Settings) -> CheckedPlan:
     )
 
 
-def _outlook(request: GrpoRequest, sets: Splits, settings: Settings, *, first_step: int) -> Outlook:
+def _outlook(request: GrpoRequest, sets: Splits, settings: Settings, *, first_step: int) -> SandboxEstimate:
     """What the steps and the evaluations would take in sandboxes, with tools one for each episode besides."""
     config = request.config
     steps = max(config.steps - first_step, 0)
     of_steps = steps * config.batch_size
     evaluations = sum(config.is_evaluated_after(step) for step in range(first_step, config.steps + 1))
     answers = evaluations * (config.eval_samples + config.has_greedy_answers)
-    wanted = [Wanted(problem, answers) for problem in sets.evaluation.values()]
+    wanted = [(problem, answers) for problem in sets.evaluation.values()]
     share, rest = divmod(of_steps, max(len(sets.train), 1))
-    wanted += [Wanted(problem, share + (place < rest)) for place, problem in enumerate(sets.train.values())]
+    wanted += [(problem, share + (place < rest)) for place, problem in enumerate(sets.train.values())]
     episodes = of_steps + answers * len(sets.evaluation) if config.rollout == "tools" else 0
-    return outlook_of(
+    return estimate_sandboxes(
         config,
         ScoreOptions.of(config).limits,
         settings,
         command=request.engine.command,
-        wanted=wanted,
-        own_sandboxes=episodes,
+        counts=wanted,
+        episode_sandboxes=episodes,
         run=request.resume,
         is_open_ended=True,
-        counts="completions",
     )
 
 

@@ -46,7 +46,6 @@ def test_a_node_that_is_drained_finishes_what_it_has(own_cluster: RayCluster, tm
 
 
 def drain(cluster: RayCluster, number: int) -> None:
-    """Asks Ray to drain a node."""
     done = subprocess.run(
         [sys.executable, "-c", DRAIN, cluster.address, str(cluster.port_of(number))],
         capture_output=True,

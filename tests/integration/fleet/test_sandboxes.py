@@ -23,38 +23,19 @@ import pytest
 import sandrl
 from sandrl.runtime import daemon
 from tests.support.lost_job import Lost, lose_job, sleeping_job
+from tests.support.ray_cluster import ray_cluster
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="the extra ray is not installed")
 
 SOURCE = Path(sandrl.__file__).parents[1]
-STARTER = """
-import json, sys
-from ray.cluster_utils import Cluster
-
-place = {"node_ip_address": "127.0.0.2"}
-cluster = Cluster()
-for variables in json.loads(sys.argv[1]):
-    cluster.add_node(num_cpus=2 if cluster.head_node else 0, include_dashboard=False, env_vars=variables, **place)
-print(cluster.address, flush=True)
-sys.stdin.read()
-cluster.shutdown()
-"""
 
 
 @dataclass(frozen=True)
 class Nodes:
-    """A running cluster.
-
-    Attributes:
-        address: Its address.
-        states: The state directories of its nodes; the last has another sandrl.
-    """
-
     address: str
     states: tuple[Path, ...]
 
     def sandrl(self, *words: str) -> subprocess.CompletedProcess[str]:
-        """Runs a command on this machine, which has no sandboxes of its own."""
         named = 2 if words[0] == "sandboxes" else 1
         argv = [sys.executable, "-m", "sandrl", *words[:named], "--runtime", f"ray:{self.address}", *words[named:]]
         environment = {**os.environ, "PYTHONPATH": str(SOURCE), "SANDRL_STATE_DIR": str(self.states[0].parent / "own")}
@@ -63,7 +44,6 @@ class Nodes:
         )
 
     def listed(self, *words: str) -> dict[str, dict[str, Any]]:
-        """The sandboxes that `ls` lists, by their ids."""
         done = self.sandrl("sandboxes", "ls", "--json", *words)
         assert done.returncode == 0, done.stderr
         return {each["id"]: each for each in json.loads(done.stdout)["sandboxes"]}
@@ -75,44 +55,19 @@ def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
     shutil.copytree(SOURCE / "sandrl", folder / "other" / "sandrl", ignore=shutil.ignore_patterns("__pycache__"))
     with (folder / "other" / "sandrl" / "jsonl.py").open("a", encoding="utf-8") as file:
         file.write("# changed\n")
-    states = tuple(folder / f"state-{number}" for number in range(3))
-    paths = (SOURCE, SOURCE, folder / "other")
-    variables = [_variables(path, state) for path, state in zip((SOURCE, *paths), (folder, *states), strict=True)]
-    log = folder / "ray.log"
-    with log.open("w", encoding="utf-8") as file:
-        starter = subprocess.Popen(
-            [sys.executable, "-c", STARTER, json.dumps(variables)],
-            env={**os.environ, "RAY_USAGE_STATS_ENABLED": "0"},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=file,
-            text=True,
-        )
-    try:
-        assert starter.stdout is not None
-        address = starter.stdout.readline().strip()
-        assert address, log.read_text(encoding="utf-8")
-        yield Nodes(address, states)
-    finally:
-        starter.communicate(timeout=60)
-        for state in states:
-            daemon.stop(state)
-
-
-def _variables(path: Path, state: Path) -> dict[str, str]:
-    return {"PYTHONPATH": str(path), "SANDRL_STATE_DIR": str(state)}
+    with ray_cluster(folder, nodes=2) as cluster:
+        cluster.add_node(PYTHONPATH=str(folder / "other"))
+        yield Nodes(cluster.address, tuple(node.state_dir for node in cluster.nodes))
 
 
 @pytest.fixture
 def lost(nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> Lost:
-    """Two sandboxes of the first node, whose job was killed."""
     monkeypatch.setenv("SANDRL_STATE_DIR", str(nodes.states[0]))
     return lose_job(2, "mine")
 
 
 @pytest.fixture
 def living(nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> Iterator[frozenset[str]]:
-    """Two sandboxes of the second node, whose job is this process."""
     monkeypatch.setenv("SANDRL_STATE_DIR", str(nodes.states[1]))
     with sleeping_job(2, "mine") as job:
         yield frozenset(each["id"] for each in nodes.listed("--tag", job.id).values())

@@ -26,13 +26,11 @@ INC = {"task_id": "inc", "prompt": "Add one.", "tests": ["assert f(1) == 2"]}
 
 @pytest.fixture
 def state(tmp_path: Path) -> Iterator[dict[str, str]]:
-    """A state directory, and so a runtime, of one test."""
     yield {"SANDRL_STATE_DIR": str(tmp_path / "state")}
     daemon.stop(tmp_path / "state")
 
 
 def rows(count: int, seconds: float) -> list[dict[str, Any]]:
-    """Completions of which every third is wrong."""
     code = "import time\ntime.sleep({})\ndef f(x): return x + {}  # {}"
     return [
         {"task_id": "inc", "code": code.format(seconds, 2 if number % 3 == 0 else 1, number)} for number in range(count)
@@ -105,7 +103,6 @@ def test_a_killed_service_costs_its_clients_time_and_no_result(tmp_path: Path, s
 
 
 def running_again(tmp_path: Path, port: int | None, state: dict[str, str]) -> Any:
-    """A service on the port of the one before it."""
     return running_service(tmp_path, "--port", str(port), "--concurrency", "4", environment=state)
 
 
@@ -121,7 +118,6 @@ def command(state: dict[str, str], *words: str) -> subprocess.CompletedProcess[s
 
 
 def listed(state: dict[str, str], *words: str) -> list[Any]:
-    """The sandboxes there are."""
     done = command(state, "sandboxes", "ls", "--json", *words)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)

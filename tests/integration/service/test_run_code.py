@@ -25,7 +25,6 @@ def encoded(text: str | bytes) -> str:
 
 @pytest.fixture
 def bare(service: RunningService) -> Any:
-    """A client without the header."""
     with httpx.Client(base_url=service.url, trust_env=False, timeout=60) as client:
         yield client
 
@@ -52,13 +51,10 @@ def test_a_program_that_fails_is_finished_and_failed(bare: httpx.Client) -> None
     assert document["status"] == "Failed"
     run = document["run_result"]
     assert (run["status"], run["return_code"], run["stdout"], run["stderr"]) == ("Finished", 3, "o\n", "e")
-
-
-def test_an_exception_has_its_traceback(bare: httpx.Client) -> None:
-    run = ran(bare, "def f():\n    raise KeyError('k')\nf()")["run_result"]
-    assert run["return_code"] == 1
-    assert "Traceback (most recent call last)" in run["stderr"]
-    assert "KeyError: 'k'" in run["stderr"]
+    raised = ran(bare, "def f():\n    raise KeyError('k')\nf()")["run_result"]
+    assert raised["return_code"] == 1
+    assert "Traceback (most recent call last)" in raised["stderr"]
+    assert "KeyError: 'k'" in raised["stderr"]
 
 
 def test_a_time_limit_is_told_as_one(bare: httpx.Client) -> None:
@@ -105,11 +101,6 @@ def test_files_come_and_go(bare: httpx.Client) -> None:
     files = {"a/in": encoded(b"\x00\x01\x02"), "none": None, "IGNORE_THIS_FILE": "x"}
     document = ran(bare, code, files=files, fetch_files=["out", "missing"])
     assert document["files"] == {"out": encoded(b"\x02\x01\x00")}
-
-
-def test_a_token_goes_in_the_header_too(http: httpx.Client) -> None:
-    answer = http.post("/run_code", json={"code": "print(1)", "language": "python"})
-    assert answer.json()["run_result"]["stdout"] == "1\n"
 
 
 @pytest.mark.parametrize("language", ["Python", "nodejs", "bash", "java", "go", "typescript", "rust", "ruby", "perl"])
@@ -168,16 +159,9 @@ def test_a_request_waits_for_room_within_its_clients_patience(tmp_path: Path) ->
     """SandboxFusion's clients count every answer but a program's own end as a failed test."""
     words = ("--max-queue", "4", "--concurrency", "2")
     with running_service(tmp_path, *words) as service, service.client() as client, ThreadPoolExecutor(40) as threads:
-        assert client.post("/v1/score", json=too_many()).status_code == 413
         code = "import time\ntime.sleep(0.2)\nprint({number})"
         asked = [threads.submit(ran, client, code.format(number=number)) for number in range(40)]
         assert [each.result()["run_result"]["stdout"] for each in asked] == [f"{number}\n" for number in range(40)]
-
-
-def too_many() -> dict[str, Any]:
-    """A request with more completions than may wait."""
-    problem = {"task_id": "inc", "prompt": "", "tests": ["assert f(1) == 2"]}
-    return {"completions": [{"task_id": "inc", "code": str(number)} for number in range(5)], "problems": [problem]}
 
 
 def test_504_is_the_answer_where_there_is_no_room_and_the_program_is_taken_over(tmp_path: Path) -> None:

@@ -17,7 +17,6 @@ RIGHT = [{"task_id": "inc", "code": "def f(x): return x + 1"}]
 
 
 def certificate(directory: Path, *, days: int = 2) -> tuple[Path, Path, Path]:
-    """A certificate of this machine whose time is over in so many days, its key, and who has signed it."""
     authority = trustme.CA()
     end = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=days)
     issued = authority.issue_cert("127.0.0.1", not_before=end - datetime.timedelta(days=5), not_after=end)

@@ -18,7 +18,8 @@ from sandrl.sandboxes import Connection
 from sandrl.sandboxes.providers.cwsandbox.client import SdkConnection
 from sandrl.settings import RuntimeKind
 
-PASSED = Verdict(Status.PASSED, Trust.ISOLATED, 2, 2, stdout="caf\u00e9 \ud83d", cpu_seconds=0.5)
+CHECKS = (CheckVerdict(CheckStatus.PASSED), CheckVerdict(CheckStatus.PASSED, "caf\u00e9 \ud83d"))
+PASSED = Verdict(Status.PASSED, Trust.ISOLATED, 2, 2, stdout="caf\u00e9 \ud83d", cpu_seconds=0.5, checks=CHECKS)
 KEY, OTHER = "ab" * 32, "cd" * 32
 LOCAL = SdkConnection(
     kind=RuntimeKind.LOCAL, reason="", address="http://127.0.0.1:1", image="python:3.11", is_local=True
@@ -40,6 +41,7 @@ def test_the_same_has_the_same_name_wherever_it_comes_from() -> None:
     assert name() == name(replace(INC, task_id="other", prompt="Other words."))
     assert name(connection=replace(LOCAL, address="http://127.0.0.1:2", token="t")) == name()
     assert name(code="\ud83d") != name(code="?")
+    assert name(limits=Limits(stops_at_failure=True)) == name()
 
 
 def test_whatever_could_change_a_verdict_changes_its_name() -> None:
@@ -67,10 +69,6 @@ def test_whatever_could_change_a_verdict_changes_its_name() -> None:
         name(judge=Judge(require_isolated=True)),
     ]
     assert len(set(names)) == len(names)
-
-
-def test_a_verdict_on_all_checks_has_the_same_name_whatever_the_reward_is() -> None:
-    assert name(limits=Limits(stops_at_failure=True)) == name()
 
 
 def test_one_namer_tells_problems_of_one_id_apart() -> None:
@@ -115,6 +113,8 @@ def test_what_is_not_for_others_stays_here(tmp_path: Path) -> None:
         '{"schema": 1}',
         '{"schema": 1, "verdict": {"status": "brilliant", "trust": null}}',
         '{"schema": 1, "verdict": {"status": "infrastructure", "trust": null}}',
+        '{"schema": 1, "verdict": {"status": "failed", "trust": null, "passed": 1, "total": 1,'
+        ' "checks": [{"status": "failed"}]}}',
     ],
 )
 def test_a_damaged_entry_is_none(content: str, tmp_path: Path) -> None:
@@ -139,18 +139,3 @@ def test_memory_is_bounded_and_what_was_asked_for_last_stays(monkeypatch: pytest
     assert cache.find(KEY) is not None
     cache.keep("ef" * 32, large)
     assert (cache.find(KEY), cache.find(OTHER)) == (large, None)
-
-
-def test_what_is_said_of_single_checks_is_kept_with_the_verdict(tmp_path: Path) -> None:
-    checks = (CheckVerdict(CheckStatus.PASSED), CheckVerdict(CheckStatus.FAILED, "caf\u00e9 \ud83d"))
-    verdict = Verdict(Status.FAILED, Trust.ISOLATED, 1, 2, checks=checks)
-    VerdictCache(tmp_path).keep(KEY, verdict)
-    assert VerdictCache(tmp_path).find(KEY) == verdict
-
-
-def test_an_entry_that_contradicts_itself_counts_as_none(tmp_path: Path) -> None:
-    checks = (CheckVerdict(CheckStatus.PASSED), CheckVerdict(CheckStatus.FAILED))
-    VerdictCache(tmp_path).keep(KEY, Verdict(Status.FAILED, Trust.ISOLATED, 1, 2, checks=checks))
-    (entry,) = tmp_path.glob("*/*.json")
-    entry.write_text(entry.read_text(encoding="ascii").replace('"passed": 1', '"passed": 2'), encoding="ascii")
-    assert VerdictCache(tmp_path).find(KEY) is None

@@ -22,7 +22,7 @@ from sandrl.problems import Completion, Problem
 from sandrl.rewards import fleet as fleet_module
 from sandrl.rewards.attempts import Attempt
 from sandrl.rewards.fleet import Fleet, FleetJudging
-from sandrl.rewards.fleet_node import Judged, NodeSetup, Reply, Task
+from sandrl.rewards.fleet_node import NodeSetup, Reply, Task, TaskResult
 from sandrl.rewards.judge import Judge
 from sandrl.rewards.options import ScoreOptions
 from sandrl.rewards.terms import Terms
@@ -62,12 +62,10 @@ class FakeHost:
     _is_ready: bool = False
 
     def begin(self, setup: NodeSetup) -> None:
-        """Begins, or begins anew after its end."""
         self.setup, self._is_ended, self._is_ready = setup, False, False
         self.tasks.clear()
 
     def ask(self, method: str, *arguments: Any) -> Future[Any]:
-        """See `Host.ask`."""
         return in_background(lambda: self._call(method, *arguments))
 
     def _call(self, method: str, *arguments: Any) -> Any:
@@ -85,7 +83,7 @@ class FakeHost:
             self.tasks = [task for task in (*self.tasks, *tasks) if task.number not in dropped]
             self._change.notify_all()
 
-    def _reply(self, *judged: Judged) -> Reply:
+    def _reply(self, *judged: TaskResult) -> Reply:
         return Reply(self.isolation, current_owner(), self.window, list(judged))
 
     def _collect(self) -> Reply:
@@ -106,7 +104,7 @@ class FakeHost:
                 return self._reply()
             task = self.tasks.pop(0)
             self.judged.append(task.completion.id)
-        return self._reply(Judged(task.number, self.verdict, "s", ONCE, {}, (), None))
+        return self._reply(TaskResult(task.number, self.verdict, "s", ONCE, {}, (), None))
 
     def kill(self) -> None:
         """See `Host.kill`."""
@@ -116,8 +114,6 @@ class FakeHost:
 
 
 class FakeCluster:
-    """A cluster of such nodes."""
-
     address = "fake:1"
 
     def __init__(self, *hosts: FakeHost) -> None:
@@ -126,15 +122,12 @@ class FakeCluster:
         self.leaving: set[str] = set()
 
     def nodes(self) -> list[Node]:
-        """See `Cluster.nodes`."""
         return [Node(each, f"n{each[2:]}", "127.0.0.2", 2.0, each in self.leaving) for each in self.hosts]
 
     def examine(self, nodes: Sequence[Node]) -> list[NodeFacts]:
-        """See `Cluster.examine`."""
         return [NodeFacts(node, "3.11", "1", self.problems.get(node.id, "")) for node in nodes]
 
     def hold(self, node: Node, factory: str, setup: NodeSetup) -> FakeHost:
-        """See `Cluster.hold`."""
         host = self.hosts[node.id]
         host.begin(setup)
         return host
@@ -142,8 +135,6 @@ class FakeCluster:
 
 @dataclass
 class FakeJob:
-    """What a fleet asks of its job."""
-
     told: list[Event] = field(default_factory=list)
     id: str = "job-1"
     command: str = "test"
@@ -153,25 +144,19 @@ class FakeJob:
     max_sandboxes: int | None = None
 
     def tell(self, event: Event) -> None:
-        """See `Job.tell`."""
         self.told.append(event)
 
-    def ring(self) -> None:
-        """See `Job.ring`."""
+    def ring(self) -> None: ...
 
     @property
     def journal(self) -> FakeJob:
-        """See `Job.journal`."""
         return self
 
-    def lose_elsewhere(self, prefix: str) -> None:
-        """See `Journal.lose_elsewhere`."""
+    def lose_elsewhere(self, prefix: str) -> None: ...
 
 
 @dataclass
 class FakeConnection:
-    """What a fleet asks of its connection."""
-
     cluster: FakeCluster
     asked_image: None = None
     packages: Packages = field(default_factory=Packages)
@@ -181,14 +166,6 @@ class FakeConnection:
 
 @dataclass
 class Trial:
-    """A fleet at work.
-
-    Attributes:
-        fleet: The fleet.
-        job: Its job.
-        verdicts: What it said, by the completions' ids, in the order of arrival.
-    """
-
     fleet: Fleet
     job: FakeJob
     judging: FleetJudging
@@ -196,7 +173,6 @@ class Trial:
     attempts: dict[str, Attempt]
 
     def judge(self, count: int, seconds: float = 20.0, until: Callable[[], bool] | None = None) -> None:
-        """Has so many completions judged."""
         options = ScoreOptions()
         connection = cast(Any, _NAMED)
         terms = Terms.of(options, Judge(), connection)
@@ -213,8 +189,6 @@ class Trial:
 
 
 class _Named:
-    """What names of verdicts are made from."""
-
     def __getattr__(self, name: str) -> Any:
         return {"is_local": False, "kind": Status.PASSED}.get(name, "")
 

@@ -10,6 +10,7 @@ import pytest
 import sandrl
 from sandrl.errors import UsageError
 from sandrl.problems import Problem, render_prompt
+from sandrl.rewards.extraction import extract_code
 from sandrl.rewards.trainer_batch import BatchReader, answer_of, text_of
 
 INC = Problem("inc", "Add one.", tests=("assert f(1) == 2",))
@@ -60,23 +61,16 @@ HACK = "<answer>def f(x): return x + 1</answer>"
     ],
 )
 def test_of_a_completion_only_what_the_assistant_said_counts(completion: Any) -> None:
-    assert answer_of(completion) == "mine"
     rows = BatchReader({"inc": INC}).completions(["Add one."], [completion], ["inc"])
     assert rows[0].completion == "mine"
-
-
-def test_a_completion_in_which_the_assistant_said_nothing_has_no_text() -> None:
     assert answer_of([{"role": "tool", "content": HACK}]) == ""
 
 
 def test_rows_find_their_problems_by_column_or_by_prompt() -> None:
     assert task_ids([INC, DEC], ["?", "?"], task_id=["dec", "inc"]) == ["dec", "inc"]
+    assert task_ids([Problem("11", "p", check="exit_status")], ["?"], task_id=[11]) == ["11"]
     rendered = [{"role": "user", "content": render_prompt(DEC).text}]
     assert task_ids([INC, DEC], ["Add one.", rendered, render_prompt(INC, show_tests=0).text]) == ["inc", "dec", "inc"]
-
-
-def test_numbers_name_problems_too() -> None:
-    assert task_ids([Problem("11", "p", check="exit_status")], ["?"], task_id=[11]) == ["11"]
 
 
 @pytest.mark.parametrize(
@@ -117,5 +111,6 @@ def test_what_an_episode_submitted_is_judged_instead_of_what_was_said() -> None:
     reader = BatchReader({"inc": INC})
     rows = reader.completions(["", ""], ["said", "said"], ["inc", "inc"], [Episode("code"), Episode("")])
     assert [(row.completion, row.code) for row in rows] == [("said", "code"), ("said", "")]
+    assert extract_code(rows[1], INC) is None, "an empty submission is no code"
     rows = reader.completions([""], ["said"], ["inc"], [object()])
     assert [(row.completion, row.code) for row in rows] == [("said", None)]

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from sandrl.events.results import Status, Trust
-from sandrl.problems import Completion
+from sandrl.problems import Completion, Problem
+from sandrl.rewards.limits import Limits
 from sandrl.rewards.policies import LONG_CHARACTERS, POLICIES, Components, binary, fraction, load_policy, reward_of
+from sandrl.rewards.scoring import lifetime_seconds
 from sandrl.rewards.verdict import Verdict
 
 ANSWER = Completion("double", "double", completion="<answer>x</answer>", code="x")
@@ -37,12 +39,13 @@ def test_only_a_pass_is_worth_it_all(status: Status, passed: int, total: int, in
 
 
 @pytest.mark.parametrize("name", POLICIES)
-@pytest.mark.parametrize(
-    "status", [Status.INFRASTRUCTURE, Status.NOT_ISOLATED, Status.INVALID_PROBLEM, Status.REWARD_ERROR]
-)
-def test_no_policy_makes_a_number_of_an_unscorable_verdict(name: str, status: Status) -> None:
-    assert reward_of(verdict(status, 4), ANSWER, load_policy(name)) is None
-    assert Components(1.0, 1.0, 1.0).of("<answer>x</answer>", verdict(status)) == {}
+@pytest.mark.parametrize("status", Status)
+def test_a_reward_is_none_exactly_where_nothing_can_be_said_about_the_code(name: str, status: Status) -> None:
+    reward = reward_of(verdict(status, 4), ANSWER, load_policy(name))
+    is_none = status in {"invalid_problem", "not_isolated", "infrastructure", "reward_error"}
+    assert (reward is None) == is_none
+    assert (reward == 1.0) == (status is Status.PASSED)
+    assert (Components(1.0, 1.0, 1.0).of("<answer>x</answer>", verdict(status)) == {}) == is_none
 
 
 def test_components_are_those_that_were_asked_for() -> None:
@@ -54,3 +57,10 @@ def test_components_are_those_that_were_asked_for() -> None:
     assert Components(length_penalty=0.2).of(half * 9, verdict(Status.PASSED)) == {"length": -0.2}
     assert Components(timeout_penalty=0.3).of("x", verdict(Status.TIMEOUT)) == {"timeout": -0.3}
     assert Components(timeout_penalty=0.3).of("x", verdict(Status.FAILED)) == {"timeout": 0.0}
+
+
+def test_a_sandbox_lives_longer_than_the_slowest_problem_may_take() -> None:
+    slow = Problem("slow", "", check="exit_status", timeout_seconds=1000)
+    plain = Problem("p", "Add one.", tests=("assert f(1) == 2",))
+    assert lifetime_seconds({"slow": slow, "p": plain}, Limits(timeout_seconds=10)) > 1000
+    assert lifetime_seconds({"p": plain}, Limits(timeout_seconds=2000)) > 2000

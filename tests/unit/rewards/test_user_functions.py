@@ -156,6 +156,8 @@ def test_a_function_that_fails_names_itself_the_completion_and_the_reason(task_i
         reward_of(PASSED, completion(task_id), load_policy("rewards_of_mine:flawed"))
     called = f"the reward function rewards_of_mine:flawed, called for '{task_id}#2' (passed), "
     assert raised.value.message.startswith(called + message)
+    reward = reward_of(PASSED, completion("bool"), load_policy("rewards_of_mine:flawed"))
+    assert (reward, type(reward)) == (1.0, float), "what is as good as a number is one"
 
 
 def test_the_example_of_the_documentation_works(tmp_path: Path) -> None:
@@ -169,11 +171,6 @@ def test_the_example_of_the_documentation_works(tmp_path: Path) -> None:
     assert (
         reward_of(Verdict(Status.NO_CODE, None, 0, 2), Completion("double", "double", completion="No."), brief) == 0.0
     )
-
-
-def test_what_is_as_good_as_a_number_is_one() -> None:
-    reward = reward_of(PASSED, completion("bool"), load_policy("rewards_of_mine:flawed"))
-    assert (reward, type(reward)) == (1.0, float)
 
 
 def test_a_function_that_would_end_the_process_costs_one_reward() -> None:

@@ -19,8 +19,6 @@ SECRET = "s3cret-token-0123456789"
 
 
 class Asked:
-    """An edge, and what came of one request to it."""
-
     def __init__(self, app: Any, **options: Any) -> None:
         self.log: list[str] = []
         self.metrics = ServiceMetrics(lambda: 0.0, lambda: 0.0)
@@ -63,14 +61,12 @@ class Asked:
 
     @property
     def document(self) -> dict[str, Any]:
-        """The problem details of the answer."""
         assert dict(self.sent[0]["headers"])[b"content-type"] == b"application/problem+json"
         found: dict[str, Any] = json.loads(self.sent[1]["body"])
         return found
 
 
 async def reads(scope: Scope, receive: Receive, send: Send) -> None:
-    """An application that reads the whole body."""
     while (await receive()).get("more_body"):
         pass
     await send({"type": "http.response.start", "status": 200, "headers": []})
@@ -96,16 +92,13 @@ async def test_a_token_in_the_path_authorises_routes_whose_clients_send_no_heade
     assert await asked.ask(f"/t/{SECRET}{path}", token=None) == 200
     assert asked.scope["path"] == path
     assert asked.scope["raw_path"] == path.encode()
+    assert await Asked(reads).ask(f"/t/wrong{path}") == 401, "even with a right header"
 
 
 @pytest.mark.parametrize("path", ["/v1/score", "/v1/execute", "/metrics", "/run_code/", "/t/x/run_code"])
 async def test_a_token_in_the_path_authorises_nothing_else(path: str) -> None:
     for token in (None, SECRET):
         assert await Asked(reads).ask(f"/t/{SECRET}{path}", token=token) == 403
-
-
-async def test_a_wrong_token_in_the_path_is_refused_even_with_a_right_header() -> None:
-    assert await Asked(reads).ask("/t/wrong/run_code") == 401
 
 
 @pytest.mark.parametrize("path", [f"/t/{SECRET}/run_code", f"/t/{SECRET}/nothing", "/v1/score", f"/{SECRET}"])
@@ -157,17 +150,10 @@ async def test_a_body_that_is_said_to_be_too_large_is_never_read() -> None:
     assert "100 bytes" in asked.document["detail"]
 
 
-async def test_a_body_that_becomes_too_large_is_refused() -> None:
+async def test_a_body_that_becomes_too_large_or_does_not_come_is_refused() -> None:
     assert await Asked(reads).ask("/v1/score", body=[b"x" * 60, b"x" * 60]) == 413
     assert await Asked(reads).ask("/v1/score", body=[b"x" * 60, b"x" * 40]) == 200
-
-
-async def test_a_client_that_does_not_send_its_body_is_not_waited_for() -> None:
-    async def waits(scope: Scope, receive: Receive, send: Send) -> None:
-        await receive()
-
-    asked = Asked(waits, body_seconds=0.05)
-    assert await asked.ask("/v1/score", body=()) == 408
+    assert await Asked(reads, body_seconds=0.05).ask("/v1/score", body=()) == 408
 
 
 async def test_a_web_socket_is_closed() -> None:

@@ -24,11 +24,8 @@ def test_another_address_needs_tls_or_the_users_word(host: str) -> None:
         check_exposure(ServeConfig(host=host))
     check_exposure(ServeConfig(host=host, insecure=True))
     check_exposure(ServeConfig(host=host, certificate=Path("c"), certificate_key=Path("k")))
-
-
-def test_a_certificate_needs_its_key() -> None:
     with pytest.raises(ValidationError, match="belong together"):
-        ServeConfig(certificate=Path("c"))
+        ServeConfig(host=host, certificate=Path("c"))
 
 
 def test_a_request_cannot_ask_for_second_opinions() -> None:

@@ -32,6 +32,7 @@ def test_the_completion_is_what_stands_after_the_prompt(query: str) -> None:
 def test_code_in_a_prompt_is_never_taken_for_an_answer() -> None:
     assert completion_in("another text with ```python\nassert add(1, 2) == 3\n```", PROMPT) is None
     assert completion_in(PROMPT + "I do not know.", PROMPT) == "I do not know."
+    assert completion_in(ANSWER, "") == ANSWER
 
 
 def test_a_prompt_in_the_middle_of_a_text_is_no_prompt() -> None:
@@ -54,7 +55,3 @@ def test_long_and_degenerate_texts_take_no_time_to_speak_of() -> None:
     assert completion_in(PROMPT + blank + "x", PROMPT) == blank + "x"
     assert completion_in("ab" * 200_000, "ba" * 200_000 + "c") is None
     assert completion_in(PROMPT + "<|im_end|>\n" * 20_000, PROMPT) == ""
-
-
-def test_an_empty_prompt_leaves_all() -> None:
-    assert completion_in(ANSWER, "") == ANSWER

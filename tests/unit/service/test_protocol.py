@@ -18,36 +18,27 @@ LONG_BODY = b"x" * (4 * MOST_HEAD_BYTES)
 
 @dataclass
 class Wire(asyncio.Transport):
-    """A connection that keeps what is written to it."""
-
     written: bytes = b""
     is_closed: bool = False
 
     def write(self, data: Any) -> None:
-        """Keeps data."""
         self.written += bytes(data)
 
     def close(self) -> None:
-        """Ends the connection."""
         self.is_closed = True
 
     def is_closing(self) -> bool:
-        """Whether it ended."""
         return self.is_closed
 
-    def pause_reading(self) -> None:
-        """Nothing is read here but what is given."""
+    def pause_reading(self) -> None: ...
 
-    def resume_reading(self) -> None:
-        """Nothing is read here but what is given."""
+    def resume_reading(self) -> None: ...
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """Knows nothing of a socket."""
         return default
 
 
 async def application(scope: Any, receive: Any, send: Any) -> None:
-    """Answers the length of a body."""
     length, message = 0, {"more_body": True}
     while message.get("more_body"):
         message = await receive()
@@ -65,8 +56,6 @@ def request(body: bytes, *headers: bytes) -> bytes:
 
 
 def received(pieces: Iterable[bytes]) -> Wire:
-    """What stands on a connection after these pieces of data."""
-
     async def receive() -> Wire:
         wire, config = Wire(), Config(application, access_log=False)
         config.load()

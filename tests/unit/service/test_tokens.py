@@ -26,13 +26,11 @@ def test_a_token_that_nobody_has_set_is_in_a_file_of_its_user_alone(settings: Se
         assert path.read_text() == token.secret
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+        assert len(token.secret) == 48
+        assert token.secret not in repr(token)
+        with token_for(settings, 4001) as other:
+            assert not token.is_like(other.secret)
     assert not path.exists()
-
-
-def test_every_service_makes_another_token(settings: Settings) -> None:
-    with token_for(settings, 4000) as first, token_for(settings, 4001) as second:
-        assert len(first.secret) == len(second.secret) == 48
-        assert not first.is_like(second.secret)
 
 
 def test_the_users_own_token_is_in_no_file(settings: Settings) -> None:
@@ -50,8 +48,6 @@ def test_a_token_that_protects_nothing_or_fits_no_address_is_refused(settings: S
 
 
 def test_a_token_is_never_shown(settings: Settings) -> None:
-    with token_for(settings, 4000) as token:
-        assert token.secret not in repr(token)
     assert "0123456789abcdef" not in repr(replace(settings, service_token="0123456789abcdef"))
     assert "0123456789abcdef" in replace(settings, service_token="0123456789abcdef").secrets
 

@@ -88,7 +88,6 @@ class CodeEnvironment(Environment):  # type: ignore[misc]
 
         Args:
             seed: Decides which problem, where none is named.
-            episode_id: The name of the episode; a random one unless given.
             task_id: The name of its problem; one by chance unless given.
 
         Raises:

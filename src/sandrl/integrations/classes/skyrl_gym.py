@@ -8,8 +8,7 @@ from typing import Any
 from skyrl_gym.envs.base_text_env import BaseTextEnv, BaseTextEnvStepOutput
 
 from sandrl.errors import InputError
-from sandrl.integrations.outcome import metrics_of
-from sandrl.integrations.request import RewardRequest
+from sandrl.integrations.request import RewardRequest, metrics_of
 
 
 class CodeEnv(BaseTextEnv):  # type: ignore[misc] # the framework is not there for the type checker
@@ -45,20 +44,13 @@ class CodeEnv(BaseTextEnv):  # type: ignore[misc] # the framework is not there f
         self._metrics: dict[str, Any] = {}
 
     def init(self, prompt: list[dict[str, str]]) -> tuple[list[dict[str, str]], dict[str, Any]]:
-        """Begins the episode.
-
-        Args:
-            prompt: The conversation, which stays as it is.
-        """
+        """Begins the episode."""
         self.turns = 0
         self._prompt = self._prompt or "\n\n".join(each["content"] for each in prompt if each.get("role") == "user")
         return prompt, {}
 
     def step(self, action: str) -> BaseTextEnvStepOutput:
         """Scores the answer.
-
-        Args:
-            action: The model's answer.
 
         Raises:
             InfrastructureError: If it has no reward, and `unscorable` is 'raise'.

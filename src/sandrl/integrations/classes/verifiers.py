@@ -134,20 +134,7 @@ class CodeHarness(vf.Harness[vf.HarnessConfig]):  # type: ignore[misc]
         mcp_urls: dict[str, str],
         data: vf.TaskData,
     ) -> vf.ProgramResult:
-        """Asks the model.
-
-        Args:
-            ctx: Names the model.
-            trace: The rollout, in which verifiers writes down what is asked and answered.
-            runtime: Not used: nothing runs.
-            endpoint: Where to ask.
-            secret: The key of that.
-            mcp_urls: Not used: there are no tools.
-            data: The request for the model.
-
-        Returns:
-            Exit code 0, or 1 with the answer that is an error.
-        """
+        """Asks the model; returns exit code 0, or 1 with the answer that is an error."""
         httpx = extras.require("httpx", extra="client")
         system, prompt = self.resolve_text_prompt(data)
         messages = [{"role": "system", "content": system}] if system else []
@@ -175,9 +162,6 @@ class CodeEnvConfig(vf.EnvConfig):  # type: ignore[misc]
 
 class CodeEnv(vf.Env[CodeEnvConfig]):  # type: ignore[misc]
     """One agent, which answers each task.
-
-    Args:
-        config: The environment.
 
     Raises:
         UsageError: If a harness that runs the model's commands is to run them on this machine.

@@ -13,9 +13,9 @@ from sandrl.events import Emit, Warned, ignore
 from sandrl.problems import Problem, load_problems
 from sandrl.problems.reading import reading_of
 from sandrl.rewards.builds import has_tools, language_of
+from sandrl.rewards.estimate import SandboxEstimate, estimate_sandboxes
 from sandrl.rewards.judge import Judge
 from sandrl.rewards.options import ScoreOptions
-from sandrl.rewards.outlook import Outlook, Wanted, outlook_of
 from sandrl.rewards.redteam.campaign import RedteamReport, attack, count_runs
 from sandrl.rewards.redteam.corpus import EXPLOITS, EXPLOITS_IN_CPP
 from sandrl.rewards.redteam.corpus.compiled import PRIMES
@@ -138,7 +138,7 @@ def run_redteam(
     return RedteamRun(report, job.cleanup_error(), job.spending.held, job.exhausted)
 
 
-def outlook_of_redteam(request: RedteamConfig, settings: Settings) -> Outlook:
+def outlook_of_redteam(request: RedteamConfig, settings: Settings) -> SandboxEstimate:
     """What a campaign would take; nothing is started, and exploits in C++ count where there is a compiler here.
 
     Raises:
@@ -152,8 +152,8 @@ def outlook_of_redteam(request: RedteamConfig, settings: Settings) -> Outlook:
         problems += dict.fromkeys(problem for exploit in exploits for problem in exploit.problems)
     if request.problems == BUNDLED and has_compiled and has_tools(language_of(PRIMES)):
         problems.append(PRIMES)
-    wanted = (Wanted(problem, count) for problem, count in count_runs(problems, exploits))
-    return outlook_of(request, ScoreOptions.of(request).limits, settings, command="redteam", wanted=wanted)
+    counts = count_runs(problems, exploits)
+    return estimate_sandboxes(request, ScoreOptions.of(request).limits, settings, command="redteam", counts=counts)
 
 
 def find_exploits(names: Iterable[str]) -> tuple[Exploit, ...]:

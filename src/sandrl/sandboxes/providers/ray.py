@@ -28,15 +28,12 @@ _Value = TypeVar("_Value")
 
 
 class RayProvider:
-    """See `Provider`."""
-
     summary: ClassVar[str] = "the machines of a Ray cluster run the sandboxes, each with its local runtime"
     needs: ClassVar[frozenset[Need]] = frozenset({Need.CLUSTER})
 
     def connect(
         self, settings: Settings, *, reason: str, image: str | None, packages: Packages, emit: Emit
     ) -> RayConnection:
-        """See `Provider.connect`; nothing is started on any node yet."""
         cluster = connect_to_cluster(settings.ray_address)
         nodes = cluster.nodes()
 
@@ -66,7 +63,6 @@ class RayProvider:
         )
 
     def find(self, settings: Settings, *, reason: str, emit: Emit = ignore) -> NodesConnection | None:
-        """See `Provider.find`."""
         cluster = connect_to_cluster(settings.ray_address)
         nodes = cluster.nodes()
         if not nodes:
@@ -84,7 +80,6 @@ class RayProvider:
         )
 
     def absence(self, settings: Settings) -> str:
-        """See `Provider.absence`."""
         return "No node of the Ray cluster has processors for scoring, so there are no sandboxes."
 
 
@@ -96,10 +91,7 @@ class RayConnection(Connection):
     """A cluster, for a job whose completions its nodes judge.
 
     Attributes:
-        cluster: The cluster.
-        node_count: How many nodes it has that may score.
         asked_image: The requested image; None for the default of each node.
-        open_here: Finds or starts the local runtime of this machine.
         find_here: Finds it; None if it does not run.
     """
 
@@ -110,24 +102,20 @@ class RayConnection(Connection):
     find_here: Callable[[], Connection | None] = field(repr=False, compare=False)
 
     def named(self) -> tuple[str, str | None]:
-        """See `Connection.named`."""
         return f"{self.kind.value}:{self.address}", self.asked_image
 
     def concurrency(self, asked: int | None, *, least: int = 1) -> int | None:
-        """See `Connection.concurrency`; the number is that of each node."""
         return asked
 
     def at_once(self, concurrency: int | None) -> int:
-        """See `Connection.at_once`."""
         return self.suggested_concurrency if concurrency is None else concurrency * max(self.node_count, 1)
 
     def open(self, *, tags: Sequence[str] = (), max_lifetime_seconds: float | None = None) -> Client:
-        """See `Connection.open`: of the sandboxes on this machine."""
         return _ClientHere(self, tags, max_lifetime_seconds)
 
 
 class _ClientHere:
-    """The client of this machine's local runtime, which is started for the first sandbox that is made; see `Client`."""
+    # The local runtime of this machine is started for the first sandbox that is made.
 
     def __init__(self, connection: RayConnection, tags: Sequence[str], max_lifetime_seconds: float | None) -> None:
         self._connection = connection
@@ -143,7 +131,6 @@ class _ClientHere:
             return self._client
 
     def _found(self) -> Client | None:
-        """The client; None if the runtime does not run, and so has no sandboxes."""
         with self._lock:
             if self._client is None:
                 found = self._connection.find_here()
@@ -154,30 +141,24 @@ class _ClientHere:
         return connection.open(tags=self._tags, max_lifetime_seconds=self._max_lifetime_seconds)
 
     def create(self, tags: Sequence[str], cells: int = 0) -> Sandbox:
-        """See `Client.create`."""
         return self._opened().create(tags, cells)
 
     def get(self, sandbox_id: str) -> Future[Sandbox]:
-        """See `Client.get`."""
         return self._opened().get(sandbox_id)
 
     def ping(self) -> Future[None]:
-        """See `Client.ping`."""
         found = self._found()
         return _done(None) if found is None else found.ping()
 
     def abandon(self) -> None:
-        """See `Client.abandon`."""
         if self._client is not None:
             self._client.abandon()
 
     def close(self, timeout_seconds: float) -> None:
-        """See `Client.close`."""
         if self._client is not None:
             self._client.close(timeout_seconds)
 
     def list(self, tags: Sequence[str], *, ended: bool = False) -> Future[list[Sandbox]]:
-        """See `Client.list`."""
         found = self._found()
         return _done([]) if found is None else found.list(tags, ended=ended)
 

@@ -49,8 +49,6 @@ class NodesConnection(Connection):
     """A cluster whose existing sandboxes are listed and stopped.
 
     Attributes:
-        cluster: The cluster.
-        nodes: Its nodes.
         reasons: Why nodes could not be asked so far, by their names.
     """
 
@@ -59,21 +57,13 @@ class NodesConnection(Connection):
     reasons: dict[str, str] = field(default_factory=dict, repr=False, compare=False)
 
     def open(self, *, tags: Sequence[str] = (), max_lifetime_seconds: float | None = None) -> Client:
-        """See `Connection.open`; it makes no sandboxes."""
         return NodesClient(self)
 
     def unreached(self) -> tuple[Unreached, ...]:
-        """See `Connection.unreached`."""
         return tuple(Unreached(name, reason) for name, reason in self.reasons.items())
 
 
 class NodesClient:
-    """See `Client`.
-
-    Args:
-        connection: The cluster.
-    """
-
     def __init__(self, connection: NodesConnection) -> None:
         self._cluster = connection.cluster
         self._nodes = connection.nodes
@@ -83,16 +73,9 @@ class NodesClient:
         self._stops = {node.id: _StopsOfNode(connection.cluster, node) for node in connection.nodes}
 
     def create(self, tags: Sequence[str], cells: int = 0) -> Sandbox:
-        """See `Client.create`.
-
-        Raises:
-            UsageError: In any case.
-        """
         raise UsageError("sandboxes on the nodes of a Ray cluster can only be created by jobs, each on its own node")
 
     def list(self, tags: Sequence[str], *, ended: bool = False) -> Future[list[Sandbox]]:
-        """See `Client.list`: those of all nodes that answer."""
-
         def work() -> list[Sandbox]:
             found: dict[str, Sandbox] = {}
             for node, sandboxes in self._ask(_LIST, tuple(tags), ended):
@@ -104,8 +87,6 @@ class NodesClient:
         return in_background(work)
 
     def get(self, sandbox_id: str) -> Future[Sandbox]:
-        """See `Client.get`."""
-
         def work() -> Sandbox:
             for node, info in self._ask(_GET, sandbox_id):
                 if info is not None:
@@ -120,28 +101,19 @@ class NodesClient:
         return in_background(work)
 
     def ping(self) -> Future[None]:
-        """See `Client.ping`."""
-
         def work() -> None:
             self._cluster.nodes()
 
         return in_background(work)
 
-    def abandon(self) -> None:
-        """See `Client.abandon`; it has made none."""
+    def abandon(self) -> None: ...
 
-    def close(self, timeout_seconds: float) -> None:
-        """See `Client.close`; it has made none."""
+    def close(self, timeout_seconds: float) -> None: ...
 
     def _seen(self, node: Node, info: SandboxInfo) -> Sandbox:
         return _NodeSandbox(replace(info, runner=node.name), self._stops[node.id])
 
     def _ask(self, function: str, *arguments: object) -> Sequence[tuple[Node, Any]]:
-        """The answers of the nodes that can be asked.
-
-        Raises:
-            InfrastructureError: If no node answers.
-        """
         answers = []
         for node, answer in self._cluster.ask(self._usable(), function, *arguments, timeout_seconds=ANSWER_SECONDS):
             if isinstance(answer, InfrastructureError):
@@ -154,7 +126,6 @@ class NodesClient:
         return answers
 
     def _usable(self) -> Sequence[Node]:
-        """The nodes that have the same sandrl as this process, and have answered every call so far."""
         with self._lock:
             if not self._is_examined:
                 for facts in self._cluster.examine(self._nodes):
@@ -165,7 +136,7 @@ class NodesClient:
 
 
 class _StopsOfNode:
-    """The stops of one node: stops that are requested while others are under way are sent together afterwards."""
+    # Stops that are requested while others are under way are sent together afterwards.
 
     def __init__(self, cluster: Cluster, node: Node) -> None:
         self.node = node
@@ -175,7 +146,6 @@ class _StopsOfNode:
         self._is_busy = False
 
     def begin(self, sandbox_id: str) -> Future[bool]:
-        """Begins to stop a sandbox; done when it has ended, with whether it existed."""
         end: Future[bool] = Future()
         with self._lock:
             self._waiting.append((sandbox_id, end))
@@ -209,55 +179,43 @@ class _StopsOfNode:
 
 
 class _NodeSandbox:
-    """A sandbox of another machine, seen from here; see `Sandbox`."""
-
     def __init__(self, info: SandboxInfo, stops: _StopsOfNode) -> None:
         self._info = info
         self._stops = stops
 
     @property
     def id(self) -> str | None:
-        """See `Sandbox.id`."""
         return self._info.id
 
     @property
     def started_at(self) -> datetime | None:
-        """See `Sandbox.started_at`."""
         return self._info.started_at
 
     @property
     def info(self) -> SandboxInfo:
-        """See `Sandbox.info`."""
         return self._info
 
     def start(self) -> Future[None]:
-        """See `Sandbox.start`; it has been."""
         return in_background(lambda: None)
 
     def run(self, command: Command) -> Future[Result]:
-        """See `Sandbox.run`; refused."""
         self._refuse("exec", " -- COMMAND")
 
     def attach(
         self, argv: Sequence[str], *, stdin: bool, stdout: Output, stderr: Output, timeout_seconds: float
     ) -> Attached:
-        """See `Sandbox.attach`; refused."""
         self._refuse("exec", " -- COMMAND")
 
     def read_file(self, path: str) -> Future[bytes]:
-        """See `Sandbox.read_file`; refused."""
         self._refuse("exec", f" -- cat {path}")
 
     def write_file(self, path: str, content: bytes) -> Future[None]:
-        """See `Sandbox.write_file`; refused."""
         self._refuse("exec", f" -- tee {path}")
 
     def logs(self, *, follow: bool, tail_lines: int | None) -> Iterator[str]:
-        """See `Sandbox.logs`; refused."""
         self._refuse("logs", "")
 
     def stop(self, *, missing_ok: bool = True) -> Future[None]:
-        """See `Sandbox.stop`."""
         end: Future[None] = Future()
 
         def settle(stopped: Future[bool]) -> None:

@@ -9,7 +9,7 @@ from pydantic import JsonValue
 
 from sandrl.config.art import MAY_CHANGE, ArtTrainConfig
 from sandrl.config.layers import resolve
-from sandrl.rewards.outlook import Outlook
+from sandrl.rewards.estimate import SandboxEstimate
 from sandrl.rollouts.outlook import outlook_of_episodes
 from sandrl.runs import RunReader, find_run
 from sandrl.runs.resumption import saved_config
@@ -45,7 +45,7 @@ class ArtPlan:
     first_step: int
     episodes_per_step: int
     recorded_steps: int = 0
-    outlook: Outlook | None = None
+    outlook: SandboxEstimate | None = None
 
     @property
     def steps(self) -> int:
