@@ -30,8 +30,6 @@ class Wanted:
     """A completion that a model is to be asked for.
 
     Attributes:
-        index: Its position among all.
-        task_id: The problem that it is to solve.
         sample: Which answer to the problem this is, from 1.
         problems: The problems by `task_id`, which may be more than fit into memory.
     """
@@ -74,14 +72,7 @@ class Answers:
     """The answers of a model, in batches, as they come.
 
     Args:
-        model: Whom to ask.
-        wanted: What to ask for.
         known: What was answered before and is to be scored now.
-        prompting: How it is asked.
-        extraction: Where in an answer its code is looked for.
-        seed: Decides what is sampled.
-        writer: Keeps every answer.
-        closed: Set when no answer is wanted any more; the model hears of it.
     """
 
     def __init__(

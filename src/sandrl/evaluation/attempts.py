@@ -63,19 +63,6 @@ def evaluate_attempts(
     """Has a model answer in attempts, and leaves a run directory.
 
     Args:
-        config: How to evaluate.
-        model: Who answers.
-        wanted: The completions that have no result yet.
-        problems: Problems by `task_id`.
-        prompting: How they are asked.
-        settings: What the environment says.
-        command: The subcommand.
-        total: How many completions there are in all.
-        facts: What is kept with the run besides the configuration.
-        versions: Versions of what it works with, besides the usual.
-        resumed: The run to go on with.
-        stop: Set when answers are not wanted any more.
-        emit: Receives events.
         interrupt: A request to stop: the first lets no more completions begin.
 
     Raises:
@@ -156,8 +143,8 @@ def evaluate_attempts(
     )
 
 
+# How many episodes are played at once: never so many that all wait for a sandbox to be judged in.
 def _at_once(config: EvalConfig, completions: int) -> int:
-    """How many episodes are played at once: never so many that all wait for a sandbox to be judged in."""
     most = min(config.concurrency or CONCURRENCY, config.batch_size or CONCURRENCY)
     if config.max_sandboxes is not None:
         most = min(most, config.max_sandboxes // HELD_BY_AN_EPISODE)

@@ -29,9 +29,6 @@ def make_request(
     """Makes a request of what was given.
 
     Args:
-        given: Options of the command line, by the names of `EvalConfig`.
-        settings: What the environment says.
-        file: What the file of `--config` says.
         resume: The evaluation to go on with: a run's name, its directory, or `latest`.
 
     Raises:

@@ -12,12 +12,7 @@ from sandrl.rewards import RewardRun
 
 @dataclass(frozen=True, slots=True)
 class EvalRequest:
-    """Which model to evaluate, and how.
-
-    Attributes:
-        config: The model, the problems, and how answers are generated and scored.
-        resume: The directory of the evaluation to go on with.
-    """
+    """Which model to evaluate, and how."""
 
     config: EvalConfig
     resume: Path | None = None
@@ -28,10 +23,6 @@ class EvalRun:
     """A finished evaluation.
 
     Attributes:
-        model: What was evaluated.
-        problems: On how many problems.
-        config: How.
-        run: What came of it.
         max_tokens: The longest answer; None if no limit was set here.
     """
 

@@ -40,7 +40,6 @@ class Earlier:
     """What a run has of its evaluation.
 
     Attributes:
-        resumed: The run, and the results that stay.
         answers: The answers that are there and have no result that stays, by the position of their completion.
     """
 
@@ -55,10 +54,6 @@ class Earlier:
 
 def resumed_config(path: Path, *layers: Mapping[str, Any]) -> EvalConfig:
     """What a run was asked to do, with what is asked for now and may be another.
-
-    Args:
-        path: The run's directory.
-        layers: What is asked for now; a later one beats those before it.
 
     Raises:
         InputError: If it is no evaluation.
@@ -89,12 +84,6 @@ def resumed_config(path: Path, *layers: Mapping[str, Any]) -> EvalConfig:
 def find_earlier(path: Path, problems: str, wanted: Sequence[Wanted], digest: str) -> Earlier:
     """What a run has of its evaluation.
 
-    Args:
-        path: Its directory.
-        problems: What they are called.
-        wanted: All of its completions.
-        digest: Stands for the content of the problems now.
-
     Raises:
         UsageError: If the problems have changed.
     """
@@ -111,5 +100,4 @@ def find_earlier(path: Path, problems: str, wanted: Sequence[Wanted], digest: st
 
 
 def _stays(result: ScoredCompletion) -> bool:
-    """Whether a result is the last word: no model, sandbox or reward function has failed it."""
     return result.status not in (Status.INFRASTRUCTURE, Status.REWARD_ERROR)

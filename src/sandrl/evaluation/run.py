@@ -40,14 +40,11 @@ from sandrl.tiny import tiny_policy
 
 
 class _Closed(threading.Event):
-    """Set once no answer is wanted any more: by whoever asks, or by the user's wish to stop."""
-
     def __init__(self, interrupt: Interrupt) -> None:
         super().__init__()
         self._interrupt = interrupt
 
     def is_set(self) -> bool:
-        """Whether no answer is wanted any more."""
         return super().is_set() or bool(self._interrupt.level)
 
 
@@ -55,12 +52,6 @@ def run_eval(
     request: EvalRequest, settings: Settings, *, emit: Emit = ignore, interrupt: Interrupt | None = None
 ) -> EvalRun:
     """Evaluates a model and leaves a run directory.
-
-    Args:
-        request: Which model, and how.
-        settings: What the environment says.
-        emit: Receives events.
-        interrupt: A request to stop.
 
     Raises:
         UsageError: If an option or the input cannot be used, or something that it takes is not installed.
@@ -190,7 +181,6 @@ def _problems(config: EvalConfig) -> Mapping[str, Problem]:
 
 
 def _digest(problems: Mapping[str, Problem], prompting: Prompting) -> str:
-    """Stands for all that is asked, as far as it is in files that may change."""
     return digest_of_all(chain(map(asdict, problems.values()), prompting.content()))
 
 

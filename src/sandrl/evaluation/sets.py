@@ -64,15 +64,7 @@ _MOST_URGENT = (3, 4, 70, 2, 1)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Member:
-    """One evaluation of a set.
-
-    Attributes:
-        model: The name of the model's table.
-        problem_set: The name of the problem set's table.
-        seed: The seed.
-        config: The evaluation.
-        path: The directory of its run.
-    """
+    """One evaluation of a set."""
 
     model: str
     problem_set: str
@@ -88,12 +80,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class EvalSet:
-    """A set of evaluations.
-
-    Attributes:
-        name: Begins the names of its runs.
-        members: The evaluations, in the order of the file.
-    """
+    """A set of evaluations."""
 
     name: str
     members: tuple[Member, ...]
@@ -104,9 +91,6 @@ class SetRun:
     """What came of the evaluations of a set.
 
     Attributes:
-        request: The set.
-        errors: What members failed with.
-        done: The members that are complete.
         signal_number: The signal that stopped it; 0 without one.
     """
 
@@ -149,12 +133,6 @@ def read_set(
 
     Options above all tables are those of every evaluation. Those of a problem set's table override them, those of a
     model's table override both, and what was given on the command line overrides all.
-
-    Args:
-        file: The file.
-        settings: What the environment says.
-        given: Options of the command line, by the names of `EvalConfig`.
-        below: Options that the file overrides.
 
     Raises:
         InputError: If the file cannot be read, or something in it is wrong; it names the table and the key.
@@ -213,12 +191,6 @@ def read_set(
 def run_set(request: EvalSet, settings: Settings, *, emit: Emit = ignore, interrupt: Interrupt | None = None) -> SetRun:
     """Evaluates what is missing of a set.
 
-    Args:
-        request: The set.
-        settings: What the environment says.
-        emit: Receives events; those of members as `MemberTold`.
-        interrupt: A request to stop; no member is started after it.
-
     Raises:
         UsageError: If a run of the set was begun with other options.
     """
@@ -251,16 +223,6 @@ def run_set(request: EvalSet, settings: Settings, *, emit: Emit = ignore, interr
 
 
 class _Workers:
-    """What the threads of a set share.
-
-    Args:
-        requests: The members, and how each is evaluated.
-        settings: What the environment says.
-        emit: Receives events.
-        interrupt: The user's request to stop, which every member hears by an interrupt of its own: a budget that is
-            used up ends one member only.
-    """
-
     def __init__(
         self, requests: Mapping[Member, EvalRequest], settings: Settings, emit: Emit, interrupt: Interrupt
     ) -> None:
@@ -277,7 +239,6 @@ class _Workers:
         self.is_over = False
 
     def pass_on(self) -> None:
-        """Passes the user's request on to the members that are evaluated now."""
         with self._mutex:
             running = list(self._running)
         for each in running:
@@ -285,7 +246,6 @@ class _Workers:
                 pass
 
     def work(self, members: Sequence[Member]) -> None:
-        """Evaluates members one after the other."""
         for member in members:
             if self._interrupt.level or self.is_over:
                 return
@@ -305,7 +265,6 @@ class _Workers:
             self._emit(MemberFinished(member.label, over, len(self._requests), message, hint, was_complete))
 
     def _evaluate(self, member: Member) -> bool:
-        """Evaluates a member; returns whether it was complete before."""
         request = self._requests[member]
         if request.resume is not None and self._is_complete(member):
             return True
@@ -323,12 +282,6 @@ class _Workers:
         return False
 
     def _is_complete(self, member: Member) -> bool:
-        """Whether a run has everything, for the problems as they are now.
-
-        Raises:
-            UsageError: If the problems have changed.
-            GateError: If its pass rate is below what is asked for.
-        """
         reader = RunReader(member.path)
         jobs, rows = reader.config.jobs, step_rows(reader)
         measured = rows[-1].metrics if rows else {}
@@ -383,13 +336,12 @@ def _seeds(content: Mapping[str, Any], file: Path) -> list[int]:
     return seeds
 
 
+# The name of a table as TOML writes it.
 def _quoted(table: str) -> str:
-    """The name of a table as TOML writes it."""
     return table if re.fullmatch(r"[A-Za-z0-9_-]+", table) else f'"{table}"'
 
 
 def _resolved(file: Path, layers: Sequence[tuple[str, Mapping[str, Any]]]) -> EvalConfig:
-    """The configuration of a member; an error names the table that the value is from."""
     try:
         return resolve(EvalConfig, *(values for _, values in layers))
     except UsageError as error:
@@ -399,8 +351,8 @@ def _resolved(file: Path, layers: Sequence[tuple[str, Mapping[str, Any]]]) -> Ev
         raise InputError(error.message, path=file, field=f"{place}.{name}" if place else name) from error
 
 
+# The name of a member's run: what is not allowed in one is replaced, and a digest keeps it apart from others.
 def _run_name(*parts: object) -> str:
-    """The name of a member's run: what is not allowed in one is replaced, and a digest keeps it apart from others."""
     whole = ".".join(map(str, parts[:-1])) + f".s{parts[-1]}"
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", whole).lstrip("._-")
     if name != whole or len(name) > _LONGEST_NAME:

@@ -69,8 +69,6 @@ class ModelEndpoint:
     Attributes:
         base_url: Its address, up to and with `/v1`.
         key: What authenticates; None sends nothing.
-        timeout_seconds: How long one answer may take.
-        retries: How often a question is asked again that got no answer.
     """
 
     base_url: str
@@ -97,9 +95,7 @@ class Asked(Generic[Answer]):
     """What came of asking.
 
     Attributes:
-        answer: The answer.
         retries: How often the question had to be asked again because of a failure.
-        waited_seconds: How long it waited for its turns.
     """
 
     answer: Answer
@@ -115,9 +111,7 @@ class Client(Closing):
     """Asks an endpoint; threads may share one.
 
     Args:
-        endpoint: Whom to ask.
         stop: Once it is set, requests in flight are cancelled and nothing is asked any more.
-        emit: Told if the endpoint limits requests.
         is_stopping: Whether the user wishes to stop: then no long wait for a limit is waited for.
 
     Raises:
@@ -184,8 +178,6 @@ class Client(Closing):
         """Posts a question, as often as it takes; on the loop of this process.
 
         Args:
-            path: Below the base address.
-            body: The question.
             read: Makes an answer of the document that comes back; raises `ValueError` if it is none.
 
         Raises:
@@ -257,7 +249,6 @@ class Client(Closing):
             ) from error
 
     def _watch_this_task(self) -> None:
-        """Has the request that is being made cancelled once it is not wanted any more."""
         task = asyncio.current_task()
         assert task is not None, "requests are made by tasks of the loop"
         if task not in self._tasks:
@@ -322,7 +313,6 @@ class Client(Closing):
         return self._sdk
 
     def _refusal(self, status: int, response: Any) -> Exception:
-        """What an HTTP status that is no success means."""
         document = _parsed(response.content)
         said = (document or {}).get("error", document)
         said = said if isinstance(said, dict) else {"message": said}
@@ -350,8 +340,6 @@ class Client(Closing):
 
 
 class _TryAgain(Exception):
-    """There was no answer this time."""
-
     def __init__(
         self, message: str, *, is_answer: bool = False, is_load: bool = False, is_broken: bool = False
     ) -> None:
@@ -362,15 +350,12 @@ class _TryAgain(Exception):
 
 
 class _Limited(Exception):
-    """The request was refused because of a limit."""
-
     def __init__(self, message: str, wait_seconds: float) -> None:
         super().__init__(message)
         self.wait_seconds = wait_seconds
 
 
 def _header_filter(endpoint: ModelEndpoint) -> Callable[[Any], Coroutine[Any, Any, None]]:
-    """Leaves in a request what is to be sent."""
     sent = _SENT | _SENT_TO_OPENAI if endpoint.base_url.rstrip("/") == OPENAI_BASE_URL else _SENT
 
     async def leave_out(request: Any) -> None:
@@ -384,8 +369,8 @@ def _header_filter(endpoint: ModelEndpoint) -> Callable[[Any], Coroutine[Any, An
     return leave_out
 
 
+# Closes connections where they were made, if that is this process and its loop still runs.
 def _close(sdk: Any, pid: int) -> None:
-    """Closes connections where they were made, if that is this process and its loop still runs."""
     if os.getpid() == pid and not sys.is_finalizing():
         LOOP.submit(_closed(sdk))
 
@@ -415,22 +400,21 @@ def _parsed(content: bytes) -> dict[str, Any] | None:
 
 
 def _chain(error: BaseException) -> list[BaseException]:
-    """An error and those behind it, the innermost last."""
     chain = [error]
     while (inner := chain[-1].__cause__ or chain[-1].__context__) is not None and inner not in chain:
         chain.append(inner)
     return chain
 
 
+# Whether a connection that was there has broken, as it does where a server has too much to do.
 def _is_broken(error: BaseException) -> bool:
-    """Whether a connection that was there has broken, as it does where a server has too much to do."""
     return any(
         isinstance(each, ConnectionError) and not isinstance(each, ConnectionRefusedError) for each in _chain(error)
     ) or any(type(each).__name__ in _BROKEN for each in _chain(error))
 
 
+# What kept an answer from coming: the innermost error knows best, as the libraries around it say less and less.
 def _reason(error: BaseException) -> str:
-    """What kept an answer from coming: the innermost error knows best, as the libraries around it say less and less."""
     chain = _chain(error)
     for each in reversed(chain):
         if isinstance(each, TimeoutError):

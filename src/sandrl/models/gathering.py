@@ -27,20 +27,12 @@ _LOOK_SECONDS = 0.1
 
 @dataclass(eq=False)
 class _Asked:
-    """A question, and the answer to come."""
-
     messages: Sequence[Message]
     reply: Future[Reply] = field(default_factory=Future)
 
 
 class GatheringModel:
-    """A model in this process that threads share.
-
-    Args:
-        model: The model; nothing else uses it.
-        seed: Decides the samples, as far as the order of questions does not.
-        stop: Once it is set, answers are not wanted any more.
-    """
+    """A model in this process that threads share."""
 
     def __init__(self, model: InProcessModel, *, seed: int, stop: threading.Event) -> None:
         self.name = model.name
@@ -52,12 +44,6 @@ class GatheringModel:
         self._thread.start()
 
     def reply(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = ()) -> Reply:
-        """The next message of a conversation. See `Model.reply`.
-
-        Raises:
-            RequestRefusedError: If the conversation is longer than the model can read.
-            Stopped: If the answer is not wanted any more.
-        """
         if tools:
             return self._model.reply(messages, tools)
         asked = _Asked(messages)
@@ -88,8 +74,8 @@ class GatheringModel:
                     if not each.reply.done():
                         each.reply.set_exception(failure)
 
+    # Whether the model can read a conversation; refuses a longer one. Tokenizers are of one thread at a time.
     def _fits(self, asked: _Asked) -> bool:
-        """Whether the model can read a conversation; refuses a longer one. Tokenizers are of one thread at a time."""
         positions = self._model.positions
         tokens = self._model.prompt_tokens(asked.messages)
         answer = max(self._model.answer_tokens(tokens), 1)
@@ -108,7 +94,6 @@ class GatheringModel:
             batch[answer.number].reply.set_result(answer.reply)
 
     def _gathered(self) -> list[_Asked]:
-        """The questions that are there, and those that come right after the first."""
         try:
             batch = [self._asked.get(timeout=_LOOK_SECONDS)]
         except Empty:

@@ -63,7 +63,6 @@ def own_limit(generation_config: Any, positions: int | None, name: str) -> Token
     Args:
         generation_config: Its `GenerationConfig`, or None.
         positions: The length of its context; None if it names none.
-        name: What it is called.
     """
     tokens = getattr(generation_config, "max_new_tokens", None)
     if tokens:
@@ -91,9 +90,7 @@ def sampling_facts(
     """What a run keeps of how its model is sampled, besides its options.
 
     Args:
-        own: What the model's own settings would change.
         are_used: Whether they are applied.
-        chosen: Settings that the user gave by name.
     """
     users = {name: value for name, value in (chosen or {}).items() if name in NEUTRAL}
     return {
@@ -109,13 +106,7 @@ def chosen_settings(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def keep_neutral(trainer: Any, own: Mapping[str, JsonValue], chosen: Mapping[str, Any]) -> None:
-    """Has TRL's trainer generate without the model's own settings, of which it would apply those that it does not set.
-
-    Args:
-        trainer: A `GRPOTrainer`; one that generates otherwise than with `generate` sets all of them itself.
-        own: What the model's own settings would change.
-        chosen: The settings that the user chose, which count more.
-    """
+    """Has TRL's trainer generate without the model's own settings; it would apply those that it does not set."""
     generation_config = getattr(trainer, "generation_config", None)
     if generation_config is None:
         return

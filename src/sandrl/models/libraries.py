@@ -49,11 +49,7 @@ _LOGGERS = ("transformers", "trl", "accelerate", "datasets", "torch", "peft")
 
 @contextmanager
 def without_warnings(names: Iterable[str] = _LOGGERS) -> Iterator[None]:
-    """Silences the libraries' loggers and warnings for the length of a `with` block; imports none of them.
-
-    Args:
-        names: The loggers.
-    """
+    """Silences the libraries' loggers and warnings for the length of a `with` block; imports none of them."""
     loggers = [logging.getLogger(name) for name in names]
     levels = [logger.level for logger in loggers]
     with warnings.catch_warnings():

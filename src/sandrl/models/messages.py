@@ -99,14 +99,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What an endpoint answered.
-
-    Attributes:
-        message: The model's message.
-        prompt_tokens: How many tokens it read, as far as the endpoint tells.
-        completion_tokens: How many it sampled.
-        retries: How often the question had to be asked again.
-    """
+    """What an endpoint answered."""
 
     message: Message
     prompt_tokens: int = 0

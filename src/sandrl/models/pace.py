@@ -146,9 +146,7 @@ class EndpointPace:
         """A request was refused because of a limit: all requests wait.
 
         Args:
-            sent_at: When it was sent, as `begin` says.
             wait_seconds: How long the endpoint asks to wait; 0 if it does not say.
-            reason: What it said, in one line.
 
         Returns:
             What to tell the user; None if that was told a moment ago.
@@ -183,8 +181,8 @@ class EndpointPace:
         self._at_once, self._loaded_at = max(at_once / 2, 1.0), time.monotonic()
         return True
 
+    # The seconds between two requests that the endpoint would answer, by those that it did answer.
     def _measured(self, now: float) -> float:
-        """The seconds between two requests that the endpoint would answer, by those that it did answer."""
         refused, self._refused_interval = self._interval, self._interval
         if not self._answers or self._began is None:
             return 2 * refused or _FIRST_PAUSE_SECONDS
@@ -194,18 +192,14 @@ class EndpointPace:
 
 
 class _Paces:
-    """The paces of this process."""
-
     def __init__(self) -> None:
         self._known: dict[tuple[str, str | None], EndpointPace] = {}
         forks.watch(self)
 
     def after_fork(self) -> None:
-        """Begins anew: the requests in flight are the parent's."""
         self._known.clear()
 
     def of(self, base_url: str, key: str | None) -> EndpointPace:
-        """The pace of an endpoint."""
         return self._known.setdefault((base_url, key), EndpointPace())
 
 
@@ -223,8 +217,8 @@ def wait_seconds(headers: Mapping[str, str]) -> float:
     return min(_reset_seconds(headers, now), _LONGEST_PAUSE_SECONDS)
 
 
+# When limits are reset: those that are used up, or else the first of all.
 def _reset_seconds(headers: Mapping[str, str], now: float) -> float:
-    """When limits are reset: those that are used up, or else the first of all."""
     used_up: list[float] = []
     others: list[float] = []
     for name, text in headers.items():
@@ -235,8 +229,8 @@ def _reset_seconds(headers: Mapping[str, str], now: float) -> float:
     return max(used_up) if used_up else min(others, default=0.0)
 
 
+# Seconds, a duration (`6m0s`), or a moment in any of the forms in use, as seconds from now.
 def _seconds(text: str, now: float) -> float | None:
-    """Seconds, a duration (`6m0s`), or a moment in any of the forms in use, as seconds from now."""
     text = text.strip()
     duration = _DURATION.fullmatch(text)
     if text and duration is not None:
@@ -255,7 +249,6 @@ def _seconds(text: str, now: float) -> float | None:
 
 
 def _moment(text: str) -> float | None:
-    """A date of HTTP or ISO 8601, in seconds since 1970."""
     for parse in (parsedate_to_datetime, datetime.fromisoformat):
         with suppress(ValueError, OverflowError):
             moment = parse(text)

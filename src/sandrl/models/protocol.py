@@ -27,7 +27,6 @@ class Sampling:
         top_p: The likeliest tokens with this total probability are sampled from; None for all.
         top_k: So many of the likeliest tokens are; None for all.
         min_p: Tokens with at least this share of the highest probability are; None for all.
-        stop: An answer ends before the first of these texts.
         extra_body: Further fields of a request to an endpoint; of a model in this process only `chat_template_kwargs`.
     """
 
@@ -91,7 +90,6 @@ class Abilities:
 
     Attributes:
         logprobs: It tells each sampled token with its logprob. An endpoint may still refuse to.
-        tools: It can be offered tools to call.
         batch: It answers many questions in one pass, so that they come together; else each as it is done.
     """
 
@@ -102,13 +100,7 @@ class Abilities:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a model is asked.
-
-    Attributes:
-        number: Names the question in its answer.
-        messages: The conversation to continue.
-        seed: Decides what is sampled, as far as the model can.
-    """
+    """What a model is asked."""
 
     number: int
     messages: Sequence[Message]
@@ -120,7 +112,6 @@ class Answer:
     """What came of a question.
 
     Attributes:
-        number: The question's.
         reply: What the model said; None if it gave no answer.
         failure: Why it gave none, in one line.
         is_lost: Whether that was for want of a model that answers, and not the fault of this question.
@@ -157,10 +148,6 @@ class Model(Protocol):
 
     def reply(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = ()) -> Reply:
         """The next message of a conversation.
-
-        Args:
-            messages: The conversation so far.
-            tools: What the model may call, as JSON schemas of functions.
 
         Raises:
             ServiceError: If there is no answer.

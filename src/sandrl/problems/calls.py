@@ -48,31 +48,19 @@ class Call:
 
     @classmethod
     def of(cls, arguments: Sequence[Any], expected: object) -> Call:
-        """The call with these values.
-
-        Raises:
-            InputError: If one of them is not a plain value, or is nested too deep.
-        """
+        """The call with these values."""
         if not isinstance(arguments, list | tuple):
             raise InputError("must be a list of arguments and the value to return", field="[0]")
         return cls(literal(list(arguments), "[0]", takes_nan=True), literal(expected, "[1]"))
 
     @classmethod
     def asking(cls, arguments: Sequence[Any], *, name: str = "") -> Call:
-        """The call with these arguments, which must return what the problem's reference returns.
-
-        Raises:
-            InputError: If one of them is not a plain value, or is nested too deep.
-        """
+        """The call with these arguments, which must return what the problem's reference returns."""
         return cls(literal(list(arguments), "", takes_nan=True), None, name)
 
     @classmethod
     def read(cls, arguments: str, expected: str | None, *, name: str = "") -> Call:
-        """The call with these values, each a text of Python literals.
-
-        Raises:
-            InputError: If one of them is something else.
-        """
+        """The call with these values, each a text of Python literals."""
         values = _value_of(arguments, ".arguments")
         if not isinstance(values, list | tuple):
             raise InputError("must be a list of Python literals, as text", field=".arguments")
@@ -102,14 +90,11 @@ def _values(call: Call) -> tuple[list[Any], Any]:
 
 
 class _Numbers(ast.NodeTransformer):
-    """Makes a number of the name `nan`, for which Python has no literal."""
-
     def visit_Name(self, node: ast.Name) -> ast.AST:
         return ast.copy_location(ast.Constant(math.nan), node) if node.id == _NAN else node
 
 
 def _read(source: str) -> Any:
-    """The value of a source that `literal` has made."""
     # Long lists of numbers are common, and a syntax tree of one takes 50 times as long.
     if _NUMBERS.fullmatch(source):
         with suppress(ValueError, RecursionError):
@@ -130,11 +115,7 @@ def _value_of(source: str, field: str) -> Any:
 
 
 def function_of(fn: str) -> tuple[str, str]:
-    """The class and the function in `name`, `Class.name` or `Class().name`; `Solution` where no class is named.
-
-    Raises:
-        InputError: If it is nothing of these.
-    """
+    """The class and the function in `name`, `Class.name` or `Class().name`; `Solution` where no class is named."""
     found = _FUNCTION.fullmatch(fn.strip())
     if found is None:
         raise InputError("must be the name of a function, or Class.method", field="fn")
@@ -151,13 +132,7 @@ def literal(value: object, field: str, depth: int = 0, *, takes_nan: bool = Fals
     """The source of a plain value.
 
     Args:
-        value: The value.
-        field: Where it stands.
-        depth: How deep it is nested.
         takes_nan: Whether it may hold NaN.
-
-    Raises:
-        InputError: If it is none.
     """
     if depth > _MOST_NESTED:
         raise InputError("is nested too deep", field=field)
@@ -198,13 +173,12 @@ def literal(value: object, field: str, depth: int = 0, *, takes_nan: bool = Fals
 
 
 def _is_shown_as_it_is(values: list[Any]) -> bool:
-    """Whether a list, however long, is written as Python shows it."""
     kinds = set(map(type, values))
     return kinds <= _SHOWN_AS_THEY_ARE or (kinds == {float} and all(map(math.isfinite, values)))
 
 
+# The literal of a text, an integer or a list of them; of a subclass (an enumeration), that of the plain value.
 def _written(kind: type[object], value: object, field: str) -> str:
-    """The literal of a text, an integer or a list of them; of a subclass (an enumeration), that of the plain value."""
     try:
         return kind.__repr__(value)
     except ValueError as error:
@@ -212,7 +186,6 @@ def _written(kind: type[object], value: object, field: str) -> str:
 
 
 def _refuse_sets_in(values: object, field: str) -> None:
-    """Refuses what Python has no literal for: a set in a set, or as a key."""
     for each in values if isinstance(values, set | frozenset | tuple | Mapping) else ():
         if isinstance(each, frozenset):
             raise InputError("holds a set within a set, or as a key, which has no literal", field=field)

@@ -21,7 +21,6 @@ def with_most_cases(problem: Problem, most: int | None) -> Problem:
     """A problem with so many of its cases, or calls, at most; tests all stay, because they may build on one another.
 
     Args:
-        problem: The problem.
         most: How many; None for all.
     """
     if most is None or problem.kind not in ("cases", "calls") or problem.check_count <= most:
@@ -41,12 +40,7 @@ def with_most_cases_each(problems: Mapping[str, Problem], most: int | None) -> M
 
 
 def chosen_positions(lengths: Sequence[int], most: int) -> list[int]:
-    """The positions of the cases that are taken, from 0, in their order.
-
-    Args:
-        lengths: How long the input of each case is.
-        most: How many to take.
-    """
+    """The positions of the cases that are taken, from 0, in their order."""
     longest = sorted(range(len(lengths)), key=lambda position: (-lengths[position], position))
     in_turn = dict.fromkeys(chain.from_iterable(zip(range(len(lengths)), longest, strict=True)))
     return sorted(list(in_turn)[:most])

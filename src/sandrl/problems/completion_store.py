@@ -16,11 +16,7 @@ from sandrl.problems.store import MEMORY_BYTES, ObjectStore
 
 
 class CompletionStore(Sequence[Completion]):
-    """Completions in the order in which they were added.
-
-    Args:
-        memory_bytes: How much memory they may take.
-    """
+    """Completions in the order in which they were added."""
 
     def __init__(self, memory_bytes: int = MEMORY_BYTES) -> None:
         self._objects: ObjectStore[Completion] = ObjectStore("completions", memory_bytes)
@@ -31,11 +27,7 @@ class CompletionStore(Sequence[Completion]):
         self._lines: dict[str, int] = {}
 
     def add(self, completion: Completion, line: int = 0) -> None:
-        """Adds a completion; `named` gives one without an `id` its name.
-
-        Raises:
-            ServiceError: If there is no room on the disk.
-        """
+        """Adds a completion; `named` gives one without an `id` its name."""
         self._objects.add(completion)
         self._task_of.append(self._tasks.setdefault(completion.task_id, len(self._tasks)))
         if completion.id:
@@ -71,7 +63,6 @@ class CompletionStore(Sequence[Completion]):
     def __getitem__(self, number: slice) -> list[Completion]: ...
 
     def __getitem__(self, number: int | slice) -> Completion | list[Completion]:
-        """Returns a completion."""
         if isinstance(number, slice):
             return [self[each] for each in range(*number.indices(len(self)))]
         completion = self._objects[number]
@@ -81,9 +72,7 @@ class CompletionStore(Sequence[Completion]):
         return replace(completion, id=f"{completion.task_id}#{sample}" if sample else completion.task_id)
 
     def __len__(self) -> int:
-        """How many there are."""
         return len(self._objects)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """What a copy in another process is made of."""
         return tuple, (tuple(self),)

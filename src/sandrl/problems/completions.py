@@ -150,10 +150,6 @@ def named_tasks(source: str, fields: Sequence[str] = ()) -> frozenset[str] | Non
 def as_completions(given: CompletionsLike, task_ids: Collection[str]) -> Sequence[Completion]:
     """Completions, however Python code gives them.
 
-    Args:
-        given: Where to load them from, as `load_completions` takes it, or completions and rows (dictionaries).
-        task_ids: The problems there are.
-
     Raises:
         InputError: If one is neither, is wrong, or answers none of these problems; its place and its field are named.
     """
@@ -179,8 +175,8 @@ def as_completions(given: CompletionsLike, task_ids: Collection[str]) -> Sequenc
     return store.named()
 
 
+# Adds the completions of a row; the name that it gives is that of the only one, or begins those of several.
 def _add(store: CompletionStore, parsed: ParsedCompletions, identifier: str, line: int = 0) -> None:
-    """Adds the completions of a row; the name that it gives is that of the only one, or begins those of several."""
     for number, (answer, reason) in enumerate(zip(parsed.answers, parsed.finish_reasons, strict=True), 1):
         name = identifier if len(parsed.answers) == 1 or not identifier else f"{identifier}#{number}"
         found = Completion(
@@ -209,8 +205,8 @@ def _parsed(row: Row, path: str | Path, reading: Reading, mapping: CompletionMap
     return parsed
 
 
+# The name that a row gives its completion, where `id` does not name the problem; else empty.
 def _own_id(row: Row, parsed: ParsedCompletions, path: str | Path) -> str:
-    """The name that a row gives its completion, where `id` does not name the problem; else empty."""
     if parsed.task.field == "id" or parsed.format not in NAMING or row.value.get("id") is None:
         return ""
     if row.value.get("step") is not None:

@@ -44,10 +44,6 @@ class InternedProblems:
 
         Args:
             content: Plain data; what no JSON document can hold is not kept.
-            make: Makes the problem.
-
-        Raises:
-            InputError: If `make` does.
         """
         try:
             key = digest_of([content])

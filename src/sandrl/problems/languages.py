@@ -45,11 +45,7 @@ class Form:
     unless: str = ""
 
     def suits(self, code: str) -> bool:
-        """Whether a program may have this form.
-
-        Args:
-            code: Its source without comments and texts.
-        """
+        """Whether a program may have this form."""
         if self.marks and re.search(self.marks, code, re.MULTILINE) is None:
             return False
         return not self.unless or re.search(self.unless, code, re.MULTILINE) is None

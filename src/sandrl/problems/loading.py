@@ -40,8 +40,6 @@ class FoundFormat:
     """The format that rows were recognised as.
 
     Attributes:
-        name: The name of the format.
-        fields: The fields by which the rows were recognised.
         kind: The kind of their checks: `tests`, `cases`, `calls` or `exit_status`.
     """
 
@@ -173,14 +171,6 @@ def problem_of_row(
 ) -> Problem:
     """Makes a problem of one row that is not in a file; for the arguments see `load_problems`.
 
-    Args:
-        value: The row, in any format of a file.
-        place: Where it was given, for messages.
-        prelude: The prelude of a problem that has none of its own.
-        fields: Which fields of the row are meant.
-        max_cases: How many cases or calls to keep at most.
-        language: The language of completions, where the row names none.
-
     Raises:
         UsageError: If the prelude is not valid Python, or a field or the language is unknown.
         InputError: If the row is not a valid problem; the message names its place and its field.
@@ -201,7 +191,6 @@ def write_problems(problems: Iterable[Problem], path: Path) -> None:
     """Writes problems as rows of sandrl's own format.
 
     Args:
-        problems: The problems.
         path: The `.jsonl` or `.jsonl.gz` file; there must be none of that name yet.
 
     Raises:
@@ -267,11 +256,6 @@ def entries(noun: str, given: object) -> Iterable[Any]:
 def as_entry(place: str, given: object, parse: Callable[[Row, str], _Entry]) -> _Entry:
     """Makes a problem or a completion of a dictionary, which is checked like a row of a file.
 
-    Args:
-        place: Where it was given, for messages.
-        given: The dictionary.
-        parse: Makes it.
-
     Raises:
         InputError: If it is not a dictionary, or a field of it is missing or wrong.
     """
@@ -330,11 +314,6 @@ def _checked_language(language: str | None) -> str | None:
 
 def add_rows(rows: Iterable[Row | BadRow], add: Callable[[Row], None], *, skip_bad_rows: bool) -> list[InputError]:
     """Adds rows to what is being loaded.
-
-    Args:
-        rows: Rows, bad rows included.
-        add: Adds one, or raises the `InputError` that describes its fault.
-        skip_bad_rows: Continue after a bad row.
 
     Returns:
         The errors of the bad rows.

@@ -33,8 +33,6 @@ class PathMap:
     """Which fields of a row are those of sandrl's own format.
 
     Attributes:
-        paths: By field of the own format, the path to its value.
-        constants: By field of the own format, the value that all rows have.
         missing: The paths to optional fields that no row has had so far, each with the error of the first row.
     """
 
@@ -77,7 +75,6 @@ class PathMap:
         return cls(paths, constants, dict.fromkeys(paths)) if paths or constants else None
 
     def _found(self, row: Row) -> tuple[dict[str, Any], dict[str, InputError]]:
-        """The values of a row by the fields of the own format, and the errors of those that it lacks."""
         values: dict[str, Any] = dict(self.constants)
         absent: dict[str, InputError] = {}
         for name, path in self.paths.items():
@@ -96,11 +93,7 @@ class PathMap:
             self.missing[name] = reason
 
     def refuse_missing(self) -> None:
-        """Refuses a path that no row has had.
-
-        Raises:
-            InputError: The error of the first row.
-        """
+        """Refuses a path that no row has had."""
         for error in self.missing.values():
             if error is not None:
                 reason = error.reason.replace("is missing", "is missing in every row", 1)
@@ -136,11 +129,7 @@ class CompletionMap(PathMap):
     example = "for example task_id=meta.task,completion=choices.0.text"
 
     def apply(self, row: Row) -> Row:
-        """A row with the fields that are meant, and those that name its problem.
-
-        Raises:
-            InputError: If the row lacks a field that is mapped, or a text on the way to it is no JSON.
-        """
+        """A row with the fields that are meant, and those that name its problem."""
         values, absent = self._found(row)
         for name, reason in absent.items():
             if name != "id":
@@ -162,11 +151,7 @@ class FieldMap(PathMap):
     example = _EXAMPLE
 
     def apply(self, row: Row) -> Row:
-        """A row with the fields that are meant, and the others as they were.
-
-        Raises:
-            InputError: If the row lacks its prompt or its checks, or a text on the way to a field is no JSON.
-        """
+        """A row with the fields that are meant, and the others as they were."""
         taken = {path[0] for path in self.paths.values()} | self.paths.keys()
         values, absent = self._found(row)
         value = {name: each for name, each in row.value.items() if name not in taken} | values
@@ -179,7 +164,6 @@ class FieldMap(PathMap):
         return Row(row.line, self._as_own(value), row.path)
 
     def _as_own(self, value: dict[str, Any]) -> dict[str, Any]:
-        """A mapped row whose tests and cases have the shapes of the own format."""
         for name in _LISTS:
             if name in self.paths and isinstance(each := value.get(name), str):
                 is_array = each.lstrip()[:1] == "["
@@ -231,19 +215,12 @@ _CODE = ("starter_code", "reference", "prompt")
 
 
 class _MissingError(Exception):
-    """A path leads to nothing.
-
-    Args:
-        reason: The error to report.
-    """
-
     def __init__(self, reason: InputError) -> None:
         super().__init__(reason.reason)
         self.reason = reason
 
 
 def _constant(text: str) -> Any:
-    """A value for all rows: JSON, or else the text itself."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -251,7 +228,6 @@ def _constant(text: str) -> Any:
 
 
 def _at(value: Any, path: tuple[str, ...]) -> Any:
-    """The value at a path; numbers count the entries of an array from 0."""
     for depth, step in enumerate(path):
         place = ".".join(path[: depth + 1])
         if depth:
@@ -266,8 +242,8 @@ def _at(value: Any, path: tuple[str, ...]) -> Any:
     return value
 
 
+# Whether a test cannot be a run of a program: what that reads and prints is text, or lines of it.
 def _is_call(pair: Pair) -> bool:
-    """Whether a test cannot be a run of a program: what that reads and prints is text, or lines of it."""
     return any(
         isinstance(each, Mapping | tuple | bool | None)
         or (isinstance(each, list) and not all(isinstance(line, str) for line in each))

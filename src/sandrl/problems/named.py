@@ -34,7 +34,6 @@ class Source:
     """Where rows of problems come from.
 
     Attributes:
-        read: Reads them.
         mbpp_split: The split to keep, where the rows are MBPP's.
         name: What rows without an id are numbered in.
     """
@@ -49,10 +48,7 @@ class NamedSet:
     """A set of problems that has a name.
 
     Attributes:
-        name: The name.
-        title: A few words about it, for shell completion.
         open: Returns its source; of a split, or of the whole set for None.
-        splits: The names of its splits.
         repository: The dataset of the hub that it is; that name means the same set.
     """
 
@@ -68,11 +64,7 @@ class NamedSet:
         return {TRAIN, TEST}.issubset(self.splits)
 
     def source(self, split: str | None) -> Source:
-        """Returns the source of a split, or of the whole set for None.
-
-        Raises:
-            InputError: If there is no such split.
-        """
+        """Returns the source of a split, or of the whole set for None."""
         if split is not None and split not in self.splits:
             hint = f"use one of its splits: {', '.join(self.splits)}" if self.splits else f"leave out :{split}"
             raise InputError(f"the set {self.name} has no split {split!r}", hint=hint)
@@ -93,11 +85,7 @@ def from_hub(dataset: HubDataset, split: str | None) -> Source:
 
 
 def one_split(splits: Mapping[str, RowsT], wanted: str | None, repository: str) -> RowsT:
-    """The rows of the split that was asked for, or of the only one there is.
-
-    Raises:
-        InputError: If there is none of that name, or none was named and there are several.
-    """
+    """The rows of the split that was asked for, or of the only one there is."""
     if wanted is None and len(splits) == 1:
         [rows] = splits.values()
         return rows
@@ -117,9 +105,8 @@ def _tiny(split: str | None) -> Source:
     return Source(lambda: (Row(number, own_row(problem)) for number, problem in enumerate(problems, 1)))
 
 
+# The whole set in the order of its task ids, which a local copy has too; a split is picked from it by them.
 def _mbpp(split: str | None) -> Source:
-    """The whole set in the order of its task ids, which a local copy has too; a split is picked from it by them."""
-
     def read() -> Rows:
         rows = itertools.chain.from_iterable(read_hub(mbpp.HUB_DATASET).values())
         return sorted(rows, key=lambda row: int(row.value["task_id"]))

@@ -169,8 +169,8 @@ class Problem:
             checks = checks_of(self.tests, setup=self.setup, entry_point=self.entry_point)
             object.__setattr__(self, "tests", checks)
 
+    # A hash that does not read all checks: a problem may have many megabytes of them.
     def __hash__(self) -> int:
-        """A hash that does not read all checks: a problem may have many megabytes of them."""
         return hash((self.task_id, self.prompt))
 
     def _check_calls(self) -> None:
@@ -197,7 +197,6 @@ class Problem:
             check_text(f"tests[{position}]", test)
 
     def _check_program(self) -> None:
-        """Refuses what only Python has, and tests without a word."""
         for name, what in (("fn", "calls of functions are"), ("prelude", "preludes are"), ("packages", "packages are")):
             if getattr(self, name):
                 raise InputError(f"{what} supported for Python only, and the language is {self.language}", field=name)

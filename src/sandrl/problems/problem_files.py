@@ -23,9 +23,7 @@ def files_of(given: object, taken: str, field: str = "files") -> tuple[tuple[str
     """Files by path, in the order of their paths.
 
     Args:
-        given: Contents by path, or pairs of both.
         taken: The name that the answer's own file has.
-        field: The field, for messages.
 
     Raises:
         InputError: If a path leads out of the working directory, or a content is none.
@@ -53,11 +51,7 @@ def files_of(given: object, taken: str, field: str = "files") -> tuple[tuple[str
 
 
 def file_name(given: Any, taken: str, field: str) -> str | None:
-    """The name of a file in the working directory; None if there is none.
-
-    Raises:
-        InputError: If it is no name.
-    """
+    """The name of a file in the working directory; None if there is none."""
     if given is None:
         return None
     _check_path(given, taken, field)

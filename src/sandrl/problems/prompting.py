@@ -34,8 +34,6 @@ _CHECKS = frozenset({"tests", "cases", "test", "test_list", "check"})
 
 
 class _Configuration(Protocol):
-    """What a configuration says of how a model is asked (`sandrl.config.parts.QuestionPart`)."""
-
     @property
     def show_tests(self) -> int: ...
 
@@ -60,9 +58,7 @@ class Example:
     """A question with its answer.
 
     Attributes:
-        prompt: The question as its source has it.
         answer: The whole answer; empty if it is the reference of `problem`.
-        problem: The problem that it is, if it is one.
     """
 
     prompt: str
@@ -75,10 +71,8 @@ class Prompting:
     """How problems are asked.
 
     Attributes:
-        show_tests: How many checks a prompt shows.
         system_prompt: The system message; None for that of the command, empty for none.
         template: The text around a problem, with placeholders; None for the problem alone.
-        count: How many examples a conversation begins with.
         examples: Examples with different prompts, one more than that if there are as many.
     """
 
@@ -93,9 +87,7 @@ class Prompting:
         """How a command's configuration asks.
 
         Args:
-            config: The configuration.
             problems: The problems that are asked, from which examples are taken unless it names others.
-            reading: How rows of problems are read.
 
         Raises:
             UsageError: If there are too few examples.
@@ -111,9 +103,7 @@ class Prompting:
         """The conversation that a model is to continue.
 
         Args:
-            problem: What is asked.
             instruction: The system message unless the user has one; Python in it becomes the problem's language.
-            extraction: Where in an answer its code is looked for, which decides the form of the examples' answers.
         """
         said = in_language(instruction, problem.language) if self.system_prompt is None else self.system_prompt
         system = self._filled(said, problem) if self.system_prompt else said
@@ -164,8 +154,8 @@ def _values(problem: Problem, show_tests: int) -> dict[str, str]:
     }
 
 
+# A text of a configuration, in which two `@` at the beginning stand for one.
 def _plain(text: str | None) -> str | None:
-    """A text of a configuration, in which two `@` at the beginning stand for one."""
     return text[1:] if text is not None and text.startswith("@@") else text
 
 
@@ -186,8 +176,8 @@ def _answer(example: Example, *, is_tagged: bool) -> str:
     return f"<answer>\n{code}\n</answer>" if is_tagged else fenced(code, example.problem.language)
 
 
+# Examples with different prompts, one more than asked for, because one of them may be the problem itself.
 def _chosen(config: _Configuration, problems: Mapping[str, Problem], reading: Reading) -> Iterator[Example]:
-    """Examples with different prompts, one more than asked for, because one of them may be the problem itself."""
     source = config.few_shot_from
     written = None if source is None else _written(Path(source))
     pool: Mapping[str, Problem] = problems
@@ -219,8 +209,8 @@ def _of_problem(problem: Problem) -> Example | None:
     return None if problem.reference is None else Example(problem.prompt, problem=problem)
 
 
+# The examples of a file of questions with answers; None if it is no such file.
 def _written(path: Path) -> Sequence[Example] | None:
-    """The examples of a file of questions with answers; None if it is no such file."""
     if not path.is_file() or not path.name.endswith((".jsonl", ".jsonl.gz")):
         return None
     found: list[Example] = []

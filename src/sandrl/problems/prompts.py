@@ -30,13 +30,7 @@ _TITLES = {"cpp": "C++", "javascript": "JavaScript", "typescript": "TypeScript",
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What a model is shown of a problem.
-
-    Attributes:
-        text: The text.
-        shown: How many of the problem's checks it gives away.
-        hidden: How many it keeps to itself.
-    """
+    """What a model is shown of a problem."""
 
     text: str
     shown: int
@@ -47,7 +41,6 @@ def render_prompt(problem: Problem, *, show_tests: int = SHOWN_TESTS) -> Prompt:
     """Renders the text a model is shown.
 
     Args:
-        problem: What is asked.
         show_tests: How many asserts or cases to show at most, from the first on. A test with more asserts than are left
             ends what is shown, so that none is shown in part. No case is shown of a program that has no input.
 
@@ -93,8 +86,6 @@ def chat_prompt(
     """The conversation a model is to continue: a system message about the form of the answer, then the problem.
 
     Args:
-        problem: What is asked.
-        show_tests: How many asserts or cases to show at most.
         instruction: The system message; another one where answers are given otherwise, for example through a tool.
             Where it says Python, that becomes the problem's language.
     """
@@ -113,7 +104,6 @@ def in_language(instruction: str, language: str) -> str:
 
 
 def _within(tests: tuple[str, ...], asserts: int) -> tuple[str, ...]:
-    """The first tests that together have at most so many asserts."""
     for count, test in enumerate(tests):
         asserts -= _count_asserts(test)
         if asserts < 0:

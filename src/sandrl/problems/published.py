@@ -16,13 +16,7 @@ from sandrl.problems.hub import HubDataset
 
 @dataclass(frozen=True, slots=True)
 class PublishedSet:
-    """A set of the hub.
-
-    Attributes:
-        name: The name.
-        title: A few words about it.
-        dataset: Where it is.
-    """
+    """A set of the hub."""
 
     name: str
     title: str
@@ -42,7 +36,6 @@ def _set(
 
 
 def _tables(folder: str, *splits: str) -> dict[str, str]:
-    """Splits whose shards are named after them."""
     return {split: f"{folder}/{split}-*.parquet" for split in splits}
 
 

@@ -19,7 +19,6 @@ class Recognition:
     """How rows of a format are recognised.
 
     Attributes:
-        name: As its authors call it.
         needs: The fields by which it is recognised; of those in one group, one is enough.
     """
 
@@ -48,8 +47,6 @@ def nearest_of(
     """The format of which a row lacks the least.
 
     Args:
-        formats: The formats.
-        value: The row.
         preferred: Whether a format is taken before others that are as near.
     """
     return min(formats, key=lambda each: (len(each.missing(value)) / len(each.needs), not preferred(each)))

@@ -27,10 +27,6 @@ _WHAT_WORKS = (
 def find_source(name: str | Path) -> Source:
     """Finds out what a name stands for.
 
-    Args:
-        name: A named set or `owner/name` of the hub, with a split after a colon where one is meant; a file, or `-` for
-            standard input.
-
     Raises:
         InputError: If it stands for nothing, or there is no such split.
     """

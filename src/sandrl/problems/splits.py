@@ -33,10 +33,7 @@ class Splits:
     """The problems of a run.
 
     Attributes:
-        train: What it trains on, by `task_id`.
-        evaluation: What it is evaluated on.
         is_held_out: Whether these are not trained on.
-        duplicates: How many held-out problems were left out, because they are in the training split again.
     """
 
     train: Mapping[str, Problem]
@@ -81,12 +78,7 @@ def load_splits(
     """Loads the problems of a run.
 
     Args:
-        source: As `--problems` takes it. One that names a split trains on that split.
-        num_problems: How many to train on at most, drawn by the seed.
         eval_problems: How many to evaluate on at most, the same for every seed; for 0 none are held out.
-        seed: Draws.
-        eval_set: Another set to evaluate on; nothing of the source is held out then.
-        reading: How rows are read, as `load_problems` takes it: `prelude`, `fields`, `max_cases`, `language`.
 
     Raises:
         InputError: If the source, or the set to evaluate on, cannot be used.
@@ -117,11 +109,6 @@ def load_splits(
 
 
 def _check_others(train: Mapping[str, Problem], evaluation: Mapping[str, Problem], source: str) -> None:
-    """Makes sure that a set can be evaluated on beside the training set.
-
-    Raises:
-        InputError: If nothing of it is left, or a name means one problem in training and another one in it.
-    """
     if not evaluation:
         message = "all of its problems are also in the training set"
         raise InputError(message, path=source, hint="evaluate on another set", fields=("eval_set",))

@@ -33,12 +33,7 @@ T = TypeVar("T")
 
 
 class ObjectStore(Sequence[T]):
-    """Objects in the order in which they were added, on the disk if they are many.
-
-    Args:
-        noun: What they are, for messages, in the plural.
-        memory_bytes: How much memory they may take.
-    """
+    """Objects in the order in which they were added, on the disk if they are many."""
 
     def __init__(self, noun: str, memory_bytes: int = MEMORY_BYTES) -> None:
         self._noun = noun
@@ -52,11 +47,7 @@ class ObjectStore(Sequence[T]):
         self._ends = array("Q")
 
     def add(self, value: T) -> None:
-        """Adds an object.
-
-        Raises:
-            ServiceError: If there is no room on the disk.
-        """
+        """Adds an object."""
         self._count += 1
         if self._descriptor is not None:
             self._write(value)
@@ -78,7 +69,6 @@ class ObjectStore(Sequence[T]):
     def __getitem__(self, number: slice) -> list[T]: ...
 
     def __getitem__(self, number: int | slice) -> T | list[T]:
-        """Returns an object; the same as before, or an equal one."""
         if isinstance(number, slice):
             return [self[each] for each in range(*number.indices(self._count))]
         if number < 0:
@@ -98,7 +88,6 @@ class ObjectStore(Sequence[T]):
         return value
 
     def __len__(self) -> int:
-        """How many there are."""
         return self._count
 
     def _open(self) -> None:
@@ -128,12 +117,7 @@ class ObjectStore(Sequence[T]):
 
 
 class ProblemStore(Mapping[str, Problem]):
-    """Problems by `task_id`, in the order in which they were added.
-
-    Args:
-        problems: The first of them, by name.
-        memory_bytes: How much memory they may take.
-    """
+    """Problems by `task_id`, in the order in which they were added."""
 
     def __init__(self, problems: Iterable[tuple[str, Problem]] = (), *, memory_bytes: int = MEMORY_BYTES) -> None:
         self._objects: ObjectStore[Problem] = ObjectStore("problems", memory_bytes)
@@ -142,11 +126,7 @@ class ProblemStore(Mapping[str, Problem]):
             self.add(name, problem)
 
     def add(self, name: str, problem: Problem) -> None:
-        """Adds a problem of another name than those before it.
-
-        Raises:
-            ServiceError: If there is no room on the disk.
-        """
+        """Adds a problem of another name than those before it."""
         self._numbers[name] = len(self._numbers)
         self._objects.add(problem)
 
@@ -156,54 +136,40 @@ class ProblemStore(Mapping[str, Problem]):
         return self._objects.is_on_disk
 
     def __getitem__(self, task_id: str) -> Problem:
-        """Returns a problem; the same object as before, or an equal one."""
         return self._objects[self._numbers[task_id]]
 
     def __iter__(self) -> Iterator[str]:
-        """The names."""
         return iter(self._numbers)
 
     def __len__(self) -> int:
-        """How many there are."""
         return len(self._numbers)
 
     def __contains__(self, task_id: object) -> bool:
-        """Whether there is a problem of that name."""
         return task_id in self._numbers
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """What a copy in another process is made of."""
         return ProblemStore, (tuple(self.items()),)
 
 
 class Selection(Mapping[str, Problem]):
-    """Some of the problems of one or several mappings; nothing of them is copied.
-
-    Args:
-        sources: By `task_id`, the mapping that has it, in the order of this one.
-    """
+    """Some of the problems of one or several mappings; nothing of them is copied."""
 
     def __init__(self, sources: Mapping[str, Mapping[str, Problem]]) -> None:
         self._sources = sources
 
     def __getitem__(self, task_id: str) -> Problem:
-        """Returns a problem."""
         return self._sources[task_id][task_id]
 
     def __iter__(self) -> Iterator[str]:
-        """The names."""
         return iter(self._sources)
 
     def __len__(self) -> int:
-        """How many there are."""
         return len(self._sources)
 
     def __contains__(self, task_id: object) -> bool:
-        """Whether there is a problem of that name."""
         return task_id in self._sources
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """What a copy in another process is made of: the problems that were chosen alone."""
         return ProblemStore, (tuple(self.items()),)
 
 
@@ -231,6 +197,5 @@ def memory_of(value: object) -> int:
 
 
 def _directory() -> str | None:
-    """Where the file is made: as the environment says, else on the disk."""
     is_usable = "TMPDIR" not in os.environ and os.access(_DISK, os.W_OK)
     return str(_DISK) if is_usable else None

@@ -55,10 +55,6 @@ def read_file(path: Path) -> Iterator[Row | BadRow]:
 def read_directory(path: Path, split: str | None = None) -> Iterator[Row | BadRow]:
     """Reads the shards of a directory, in the order of their names.
 
-    Args:
-        path: The directory; those in it are not read.
-        split: Only shards whose names begin with it.
-
     Yields:
         The rows, each with its shard.
 
@@ -99,11 +95,7 @@ def _read_lines(path: Path) -> Iterator[Row | BadRow]:
 
 
 def read_json(path: Path) -> Iterator[Row | BadRow]:
-    """Reads an array of JSON objects, numbered from 1; a file that begins otherwise is one of JSON lines.
-
-    Raises:
-        InputError: If it cannot be read, or is broken: where the next entry begins is not known then.
-    """
+    """Reads an array of JSON objects, numbered from 1; a file that begins otherwise is one of JSON lines."""
     with opened(path) as stream:
         begin = stream.read(4096).removeprefix(codecs.BOM_UTF8).lstrip()
     if begin[:1] != b"[":
@@ -119,22 +111,14 @@ def read_json(path: Path) -> Iterator[Row | BadRow]:
 
 
 def read_csv(path: Path) -> Iterator[Row | BadRow]:
-    """Reads a table of CSV whose first line names the fields; its rows are numbered from 1.
-
-    Raises:
-        InputError: If it cannot be read, or its first line names a field twice.
-    """
+    """Reads a table of CSV whose first line names the fields; its rows are numbered from 1."""
     with opened(path) as stream:
         for row in csv_rows(stream, path):
             yield replace(row, value=_values(row.value)) if isinstance(row, Row) else row
 
 
 def csv_rows(stream: IO[bytes], path: str | Path) -> Iterator[Row | BadRow]:
-    """Reads the rows of a table from an open file: cells that are not empty, as texts.
-
-    Raises:
-        InputError: If it cannot be read, or its first line names a field twice.
-    """
+    """Reads the rows of a table from an open file: cells that are not empty, as texts."""
     # A limit of the whole process, and a small one: the smallest that serves stays.
     csv.field_size_limit(max(csv.field_size_limit(), MAX_PROBLEM_BYTES))
     with as_text(stream) as text:
@@ -165,7 +149,6 @@ def csv_rows(stream: IO[bytes], path: str | Path) -> Iterator[Row | BadRow]:
 
 
 def _values(cells: dict[str, str]) -> dict[str, Any]:
-    """What the cells of a row of problems hold, by the names of the fields."""
     row: dict[str, Any] = {name: _cell(cell) for name, cell in cells.items()}
     for name in row.keys() & {"timeout_seconds", "check_timeout_seconds"}:
         with contextlib.suppress(ValueError, TypeError):
@@ -174,7 +157,6 @@ def _values(cells: dict[str, str]) -> dict[str, Any]:
 
 
 def _cell(text: str) -> Any:
-    """The array or object that a cell holds, or its text."""
     if text[:1] not in ("[", "{") or text[-1:] not in ("]", "}"):
         return text
     value: Any = None

@@ -40,7 +40,6 @@ class Test:
     Attributes:
         name: Its name, with its class and its parameters' number.
         code: What defines and runs it, given what its file shares.
-        body: Its statements.
     """
 
     name: str
@@ -53,8 +52,6 @@ class TestFile:
     """A text with test functions.
 
     Attributes:
-        shared: What it has besides: imports, helpers, constants, fixtures.
-        tests: The test functions.
         own_run: What it asserts about its own run of its tests, with all of them; empty if that is nothing.
     """
 
@@ -65,11 +62,6 @@ class TestFile:
 
 def read_test_file(text: str, tree: ast.Module, field: str) -> TestFile | None:
     """A text as a file of test functions; None if it has none.
-
-    Args:
-        text: The text.
-        tree: Its syntax tree.
-        field: Where it stands, for errors.
 
     Raises:
         InputError: If a test function asks for what there is not.
@@ -121,7 +113,6 @@ def _stand_in() -> str:
 
 @cache
 def _built_in(name: str) -> str:
-    """The text of the class of a built-in fixture."""
     source = Path(__file__).with_name("pytest_fixtures.py").read_text(encoding="utf-8")
     return next(
         ast.unparse(node) for node in ast.parse(source).body if isinstance(node, ast.ClassDef) and node.name == name
@@ -157,7 +148,6 @@ def _is_main_guard(node: ast.stmt) -> TypeGuard[ast.If]:
 
 
 def _runs_tests(node: ast.stmt, functions: list[_Function]) -> bool:
-    """Whether a statement does nothing but run tests: `test_a()`, `unittest.main()`, `pytest.main([…])`."""
     if not isinstance(node, ast.Expr) or not isinstance(node.value, ast.Call):
         return False
     function = node.value.func
@@ -171,14 +161,13 @@ def _runs_tests(node: ast.stmt, functions: list[_Function]) -> bool:
     return isinstance(root, ast.Name) and root.id in ("unittest", "pytest", "asyncio", "doctest")
 
 
+# Functions that the text itself calls with arguments: helpers, whatever their names.
 def _called_with_arguments(tree: ast.Module) -> frozenset[str]:
-    """Functions that the text itself calls with arguments: helpers, whatever their names."""
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and (node.args or node.keywords)]
     return frozenset(call.func.id for call in calls if isinstance(call.func, ast.Name))
 
 
 def _decorator_name(node: ast.expr) -> str:
-    """`pytest.mark.parametrize` of `@pytest.mark.parametrize(…)`."""
     return ast.unparse(node.func if isinstance(node, ast.Call) else node)
 
 
@@ -187,13 +176,11 @@ def _is_fixture(node: _Function) -> bool:
 
 
 def _is_skipped(node: _Function | ast.ClassDef) -> bool:
-    """Whether a test is always skipped."""
     names = [_decorator_name(each) for each in node.decorator_list]
     return any(name.rpartition(".")[2] == "skip" for name in names)
 
 
 def _required(node: _Function, *, is_method: bool = False) -> list[str]:
-    """The parameters of a function that must be given."""
     positional = [*node.args.posonlyargs, *node.args.args]
     optional = len(node.args.defaults)
     names = [each.arg for each in positional[: len(positional) - optional]]
@@ -234,7 +221,6 @@ def _tests_of_function(
 def _fixture_values(
     names: list[str], fixtures: dict[str, _Function], test: str, field: str
 ) -> tuple[list[str], dict[str, str], list[str]]:
-    """Statements that make fixtures, the names that have their values, and statements that end what they change."""
     statements: list[str] = []
     undoing: list[str] = []
     values: dict[str, str] = {}
@@ -269,7 +255,6 @@ def _fixture_values(
 
 
 def _parameter_sets(node: _Function) -> list[dict[str, str]]:
-    """The parameters that `pytest.mark.parametrize` gives, as source; empty where there is none that can be read."""
     sets: list[list[dict[str, str]]] = []
     for decorator in node.decorator_list:
         if not isinstance(decorator, ast.Call) or not _decorator_name(decorator).endswith("parametrize"):
@@ -311,7 +296,6 @@ def _row(node: ast.expr, *, is_alone: bool) -> list[str]:
 
 
 def _is_suite(node: ast.ClassDef) -> bool:
-    """Whether a class is one that pytest collects: `Test…`, without a constructor."""
     functions = [each for each in node.body if isinstance(each, _Function)]
     has_constructor = any(each.name == "__init__" for each in functions)
     has_tests = any(each.name.startswith("test") for each in functions)
@@ -344,7 +328,6 @@ def _suite_setup(owner: ast.ClassDef) -> list[str]:
 
 
 def _is_test_case(node: ast.ClassDef, classes: dict[str, ast.ClassDef], depth: int = 0) -> bool:
-    """Whether a class is a `unittest.TestCase`, itself or by a class of the same text."""
     for base in node.bases:
         name = ast.unparse(base).rpartition(".")[2]
         if name.endswith("TestCase") or (
@@ -355,7 +338,6 @@ def _is_test_case(node: ast.ClassDef, classes: dict[str, ast.ClassDef], depth: i
 
 
 def _test_methods(node: ast.ClassDef, classes: dict[str, ast.ClassDef], depth: int = 0) -> dict[str, _Function]:
-    """The test methods of a class, those of its bases in the same text among them."""
     found: dict[str, _Function] = {}
     for base in node.bases:
         if (parent := classes.get(ast.unparse(base))) is not None and depth < 10:
@@ -366,14 +348,14 @@ def _test_methods(node: ast.ClassDef, classes: dict[str, ast.ClassDef], depth: i
     return {name: each for name, each in found.items() if not _is_skipped(each)}
 
 
+# The test classes that no other class of the text is derived from: those stay in what is shared.
 def _leaves(cases: list[ast.ClassDef], classes: dict[str, ast.ClassDef]) -> list[ast.ClassDef]:
-    """The test classes that no other class of the text is derived from: those stay in what is shared."""
     bases = {ast.unparse(base) for node in classes.values() for base in node.bases}
     return [node for node in cases if node.name not in bases]
 
 
+# Each test method, run by unittest's own `debug`: `setUp`, the method, `tearDown`; what these raise is raised.
 def _tests_of_case(node: ast.ClassDef, classes: dict[str, ast.ClassDef]) -> list[Test]:
-    """Each test method, run by unittest's own `debug`: `setUp`, the method, `tearDown`; what these raise is raised."""
     tests = []
     is_leaf = bool(_leaves([node], classes))
     has_class_setup = "setUpClass" in {
@@ -388,7 +370,6 @@ def _tests_of_case(node: ast.ClassDef, classes: dict[str, ast.ClassDef]) -> list
 
 
 def _class_with(owner: ast.ClassDef, method: _Function) -> str:
-    """A test class with one of its test methods, and all that is no test method."""
     used = {node.attr for node in ast.walk(method) if isinstance(node, ast.Attribute)}
     body = [
         each

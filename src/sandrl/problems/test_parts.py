@@ -26,14 +26,6 @@ class TestParts:
     """The statements of a file of tests: what its tests share, and what is of its tests.
 
     To the latter belongs what runs or collects tests: each is a check, and run by itself.
-
-    Args:
-        statements: The statements, in their order.
-        tests: The definitions of tests among them.
-        tree: The syntax tree of the file.
-
-    Attributes:
-        shared: What the tests share.
     """
 
     def __init__(self, statements: list[ast.stmt], tests: set[ast.stmt], tree: ast.Module) -> None:
@@ -77,14 +69,13 @@ class TestParts:
 
 
 def _bound_by(node: ast.AST) -> set[str]:
-    """The names that a statement binds."""
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         return {node.name}
     return {each.id for each in ast.walk(node) if isinstance(each, ast.Name) and not isinstance(each.ctx, ast.Load)}
 
 
+# The names that a statement uses, those in the functions that it defines among them, but for those of its own.
 def _used_by(node: ast.AST) -> set[str]:
-    """The names that a statement uses, those in the functions that it defines among them, but for those of its own."""
     used: set[str] = set()
     own: set[str] = set()
     for each in ast.walk(node):
@@ -103,7 +94,6 @@ def _used_by(node: ast.AST) -> set[str]:
 
 
 def _names_of_runners(tree: ast.Module) -> tuple[set[str], set[str]]:
-    """The names that libraries of tests have in a file, and those of what was imported from them to run tests with."""
     modules, runners = set(_TEST_LIBRARIES), set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -114,7 +104,6 @@ def _names_of_runners(tree: ast.Module) -> tuple[set[str], set[str]]:
 
 
 def _uses_runner(node: ast.stmt, modules: set[str], runners: set[str]) -> bool:
-    """Whether a statement runs or collects tests by what libraries of tests have for that."""
     for each in ast.walk(node):
         match each:
             case ast.Attribute(value=ast.Name(id=name), attr=attribute) if name in modules and attribute in _OF_RUNS:

@@ -33,11 +33,8 @@ class TinyKind:
     """A kind of task.
 
     Attributes:
-        name: Names it, in task ids.
         argument: What the function takes: `n`, `text` or `items`.
         asked: What the function returns, in words; `{k}` stands for the number.
-        body: The expression that is right.
-        mistake: One that is wrong.
         function: What is right, computed; of the argument and the number.
     """
 
@@ -95,8 +92,6 @@ class Task:
     """A combination: a kind of task with a function name and a number.
 
     Attributes:
-        kind: What is asked.
-        function_name: The name the function must have.
         number: The number in it; 0 where the kind has none.
     """
 
@@ -158,13 +153,12 @@ def _of_split(kind: TinyKind, split: str | None) -> list[Task]:
 
 
 def _position(task: Task) -> bytes:
-    """Where a task stands in the mix: as good as random, and the same everywhere."""
     return hashlib.sha256(task.task_id.encode()).digest()
 
 
+# The fewest inputs, found greedily, on which no other function of the set and no constant is right.
 @functools.cache
 def _telling_inputs(kind: TinyKind, number: int) -> tuple[Any, ...]:
-    """The fewest inputs, found greedily, on which no other function of the set and no constant is right."""
     inputs = _INPUTS[kind.argument]
     answers = [kind.function(given, number) for given in inputs]
     # What each rival answers to each input.
@@ -182,5 +176,4 @@ def _telling_inputs(kind: TinyKind, number: int) -> tuple[Any, ...]:
 
 
 def _refuted(answers: Sequence[Any], rivals: Sequence[Sequence[Any]], position: int) -> int:
-    """How many rivals an input shows to be wrong."""
     return sum(rival[position] != answers[position] for rival in rivals)

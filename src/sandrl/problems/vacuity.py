@@ -27,7 +27,6 @@ def can_fail(statements: Sequence[ast.stmt], known: frozenset[str]) -> bool:
     """Whether some statement checks something when it runs.
 
     Args:
-        statements: Of a test, at its top level.
         known: Names of functions and classes that the problem itself defines, or imports from its own modules.
     """
     return any(_checks(statement, known) for statement in _executed(statements))
@@ -62,7 +61,6 @@ def uses_something(trees: Iterable[ast.AST], own: frozenset[str]) -> bool:
     """Whether tests use a name that is not Python's own, nor bound by the tests: something of the completion's.
 
     Args:
-        trees: The tests.
         own: Names that count although Python has them: what the problem asks for may be called `sum`.
     """
     loaded: set[str] = set()
@@ -83,16 +81,16 @@ def uses_something(trees: Iterable[ast.AST], own: frozenset[str]) -> bool:
     return bool(loaded - bound - (_BUILTINS - own - _RUNS_CODE)) or bool(loaded & own)
 
 
+# The statements outside of `try` and `with` blocks: a comparison in such a block may be there to raise.
 def _outside_guards(statements: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
-    """The statements outside of `try` and `with` blocks: a comparison in such a block may be there to raise."""
     for statement in statements:
         yield statement
         if isinstance(statement, ast.If | ast.While | ast.For | ast.AsyncFor):
             yield from _outside_guards([*statement.body, *statement.orelse])
 
 
+# The statements that run when a test runs, those within blocks included, but no definitions and constants.
 def _executed(statements: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
-    """The statements that run when a test runs, those within blocks included, but no definitions and constants."""
     for statement in statements:
         if isinstance(statement, (*_DEFINITIONS, *_IMPORTS, ast.Pass, ast.Global, ast.Nonlocal)):
             continue
@@ -115,7 +113,6 @@ def _executed(statements: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
 
 
 def _checks(statement: ast.stmt, known: frozenset[str]) -> bool:
-    """Whether a statement by itself, without the blocks in it, checks something."""
     match statement:
         case ast.Assert():
             return _always_true(statement.test) is None
@@ -132,11 +129,8 @@ def _checks(statement: ast.stmt, known: frozenset[str]) -> bool:
             return False
 
 
+# Whether a node calls something that checks: a function of the problem's own, or a method named like an assertion.
 def _is_check_call(node: ast.AST, known: frozenset[str]) -> bool:
-    """Whether a node calls something that checks: a function of the problem's own, or a method named like an assertion.
-
-    A function that the problem does not define is the completion's, whatever its name.
-    """
     if not isinstance(node, ast.Call):
         return False
     if any(each.arg == "check" and _is_true(each.value) for each in node.keywords):
@@ -161,8 +155,8 @@ def _sounds_like_check(name: str) -> bool:
     return name.lower().startswith(("assert", "check", "verify", "raises", "expect", "test"))
 
 
+# Why an asserted expression is true whatever runs; None if it may be false.
 def _always_true(test: ast.expr) -> str | None:
-    """Why an asserted expression is true whatever runs; None if it may be false."""
     match test:
         case ast.Tuple(elts=[_, *_]):
             return f"asserts a tuple, which is always true: write `assert {_short(test.elts[0])}`"
@@ -179,7 +173,6 @@ def _always_true(test: ast.expr) -> str | None:
 
 
 def _swallows(statement: ast.Try) -> bool:
-    """Whether a `try` block keeps the failure of an assertion in it to itself."""
     for handler in statement.handlers:
         kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
         names = {None if kind is None else getattr(kind, "id", "") for kind in kinds}

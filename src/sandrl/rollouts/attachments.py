@@ -64,7 +64,6 @@ def with_files(code: str, files: Mapping[str, str]) -> str:
     """Code that first writes files next to it, and can import those that are modules.
 
     Args:
-        code: The code.
         files: Base64 of their contents, by relative path.
 
     Returns:
@@ -81,10 +80,6 @@ def with_files(code: str, files: Mapping[str, str]) -> str:
 
 
 def _first_line(code: str) -> int | None:
-    """After how many lines of a program other statements may come: those of its docstring and of `__future__`.
-
-    By its tokens: parsing hostile code here can take all memory.
-    """
     first, statement = 0, []
     try:
         for token in tokenize.generate_tokens(io.StringIO(code).readline):

@@ -38,23 +38,12 @@ class Model(Protocol):
 class Place(Workplace, Protocol):
     """Where an episode works, and where its solution is judged."""
 
-    def judge(self, completion: Completion, problem: Problem, number: int) -> ScoredCompletion:
-        """Judges a completion in a fresh sandbox."""
-        ...
+    def judge(self, completion: Completion, problem: Problem, number: int) -> ScoredCompletion: ...
 
 
 @dataclass(frozen=True, slots=True)
 class EpisodeOptions:
-    """How episodes go.
-
-    Attributes:
-        kind: With tools, or in attempts.
-        tool_set: The tools there are.
-        max_tool_calls: How many calls of tools an episode may have.
-        max_attempts: How many attempts an episode may have.
-        prompting: How a problem is asked.
-        extraction: Where in an attempt its code is.
-    """
+    """How episodes go."""
 
     kind: EpisodeKind = EpisodeKind.ATTEMPTS
     tool_set: ToolSet = ToolSet.CODE
@@ -82,19 +71,10 @@ class Episode:
 
     Attributes:
         number: Its position in its step, from 0.
-        id: Names it in its run.
-        problem: What it is about.
-        shown: The checks its prompt shows.
-        messages: What was said, the results of tools included.
         solution: What was judged last; None while nothing was.
         result: What became of it; None while there is none, and for ever if it was lost.
         end: Why it ended; None while it lasts.
         loss: Why it was lost to infrastructure; empty if it was not.
-        prompt_tokens: How many tokens the model read, over all turns.
-        completion_tokens: How many it sampled.
-        retries: How often the endpoint was asked again.
-        tool_calls: How many calls of tools it had.
-        attempts: How many attempts it had.
         seconds: How long the parts took: `policy`, `sandbox` and `judge`.
     """
 
@@ -132,21 +112,15 @@ def _instruction(options: EpisodeOptions) -> str:
 
 
 class _Lost(Exception):
-    """The sandbox of the episode is gone, and its files with it."""
+    pass
 
 
 class _Full(Exception):
-    """The conversation is longer than the model can read."""
+    pass
 
 
 def play(episode: Episode, model: Model, place: Place, options: EpisodeOptions) -> None:
     """Plays an episode to its end.
-
-    Args:
-        episode: What is to be played; what happens is noted in it.
-        model: Who acts.
-        place: Where it works.
-        options: How it goes.
 
     Raises:
         AuthenticationError: If an endpoint or service refuses the credentials.
@@ -161,8 +135,6 @@ def play(episode: Episode, model: Model, place: Place, options: EpisodeOptions) 
 
 
 class _Play:
-    """What both protocols have in common."""
-
     def __init__(self, episode: Episode, model: Model, place: Place, options: EpisodeOptions) -> None:
         self.episode = episode
         self.model = model
@@ -170,7 +142,6 @@ class _Play:
         self.options = options
 
     def ask(self, tools: Sequence[Mapping[str, Any]] = ()) -> Message:
-        """The model's next message, noted."""
         episode = self.episode
         began = time.monotonic()
         try:
@@ -191,8 +162,8 @@ class _Play:
         episode.retries += reply.retries
         return reply.message
 
+    # The verdict on a solution. The last one with code is the episode's, and has the runs of those before it.
     def judge(self, *, text: str | None = None, code: str | None = None) -> ScoredCompletion:
-        """The verdict on a solution. The last one with code is the episode's, and has the runs of those before it."""
         episode = self.episode
         began = time.monotonic()
         said = next((each for each in reversed(episode.messages) if each.role == "assistant"), None)
@@ -217,8 +188,6 @@ class _Play:
 
 
 class _Tools(_Play):
-    """The model calls tools; the one to submit with ends the episode, and so does a message without a call."""
-
     def play(self) -> None:
         episode, options = self.episode, self.options
         toolbox = Toolbox(self.place, episode.problem.task_id, options.tool_set, options.max_tool_calls)
@@ -229,8 +198,8 @@ class _Tools(_Play):
             toolbox.close()
         self.judge(code=toolbox.solution or "")
 
+    # One message, and the answers to all of its calls: where one is missing, a conversation cannot go on.
     def _turn(self, toolbox: Toolbox) -> EpisodeEnd | None:
-        """One message, and the answers to all of its calls: where one is missing, a conversation cannot go on."""
         episode = self.episode
         try:
             message = self.ask(tool_schemas(self.options.tool_set))
@@ -248,8 +217,6 @@ class _Tools(_Play):
 
 
 class _Attempts(_Play):
-    """The model writes code, and is told what is wrong with it, a few times."""
-
     def play(self) -> None:
         episode = self.episode
         bench = Workbench(self.place, episode.problem.task_id)
@@ -261,8 +228,8 @@ class _Attempts(_Play):
         finally:
             bench.close()
 
+    # One attempt; returns what is wrong with it. Sets the end of the episode where it is the last.
     def _attempt(self, bench: Workbench) -> str:
-        """One attempt; returns what is wrong with it. Sets the end of the episode where it is the last."""
         episode, options = self.episode, self.options
         try:
             text = self.ask().content
@@ -286,7 +253,6 @@ class _Attempts(_Play):
         return OTHERS_FAIL
 
     def _try(self, bench: Workbench, text: str) -> str:
-        """What is wrong with an attempt, as far as the shown checks tell; empty if nothing is."""
         episode, options = self.episode, self.options
         code = extract_code(Completion("", "", completion=text), episode.problem, options.extraction)
         if code is None:
@@ -301,8 +267,8 @@ class _Attempts(_Play):
         return next(message.content for message in reversed(self.episode.messages) if message.role == "assistant")
 
 
+# The last verdict, with the sandboxes of those before it among its own: all but the first are reruns.
 def _together(before: ScoredCompletion | None, last: ScoredCompletion) -> ScoredCompletion:
-    """The last verdict, with the sandboxes of those before it among its own: all but the first are reruns."""
     if before is None:
         return last
     sandboxes, retries = before.sandboxes + last.sandboxes, before.retries + last.retries

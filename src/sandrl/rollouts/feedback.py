@@ -40,9 +40,6 @@ def try_shown(bench: Workbench, problem: Problem, code: str, shown: ShownChecks)
 
     Args:
         bench: The sandbox of the episode, in which the code stays as `solution.py`.
-        problem: What it answers.
-        code: The code.
-        shown: The checks that its prompt shows.
 
     Returns:
         What a model is to read about it; empty if nothing is wrong. Programs in other languages than Python are not

@@ -24,14 +24,6 @@ def outlook_of_episodes(
 ) -> Outlook:
     """Makes the outlook of some episodes.
 
-    Args:
-        config: How they are played.
-        settings: What the environment says.
-        command: The command.
-        problems: The problems, in turn.
-        episodes: How many there are in all.
-        run: The run that goes on.
-
     Raises:
         BudgetError: If earlier jobs of the run have used the budget up.
         UsageError: If an option, or the budget, cannot be used.

@@ -77,11 +77,7 @@ def run_rollouts(
     """Plays episodes and leaves a run directory with their trajectories.
 
     Args:
-        request: What to play, and how.
-        settings: What the environment says.
         make: Makes the model that plays; one behind an endpoint unless given.
-        emit: Receives events.
-        interrupt: A request to stop.
 
     Raises:
         UsageError: If an option or the input cannot be used, or the endpoint has no such model.
@@ -189,7 +185,6 @@ def outlook_of_rollouts(request: RolloutConfig, settings: Settings) -> Outlook:
 
 
 def _problems(request: RolloutConfig) -> tuple[Mapping[str, Problem], Mapping[str, Problem]]:
-    """All problems of the set, and those that are played."""
     loaded = load_problems(training_split(request.problems), **reading_of(request)).problems
     return loaded, select(loaded, islice(loaded, request.num_problems or None))
 
@@ -224,7 +219,6 @@ def find_endpoint(request: RolloutConfig, settings: Settings) -> ModelEndpoint:
 
 
 def _close(played: PlayedStep, recorder: MetricsRecorder, emit: Emit) -> None:
-    """Writes down what a step amounted to, and tells it."""
     step = played.result
     recorder.log(step.step, {**played.metrics, "step_seconds": step.seconds})
     emit(RolloutStepFinished(step.step, step.mean_reward, step.passed, len(step.rewards), step.dropped, step.seconds))

@@ -37,12 +37,8 @@ class StepOptions:
     """How steps are played.
 
     Attributes:
-        episode: How an episode goes.
         scoring: How a solution is judged and rewarded; its time is also that of one command.
-        samples: How many episodes there are of each problem: a group.
-        require_isolated: No reward where the checks cannot be kept out of the solution's process.
         cache: Where verdicts are kept from one run to the next; None keeps them for this one.
-        concurrency: How many episodes are played at once.
         attempt: Which attempt at the run's steps this is; more than 1 in a run that was resumed.
     """
 
@@ -56,18 +52,7 @@ class StepOptions:
 
     @classmethod
     def of(cls, config: EpisodesConfig, prompting: Prompting, *, samples: int, problems: int, attempt: int = 1) -> Self:
-        """How the steps of a run are played.
-
-        Args:
-            config: What was asked for.
-            prompting: How problems are asked.
-            samples: How many episodes there are of each problem.
-            problems: How many problems a step has.
-            attempt: Which attempt at the run's steps this is.
-
-        Raises:
-            UsageError: If there is no such reward.
-        """
+        """How the steps of a run are played."""
         return cls(
             EpisodeOptions.of(config, prompting, config.extract),
             ScoreOptions.of(config),
@@ -84,9 +69,6 @@ class PlayedStep:
     """A step that is over, or was given up.
 
     Attributes:
-        episodes: Those that ended, as they ended.
-        unfinished: How many were given up.
-        result: What came of the others.
         first_loss: Why the first lost episode was lost; empty if none was.
     """
 
@@ -114,11 +96,7 @@ class StepPlayer:
     """Plays steps, and writes down each episode as it ends.
 
     Args:
-        options: How.
         job: Owns the sandboxes; nobody else uses it while a step is played.
-        writer: The run.
-        emit: Receives events.
-        interrupt: A request to stop.
         stop: Set when a step is given up: those who wait for an endpoint need not wait any more.
     """
 
@@ -149,9 +127,6 @@ class StepPlayer:
 
         Args:
             step: Which one, from 0.
-            problems: What it is about.
-            model: Who acts.
-            on_end: Called with each episode after it was written to the run.
 
         Raises:
             SandrlError: What no episode can go on with, such as refused credentials, or a reward policy that failed.
@@ -170,11 +145,7 @@ class StepPlayer:
         """Plays episodes of one step, or of none.
 
         Args:
-            episodes: What is to be played.
-            model: Who acts.
             step: The step they belong to; None outside of steps, where the first wish to stop lets no more begin.
-            known: How many others have a result already.
-            on_end: Called with each episode after it was written to the run.
 
         Raises:
             SandrlError: What no episode can go on with, such as refused credentials, or a reward policy that failed.
@@ -225,8 +196,8 @@ class StepPlayer:
         raise_for_rewards([result_of(episode) for episode in ended])
         return _played(step or 0, ended, unfinished, time.monotonic() - began)
 
+    # Writes down and tells the opinions on what the episodes ended with; those on earlier attempts are dropped.
     def _write_opinions(self, opinions: Sequence[OpinionFinished], episodes: Sequence[Episode], place: Place) -> None:
-        """Writes down and tells the opinions on what the episodes ended with; those on earlier attempts are dropped."""
         last = {each.number: result_of(each).code for each in episodes if not each.loss}
         told: set[int] = set()
         for event in opinions:

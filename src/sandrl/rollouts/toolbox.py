@@ -26,9 +26,6 @@ class Toolbox:
     """The tools of one episode.
 
     Args:
-        place: Where its sandbox comes from.
-        task_id: The problem it is about.
-        tool_set: The tools there are.
         max_calls: How many calls there may be, malformed ones included.
 
     Attributes:
@@ -58,12 +55,7 @@ class Toolbox:
         return EpisodeEnd.NO_CALLS_LEFT if self.calls == self._max_calls else None
 
     def call(self, name: str, arguments: str | Mapping[str, object]) -> str:
-        """What a model is to read about a call it made.
-
-        Args:
-            name: What it called.
-            arguments: As it wrote them, or the object they are.
-        """
+        """What a model is to read about a call it made."""
         match self.end:
             case EpisodeEnd.LOST:
                 return LOST

@@ -39,13 +39,13 @@ TOOL_SCHEMAS = "tool_schemas"
 """Where a run's options keep the tools that were offered."""
 
 
+# Halves of characters, which JSON can say, as Python writes them: pydantic takes whole ones only.
 def _encodable(value: object) -> object:
-    """Halves of characters, which JSON can say, as Python writes them: pydantic takes whole ones only."""
     return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value
 
 
+# A list that is left out, or written as text, as templates without types do.
 def _list(value: object) -> object:
-    """A list that is left out, or written as text, as templates without types do."""
     if isinstance(value, str):
         with suppress(ValueError):
             value = json.loads(value)
@@ -157,9 +157,7 @@ def parse_call(tool_set: ToolSet, name: str, arguments: str | Mapping[str, objec
     """The call that a model means, or what it is to read where there is no such tool or the arguments are not its.
 
     Args:
-        tool_set: The tools there are.
         name: What the model called; empty if it named nothing.
-        arguments: As it wrote them, which should be a JSON object, or that object.
     """
     tools = TOOLS[tool_set]
     tool = tools.get(name)

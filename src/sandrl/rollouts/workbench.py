@@ -54,7 +54,6 @@ class RuntimeLost(Exception):
     """The runtime took a sandbox along, or could not be reached for one: neither is the doing of what ran in it.
 
     Args:
-        reason: What went wrong.
         is_replaced: Whether there is another runtime now.
     """
 
@@ -64,13 +63,7 @@ class RuntimeLost(Exception):
 
 
 def failure_of(job: Job, launch: Launch, error: InfrastructureError) -> InfrastructureError | RuntimeLost:
-    """What the failure of a command means for its episode; its sandbox begins to stop, if there is one.
-
-    Args:
-        job: Owns the sandbox; looks for its runtime again, if that may be gone.
-        launch: The command.
-        error: How it failed.
-    """
+    """What the failure of a command means for its episode; its sandbox begins to stop, if there is one."""
     failure: InfrastructureError | RuntimeLost = error
     if not launch.may_have_caused(error):
         failure = RuntimeLost(error.message, is_replaced=job.reconnect(launch))
@@ -106,13 +99,7 @@ class Workplace(Protocol):
 
 
 class Workshop:
-    """Where episodes get their sandboxes: one job, which one thread at a time may use.
-
-    Args:
-        job: Owns the sandboxes.
-        timeout_seconds: Wall time of one command.
-        emit: Receives an event of every command.
-    """
+    """Where episodes get their sandboxes: one job, which one thread at a time may use."""
 
     def __init__(self, job: Job, *, timeout_seconds: float = 10.0, emit: Emit = ignore) -> None:
         self._job = job
@@ -121,12 +108,6 @@ class Workshop:
         self.emit = emit
 
     def run(self, task_id: str, command: Command, within: Launch | None) -> tuple[Launch, CommandOutcome]:
-        """Runs a command in a fresh sandbox, or in one that is kept; returns the launch that keeps it now.
-
-        Raises:
-            InfrastructureError: If the sandbox failed, not the command; it is gone then.
-            RuntimeLost: If the runtime failed, and the sandbox with it.
-        """
         with self._lock:
             launch = self._job.launch(command, tags=(ROLLOUT_TAG, problem_tag(task_id)), within=within)
             self._wait_for(launch)
@@ -136,7 +117,6 @@ class Workshop:
                 raise failure_of(self._job, launch, error) from error
 
     def release(self, launch: Launch) -> None:
-        """Begins to stop a sandbox that was kept."""
         with self._lock:
             self._job.release(launch)
 
@@ -152,10 +132,6 @@ class Workshop:
 
 class Workbench:
     """The sandbox of one episode.
-
-    Args:
-        place: Where it comes from.
-        task_id: The problem that is worked on.
 
     Attributes:
         loss: Why the sandbox was lost; empty if it was not.
@@ -210,14 +186,12 @@ class Workbench:
         return outcome
 
     def _restore(self) -> None:
-        """Brings a new sandbox into the state of the one that was lost."""
         for command, told in self._past:
             if observation(self._execute(command)) != told:
                 self.close()
                 raise InfrastructureError(_OTHER_RESULT)
 
     def _wait_or_lose(self, lost: RuntimeLost) -> None:
-        """Decides whether another try is worth it, and waits until then."""
         if lost.is_replaced and self._moves < MOST_MOVES:
             self._moves += 1
         elif self._pauses < _MOST_PAUSES:

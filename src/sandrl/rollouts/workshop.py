@@ -50,11 +50,6 @@ class SharedWorkshop:
     """Runs commands and judges solutions for many threads, between the two ends of a `with` block.
 
     Args:
-        job: Owns the sandboxes; nobody else uses it meanwhile.
-        judge: Decides what a solution did.
-        options: How to judge.
-        cache: Verdicts to begin with, and where to keep those that are found.
-        timeout_seconds: Wall time of one command.
         emit: Receives events of commands and of judging, but no results: episodes report these.
 
     Attributes:
@@ -126,16 +121,10 @@ class SharedWorkshop:
         return self._wait_for(done, begin)
 
     def release(self, launch: Launch) -> None:
-        """Begins to stop a sandbox that was kept."""
         self._ask(lambda: self._job.release(launch))
 
     def judge(self, completion: Completion, problem: Problem, number: int) -> ScoredCompletion:
         """Judges a completion in a fresh sandbox.
-
-        Args:
-            completion: What was submitted.
-            problem: What it answers.
-            number: The episode's, for what is told of it.
 
         Raises:
             Stopped: If nothing is judged any more.
@@ -151,7 +140,6 @@ class SharedWorkshop:
 
     @property
     def has_more(self) -> bool:
-        """Everything that was asked for is added at each turn."""
         return False
 
     def take_turn(self) -> None:
@@ -219,8 +207,8 @@ class SharedWorkshop:
     def _hear(self, result: ScoredCompletion) -> None:
         self._judging.pop(result.index).set_result(result)
 
+    # Passes on what befalls judging, numbered by episodes; results are the episodes' to tell.
     def _tell(self, event: Event) -> None:
-        """Passes on what befalls judging, numbered by episodes; results are the episodes' to tell."""
         match event:
             case CompletionStarted() | CompletionFinished() | StopRequested() | OpinionsAwaited():
                 return

@@ -34,7 +34,6 @@ class Demonstration:
     """A conversation, and what the policy may use.
 
     Attributes:
-        messages: All of it; the policy learns every message of the assistant.
         tools: The tools it is offered; None in a conversation without.
     """
 
@@ -72,7 +71,6 @@ class MuddledTeacher:
 
     Args:
         chances: The two, by kind in turn.
-        choice: Where chance comes from.
     """
 
     def __init__(self, chances: Sequence[float], choice: random.Random) -> None:

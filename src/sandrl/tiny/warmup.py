@@ -34,7 +34,6 @@ class Example:
     """A conversation as tokens.
 
     Attributes:
-        tokens: All of them, T.
         labels: What is learned at each, T; `IGNORED` outside of the assistant's messages.
     """
 
@@ -46,9 +45,6 @@ def warm_up(model: Any, tokenizer: Any, recipe: Recipe, tell: Tell) -> None:
     """Trains a fresh model until it is the tiny policy.
 
     Args:
-        model: Is changed in place.
-        tokenizer: Its tokenizer.
-        recipe: How.
         tell: Told the stage, the step in it and, where it was measured, the share of right answers.
     """
     torch = libraries.load("torch")
@@ -108,8 +104,6 @@ def _rendered(tokenizer: Any, messages: list[Any], tools: list[Any] | None, *, t
 
 
 class _Schoolbook:
-    """The demonstrations of all tasks of the training split, in an order that never ends."""
-
     def __init__(self, tokenizer: Any, recipe: Recipe, choice: random.Random) -> None:
         self._tokenizer = tokenizer
         self._recipe = recipe
@@ -118,7 +112,6 @@ class _Schoolbook:
         self._order = self._forever()
 
     def batch(self, teacher: MuddledTeacher | None) -> list[Example]:
-        """The examples of the next step; without a teacher, every answer is right."""
         batch = []
         for _ in range(self._recipe.batch):
             task = next(self._order)
@@ -127,7 +120,6 @@ class _Schoolbook:
         return batch
 
     def some(self, count: int) -> list[Task]:
-        """Some tasks, to be asked about."""
         return self._choice.sample(tasks("train"), count)
 
     def _forever(self) -> Iterator[Task]:
@@ -141,7 +133,6 @@ class _Schoolbook:
 
 
 def _learn(model: Any, optimizer: Any, batch: Sequence[Example], padding: int) -> None:
-    """One step on B examples, padded at the end to the longest."""
     torch = libraries.load("torch")
     longest = max(len(example.tokens) for example in batch)
     tokens_BT = torch.tensor([each.tokens + [padding] * (longest - len(each.tokens)) for each in batch])  # noqa: N806

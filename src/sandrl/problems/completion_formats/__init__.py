@@ -56,9 +56,6 @@ class ParsedCompletions:
     """The completions of a row.
 
     Attributes:
-        task: The problem that they answer.
-        answers: The completions, in the order of the row.
-        format: The format of the row.
         finish_reasons: Why each of the answers ended, in the endpoint's word; None where the row does not say it.
     """
 
@@ -70,10 +67,6 @@ class ParsedCompletions:
 
 def parse_completions(value: Mapping[str, Any], reading: Reading) -> ParsedCompletions:
     """Takes the completions of a row in any of the formats.
-
-    Args:
-        value: The row.
-        reading: What is known of the problems, and of the rows before it.
 
     Raises:
         InputError: If a field is missing or wrong, or no format has such fields.
@@ -89,7 +82,6 @@ def parse_completions(value: Mapping[str, Any], reading: Reading) -> ParsedCompl
 
 
 def _null_field(value: Mapping[str, Any], nulls: list[str]) -> InputError | None:
-    """The error of a row whose format would be known if a field were not null; None if there is no such field."""
     for name in nulls:
         if any(name in group for each in COMPLETION_FORMATS for group in each.needs) and any(
             each.has_fields({**value, **dict.fromkeys(nulls, "")}) for each in COMPLETION_FORMATS

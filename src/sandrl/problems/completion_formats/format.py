@@ -29,7 +29,6 @@ class Answer:
         text: What the model wrote; None if there is only `code`.
         code: The code, used unchanged; None if it must be extracted.
         loss: The reason why there is none, if a failure of the infrastructure ended it; else empty.
-        reasoning: What the model thought, where it stands beside the text.
         tokens: How many tokens the answer has; None if it is not known.
     """
 
@@ -42,12 +41,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """The problem that a row names.
-
-    Attributes:
-        name: Its `task_id`.
-        field: The field that names it.
-    """
+    """The problem that a row names."""
 
     name: str
     field: str
@@ -59,7 +53,6 @@ class Reading:
 
     Attributes:
         names: The names of all problems; None accepts every name.
-        line: The line, or the number of the entry, that is being read.
         positions: How many rows named their problems by their position alone.
         kept: What a format remembers from one row to the next, by a name of its own.
     """
@@ -80,11 +73,7 @@ class Reading:
         return () if self.names is None else tuple(self.names)
 
     def at(self, position: int, place: str) -> Task:
-        """The problem at a position, from 0.
-
-        Raises:
-            InputError: If there is none, or the problems are not known.
-        """
+        """The problem at a position, from 0."""
         if not 0 <= position < len(self.by_position):
             count = f"there are {len(self.by_position)}" if self.names is not None else "they are not known"
             raise InputError(f"is the answer to problem {position + 1} by its position, and {count}", field=place)
@@ -113,8 +102,6 @@ class CompletionFormat(Recognition):
     """A format.
 
     Attributes:
-        answers: The answers of a row, or the `InputError` that names the field that is wrong.
-        task: The problem of a row.
         accepts: Whether a row that has the fields has the right kind of values in them.
     """
 
@@ -133,12 +120,7 @@ _AROUND_CHOICES = ("response", "result", "output", "body")
 
 
 def finish_reasons(value: Mapping[str, Any], count: int) -> list[str | None]:
-    """Why the answers of a row ended, as far as it says so.
-
-    Args:
-        value: The row.
-        count: How many answers it has.
-    """
+    """Why the answers of a row ended, as far as it says so."""
     at: object = value
     while isinstance(at, Mapping):
         choices = at.get("choices")

@@ -24,13 +24,12 @@ def _answers(value: Mapping[str, Any], _: Reading) -> list[Answer]:
 
 
 def _error(value: object) -> str:
-    """What a sample says of its failure, in one line."""
     text = value.get("message") if isinstance(value, Mapping) else value
     return " ".join(str(text).split()) if text else ""
 
 
+# A text, which a log may keep apart from its message.
 def _whole(text: str, value: Mapping[str, Any]) -> str:
-    """A text, which a log may keep apart from its message."""
     attachments = value.get("attachments")
     if text.startswith(_ATTACHMENT) and isinstance(attachments, Mapping):
         return str(attachments.get(text.removeprefix(_ATTACHMENT), text))

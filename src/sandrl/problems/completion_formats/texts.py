@@ -32,13 +32,7 @@ def texts_of(value: Any, field: str, *, is_list: bool = False, depth: int = 0) -
     """The texts of a field, one for each sample.
 
     Args:
-        value: The content of the field.
-        field: Its name, for messages.
         is_list: Whether it is a list by its name, so that a text is one written as JSON, as in cells of tables.
-        depth: How deep it is in the field.
-
-    Raises:
-        InputError: If it is none of the known shapes; the place in the field is named.
     """
     if isinstance(value, str):
         if (is_list and value.lstrip()[:1] == "[") or _MESSAGES_TEXT.match(value):
@@ -71,11 +65,7 @@ def texts_of(value: Any, field: str, *, is_list: bool = False, depth: int = 0) -
 
 
 def checked_text(value: Any, field: str) -> str:
-    """A text.
-
-    Raises:
-        InputError: If it is none.
-    """
+    """A text."""
     if not isinstance(value, str):
         raise InputError(f"must be a string, not {type_name(value)}", field=field)
     return value
@@ -97,11 +87,7 @@ def answers_last(value: object) -> bool:
 
 
 def answer_of(messages: list[Any], field: str) -> str:
-    """The content of the assistant's last message.
-
-    Raises:
-        InputError: If there is none.
-    """
+    """The content of the assistant's last message."""
     for number in range(len(messages) - 1, -1, -1):
         if _role(messages[number]) in _ASSISTANTS:
             return content_of(messages[number], f"{field}[{number}]")
@@ -109,11 +95,7 @@ def answer_of(messages: list[Any], field: str) -> str:
 
 
 def content_of(message: Mapping[str, Any], field: str) -> str:
-    """The text of a message; empty if it has only reasoning or calls of tools.
-
-    Raises:
-        InputError: If its content is no text.
-    """
+    """The text of a message; empty if it has only reasoning or calls of tools."""
     name = next((each for each in _CONTENTS if each in message), None)
     if name is None:
         if any(each in message for each in ("tool_calls", "reasoning_content", "reasoning", "refusal")):
@@ -150,7 +132,6 @@ def code_answer(text: str) -> Answer:
 
 
 def _role(message: object) -> str | None:
-    """The role of a message, in lower case; None if it is none."""
     if not isinstance(message, Mapping):
         return None
     role = next((message[each] for each in _ROLES if each in message), None)

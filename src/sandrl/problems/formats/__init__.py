@@ -77,13 +77,7 @@ _PROMPTS = ("problem", "question", "text", "description", "instruction", "query"
 
 @dataclass(frozen=True, slots=True)
 class ParsedProblem:
-    """A problem, and how it was found in its row.
-
-    Attributes:
-        problem: The problem.
-        format: The format of the row.
-        recognised_by: The fields by which it was recognised.
-    """
+    """A problem, and how it was found in its row."""
 
     problem: Problem
     format: Format
@@ -96,8 +90,6 @@ def parse_problem(
     """Makes a problem of a row in any of the formats.
 
     Args:
-        row: The row.
-        path: Where from, for messages.
         set_name: The set that it is of, which rows without a name of their own are numbered in; none if empty.
         is_mapped: Whether the user has said which fields are meant: it is of sandrl's own format, and what else looks
             like tests is left out on purpose.
@@ -155,7 +147,6 @@ def _format_of(value: Mapping[str, Any], formats: tuple[Format, ...]) -> Format:
 
 
 def _guessed(value: Mapping[str, Any], found: Format, field: str) -> InputError:
-    """The error of a row that lacks a field of the format that it is taken for."""
     known = found.recognised_by(value)
     prompt = next((name for name in _PROMPTS if isinstance(value.get(name), str)), "question")
     return InputError(

@@ -12,8 +12,6 @@ from sandrl.problems.problem import Problem
 
 
 class AppsRow(FormatRow):
-    """A row of APPS or TACO."""
-
     question: str
     input_output: str | dict[str, object]
     starter_code: str | None = None
@@ -21,7 +19,6 @@ class AppsRow(FormatRow):
     time_limit: Any = None
 
     def to_problem(self, name: str) -> Problem:
-        """Returns the problem of the row."""
         reference = first_solution(self.solutions, "solutions")
         starter = self.starter_code or ""
         pairs = pairs_of(self.input_output, "input_output")

@@ -33,8 +33,6 @@ _IN_FILES = f"Read the input from the file {_INPUT_FILE}, and write the output t
 
 
 class CodeforcesRow(FormatRow):
-    """A row of open-r1/codeforces."""
-
     title: str | None = None
     description: str | None = None
     input_format: str | None = None
@@ -52,7 +50,6 @@ class CodeforcesRow(FormatRow):
     memory_limit: float | None = None
 
     def to_problem(self, name: str) -> Problem:
-        """Returns the problem of the row."""
         self._refuse_what_cannot_be_judged()
         pairs = [pair for field in _TESTS for pair in _tests(getattr(self, field), field)]
         if not pairs:
@@ -88,7 +85,6 @@ class CodeforcesRow(FormatRow):
             raise InputError(f"is {self.input_mode!r:.40}, neither 'stdio' nor 'file'", field="input_mode")
 
     def _task(self, has_files: bool) -> str:
-        """The parts of the description, in the order of the site; or the prompt that the row has."""
         if self.prompt:
             return self.prompt
         if not self.description:
@@ -98,8 +94,8 @@ class CodeforcesRow(FormatRow):
         return "\n\n".join(f"{heading}\n{text.strip()}".strip() for heading, text in parts if text and text.strip())
 
 
+# The tests of a field; the number of those that are kept elsewhere is none.
 def _tests(value: Any, field: str) -> list[Pair]:
-    """The tests of a field; the number of those that are kept elsewhere is none."""
     if isinstance(value, int | float) or not value:
         return []
     return pairs_of(value, field) if json_value(value, field) else []
@@ -117,8 +113,8 @@ def _examples(value: Any) -> Iterator[tuple[str, str]]:
             yield f"Example {number}, {part}", _lines(text)
 
 
+# A text with the line ends of Linux, as its graders have it.
 def _lines(text: str) -> str:
-    """A text with the line ends of Linux, as its graders have it."""
     return text.replace("\r\n", "\n")
 
 

@@ -13,8 +13,6 @@ from sandrl.problems.problem import Problem
 
 
 class DeepCoderRow(FormatRow):
-    """A row of DeepCoder-Preview."""
-
     problem: str
     tests: str | list[Any] | dict[str, Any]
     starter_code: str | None = None
@@ -22,7 +20,6 @@ class DeepCoderRow(FormatRow):
     metadata: Any = None
 
     def to_problem(self, name: str) -> Problem:
-        """Returns the problem of the row."""
         function = function_of(self.metadata)
         starter = self.starter_code or ""
         reference = without_fence(first_solution(self.solutions, "solutions"))

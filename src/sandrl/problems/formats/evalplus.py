@@ -25,8 +25,6 @@ _Rebuild: TypeAlias = Callable[[Any], Any]
 
 
 class EvalPlusRow(FormatRow):
-    """A row of EvalPlus."""
-
     task_id: Identifier
     prompt: str
     canonical_solution: str
@@ -36,7 +34,6 @@ class EvalPlusRow(FormatRow):
     atol: Margin = 0.0
 
     def to_problem(self, name: str) -> Problem:
-        """Returns the problem of the row."""
         if not (self.base_input or self.plus_input):
             raise InputError("has no inputs, and neither has plus_input", field="base_input")
         if not self.entry_point.isidentifier():
@@ -127,7 +124,6 @@ def _values_as_tuples(value: Any) -> Any:
 
 
 def _shapes() -> dict[int, tuple[_Rebuild, ...]]:
-    """The shapes of arguments of the tasks of MBPP+ for which JSON is not enough, by number."""
     numbers: list[tuple[str, tuple[_Rebuild, ...]]] = [
         ("2 116 132 143 222 261 273 394 399 421 424 429 470 560 579 596 616 630 726 740 744 809", (_tuple,)),
         ("63 64 70 94 120 237 272 299 400 409 417 438 473 614 780", (_list_of_tuples,)),

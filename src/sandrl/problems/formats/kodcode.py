@@ -19,14 +19,11 @@ _MODULE = "solution"
 
 
 class KodCodeRow(FormatRow):
-    """A row of KodCode."""
-
     question: str
     test: str
     solution: str | None = None
 
     def to_problem(self, name: str) -> Problem:
-        """Returns the problem of the row."""
         try:
             test, names = without_solution_import(self.test)
             return Problem(
@@ -43,11 +40,7 @@ class KodCodeRow(FormatRow):
 
 
 def without_solution_import(test: str) -> tuple[str, list[str]]:
-    """Tests without their imports from the answer's module, and the names that they imported.
-
-    Raises:
-        InputError: If they are no Python, or use the module itself.
-    """
+    """Tests without their imports from the answer's module, and the names that they imported."""
     try:
         tree = parse(test)
     except SyntaxError as error:

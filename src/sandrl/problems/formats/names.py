@@ -30,11 +30,7 @@ def row_name(row: Row, set_name: str) -> str:
     """The name of a row.
 
     Args:
-        row: The row.
         set_name: The set in which a row without an id is numbered; empty where it must have one.
-
-    Raises:
-        InputError: If its id is no string and no integer, or it has none and must have one.
     """
     field = id_field(row.value)
     if (value := row.value.get(field)) is not None:

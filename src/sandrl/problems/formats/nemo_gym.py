@@ -16,25 +16,18 @@ _METADATA = "verifier_metadata"
 
 
 class RequestRow(InputRow):
-    """The request for a model."""
-
     input: Prompt
 
 
 class MetadataRow(InputRow):
-    """What a row is judged by."""
-
     unit_tests: Any
 
 
 class NemoGymRow(FormatRow):
-    """A row of NeMo-Gym."""
-
     responses_create_params: RequestRow
     verifier_metadata: MetadataRow
 
     def to_problem(self, name: str) -> Problem:
-        """Returns the problem of the row."""
         prompt, field = self.responses_create_params.input, f"{_METADATA}.unit_tests"
         checks = checks_of_pairs(pairs_of(self.verifier_metadata.unit_tests, field), field, code=prompt)
         return Problem(task_id=name, prompt=prompt, prelude=self.prelude or promised_names(checks, prompt), **checks)

@@ -16,14 +16,11 @@ _FIELD = "verification_info"
 
 
 class PrimeIntellectRow(FormatRow):
-    """A row of a set of verifiable coding problems."""
-
     prompt: Prompt
     verification_info: str | dict[str, Any]
     gold_standard_solution: str | None = None
 
     def to_problem(self, name: str) -> Problem:
-        """Returns the problem of the row."""
         info = json_value(self.verification_info, _FIELD)
         if not isinstance(info, dict) or "test_cases" not in info:
             raise InputError("must have `test_cases`: only problems with tests are supported", field=_FIELD)

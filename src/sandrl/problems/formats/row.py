@@ -28,9 +28,6 @@ class FormatRow(InputRow):
     def to_problem(self, name: str) -> Problem:
         """Returns the problem of the row.
 
-        Args:
-            name: Its `task_id`.
-
         Raises:
             InputError: If a field is wrong; it is named as the format names it.
         """
@@ -45,7 +42,6 @@ class Format(Recognition):
     """A format.
 
     Attributes:
-        row: What a row must look like.
         ignored: Fields that look like tests and are none: they do not make a row unusable.
         accepts: Whether a row that has the fields has the right kind of values in them.
         is_python: Whether its rows are judged as Python where they name no other language; rows of other formats are
@@ -66,11 +62,7 @@ class Format(Recognition):
         return self.has_fields(value) and self.accepts(value)
 
     def inner_language(self, value: Mapping[str, Any]) -> tuple[str, str] | None:
-        """The language that a row names within a field, and where; None where it names none there.
-
-        Raises:
-            InputError: If it is one that is not judged, or the field is no JSON.
-        """
+        """The language that a row names within a field, and where; None where it names none there."""
         if not self.is_python:
             return language_named(str(value.get("language"))).name, "language"
         if self.language_path is None:

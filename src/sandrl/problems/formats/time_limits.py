@@ -29,10 +29,6 @@ def check_timeout(value: Any, field: str) -> float | None:
 
     Args:
         value: Seconds, as a number, as a text (`2.0 seconds`), or as `seconds` and `nanos`.
-        field: Where it stands.
-
-    Raises:
-        InputError: If it is no time.
     """
     seconds = _seconds(value, field)
     if not seconds:
