@@ -31,7 +31,7 @@ from sandrl.jsonl import (
     rows_of,
 )
 from sandrl.problems.completion_formats import COMPLETION_FORMATS
-from sandrl.problems.completion_formats.bigcode import ENTRY
+from sandrl.problems.completion_formats.harnesses import ENTRY
 from sandrl.problems.hub import read_parquet
 from sandrl.problems.json_stream import JsonStream
 from sandrl.problems.tables import csv_rows, is_file_name
@@ -134,7 +134,7 @@ def _is_document(begin: bytes, names: Collection[str] | None) -> bool:
         except (InputError, StopIteration):
             return False
         return key == "version" or _is_name(key, names)
-    if rest.strip() or not value or any(each.recognises(value) for each in COMPLETION_FORMATS):
+    if rest.strip() or not value or any(each.has_fields(value) for each in COMPLETION_FORMATS):
         return False
     tables = (value.get(name) for name in _TABLES)
     has_table = any(isinstance(each, list) and each and isinstance(each[0], dict) for each in tables)

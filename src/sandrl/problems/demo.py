@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 
 from sandrl.problems.completions import Completion, load_completions
 from sandrl.problems.loading import load_problems
-from sandrl.problems.named import DATA, DEMO_PROBLEMS
 from sandrl.problems.problem import Problem
+from sandrl.problems.sources import DATA, DEMO_PROBLEMS
 
 
 def demo_problems() -> Mapping[str, Problem]:

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Self, TypeAlias, TypeVar
 
 from sandrl.errors import InputError, UsageError
 from sandrl.jsonl import BadRow, Row
@@ -19,7 +19,6 @@ from sandrl.problems.formats.names import id_field
 from sandrl.problems.known_names import KnownNames
 from sandrl.problems.languages import language_named
 from sandrl.problems.mapping import FieldMap
-from sandrl.problems.mbpp import is_in_split
 from sandrl.problems.preludes import prelude_of
 from sandrl.problems.problem import Problem
 from sandrl.problems.sources import find_source
@@ -77,6 +76,26 @@ class LoadedProblems:
         return self.problems[task_id]
 
 
+@dataclass(frozen=True, slots=True)
+class _RowOptions:
+    prelude: str
+    field_map: FieldMap | None
+    max_cases: int | None
+    language: str | None
+
+    @classmethod
+    def of(cls, prelude: str | None, fields: Sequence[str], max_cases: int | None, language: str | None) -> Self:
+        try:
+            before = prelude_of(prelude)
+        except ValueError as error:
+            raise UsageError(f"prelude {error}", fields=("prelude",)) from error
+        try:
+            language = None if language is None else language_named(language).name
+        except InputError as error:
+            raise UsageError(f"language {error.reason}", fields=("language",)) from error
+        return cls(before, FieldMap.of(fields), max_cases, language)
+
+
 def load_problems(
     source: str | Path,
     *,
@@ -120,29 +139,21 @@ def load_problems(
         MissingExtraError: If the source requires `datasets`, and it is not installed.
         ServiceError: If the hub does not answer, and its cache has no copy of the dataset.
     """
-    before = _checked_prelude(prelude)
-    field_map, language = FieldMap.of(fields), _checked_language(language)
+    options = _RowOptions.of(prelude, fields, max_cases, language)
     found = find_source(source)
     problems = ProblemStore()
     lines: dict[str, int | str] = {}
     formats: Counter[FoundFormat] = Counter()
 
     def add(row: Row) -> None:
-        if found.mbpp_split is not None and not is_in_split(row, found.mbpp_split, source):
-            return
         path = row.path or source
-        set_name = file_set(row.path) if row.path else found.name
-        parsed = _parsed(row, path, set_name, field_map, language)
-        problem = with_options(parsed.problem, prelude=before, max_cases=max_cases)
+        parsed = _parsed(row, path, file_set(row.path) if row.path else found.name, options)
+        problem = parsed.problem
         name = problem.task_id
         if name in lines:
             place = lines[name] if row.path else f"line {lines[name]}"
-            raise InputError(
-                f"{name!r} is already used in {place}; it must be unique",
-                path=path,
-                line=row.line,
-                field=_id_field(row, field_map),
-            )
+            reason = f"{name!r} is already used in {place}; it must be unique"
+            raise InputError(reason, path=path, line=row.line, field=_id_field(row, options.field_map))
         lines[name] = f"{row.path}:{row.line}" if row.path else row.line
         if only is None or name in only:
             problems.add(name, problem)
@@ -151,11 +162,9 @@ def load_problems(
         formats[FoundFormat(parsed.format.name, parsed.recognised_by, problem.kind)] += 1
 
     skipped = add_rows(found.read(), add, skip_bad_rows=skip_bad_rows)
-    if field_map is not None and lines:
-        _refuse_missing(field_map, source)
+    if options.field_map is not None and lines:
+        options.field_map.refuse_missing(source)
     if not lines:
-        if found.mbpp_split is not None and not skipped:
-            raise InputError(f"no row belongs to the split {found.mbpp_split!r}", path=source)
         raise no_rows("problems", source, skipped)
     return LoadedProblems(problems, tuple(skipped), dict(formats), lines.keys())
 
@@ -169,15 +178,9 @@ def problem_of_row(
     max_cases: int | None = None,
     language: str | None = None,
 ) -> Problem:
-    """Makes a problem of one row that is not in a file; for the arguments see `load_problems`.
-
-    Raises:
-        UsageError: If the prelude is not valid Python, or a field or the language is unknown.
-        InputError: If the row is not a valid problem; the message names its place and its field.
-    """
-    before, field_map, language = _checked_prelude(prelude), FieldMap.of(fields), _checked_language(language)
-    parsed = as_entry(place, value, lambda row, path: _parsed(row, path, "", field_map, language))
-    return with_options(parsed.problem, prelude=before, max_cases=max_cases)
+    """Makes a problem of one row that is not in a file; for the arguments and errors see `load_problems`."""
+    options = _RowOptions.of(prelude, fields, max_cases, language)
+    return as_entry(place, value, lambda row, path: _parsed(row, path, "", options)).problem
 
 
 def with_options(problem: Problem, *, prelude: str = "", max_cases: int | None = None) -> Problem:
@@ -268,48 +271,26 @@ def as_entry(place: str, given: object, parse: Callable[[Row, str], _Entry]) -> 
         raise error.at(place) from None
 
 
-def _parsed(
-    row: Row, path: str | Path, set_name: str, field_map: FieldMap | None, language: str | None
-) -> ParsedProblem:
-    if field_map is None:
-        return parse_problem(row, path, set_name, language=language)
+def _parsed(row: Row, path: str | Path, set_name: str, options: _RowOptions) -> ParsedProblem:
+    field_map = options.field_map
     try:
-        mapped = field_map.apply(row)
+        mapped = row if field_map is None else field_map.apply(row)
     except InputError as error:
         raise error.at(path, row.line) from error
     try:
-        return parse_problem(mapped, path, set_name, is_mapped=True, language=language)
+        parsed = parse_problem(mapped, path, set_name, is_mapped=field_map is not None, language=options.language)
     except InputError as error:
+        if field_map is None:
+            raise
         raise error.at(path, row.line, field=field_map.place_of(error.field)) from error
+    problem = with_options(parsed.problem, prelude=options.prelude, max_cases=options.max_cases)
+    return replace(parsed, problem=problem)
 
 
 def _id_field(row: Row, field_map: FieldMap | None) -> str:
     if field_map is not None and "task_id" in field_map.paths:
         return field_map.place_of("task_id") or ""
     return id_field(row.value)
-
-
-def _refuse_missing(field_map: FieldMap, source: str | Path) -> None:
-    try:
-        field_map.refuse_missing()
-    except InputError as error:
-        raise error.at(source) from error
-
-
-def _checked_prelude(prelude: str | None) -> str:
-    try:
-        return prelude_of(prelude)
-    except ValueError as error:
-        raise UsageError(f"prelude {error}", fields=("prelude",)) from error
-
-
-def _checked_language(language: str | None) -> str | None:
-    if language is None:
-        return None
-    try:
-        return language_named(language).name
-    except InputError as error:
-        raise UsageError(f"language {error.reason}", fields=("language",)) from error
 
 
 def add_rows(rows: Iterable[Row | BadRow], add: Callable[[Row], None], *, skip_bad_rows: bool) -> list[InputError]:

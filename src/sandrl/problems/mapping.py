@@ -12,6 +12,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from sandrl.errors import InputError, UsageError
@@ -92,12 +93,13 @@ class PathMap:
         if name in self.missing and self.missing[name] is None:
             self.missing[name] = reason
 
-    def refuse_missing(self) -> None:
+    def refuse_missing(self, source: str | Path) -> None:
         """Refuses a path that no row has had."""
         for error in self.missing.values():
             if error is not None:
                 reason = error.reason.replace("is missing", "is missing in every row", 1)
-                raise InputError(reason.replace("there are", "the first has", 1), field=error.field)
+                reason = reason.replace("there are", "the first has", 1)
+                raise InputError(reason, path=source, field=error.field)
 
     def place_of(self, place: str | None) -> str | None:
         """Where a field of a mapped row stands in the row as it was."""

@@ -19,9 +19,9 @@ from typing import Any, Unpack
 from sandrl.errors import InputError
 from sandrl.problems.duplicates import without_duplicates
 from sandrl.problems.loading import load_problems
-from sandrl.problems.named import TEST, TRAIN, named_set
 from sandrl.problems.problem import Problem
 from sandrl.problems.reading import Reading
+from sandrl.problems.sources import TEST, TRAIN, named_set
 from sandrl.problems.store import joined, select
 
 _HELD_OUT = 5

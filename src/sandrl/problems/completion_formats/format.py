@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any
 
 from sandrl.errors import InputError
+from sandrl.problems.completion import Completion
 from sandrl.problems.known_names import KnownNames
 from sandrl.problems.recognition import Recognition
 
@@ -21,22 +22,11 @@ TASK_FIELDS = (
 """Fields that name the problem of a row."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """One completion of a row.
-
-    Attributes:
-        text: What the model wrote; None if there is only `code`.
-        code: The code, used unchanged; None if it must be extracted.
-        loss: The reason why there is none, if a failure of the infrastructure ended it; else empty.
-        tokens: How many tokens the answer has; None if it is not known.
-    """
-
-    text: str | None = None
-    code: str | None = None
-    loss: str = ""
-    reasoning: str = ""
-    tokens: int | None = None
+def answer(
+    text: str | None = None, code: str | None = None, loss: str = "", *, reasoning: str = "", tokens: int | None = None
+) -> Completion:
+    """A completion of a row, before it has a name and a problem."""
+    return Completion("", "", text, code, loss, tokens=tokens, reasoning=reasoning)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +38,7 @@ class Task:
 
 
 @dataclass
-class Reading:
+class ReadContext:
     """What is known while the rows of a source are read.
 
     Attributes:
@@ -80,7 +70,7 @@ class Reading:
         return Task(self.by_position[position], place)
 
 
-def named_task(value: Mapping[str, Any], reading: Reading) -> Task:
+def named_task(value: Mapping[str, Any], reading: ReadContext) -> Task:
     """The problem that a row names: by the first field whose value is the name of a problem, or else the first."""
     found = [Task(str(name), each) for each in TASK_FIELDS if _is_name(name := value.get(each))]
     if not found:
@@ -99,19 +89,10 @@ def _is_name(value: object) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class CompletionFormat(Recognition):
-    """A format.
+    """A format: the answers of a row, and the problem that it names."""
 
-    Attributes:
-        accepts: Whether a row that has the fields has the right kind of values in them.
-    """
-
-    answers: Callable[[Mapping[str, Any], Reading], list[Answer]]
-    task: Callable[[Mapping[str, Any], Reading], Task] = named_task
-    accepts: Callable[[Mapping[str, Any]], bool] = bool
-
-    def recognises(self, value: Mapping[str, Any]) -> bool:
-        """Whether a row is of this format."""
-        return self.has_fields(value) and self.accepts(value)
+    answers: Callable[[Mapping[str, Any], ReadContext], list[Completion]]
+    task: Callable[[Mapping[str, Any], ReadContext], Task] = named_task
 
 
 _REASONS = ("finish_reason", "finish_reasons", "stop_reason", "stop_reasons")

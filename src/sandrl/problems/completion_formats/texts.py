@@ -12,7 +12,8 @@ from typing import Any
 
 from sandrl.errors import InputError
 from sandrl.jsonl import type_name
-from sandrl.problems.completion_formats.format import Answer
+from sandrl.problems.completion import Completion
+from sandrl.problems.completion_formats.format import answer
 from sandrl.problems.formats.texts import json_value
 from sandrl.syntax import parse
 
@@ -117,7 +118,7 @@ def content_of(message: Mapping[str, Any], field: str) -> str:
     return "".join(texts)
 
 
-def code_answer(text: str) -> Answer:
+def code_answer(text: str) -> Completion:
     """The answer of a field that holds code, where a text with code in it may stand as well.
 
     Code with a fence or a tag in a string of it would be taken for a text, so what is Python as a whole is code.
@@ -126,9 +127,9 @@ def code_answer(text: str) -> Answer:
         try:
             parse(text)
         except SyntaxError:
-            return Answer(text)
-        return Answer(code=text)
-    return Answer(text)
+            return answer(text)
+        return answer(code=text)
+    return answer(text)
 
 
 def _role(message: object) -> str | None:

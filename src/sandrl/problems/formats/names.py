@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from sandrl.errors import InputError
@@ -26,6 +27,12 @@ def id_field(value: Mapping[str, Any]) -> str:
     return next((field for field in ID_FIELDS if value.get(field) is not None), ID_FIELDS[0])
 
 
+def identifier_of(row: Row, field: str, path: str | Path) -> str:
+    """The name in one of the `ID_FIELDS` of a row."""
+    named = parse_row(_NamedRow, Row(row.line, {field: row.value[field]}), path)
+    return str(getattr(named, field))
+
+
 def row_name(row: Row, set_name: str) -> str:
     """The name of a row.
 
@@ -33,9 +40,8 @@ def row_name(row: Row, set_name: str) -> str:
         set_name: The set in which a row without an id is numbered; empty where it must have one.
     """
     field = id_field(row.value)
-    if (value := row.value.get(field)) is not None:
-        named = parse_row(_NamedRow, Row(row.line, {field: value}), "")
-        return str(getattr(named, field))
+    if row.value.get(field) is not None:
+        return identifier_of(row, field, "")
     if not set_name:
         raise InputError("is missing", field=field)
     return f"{set_name}/{row.line}"
