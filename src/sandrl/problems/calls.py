@@ -129,11 +129,7 @@ def expression_of(fn: str) -> str:
 
 
 def literal(value: object, field: str, depth: int = 0, *, takes_nan: bool = False) -> str:
-    """The source of a plain value.
-
-    Args:
-        takes_nan: Whether it may hold NaN.
-    """
+    """The source of a plain value, which may hold NaN only with `takes_nan`."""
     if depth > _MOST_NESTED:
         raise InputError("is nested too deep", field=field)
 

@@ -18,11 +18,7 @@ from sandrl.problems.store import ProblemStore
 
 
 def with_most_cases(problem: Problem, most: int | None) -> Problem:
-    """A problem with so many of its cases, or calls, at most; tests all stay, because they may build on one another.
-
-    Args:
-        most: How many; None for all.
-    """
+    """A problem with at most so many cases or calls, None for all; tests all stay: they may build on one another."""
     if most is None or problem.kind not in ("cases", "calls") or problem.check_count <= most:
         return problem
     lengths = [len(case.stdin) for case in problem.cases] or [len(call.arguments) for call in problem.calls]

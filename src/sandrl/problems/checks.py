@@ -33,13 +33,9 @@ def name_of(check: str) -> str:
 
 
 def checks_of(tests: Sequence[str], *, setup: str = "", entry_point: str | None = None) -> tuple[str, ...]:
-    """The checks that tests consist of.
+    """The checks that tests consist of; a test that is no Python stays as it is.
 
-    Args:
-        tests: Texts of Python. One that is no Python stays as it is: it makes the problem invalid when it is judged.
-
-    Raises:
-        InputError: If a test cannot fail; its position is in the field.
+    The `InputError` of a test that cannot fail has its position in the field.
     """
     return _checks_of(tuple(tests), setup, entry_point)
 

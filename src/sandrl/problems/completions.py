@@ -130,11 +130,7 @@ def named_tasks(source: str, fields: Sequence[str] = ()) -> frozenset[str] | Non
 
 
 def as_completions(given: CompletionsLike, task_ids: Collection[str]) -> Sequence[Completion]:
-    """Completions, however Python code gives them.
-
-    Raises:
-        InputError: If one is neither, is wrong, or answers none of these problems; its place and its field are named.
-    """
+    """Completions, however Python code gives them. The `InputError` for a wrong one names its place and its field."""
     if isinstance(given, str | Path):
         return load_completions(given, task_ids=task_ids).completions
     if isinstance(given, CompletionStore):

@@ -63,11 +63,7 @@ def plain(value: Any) -> Any:
 
 
 def check_text(field: str, value: object, *, is_optional: bool = False) -> None:
-    """Refuses what is no string, where Python code gives a value that files have too.
-
-    Args:
-        is_optional: Whether it may be None.
-    """
+    """Refuses what is no string, nor None if that is allowed, where Python code gives a value that files have too."""
     if not (isinstance(value, str) or (is_optional and value is None)):
         raise InputError(f"must be a string{' or None' * is_optional}, not {_of(value)}", field=field)
 
@@ -84,11 +80,7 @@ def _of(value: object) -> str:
 
 
 def parse_row(model: type[RowModel], row: Row, path: str | Path) -> RowModel:
-    """Checks the types of a row.
-
-    Raises:
-        InputError: Naming the first field that is missing or wrong.
-    """
+    """Checks the types of a row; the `InputError` names the first field that is missing or wrong."""
     try:
         return parse_value(model, row.value)
     except InputError as error:
@@ -96,11 +88,7 @@ def parse_row(model: type[RowModel], row: Row, path: str | Path) -> RowModel:
 
 
 def parse_value(model: type[RowModel], value: object, place: str = "") -> RowModel:
-    """Checks the types of an object in a row, or of the whole row.
-
-    Raises:
-        InputError: Naming the first field that is missing or wrong.
-    """
+    """Checks the types of an object in a row, or of the whole row; `place` is the field that it is in."""
     try:
         return model.model_validate(value)
     except ValidationError as error:

@@ -50,12 +50,7 @@ class HubDataset:
 
 
 def read_parquet(path: Path) -> Iterator[Row]:
-    """Reads a parquet file, some rows at a time; they are numbered from 1.
-
-    Raises:
-        MissingExtraError: If `datasets`, which brings the reader, is not installed.
-        InputError: If the file is no parquet file.
-    """
+    """Reads a parquet file, some rows at a time, numbered from 1; `MissingExtraError` without `datasets`."""
     if path.exists() and not path.is_file():
         raise InputError("is not a regular file", path=path)
     _check_installed(str(path))

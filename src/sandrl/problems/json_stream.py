@@ -22,11 +22,7 @@ _TOKEN_CHARACTERS = 16
 
 
 class JsonStream:
-    """A document that is read from its beginning to its end, once.
-
-    Args:
-        most: The longest value, in characters.
-    """
+    """A document that is read from its beginning to its end, once; no value may have more than `most` characters."""
 
     def __init__(
         self, stream: IO[str], path: str | Path, *, most: int = MAX_PROBLEM_BYTES, is_foreign: bool = False

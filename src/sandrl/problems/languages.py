@@ -372,11 +372,7 @@ def find_language(name: str) -> Language | None:
 
 
 def language_named(name: str, field: str = "language") -> Language:
-    """The language of a name or an alias.
-
-    Raises:
-        InputError: If it is not in the table.
-    """
+    """The language of a name or an alias; `InputError` if it is not in the table."""
     found = find_language(name)
     if found is None:
         raise InputError(f"is {name!r:.40}, which is not a supported language ({_NAMES})", field=field)

@@ -36,11 +36,7 @@ _Entry = TypeVar("_Entry")
 
 @dataclass(frozen=True, slots=True)
 class FoundFormat:
-    """The format that rows were recognised as.
-
-    Attributes:
-        kind: The kind of their checks: `tests`, `cases`, `calls` or `exit_status`.
-    """
+    """The format that rows were recognised as, by which fields, and the kind of their checks (`Problem.kind`)."""
 
     name: str
     fields: tuple[str, ...]
@@ -64,11 +60,7 @@ class LoadedProblems:
     names: Collection[str] = ()
 
     def find(self, task_id: str) -> Problem:
-        """Returns the problem with this name.
-
-        Raises:
-            InputError: If there is no problem with this name; the message shows the most similar one.
-        """
+        """Returns the problem with this name; the `InputError` without one shows the most similar name."""
         if task_id not in self.problems:
             hint = "sandrl problems ls SET|FILE lists the names"
             did_you_mean = KnownNames(self.names).did_you_mean(task_id)
@@ -191,14 +183,7 @@ def with_options(problem: Problem, *, prelude: str = "", max_cases: int | None =
 
 
 def write_problems(problems: Iterable[Problem], path: Path) -> None:
-    """Writes problems as rows of sandrl's own format.
-
-    Args:
-        path: The `.jsonl` or `.jsonl.gz` file; there must be none of that name yet.
-
-    Raises:
-        InputError: If it cannot be made, or its name is that of another kind of file.
-    """
+    """Writes problems as rows of sandrl's own format, to a new `.jsonl` or `.jsonl.gz` file."""
     if is_file_name(path.name) and not path.name.lower().endswith((".jsonl", ".jsonl.gz")):
         raise InputError("rows are written as JSON lines; end the name of the file with .jsonl or .jsonl.gz", path=path)
     try:
@@ -216,12 +201,7 @@ def write_problems(problems: Iterable[Problem], path: Path) -> None:
 def as_problems(given: ProblemsLike) -> Mapping[str, Problem]:
     """Problems by `task_id`, however Python code gives them.
 
-    Args:
-        given: Where to load them from, as `load_problems` takes it, or problems and rows (dictionaries in any format of
-            a file), by `task_id` or in a list.
-
-    Raises:
-        InputError: If one is neither, is wrong, or has the name of another; its place and its field are named.
+    The `InputError` for a wrong one names its place and its field.
     """
     if isinstance(given, str | Path):
         return load_problems(given).problems
@@ -246,22 +226,14 @@ def as_problems(given: ProblemsLike) -> Mapping[str, Problem]:
 
 
 def entries(noun: str, given: object) -> Iterable[Any]:
-    """Checks that a value is a list of problems or completions.
-
-    Raises:
-        UsageError: If it is not iterable, or is a single problem, row or text.
-    """
+    """Checks that a value is a list of problems or completions, and no single problem, row or text."""
     if isinstance(given, Problem | Mapping | str | bytes) or not isinstance(given, Iterable):
         raise UsageError(f"{noun} must be a list of {noun} or of dictionaries, not of the type {type(given).__name__}")
     return given
 
 
 def as_entry(place: str, given: object, parse: Callable[[Row, str], _Entry]) -> _Entry:
-    """Makes a problem or a completion of a dictionary, which is checked like a row of a file.
-
-    Raises:
-        InputError: If it is not a dictionary, or a field of it is missing or wrong.
-    """
+    """Makes a problem or a completion of a dictionary, which is checked like a row of a file."""
     if not isinstance(given, Mapping):
         raise InputError(f"must be a dictionary, or a Problem or Completion of sandrl, not {given!r:.60}", path=place)
     row = {key: list(value) if isinstance(value, tuple) else value for key, value in plain(given).items()}
@@ -294,14 +266,7 @@ def _id_field(row: Row, field_map: FieldMap | None) -> str:
 
 
 def add_rows(rows: Iterable[Row | BadRow], add: Callable[[Row], None], *, skip_bad_rows: bool) -> list[InputError]:
-    """Adds rows to what is being loaded.
-
-    Returns:
-        The errors of the bad rows.
-
-    Raises:
-        InputError: If a row is bad and bad ones are not to be skipped.
-    """
+    """Adds rows to what is being loaded; returns the errors of bad ones if these are skipped, else raises the first."""
     skipped: list[InputError] = []
     for row in rows:
         try:

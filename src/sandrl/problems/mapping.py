@@ -33,8 +33,7 @@ _BEGIN = re.compile(r"\w+")
 class PathMap:
     """Which fields of a row are those of sandrl's own format.
 
-    Attributes:
-        missing: The paths to optional fields that no row has had so far, each with the error of the first row.
+    `missing` has the paths to optional fields that no row has had so far, each with the error of the first row.
     """
 
     paths: Mapping[str, tuple[str, ...]]
@@ -48,11 +47,7 @@ class PathMap:
 
     @classmethod
     def of(cls, pairs: Sequence[str]) -> Self | None:
-        """Makes one of `field=path` and `field:=value` pairs; None of none.
-
-        Raises:
-            UsageError: If a pair is neither, or its field is not one of the own format, or given twice.
-        """
+        """Makes one of `field=path` and `field:=value` pairs; None of none. `UsageError` for a pair that is neither."""
         paths: dict[str, tuple[str, ...]] = {}
         constants: dict[str, Any] = {}
         option = cls.option

@@ -20,14 +20,7 @@ _LONGEST_PATH = 1000
 
 
 def files_of(given: object, taken: str, field: str = "files") -> tuple[tuple[str, bytes], ...]:
-    """Files by path, in the order of their paths.
-
-    Args:
-        taken: The name that the answer's own file has.
-
-    Raises:
-        InputError: If a path leads out of the working directory, or a content is none.
-    """
+    """Files in the order of their paths; `taken` is the name that the answer's own file has."""
     if isinstance(given, Mapping):
         pairs = list(given.items())
     elif isinstance(given, list | tuple) and all(isinstance(each, list | tuple) and len(each) == 2 for each in given):

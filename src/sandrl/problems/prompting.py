@@ -11,8 +11,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
+from sandrl.config.parts import QuestionPart
 from sandrl.config.words import NO_SYSTEM_PROMPT, Extraction
 from sandrl.errors import InputError, UsageError
 from sandrl.jsonl import BadRow, read_rows
@@ -33,33 +34,9 @@ _ANSWERS = ("completion", "answer", "response", "output")
 _CHECKS = frozenset({"tests", "cases", "test", "test_list", "check"})
 
 
-class _Configuration(Protocol):
-    @property
-    def show_tests(self) -> int: ...
-
-    @property
-    def system_prompt(self) -> str | None: ...
-
-    @property
-    def prompt_template(self) -> str | None: ...
-
-    @property
-    def few_shot(self) -> int: ...
-
-    @property
-    def few_shot_from(self) -> str | None: ...
-
-    @property
-    def few_shot_seed(self) -> int: ...
-
-
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A question with its answer.
-
-    Attributes:
-        answer: The whole answer; empty if it is the reference of `problem`.
-    """
+    """A question with its answer, which is empty for the reference of `problem`."""
 
     prompt: str
     answer: str = ""
@@ -83,16 +60,8 @@ class Prompting:
     examples: tuple[Example, ...] = ()
 
     @classmethod
-    def of(cls, config: _Configuration, problems: Mapping[str, Problem], reading: Reading | None = None) -> Prompting:
-        """How a command's configuration asks.
-
-        Args:
-            problems: The problems that are asked, from which examples are taken unless it names others.
-
-        Raises:
-            UsageError: If there are too few examples.
-            InputError: If these cannot be read.
-        """
+    def of(cls, config: QuestionPart, problems: Mapping[str, Problem], reading: Reading | None = None) -> Prompting:
+        """How a command's configuration asks; examples are from `problems` unless it names others."""
         system = "" if config.system_prompt == NO_SYSTEM_PROMPT else _plain(config.system_prompt)
         examples = tuple(_chosen(config, problems, reading or {})) if config.few_shot else ()
         return cls(config.show_tests, system, _plain(config.prompt_template), config.few_shot, examples)
@@ -100,11 +69,7 @@ class Prompting:
     def messages(
         self, problem: Problem, *, instruction: str = ANSWER_INSTRUCTION, extraction: Extraction | None = None
     ) -> list[dict[str, str]]:
-        """The conversation that a model is to continue.
-
-        Args:
-            instruction: The system message unless the user has one; Python in it becomes the problem's language.
-        """
+        """The conversation that a model is to continue; Python in the instruction becomes the problem's language."""
         said = in_language(instruction, problem.language) if self.system_prompt is None else self.system_prompt
         system = self._filled(said, problem) if self.system_prompt else said
         is_tagged = extraction in (Extraction.ANSWER, Extraction.EXACT) or "<answer>" in system
@@ -177,7 +142,7 @@ def _answer(example: Example, *, is_tagged: bool) -> str:
 
 
 # Examples with different prompts, one more than asked for, because one of them may be the problem itself.
-def _chosen(config: _Configuration, problems: Mapping[str, Problem], reading: Reading) -> Iterator[Example]:
+def _chosen(config: QuestionPart, problems: Mapping[str, Problem], reading: Reading) -> Iterator[Example]:
     source = config.few_shot_from
     written = None if source is None else _written(Path(source))
     pool: Mapping[str, Problem] = problems

@@ -40,12 +40,8 @@ class Prompt:
 def render_prompt(problem: Problem, *, show_tests: int = SHOWN_TESTS) -> Prompt:
     """Renders the text a model is shown.
 
-    Args:
-        show_tests: How many asserts or cases to show at most, from the first on. A test with more asserts than are left
-            ends what is shown, so that none is shown in part. No case is shown of a program that has no input.
-
-    Returns:
-        The prompt, and how many checks it shows and hides. It names the entry point where nothing else in it does.
+    At most `show_tests` asserts or cases are shown, from the first on, and no test in part. No case is shown of a
+    program that has no input. It names the entry point where nothing else in it does.
     """
     parts = [problem.prompt.strip("\n")]
     tests, cases = shown_checks(problem, show_tests)
@@ -83,12 +79,7 @@ def shown_checks(problem: Problem, show_tests: int) -> tuple[tuple[str, ...], tu
 def chat_prompt(
     problem: Problem, *, show_tests: int = SHOWN_TESTS, instruction: str = ANSWER_INSTRUCTION
 ) -> list[dict[str, str]]:
-    """The conversation a model is to continue: a system message about the form of the answer, then the problem.
-
-    Args:
-        instruction: The system message; another one where answers are given otherwise, for example through a tool.
-            Where it says Python, that becomes the problem's language.
-    """
+    """The conversation a model is to continue: a system message about the form of the answer, then the problem."""
     return [
         {"role": "system", "content": in_language(instruction, problem.language)},
         {"role": "user", "content": render_prompt(problem, show_tests=show_tests).text},

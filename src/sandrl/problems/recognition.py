@@ -16,11 +16,7 @@ _SHOWN_CHOICES = 3
 
 @dataclass(frozen=True, slots=True)
 class Recognition:
-    """How rows of a format are recognised.
-
-    Attributes:
-        needs: The fields by which it is recognised; of those in one group, one is enough.
-    """
+    """How rows of a format are recognised: by fields; of those in one group of `needs`, one is enough."""
 
     name: str
     needs: tuple[tuple[str, ...], ...]
@@ -44,11 +40,7 @@ RecognitionT = TypeVar("RecognitionT", bound=Recognition)
 def nearest_of(
     formats: Iterable[RecognitionT], value: Mapping[str, Any], preferred: Callable[[RecognitionT], bool]
 ) -> RecognitionT:
-    """The format of which a row lacks the least.
-
-    Args:
-        preferred: Whether a format is taken before others that are as near.
-    """
+    """The format of which a row lacks the least; of those as near, a preferred one."""
     return min(formats, key=lambda each: (len(each.missing(value)) / len(each.needs), not preferred(each)))
 
 

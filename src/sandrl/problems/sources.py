@@ -39,11 +39,7 @@ _REPOSITORY = re.compile(r"\w[\w.-]*/[\w.-]+")
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where rows of problems come from.
-
-    Attributes:
-        name: What rows without an id are numbered in.
-    """
+    """Where rows of problems come from; those without an id are numbered in `name`."""
 
     read: Callable[[], Rows]
     name: str = ""
@@ -79,15 +75,7 @@ class NamedSet:
 
 
 def find_source(name: str | Path) -> Source:
-    """Finds out what a name stands for.
-
-    Args:
-        name: A named set or `owner/name` of the hub, with a split after a colon where one is meant; a file, or `-` for
-            standard input.
-
-    Raises:
-        InputError: If it stands for nothing, or there is no such split.
-    """
+    """Finds out what a name stands for: a named set or `owner/name`, perhaps with `:split`, a file, or `-`."""
     if isinstance(name, Path) or name == STANDARD_INPUT:
         return _file(Path(name))
     if (named := named_set(name)) is not None:

@@ -30,11 +30,7 @@ _FEWEST = 10
 
 @dataclass(frozen=True, slots=True)
 class Splits:
-    """The problems of a run.
-
-    Attributes:
-        is_held_out: Whether these are not trained on.
-    """
+    """The problems of a run; `is_held_out` if those for evaluation are not trained on."""
 
     train: Mapping[str, Problem]
     evaluation: Mapping[str, Problem]
@@ -77,11 +73,7 @@ def load_splits(
 ) -> Splits:
     """Loads the problems of a run.
 
-    Args:
-        eval_problems: How many to evaluate on at most, the same for every seed; for 0 none are held out.
-
-    Raises:
-        InputError: If the source, or the set to evaluate on, cannot be used.
+    `eval_problems` are at most so many, the same for every seed; for 0 none are held out.
     """
     load = partial(load_problems, **reading)
     if eval_set is not None:

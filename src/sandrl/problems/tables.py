@@ -39,12 +39,7 @@ _NO_SHARDS = frozenset({"dataset_info.json", "dataset_infos.json", "dataset_dict
 
 
 def read_file(path: Path) -> Iterator[Row | BadRow]:
-    """Reads a file of problems in the way that its name says; another name is that of JSON lines.
-
-    Raises:
-        InputError: If it cannot be read.
-        MissingExtraError: If it takes `datasets` to read, and that is not installed.
-    """
+    """Reads a file of problems in the way that its name says; another name is that of JSON lines."""
     readers: dict[str, Callable[[Path], Iterator[Row | BadRow]]] = {
         ".json": read_json, ".csv": read_csv, ".parquet": read_parquet,
     }  # fmt: skip
@@ -53,14 +48,7 @@ def read_file(path: Path) -> Iterator[Row | BadRow]:
 
 
 def read_directory(path: Path, split: str | None = None) -> Iterator[Row | BadRow]:
-    """Reads the shards of a directory, in the order of their names.
-
-    Yields:
-        The rows, each with its shard.
-
-    Raises:
-        InputError: If it has no shards, or shards of several kinds.
-    """
+    """Reads the shards of a directory, in the order of their names; each row has its shard."""
     try:
         files = sorted(file for file in path.iterdir() if file.is_file() and is_file_name(file.name))
     except OSError as error:

@@ -37,9 +37,7 @@ _CHANGING = frozenset({"capsys", "capfd", "monkeypatch"})
 class Test:
     """One test function.
 
-    Attributes:
-        name: Its name, with its class and its parameters' number.
-        code: What defines and runs it, given what its file shares.
+    Its name has its class and its parameters' number; its code defines and runs it, given what its file shares.
     """
 
     name: str
@@ -49,11 +47,7 @@ class Test:
 
 @dataclass(frozen=True, slots=True)
 class TestFile:
-    """A text with test functions.
-
-    Attributes:
-        own_run: What it asserts about its own run of its tests, with all of them; empty if that is nothing.
-    """
+    """A text with test functions; `own_run` is what it asserts about its own run of them, or empty."""
 
     shared: str
     tests: tuple[Test, ...]
@@ -61,11 +55,7 @@ class TestFile:
 
 
 def read_test_file(text: str, tree: ast.Module, field: str) -> TestFile | None:
-    """A text as a file of test functions; None if it has none.
-
-    Raises:
-        InputError: If a test function asks for what there is not.
-    """
+    """A text as a file of test functions; None if it has none."""
     if "test" not in text and "Test" not in text:
         return None
     fixtures = {node.name: node for node in tree.body if isinstance(node, _Function) and _is_fixture(node)}

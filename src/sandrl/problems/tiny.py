@@ -89,11 +89,7 @@ _INPUTS: dict[str, tuple[Any, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A combination: a kind of task with a function name and a number.
-
-    Attributes:
-        number: The number in it; 0 where the kind has none.
-    """
+    """A combination: a kind of task with a function name and a number, 0 where the kind has none."""
 
     kind: TinyKind
     function_name: str

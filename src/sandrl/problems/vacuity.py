@@ -24,11 +24,7 @@ _RUNS_CODE = frozenset({"exec", "eval", "exit", "quit"})
 
 
 def can_fail(statements: Sequence[ast.stmt], known: frozenset[str]) -> bool:
-    """Whether some statement checks something when it runs.
-
-    Args:
-        known: Names of functions and classes that the problem itself defines, or imports from its own modules.
-    """
+    """Whether some statement checks something when it runs; `known` are functions and classes of the problem itself."""
     return any(_checks(statement, known) for statement in _executed(statements))
 
 
@@ -58,11 +54,7 @@ def complaint(statements: Sequence[ast.stmt]) -> str | None:
 
 
 def uses_something(trees: Iterable[ast.AST], own: frozenset[str]) -> bool:
-    """Whether tests use a name that is not Python's own, nor bound by the tests: something of the completion's.
-
-    Args:
-        own: Names that count although Python has them: what the problem asks for may be called `sum`.
-    """
+    """Whether tests use a name of `own`, or one that is not Python's nor bound by them: one of the completion."""
     loaded: set[str] = set()
     bound: set[str] = set()
     for tree in trees:

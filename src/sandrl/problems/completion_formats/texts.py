@@ -30,11 +30,7 @@ _DEEPEST = 8
 
 
 def texts_of(value: Any, field: str, *, is_list: bool = False, depth: int = 0) -> list[str]:
-    """The texts of a field, one for each sample.
-
-    Args:
-        is_list: Whether it is a list by its name, so that a text is one written as JSON, as in cells of tables.
-    """
+    """The texts of a field, one for each sample; `is_list`: by its name a list, which a cell of a table has as JSON."""
     if isinstance(value, str):
         if (is_list and value.lstrip()[:1] == "[") or _MESSAGES_TEXT.match(value):
             try:

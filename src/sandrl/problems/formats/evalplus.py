@@ -74,12 +74,7 @@ def comparison_of(task_id: str, entry_point: str) -> Comparison:
 
 
 def rebuilt(task_id: str, arguments: Sequence[Any]) -> list[Any]:
-    """The arguments of a task with what JSON has lost of them.
-
-    Raises:
-        TypeError: If an argument cannot be one of this task.
-        ValueError: The same, of text that is no number.
-    """
+    """The arguments of a task with what JSON has lost; `TypeError` or `ValueError` if they are none of this task."""
     shapes = _SHAPES.get(_number_of(task_id), (_same,)) if _set_of(task_id) == _MBPP else (_same,)
     # The last shape is that of all arguments from there on.
     return [shapes[min(position, len(shapes) - 1)](argument) for position, argument in enumerate(arguments)]

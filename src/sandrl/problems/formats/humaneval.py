@@ -34,12 +34,7 @@ class HumanEvalRow(FormatRow):
 def checked(
     name: str, code: str, test: str, entry_point: str, reference: str | None, *, prompt: str = "", prelude: str = ""
 ) -> Problem:
-    """The problem of code to begin with, and a function `check` that is called with what it asks for.
-
-    Args:
-        code: What stands before a completion.
-        prompt: The task in words, where it is not in the code.
-    """
+    """The problem of `code` before a completion, and a function `check` that is called with what it asks for."""
     is_called = _CALLS.search(test) is not None or _DEFINES.search(test) is None
     call = "" if is_called else f"\n\ncheck({entry_point})\n"
     return Problem(

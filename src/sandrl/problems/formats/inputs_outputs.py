@@ -22,8 +22,9 @@ from sandrl.jsonl import type_name
 from sandrl.problems.calls import SOLUTION, Call
 from sandrl.problems.calls import function_of as named_function
 from sandrl.problems.formats.texts import json_value
+from sandrl.problems.formats.time_limits import check_timeout
 from sandrl.problems.preludes import STANDARD
-from sandrl.problems.problem import Case, Tolerance
+from sandrl.problems.problem import Case, Problem, Tolerance
 from sandrl.syntax import compiling
 
 FRACTIONS = Tolerance(absolute=1e-6)
@@ -49,12 +50,10 @@ _OUTPUTS = ("outputs", "output", "stdout", "expected_output", "expected")
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A test.
+    """A test: a call of `function`, or a run of a program if that is empty.
 
-    Attributes:
-        function: The function that is called; empty for a program.
-        is_of_apps: Whether it is as in APPS and the sets made of it: the output may stand in a list of its own, and
-            keys that are texts may have been integers.
+    `is_of_apps`: as in APPS and the sets made of it, the output may stand in a list of its own, and keys that are texts
+    may have been integers.
     """
 
     given: Any
@@ -65,11 +64,7 @@ class Pair:
 
 
 def pairs_of(value: object, field: str, *, function: str = "") -> list[Pair]:
-    """The tests of a field.
-
-    Args:
-        function: The function that tests call that name no other, and do not say that they are runs of a program.
-    """
+    """The tests of a field; `function` is called by those that name no other and do not say that they are programs."""
     tests = [] if isinstance(value, str) and not value.strip() else json_value(value, field)
     if isinstance(tests, Mapping):
         pairs = _columns(tests, field, function)
@@ -84,11 +79,7 @@ def pairs_of(value: object, field: str, *, function: str = "") -> list[Pair]:
 
 
 def checks_of_pairs(pairs: Sequence[Pair], field: str, *, code: str = "") -> dict[str, Any]:
-    """The fields of a problem that tests become.
-
-    Args:
-        code: Starter code or a solution, which shows whether the function is a method of `Solution`.
-    """
+    """The fields of a problem that tests become; `code` shows whether the function is a method of `Solution`."""
     functions = {pair.function for pair in pairs}
     if len(functions) > 1:
         kinds = ", ".join(sorted(name or "stdin" for name in functions))
@@ -99,6 +90,33 @@ def checks_of_pairs(pairs: Sequence[Pair], field: str, *, code: str = "") -> dic
             return {"cases": cases, "tolerance": FRACTIONS}
         return {"cases": cases, "tolerance": WORDS if any(map(_is_padded, cases)) else None}
     return _calls(pairs, code)
+
+
+def problem_of_pairs(
+    name: str,
+    prompt: str,
+    tests: object,
+    field: str,
+    *,
+    function: str = "",
+    starter: str = "",
+    reference: str | None = None,
+    code: str | None = None,
+    prelude: str = "",
+    time_limit: Any = None,
+) -> Problem:
+    """The problem of a field with tests; for `function` and `code`, else the starter code or reference, see above."""
+    pairs = pairs_of(tests, field, function=function)
+    checks = checks_of_pairs(pairs, field, code=starter or reference or "" if code is None else code)
+    return Problem(
+        task_id=name,
+        prompt=prompt,
+        starter_code=starter,
+        reference=reference,
+        prelude=prelude or promised_names(checks, starter or prompt),
+        check_timeout_seconds=check_timeout(time_limit, "time_limit"),
+        **checks,
+    )
 
 
 def promised_names(checks: Mapping[str, Any], code: str) -> str:

@@ -49,11 +49,7 @@ def first_language(value: Mapping[str, object]) -> tuple[str, str] | None:
 
 
 def in_language(problem: Problem, language: str | None, field: str) -> Problem:
-    """A problem whose programs are in the language that its row names.
-
-    Args:
-        language: The language; None where the row names none.
-    """
+    """A problem whose programs are in the language that its row names; None where it names none."""
     if language in (None, problem.language):
         return problem
     if problem.kind not in ("cases", "exit_status"):

@@ -34,11 +34,7 @@ def identifier_of(row: Row, field: str, path: str | Path) -> str:
 
 
 def row_name(row: Row, set_name: str) -> str:
-    """The name of a row.
-
-    Args:
-        set_name: The set in which a row without an id is numbered; empty where it must have one.
-    """
+    """The name of a row: its own, or its number in a set; without a set it must have its own."""
     field = id_field(row.value)
     if row.value.get(field) is not None:
         return identifier_of(row, field, "")

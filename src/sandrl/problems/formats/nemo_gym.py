@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sandrl.problems.fields import InputRow
-from sandrl.problems.formats.inputs_outputs import checks_of_pairs, pairs_of, promised_names
+from sandrl.problems.formats.inputs_outputs import problem_of_pairs
 from sandrl.problems.formats.messages import Prompt
 from sandrl.problems.formats.row import Format, FormatRow
 from sandrl.problems.formats.texts import json_value
@@ -28,9 +28,8 @@ class NemoGymRow(FormatRow):
     verifier_metadata: MetadataRow
 
     def to_problem(self, name: str) -> Problem:
-        prompt, field = self.responses_create_params.input, f"{_METADATA}.unit_tests"
-        checks = checks_of_pairs(pairs_of(self.verifier_metadata.unit_tests, field), field, code=prompt)
-        return Problem(task_id=name, prompt=prompt, prelude=self.prelude or promised_names(checks, prompt), **checks)
+        prompt, tests = self.responses_create_params.input, self.verifier_metadata.unit_tests
+        return problem_of_pairs(name, prompt, tests, f"{_METADATA}.unit_tests", code=prompt, prelude=self.prelude)
 
 
 def _has_unit_tests(value: Mapping[str, Any]) -> bool:

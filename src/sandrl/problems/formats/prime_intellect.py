@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sandrl.errors import InputError
-from sandrl.problems.formats.inputs_outputs import checks_of_pairs, pairs_of, promised_names
+from sandrl.problems.formats.inputs_outputs import problem_of_pairs
 from sandrl.problems.formats.languages import in_language, named_language
 from sandrl.problems.formats.messages import Prompt
 from sandrl.problems.formats.row import Format, FormatRow
@@ -26,14 +26,14 @@ class PrimeIntellectRow(FormatRow):
             raise InputError("must have `test_cases`: only problems with tests are supported", field=_FIELD)
         language = named_language(info.get("language"), f"{_FIELD}.language")
         reference = without_fence(self.gold_standard_solution)
-        field = f"{_FIELD}.test_cases"
-        checks = checks_of_pairs(pairs_of(info["test_cases"], field), field, code=f"{reference or ''}\n{self.prompt}")
-        problem = Problem(
-            task_id=name,
-            prompt=self.prompt,
+        problem = problem_of_pairs(
+            name,
+            self.prompt,
+            info["test_cases"],
+            f"{_FIELD}.test_cases",
             reference=reference,
-            prelude=self.prelude or promised_names(checks, self.prompt),
-            **checks,
+            code=f"{reference or ''}\n{self.prompt}",
+            prelude=self.prelude,
         )
         return in_language(problem, language, f"{_FIELD}.language")
 

@@ -26,11 +26,7 @@ class FormatRow(InputRow):
 
     @abstractmethod
     def to_problem(self, name: str) -> Problem:
-        """Returns the problem of the row.
-
-        Raises:
-            InputError: If a field is wrong; it is named as the format names it.
-        """
+        """Returns the problem of the row; an `InputError` names a field as the format names it."""
 
 
 def _any_value(_: Mapping[str, Any]) -> bool:

@@ -70,11 +70,7 @@ def is_packed(text: object) -> bool:
 
 
 def unpacked(text: str, field: str) -> Any:
-    """The tests in a packed text.
-
-    Raises:
-        InputError: If it is none, or unpacks to too much.
-    """
+    """The tests in a packed text; `InputError` if it is none, or unpacks to too much."""
     try:
         packed = base64.b64decode(text, validate=True)
         decompressor = zlib.decompressobj()

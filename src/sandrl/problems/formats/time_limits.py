@@ -25,11 +25,7 @@ _TEXT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(?:s|secs?|seconds?)?\.?\s*", re.IGNOR
 
 
 def check_timeout(value: Any, field: str) -> float | None:
-    """How long a check may take, by the time limit of a row; None if the row has none.
-
-    Args:
-        value: Seconds, as a number, as a text (`2.0 seconds`), or as `seconds` and `nanos`.
-    """
+    """Seconds that a check may take, by the limit of a row: a number, a text, `seconds` and `nanos`, or None."""
     seconds = _seconds(value, field)
     if not seconds:
         return None

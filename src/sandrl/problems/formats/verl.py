@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from sandrl.errors import InputError
 from sandrl.problems.fields import InputRow
-from sandrl.problems.formats.inputs_outputs import checks_of_pairs, function_name, pairs_of, promised_names
+from sandrl.problems.formats.inputs_outputs import function_name, problem_of_pairs, promised_names
 from sandrl.problems.formats.kodcode import without_solution_import
 from sandrl.problems.formats.messages import Prompt
 from sandrl.problems.formats.row import Format, FormatRow
@@ -43,16 +43,14 @@ def problem_of_truth(name: str, prompt: str, truth: Any, field: str, prelude: st
     """The problem of a prompt and a ground truth."""
     tests, place = _tests(truth, field)
     if isinstance(tests, dict | list):
-        checks = checks_of_pairs(pairs_of(tests, field), field, code=prompt)
-        return Problem(task_id=name, prompt=prompt, prelude=prelude or promised_names(checks, prompt), **checks)
+        return problem_of_pairs(name, prompt, tests, field, code=prompt, prelude=prelude)
     return tests.problem(name, prompt, prelude, place)
 
 
-class _Code:
-    def __init__(self, tests: list[str], entry_point: str | None = None, prelude: str = "") -> None:
-        self.tests = tests
-        self.entry_point = entry_point
-        self.prelude = prelude
+class _Code(NamedTuple):
+    tests: list[str]
+    entry_point: str | None = None
+    prelude: str = ""
 
     def problem(self, name: str, prompt: str, prelude: str, field: str) -> Problem:
         shown = "\n".join([prompt, *self.tests])
