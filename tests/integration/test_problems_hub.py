@@ -22,6 +22,7 @@ from sandrl.problems import load_problems
 from sandrl.problems.formats import parse_problem
 from sandrl.problems.hub import HubDataset
 from sandrl.problems.published import MBPP_DATASET, PUBLISHED
+from sandrl.problems.sources import MBPP_SPLITS
 from tests.support.format_rows import ROWS
 
 pytest.importorskip("datasets", reason="`datasets` is not installed; it comes with sandrl[hub]")

@@ -2,7 +2,8 @@
 
 from sandrl.problems.calls import Call
 from sandrl.problems.comparisons import Comparison
-from sandrl.problems.completions import Completion, CompletionsLike, LoadedCompletions, as_completions, load_completions
+from sandrl.problems.completion import Completion
+from sandrl.problems.completions import CompletionsLike, LoadedCompletions, as_completions, load_completions
 from sandrl.problems.demo import demo_completions, demo_problems
 from sandrl.problems.formats import own_row
 from sandrl.problems.loading import LoadedProblems, ProblemsLike, as_problems, load_problems, write_problems

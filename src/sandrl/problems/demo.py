@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from sandrl.problems.completions import Completion, load_completions
+from sandrl.problems.completion import Completion
+from sandrl.problems.completions import load_completions
 from sandrl.problems.loading import load_problems
 from sandrl.problems.problem import Problem
 from sandrl.problems.sources import DATA, DEMO_PROBLEMS

@@ -11,9 +11,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from sandrl.config.parts import QuestionPart
 from sandrl.config.words import NO_SYSTEM_PROMPT, Extraction
 from sandrl.errors import InputError, UsageError
 from sandrl.jsonl import BadRow, read_rows
@@ -28,6 +27,13 @@ from sandrl.problems.prompts import (
     shown_checks,
 )
 from sandrl.problems.reading import Reading
+
+if TYPE_CHECKING:
+    from sandrl.config.episodes import EpisodesConfig
+    from sandrl.config.eval import EvalConfig
+    from sandrl.config.grpo import GrpoConfig
+
+    _Configuration: TypeAlias = EpisodesConfig | EvalConfig | GrpoConfig
 
 _PLACEHOLDER = re.compile(r"\{\{\s*(\w+)\s*\}\}|\{(\w+)\}")
 _ANSWERS = ("completion", "answer", "response", "output")
@@ -60,7 +66,7 @@ class Prompting:
     examples: tuple[Example, ...] = ()
 
     @classmethod
-    def of(cls, config: QuestionPart, problems: Mapping[str, Problem], reading: Reading | None = None) -> Prompting:
+    def of(cls, config: _Configuration, problems: Mapping[str, Problem], reading: Reading | None = None) -> Prompting:
         """How a command's configuration asks; examples are from `problems` unless it names others."""
         system = "" if config.system_prompt == NO_SYSTEM_PROMPT else _plain(config.system_prompt)
         examples = tuple(_chosen(config, problems, reading or {})) if config.few_shot else ()
@@ -142,7 +148,7 @@ def _answer(example: Example, *, is_tagged: bool) -> str:
 
 
 # Examples with different prompts, one more than asked for, because one of them may be the problem itself.
-def _chosen(config: QuestionPart, problems: Mapping[str, Problem], reading: Reading) -> Iterator[Example]:
+def _chosen(config: _Configuration, problems: Mapping[str, Problem], reading: Reading) -> Iterator[Example]:
     source = config.few_shot_from
     written = None if source is None else _written(Path(source))
     pool: Mapping[str, Problem] = problems

@@ -7,7 +7,7 @@ import json
 import zlib
 from collections.abc import Iterable
 
-from sandrl.problems.completions import Completion
+from sandrl.problems.completion import Completion
 from sandrl.problems.problem import Problem
 
 
