@@ -27,20 +27,16 @@ from sandrl.rewards.judge import judge_version
 from sandrl.rewards.options import ScoreOptions
 from sandrl.rewards.request import RewardRun
 from sandrl.rewards.scored_run import Resumed, opened_out
-from sandrl.rewards.scoring import lifetime_seconds
 from sandrl.rewards.summary import LONGER_ANSWERS, ScoreReport, count_dependent, truncation_warning
 from sandrl.rewards.weak_checks import warn_of_weak_checks
 from sandrl.rollouts.episodes import Episode, EpisodeOptions, new_episode
 from sandrl.rollouts.records import result_of
-from sandrl.rollouts.steps import StepOptions, StepPlayer
+from sandrl.rollouts.steps import StepOptions, open_player
 from sandrl.runs import RunReader, counted_rows
 from sandrl.runs.session import RunPlan, open_run
 from sandrl.runs.summary import summarise
 from sandrl.sandboxes import Interrupt, SandboxRequest, new_job_id
 from sandrl.settings import Settings
-
-# Sandboxes of an episode live as long as it does; what a model takes for an answer is not known before.
-_EPISODE_SECONDS = 3600.0
 
 
 def evaluate_attempts(
@@ -91,19 +87,6 @@ def evaluate_attempts(
         recorder = session.recorder()
         tell = session.told(recorder)
         warn_of_weak_checks(problems.values(), settings.state_dir, tell)
-        job = session.own(
-            sandboxes.tagged(*session.tags).job(
-                connection,
-                command=command,
-                max_lifetime_seconds=_EPISODE_SECONDS + lifetime_seconds(problems, scoring.limits),
-                writer=session.writer,
-                allowance=allowance,
-                interrupt=interrupt,
-                emit=tell,
-            )
-        )
-        # Before the job ends: who waits for an endpoint must not come back to a job that is over.
-        session.stack.callback(stop.set)
         options = StepOptions(
             EpisodeOptions(max_attempts=config.max_attempts, prompting=prompting, extraction=config.extract),
             scoring,
@@ -113,8 +96,19 @@ def evaluate_attempts(
             concurrency=_at_once(config, len(wanted)),
             attempt=session.attempt,
         )
-        tell(JobStarted(job.id, total, options.concurrency))
-        player = StepPlayer(options, job=job, writer=session.writer, emit=tell, interrupt=interrupt, stop=stop)
+        player = open_player(
+            session,
+            sandboxes,
+            connection,
+            options,
+            problems,
+            command=command,
+            allowance=allowance,
+            interrupt=interrupt,
+            emit=tell,
+            stop=stop,
+        )
+        tell(JobStarted(player.job.id, total, options.concurrency))
         episodes = [new_episode(each.index, each.id, each.problem, options.episode) for each in wanted]
         out = None if config.out is None else session.stack.enter_context(opened_out(config.out))
 
@@ -124,7 +118,7 @@ def evaluate_attempts(
 
         played = player.play_episodes(episodes, actor, known=len(results), on_end=keep)
         results += [result_of(episode) for episode in played.episodes]
-        job.close()
+        player.job.close()
         session.is_complete = interrupt.is_exhausted and len(results) == total
         counted = counted_rows(RunReader(session.writer.path))[0].metrics if resumed and results else {}
         recorder.log(0, {**counted, **played.metrics})
@@ -132,7 +126,9 @@ def evaluate_attempts(
     summary = summarise(results, opinion_rate=config.second_opinion, hash_seed_dependent=count_dependent(results))
     if (warning := truncation_warning(summary, hint=LONGER_ANSWERS)) is not None:
         emit(warning)
-    report = ScoreReport(job.id, tuple(results), summary, total - len(results), interrupt.signal_number, session.held())
+    report = ScoreReport(
+        player.job.id, tuple(results), summary, total - len(results), interrupt.signal_number, session.held()
+    )
     return RewardRun(
         config,
         report,

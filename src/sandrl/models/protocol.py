@@ -123,13 +123,34 @@ class Answer:
     is_lost: bool = False
 
 
-class Model(Protocol):
-    """A model that can be asked. Threads may share one."""
+class Player(Protocol):
+    """A model that continues conversations. Threads may share one.
 
-    @property
-    def name(self) -> str:
-        """What it is called in reports and tags."""
+    Attributes:
+        name: What it is called in reports and tags.
+    """
+
+    name: str
+
+    def reply(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = ()) -> Reply:
+        """The next message of a conversation, in which the tools, JSON schemas of functions, may be called.
+
+        Raises:
+            ServiceError: If there is no answer.
+            UsageError: If the question, or the model, cannot be used.
+            Stopped: If the answer is not wanted any more.
+        """
         ...
+
+    def close(self) -> None:
+        """Gives back what it holds."""
+        ...
+
+
+class Model(Player, Protocol):
+    """A model that can be asked many questions at once, so many as its batch size says."""
+
+    batch_size: int
 
     @property
     def abilities(self) -> Abilities:
@@ -141,21 +162,6 @@ class Model(Protocol):
         """The longest answer."""
         ...
 
-    @property
-    def batch_size(self) -> int:
-        """How many questions it answers at once."""
-        ...
-
-    def reply(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = ()) -> Reply:
-        """The next message of a conversation.
-
-        Raises:
-            ServiceError: If there is no answer.
-            UsageError: If the question, or the model, cannot be used.
-            Stopped: If the answer is not wanted any more.
-        """
-        ...
-
     def answers(self, questions: Sequence[Question]) -> Iterator[Answer]:
         """Answers questions, each in the order in which answers come; ends early once they are not wanted any more.
 
@@ -163,8 +169,4 @@ class Model(Protocol):
             AuthenticationError: If an endpoint refuses the key.
             UsageError: If it has no such model.
         """
-        ...
-
-    def close(self) -> None:
-        """Gives back what it holds."""
         ...

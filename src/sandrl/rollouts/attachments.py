@@ -11,7 +11,7 @@ import json
 import tokenize
 from collections.abc import Mapping, Sequence
 
-from sandrl.rollouts.workbench import LOST, Workbench, observation
+from sandrl.rollouts.sandbox import LOST, EpisodeSandbox, observation
 
 MOST_FILES = 16
 MOST_FILE_BYTES = 256 * 1024
@@ -40,7 +40,7 @@ class NotCopiedError(Exception):
     """Files cannot be copied over; its text is what a policy is to read about that."""
 
 
-def copied(bench: Workbench, names: Sequence[str]) -> Mapping[str, str]:
+def copied(sandbox: EpisodeSandbox, names: Sequence[str]) -> Mapping[str, str]:
     """Files of a sandbox: base64 of their contents, by path relative to the working directory.
 
     Raises:
@@ -48,7 +48,7 @@ def copied(bench: Workbench, names: Sequence[str]) -> Mapping[str, str]:
     """
     if len(names) > MOST_FILES:
         raise NotCopiedError(f"error: at most {MOST_FILES} files can be copied over, not {len(names)}")
-    outcome = bench.outcome("python", "-c", _PICK, stdin=json.dumps([[*names], MOST_FILE_BYTES]))
+    outcome = sandbox.outcome("python", "-c", _PICK, stdin=json.dumps([[*names], MOST_FILE_BYTES]))
     if outcome is None:
         raise NotCopiedError(LOST)
     try:

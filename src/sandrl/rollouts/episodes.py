@@ -10,35 +10,22 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 from sandrl.config.episodes import EpisodesConfig
 from sandrl.config.words import EpisodeKind, ToolSet
 from sandrl.errors import EndpointError, InfrastructureError, RequestRefusedError
 from sandrl.events.results import ScoredCompletion, Status, is_cut_off
-from sandrl.models.messages import Message, Reply
+from sandrl.models.messages import Message
+from sandrl.models.protocol import Player
 from sandrl.problems import ANSWER_INSTRUCTION, SUBMIT_INSTRUCTION, Completion, Problem, shown_checks
 from sandrl.problems.prompting import Prompting
 from sandrl.rewards.extraction import Extraction, extract_code
-from sandrl.rollouts.ends import EpisodeEnd
 from sandrl.rollouts.feedback import ATTEMPTS_INSTRUCTION, CUT_OFF, NO_CODE, OTHERS_FAIL, ShownChecks, try_shown
-from sandrl.rollouts.toolbox import Toolbox
+from sandrl.rollouts.sandbox import EpisodeSandbox
+from sandrl.rollouts.shared_job import SharedJob
+from sandrl.rollouts.toolbox import EpisodeEnd, Toolbox
 from sandrl.rollouts.tools import tool_schemas
-from sandrl.rollouts.workbench import Workbench, Workplace
-
-
-class Model(Protocol):
-    """Who acts in an episode."""
-
-    def reply(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = ()) -> Reply:
-        """The next message of a conversation."""
-        ...
-
-
-class Place(Workplace, Protocol):
-    """Where an episode works, and where its solution is judged."""
-
-    def judge(self, completion: Completion, problem: Problem, number: int) -> ScoredCompletion: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +106,7 @@ class _Full(Exception):
     pass
 
 
-def play(episode: Episode, model: Model, place: Place, options: EpisodeOptions) -> None:
+def play(episode: Episode, model: Player, place: SharedJob, options: EpisodeOptions) -> None:
     """Plays an episode to its end.
 
     Raises:
@@ -135,7 +122,7 @@ def play(episode: Episode, model: Model, place: Place, options: EpisodeOptions) 
 
 
 class _Play:
-    def __init__(self, episode: Episode, model: Model, place: Place, options: EpisodeOptions) -> None:
+    def __init__(self, episode: Episode, model: Player, place: SharedJob, options: EpisodeOptions) -> None:
         self.episode = episode
         self.model = model
         self.place = place
@@ -219,17 +206,17 @@ class _Tools(_Play):
 class _Attempts(_Play):
     def play(self) -> None:
         episode = self.episode
-        bench = Workbench(self.place, episode.problem.task_id)
+        sandbox = EpisodeSandbox(self.place, episode.problem.task_id)
         try:
             while episode.end is None:
-                wrong = self._attempt(bench)
+                wrong = self._attempt(sandbox)
                 if episode.end is None:
                     episode.messages.append(Message("user", wrong))
         finally:
-            bench.close()
+            sandbox.close()
 
     # One attempt; returns what is wrong with it. Sets the end of the episode where it is the last.
-    def _attempt(self, bench: Workbench) -> str:
+    def _attempt(self, sandbox: EpisodeSandbox) -> str:
         episode, options = self.episode, self.options
         try:
             text = self.ask().content
@@ -239,7 +226,7 @@ class _Attempts(_Play):
                 self.judge(text=self._last_text())
             return ""
         episode.attempts += 1
-        wrong = self._try(bench, text)
+        wrong = self._try(sandbox, text)
         is_last = episode.attempts == options.max_attempts
         if wrong and not is_last:
             return wrong
@@ -252,15 +239,15 @@ class _Attempts(_Play):
             episode.end = EpisodeEnd.NO_ATTEMPTS_LEFT
         return OTHERS_FAIL
 
-    def _try(self, bench: Workbench, text: str) -> str:
+    def _try(self, sandbox: EpisodeSandbox, text: str) -> str:
         episode, options = self.episode, self.options
         code = extract_code(Completion("", "", completion=text), episode.problem, options.extraction)
         if code is None:
             return CUT_OFF if is_cut_off(episode.messages[-1].finish_reason) else NO_CODE
         began = time.monotonic()
-        wrong = try_shown(bench, episode.problem, code, episode.shown)
+        wrong = try_shown(sandbox, episode.problem, code, episode.shown)
         episode.seconds["sandbox"] += time.monotonic() - began
-        self.check_sandbox(bench.loss)
+        self.check_sandbox(sandbox.loss)
         return wrong
 
     def _last_text(self) -> str:

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import islice
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 from sandrl.addresses import VLLM_BASE_URL
 from sandrl.config.rollout import RolloutConfig
@@ -18,6 +18,7 @@ from sandrl.config.words import EpisodeKind
 from sandrl.errors import AuthenticationError
 from sandrl.events import Emit, RolloutStarted, RolloutStepFinished, TokenLimitFound, ignore
 from sandrl.models import OPENAI_BASE_URL, EndpointModel, ModelEndpoint, Sampling
+from sandrl.models.protocol import Player
 from sandrl.problems import Problem, load_problems
 from sandrl.problems.prompting import Prompting
 from sandrl.problems.reading import reading_of
@@ -27,14 +28,12 @@ from sandrl.rewards.calibration import packages_of
 from sandrl.rewards.judge import judge_version
 from sandrl.rewards.options import ScoreOptions
 from sandrl.rewards.outlook import Outlook
-from sandrl.rewards.scoring import lifetime_seconds
 from sandrl.rewards.summary import LONGER_ANSWERS, truncation_warning
 from sandrl.rewards.weak_checks import warn_of_weak_checks
-from sandrl.rollouts.episodes import Model
 from sandrl.rollouts.outlook import outlook_of_episodes
 from sandrl.rollouts.records import result_of
 from sandrl.rollouts.results import RolloutRun
-from sandrl.rollouts.steps import PlayedStep, StepOptions, StepPlayer, problems_of
+from sandrl.rollouts.steps import PlayedStep, StepOptions, open_player, problems_of
 from sandrl.rollouts.tools import TOOL_SCHEMAS, tool_schemas
 from sandrl.runs import MetricsRecorder
 from sandrl.runs.session import RunPlan, open_run
@@ -43,22 +42,6 @@ from sandrl.sandboxes import Interrupt, SandboxRequest, new_job_id
 from sandrl.settings import Settings
 
 COMMAND = "art-rollout"
-
-# Sandboxes of an episode live as long as it does; what a model takes for an answer is not known before.
-_EPISODE_SECONDS = 3600.0
-
-
-class Player(Model, Protocol):
-    """Who plays the episodes of a run."""
-
-    @property
-    def name(self) -> str:
-        """What it is called in reports and tags."""
-        ...
-
-    def close(self) -> None:
-        """Gives back what it holds."""
-        ...
 
 
 MakePlayer: TypeAlias = Callable[[RolloutConfig, Settings, threading.Event, Emit], Player]
@@ -117,21 +100,20 @@ def run_rollouts(
     with open_run(plan, settings, interrupt=interrupt, emit=emit) as session:
         writer, recorder = session.writer, session.recorder()
         tell = session.told(recorder)
-        job = session.own(
-            sandboxes.tagged(COMMAND, f"model:{request.model_name}", *session.tags).job(
-                connection,
-                command=COMMAND,
-                max_lifetime_seconds=_EPISODE_SECONDS + lifetime_seconds(problems, options.scoring.limits),
-                writer=writer,
-                allowance=allowance,
-                interrupt=interrupt,
-                emit=tell,
-            )
+        player = open_player(
+            session,
+            sandboxes,
+            connection,
+            options,
+            problems,
+            command=COMMAND,
+            allowance=allowance,
+            interrupt=interrupt,
+            emit=tell,
+            stop=stop,
+            tags=(COMMAND, f"model:{request.model_name}"),
         )
-        # Before the job ends: who waits for an endpoint must not come back to a job that is over.
-        session.stack.callback(stop.set)
         session.stack.callback(model.close)
-        player = StepPlayer(options, job=job, writer=writer, emit=tell, interrupt=interrupt, stop=stop)
         tell(
             RolloutStarted(
                 writer.run_id,
@@ -154,7 +136,7 @@ def run_rollouts(
         if (warning := truncation_warning(summary, hint=LONGER_ANSWERS)) is not None:
             tell(warning)
     return RolloutRun(
-        job.id,
+        player.job.id,
         writer.path,
         request.model_name,
         steps=tuple(each.result for each in played),

@@ -15,6 +15,7 @@ from typing import Self, TypeVar
 
 from sandrl.config.episodes import CONCURRENCY, EpisodesConfig
 from sandrl.events import CompletionFinished, Emit, OpinionFinished, StopRequested
+from sandrl.models.protocol import Player
 from sandrl.problems import Problem
 from sandrl.problems.prompting import Prompting
 from sandrl.rewards.cache import VerdictCache
@@ -22,14 +23,20 @@ from sandrl.rewards.judge import Judge
 from sandrl.rewards.options import ScoreOptions
 from sandrl.rewards.problem_records import KeptProblems
 from sandrl.rewards.records import Place, opinion_row
+from sandrl.rewards.scoring import lifetime_seconds
 from sandrl.rewards.summary import raise_for_rewards
-from sandrl.rollouts.episodes import Episode, EpisodeOptions, Model, new_episode
+from sandrl.rollouts.episodes import Episode, EpisodeOptions, new_episode
 from sandrl.rollouts.records import episode_row, result_of
 from sandrl.rollouts.results import StepResult
+from sandrl.rollouts.shared_job import SharedJob
 from sandrl.rollouts.threads import play_all
-from sandrl.rollouts.workshop import SharedWorkshop
 from sandrl.runs import RunWriter
-from sandrl.sandboxes import Interrupt, Job, Level, step_tag
+from sandrl.runs.session import RunSession
+from sandrl.sandboxes import Connection, Interrupt, Job, Level, SandboxRequest, step_tag
+from sandrl.sandboxes.spending import Allowance
+
+# Sandboxes of an episode live as long as it does; what a model takes for an answer is not known before.
+_EPISODE_SECONDS = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +118,7 @@ class StepPlayer:
         stop: threading.Event,
     ) -> None:
         self._options = options
-        self._job = job
+        self.job = job
         self._writer = writer
         self._emit = emit
         self._interrupt = interrupt
@@ -121,7 +128,7 @@ class StepPlayer:
         self._kept = KeptProblems(writer, options.episode.prompting)
 
     def play(
-        self, step: int, problems: Sequence[Problem], model: Model, *, on_end: Callable[[Episode], None] | None = None
+        self, step: int, problems: Sequence[Problem], model: Player, *, on_end: Callable[[Episode], None] | None = None
     ) -> PlayedStep:
         """Plays a step.
 
@@ -136,7 +143,7 @@ class StepPlayer:
     def play_episodes(
         self,
         episodes: Sequence[Episode],
-        model: Model,
+        model: Player,
         *,
         step: int | None = None,
         known: int = 0,
@@ -154,11 +161,11 @@ class StepPlayer:
         ended: list[Episode] = []
         began = time.monotonic()
 
-        place = Place(self._job.id, step=step, attempt=options.attempt)
+        place = Place(self.job.id, step=step, attempt=options.attempt)
 
         def keep(episode: Episode, seconds: float) -> None:
             ended.append(episode)
-            self._job.spending.finish()
+            self.job.spending.finish()
             result = result_of(episode)
             problem = self._kept.digest_of(episode.problem)
             self._writer.write_trajectory(episode_row(episode, result, place, seconds=seconds, problem=problem))
@@ -166,33 +173,33 @@ class StepPlayer:
             if on_end is not None:
                 on_end(episode)
 
-        workshop = SharedWorkshop(
-            self._job,
+        sandboxes = SharedJob(
+            self.job,
             self._judge,
             options.scoring if step is None else replace(options.scoring, tags=(step_tag(step),)),
             self._cache,
             timeout_seconds=options.scoring.limits.timeout_seconds,
             emit=self._emit,
         )
-        with workshop:
+        with sandboxes:
             try:
                 unfinished = play_all(
                     episodes,
                     model,
-                    workshop,
+                    sandboxes,
                     options.episode,
                     concurrency=options.concurrency,
                     interrupt=self._interrupt,
                     on_end=keep,
-                    may_begin=lambda playing: self._job.spending.limit(options.concurrency) > playing,
+                    may_begin=lambda playing: self.job.spending.limit(options.concurrency) > playing,
                     finishes_all=step is not None,
                     on_request=lambda left: self._emit(StopRequested(self._interrupt.level is Level.CANCEL, left)),
                 )
             finally:
                 if len(ended) < len(episodes):
                     self._stop.set()
-                    workshop.cancel()
-        self._write_opinions(workshop.opinions, ended, place)
+                    sandboxes.cancel()
+        self._write_opinions(sandboxes.opinions, ended, place)
         raise_for_rewards([result_of(episode) for episode in ended])
         return _played(step or 0, ended, unfinished, time.monotonic() - began)
 
@@ -214,6 +221,37 @@ class StepPlayer:
             new_episode(number, f"step-{step}/{number}/{problem.task_id}#{sample}", problem, self._options.episode)
             for number, (problem, sample) in enumerate(pairs)
         ]
+
+
+def open_player(
+    session: RunSession,
+    sandboxes: SandboxRequest,
+    connection: Connection,
+    options: StepOptions,
+    problems: Mapping[str, Problem],
+    *,
+    command: str,
+    allowance: Allowance,
+    interrupt: Interrupt,
+    emit: Emit,
+    stop: threading.Event,
+    tags: tuple[str, ...] = (),
+) -> StepPlayer:
+    """Creates the job of a run of episodes and what plays them; the session ends both."""
+    job = session.own(
+        sandboxes.tagged(*tags, *session.tags).job(
+            connection,
+            command=command,
+            max_lifetime_seconds=_EPISODE_SECONDS + lifetime_seconds(problems, options.scoring.limits),
+            writer=session.writer,
+            allowance=allowance,
+            interrupt=interrupt,
+            emit=emit,
+        )
+    )
+    # Before the job ends: who waits for an endpoint must not come back to a job that is over.
+    session.stack.callback(stop.set)
+    return StepPlayer(options, job=job, writer=session.writer, emit=emit, interrupt=interrupt, stop=stop)
 
 
 ProblemT = TypeVar("ProblemT", Problem, str)

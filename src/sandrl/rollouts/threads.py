@@ -14,7 +14,9 @@ from queue import Empty, SimpleQueue
 from typing import TypeAlias
 
 from sandrl.models.client import Stopped
-from sandrl.rollouts.episodes import Episode, EpisodeOptions, Model, Place, play
+from sandrl.models.protocol import Player
+from sandrl.rollouts.episodes import Episode, EpisodeOptions, play
+from sandrl.rollouts.shared_job import SharedJob
 from sandrl.sandboxes import Interrupt, Level
 
 # How long an episode waits that does not fit into a budget, if none ends meanwhile.
@@ -26,8 +28,8 @@ OnEnd: TypeAlias = Callable[[Episode, float], None]
 
 def play_all(
     episodes: Sequence[Episode],
-    model: Model,
-    place: Place,
+    model: Player,
+    place: SharedJob,
     options: EpisodeOptions,
     *,
     concurrency: int,

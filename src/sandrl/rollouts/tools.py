@@ -16,7 +16,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from sandrl.config.words import ToolSet
 from sandrl.rollouts.attachments import NotCopiedError, copied, with_files
-from sandrl.rollouts.workbench import Workbench
+from sandrl.rollouts.sandbox import EpisodeSandbox
 
 # Programs that the tools run; what they work on comes through standard input, and only names through arguments.
 _READ = """import sys
@@ -68,11 +68,11 @@ class Tool(BaseModel):
 
     program: ClassVar[tuple[str, ...]] = ()
 
-    def use(self, bench: Workbench) -> str:
+    def use(self, sandbox: EpisodeSandbox) -> str:
         """Does what the tool does; returns what a model is to read about it."""
         given = self.model_dump()
         paths = [given.pop("path")] if "path" in given else []
-        return bench.run(*self.program, *paths, stdin="".join(given.values()))
+        return sandbox.run(*self.program, *paths, stdin="".join(given.values()))
 
 
 class ExecuteCode(Tool):
@@ -91,7 +91,7 @@ class SubmitSolution(Tool):
         default_factory=list, description="Paths of files of the sandbox that the code needs; they are copied over."
     )
 
-    def solution(self, bench: Workbench) -> str:
+    def solution(self, sandbox: EpisodeSandbox) -> str:
         """The code that is to be judged, the files it needs included.
 
         Raises:
@@ -99,7 +99,7 @@ class SubmitSolution(Tool):
         """
         if not self.code.strip():
             raise NotCopiedError("error: not submitted: the code is empty")
-        return with_files(self.code, copied(bench, self.files)) if self.files else self.code
+        return with_files(self.code, copied(sandbox, self.files)) if self.files else self.code
 
 
 class Bash(Tool):

@@ -7,10 +7,10 @@ and output of a command are limited inside the sandbox, so the limits do not dep
 timeout is kept, and hundreds of episodes may print as much as they like at once.
 
 The loss of the sandbox is not caused by the policy, and is not an observation. If the runtime ended and its sandboxes
-with it, the workbench repeats the commands of the episode in a new sandbox, in their order, and the episode continues:
+with it, `EpisodeSandbox` repeats the commands of the episode in a new one, in their order, and the episode continues:
 a trainer such as TRL cannot restart a conversation, and the policy must find the files that it wrote. The new sandbox
 is used only if every command has the result that the policy has read. Otherwise, or if a sandbox failed by itself, the
-episode is lost. The workbench records the loss, and its caller ends the episode without a reward.
+episode is lost. The sandbox records the loss, and its caller ends the episode without a reward.
 """
 
 from __future__ import annotations
@@ -71,18 +71,16 @@ def failure_of(job: Job, launch: Launch, error: InfrastructureError) -> Infrastr
     return failure
 
 
-class Workplace(Protocol):
-    """Where a workbench has its sandbox from."""
+class SandboxSource(Protocol):
+    """Where episodes get their sandboxes.
 
-    @property
-    def timeout_seconds(self) -> float:
-        """Wall time of one command."""
-        ...
+    Attributes:
+        timeout_seconds: Wall time of one command.
+        emit: Receives an event of every command.
+    """
 
-    @property
-    def emit(self) -> Emit:
-        """Receives an event of every command."""
-        ...
+    timeout_seconds: float
+    emit: Emit
 
     def run(self, task_id: str, command: Command, within: Launch | None) -> tuple[Launch, CommandOutcome]:
         """Runs a command in a fresh sandbox, or in one that is kept; returns the launch that keeps it now.
@@ -98,7 +96,7 @@ class Workplace(Protocol):
         ...
 
 
-class Workshop:
+class JobSandboxes:
     """Where episodes get their sandboxes: one job, which one thread at a time may use."""
 
     def __init__(self, job: Job, *, timeout_seconds: float = 10.0, emit: Emit = ignore) -> None:
@@ -130,14 +128,14 @@ class Workshop:
                     self._job.collect(ended)
 
 
-class Workbench:
+class EpisodeSandbox:
     """The sandbox of one episode.
 
     Attributes:
         loss: Why the sandbox was lost; empty if it was not.
     """
 
-    def __init__(self, place: Workplace, task_id: str) -> None:
+    def __init__(self, place: SandboxSource, task_id: str) -> None:
         self._place = place
         self._task_id = task_id
         self._launch: Launch | None = None

@@ -39,14 +39,14 @@ from sandrl.rewards.batch import Batch
 from sandrl.rewards.cache import VerdictCache
 from sandrl.rewards.judge import Judge
 from sandrl.rewards.options import ScoreOptions
-from sandrl.rollouts.workbench import failure_of
+from sandrl.rollouts.sandbox import failure_of
 from sandrl.runs import ROLLOUT_TAG
 from sandrl.sandboxes import Command, CommandOutcome, Interrupt, Job, Launch, Withdrawn, problem_tag
 
 _Result = TypeVar("_Result")
 
 
-class SharedWorkshop:
+class SharedJob:
     """Runs commands and judges solutions for many threads, between the two ends of a `with` block.
 
     Args:
@@ -80,7 +80,7 @@ class SharedWorkshop:
         self._lock = threading.Lock()
         self._end: BaseException | None = None
         self.is_open = True
-        self._thread = threading.Thread(target=self._work, name="sandrl-workshop", daemon=True)
+        self._thread = threading.Thread(target=self._work, name="sandrl-job", daemon=True)
         forks.watch(self)
 
     def after_fork(self) -> None:
