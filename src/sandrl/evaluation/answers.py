@@ -26,7 +26,7 @@ _FEWEST_LOST = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class EvalSample:
     """A completion that a model is to be asked for.
 
     Attributes:
@@ -62,23 +62,19 @@ class Wanted:
         )
 
 
-def all_wanted(problems: Mapping[str, Problem], samples: int) -> list[Wanted]:
+def all_samples(problems: Mapping[str, Problem], samples: int) -> list[EvalSample]:
     """All completions of an evaluation, in order: the samples of a problem stand together."""
     pairs = [(task_id, sample) for task_id in problems for sample in range(1, samples + 1)]
-    return [Wanted(index, task_id, sample, problems) for index, (task_id, sample) in enumerate(pairs)]
+    return [EvalSample(index, task_id, sample, problems) for index, (task_id, sample) in enumerate(pairs)]
 
 
 class Answers:
-    """The answers of a model, in batches, as they come.
-
-    Args:
-        known: What was answered before and is to be scored now.
-    """
+    """The answers of a model, in batches, as they come; `known` were given before and are scored first."""
 
     def __init__(
         self,
         model: Model,
-        wanted: Sequence[Wanted],
+        wanted: Sequence[EvalSample],
         known: Sequence[Completion],
         *,
         prompting: Prompting,
@@ -99,11 +95,7 @@ class Answers:
         ]
 
     def batches(self) -> Iterator[Sequence[Completion]]:
-        """Everything that has arrived since the last batch was taken; ends early once no answer is wanted any more.
-
-        Raises:
-            SandrlError: If the model cannot be asked any more; what it had answered comes first.
-        """
+        """Everything that has arrived since the last batch; ends once no answer is wanted, or raises the model's error."""
         if self._known:
             yield self._known
         if not self._questions:
@@ -154,7 +146,7 @@ class Answers:
             for each in left.values():
                 self._keep(each, Answer(each.index, None, reason))
 
-    def _keep(self, wanted: Wanted, answer: Answer) -> None:
+    def _keep(self, wanted: EvalSample, answer: Answer) -> None:
         row = _row(wanted, answer, self._writer)
         self._writer.write_answer(row)
         self._arrived.put(wanted.completion(row))
@@ -165,7 +157,7 @@ def _prompt(problem: Problem, prompting: Prompting, extraction: Extraction) -> S
     return [Message(each["role"], each["content"]) for each in said]
 
 
-def _row(wanted: Wanted, answer: Answer, writer: RunWriter) -> AnswerRow:
+def _row(wanted: EvalSample, answer: Answer, writer: RunWriter) -> AnswerRow:
     reply = answer.reply
     row = AnswerRow(
         job_id=writer.job_id,
@@ -188,6 +180,6 @@ def _row(wanted: Wanted, answer: Answer, writer: RunWriter) -> AnswerRow:
     )
 
 
-def in_order(wanted: Iterable[Wanted], rows: Mapping[int, AnswerRow]) -> list[Completion]:
+def in_order(wanted: Iterable[EvalSample], rows: Mapping[int, AnswerRow]) -> list[Completion]:
     """The completions of kept answers, in order."""
     return [each.completion(rows[each.index]) for each in wanted if each.index in rows]

@@ -14,7 +14,7 @@ from pydantic import JsonValue
 
 from sandrl.config.episodes import CONCURRENCY, HELD_BY_AN_EPISODE
 from sandrl.config.eval import EvalConfig
-from sandrl.evaluation.answers import Wanted
+from sandrl.evaluation.answers import EvalSample
 from sandrl.events import Emit, JobStarted
 from sandrl.models import Model
 from sandrl.models.gathering import GatheringModel
@@ -42,7 +42,7 @@ from sandrl.settings import Settings
 def evaluate_attempts(
     config: EvalConfig,
     model: Model,
-    wanted: Sequence[Wanted],
+    wanted: Sequence[EvalSample],
     problems: Mapping[str, Problem],
     prompting: Prompting,
     settings: Settings,
@@ -58,12 +58,7 @@ def evaluate_attempts(
 ) -> RewardRun:
     """Has a model answer in attempts, and leaves a run directory.
 
-    Args:
-        interrupt: A request to stop: the first lets no more completions begin.
-
-    Raises:
-        UsageError: If the run cannot be made.
-        ServiceError: If the endpoint, the runtime or the disk does not do its part.
+    The first request to stop lets no more completions begin.
     """
     sandboxes = SandboxRequest.of(config, command, f"model:{model.name}")
     allowance = sandboxes.allowance(settings, run=None if resumed is None else resumed.path)

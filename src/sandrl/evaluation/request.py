@@ -20,11 +20,7 @@ class EvalRequest:
 
 @dataclass(frozen=True, slots=True)
 class EvalRun:
-    """A finished evaluation.
-
-    Attributes:
-        max_tokens: The longest answer; None if no limit was set here.
-    """
+    """A finished evaluation; `max_tokens` is None if no limit was set here."""
 
     model: str
     problems: int
@@ -33,11 +29,7 @@ class EvalRun:
     max_tokens: int | None = None
 
     def raise_for_outcome(self) -> None:
-        """Raises what the command should end with; see `RewardRun.raise_for_outcome`.
-
-        Raises:
-            SandrlError: What that raises, with the command that asks for the rest, where there is a rest.
-        """
+        """Raises what `RewardRun` raises, with the command that asks for the rest, where there is a rest."""
         try:
             self.run.raise_for_outcome()
         except (InterruptedRunError, InfrastructureError) as error:

@@ -1,6 +1,6 @@
 """Runs one `sandrl eval`: generates the answers of a model and scores them like any completion.
 
-Answers are generated while earlier ones are judged. The prompts are the ones of training, and the answers are scored
+Answers are generated while previous ones are judged. The prompts are the ones of training, and the answers are scored
 by the same code as a file of completions.
 """
 
@@ -16,10 +16,10 @@ from pydantic import JsonValue
 
 from sandrl.config.eval import EvalConfig
 from sandrl.config.words import TINY
-from sandrl.evaluation.answers import Answers, all_wanted, in_order
+from sandrl.evaluation.answers import Answers, all_samples, in_order
 from sandrl.evaluation.attempts import evaluate_attempts
 from sandrl.evaluation.request import EvalRequest, EvalRun
-from sandrl.evaluation.resume import COMMAND, find_earlier
+from sandrl.evaluation.resume import COMMAND, find_previous
 from sandrl.events import Emit, ModelSettingsFound, PolicyAsked, TokenLimitFound, ignore
 from sandrl.models import EndpointModel, Model, ModelEndpoint, Sampling, libraries
 from sandrl.models.generation import sampling_facts
@@ -31,7 +31,7 @@ from sandrl.problems.store import select
 from sandrl.rewards import score_run
 from sandrl.rewards.options import ScoreOptions
 from sandrl.rewards.outlook import Outlook, outlook_of
-from sandrl.rewards.outlook import Wanted as Executed
+from sandrl.rewards.outlook import Wanted as Executions
 from sandrl.runs import RunWriter
 from sandrl.runs.resumption import PROBLEMS_DIGEST, digest_of_all
 from sandrl.sandboxes import Interrupt, SandboxRequest
@@ -64,9 +64,9 @@ def run_eval(
     problems = _problems(config)
     prompting = Prompting.of(config, problems, reading_of(config))
     digest = _digest(problems, prompting)
-    wanted = all_wanted(problems, config.answers)
-    earlier = None if request.resume is None else find_earlier(request.resume, config.problems, wanted, digest)
-    left = wanted if earlier is None else earlier.missing(wanted)
+    wanted = all_samples(problems, config.answers)
+    previous = None if request.resume is None else find_previous(request.resume, config.problems, wanted, digest)
+    left = wanted if previous is None else previous.missing(wanted)
     # Attempts in hand are finished; single answers are not waited for.
     closed = threading.Event() if config.max_attempts > 1 else _Closed(interrupt)
     model = _model(config, settings, closed, emit, lambda: bool(interrupt.level))
@@ -86,7 +86,7 @@ def run_eval(
         return Answers(
             model,
             left,
-            [] if earlier is None else in_order(wanted, earlier.answers),
+            [] if previous is None else in_order(wanted, previous.answers),
             prompting=prompting,
             extraction=config.extract,
             seed=config.seed * len(wanted),
@@ -95,7 +95,7 @@ def run_eval(
         ).batches()
 
     versions = {} if config.base_url else libraries.versions()
-    resumed = None if earlier is None else earlier.resumed
+    resumed = None if previous is None else previous.resumed
     try:
         if config.max_attempts > 1:
             run = evaluate_attempts(
@@ -138,18 +138,14 @@ def run_eval(
 
 
 def outlook_of_eval(request: EvalRequest, settings: Settings) -> Outlook:
-    """What evaluating a model would take in sandboxes; the model is neither loaded nor asked.
-
-    Raises:
-        UsageError: If an option or the input cannot be used.
-    """
+    """What evaluating a model would take in sandboxes; the model is neither loaded nor asked."""
     config = request.config
     problems = _problems(config)
-    wanted = all_wanted(problems, config.answers)
+    wanted = all_samples(problems, config.answers)
     if request.resume is not None:
         digest = _digest(problems, Prompting.of(config, problems, reading_of(config)))
-        earlier = find_earlier(request.resume, config.problems, wanted, digest)
-        scored = {result.index for result in earlier.resumed.results}
+        previous = find_previous(request.resume, config.problems, wanted, digest)
+        scored = {result.index for result in previous.resumed.results}
         wanted = [each for each in wanted if each.index not in scored]
     counts = Counter(each.task_id for each in wanted)
     return outlook_of(
@@ -157,7 +153,7 @@ def outlook_of_eval(request: EvalRequest, settings: Settings) -> Outlook:
         ScoreOptions.of(config).limits,
         settings,
         command=COMMAND,
-        wanted=(Executed(problems[task_id], count * config.max_attempts) for task_id, count in counts.items()),
+        wanted=(Executions(problems[task_id], count * config.max_attempts) for task_id, count in counts.items()),
         run=request.resume,
         # Workers exist while the model answers.
         is_open_ended=not config.fresh_sandboxes,
@@ -166,11 +162,7 @@ def outlook_of_eval(request: EvalRequest, settings: Settings) -> Outlook:
 
 
 def problems_digest(config: EvalConfig) -> str:
-    """Stands for the content of an evaluation's problems and prompts: `problems_digest` of its run.
-
-    Raises:
-        UsageError: If the problems cannot be read.
-    """
+    """Stands for the content of an evaluation's problems and prompts: `problems_digest` of its run."""
     problems = _problems(config)
     return _digest(problems, Prompting.of(config, problems, reading_of(config)))
 

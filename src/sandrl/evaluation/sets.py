@@ -88,11 +88,7 @@ class EvalSet:
 
 @dataclass(frozen=True, slots=True)
 class SetRun:
-    """What came of the evaluations of a set.
-
-    Attributes:
-        signal_number: The signal that stopped it; 0 without one.
-    """
+    """What came of the evaluations of a set; `signal_number` is 0 unless a signal stopped it."""
 
     request: EvalSet
     errors: Mapping[Member, BaseException]
@@ -100,11 +96,7 @@ class SetRun:
     signal_number: int = 0
 
     def raise_for_outcome(self) -> None:
-        """Raises what the command should end with.
-
-        Raises:
-            SandrlError: If it was interrupted or members failed; the most urgent failure decides the exit code.
-        """
+        """Raises what the command should end with; the most urgent failure of a member decides the exit code."""
         total = len(self.request.members)
         again = "the same command continues with what is missing"
         if self.signal_number:
@@ -189,11 +181,7 @@ def read_set(
 
 
 def run_set(request: EvalSet, settings: Settings, *, emit: Emit = ignore, interrupt: Interrupt | None = None) -> SetRun:
-    """Evaluates what is missing of a set.
-
-    Raises:
-        UsageError: If a run of the set was begun with other options.
-    """
+    """Evaluates what is missing of a set; `UsageError` if a run of it was begun with other options."""
     interrupt = interrupt or Interrupt()
     requests = {member: _request(member) for member in request.members}
     workers = _Workers(requests, settings, emit, interrupt)

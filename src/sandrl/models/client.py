@@ -32,7 +32,7 @@ from sandrl.errors import AuthenticationError, EndpointError, RequestRefusedErro
 from sandrl.events import Emit, EndpointLimited, ignore
 from sandrl.extras import require
 from sandrl.models.loop import LOOP, cancel_once
-from sandrl.models.pace import PACES, HopelessError, Slowdown, wait_seconds
+from sandrl.models.pace import PACES, Slowdown, UnavailableError, wait_seconds
 from sandrl.sandboxes import delay_seconds
 
 Answer = TypeVar("Answer")
@@ -64,12 +64,7 @@ _SENT_TO_OPENAI = frozenset({"openai-organization", "openai-project"})
 
 @dataclass(frozen=True, slots=True)
 class ModelEndpoint:
-    """Where a model is asked.
-
-    Attributes:
-        base_url: Its address, up to and with `/v1`.
-        key: What authenticates; None sends nothing.
-    """
+    """Where a model is asked: the address up to and with `/v1`, and the key, None for none."""
 
     base_url: str
     key: str | None = field(default=None, repr=False)
@@ -91,7 +86,7 @@ class ModelEndpoint:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked(Generic[Answer]):
+class Response(Generic[Answer]):
     """What came of asking.
 
     Attributes:
@@ -158,23 +153,19 @@ class Client(Closing):
         self._sdk = self._closes = None
 
     def run(self, coroutine: Coroutine[Any, Any, Answer]) -> Answer:
-        """What a coroutine that asks this client returns, waited for in any thread but the loop's.
-
-        Raises:
-            Stopped: If the answer is not wanted any more.
-        """
+        """What a coroutine that asks this client returns, waited for in any thread but the loop's, or `Stopped`."""
         try:
             return LOOP.submit(coroutine).result()
         except CancelledError:
             raise Stopped from None
 
-    def ask(self, path: str, body: Mapping[str, Any], read: Callable[[Mapping[str, Any]], Answer]) -> Asked[Answer]:
+    def ask(self, path: str, body: Mapping[str, Any], read: Callable[[Mapping[str, Any]], Answer]) -> Response[Answer]:
         """Asks, and waits. See `request`."""
         return self.run(self.request(path, body, read))
 
     async def request(
         self, path: str, body: Mapping[str, Any], read: Callable[[Mapping[str, Any]], Answer]
-    ) -> Asked[Answer]:
+    ) -> Response[Answer]:
         """Posts a question, as often as it takes; on the loop of this process.
 
         Args:
@@ -194,7 +185,7 @@ class Client(Closing):
             asked_at = time.monotonic()
             try:
                 sent_at = await pace.begin(self._is_stopping)
-            except HopelessError as error:
+            except UnavailableError as error:
                 raise EndpointError(f"{self.endpoint.base_url} takes no requests for now: {error}") from None
             waited += sent_at - asked_at
             try:
@@ -204,12 +195,12 @@ class Client(Closing):
                     pace.end()
                 pace.answered()
                 try:
-                    return Asked(read(document), failures, waited)
+                    return Response(read(document), failures, waited)
                 except ValueError as error:
-                    raise _TryAgain(str(error), is_answer=True) from error
-            except _Limited as error:
+                    raise _RetryError(str(error), is_answer=True) from error
+            except _RateLimitError as error:
                 self._tell_of(pace.refused(sent_at, error.wait_seconds, str(error)), str(error))
-            except _TryAgain as error:
+            except _RetryError as error:
                 is_excused = error.is_load and pace.overloaded(sent_at) and error.is_broken and excuses < _MOST_EXCUSES
                 excuses += is_excused
                 failures += not is_excused
@@ -224,19 +215,14 @@ class Client(Closing):
             self._tell(EndpointLimited(self.endpoint.base_url, reason, slowdown.seconds, slowdown.per_second))
 
     def look(self, path: str, *, timeout_seconds: float = 5.0) -> dict[str, Any] | None:
-        """Gets a document once, to see whether the endpoint is there; None if it has no such document.
-
-        Raises:
-            EndpointError: If it is not there.
-            AuthenticationError: If it refuses the key.
-        """
+        """Gets a document once, None if there is no such document; `EndpointError` if the endpoint is not there."""
         try:
             return self.run(self._once(path, None, timeout_seconds))
         except RequestRefusedError:
             return None
-        except _Limited:
+        except _RateLimitError:
             return None
-        except _TryAgain as error:
+        except _RetryError as error:
             if error.is_answer:
                 return None
             start = (
@@ -280,13 +266,13 @@ class Client(Closing):
         except self._openai.APIStatusError as error:
             raise self._refusal(error.status_code, error.response) from error
         except TimeoutError as error:
-            raise _TryAgain("it did not answer in time", is_load=True) from error
+            raise _RetryError("it did not answer in time", is_load=True) from error
         except self._failures as error:
             is_broken = _is_broken(error)
-            raise _TryAgain(_reason(error), is_load=is_broken, is_broken=is_broken) from error
+            raise _RetryError(_reason(error), is_load=is_broken, is_broken=is_broken) from error
         document = _parsed(content)
         if document is None:
-            raise _TryAgain("the answer is incomplete or is not JSON", is_answer=True)
+            raise _RetryError("the answer is incomplete or is not JSON", is_answer=True)
         return document
 
     def _connected(self) -> Any:
@@ -328,9 +314,9 @@ class Client(Closing):
             )
         asked_wait = wait_seconds({name.lower(): value for name, value in response.headers.items()})
         if status in _LIMITED or (status == 503 and asked_wait and response.headers.get("retry-after")):
-            return _Limited(what, asked_wait)
+            return _RateLimitError(what, asked_wait)
         if status in _AGAIN or status >= 500:
-            return _TryAgain(what, is_answer=True, is_load=status in _LOADED)
+            return _RetryError(what, is_answer=True, is_load=status in _LOADED)
         return RequestRefusedError(
             f"{self.endpoint.base_url} refuses the request: {what}",
             status=status,
@@ -339,7 +325,7 @@ class Client(Closing):
         )
 
 
-class _TryAgain(Exception):
+class _RetryError(Exception):
     def __init__(
         self, message: str, *, is_answer: bool = False, is_load: bool = False, is_broken: bool = False
     ) -> None:
@@ -349,7 +335,7 @@ class _TryAgain(Exception):
         self.is_broken = is_broken
 
 
-class _Limited(Exception):
+class _RateLimitError(Exception):
     def __init__(self, message: str, wait_seconds: float) -> None:
         super().__init__(message)
         self.wait_seconds = wait_seconds
@@ -387,7 +373,7 @@ async def _read(response: Any) -> bytes:
         pieces.append(piece)
         size += len(piece)
         if size > _MOST_BYTES:
-            raise _TryAgain("the answer does not end")
+            raise _RetryError("the answer does not end")
     return b"".join(pieces)
 
 

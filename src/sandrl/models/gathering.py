@@ -26,7 +26,7 @@ _LOOK_SECONDS = 0.1
 
 
 @dataclass(eq=False)
-class _Asked:
+class _Request:
     messages: Sequence[Message]
     reply: Future[Reply] = field(default_factory=Future)
 
@@ -39,14 +39,14 @@ class GatheringModel:
         self._model = model
         self._stop = stop
         self._chances = random.Random(f"episodes {seed}")
-        self._asked: SimpleQueue[_Asked] = SimpleQueue()
+        self._asked: SimpleQueue[_Request] = SimpleQueue()
         self._thread = threading.Thread(target=self._generate, name="sandrl-model", daemon=True)
         self._thread.start()
 
     def reply(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = ()) -> Reply:
         if tools:
             return self._model.reply(messages, tools)
-        asked = _Asked(messages)
+        asked = _Request(messages)
         self._asked.put(asked)
         while not asked.reply.done():
             if self._stop.is_set():
@@ -75,7 +75,7 @@ class GatheringModel:
                         each.reply.set_exception(failure)
 
     # Whether the model can read a conversation; refuses a longer one. Tokenizers are of one thread at a time.
-    def _fits(self, asked: _Asked) -> bool:
+    def _fits(self, asked: _Request) -> bool:
         positions = self._model.positions
         tokens = self._model.prompt_tokens(asked.messages)
         answer = max(self._model.answer_tokens(tokens), 1)
@@ -85,7 +85,7 @@ class GatheringModel:
         asked.reply.set_exception(RequestRefusedError(message, status=400))
         return False
 
-    def _answer(self, batch: Sequence[_Asked]) -> None:
+    def _answer(self, batch: Sequence[_Request]) -> None:
         questions = [
             Question(number, each.messages, seed=self._chances.getrandbits(32)) for number, each in enumerate(batch)
         ]
@@ -93,7 +93,7 @@ class GatheringModel:
             assert answer.reply is not None, "what is generated is an answer"
             batch[answer.number].reply.set_result(answer.reply)
 
-    def _gathered(self) -> list[_Asked]:
+    def _gathered(self) -> list[_Request]:
         try:
             batch = [self._asked.get(timeout=_LOOK_SECONDS)]
         except Empty:

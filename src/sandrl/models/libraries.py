@@ -34,11 +34,7 @@ _QUIET = {
 
 
 def load(module: str) -> ModuleType:
-    """Imports one of the libraries, or a part of it.
-
-    Raises:
-        MissingExtraError: If it is not installed.
-    """
+    """Imports one of the libraries, or a part of it; `MissingExtraError` if it is not installed."""
     for name, value in _QUIET.items():
         os.environ.setdefault(name, value)
     return extras.require(module, extra=EXTRA)

@@ -19,13 +19,7 @@ TOKEN_ID = "token_id:"
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A call of a tool by the model.
-
-    Attributes:
-        id: What its result refers to; made up where the model gave none.
-        name: The tool; empty where the model named none.
-        arguments: What it is called with: JSON, if the model wrote JSON.
-    """
+    """A call of a tool by the model, as it wrote it; the id is made up where it gave none."""
 
     id: str
     name: str

@@ -51,18 +51,13 @@ _SCALES = (86_400.0, 3600.0, 60.0, 1.0, 0.001)
 _EPOCH_SECONDS, _EPOCH_MILLISECONDS = 1e9, 1e11
 
 
-class HopelessError(Exception):
+class UnavailableError(Exception):
     """The endpoint has refused every request for too long; says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Slowdown:
-    """Requests wait because an endpoint limits them.
-
-    Attributes:
-        seconds: How long from now.
-        per_second: How many were answered in a second since requests waited last; None if that was a moment ago.
-    """
+    """Requests wait so many seconds; `per_second` were answered since the last wait, None if that was a moment ago."""
 
     seconds: float
     per_second: float | None
@@ -103,15 +98,15 @@ class EndpointPace:
             When the request is sent.
 
         Raises:
-            HopelessError: If no request has been taken for too long, or a long wait is given up.
+            UnavailableError: If no request has been taken for too long, or a long wait is given up.
         """
         async with self._turns:
             while True:
                 now = time.monotonic()
                 if now < self._hopeless_until:
-                    raise HopelessError(self._reason)
+                    raise UnavailableError(self._reason)
                 if self._next - now > _LONG_WAIT_SECONDS and is_stopping():
-                    raise HopelessError(f"a stop was requested, and it asks to wait {self._next - now:.0f} s")
+                    raise UnavailableError(f"a stop was requested, and it asks to wait {self._next - now:.0f} s")
                 if now < self._next:
                     await asyncio.sleep(min(self._next - now, _LOOK_SECONDS))
                 elif self._in_flight >= int(min(self._at_once, 1 << 30)):

@@ -73,12 +73,7 @@ class Sampling:
 
 @dataclass(frozen=True, slots=True)
 class TokenLimit:
-    """The longest answer of a model.
-
-    Attributes:
-        tokens: How many tokens; None if no limit is set here.
-        why: Where that comes from, as a clause without its full stop.
-    """
+    """The longest answer of a model, None if no limit is set here, and where that comes from, as a clause."""
 
     tokens: int | None
     why: str
@@ -109,13 +104,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came of a question.
-
-    Attributes:
-        reply: What the model said; None if it gave no answer.
-        failure: Why it gave none, in one line.
-        is_lost: Whether that was for want of a model that answers, and not the fault of this question.
-    """
+    """What came of a question: a reply, or why there is none; `is_lost` if that was not the fault of this question."""
 
     number: int
     reply: Reply | None
@@ -124,11 +113,7 @@ class Answer:
 
 
 class Player(Protocol):
-    """A model that continues conversations. Threads may share one.
-
-    Attributes:
-        name: What it is called in reports and tags.
-    """
+    """A model that continues conversations; threads may share one."""
 
     name: str
 
@@ -163,10 +148,5 @@ class Model(Player, Protocol):
         ...
 
     def answers(self, questions: Sequence[Question]) -> Iterator[Answer]:
-        """Answers questions, each in the order in which answers come; ends early once they are not wanted any more.
-
-        Raises:
-            AuthenticationError: If an endpoint refuses the key.
-            UsageError: If it has no such model.
-        """
+        """Answers questions, in the order in which answers come; ends early once they are not wanted any more."""
         ...

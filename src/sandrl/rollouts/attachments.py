@@ -41,11 +41,7 @@ class NotCopiedError(Exception):
 
 
 def copied(sandbox: EpisodeSandbox, names: Sequence[str]) -> Mapping[str, str]:
-    """Files of a sandbox: base64 of their contents, by path relative to the working directory.
-
-    Raises:
-        NotCopiedError: If there are too many, or one is missing, outside the working directory or too large.
-    """
+    """Files of a sandbox: base64 of their contents, by path relative to the working directory."""
     if len(names) > MOST_FILES:
         raise NotCopiedError(f"error: at most {MOST_FILES} files can be copied over, not {len(names)}")
     outcome = sandbox.outcome("python", "-c", _PICK, stdin=json.dumps([[*names], MOST_FILE_BYTES]))
@@ -61,14 +57,9 @@ def copied(sandbox: EpisodeSandbox, names: Sequence[str]) -> Mapping[str, str]:
 
 
 def with_files(code: str, files: Mapping[str, str]) -> str:
-    """Code that first writes files next to it, and can import those that are modules.
+    """Code that first writes files, base64 by relative path, next to it.
 
-    Args:
-        files: Base64 of their contents, by relative path.
-
-    Returns:
-        The code with statements for that after what must come first in a program; as it is where it begins as no
-        Python does.
+    What must come first in a program stays first; what begins as no Python does is returned as it is.
     """
     first = _first_line(code)
     if first is None:

@@ -36,14 +36,10 @@ _STORE = f"cat > {_FILE}"
 
 
 def try_shown(sandbox: EpisodeSandbox, problem: Problem, code: str, shown: ShownChecks) -> str:
-    """Runs code with the checks that a prompt shows.
+    """Runs code, as `solution.py`, with the checks that a prompt shows.
 
-    Args:
-        sandbox: The sandbox of the episode, in which the code stays as `solution.py`.
-
-    Returns:
-        What a model is to read about it; empty if nothing is wrong. Programs in other languages than Python are not
-        tried: what is wrong with them, the judge alone finds out.
+    Returns what a model is to read about it, empty if nothing is wrong. Programs in other languages than Python are not
+    tried: what is wrong with them, the judge alone finds out.
     """
     if not problem.is_python:
         return ""

@@ -12,11 +12,7 @@ from sandrl.runs.held import Held
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """What came of a step.
-
-    Attributes:
-        step: Which one, from 0.
-    """
+    """What came of a step, numbered from 0."""
 
     step: int
     rewards: tuple[float, ...]

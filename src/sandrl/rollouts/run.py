@@ -57,15 +57,7 @@ def run_rollouts(
     emit: Emit = ignore,
     interrupt: Interrupt | None = None,
 ) -> RolloutRun:
-    """Plays episodes and leaves a run directory with their trajectories.
-
-    Args:
-        make: Makes the model that plays; one behind an endpoint unless given.
-
-    Raises:
-        UsageError: If an option or the input cannot be used, or the endpoint has no such model.
-        ServiceError: If the endpoint, the runtime or the disk does not do its part.
-    """
+    """Plays episodes and leaves a run directory with their trajectories; `make` replaces the endpoint's model."""
     interrupt = interrupt or Interrupt()
     ScoreOptions.of(request)
     source = training_split(request.problems)
@@ -151,11 +143,7 @@ def run_rollouts(
 
 
 def outlook_of_rollouts(request: RolloutConfig, settings: Settings) -> Outlook:
-    """What playing the episodes would take in sandboxes; no model is asked, and nothing is started.
-
-    Raises:
-        UsageError: If an option or the input cannot be used.
-    """
+    """What playing the episodes would take in sandboxes; no model is asked, and nothing is started."""
     _, problems = _problems(request)
     return outlook_of_episodes(
         request,

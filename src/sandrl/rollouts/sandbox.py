@@ -51,11 +51,7 @@ show() {{
 
 
 class RuntimeLost(Exception):
-    """The runtime took a sandbox along, or could not be reached for one: neither is the doing of what ran in it.
-
-    Args:
-        is_replaced: Whether there is another runtime now.
-    """
+    """The runtime took a sandbox along, or could not be reached for one; `is_replaced` if there is another one now."""
 
     def __init__(self, reason: str, *, is_replaced: bool) -> None:
         super().__init__(reason)
@@ -129,11 +125,7 @@ class JobSandboxes:
 
 
 class EpisodeSandbox:
-    """The sandbox of one episode.
-
-    Attributes:
-        loss: Why the sandbox was lost; empty if it was not.
-    """
+    """The sandbox of one episode; `loss` says why it was lost, empty if it was not."""
 
     def __init__(self, place: SandboxSource, task_id: str) -> None:
         self._place = place

@@ -105,13 +105,7 @@ class SharedJob:
             pass
 
     def run(self, task_id: str, command: Command, within: Launch | None) -> tuple[Launch, CommandOutcome]:
-        """Runs a command in a fresh sandbox, or in one that is kept; returns the launch that keeps it now.
-
-        Raises:
-            InfrastructureError: If the sandbox failed, not the command; it is gone then.
-            RuntimeLost: If the runtime failed, and the sandbox with it.
-            Stopped: If nothing is run any more.
-        """
+        """Runs a command in a fresh sandbox, or in one that is kept; raises `Stopped` if nothing is run any more."""
         done: Future[tuple[Launch, CommandOutcome]] = Future()
         tags = (ROLLOUT_TAG, problem_tag(task_id), *self._tags)
 
@@ -124,11 +118,7 @@ class SharedJob:
         self._ask(lambda: self._job.release(launch))
 
     def judge(self, completion: Completion, problem: Problem, number: int) -> ScoredCompletion:
-        """Judges a completion in a fresh sandbox.
-
-        Raises:
-            Stopped: If nothing is judged any more.
-        """
+        """Judges a completion in a fresh sandbox; raises `Stopped` if nothing is judged any more."""
         done: Future[ScoredCompletion] = Future()
 
         def begin() -> None:

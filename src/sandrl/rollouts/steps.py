@@ -73,11 +73,7 @@ class StepOptions:
 
 @dataclass(frozen=True, slots=True)
 class PlayedStep:
-    """A step that is over, or was given up.
-
-    Attributes:
-        first_loss: Why the first lost episode was lost; empty if none was.
-    """
+    """A step that is over, or was given up; `first_loss` is empty if no episode was lost."""
 
     episodes: tuple[Episode, ...]
     unfinished: int
@@ -102,9 +98,7 @@ class PlayedStep:
 class StepPlayer:
     """Plays steps, and writes down each episode as it ends.
 
-    Args:
-        job: Owns the sandboxes; nobody else uses it while a step is played.
-        stop: Set when a step is given up: those who wait for an endpoint need not wait any more.
+    Nobody else uses the job meanwhile; `stop` is set when a step is given up, for those who wait for an endpoint.
     """
 
     def __init__(
@@ -130,14 +124,7 @@ class StepPlayer:
     def play(
         self, step: int, problems: Sequence[Problem], model: Player, *, on_end: Callable[[Episode], None] | None = None
     ) -> PlayedStep:
-        """Plays a step.
-
-        Args:
-            step: Which one, from 0.
-
-        Raises:
-            SandrlError: What no episode can go on with, such as refused credentials, or a reward policy that failed.
-        """
+        """Plays a step, numbered from 0."""
         return self.play_episodes(self._episodes(step, problems), model, step=step, on_end=on_end)
 
     def play_episodes(

@@ -59,9 +59,8 @@ Texts: TypeAlias = Annotated[list[Text], BeforeValidator(_list)]
 class Tool(BaseModel):
     """A call of a tool.
 
-    Attributes:
-        program: What it runs in the sandbox: its `path`, if it takes one, is an argument of that, and what else it
-            takes, code or content, its standard input.
+    Its program gets `path`, if it takes one, as an argument, and what else it takes, code or content, as standard
+    input.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
@@ -92,11 +91,7 @@ class SubmitSolution(Tool):
     )
 
     def solution(self, sandbox: EpisodeSandbox) -> str:
-        """The code that is to be judged, the files it needs included.
-
-        Raises:
-            NotCopiedError: If it cannot be submitted like this.
-        """
+        """The code that is to be judged, the files it needs included."""
         if not self.code.strip():
             raise NotCopiedError("error: not submitted: the code is empty")
         return with_files(self.code, copied(sandbox, self.files)) if self.files else self.code
@@ -154,11 +149,7 @@ def _schema(name: str, tool: type[Tool]) -> dict[str, Any]:
 
 
 def parse_call(tool_set: ToolSet, name: str, arguments: str | Mapping[str, object]) -> Tool | str:
-    """The call that a model means, or what it is to read where there is no such tool or the arguments are not its.
-
-    Args:
-        name: What the model called; empty if it named nothing.
-    """
+    """The call that a model means, or what it is to read where there is no such tool or the arguments are not its."""
     tools = TOOLS[tool_set]
     tool = tools.get(name)
     if tool is None:

@@ -31,11 +31,7 @@ _OBSERVATIONS = ("passed", "failed", "All 3 checks passed.", "1 of 3 checks pass
 
 @dataclass(frozen=True, slots=True)
 class Demonstration:
-    """A conversation, and what the policy may use.
-
-    Attributes:
-        tools: The tools it is offered; None in a conversation without.
-    """
+    """A conversation, and the tools that the policy is offered in it; None for none."""
 
     messages: list[dict[str, Any]]
     tools: list[dict[str, Any]] | None = None
@@ -66,12 +62,8 @@ def answer_text(task: Task, *, right: bool = True) -> str:
     return f"<answer>\n{task.right if right else task.wrong}</answer>"
 
 
-class MuddledTeacher:
-    """Right on each kind of task with one of two chances, and else wrong in that kind's one way.
-
-    Args:
-        chances: The two, by kind in turn.
-    """
+class NoisyTeacher:
+    """Right on each kind of task with one of two chances, by kind in turn, and else wrong in that kind's one way."""
 
     def __init__(self, chances: Sequence[float], choice: random.Random) -> None:
         kinds = list(KINDS)

@@ -39,15 +39,8 @@ MANIFEST = "tiny_policy.json"
 def tiny_policy(cache_dir: Path, *, seed: int = 0, recipe: Recipe | None = None, emit: Emit = ignore) -> Path:
     """Finds the tiny policy in the cache, or makes it there, which takes about half a minute.
 
-    Args:
-        recipe: Another recipe than the usual one; its seed does not count.
-
-    Returns:
-        A directory that `from_pretrained` of transformers loads model and tokenizer from; not to be written to.
-
-    Raises:
-        MissingExtraError: If what it is made with is not installed.
-        SandrlError: If the cache cannot be written.
+    Returns a directory for `from_pretrained` of transformers, not to be written to. The seed of another recipe does not
+    count.
     """
     began = time.monotonic()
     recipe = replace(recipe or Recipe(), seed=seed)
@@ -74,16 +67,7 @@ def _name(recipe: Recipe) -> str:
 
 
 def copy_tiny_policy(target: Path, cache_dir: Path, *, seed: int = 0, emit: Emit = ignore) -> None:
-    """Puts the tiny policy into a directory of the user's.
-
-    Args:
-        target: Where to; it must not exist, or be empty.
-
-    Raises:
-        InputError: If there is something already, or the directory cannot be made.
-        MissingExtraError: If what it is made with is not installed.
-        SandrlError: If the cache cannot be written.
-    """
+    """Puts the tiny policy into a directory of the user's, which must not exist, or be empty."""
     try:
         if target.exists() and (not target.is_dir() or any(target.iterdir())):
             raise InputError("already exists and is not empty", path=target, hint="choose another directory")

@@ -30,11 +30,7 @@ PHRASES = (
 
 
 def train_tokenizer(recipe: Recipe) -> Any:
-    """Trains the tokenizer.
-
-    Returns:
-        A `transformers` tokenizer with chat template and response template, ready to be saved.
-    """
+    """Trains a tokenizer of `transformers` with chat template and response template, ready to be saved."""
     tokenizers = libraries.load("tokenizers")
     transformers = libraries.load("transformers")
     inner = tokenizers.Tokenizer(tokenizers.models.BPE())
