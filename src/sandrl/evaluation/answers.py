@@ -41,12 +41,10 @@ class EvalSample:
 
     @property
     def problem(self) -> Problem:
-        """What it is to solve."""
         return self.problems[self.task_id]
 
     @property
     def id(self) -> str:
-        """Names it in the run."""
         return f"{self.task_id}#{self.sample}"
 
     def completion(self, row: AnswerRow) -> Completion:
@@ -95,7 +93,7 @@ class Answers:
         ]
 
     def batches(self) -> Iterator[Sequence[Completion]]:
-        """Everything that has arrived since the last batch; ends once no answer is wanted, or raises the model's error."""
+        """Everything that has arrived since the last batch; ends once no answer is wanted, or with a model's error."""
         if self._known:
             yield self._known
         if not self._questions:
@@ -181,5 +179,4 @@ def _row(wanted: EvalSample, answer: Answer, writer: RunWriter) -> AnswerRow:
 
 
 def in_order(wanted: Iterable[EvalSample], rows: Mapping[int, AnswerRow]) -> list[Completion]:
-    """The completions of kept answers, in order."""
     return [each.completion(rows[each.index]) for each in wanted if each.index in rows]

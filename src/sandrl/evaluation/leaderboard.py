@@ -110,7 +110,6 @@ def leaderboard_document(found: Leaderboard) -> list[dict[str, Any]]:
 
 
 def members_document(request: EvalSet, run: SetRun) -> list[dict[str, Any]]:
-    """The evaluations of a set, and what came of each."""
     return [
         {
             "model": member.model,

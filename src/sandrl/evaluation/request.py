@@ -12,8 +12,6 @@ from sandrl.rewards import RewardRun
 
 @dataclass(frozen=True, slots=True)
 class EvalRequest:
-    """Which model to evaluate, and how."""
-
     config: EvalConfig
     resume: Path | None = None
 
@@ -39,5 +37,4 @@ class EvalRun:
 
 
 def resume_hint(run_id: str) -> str:
-    """The command that completes an evaluation."""
     return f"sandrl eval --resume {run_id} requests the missing answers and scores them"

@@ -77,7 +77,6 @@ class PreviousResults:
     answers: Mapping[int, AnswerRow]
 
     def missing(self, wanted: Sequence[EvalSample]) -> list[EvalSample]:
-        """What is still to be asked for."""
         have = {result.index for result in self.resumed.results} | self.answers.keys()
         return [each for each in wanted if each.index not in have]
 

@@ -25,8 +25,8 @@ from sandrl.models import EndpointModel, Model, ModelEndpoint, Sampling, librari
 from sandrl.models.generation import sampling_facts
 from sandrl.models.in_process import InProcessModel
 from sandrl.problems import Completion, Problem, load_problems
+from sandrl.problems.loading import reading_of
 from sandrl.problems.prompting import Prompting
-from sandrl.problems.reading import reading_of
 from sandrl.problems.store import select
 from sandrl.rewards import score_run
 from sandrl.rewards.options import ScoreOptions

@@ -74,14 +74,11 @@ class Member:
 
     @property
     def label(self) -> str:
-        """Names it for the user."""
         return f"{self.model} on {self.problem_set}, seed {self.seed}"
 
 
 @dataclass(frozen=True, slots=True)
 class EvalSet:
-    """A set of evaluations."""
-
     name: str
     members: tuple[Member, ...]
 

@@ -76,7 +76,6 @@ class ModelEndpoint:
 
     @classmethod
     def of(cls, config: EndpointPart, address: str, key: str | None) -> Self:
-        """An endpoint that is asked as patiently as a command's configuration says."""
         return cls(address, key, config.request_timeout_seconds, config.request_retries)
 
     @property
@@ -160,7 +159,6 @@ class Client(Closing):
             raise Stopped from None
 
     def ask(self, path: str, body: Mapping[str, Any], read: Callable[[Mapping[str, Any]], Answer]) -> Response[Answer]:
-        """Asks, and waits. See `request`."""
         return self.run(self.request(path, body, read))
 
     async def request(

@@ -83,12 +83,10 @@ class EndpointModel(Client):
 
     @property
     def abilities(self) -> Abilities:
-        """What it can do, as far as it has not refused to."""
         return Abilities(logprobs="logprobs" not in self._renamed, tools=True, batch=False)
 
     @property
     def base_url(self) -> str:
-        """Where it is asked."""
         return self.endpoint.base_url
 
     @property

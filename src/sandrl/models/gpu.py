@@ -21,7 +21,6 @@ def gpu_count() -> int:
 
 
 def check_gpu() -> None:
-    """Makes sure that there is a GPU."""
     if not gpu_count():
         raise HardwareError(
             "backend local needs a GPU with CUDA, and this machine has none",

@@ -74,12 +74,10 @@ def kept_quiet() -> Iterator[None]:
 
 
 def versions(packages: Iterable[str] = PACKAGES) -> dict[str, str]:
-    """The versions of installed packages."""
     return {package: version(package) for package in packages}
 
 
 def has_gpu() -> bool:
-    """Whether torch finds a GPU."""
     return bool(load("torch").cuda.is_available())
 
 

@@ -58,7 +58,6 @@ class Message:
     reasoning: str = field(default="", repr=False)
 
     def to_row(self) -> MessageRow:
-        """The message as a run keeps it."""
         return MessageRow(
             role=self.role,
             content=self.content,
@@ -76,7 +75,6 @@ class Message:
 
     @classmethod
     def from_row(cls, row: MessageRow) -> Self:
-        """The message that a run has kept."""
         return cls(
             row.role,
             row.content,
@@ -93,8 +91,6 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What an endpoint answered."""
-
     message: Message
     prompt_tokens: int = 0
     completion_tokens: int = 0

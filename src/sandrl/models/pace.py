@@ -64,8 +64,6 @@ class Slowdown:
 
 
 class EndpointPace:
-    """Gives requests their turns."""
-
     def __init__(self) -> None:
         self._turns = asyncio.Lock()
         self._freed = asyncio.Event()
@@ -124,7 +122,6 @@ class EndpointPace:
             return now
 
     def end(self) -> None:
-        """A request is no longer in flight."""
         self._in_flight -= 1
         self._freed.set()
 

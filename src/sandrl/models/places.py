@@ -43,7 +43,6 @@ class ModelPlace:
             constants.HF_HUB_OFFLINE = before
 
     def explain(self, error: BaseException) -> SandrlError:
-        """What it means that the model could not be loaded."""
         reason = libraries.first_line(error)
         if self.is_directory:
             return InputError(f"the model cannot be loaded: {reason}", path=self.name)

@@ -48,7 +48,6 @@ class Sampling:
 
     @classmethod
     def of(cls, config: SamplingPart) -> Self:
-        """What a command's configuration asks for."""
         return cls(
             config.temperature,
             config.max_tokens,
@@ -67,7 +66,6 @@ class Sampling:
 
     @property
     def is_greedy(self) -> bool:
-        """Whether the likeliest token is always taken."""
         return self.temperature == 0
 
 
@@ -127,9 +125,7 @@ class Player(Protocol):
         """
         ...
 
-    def close(self) -> None:
-        """Gives back what it holds."""
-        ...
+    def close(self) -> None: ...
 
 
 class Model(Player, Protocol):
@@ -138,14 +134,10 @@ class Model(Player, Protocol):
     batch_size: int
 
     @property
-    def abilities(self) -> Abilities:
-        """What it can do."""
-        ...
+    def abilities(self) -> Abilities: ...
 
     @property
-    def limit(self) -> TokenLimit:
-        """The longest answer."""
-        ...
+    def limit(self) -> TokenLimit: ...
 
     def answers(self, questions: Sequence[Question]) -> Iterator[Answer]:
         """Answers questions, in the order in which answers come; ends early once they are not wanted any more."""

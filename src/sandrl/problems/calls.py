@@ -15,6 +15,7 @@ import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import lru_cache
 from typing import Any
 
@@ -48,7 +49,6 @@ class Call:
 
     @classmethod
     def of(cls, arguments: Sequence[Any], expected: object) -> Call:
-        """The call with these values."""
         if not isinstance(arguments, list | tuple):
             raise InputError("must be a list of arguments and the value to return", field="[0]")
         return cls(literal(list(arguments), "[0]", takes_nan=True), literal(expected, "[1]"))
@@ -187,3 +187,32 @@ def _refuse_sets_in(values: object, field: str) -> None:
             raise InputError("holds a set within a set, or as a key, which has no literal", field=field)
         if isinstance(each, tuple):
             _refuse_sets_in(each, field)
+
+
+class Comparison(StrEnum):
+    """How results of calls are compared.
+
+    Those of EvalPlus compare with `==`, for which a tuple and a list are different. A result of the same type may also
+    be near: `|result - expected| <= absolute + 1e-7 * |expected|` for each number in it. That holds for all calls if
+    the problem has a tolerance, and else with 1e-6 from the first call of a part on that must return a float, or a list
+    or tuple of floats.
+    """
+
+    PLAIN = "plain"
+    """Equal, where a tuple counts as a list; numbers within the tolerance, if there is one."""
+    EVALPLUS = "evalplus"
+    """As above."""
+    EVALPLUS_SET = "evalplus-set"
+    """Equal as sets."""
+    EVALPLUS_NOT_NONE = "evalplus-not-none"
+    """A result that is not None where the reference's is not, and None where it is; True and False stand for these."""
+    EVALPLUS_ANYTHING = "evalplus-anything"
+    """Every value passes, if the call returns: its task has no right answer."""
+    EVALPLUS_ZERO = "evalplus-zero"
+    """Equal, or 0: its task may or may not count the number itself as a divisor."""
+    EVALPLUS_SURFACE = "evalplus-surface"
+    """Equal, or the surface of a pyramid with the two arguments as edge and perpendicular height, rounded."""
+    EVALPLUS_DIGITS = "evalplus-digits"
+    """Equal, or the sum of the differences of the digits of the two arguments, aligned at the right."""
+    EVALPLUS_ROOT = "evalplus-root"
+    """A root of the polynomial whose coefficients are the argument: its value there is 0 within the tolerance."""

@@ -29,7 +29,6 @@ def with_most_cases(problem: Problem, most: int | None) -> Problem:
 
 
 def with_most_cases_each(problems: Mapping[str, Problem], most: int | None) -> Mapping[str, Problem]:
-    """The same for each of several problems."""
     if most is None:
         return problems
     return ProblemStore((name, with_most_cases(problem, most)) for name, problem in problems.items())

@@ -63,7 +63,6 @@ class Checker:
 
     @property
     def is_program(self) -> bool:
-        """Whether it is called with files."""
         return self.form == PROGRAM
 
     @classmethod
@@ -94,7 +93,6 @@ class Checker:
 
     @property
     def row(self) -> str | dict[str, str]:
-        """The value of the field `checker` in a row."""
         return self.code if _found_form(parse(self.code)) == self.form else {"code": self.code, "form": self.form}
 
 

@@ -262,7 +262,6 @@ def _directory(path: Path, names: Collection[str] | None) -> Iterator[Row | BadR
 
 
 def is_completion_file(name: str) -> bool:
-    """Whether a name is that of a file of completions."""
     return is_file_name(name.lower().removesuffix(".gz")) or name.lower().endswith(".eval")
 
 

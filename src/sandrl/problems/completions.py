@@ -16,7 +16,7 @@ from sandrl.problems.completion_files import read_completion_rows
 from sandrl.problems.completion_formats import NAMING, ParsedCompletions, parse_completions
 from sandrl.problems.completion_formats.format import TASK_FIELDS, ReadContext, Task
 from sandrl.problems.completion_formats.rows import possible_names
-from sandrl.problems.formats.names import identifier_of
+from sandrl.problems.formats.row import identifier_of
 from sandrl.problems.known_names import KnownNames
 from sandrl.problems.loading import add_rows, as_entry, entries, no_rows
 from sandrl.problems.mapping import CompletionMap

@@ -28,7 +28,6 @@ _QUOTED = re.compile(r"""(?<!\w)(?P<quote>['"])(?P<text>[^'"\n]*)(?P=quote)(?!\w
 
 
 def without_duplicates(candidates: Mapping[str, Problem], of: Mapping[str, Problem]) -> Mapping[str, Problem]:
-    """The problems that are not a duplicate of another problem."""
     prompts: set[bytes] = set()
     checks: set[bytes] = set()
     if candidates:

@@ -69,7 +69,6 @@ def check_text(field: str, value: object, *, is_optional: bool = False) -> None:
 
 
 def as_tuple(field: str, values: object, each: str) -> tuple[Any, ...]:
-    """A list or a tuple as a tuple."""
     if not isinstance(values, list | tuple):
         raise InputError(f"must be a list of {each}, not {_of(values)}", field=field)
     return tuple(values)

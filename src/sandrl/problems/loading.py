@@ -8,14 +8,14 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Self, TypeAlias, TypeVar
+from typing import Any, Protocol, Self, TypeAlias, TypedDict, TypeVar
 
 from sandrl.errors import InputError, UsageError
 from sandrl.jsonl import BadRow, Row
 from sandrl.problems.case_choice import with_most_cases
 from sandrl.problems.fields import plain
 from sandrl.problems.formats import ParsedProblem, own_row, parse_problem
-from sandrl.problems.formats.names import id_field
+from sandrl.problems.formats.row import id_field
 from sandrl.problems.known_names import KnownNames
 from sandrl.problems.languages import language_named
 from sandrl.problems.mapping import FieldMap
@@ -287,3 +287,28 @@ def no_rows(noun: str, source: str | Path, skipped: list[InputError]) -> InputEr
     return InputError(
         f"no {noun} are left: all {len(skipped)} rows are bad; the first error is: {skipped[0]}", path=source
     )
+
+
+class Reading(TypedDict, total=False):
+    prelude: str | None
+    fields: Sequence[str]
+    max_cases: int | None
+    language: str | None
+
+
+class _Configuration(Protocol):
+    @property
+    def prelude(self) -> str | None: ...
+
+    @property
+    def fields(self) -> tuple[str, ...]: ...
+
+    @property
+    def max_cases(self) -> int | None: ...
+
+    @property
+    def language(self) -> str | None: ...
+
+
+def reading_of(config: _Configuration) -> Reading:
+    return Reading(prelude=config.prelude, fields=config.fields, max_cases=config.max_cases, language=config.language)

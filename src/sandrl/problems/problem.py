@@ -14,10 +14,9 @@ from packaging.requirements import InvalidRequirement, Requirement
 
 from sandrl.bounds import seconds_problem
 from sandrl.errors import InputError
-from sandrl.problems.calls import Call, function_of
+from sandrl.problems.calls import Call, Comparison, function_of
 from sandrl.problems.checkers import Checker
 from sandrl.problems.checks import checks_of, name_of
-from sandrl.problems.comparisons import Comparison
 from sandrl.problems.fields import as_tuple, check_text
 from sandrl.problems.languages import PYTHON, language_named
 from sandrl.problems.problem_files import file_name, file_rows, files_of
@@ -259,7 +258,6 @@ class Problem:
 
     @property
     def is_python(self) -> bool:
-        """Whether its completions are in Python."""
         return self.language == PYTHON
 
     @property
@@ -296,7 +294,6 @@ class Problem:
 
     @property
     def check_count(self) -> int:
-        """The number of its checks."""
         return 1 if self.check is not None else len(self.cases) or len(self.calls) or len(self.tests)
 
 

@@ -54,7 +54,6 @@ def file_name(given: Any, taken: str, field: str) -> str | None:
 
 
 def file_rows(files: Iterable[tuple[str, bytes]]) -> dict[str, str | dict[str, str]]:
-    """The value of the field `files` in a row."""
     return {path: _row(content) for path, content in files}
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from sandrl.config.words import NO_SYSTEM_PROMPT, Extraction
 from sandrl.errors import InputError, UsageError
 from sandrl.jsonl import BadRow, read_rows
-from sandrl.problems.loading import load_problems
+from sandrl.problems.loading import Reading, load_problems
 from sandrl.problems.problem import Problem
 from sandrl.problems.prompts import (
     ANSWER_INSTRUCTION,
@@ -26,7 +26,6 @@ from sandrl.problems.prompts import (
     render_prompt,
     shown_checks,
 )
-from sandrl.problems.reading import Reading
 
 if TYPE_CHECKING:
     from sandrl.config.episodes import EpisodesConfig
@@ -88,7 +87,6 @@ class Prompting:
         return [*messages, {"role": "user", "content": self.text(problem)}]
 
     def text(self, problem: Problem) -> str:
-        """The text of the question itself."""
         if self.template is None:
             return render_prompt(problem, show_tests=self.show_tests).text
         return self._filled(self.template, problem)

@@ -30,8 +30,6 @@ _TITLES = {"cpp": "C++", "javascript": "JavaScript", "typescript": "TypeScript",
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What a model is shown of a problem."""
-
     text: str
     shown: int
     hidden: int

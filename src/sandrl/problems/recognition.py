@@ -22,15 +22,12 @@ class Recognition:
     needs: tuple[tuple[str, ...], ...]
 
     def has_fields(self, value: Mapping[str, Any]) -> bool:
-        """Whether a row has the fields of the format."""
         return all(any(field in value for field in group) for group in self.needs)
 
     def recognised_by(self, value: Mapping[str, Any]) -> tuple[str, ...]:
-        """The fields of a row by which it was recognised."""
         return tuple(field for group in self.needs for field in group if field in value)
 
     def missing(self, value: Mapping[str, Any]) -> tuple[tuple[str, ...], ...]:
-        """The groups of which a row has no field."""
         return tuple(group for group in self.needs if not any(field in value for field in group))
 
 

@@ -63,11 +63,9 @@ class NamedSet:
 
     @property
     def is_for_training(self) -> bool:
-        """Whether it has a split to train on and one to test on."""
         return {TRAIN, TEST}.issubset(self.splits)
 
     def source(self, split: str | None) -> Source:
-        """Returns the source of a split, or of the whole set for None."""
         if split is not None and split not in self.splits:
             hint = f"use one of its splits: {', '.join(self.splits)}" if self.splits else f"leave out :{split}"
             raise InputError(f"the set {self.name} has no split {split!r}", hint=hint)

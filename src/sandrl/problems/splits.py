@@ -18,9 +18,8 @@ from typing import Any, Unpack
 
 from sandrl.errors import InputError
 from sandrl.problems.duplicates import without_duplicates
-from sandrl.problems.loading import load_problems
+from sandrl.problems.loading import Reading, load_problems
 from sandrl.problems.problem import Problem
-from sandrl.problems.reading import Reading
 from sandrl.problems.sources import TEST, TRAIN, named_set
 from sandrl.problems.store import joined, select
 
@@ -47,7 +46,6 @@ class Splits:
 
     @property
     def all(self) -> Mapping[str, Problem]:
-        """All of them."""
         return joined(self.train, self.evaluation)
 
     def content(self) -> Iterator[dict[str, Any]]:

@@ -48,7 +48,6 @@ class ObjectStore(Sequence[T]):
         self._ends = array("Q")
 
     def add(self, value: T) -> None:
-        """Adds an object."""
         self._count += 1
         if self._descriptor is not None:
             self._write(value)
@@ -60,7 +59,6 @@ class ObjectStore(Sequence[T]):
 
     @property
     def is_on_disk(self) -> bool:
-        """Whether they are in a file."""
         return self._descriptor is not None
 
     @overload
@@ -194,8 +192,6 @@ class _ByName(Mapping[str, Problem]):
 
 
 class ProblemStore(_ByName):
-    """Problems by `task_id`, in the order in which they were added."""
-
     def __init__(self, problems: Iterable[tuple[str, Problem]] = (), *, memory_bytes: int = MEMORY_BYTES) -> None:
         self._objects: ObjectStore[Problem] = ObjectStore("problems", memory_bytes)
         self._places: dict[str, int] = {}
@@ -203,13 +199,11 @@ class ProblemStore(_ByName):
             self.add(name, problem)
 
     def add(self, name: str, problem: Problem) -> None:
-        """Adds a problem of another name than those before it."""
         self._places[name] = len(self._places)
         self._objects.add(problem)
 
     @property
     def is_on_disk(self) -> bool:
-        """Whether they are in a file."""
         return self._objects.is_on_disk
 
     def __getitem__(self, task_id: str) -> Problem:
@@ -228,7 +222,6 @@ class Selection(_ByName):
 
 
 def select(problems: Mapping[str, Problem], names: Iterable[str]) -> Selection:
-    """The problems with these names, in their order."""
     return Selection(dict.fromkeys(names, problems))
 
 

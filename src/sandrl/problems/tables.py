@@ -74,7 +74,6 @@ def file_set(path: str | Path) -> str:
 
 
 def is_file_name(name: str) -> bool:
-    """Whether a name is that of a file of problems."""
     return name.lower().endswith(SUFFIXES)
 
 

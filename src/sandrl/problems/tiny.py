@@ -102,16 +102,13 @@ class Task:
 
     @property
     def right(self) -> str:
-        """Code that passes the checks."""
         return self._code(self.kind.body)
 
     @property
     def wrong(self) -> str:
-        """Code that does not."""
         return self._code(self.kind.mistake)
 
     def to_problem(self) -> Problem:
-        """Returns it as a problem, with its checks."""
         kind, name = self.kind, self.function_name
         return Problem(
             task_id=self.task_id,
@@ -136,7 +133,6 @@ def tasks(split: str | None = None) -> tuple[Task, ...]:
 
 
 def tiny_problems(split: str | None = None) -> Iterator[Problem]:
-    """The tasks as problems; of a split, one of `SPLITS`, or all."""
     return (task.to_problem() for task in tasks(split))
 
 

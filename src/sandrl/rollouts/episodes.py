@@ -30,8 +30,6 @@ from sandrl.rollouts.tools import tool_schemas
 
 @dataclass(frozen=True, slots=True)
 class EpisodeOptions:
-    """How episodes go."""
-
     kind: EpisodeKind = EpisodeKind.ATTEMPTS
     tool_set: ToolSet = ToolSet.CODE
     max_tool_calls: int = 20
@@ -41,7 +39,6 @@ class EpisodeOptions:
 
     @classmethod
     def of(cls, config: EpisodesConfig, prompting: Prompting, extraction: Extraction) -> Self:
-        """The episodes that a command's configuration asks for."""
         return cls(
             config.rollout,
             config.tools,

@@ -22,7 +22,6 @@ def outlook_of_episodes(
     episodes: int,
     run: Path | None = None,
 ) -> Outlook:
-    """Makes the outlook of some episodes."""
     has_tools = config.rollout is EpisodeKind.TOOLS
     # With tools the last submission is judged; else each attempt is.
     judged = 1 if has_tools else config.max_attempts

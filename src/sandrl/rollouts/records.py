@@ -47,7 +47,6 @@ def result_of(episode: Episode) -> ScoredCompletion:
 def episode_row(
     episode: Episode, result: ScoredCompletion, place: Place, *, seconds: float, problem: str | None = None
 ) -> TrajectoryRow:
-    """The row of an episode."""
     return trajectory_row(
         result,
         episode.solution or Completion(episode.id, episode.problem.task_id),

@@ -12,8 +12,6 @@ from sandrl.runs.held import Held
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """What came of a step, numbered from 0."""
-
     step: int
     rewards: tuple[float, ...]
     passed: int
@@ -56,7 +54,6 @@ class RolloutRun:
 
     @property
     def total(self) -> StepResult:
-        """All steps together."""
         return StepResult(
             len(self.steps),
             tuple(reward for step in self.steps for reward in step.rewards),
@@ -66,7 +63,6 @@ class RolloutRun:
         )
 
     def raise_for_outcome(self) -> None:
-        """Raises what the command should end with, the most urgent first."""
         given_up = f", {self.unfinished} episodes were abandoned" if self.unfinished else ""
         done = f"{self.finished} of {self.of} steps"
         message = f"interrupted after {done}{given_up}; finished steps are saved in {self.run_dir}"

@@ -20,8 +20,8 @@ from sandrl.events import Emit, RolloutStarted, RolloutStepFinished, TokenLimitF
 from sandrl.models import OPENAI_BASE_URL, EndpointModel, ModelEndpoint, Sampling
 from sandrl.models.protocol import Player
 from sandrl.problems import Problem, load_problems
+from sandrl.problems.loading import reading_of
 from sandrl.problems.prompting import Prompting
-from sandrl.problems.reading import reading_of
 from sandrl.problems.splits import training_split
 from sandrl.problems.store import select
 from sandrl.rewards.calibration import packages_of

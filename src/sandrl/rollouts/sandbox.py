@@ -87,9 +87,7 @@ class SandboxSource(Protocol):
         """
         ...
 
-    def release(self, launch: Launch) -> None:
-        """Begins to stop a sandbox that was kept."""
-        ...
+    def release(self, launch: Launch) -> None: ...
 
 
 class JobSandboxes:

@@ -59,7 +59,6 @@ class StepOptions:
 
     @classmethod
     def of(cls, config: EpisodesConfig, prompting: Prompting, *, samples: int, problems: int, attempt: int = 1) -> Self:
-        """How the steps of a run are played."""
         return cls(
             EpisodeOptions.of(config, prompting, config.extract),
             ScoreOptions.of(config),
@@ -124,7 +123,6 @@ class StepPlayer:
     def play(
         self, step: int, problems: Sequence[Problem], model: Player, *, on_end: Callable[[Episode], None] | None = None
     ) -> PlayedStep:
-        """Plays a step, numbered from 0."""
         return self.play_episodes(self._episodes(step, problems), model, step=step, on_end=on_end)
 
     def play_episodes(

@@ -83,7 +83,6 @@ class Toolbox:
         return self._submit(call) if isinstance(call, SubmitSolution) else call.use(self._sandbox)
 
     def close(self) -> None:
-        """Begins to stop the sandbox, if there is one; closing twice is fine."""
         self._sandbox.close()
 
     def _submit(self, call: SubmitSolution) -> str:

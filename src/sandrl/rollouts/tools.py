@@ -68,7 +68,6 @@ class Tool(BaseModel):
     program: ClassVar[tuple[str, ...]] = ()
 
     def use(self, sandbox: EpisodeSandbox) -> str:
-        """Does what the tool does; returns what a model is to read about it."""
         given = self.model_dump()
         paths = [given.pop("path")] if "path" in given else []
         return sandbox.run(*self.program, *paths, stdin="".join(given.values()))
@@ -91,7 +90,6 @@ class SubmitSolution(Tool):
     )
 
     def solution(self, sandbox: EpisodeSandbox) -> str:
-        """The code that is to be judged, the files it needs included."""
         if not self.code.strip():
             raise NotCopiedError("error: not submitted: the code is empty")
         return with_files(self.code, copied(sandbox, self.files)) if self.files else self.code
@@ -149,7 +147,6 @@ def _schema(name: str, tool: type[Tool]) -> dict[str, Any]:
 
 
 def parse_call(tool_set: ToolSet, name: str, arguments: str | Mapping[str, object]) -> Tool | str:
-    """The call that a model means, or what it is to read where there is no such tool or the arguments are not its."""
     tools = TOOLS[tool_set]
     tool = tools.get(name)
     if tool is None:

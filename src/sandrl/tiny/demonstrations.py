@@ -38,7 +38,6 @@ class Demonstration:
 
 
 def answer_in_text(task: Task, *, right: bool = True) -> Demonstration:
-    """A problem answered between `<answer>` and `</answer>`."""
     prompt = chat_prompt(task.to_problem(), instruction=ANSWER_INSTRUCTION)
     return Demonstration([*prompt, {"role": "assistant", "content": answer_text(task, right=right)}])
 
@@ -72,5 +71,4 @@ class NoisyTeacher:
         self._choice = choice
 
     def is_right(self, task: Task) -> bool:
-        """Whether the teacher gives the right answer this time."""
         return self._choice.random() < self._chance[task.kind.name]

@@ -30,8 +30,8 @@ from sandrl.models import libraries
 from sandrl.models.generation import chosen_settings, keep_neutral, sampling_facts, settings_of
 from sandrl.models.places import ModelPlace
 from sandrl.problems import ANSWER_INSTRUCTION, SUBMIT_INSTRUCTION, Problem
+from sandrl.problems.loading import reading_of
 from sandrl.problems.prompting import Prompting
-from sandrl.problems.reading import reading_of
 from sandrl.problems.splits import Splits
 from sandrl.rewards import ScoreOptions
 from sandrl.rewards.calibration import packages_of

@@ -55,7 +55,6 @@ class ParsedCompletions:
 
 
 def parse_completions(value: Mapping[str, Any], reading: ReadContext) -> ParsedCompletions:
-    """Takes the completions of a row in any of the formats."""
     nulls = [name for name, each in value.items() if each is None]
     value = {name: each for name, each in value.items() if each is not None}
     found = next((each for each in COMPLETION_FORMATS if each.has_fields(value)), None)

@@ -31,8 +31,6 @@ def answer(
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """The problem that a row names."""
-
     name: str
     field: str
 
@@ -54,12 +52,10 @@ class ReadContext:
 
     @cached_property
     def known(self) -> KnownNames | None:
-        """The names of the problems; None accepts every name."""
         return None if self.names is None else KnownNames(self.names)
 
     @cached_property
     def by_position(self) -> tuple[str, ...]:
-        """The names of the problems in their order."""
         return () if self.names is None else tuple(self.names)
 
     def at(self, position: int, place: str) -> Task:

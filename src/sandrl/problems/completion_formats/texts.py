@@ -62,14 +62,12 @@ def texts_of(value: Any, field: str, *, is_list: bool = False, depth: int = 0) -
 
 
 def checked_text(value: Any, field: str) -> str:
-    """A text."""
     if not isinstance(value, str):
         raise InputError(f"must be a string, not {type_name(value)}", field=field)
     return value
 
 
 def is_conversation(value: object) -> bool:
-    """Whether a value is a list of messages."""
     return isinstance(value, list) and bool(value) and all(_role(each) is not None for each in value)
 
 
@@ -84,7 +82,6 @@ def answers_last(value: object) -> bool:
 
 
 def answer_of(messages: list[Any], field: str) -> str:
-    """The content of the assistant's last message."""
     for number in range(len(messages) - 1, -1, -1):
         if _role(messages[number]) in _ASSISTANTS:
             return content_of(messages[number], f"{field}[{number}]")

@@ -32,12 +32,11 @@ from sandrl.problems.formats.leetcode import LEET_CODE
 from sandrl.problems.formats.live_code_bench import LIVE_CODE_BENCH
 from sandrl.problems.formats.mbpp import MBPP
 from sandrl.problems.formats.multipl_e import MULTIPL_E
-from sandrl.problems.formats.names import row_name
 from sandrl.problems.formats.nemo_gym import NEMO_GYM
 from sandrl.problems.formats.own import BESIDES_CHECKS, OWN, own_row
 from sandrl.problems.formats.prime_intellect import PRIME_INTELLECT
 from sandrl.problems.formats.rlvr import RLVR
-from sandrl.problems.formats.row import Format
+from sandrl.problems.formats.row import Format, row_name
 from sandrl.problems.formats.sandbox_fusion import SANDBOX_FUSION
 from sandrl.problems.formats.verl import VERL
 from sandrl.problems.problem import Problem
@@ -77,8 +76,6 @@ _PROMPTS = ("problem", "question", "text", "description", "instruction", "query"
 
 @dataclass(frozen=True, slots=True)
 class ParsedProblem:
-    """A problem, and how it was found in its row."""
-
     problem: Problem
     format: Format
     recognised_by: tuple[str, ...]

@@ -12,8 +12,7 @@ from typing import Any, TypeAlias
 
 from sandrl.errors import InputError
 from sandrl.jsonl import type_name
-from sandrl.problems.calls import Call
-from sandrl.problems.comparisons import Comparison
+from sandrl.problems.calls import Call, Comparison
 from sandrl.problems.fields import Identifier, Margin
 from sandrl.problems.formats.row import Format, FormatRow
 from sandrl.problems.problem import Problem, Tolerance

@@ -10,8 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from sandrl.errors import InputError
-from sandrl.problems.calls import Call
-from sandrl.problems.comparisons import Comparison
+from sandrl.problems.calls import Call, Comparison
 from sandrl.problems.fields import Identifier, InputRow, Margin, Seconds, parse_value
 from sandrl.problems.formats.languages import named_language
 from sandrl.problems.formats.messages import Prompt
