@@ -1,13 +1,11 @@
 """The client of OpenAI-compatible endpoints: the only module that needs `openai`.
 
-The SDK sends the requests asynchronously, so a request that is no longer needed can be cancelled, and hundreds of
-requests do not need a thread each. This module decides what counts as an answer, because servers differ in what they
-send with status 200: the answer must be complete, it must be JSON, and the caller must be able to parse it. After any
-other outcome (no connection, a truncated or endless answer, HTML, 5xx) the request is retried, with growing pauses; if
-it still fails, the failure is the endpoint's and never the model's. A refusal because of a limit (429, 529, 503 with a
-time to wait) does not count as a failure: all requests wait (`pace.py`), and the refused one is sent again, as often as
-it takes. Redirections are not followed, because they would also forward the key. Of the settings that the SDK would
-read from the environment (keys, headers), only the ones set in this module are sent.
+The SDK sends the requests asynchronously, so that one can be cancelled, and hundreds need no thread each. This module
+decides what counts as an answer: it must be complete JSON that the caller can parse. After any other outcome (no
+connection, a truncated or endless answer, HTML, 5xx) the request is retried; if it still fails, the failure is the
+endpoint's and never the model's. A refusal because of a limit (429, 529, 503 with a time to wait) is no failure: all
+requests wait (`pace.py`). Redirections are not followed, because they would also forward the key, and nothing that the
+SDK reads from the environment (keys, headers) is sent.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
 """A model behind an endpoint: it gets a conversation and returns the next message.
 
 Chat completions are tried first, because every server has them; the Responses API is used only if the endpoint's error
-says that a model requires it, and completions of texts if the model has no chat template, as base models. If a server
-rejects a parameter (logprobs, a temperature, the old name of the token limit), the request is repeated without it, and
-later requests leave it out, because only the endpoint can say which model accepts which parameter. A parameter that the
-user asked for is never left out: the error names its option. Each answer is a request of its own, and many are in
-flight at once, because servers differ in how they handle `n`.
+says that a model requires it, and completions of texts if the model has no chat template. A parameter that a server
+rejects is left out from then on, because only the endpoint can say which model accepts which; one that the user asked
+for never is: the error names its option. Each answer is a request of its own, because servers differ in how they handle
+`n`.
 """
 
 from __future__ import annotations

@@ -1,13 +1,10 @@
 """The pace of requests to an endpoint: how many are sent, how fast, and until when all of them wait.
 
-An endpoint that limits requests has not failed, and its limit is that of all requests together. So the clients of a
-process that ask the same endpoint with the same key share a pace, and a request that was refused for the limit waits
-for its turn again instead of being counted as a failure. The pace is measured, because few endpoints report their
-limits: after a refusal, requests follow one another as fast as answers came before, and faster with each answer, slowly
-once the limit is near. If connections break under load, fewer requests are in flight (additive increase, multiplicative
-decrease).
-
-All of it runs on the loop of the process.
+A limit of an endpoint is that of all requests together. So the clients of a process that ask the same endpoint with the
+same key share a pace, and a refused request waits for its turn again. The pace is measured, because few endpoints
+report their limits: after a refusal, requests follow one another as fast as answers came before, and faster with each
+answer. If connections break under load, fewer requests are in flight (additive increase, multiplicative decrease). All
+of it runs on the loop of the process.
 """
 
 from __future__ import annotations

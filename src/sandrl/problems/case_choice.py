@@ -1,10 +1,8 @@
 """Chooses the cases of a problem that are judged if the problem has more than `--max-cases`.
 
-Cases are taken alternately from two orders: the order of the set, and the order by length of input, longest first. So
-the result has the first case, the longest, the second, the second longest, and so on. Sets begin with examples and
-small special cases, on which a wrong answer fails soonest; a slow answer fails on long inputs. The choice depends on
-the problem alone, and the cases for a smaller number are always among the cases for a larger one. Cases keep their
-order.
+Cases are taken alternately from the order of the set, whose first cases fail a wrong answer soonest, and from the order
+by length of input, longest first, on which a slow answer fails. The choice depends on the problem alone, and the cases
+for a smaller number are always among those for a larger one.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """The sets of the dataset hub that have a name: the repository of each, the files of its splits, and its revision.
 
-A set is read from its data files, at one commit. So its rows stay the same, no script of a repository is needed
-(`datasets` no longer runs any), and only the files of the set are fetched. The commits and paths are those that several
-public projects pin or name. A set without a known commit has no name here; it is available as `owner/name`, on its main
-branch.
+A set is read from its data files, at one commit that several public projects pin, so its rows stay the same and no
+script of a repository is needed. A set without a known commit has no name here; it is available as `owner/name`.
 """
 
 from __future__ import annotations

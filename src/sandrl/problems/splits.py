@@ -2,9 +2,8 @@
 
 A set with splits of its own keeps them, because published results use them. Of any other set a fifth is held out,
 chosen by the problems' names, so that a set that grows keeps its held-out problems. A set too small for that is
-evaluated on the problems that it was trained on, and the run reports this. If another set is evaluated, the whole
-training set is used for training. A held-out problem that is also a training problem measures memory: it is left out
-(`duplicates`).
+evaluated on the problems that it was trained on, and the run reports this. A held-out problem that is also a training
+problem is left out (`duplicates`).
 """
 
 from __future__ import annotations

@@ -1,16 +1,13 @@
 """The sandbox of an episode: created on first use, kept between uses, deleted with the episode.
 
-Every effect of the policy's commands is an observation: output, a timeout, a missing file. All observations are cut
-in the same way: long output keeps its first 1,000 characters, which show what kind of output it is, and its last
-3,000, because errors come last. That is about 1,200 tokens: twenty of them fit into the context of a small model. Time
-and output of a command are limited inside the sandbox, so the limits do not depend on the caller: output before a
-timeout is kept, and hundreds of episodes may print as much as they like at once.
+Every effect of the policy's commands is an observation: output, a timeout, a missing file. Long output keeps its first
+1,000 characters, which show what kind of output it is, and its last 3,000, because errors come last. Time and output of
+a command are limited inside the sandbox, so output before a timeout is kept.
 
 The loss of the sandbox is not caused by the policy, and is not an observation. If the runtime ended and its sandboxes
-with it, `EpisodeSandbox` repeats the commands of the episode in a new one, in their order, and the episode continues:
-a trainer such as TRL cannot restart a conversation, and the policy must find the files that it wrote. The new sandbox
-is used only if every command has the result that the policy has read. Otherwise, or if a sandbox failed by itself, the
-episode is lost. The sandbox records the loss, and its caller ends the episode without a reward.
+with it, the commands of the episode are repeated in a new one, because a trainer such as TRL cannot restart a
+conversation. The new sandbox is used only if every command has the result that the policy has read. Otherwise, or if a
+sandbox failed by itself, the episode is lost, and its caller ends it without a reward.
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
 """The tools of one episode in use: every call of a model gets an answer, until a call ends the episode.
 
-This module makes all decisions about a call, independent of the code that runs the episode: whether the call is valid,
-how many calls are allowed, and that the first submission ends the episode. Trainers differ in when they stop asking a
-model; every call after the end gets the same answer and changes nothing.
-
-A submission is only stored. It is judged after the episode, in a fresh sandbox with the judge's own isolation, because
-changes that the policy made to its own sandbox must not decide its reward.
+All decisions about a call are made here, because trainers differ in when they stop asking a model: a call after the end
+gets the same answer and changes nothing. A submission is only stored, and judged after the episode in a fresh sandbox,
+because changes that the policy made to its own sandbox must not decide its reward.
 """
 
 from __future__ import annotations

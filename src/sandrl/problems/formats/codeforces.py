@@ -1,13 +1,9 @@
 """Rows of open-r1/codeforces: programs, many of them with a checker, because a case has several right outputs.
 
-Its graders run a Python answer with the limits of the row, as they do a compiled one. Its memory is limited so here,
-too; its time is limited as that of other sets (`time_limits.py`). A checker is called with the input, the correct
-output and the answer's output, and prints 1 or 0. Without one, outputs are compared word by word, as the usual checkers
-of the site do. Where `input_mode` is `file`, an answer reads `input.txt` and writes `output.txt`, or uses its streams:
-the graders give it those.
-
-A row whose tests are not enough to judge by (`executable` is false), and one whose program talks with another, are
-refused.
+Memory is limited as by its graders, and time as in other sets (`time_limits.py`). A checker prints 1 or 0. Without one,
+outputs are compared word by word. Where `input_mode` is `file`, an answer reads `input.txt` and writes `output.txt`, or
+uses its streams: the graders give it those. A row with too few tests (`executable` is false), and one whose program
+talks with another, are refused.
 """
 
 from __future__ import annotations

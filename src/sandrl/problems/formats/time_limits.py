@@ -1,8 +1,7 @@
 """Time limits of sets: seconds for one run of a compiled program, on the machine of a judge site.
 
-A check may take four times as long, and at least 4 seconds, as EvalPlus allows for solutions relative to its
-references. An interpreter, and a machine that runs many sandboxes, are slower than that machine, and this must not make
-a right answer fail. A limit for all tests together is ignored: `judge.time_limit` grows with the number of passed
+A check may take four times as long, and at least 4 seconds, because an interpreter, and a machine that runs many
+sandboxes, are slower. A limit for all tests together is ignored: `judge.time_limit` grows with the number of passed
 tests.
 """
 
