@@ -52,12 +52,6 @@ def test_reward_gives_every_answer_to_every_format_what_it_deserves(
     assert wrongly == []
 
 
-def test_converted_problems_of_every_format_give_the_same_rewards(sandrl: Run, tmp_path: Path, problems: Path) -> None:
-    own = tmp_path / "own.jsonl"
-    assert sandrl("problems", "convert", problems, own).returncode == 0
-    assert load_problems(own).problems == load_problems(problems).problems
-
-
 def test_eval_gives_answers_of_a_model_to_every_format_what_they_deserve(sandrl: Run, problems: Path) -> None:
     loaded = load_problems(problems).problems
     answers: dict[str, list[str]] = {}

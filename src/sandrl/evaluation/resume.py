@@ -18,7 +18,7 @@ from sandrl.config.words import TINY
 from sandrl.errors import UsageError
 from sandrl.evaluation.answers import EvalSample
 from sandrl.evaluation.request import EvalRequest
-from sandrl.events.results import ScoredCompletion, Status
+from sandrl.events.results import Status
 from sandrl.rewards.records import result_of
 from sandrl.rewards.scored_run import Resumed
 from sandrl.runs import AnswerRow, RunReader, find_run
@@ -116,13 +116,11 @@ def find_previous(path: Path, problems: str, wanted: Sequence[EvalSample], diges
     reader = RunReader(path)
     answers = {row.index: row for row in reader.answers().rows if row.text is not None}
     results = {row.index: result_of(row).without_output() for row in reader.each_trajectory()}
-    stay = tuple(result for result in results.values() if _stays(result))
+    stay = tuple(
+        result for result in results.values() if result.status not in (Status.INFRASTRUCTURE, Status.REWARD_ERROR)
+    )
     scored = {result.index for result in stay}
     return PreviousResults(
         Resumed(path, stay),
         {each.index: answers[each.index] for each in wanted if each.index in answers.keys() - scored},
     )
-
-
-def _stays(result: ScoredCompletion) -> bool:
-    return result.status not in (Status.INFRASTRUCTURE, Status.REWARD_ERROR)

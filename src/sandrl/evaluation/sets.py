@@ -12,7 +12,7 @@ import hashlib
 import re
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,7 +33,7 @@ from sandrl.errors import (
 from sandrl.evaluation.request import EvalRequest
 from sandrl.evaluation.resume import resumed_config
 from sandrl.evaluation.run import problems_digest, run_eval
-from sandrl.events import Emit, Event, MemberFinished, MemberStarted, MemberTold, ignore
+from sandrl.events import Emit, MemberFinished, MemberStarted, MemberTold, ignore
 from sandrl.runs import RunReader, step_rows
 from sandrl.runs.config import CONFIG_FILE
 from sandrl.runs.directory import checked_run_name
@@ -259,7 +259,9 @@ class _Workers:
         self._emit(MemberStarted(member.label, member.path.name, request.resume is not None))
         try:
             self.pass_on()
-            finished = run_eval(request, self._settings, emit=_named(member, self._emit), interrupt=own)
+            finished = run_eval(
+                request, self._settings, emit=lambda event: self._emit(MemberTold(member.label, event)), interrupt=own
+            )
         finally:
             with self._mutex:
                 self._running.discard(own)
@@ -282,10 +284,6 @@ class _Workers:
         if gate is not None and (rate is None or rate < gate):
             raise GateError(f"the pass rate is {rate}, and fail_under requires {gate:g}", fields=("fail_under",))
         return True
-
-
-def _named(member: Member, emit: Emit) -> Callable[[Event], None]:
-    return lambda event: emit(MemberTold(member.label, event))
 
 
 def _request(member: Member) -> EvalRequest:

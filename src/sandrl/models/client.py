@@ -30,7 +30,7 @@ from sandrl.errors import AuthenticationError, EndpointError, RequestRefusedErro
 from sandrl.events import Emit, EndpointLimited, ignore
 from sandrl.extras import require
 from sandrl.models.loop import LOOP, cancel_once
-from sandrl.models.pace import PACES, Slowdown, UnavailableError, wait_seconds
+from sandrl.models.pace import PACES, UnavailableError, wait_seconds
 from sandrl.sandboxes import delay_seconds
 
 Answer = TypeVar("Answer")
@@ -195,7 +195,9 @@ class Client(Closing):
                 except ValueError as error:
                     raise _RetryError(str(error), is_answer=True) from error
             except _RateLimitError as error:
-                self._tell_of(pace.refused(sent_at, error.wait_seconds, str(error)), str(error))
+                if (slow := pace.refused(sent_at, error.wait_seconds, str(error))) is not None:
+                    limited = EndpointLimited(self.endpoint.base_url, str(error), slow.seconds, slow.per_second)
+                    self._tell(limited)
             except _RetryError as error:
                 is_excused = error.is_load and pace.overloaded(sent_at) and error.is_broken and excuses < _MOST_EXCUSES
                 excuses += is_excused
@@ -205,10 +207,6 @@ class Client(Closing):
                     raise EndpointError(f"{self.endpoint.base_url} did not answer{tries}: {error}") from error
                 await asyncio.sleep(delay_seconds(failures + excuses, _FIRST_PAUSE_SECONDS))
         raise asyncio.CancelledError
-
-    def _tell_of(self, slowdown: Slowdown | None, reason: str) -> None:
-        if slowdown is not None:
-            self._tell(EndpointLimited(self.endpoint.base_url, reason, slowdown.seconds, slowdown.per_second))
 
     def look(self, path: str, *, timeout_seconds: float = 5.0) -> dict[str, Any] | None:
         """Gets a document once, None if there is no such document; `EndpointError` if the endpoint is not there."""

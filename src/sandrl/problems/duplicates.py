@@ -82,12 +82,9 @@ def _plain(character: str) -> str:
 
 def normal_checks(problem: Problem) -> frozenset[object]:
     """The checks of a problem without their order and layout; empty where the exit status is the only check."""
+    cases = [(case.stdin.rstrip(), case.stdout.rstrip()) for case in problem.cases]
     calls = [(problem.fn, call.arguments, call.expected) for call in problem.calls]
-    return frozenset([*map(_normal_test, problem.tests), *_normal_cases(problem), *calls])
-
-
-def _normal_cases(problem: Problem) -> Iterable[tuple[str, str]]:
-    return ((case.stdin.rstrip(), case.stdout.rstrip()) for case in problem.cases)
+    return frozenset([*map(_normal_test, problem.tests), *cases, *calls])
 
 
 def _normal_test(test: str) -> str:

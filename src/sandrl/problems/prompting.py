@@ -79,7 +79,8 @@ class Prompting:
         system = self._filled(said, problem) if self.system_prompt else said
         is_tagged = extraction in (Extraction.ANSWER, Extraction.EXACT) or "<answer>" in system
         messages = [{"role": "system", "content": system}] if system else []
-        for example in self._examples(problem):
+        others = [each for each in self.examples if not _is_of(each, problem)]
+        for example in others[: self.count]:
             messages += [
                 {"role": "user", "content": example.prompt if example.problem is None else self.text(example.problem)},
                 {"role": "assistant", "content": _answer(example, is_tagged=is_tagged)},
@@ -94,10 +95,6 @@ class Prompting:
     def content(self) -> list[Any]:
         """What of it stands in files that may change: what a digest is made of."""
         return [[each.prompt, each.answer, each.problem and each.problem.reference] for each in self.examples]
-
-    def _examples(self, problem: Problem) -> list[Example]:
-        others = [each for each in self.examples if not _is_of(each, problem)]
-        return others[: self.count]
 
     def _filled(self, template: str, problem: Problem) -> str:
         values = _values(problem, self.show_tests)

@@ -47,12 +47,13 @@ def render_prompt(problem: Problem, *, show_tests: int = SHOWN_TESTS) -> Prompt:
     if starter and starter not in problem.prompt:
         parts.append("Begin with this code:")
         parts.append(fenced(starter, problem.language))
-    if problem.entry_point and not _names(problem.entry_point, problem.prompt, starter, *tests):
+    texts = (problem.prompt, starter, *tests)
+    if (name := problem.entry_point) and not any(re.search(rf"\b{re.escape(name)}\b", text) for text in texts):
         parts.append(f"Name it `{problem.entry_point}`.")
     if tests:
         parts.append(f"Your code should pass {'this test' if len(tests) == 1 else 'these tests'}:")
         parts.append(fenced("\n".join(test.strip("\n") for test in tests), "python"))
-    parts += [_example(case) for case in cases]
+    parts += [f"Example input:\n\n{fenced(case.stdin)}\n\nIts output:\n\n{fenced(case.stdout)}" for case in cases]
     shown = len(tests) + len(cases)
     return Prompt("\n\n".join(parts), shown, problem.check_count - shown)
 
@@ -106,14 +107,6 @@ def _count_asserts(test: str) -> int:
     except SyntaxError:
         return 1
     return max(sum(isinstance(node, ast.Assert) for node in nodes), 1)
-
-
-def _names(name: str, *texts: str) -> bool:
-    return any(re.search(rf"\b{re.escape(name)}\b", text) for text in texts)
-
-
-def _example(case: Case) -> str:
-    return f"Example input:\n\n{fenced(case.stdin)}\n\nIts output:\n\n{fenced(case.stdout)}"
 
 
 def fenced(text: str, language: str = "") -> str:

@@ -43,7 +43,7 @@ def nearest_of(
 
 def unknown_fields(value: Mapping[str, Any], nearest: Recognition, noun: str = "format") -> str:
     """Says that no format has the fields of a row, and what it lacks of the nearest."""
-    shown = [f"`{_short(name)}`" for name in list(value)[:_SHOWN_FIELDS]]
+    shown = [f"`{name if len(name) <= 40 else name[:39] + '…'}`" for name in list(value)[:_SHOWN_FIELDS]]
     more = f" and {len(value) - len(shown)} more" if len(value) > len(shown) else ""
     missing = [_one_of(group) for group in nearest.missing(value)]
     return (
@@ -56,7 +56,3 @@ def _one_of(group: tuple[str, ...]) -> str:
     return " or ".join(f"`{name}`" for name in group[:_SHOWN_CHOICES]) + (
         " or …" if len(group) > _SHOWN_CHOICES else ""
     )
-
-
-def _short(name: str) -> str:
-    return name if len(name) <= 40 else name[:39] + "…"

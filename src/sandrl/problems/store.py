@@ -93,8 +93,9 @@ class ObjectStore(Sequence[T]):
         return self._count
 
     def _open(self) -> None:
+        is_usable = "TMPDIR" not in os.environ and os.access(_DISK, os.W_OK)
         try:
-            with tempfile.TemporaryFile(dir=_directory()) as file:
+            with tempfile.TemporaryFile(dir=_DISK if is_usable else None) as file:
                 self._descriptor = os.dup(file.fileno())
         except OSError as error:
             raise self._no_room(error) from error
@@ -241,8 +242,3 @@ def memory_of(value: object) -> int:
     if is_dataclass(value):
         return _OBJECT_BYTES + sum(memory_of(getattr(value, each.name)) for each in fields(value))
     return 0
-
-
-def _directory() -> str | None:
-    is_usable = "TMPDIR" not in os.environ and os.access(_DISK, os.W_OK)
-    return str(_DISK) if is_usable else None

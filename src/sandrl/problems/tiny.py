@@ -161,11 +161,8 @@ def _telling_inputs(kind: TinyKind, number: int) -> tuple[Any, ...]:
     chosen: list[int] = []
     while rivals or len(chosen) < _FEWEST_CHECKS:
         left = (position for position in range(len(inputs)) if position not in chosen)
-        best = max(left, key=functools.partial(_refuted, answers, rivals))
+        refuted = {place: sum(rival[place] != answers[place] for rival in rivals) for place in left}
+        best = max(refuted, key=refuted.__getitem__)
         rivals = [rival for rival in rivals if rival[best] == answers[best]]
         chosen.append(best)
     return tuple(inputs[position] for position in chosen)
-
-
-def _refuted(answers: Sequence[Any], rivals: Sequence[Sequence[Any]], position: int) -> int:
-    return sum(rival[position] != answers[position] for rival in rivals)

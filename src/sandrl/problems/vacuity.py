@@ -20,6 +20,7 @@ _BUILTINS = frozenset(dir(builtins)) - _COMPUTING
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _IMPORTS = (ast.Import, ast.ImportFrom)
 _CATCHES_FAILURES = frozenset({"AssertionError", "Exception", "BaseException"})
+_SOUNDS_LIKE_CHECK = ("assert", "check", "verify", "raises", "expect", "test")
 _RUNS_CODE = frozenset({"exec", "eval", "exit", "quit"})
 
 
@@ -59,7 +60,9 @@ def uses_something(trees: Iterable[ast.AST], own: frozenset[str]) -> bool:
     bound: set[str] = set()
     for tree in trees:
         for node in ast.walk(tree):
-            if isinstance(node, ast.Raise | ast.Assert) and not _names_in(node):
+            if isinstance(node, ast.Raise | ast.Assert) and not any(
+                isinstance(each, ast.Name) for each in ast.walk(node)
+            ):
                 return True  # `assert False` rewards nothing
             if isinstance(node, ast.Name):
                 (loaded if isinstance(node.ctx, ast.Load) else bound).add(node.id)
@@ -125,7 +128,10 @@ def _checks(statement: ast.stmt, known: frozenset[str]) -> bool:
 def _is_check_call(node: ast.AST, known: frozenset[str]) -> bool:
     if not isinstance(node, ast.Call):
         return False
-    if any(each.arg == "check" and _is_true(each.value) for each in node.keywords):
+    if any(
+        each.arg == "check" and isinstance(each.value, ast.Constant) and each.value.value is True
+        for each in node.keywords
+    ):
         return True  # as of `subprocess.run`
     given = [*node.args, *(each.value for each in node.keywords)]
     if any(isinstance(each, ast.Name) and each.id in known for each in given):
@@ -138,13 +144,9 @@ def _is_check_call(node: ast.AST, known: frozenset[str]) -> bool:
             while isinstance(root, ast.Attribute | ast.Call):
                 root = root.value if isinstance(root, ast.Attribute) else root.func
             is_own = isinstance(root, ast.Name) and root.id in known
-            return is_own or name == "exit" or _sounds_like_check(name)
+            return is_own or name == "exit" or name.lower().startswith(_SOUNDS_LIKE_CHECK)
         case _:
             return False
-
-
-def _sounds_like_check(name: str) -> bool:
-    return name.lower().startswith(("assert", "check", "verify", "raises", "expect", "test"))
 
 
 # Why an asserted expression is true whatever runs; None if it may be false.
@@ -171,14 +173,6 @@ def _swallows(statement: ast.Try) -> bool:
         if None in names or names & _CATCHES_FAILURES:
             return not any(isinstance(node, ast.Raise | ast.Assert | ast.Call) for node in ast.walk(handler))
     return False
-
-
-def _names_in(node: ast.AST) -> bool:
-    return any(isinstance(each, ast.Name) for each in ast.walk(node))
-
-
-def _is_true(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and node.value is True
 
 
 def _is_constant(statement: ast.stmt) -> bool:

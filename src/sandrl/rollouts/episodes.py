@@ -220,7 +220,8 @@ class _Attempts(_Play):
         except _Full:
             episode.end = EpisodeEnd.TOO_LONG
             if episode.result is None:
-                self.judge(text=self._last_text())
+                said = (message for message in reversed(episode.messages) if message.role == "assistant")
+                self.judge(text=next(said).content)
             return ""
         episode.attempts += 1
         wrong = self._try(sandbox, text)
@@ -246,9 +247,6 @@ class _Attempts(_Play):
         episode.seconds["sandbox"] += time.monotonic() - began
         self.check_sandbox(sandbox.loss)
         return wrong
-
-    def _last_text(self) -> str:
-        return next(message.content for message in reversed(self.episode.messages) if message.role == "assistant")
 
 
 # The last verdict, with the sandboxes of those before it among its own: all but the first are reruns.

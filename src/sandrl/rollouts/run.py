@@ -35,7 +35,6 @@ from sandrl.rollouts.records import result_of
 from sandrl.rollouts.results import RolloutRun
 from sandrl.rollouts.steps import PlayedStep, StepOptions, open_player, problems_of
 from sandrl.rollouts.tools import TOOL_SCHEMAS, tool_schemas
-from sandrl.runs import MetricsRecorder
 from sandrl.runs.session import RunPlan, open_run
 from sandrl.runs.summary import summarise
 from sandrl.sandboxes import Interrupt, SandboxRequest, new_job_id
@@ -121,7 +120,11 @@ def run_rollouts(
         for step in range(request.steps):
             of_step = [problems[name] for name in problems_of(step, request.problems_per_step, names)]
             played.append(player.play(step, of_step, model))
-            _close(played[-1], recorder, tell)
+            done = played[-1].result
+            recorder.log(step, {**played[-1].metrics, "step_seconds": done.seconds})
+            tell(
+                RolloutStepFinished(step, done.mean_reward, done.passed, len(done.rewards), done.dropped, done.seconds)
+            )
             if interrupt.level:
                 break
         summary = summarise([result_of(episode) for each in played for episode in each.episodes])
@@ -186,9 +189,3 @@ def find_endpoint(request: RolloutConfig, settings: Settings) -> ModelEndpoint:
             "OPENAI_API_KEY is not set", hint="set it, or choose another endpoint with base_url", fields=("base_url",)
         )
     return ModelEndpoint.of(request, address, settings.openai_api_key)
-
-
-def _close(played: PlayedStep, recorder: MetricsRecorder, emit: Emit) -> None:
-    step = played.result
-    recorder.log(step.step, {**played.metrics, "step_seconds": step.seconds})
-    emit(RolloutStepFinished(step.step, step.mean_reward, step.passed, len(step.rewards), step.dropped, step.seconds))

@@ -6,7 +6,6 @@ compared word by word, as its own graders do.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from sandrl.errors import InputError
@@ -76,15 +75,10 @@ def _reference(solutions: Any, language: str) -> str | None:
     return next((program for program in found if isinstance(program, str)), None)
 
 
-# Whether a row is none of open-r1/codeforces, which counts its generated tests in a field of the same name.
-def _is_not_codeforces(value: Mapping[str, Any]) -> bool:
-    return "official_tests" not in value
-
-
 CODE_CONTESTS = Format(
     "CodeContests",
     (("description",), _TESTS),
     CodeContestsRow,
-    accepts=_is_not_codeforces,
+    accepts=lambda value: "official_tests" not in value,
     has_solutions_by_language=True,
 )

@@ -37,13 +37,14 @@ class EvalPlusRow(FormatRow):
             raise InputError("has no inputs, and neither has plus_input", field="base_input")
         if not self.entry_point.isidentifier():
             raise InputError(f"must be the name of a function, not {self.entry_point!r:.40}", field="entry_point")
+        comparisons = _COMPARISONS.get(_set_of(self.task_id), {})
         calls = [*self._calls("base_input", self.base_input), *self._calls("plus_input", self.plus_input)]
         return Problem(
             task_id=name,
             prompt=self.prompt,
             fn=self.entry_point,
             calls=tuple(calls),
-            comparison=comparison_of(self.task_id, self.entry_point),
+            comparison=comparisons.get(self.entry_point, Comparison.EVALPLUS),
             tolerance=Tolerance(absolute=self.atol) if self.atol else None,
             reference=self.prompt + self.canonical_solution,
             timeout_seconds=TIMEOUT_SECONDS,
@@ -65,11 +66,6 @@ class EvalPlusRow(FormatRow):
             except InputError as error:
                 raise InputError(error.reason, field=place) from None
         return calls
-
-
-def comparison_of(task_id: str, entry_point: str) -> Comparison:
-    """How results of a task are compared."""
-    return _COMPARISONS.get(_set_of(task_id), {}).get(entry_point, Comparison.EVALPLUS)
 
 
 def rebuilt(task_id: str, arguments: Sequence[Any]) -> list[Any]:

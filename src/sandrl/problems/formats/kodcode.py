@@ -7,8 +7,6 @@ removed.
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
-from typing import Any
 
 from sandrl.errors import InputError
 from sandrl.problems.formats.row import Format, FormatRow
@@ -67,14 +65,10 @@ def without_solution_import(test: str) -> tuple[str, list[str]]:
     return ast.unparse(rewritten) + "\n", names
 
 
-def _imports_solution(value: Mapping[str, Any]) -> bool:
-    return "entry_point" not in value
-
-
 KODCODE = Format(
     "KodCode",
     (("question",), ("test",), ("solution",)),
     KodCodeRow,
     ignored=frozenset({"test_info"}),
-    accepts=_imports_solution,
+    accepts=lambda value: "entry_point" not in value,
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from sandrl.problems.fields import InputRow
@@ -32,8 +31,9 @@ class NemoGymRow(FormatRow):
         return problem_of_pairs(name, prompt, tests, f"{_METADATA}.unit_tests", code=prompt, prelude=self.prelude)
 
 
-def _has_unit_tests(value: Mapping[str, Any]) -> bool:
-    return "unit_tests" in (json_value(value[_METADATA], _METADATA) or {})
-
-
-NEMO_GYM = Format("NeMo-Gym", (("responses_create_params",), (_METADATA,)), NemoGymRow, accepts=_has_unit_tests)
+NEMO_GYM = Format(
+    "NeMo-Gym",
+    (("responses_create_params",), (_METADATA,)),
+    NemoGymRow,
+    accepts=lambda value: "unit_tests" in (json_value(value[_METADATA], _METADATA) or {}),
+)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from sandrl.problems.formats.messages import Prompt
@@ -27,9 +26,9 @@ class RlvrRow(FormatRow):
         return problem_of_truth(name, prompt or "", truth, _FIELD, self.prelude)
 
 
-# Whether a row is not one of sandrl's own format with one more column.
-def _has_no_other_tests(value: Mapping[str, Any]) -> bool:
-    return value.keys().isdisjoint(("tests", "cases", "check"))
-
-
-RLVR = Format("RLVR", (("messages", "prompt"), (_FIELD,)), RlvrRow, accepts=_has_no_other_tests)
+RLVR = Format(
+    "RLVR",
+    (("messages", "prompt"), (_FIELD,)),
+    RlvrRow,
+    accepts=lambda value: value.keys().isdisjoint(("tests", "cases", "check")),
+)

@@ -32,10 +32,6 @@ class FormatRow(InputRow):
         """Returns the problem of the row; an `InputError` names a field as the format names it."""
 
 
-def _any_value(_: Mapping[str, Any]) -> bool:
-    return True
-
-
 @dataclass(frozen=True, slots=True)
 class Format(Recognition):
     """A format.
@@ -51,7 +47,7 @@ class Format(Recognition):
 
     row: type[FormatRow]
     ignored: frozenset[str] = frozenset()
-    accepts: Callable[[Mapping[str, Any]], bool] = _any_value
+    accepts: Callable[[Mapping[str, Any]], bool] = lambda _: True
     is_python: bool = True
     language_path: tuple[str, str] | None = None
     has_solutions_by_language: bool = False
