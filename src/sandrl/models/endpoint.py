@@ -26,7 +26,7 @@ from sandrl.events import Emit, Warned, ignore
 from sandrl.models.client import Client, ModelEndpoint
 from sandrl.models.loop import LOOP, cancel_once
 from sandrl.models.messages import Message, Reply, ToolCall, plain_text
-from sandrl.models.protocol import Abilities, Answer, Question, Sampling, TokenLimit
+from sandrl.models.protocol import Answer, Question, Sampling, TokenLimit
 
 Json: TypeAlias = Mapping[str, Any]
 
@@ -79,10 +79,6 @@ class EndpointModel(Client):
         self._api = _CHAT
         self._context_tokens: int | None = None
         self._renamed: dict[str, str | None] = {}
-
-    @property
-    def abilities(self) -> Abilities:
-        return Abilities(logprobs="logprobs" not in self._renamed, tools=True, batch=False)
 
     @property
     def base_url(self) -> str:

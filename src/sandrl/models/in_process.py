@@ -18,7 +18,7 @@ from sandrl.models.client import Stopped
 from sandrl.models.generation import NEUTRAL, own_length, own_limit, own_settings
 from sandrl.models.messages import TOKEN_ID, Message, Reply, plain_text
 from sandrl.models.places import find_model
-from sandrl.models.protocol import Abilities, Answer, Question, Sampling, TokenLimit
+from sandrl.models.protocol import Answer, Question, Sampling, TokenLimit
 
 BATCH_SIZE = 64
 
@@ -53,7 +53,7 @@ class InProcessModel:
         stop: threading.Event | None = None,
         tells_logprobs: bool = False,
     ) -> None:
-        self.abilities = Abilities(logprobs=tells_logprobs, tools=False, batch=True)
+        self._tells_logprobs = tells_logprobs
         self._torch = libraries.load("torch")
         self._transformers = libraries.load("transformers")
         self.name = name or Path(model).name
@@ -133,7 +133,7 @@ class InProcessModel:
                 **inputs,
                 max_new_tokens=max(self.answer_tokens(inputs["input_ids"].shape[1]), 1),
                 return_dict_in_generate=True,
-                output_logits=self.abilities.logprobs,
+                output_logits=self._tells_logprobs,
                 stopping_criteria=self._transformers.StoppingCriteriaList([stops]),
                 **settings,
             )
@@ -142,7 +142,7 @@ class InProcessModel:
         texts: list[str] = tokenizer.batch_decode(sampled, skip_special_tokens=True, clean_up_tokenization_spaces=False)
         seconds = time.monotonic() - began
         rows = sampled.tolist()
-        told = self._logprobs(outputs.logits, sampled).tolist() if self.abilities.logprobs else [None] * len(rows)
+        told = self._logprobs(outputs.logits, sampled).tolist() if self._tells_logprobs else [None] * len(rows)
         lengths = inputs["attention_mask"].sum(-1).tolist()
         return [
             self._told(text, row, logprobs, length, seconds)

@@ -2,7 +2,6 @@
 
 A failed answer is a value, not an exception: a caller with a thousand questions gets the 999 answers, and the reason
 why one is missing. Only failures that every further question would share (a refused key, an unknown model) are raised.
-A model's other abilities are attributes of the protocol, so callers need not check the type of a model.
 """
 
 from __future__ import annotations
@@ -78,20 +77,6 @@ class TokenLimit:
 
 
 @dataclass(frozen=True, slots=True)
-class Abilities:
-    """What a model can do besides continuing a conversation.
-
-    Attributes:
-        logprobs: It tells each sampled token with its logprob. An endpoint may still refuse to.
-        batch: It answers many questions in one pass, so that they come together; else each as it is done.
-    """
-
-    logprobs: bool
-    tools: bool
-    batch: bool
-
-
-@dataclass(frozen=True, slots=True)
 class Question:
     """What a model is asked."""
 
@@ -132,9 +117,6 @@ class Model(Player, Protocol):
     """A model that can be asked many questions at once, so many as its batch size says."""
 
     batch_size: int
-
-    @property
-    def abilities(self) -> Abilities: ...
 
     @property
     def limit(self) -> TokenLimit: ...
