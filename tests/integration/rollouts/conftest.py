@@ -18,7 +18,7 @@ def told() -> list[Event]:
 
 
 @pytest.fixture
-def workshop(told: list[Event]) -> Iterator[JobSandboxes]:
+def sandboxes(told: list[Event]) -> Iterator[JobSandboxes]:
     connection = connect(load_settings(), runtime=RuntimeKind.LOCAL)
     with Job(connection, job_id=new_job_id(), max_lifetime_seconds=120) as job:
         yield JobSandboxes(job, timeout_seconds=2.0, emit=told.append)

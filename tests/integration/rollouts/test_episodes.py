@@ -76,9 +76,9 @@ def played(ledger: Tags) -> Play:
         with (
             ScriptedModel(script) as server,
             Job(connection, job_id=new_job_id(), max_lifetime_seconds=120, ledger=ledger) as job,
-            SharedJob(job, judge, scoring, VerdictCache(), timeout_seconds=2.0) as workshop,
+            SharedJob(job, judge, scoring, VerdictCache(), timeout_seconds=2.0) as sandboxes,
         ):
-            play(episode, EndpointModel(ModelEndpoint(server.base_url, retries=1), MODEL), workshop, options)
+            play(episode, EndpointModel(ModelEndpoint(server.base_url, retries=1), MODEL), sandboxes, options)
         assert job.unstopped == ()
         return episode
 

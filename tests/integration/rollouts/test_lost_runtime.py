@@ -48,8 +48,8 @@ def kill_fork_server() -> None:
 
 
 @pytest.fixture
-def tools(workshop: JobSandboxes) -> Toolbox:
-    return Toolbox(workshop, "p1", ToolSet.ALL, 100)
+def tools(sandboxes: JobSandboxes) -> Toolbox:
+    return Toolbox(sandboxes, "p1", ToolSet.ALL, 100)
 
 
 def execute(tools: Toolbox, code: str) -> str:
@@ -131,10 +131,10 @@ def played(script: Callable[[Question], Answer], options: EpisodeOptions, count:
     with (
         ScriptedModel(script) as server,
         Job(connection, job_id=new_job_id(), max_lifetime_seconds=120) as job,
-        SharedJob(job, judge, scoring, VerdictCache(), timeout_seconds=2.0) as workshop,
+        SharedJob(job, judge, scoring, VerdictCache(), timeout_seconds=2.0) as sandboxes,
     ):
         model = EndpointModel(ModelEndpoint(server.base_url, retries=1), MODEL)
-        threads = [threading.Thread(target=play, args=(each, model, workshop, options)) for each in episodes]
+        threads = [threading.Thread(target=play, args=(each, model, sandboxes, options)) for each in episodes]
         for thread in threads:
             thread.start()
         for thread in threads:
