@@ -3,9 +3,9 @@
 The SDK sends the requests asynchronously, so that one can be cancelled, and hundreds need no thread each. This module
 decides what counts as an answer: it must be complete JSON that the caller can parse. After any other outcome (no
 connection, a truncated or endless answer, HTML, 5xx) the request is retried; if it still fails, the failure is the
-endpoint's and never the model's. A refusal because of a limit (429, 529, 503 with a time to wait) is no failure: all
-requests wait (`pace.py`). Redirections are not followed, because they would also forward the key, and nothing that the
-SDK reads from the environment (keys, headers) is sent.
+endpoint's and never the model's. After a refusal because of a limit (429, 529, 503 with a time to wait), all requests
+wait (`pace.py`). Redirections are not followed, because they would also forward the key, and nothing that the SDK reads
+from the environment (keys, headers) is sent.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 Chat completions are tried first, because every server has them; the Responses API is used only if the endpoint's error
 says that a model requires it, and completions of texts if the model has no chat template. A parameter that a server
-rejects is left out from then on, because only the endpoint can say which model accepts which; one that the user asked
-for never is: the error names its option. Each answer is a request of its own, because servers differ in how they handle
-`n`.
+rejects is left out from then on, because only the endpoint can say which model accepts which. A parameter that the user
+asked for is never left out: the error names its option. Each answer is a request of its own, because servers differ in
+how they handle `n`.
 """
 
 from __future__ import annotations

@@ -42,13 +42,13 @@ def checks_of(tests: Sequence[str], *, setup: str = "", entry_point: str | None 
 
 @lru_cache(maxsize=64)
 def _checks_of(tests: tuple[str, ...], setup: str, entry_point: str | None) -> tuple[str, ...]:
-    reading = _Reading(setup, entry_point)
+    reading = _Splitter(setup, entry_point)
     for position, test in enumerate(tests):
         reading.read(test, f"tests[{position}]")
     return reading.finish(f"tests[{len(tests) - 1}]")
 
 
-class _Reading:
+class _Splitter:
     def __init__(self, setup: str, entry_point: str | None) -> None:
         self._entry_point = entry_point
         # Names of functions that the problem itself defines.
