@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import math
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from sandrl.problems import load_problems, render_prompt
-from sandrl.runs import RunReader
-from sandrl.settings import load_settings
+from sandrl.problems import load_problems
 from tests.cli.conftest import Run
 from tests.support.chat_server import ChatServer
 from tests.support.format_examples import EXAMPLES
@@ -50,42 +47,6 @@ def test_reward_gives_every_answer_to_every_format_what_it_deserves(
         if result["reward"] != DESERVED[row["task_id"], row["completion"]]
     ]
     assert wrongly == []
-
-
-def test_converted_problems_of_every_format_give_the_same_rewards(sandrl: Run, tmp_path: Path, problems: Path) -> None:
-    own = tmp_path / "own.jsonl"
-    assert sandrl("problems", "convert", problems, own).returncode == 0
-    assert load_problems(own).problems == load_problems(problems).problems
-
-
-def test_eval_gives_answers_of_a_model_to_every_format_what_they_deserve(sandrl: Run, problems: Path) -> None:
-    loaded = load_problems(problems).problems
-    answers: dict[str, list[str]] = {}
-    for example in EXAMPLES:
-        prompt = render_prompt(loaded[str(example.row["task_id"])]).text
-        # Rows that ask the same thing in the same words have the same answers.
-        answers.setdefault(prompt, [*example.right.values(), *example.wrong.values()])
-
-    def answer(body: dict[str, Any]) -> str:
-        texts = answers[str(body["messages"][-1]["content"])]
-        return texts[int(body["seed"]) % len(texts)]
-
-    samples = max(map(len, answers.values()))
-    with ChatServer(answer) as server:
-        words = ("--problems", problems, "--samples", str(samples), "--run-name", "formats", "--json")
-        done = sandrl("eval", "--base-url", server.base_url, *words)
-    assert done.returncode == 0, done.stderr
-    results = json.loads(done.stdout)["results"]
-    assert len(results) == samples * len(EXAMPLES)
-    rows = RunReader(load_settings().runs_dir / "formats").trajectories().rows
-    wrongly = [
-        (row.task_id, row.completion, row.reward)
-        for row in rows
-        if row.reward != DESERVED.get((row.task_id, row.completion or ""), math.nan)
-    ]
-    assert wrongly == []
-    # Every answer of every problem was given.
-    assert {(row.task_id, row.completion) for row in rows} == DESERVED.keys()
 
 
 def test_references_of_every_format_pass_and_no_stub_does(sandrl: Run, problems: Path) -> None:

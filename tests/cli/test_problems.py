@@ -6,13 +6,9 @@ import json
 import re
 import signal
 import subprocess
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from sandrl.installation import install_command
 from sandrl.problems import load_problems
 from tests.cli.conftest import SANDRL, Run
 from tests.support.format_rows import ROWS
@@ -170,23 +166,6 @@ def test_an_unknown_problem_is_told_which_may_be_meant(sandrl: Run) -> None:
     )
 
 
-def test_a_set_that_is_none_names_what_works(sandrl: Run) -> None:
-    done = sandrl("problems", "ls", "nonsense")
-    assert done.returncode == 2
-    assert "there is no problem set or file 'nonsense'" in done.stderr
-    assert "`bundled`, `toy`, `tiny`, `mbpp`, `humaneval`" in done.stderr
-
-
-@pytest.mark.skipif(find_spec("datasets") is not None, reason="`datasets` is installed here")
-def test_mbpp_without_its_extra_names_the_command_that_installs_it(sandrl: Run) -> None:
-    done = sandrl("problems", "ls", "mbpp:test")
-    assert done.returncode == 2
-    assert done.stderr == (
-        "sandrl: error: google-research-datasets/mbpp needs `datasets`: the package 'datasets' is not installed\n"
-        f"  hint: give a local .jsonl file, or: {install_command('hub')}\n"
-    )
-
-
 def test_every_bundled_reference_passes_in_a_real_sandbox(sandrl: Run) -> None:
     done = sandrl("problems", "validate", "--json")
     assert done.returncode == 0, done.stderr
@@ -277,14 +256,6 @@ def test_test_functions_are_checks_with_names(sandrl: Run, tmp_path: Path) -> No
     assert results["wrong"]["detail"].startswith("check 1 of 3 (test_float): AssertionError")
 
 
-def test_a_test_that_cannot_fail_is_refused_with_its_place_and_the_reason(sandrl: Run, tmp_path: Path) -> None:
-    path = written(tmp_path / "p.jsonl", SQUARE, {**SQUARE, "task_id": "vacuous", "tests": ["square(2) == 4"]})
-    done = sandrl("problems", "ls", path)
-    assert done.returncode == 2
-    message = "field 'tests[0]': compares values but asserts nothing: write `assert square(2) == 4`"
-    assert done.stderr == f"sandrl: error: {path}:2: {message}\n"
-
-
 def test_a_reference_with_a_check_that_takes_too_long_is_found(sandrl: Run, tmp_path: Path) -> None:
     slow = {**SQUARE}
     slow["tests"] = ["import time; time.sleep(60)", *SQUARE["tests"]]
@@ -322,16 +293,6 @@ def test_a_set_without_references_cannot_be_validated(sandrl: Run, tmp_path: Pat
     done = sandrl("problems", "validate", "--problems", path)
     assert done.returncode == 2
     assert done.stderr == f"sandrl: error: {path}: field 'reference': no problem has a reference solution\n"
-
-
-def test_completions_of_the_bundled_set_are_scored(sandrl: Run, tmp_path: Path) -> None:
-    code = "def rice_grains(squares):\n    return 2 ** squares - 1\n"
-    path = written(tmp_path / "c.jsonl", {"task_id": "rice-grains", "code": code}, {"task_id": "is-even", "code": ""})
-    done = sandrl("reward", path, "--json")
-    assert done.returncode == 2
-    assert "there is no problem 'is-even'" in done.stderr
-    done = sandrl("reward", path, "--json", "--skip-bad-rows")
-    assert [result["reward"] for result in json.loads(done.stdout)["results"]] == [1.0]
 
 
 def test_a_checker_must_accept_the_expected_outputs_and_no_stub(sandrl: Run, tmp_path: Path) -> None:

@@ -25,41 +25,6 @@ CODE_CONTESTS = {
         "this = [input() for _ in range(n)]\n"
         "print(sum(x != y for x, y in zip(last, this)))\n",
     ),
-    "9": (
-        "import sys\n"
-        "def main():\n"
-        "    n, k, *edges = map(int, sys.stdin.buffer.read().split())\n"
-        "    parent = list(range(n + 1))\n"
-        "    def find(x):\n"
-        "        while parent[x] != x:\n"
-        "            parent[x] = parent[parent[x]]\n"
-        "            x = parent[x]\n"
-        "        return x\n"
-        "    for u, v, black in zip(edges[::3], edges[1::3], edges[2::3]):\n"
-        "        if not black:\n"
-        "            parent[find(u)] = find(v)\n"
-        "    sizes = [0] * (n + 1)\n"
-        "    for x in range(1, n + 1):\n"
-        "        sizes[find(x)] += 1\n"
-        "    p = 10**9 + 7\n"
-        "    print((pow(n, k, p) - sum(pow(size, k, p) for size in sizes)) % p)\n"
-        "main()\n",
-        # A path along red edges alone may visit several vertices.
-        "n, k = map(int, input().split())\np = 10**9 + 7\nprint((pow(n, k, p) - n) % p)\n",
-    ),
-    "14": (
-        "import sys\n"
-        "words = iter(sys.stdin.read().split())\n"
-        "for _ in range(int(next(words))):\n"
-        "    n, r = int(next(words)), int(next(words))\n"
-        "    places = sorted({int(next(words)) for _ in range(n)}, reverse=True)\n"
-        "    print(sum(x - shots * r > 0 for shots, x in enumerate(places)))\n",
-        # Monsters at the same place die together.
-        "for _ in range(int(input())):\n"
-        "    n, r = map(int, input().split())\n"
-        "    places = sorted(map(int, input().split()), reverse=True)\n"
-        "    print(sum(x - shots * r > 0 for shots, x in enumerate(places)))\n",
-    ),
     "17": (
         "digits, answer = sorted(input().strip()), input().strip()\n"
         "first = next((i for i, digit in enumerate(digits) if digit != '0'), 0)\n"
@@ -68,47 +33,8 @@ CODE_CONTESTS = {
         # Leading zeroes are not allowed.
         "n, m = input(), input()\nprint('OK' if int(''.join(sorted(n))) == int(m) else 'WRONG_ANSWER')\n",
     ),
-    "19": (
-        "def solve():\n"
-        "    a, b, q = map(int, input().split())\n"
-        "    period = a * b\n"
-        "    upto = [0]\n"
-        "    for x in range(period):\n"
-        "        upto.append(upto[-1] + (x % a % b != x % b % a))\n"
-        "    def count(n):\n"
-        "        return n // period * upto[period] + upto[n % period]\n"
-        "    answers = []\n"
-        "    for _ in range(q):\n"
-        "        left, right = map(int, input().split())\n"
-        "        answers.append(count(right + 1) - count(left))\n"
-        "    print(*answers)\n"
-        "for _ in range(int(input())):\n"
-        "    solve()\n",
-        # One off at the right end.
-        "def solve():\n"
-        "    a, b, q = map(int, input().split())\n"
-        "    period = a * b\n"
-        "    upto = [0]\n"
-        "    for x in range(period):\n"
-        "        upto.append(upto[-1] + (x % a % b != x % b % a))\n"
-        "    def count(n):\n"
-        "        return n // period * upto[period] + upto[n % period]\n"
-        "    for _ in range(q):\n"
-        "        left, right = map(int, input().split())\n"
-        "        print(count(right) - count(left), end=' ')\n"
-        "    print()\n"
-        "for _ in range(int(input())):\n"
-        "    solve()\n",
-    ),
 }
 LIVE_CODE_BENCH = {
-    "1": (
-        "for _ in range(int(input())):\n"
-        "    row = input().strip()\n"
-        "    print('YES' if sum(x != y for x, y in zip(row, 'abc')) in (0, 2) else 'NO')\n",
-        # Others may change places than those beside each other.
-        "for _ in range(int(input())):\n    print('YES' if input() in ('abc', 'acb', 'bac') else 'NO')\n",
-    ),
     "10": (
         "class Solution:\n"
         "    def countSeniors(self, details: List[str]) -> int:\n"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sandrl.problems.named import DATA, DEMO_PROBLEMS
+from sandrl.problems.sources import DATA, DEMO_PROBLEMS
 from sandrl.runtime import daemon
 from sandrl.settings import load_settings
 from tests.cli.conftest import PROBLEM

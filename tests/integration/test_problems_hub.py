@@ -21,14 +21,14 @@ from sandrl.jsonl import Row
 from sandrl.problems import load_problems
 from sandrl.problems.formats import parse_problem
 from sandrl.problems.hub import HubDataset
-from sandrl.problems.mbpp import HUB_DATASET, SPLITS
-from sandrl.problems.published import PUBLISHED
+from sandrl.problems.published import MBPP_DATASET, PUBLISHED
+from sandrl.problems.sources import MBPP_SPLITS
 from tests.support.format_rows import ROWS
 
 pytest.importorskip("datasets", reason="`datasets` is not installed; it comes with sandrl[hub]")
 
 README = "---\nconfigs:\n- config_name: full\n  data_files:\n" + "".join(
-    f"  - split: {split}\n    path: full/{split}-*\n" for split in SPLITS
+    f"  - split: {split}\n    path: full/{split}-*\n" for split in MBPP_SPLITS
 )
 
 
@@ -45,7 +45,7 @@ def mbpp_files() -> dict[str, bytes]:
         }
     )  # fmt: skip
     files = {"README.md": f"{README}---\n".encode()}
-    for split, task_ids in SPLITS.items():
+    for split, task_ids in MBPP_SPLITS.items():
         rows = [
             {
                 "task_id": task_id, "text": f"Return {task_id}.", "code": f"def answer():\n    return {task_id}",
@@ -111,7 +111,7 @@ def _json(document: Any) -> tuple[int, dict[str, str], bytes]:
 
 @pytest.fixture
 def hub_address() -> Iterator[str]:
-    with served(HUB_DATASET, mbpp_files()) as address:
+    with served(MBPP_DATASET, mbpp_files()) as address:
         yield address
 
 
@@ -155,7 +155,7 @@ def test_a_split_of_mbpp_has_the_task_ids_of_that_split(hub_address: str, home: 
 
 
 def test_a_set_whose_repository_has_a_script_is_read_from_its_data_files_alone(home: Path) -> None:
-    dataset = next(each.dataset for each in PUBLISHED if each.name == "livecodebench")
+    dataset = PUBLISHED["livecodebench"][1]
 
     def row(number: int) -> bytes:
         test = json.dumps([{"input": "1", "output": "1", "testtype": "stdin"}])

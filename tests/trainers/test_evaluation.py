@@ -112,8 +112,6 @@ def test_a_model_in_this_process_says_what_it_can_do_and_does_it(tiny_directory:
 
     stop = threading.Event()
     model = InProcessModel(str(tiny_directory), Sampling(temperature=0.0, max_tokens=24), batch_size=2, stop=stop)
-    abilities = model.abilities
-    assert (abilities.logprobs, abilities.tools, abilities.batch) == (False, False, True)
     said = [Message("user", "Write a function that adds one.")]
     alone = model.reply(said).message
     assert (alone.role, bool(alone.content)) == ("assistant", True)

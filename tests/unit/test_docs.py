@@ -20,10 +20,10 @@ from sandrl import client, errors
 from sandrl.cli.flags import plain_flags, spelled
 from sandrl.jsonl import Row
 from sandrl.problems import load_completions, load_problems
-from sandrl.problems.completions import CompletionRow
 from sandrl.problems.formats import FORMATS, parse_problem
 from sandrl.problems.formats.own import ProblemRow
 from sandrl.problems.languages import LANGUAGES
+from sandrl.problems.mapping import CompletionFields
 from sandrl.runs import METRICS
 from sandrl.runs.flags import RULES
 from sandrl.runs.rows import JobRow, SandboxRow, TrajectoryRow
@@ -54,7 +54,7 @@ def fields_of_table(text: str) -> set[str]:
     ("name", "title", "model", "described_elsewhere"),
     [
         ("problems.md", "Problems", ProblemRow, set()),
-        ("problems.md", "Completions", CompletionRow, set()),
+        ("problems.md", "Completions", CompletionFields, set()),
         ("runs.md", "trajectories.jsonl", TrajectoryRow, set(JobRow.model_fields)),
     ],
 )

@@ -17,7 +17,7 @@ from sandrl.config.scoring import RewardConfig
 from sandrl.config.serve import POLICIES, RequestOptions
 from sandrl.config.toml import read_toml
 from sandrl.errors import InputError, UsageError
-from sandrl.problems.named import NAMED_SETS
+from sandrl.problems.sources import NAMED_SETS
 from sandrl.service.models import ExecuteRequest, ScoreRequest
 from sandrl.settings import RuntimeKind, runtime_problem
 from sandrl.suggestions import _WORDS, COMMANDS, NOTES, VALUES, folded, meant

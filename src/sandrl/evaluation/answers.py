@@ -26,12 +26,10 @@ _FEWEST_LOST = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class EvalSample:
     """A completion that a model is to be asked for.
 
     Attributes:
-        index: Its position among all.
-        task_id: The problem that it is to solve.
         sample: Which answer to the problem this is, from 1.
         problems: The problems by `task_id`, which may be more than fit into memory.
     """
@@ -43,12 +41,10 @@ class Wanted:
 
     @property
     def problem(self) -> Problem:
-        """What it is to solve."""
         return self.problems[self.task_id]
 
     @property
     def id(self) -> str:
-        """Names it in the run."""
         return f"{self.task_id}#{self.sample}"
 
     def completion(self, row: AnswerRow) -> Completion:
@@ -64,30 +60,19 @@ class Wanted:
         )
 
 
-def all_wanted(problems: Mapping[str, Problem], samples: int) -> list[Wanted]:
+def all_samples(problems: Mapping[str, Problem], samples: int) -> list[EvalSample]:
     """All completions of an evaluation, in order: the samples of a problem stand together."""
     pairs = [(task_id, sample) for task_id in problems for sample in range(1, samples + 1)]
-    return [Wanted(index, task_id, sample, problems) for index, (task_id, sample) in enumerate(pairs)]
+    return [EvalSample(index, task_id, sample, problems) for index, (task_id, sample) in enumerate(pairs)]
 
 
 class Answers:
-    """The answers of a model, in batches, as they come.
-
-    Args:
-        model: Whom to ask.
-        wanted: What to ask for.
-        known: What was answered before and is to be scored now.
-        prompting: How it is asked.
-        extraction: Where in an answer its code is looked for.
-        seed: Decides what is sampled.
-        writer: Keeps every answer.
-        closed: Set when no answer is wanted any more; the model hears of it.
-    """
+    """The answers of a model, in batches, as they come; `known` were given before and are scored first."""
 
     def __init__(
         self,
         model: Model,
-        wanted: Sequence[Wanted],
+        wanted: Sequence[EvalSample],
         known: Sequence[Completion],
         *,
         prompting: Prompting,
@@ -108,11 +93,7 @@ class Answers:
         ]
 
     def batches(self) -> Iterator[Sequence[Completion]]:
-        """Everything that has arrived since the last batch was taken; ends early once no answer is wanted any more.
-
-        Raises:
-            SandrlError: If the model cannot be asked any more; what it had answered comes first.
-        """
+        """Everything that has arrived since the last batch; ends once no answer is wanted, or with a model's error."""
         if self._known:
             yield self._known
         if not self._questions:
@@ -163,7 +144,7 @@ class Answers:
             for each in left.values():
                 self._keep(each, Answer(each.index, None, reason))
 
-    def _keep(self, wanted: Wanted, answer: Answer) -> None:
+    def _keep(self, wanted: EvalSample, answer: Answer) -> None:
         row = _row(wanted, answer, self._writer)
         self._writer.append(row)
         self._arrived.put(wanted.completion(row))
@@ -174,7 +155,7 @@ def _prompt(problem: Problem, prompting: Prompting, extraction: Extraction) -> S
     return [Message(each["role"], each["content"]) for each in said]
 
 
-def _row(wanted: Wanted, answer: Answer, writer: RunWriter) -> AnswerRow:
+def _row(wanted: EvalSample, answer: Answer, writer: RunWriter) -> AnswerRow:
     reply = answer.reply
     row = AnswerRow(
         job_id=writer.job_id,
@@ -197,6 +178,5 @@ def _row(wanted: Wanted, answer: Answer, writer: RunWriter) -> AnswerRow:
     )
 
 
-def in_order(wanted: Iterable[Wanted], rows: Mapping[int, AnswerRow]) -> list[Completion]:
-    """The completions of kept answers, in order."""
+def in_order(wanted: Iterable[EvalSample], rows: Mapping[int, AnswerRow]) -> list[Completion]:
     return [each.completion(rows[each.index]) for each in wanted if each.index in rows]

@@ -14,7 +14,7 @@ from pydantic import JsonValue
 
 from sandrl.config.episodes import CONCURRENCY, HELD_BY_AN_EPISODE
 from sandrl.config.eval import EvalConfig
-from sandrl.evaluation.answers import Wanted
+from sandrl.evaluation.answers import EvalSample
 from sandrl.events import Emit, JobStarted
 from sandrl.models import Model
 from sandrl.models.gathering import GatheringModel
@@ -27,18 +27,15 @@ from sandrl.rewards.reward_run import RewardRun
 from sandrl.rewards.scored_run import ResumedRun, open_job_run, opened_out
 from sandrl.rollouts.episodes import Episode, EpisodeOptions, new_episode
 from sandrl.rollouts.records import result_of
-from sandrl.rollouts.steps import StepOptions, StepPlayer
+from sandrl.rollouts.steps import EPISODE_SECONDS, StepOptions, StepPlayer
 from sandrl.sandboxes import Interrupt
 from sandrl.settings import Settings
-
-# Sandboxes of an episode live as long as it does; what a model takes for an answer is not known before.
-_EPISODE_SECONDS = 3600.0
 
 
 def evaluate_attempts(
     config: EvalConfig,
     model: Model,
-    wanted: Sequence[Wanted],
+    wanted: Sequence[EvalSample],
     problems: Mapping[str, Problem],
     prompting: Prompting,
     settings: Settings,
@@ -54,25 +51,7 @@ def evaluate_attempts(
 ) -> RewardRun:
     """Has a model answer in attempts, and leaves a run directory.
 
-    Args:
-        config: How to evaluate.
-        model: Who answers.
-        wanted: The completions that have no result yet.
-        problems: Problems by `task_id`.
-        prompting: How they are asked.
-        settings: What the environment says.
-        command: The subcommand.
-        total: How many completions there are in all.
-        facts: What is kept with the run besides the configuration.
-        versions: Versions of what it works with, besides the usual.
-        resumed: The run to go on with.
-        stop: Set when answers are not wanted any more.
-        emit: Receives events.
-        interrupt: A request to stop: the first lets no more completions begin.
-
-    Raises:
-        UsageError: If the run cannot be made.
-        ServiceError: If the endpoint, the runtime or the disk does not do its part.
+    The first request to stop lets no more completions begin.
     """
     results = [] if resumed is None else list(resumed.results)
     actor = GatheringModel(model, seed=config.seed, stop=stop) if isinstance(model, InProcessModel) else model
@@ -85,7 +64,7 @@ def evaluate_attempts(
         facts=facts,
         versions=versions,
         resume=None if resumed is None else resumed.path,
-        episode_seconds=_EPISODE_SECONDS,
+        episode_seconds=EPISODE_SECONDS,
         emit=emit,
         interrupt=interrupt,
     ) as run:
@@ -117,8 +96,8 @@ def evaluate_attempts(
     return run.reported(config, results, total, emit=emit)
 
 
+# How many episodes are played at once: never so many that all wait for a sandbox to be judged in.
 def _at_once(config: EvalConfig, completions: int) -> int:
-    """How many episodes are played at once: never so many that all wait for a sandbox to be judged in."""
     most = min(config.concurrency or CONCURRENCY, config.batch_size or CONCURRENCY)
     if config.max_sandboxes is not None:
         most = min(most, config.max_sandboxes // HELD_BY_AN_EPISODE)

@@ -29,11 +29,7 @@ class Cell:
     Attributes:
         pass_at: k to the estimate of pass@k; empty if nothing was scored.
         by_seed: pass@1 of each seed; None where nothing was scored.
-        completions: How many completions.
-        unscorable: How many of them have no reward.
         reward: The mean reward; None if nothing was scored.
-        incomplete: The seeds whose evaluation is not complete.
-        runs: The run of each seed that has one.
         rank: Its rank among the models on this problem set, from 1; None without a value.
         is_tied: Whether another model has the same rank.
     """
@@ -59,8 +55,6 @@ class Standing:
     """A model of a leaderboard.
 
     Attributes:
-        model: Its name in the set.
-        cells: Its results by problem set.
         mean: The mean of pass@1 over the problem sets; None unless it has all of them.
         rank: Its rank by the mean, from 1; None without one.
         is_tied: Whether another model has the same rank.
@@ -75,14 +69,7 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class Leaderboard:
-    """The models of a set, the best first.
-
-    Attributes:
-        name: The set.
-        problem_sets: The names of the problem sets.
-        seeds: How many seeds.
-        standings: The models.
-    """
+    """The models of a set, the best first."""
 
     name: str
     problem_sets: tuple[str, ...]
@@ -91,12 +78,7 @@ class Leaderboard:
 
 
 def leaderboard(run: SetRun, cache_dir: Path) -> Leaderboard:
-    """Counts the completions of the runs of a set.
-
-    Args:
-        run: What came of the set.
-        cache_dir: Where the indexes of runs are.
-    """
+    """Counts the completions of the runs of a set."""
     members: dict[str, dict[str, list[Member]]] = {}
     for member in run.request.members:
         members.setdefault(member.model, {}).setdefault(member.problem_set, []).append(member)
@@ -128,7 +110,6 @@ def leaderboard_document(found: Leaderboard) -> list[dict[str, Any]]:
 
 
 def members_document(request: EvalSet, run: SetRun) -> list[dict[str, Any]]:
-    """The evaluations of a set, and what came of each."""
     return [
         {
             "model": member.model,
@@ -178,12 +159,8 @@ def _cell(run: SetRun, members: Sequence[Member], cache_dir: Path) -> Cell:
     )
 
 
+# The mean over problem sets, with the interval that those of its parts make (MOVER: Zou and Donner 2008).
 def _mean(values: Sequence[Estimate | None]) -> Estimate | None:
-    """The mean over problem sets, with the interval that those of its parts make (MOVER: Zou and Donner 2008).
-
-    Args:
-        values: The estimate on each.
-    """
     known = [each for each in values if each is not None]
     if not known or len(known) < len(values):
         return None

@@ -12,28 +12,13 @@ from sandrl.rewards import RewardRun
 
 @dataclass(frozen=True, slots=True)
 class EvalRequest:
-    """Which model to evaluate, and how.
-
-    Attributes:
-        config: The model, the problems, and how answers are generated and scored.
-        resume: The directory of the evaluation to go on with.
-    """
-
     config: EvalConfig
     resume: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class EvalRun:
-    """A finished evaluation.
-
-    Attributes:
-        model: What was evaluated.
-        problems: On how many problems.
-        config: How.
-        run: What came of it.
-        max_tokens: The longest answer; None if no limit was set here.
-    """
+    """A finished evaluation; `max_tokens` is None if no limit was set here."""
 
     model: str
     problems: int
@@ -42,11 +27,7 @@ class EvalRun:
     max_tokens: int | None = None
 
     def raise_for_outcome(self) -> None:
-        """Raises what the command should end with; see `RewardRun.raise_for_outcome`.
-
-        Raises:
-            SandrlError: What that raises, with the command that asks for the rest, where there is a rest.
-        """
+        """Raises what `RewardRun` raises, with the command that asks for the rest, where there is a rest."""
         try:
             self.run.raise_for_outcome()
         except (InterruptedRunError, InfrastructureError) as error:
@@ -56,5 +37,4 @@ class EvalRun:
 
 
 def resume_hint(run_id: str) -> str:
-    """The command that completes an evaluation."""
     return f"sandrl eval --resume {run_id} requests the missing answers and scores them"

@@ -1,4 +1,4 @@
-"""Resuming an evaluation: the options of its run, and the answers and results that the run has already.
+"""The request for an evaluation, a new one or one that is resumed with the answers and results that its run has.
 
 Options that affect an answer or its verdict are taken from the run, so `--resume RUN` needs no other option, and an
 evaluation never mixes two kinds of answers. Where and how fast the answers are generated may change.
@@ -14,14 +14,16 @@ from typing import Any
 from sandrl.config.eval import EvalConfig
 from sandrl.config.layers import resolve
 from sandrl.config.parts import MappingPart, QuestionPart, ScoringPart
+from sandrl.config.words import TINY
 from sandrl.errors import UsageError
-from sandrl.evaluation.answers import Wanted
-from sandrl.events.results import ScoredCompletion, Status
+from sandrl.evaluation.answers import EvalSample
+from sandrl.evaluation.request import EvalRequest
+from sandrl.events.results import Status
 from sandrl.rewards.records import result_of
 from sandrl.rewards.scored_run import ResumedRun
-from sandrl.runs import AnswerRow, RunReader
+from sandrl.runs import AnswerRow, RunReader, find_run
 from sandrl.runs.resumption import check_unchanged, saved_config
-from sandrl.settings import split_runtime
+from sandrl.settings import Settings, split_runtime
 
 COMMAND = "eval"
 
@@ -33,32 +35,54 @@ _OF_THE_RUN = (
     *MappingPart.model_fields,
     *(name for name in ScoringPart.model_fields if name not in ("retries", "caching")),
 )
+_TINY_PROBLEMS = f"{TINY}:test"
+# It has no other limit than its context, and its answers have fewer than 48.
+_TINY_TOKENS = 512
+
+
+def make_request(
+    given: Mapping[str, Any],
+    settings: Settings,
+    *,
+    file: Mapping[str, Any] | None = None,
+    resume: str | None = None,
+) -> EvalRequest:
+    """Makes a request of what was given; `resume` is a run's name, its directory, or `latest`.
+
+    An evaluation that goes on must not change (`UsageError`).
+    """
+    file = file or {}
+    asked = {**file, **given}
+    if resume is None:
+        defaults: dict[str, Any] = {} if asked.get("base_url") else {"model": TINY}
+        if {**defaults, **asked}.get("model") == TINY and not asked.get("base_url"):
+            defaults |= {"problems": _TINY_PROBLEMS, "max_tokens": _TINY_TOKENS}
+        return EvalRequest(resolve(EvalConfig, defaults, file, given))
+    if "run_name" in given:
+        message = "run_name: a resumed run already has a name; leave this option out"
+        raise UsageError(message, fields=("run_name",))
+    path = find_run(resume, settings.state_dir, asked.get("runs_dir") or settings.runs_dir)
+    return EvalRequest(resumed_config(path, file, given), path)
 
 
 @dataclass(frozen=True, slots=True)
-class Earlier:
+class PreviousResults:
     """What a run has of its evaluation.
 
     Attributes:
-        resumed: The run, and the results that stay.
         answers: The answers that are there and have no result that stays, by the position of their completion.
     """
 
     resumed: ResumedRun
     answers: Mapping[int, AnswerRow]
 
-    def missing(self, wanted: Sequence[Wanted]) -> list[Wanted]:
-        """What is still to be asked for."""
+    def missing(self, wanted: Sequence[EvalSample]) -> list[EvalSample]:
         have = {result.index for result in self.resumed.results} | self.answers.keys()
         return [each for each in wanted if each.index not in have]
 
 
 def resumed_config(path: Path, *layers: Mapping[str, Any]) -> EvalConfig:
     """What a run was asked to do, with what is asked for now and may be another.
-
-    Args:
-        path: The run's directory.
-        layers: What is asked for now; a later one beats those before it.
 
     Raises:
         InputError: If it is no evaluation.
@@ -86,30 +110,17 @@ def resumed_config(path: Path, *layers: Mapping[str, Any]) -> EvalConfig:
     return resolve(EvalConfig, asked.document(), {"image": options.get("runtime_image") if is_same else None})
 
 
-def find_earlier(path: Path, problems: str, wanted: Sequence[Wanted], digest: str) -> Earlier:
-    """What a run has of its evaluation.
-
-    Args:
-        path: Its directory.
-        problems: What they are called.
-        wanted: All of its completions.
-        digest: Stands for the content of the problems now.
-
-    Raises:
-        UsageError: If the problems have changed.
-    """
+def find_previous(path: Path, problems: str, wanted: Sequence[EvalSample], digest: str) -> PreviousResults:
+    """What a run has of its evaluation; `UsageError` if the problems have changed."""
     check_unchanged(path, digest, problems, noun="evaluation")
     reader = RunReader(path)
     answers = {row.index: row for row in reader.answers().rows if row.text is not None}
     results = {row.index: result_of(row).without_output() for row in reader.each_trajectory()}
-    stay = tuple(result for result in results.values() if _stays(result))
+    stay = tuple(
+        result for result in results.values() if result.status not in (Status.INFRASTRUCTURE, Status.REWARD_ERROR)
+    )
     scored = {result.index for result in stay}
-    return Earlier(
+    return PreviousResults(
         ResumedRun(path, stay),
         {each.index: answers[each.index] for each in wanted if each.index in answers.keys() - scored},
     )
-
-
-def _stays(result: ScoredCompletion) -> bool:
-    """Whether a result is the last word: no model, sandbox or reward function has failed it."""
-    return result.status not in (Status.INFRASTRUCTURE, Status.REWARD_ERROR)

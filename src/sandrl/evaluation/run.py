@@ -1,6 +1,6 @@
 """Runs one `sandrl eval`: generates the answers of a model and scores them like any completion.
 
-Answers are generated while earlier ones are judged. The prompts are the ones of training, and the answers are scored
+Answers are generated while previous ones are judged. The prompts are the ones of training, and the answers are scored
 by the same code as a file of completions.
 """
 
@@ -16,17 +16,17 @@ from pydantic import JsonValue
 
 from sandrl.config.eval import EvalConfig
 from sandrl.config.words import TINY
-from sandrl.evaluation.answers import Answers, all_wanted, in_order
+from sandrl.evaluation.answers import Answers, all_samples, in_order
 from sandrl.evaluation.attempts import evaluate_attempts
 from sandrl.evaluation.request import EvalRequest, EvalRun
-from sandrl.evaluation.resume import COMMAND, find_earlier
+from sandrl.evaluation.resume import COMMAND, find_previous
 from sandrl.events import Emit, ModelSettingsFound, PolicyAsked, TokenLimitFound, ignore
 from sandrl.models import EndpointModel, Model, ModelEndpoint, Sampling, libraries
 from sandrl.models.generation import sampling_facts
 from sandrl.models.in_process import InProcessModel
 from sandrl.problems import Completion, Problem, load_problems
+from sandrl.problems.loading import reading_of
 from sandrl.problems.prompting import Prompting
-from sandrl.problems.reading import reading_of
 from sandrl.problems.store import select
 from sandrl.rewards import score_run
 from sandrl.rewards.estimate import SandboxEstimate, estimate_sandboxes
@@ -39,14 +39,11 @@ from sandrl.tiny import tiny_policy
 
 
 class _Closed(threading.Event):
-    """Set once no answer is wanted any more: by whoever asks, or by the user's wish to stop."""
-
     def __init__(self, interrupt: Interrupt) -> None:
         super().__init__()
         self._interrupt = interrupt
 
     def is_set(self) -> bool:
-        """Whether no answer is wanted any more."""
         return super().is_set() or bool(self._interrupt.level)
 
 
@@ -54,12 +51,6 @@ def run_eval(
     request: EvalRequest, settings: Settings, *, emit: Emit = ignore, interrupt: Interrupt | None = None
 ) -> EvalRun:
     """Evaluates a model and leaves a run directory.
-
-    Args:
-        request: Which model, and how.
-        settings: What the environment says.
-        emit: Receives events.
-        interrupt: A request to stop.
 
     Raises:
         UsageError: If an option or the input cannot be used, or something that it takes is not installed.
@@ -72,9 +63,9 @@ def run_eval(
     problems = _problems(config)
     prompting = Prompting.of(config, problems, reading_of(config))
     digest = _digest(problems, prompting)
-    wanted = all_wanted(problems, config.answers)
-    earlier = None if request.resume is None else find_earlier(request.resume, config.problems, wanted, digest)
-    left = wanted if earlier is None else earlier.missing(wanted)
+    wanted = all_samples(problems, config.answers)
+    previous = None if request.resume is None else find_previous(request.resume, config.problems, wanted, digest)
+    left = wanted if previous is None else previous.missing(wanted)
     # Attempts in hand are finished; single answers are not waited for.
     closed = threading.Event() if config.max_attempts > 1 else _Closed(interrupt)
     model = _model(config, settings, closed, emit, lambda: bool(interrupt.level))
@@ -94,7 +85,7 @@ def run_eval(
         return Answers(
             model,
             left,
-            [] if earlier is None else in_order(wanted, earlier.answers),
+            [] if previous is None else in_order(wanted, previous.answers),
             prompting=prompting,
             extraction=config.extract,
             seed=config.seed * len(wanted),
@@ -103,7 +94,7 @@ def run_eval(
         ).batches()
 
     versions = {} if config.base_url else libraries.versions()
-    resumed = None if earlier is None else earlier.resumed
+    resumed = None if previous is None else previous.resumed
     try:
         if config.max_attempts > 1:
             run = evaluate_attempts(
@@ -153,11 +144,11 @@ def outlook_of_eval(request: EvalRequest, settings: Settings) -> SandboxEstimate
     """
     config = request.config
     problems = _problems(config)
-    wanted = all_wanted(problems, config.answers)
+    wanted = all_samples(problems, config.answers)
     if request.resume is not None:
         digest = _digest(problems, Prompting.of(config, problems, reading_of(config)))
-        earlier = find_earlier(request.resume, config.problems, wanted, digest)
-        scored = {result.index for result in earlier.resumed.results}
+        previous = find_previous(request.resume, config.problems, wanted, digest)
+        scored = {result.index for result in previous.resumed.results}
         wanted = [each for each in wanted if each.index not in scored]
     counts = Counter(each.task_id for each in wanted)
     return estimate_sandboxes(
@@ -174,11 +165,7 @@ def outlook_of_eval(request: EvalRequest, settings: Settings) -> SandboxEstimate
 
 
 def problems_digest(config: EvalConfig) -> str:
-    """Stands for the content of an evaluation's problems and prompts: `problems_digest` of its run.
-
-    Raises:
-        UsageError: If the problems cannot be read.
-    """
+    """Stands for the content of an evaluation's problems and prompts: `problems_digest` of its run."""
     problems = _problems(config)
     return _digest(problems, Prompting.of(config, problems, reading_of(config)))
 
@@ -189,7 +176,6 @@ def _problems(config: EvalConfig) -> Mapping[str, Problem]:
 
 
 def _digest(problems: Mapping[str, Problem], prompting: Prompting) -> str:
-    """Stands for all that is asked, as far as it is in files that may change."""
     return digest_of_all(chain(map(asdict, problems.values()), prompting.content()))
 
 

@@ -12,7 +12,7 @@ import hashlib
 import re
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,7 +33,7 @@ from sandrl.errors import (
 from sandrl.evaluation.request import EvalRequest
 from sandrl.evaluation.resume import resumed_config
 from sandrl.evaluation.run import problems_digest, run_eval
-from sandrl.events import Emit, Event, MemberFinished, MemberStarted, MemberTold, ignore
+from sandrl.events import Emit, MemberFinished, MemberStarted, MemberTold, ignore
 from sandrl.runs import RunReader, step_rows
 from sandrl.runs.config import CONFIG_FILE
 from sandrl.runs.directory import checked_run_name
@@ -64,15 +64,7 @@ _MOST_URGENT = (3, 4, 70, 2, 1)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Member:
-    """One evaluation of a set.
-
-    Attributes:
-        model: The name of the model's table.
-        problem_set: The name of the problem set's table.
-        seed: The seed.
-        config: The evaluation.
-        path: The directory of its run.
-    """
+    """One evaluation of a set."""
 
     model: str
     problem_set: str
@@ -82,33 +74,18 @@ class Member:
 
     @property
     def label(self) -> str:
-        """Names it for the user."""
         return f"{self.model} on {self.problem_set}, seed {self.seed}"
 
 
 @dataclass(frozen=True, slots=True)
 class EvalSet:
-    """A set of evaluations.
-
-    Attributes:
-        name: Begins the names of its runs.
-        members: The evaluations, in the order of the file.
-    """
-
     name: str
     members: tuple[Member, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class SetRun:
-    """What came of the evaluations of a set.
-
-    Attributes:
-        request: The set.
-        errors: What members failed with.
-        done: The members that are complete.
-        signal_number: The signal that stopped it; 0 without one.
-    """
+    """What came of the evaluations of a set; `signal_number` is 0 unless a signal stopped it."""
 
     request: EvalSet
     errors: Mapping[Member, BaseException]
@@ -116,11 +93,7 @@ class SetRun:
     signal_number: int = 0
 
     def raise_for_outcome(self) -> None:
-        """Raises what the command should end with.
-
-        Raises:
-            SandrlError: If it was interrupted or members failed; the most urgent failure decides the exit code.
-        """
+        """Raises what the command should end with; the most urgent failure of a member decides the exit code."""
         total = len(self.request.members)
         again = "the same command continues with what is missing"
         if self.signal_number:
@@ -149,12 +122,6 @@ def read_set(
 
     Options above all tables are those of every evaluation. Those of a problem set's table override them, those of a
     model's table override both, and what was given on the command line overrides all.
-
-    Args:
-        file: The file.
-        settings: What the environment says.
-        given: Options of the command line, by the names of `EvalConfig`.
-        below: Options that the file overrides.
 
     Raises:
         InputError: If the file cannot be read, or something in it is wrong; it names the table and the key.
@@ -211,17 +178,7 @@ def read_set(
 
 
 def run_set(request: EvalSet, settings: Settings, *, emit: Emit = ignore, interrupt: Interrupt | None = None) -> SetRun:
-    """Evaluates what is missing of a set.
-
-    Args:
-        request: The set.
-        settings: What the environment says.
-        emit: Receives events; those of members as `MemberTold`.
-        interrupt: A request to stop; no member is started after it.
-
-    Raises:
-        UsageError: If a run of the set was begun with other options.
-    """
+    """Evaluates what is missing of a set; `UsageError` if a run of it was begun with other options."""
     interrupt = interrupt or Interrupt()
     requests = {member: _request(member) for member in request.members}
     workers = _Workers(requests, settings, emit, interrupt)
@@ -251,16 +208,6 @@ def run_set(request: EvalSet, settings: Settings, *, emit: Emit = ignore, interr
 
 
 class _Workers:
-    """What the threads of a set share.
-
-    Args:
-        requests: The members, and how each is evaluated.
-        settings: What the environment says.
-        emit: Receives events.
-        interrupt: The user's request to stop, which every member hears by an interrupt of its own: a budget that is
-            used up ends one member only.
-    """
-
     def __init__(
         self, requests: Mapping[Member, EvalRequest], settings: Settings, emit: Emit, interrupt: Interrupt
     ) -> None:
@@ -277,7 +224,6 @@ class _Workers:
         self.is_over = False
 
     def pass_on(self) -> None:
-        """Passes the user's request on to the members that are evaluated now."""
         with self._mutex:
             running = list(self._running)
         for each in running:
@@ -285,7 +231,6 @@ class _Workers:
                 pass
 
     def work(self, members: Sequence[Member]) -> None:
-        """Evaluates members one after the other."""
         for member in members:
             if self._interrupt.level or self.is_over:
                 return
@@ -305,7 +250,6 @@ class _Workers:
             self._emit(MemberFinished(member.label, over, len(self._requests), message, hint, was_complete))
 
     def _evaluate(self, member: Member) -> bool:
-        """Evaluates a member; returns whether it was complete before."""
         request = self._requests[member]
         if request.resume is not None and self._is_complete(member):
             return True
@@ -315,7 +259,9 @@ class _Workers:
         self._emit(MemberStarted(member.label, member.path.name, request.resume is not None))
         try:
             self.pass_on()
-            finished = run_eval(request, self._settings, emit=_named(member, self._emit), interrupt=own)
+            finished = run_eval(
+                request, self._settings, emit=lambda event: self._emit(MemberTold(member.label, event)), interrupt=own
+            )
         finally:
             with self._mutex:
                 self._running.discard(own)
@@ -323,12 +269,6 @@ class _Workers:
         return False
 
     def _is_complete(self, member: Member) -> bool:
-        """Whether a run has everything, for the problems as they are now.
-
-        Raises:
-            UsageError: If the problems have changed.
-            GateError: If its pass rate is below what is asked for.
-        """
         reader = RunReader(member.path)
         jobs, rows = reader.config.jobs, step_rows(reader)
         measured = rows[-1].metrics if rows else {}
@@ -344,10 +284,6 @@ class _Workers:
         if gate is not None and (rate is None or rate < gate):
             raise GateError(f"the pass rate is {rate}, and fail_under requires {gate:g}", fields=("fail_under",))
         return True
-
-
-def _named(member: Member, emit: Emit) -> Callable[[Event], None]:
-    return lambda event: emit(MemberTold(member.label, event))
 
 
 def _request(member: Member) -> EvalRequest:
@@ -383,13 +319,12 @@ def _seeds(content: Mapping[str, Any], file: Path) -> list[int]:
     return seeds
 
 
+# The name of a table as TOML writes it.
 def _quoted(table: str) -> str:
-    """The name of a table as TOML writes it."""
     return table if re.fullmatch(r"[A-Za-z0-9_-]+", table) else f'"{table}"'
 
 
 def _resolved(file: Path, layers: Sequence[tuple[str, Mapping[str, Any]]]) -> EvalConfig:
-    """The configuration of a member; an error names the table that the value is from."""
     try:
         return resolve(EvalConfig, *(values for _, values in layers))
     except UsageError as error:
@@ -399,8 +334,8 @@ def _resolved(file: Path, layers: Sequence[tuple[str, Mapping[str, Any]]]) -> Ev
         raise InputError(error.message, path=file, field=f"{place}.{name}" if place else name) from error
 
 
+# The name of a member's run: what is not allowed in one is replaced, and a digest keeps it apart from others.
 def _run_name(*parts: object) -> str:
-    """The name of a member's run: what is not allowed in one is replaced, and a digest keeps it apart from others."""
     whole = ".".join(map(str, parts[:-1])) + f".s{parts[-1]}"
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", whole).lstrip("._-")
     if name != whole or len(name) > _LONGEST_NAME:

@@ -29,7 +29,7 @@ from sandrl.errors import UsageError
 from sandrl.events import Emit, ignore
 from sandrl.events.results import ScoredCompletion
 from sandrl.problems import Completion, Problem, own_row
-from sandrl.problems.reading import reading_of
+from sandrl.problems.loading import reading_of
 from sandrl.rewards.options import ScoreOptions
 from sandrl.rewards.scorer import Scorer
 from sandrl.rewards.service import PATIENCE_SECONDS, ServiceClient

@@ -19,9 +19,8 @@ from sandrl.integrations.backend import Scoring
 from sandrl.problems import Problem, load_problems
 from sandrl.problems.interning import InternedProblems
 from sandrl.problems.known_names import KnownNames
-from sandrl.problems.loading import problem_of_row
+from sandrl.problems.loading import problem_of_row, reading_of
 from sandrl.problems.preludes import STANDARD_NAME
-from sandrl.problems.reading import reading_of
 from sandrl.settings import load_settings
 
 _TESTS = frozenset({"inputs", "outputs", "fn_name", "functional", "pytest", "test_code", "assert_case"})

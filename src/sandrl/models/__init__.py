@@ -3,11 +3,10 @@
 from sandrl.models.client import OPENAI_BASE_URL, Client, ModelEndpoint, Stopped
 from sandrl.models.endpoint import EndpointModel
 from sandrl.models.messages import Message, Reply, ToolCall
-from sandrl.models.protocol import Abilities, Answer, Model, Question, Sampling, TokenLimit
+from sandrl.models.protocol import Answer, Model, Question, Sampling, TokenLimit
 
 __all__ = [
     "OPENAI_BASE_URL",
-    "Abilities",
     "Answer",
     "Client",
     "EndpointModel",

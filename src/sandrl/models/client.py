@@ -1,13 +1,11 @@
 """The client of OpenAI-compatible endpoints: the only module that needs `openai`.
 
-The SDK sends the requests asynchronously, so a request that is no longer needed can be cancelled, and hundreds of
-requests do not need a thread each. This module decides what counts as an answer, because servers differ in what they
-send with status 200: the answer must be complete, it must be JSON, and the caller must be able to parse it. After any
-other outcome (no connection, a truncated or endless answer, HTML, 5xx) the request is retried, with growing pauses; if
-it still fails, the failure is the endpoint's and never the model's. A refusal because of a limit (429, 529, 503 with a
-time to wait) does not count as a failure: all requests wait (`pace.py`), and the refused one is sent again, as often as
-it takes. Redirections are not followed, because they would also forward the key. Of the settings that the SDK would
-read from the environment (keys, headers), only the ones set in this module are sent.
+The SDK sends the requests asynchronously, so that one can be cancelled, and hundreds need no thread each. This module
+decides what counts as an answer: it must be complete JSON that the caller can parse. After any other outcome (no
+connection, a truncated or endless answer, HTML, 5xx) the request is retried; if it still fails, the failure is the
+endpoint's and never the model's. After a refusal because of a limit (429, 529, 503 with a time to wait), all requests
+wait (`pace.py`). Redirections are not followed, because they would also forward the key, and nothing that the SDK reads
+from the environment (keys, headers) is sent.
 """
 
 from __future__ import annotations
@@ -32,7 +30,7 @@ from sandrl.errors import AuthenticationError, EndpointError, RequestRefusedErro
 from sandrl.events import Emit, EndpointLimited, ignore
 from sandrl.extras import require
 from sandrl.models.loop import LOOP, cancel_once
-from sandrl.models.pace import PACES, HopelessError, Slowdown, wait_seconds
+from sandrl.models.pace import PACES, UnavailableError, wait_seconds
 from sandrl.sandboxes import delay_seconds
 
 Answer = TypeVar("Answer")
@@ -64,14 +62,7 @@ _SENT_TO_OPENAI = frozenset({"openai-organization", "openai-project"})
 
 @dataclass(frozen=True, slots=True)
 class ModelEndpoint:
-    """Where a model is asked.
-
-    Attributes:
-        base_url: Its address, up to and with `/v1`.
-        key: What authenticates; None sends nothing.
-        timeout_seconds: How long one answer may take.
-        retries: How often a question is asked again that got no answer.
-    """
+    """Where a model is asked: the address up to and with `/v1`, and the key, None for none."""
 
     base_url: str
     key: str | None = field(default=None, repr=False)
@@ -83,7 +74,6 @@ class ModelEndpoint:
 
     @classmethod
     def of(cls, config: EndpointPart, address: str, key: str | None) -> Self:
-        """An endpoint that is asked as patiently as a command's configuration says."""
         return cls(address, key, config.request_timeout_seconds, config.request_retries)
 
     @property
@@ -93,13 +83,11 @@ class ModelEndpoint:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked(Generic[Answer]):
+class Response(Generic[Answer]):
     """What came of asking.
 
     Attributes:
-        answer: The answer.
         retries: How often the question had to be asked again because of a failure.
-        waited_seconds: How long it waited for its turns.
     """
 
     answer: Answer
@@ -115,9 +103,7 @@ class Client(Closing):
     """Asks an endpoint; threads may share one.
 
     Args:
-        endpoint: Whom to ask.
         stop: Once it is set, requests in flight are cancelled and nothing is asked any more.
-        emit: Told if the endpoint limits requests.
         is_stopping: Whether the user wishes to stop: then no long wait for a limit is waited for.
 
     Raises:
@@ -164,28 +150,21 @@ class Client(Closing):
         self._sdk = self._closes = None
 
     def run(self, coroutine: Coroutine[Any, Any, Answer]) -> Answer:
-        """What a coroutine that asks this client returns, waited for in any thread but the loop's.
-
-        Raises:
-            Stopped: If the answer is not wanted any more.
-        """
+        """What a coroutine that asks this client returns, waited for in any thread but the loop's, or `Stopped`."""
         try:
             return LOOP.submit(coroutine).result()
         except CancelledError:
             raise Stopped from None
 
-    def ask(self, path: str, body: Mapping[str, Any], read: Callable[[Mapping[str, Any]], Answer]) -> Asked[Answer]:
-        """Asks, and waits. See `request`."""
+    def ask(self, path: str, body: Mapping[str, Any], read: Callable[[Mapping[str, Any]], Answer]) -> Response[Answer]:
         return self.run(self.request(path, body, read))
 
     async def request(
         self, path: str, body: Mapping[str, Any], read: Callable[[Mapping[str, Any]], Answer]
-    ) -> Asked[Answer]:
+    ) -> Response[Answer]:
         """Posts a question, as often as it takes; on the loop of this process.
 
         Args:
-            path: Below the base address.
-            body: The question.
             read: Makes an answer of the document that comes back; raises `ValueError` if it is none.
 
         Raises:
@@ -202,7 +181,7 @@ class Client(Closing):
             asked_at = time.monotonic()
             try:
                 sent_at = await pace.begin(self._is_stopping)
-            except HopelessError as error:
+            except UnavailableError as error:
                 raise EndpointError(f"{self.endpoint.base_url} takes no requests for now: {error}") from None
             waited += sent_at - asked_at
             try:
@@ -212,12 +191,14 @@ class Client(Closing):
                     pace.end()
                 pace.answered()
                 try:
-                    return Asked(read(document), failures, waited)
+                    return Response(read(document), failures, waited)
                 except ValueError as error:
-                    raise _TryAgain(str(error), is_answer=True) from error
-            except _Limited as error:
-                self._tell_of(pace.refused(sent_at, error.wait_seconds, str(error)), str(error))
-            except _TryAgain as error:
+                    raise _RetryError(str(error), is_answer=True) from error
+            except _RateLimitError as error:
+                if (slow := pace.refused(sent_at, error.wait_seconds, str(error))) is not None:
+                    limited = EndpointLimited(self.endpoint.base_url, str(error), slow.seconds, slow.per_second)
+                    self._tell(limited)
+            except _RetryError as error:
                 is_excused = error.is_load and pace.overloaded(sent_at) and error.is_broken and excuses < _MOST_EXCUSES
                 excuses += is_excused
                 failures += not is_excused
@@ -227,24 +208,15 @@ class Client(Closing):
                 await asyncio.sleep(delay_seconds(failures + excuses, _FIRST_PAUSE_SECONDS))
         raise asyncio.CancelledError
 
-    def _tell_of(self, slowdown: Slowdown | None, reason: str) -> None:
-        if slowdown is not None:
-            self._tell(EndpointLimited(self.endpoint.base_url, reason, slowdown.seconds, slowdown.per_second))
-
     def look(self, path: str, *, timeout_seconds: float = 5.0) -> dict[str, Any] | None:
-        """Gets a document once, to see whether the endpoint is there; None if it has no such document.
-
-        Raises:
-            EndpointError: If it is not there.
-            AuthenticationError: If it refuses the key.
-        """
+        """Gets a document once, None if there is no such document; `EndpointError` if the endpoint is not there."""
         try:
             return self.run(self._once(path, None, timeout_seconds))
         except RequestRefusedError:
             return None
-        except _Limited:
+        except _RateLimitError:
             return None
-        except _TryAgain as error:
+        except _RetryError as error:
             if error.is_answer:
                 return None
             start = (
@@ -257,7 +229,6 @@ class Client(Closing):
             ) from error
 
     def _watch_this_task(self) -> None:
-        """Has the request that is being made cancelled once it is not wanted any more."""
         task = asyncio.current_task()
         assert task is not None, "requests are made by tasks of the loop"
         if task not in self._tasks:
@@ -289,13 +260,13 @@ class Client(Closing):
         except self._openai.APIStatusError as error:
             raise self._refusal(error.status_code, error.response) from error
         except TimeoutError as error:
-            raise _TryAgain("it did not answer in time", is_load=True) from error
+            raise _RetryError("it did not answer in time", is_load=True) from error
         except self._failures as error:
             is_broken = _is_broken(error)
-            raise _TryAgain(_reason(error), is_load=is_broken, is_broken=is_broken) from error
+            raise _RetryError(_reason(error), is_load=is_broken, is_broken=is_broken) from error
         document = _parsed(content)
         if document is None:
-            raise _TryAgain("the answer is incomplete or is not JSON", is_answer=True)
+            raise _RetryError("the answer is incomplete or is not JSON", is_answer=True)
         return document
 
     def _connected(self) -> Any:
@@ -322,7 +293,6 @@ class Client(Closing):
         return self._sdk
 
     def _refusal(self, status: int, response: Any) -> Exception:
-        """What an HTTP status that is no success means."""
         document = _parsed(response.content)
         said = (document or {}).get("error", document)
         said = said if isinstance(said, dict) else {"message": said}
@@ -338,9 +308,9 @@ class Client(Closing):
             )
         asked_wait = wait_seconds({name.lower(): value for name, value in response.headers.items()})
         if status in _LIMITED or (status == 503 and asked_wait and response.headers.get("retry-after")):
-            return _Limited(what, asked_wait)
+            return _RateLimitError(what, asked_wait)
         if status in _AGAIN or status >= 500:
-            return _TryAgain(what, is_answer=True, is_load=status in _LOADED)
+            return _RetryError(what, is_answer=True, is_load=status in _LOADED)
         return RequestRefusedError(
             f"{self.endpoint.base_url} refuses the request: {what}",
             status=status,
@@ -349,9 +319,7 @@ class Client(Closing):
         )
 
 
-class _TryAgain(Exception):
-    """There was no answer this time."""
-
+class _RetryError(Exception):
     def __init__(
         self, message: str, *, is_answer: bool = False, is_load: bool = False, is_broken: bool = False
     ) -> None:
@@ -361,16 +329,13 @@ class _TryAgain(Exception):
         self.is_broken = is_broken
 
 
-class _Limited(Exception):
-    """The request was refused because of a limit."""
-
+class _RateLimitError(Exception):
     def __init__(self, message: str, wait_seconds: float) -> None:
         super().__init__(message)
         self.wait_seconds = wait_seconds
 
 
 def _header_filter(endpoint: ModelEndpoint) -> Callable[[Any], Coroutine[Any, Any, None]]:
-    """Leaves in a request what is to be sent."""
     sent = _SENT | _SENT_TO_OPENAI if endpoint.base_url.rstrip("/") == OPENAI_BASE_URL else _SENT
 
     async def leave_out(request: Any) -> None:
@@ -384,8 +349,8 @@ def _header_filter(endpoint: ModelEndpoint) -> Callable[[Any], Coroutine[Any, An
     return leave_out
 
 
+# Closes connections where they were made, if that is this process and its loop still runs.
 def _close(sdk: Any, pid: int) -> None:
-    """Closes connections where they were made, if that is this process and its loop still runs."""
     if os.getpid() == pid and not sys.is_finalizing():
         LOOP.submit(_closed(sdk))
 
@@ -402,7 +367,7 @@ async def _read(response: Any) -> bytes:
         pieces.append(piece)
         size += len(piece)
         if size > _MOST_BYTES:
-            raise _TryAgain("the answer does not end")
+            raise _RetryError("the answer does not end")
     return b"".join(pieces)
 
 
@@ -415,22 +380,21 @@ def _parsed(content: bytes) -> dict[str, Any] | None:
 
 
 def _chain(error: BaseException) -> list[BaseException]:
-    """An error and those behind it, the innermost last."""
     chain = [error]
     while (inner := chain[-1].__cause__ or chain[-1].__context__) is not None and inner not in chain:
         chain.append(inner)
     return chain
 
 
+# Whether a connection that was there has broken, as it does where a server has too much to do.
 def _is_broken(error: BaseException) -> bool:
-    """Whether a connection that was there has broken, as it does where a server has too much to do."""
     return any(
         isinstance(each, ConnectionError) and not isinstance(each, ConnectionRefusedError) for each in _chain(error)
     ) or any(type(each).__name__ in _BROKEN for each in _chain(error))
 
 
+# What kept an answer from coming: the innermost error knows best, as the libraries around it say less and less.
 def _reason(error: BaseException) -> str:
-    """What kept an answer from coming: the innermost error knows best, as the libraries around it say less and less."""
     chain = _chain(error)
     for each in reversed(chain):
         if isinstance(each, TimeoutError):

@@ -1,11 +1,10 @@
 """A model behind an endpoint: it gets a conversation and returns the next message.
 
 Chat completions are tried first, because every server has them; the Responses API is used only if the endpoint's error
-says that a model requires it, and completions of texts if the model has no chat template, as base models. If a server
-rejects a parameter (logprobs, a temperature, the old name of the token limit), the request is repeated without it, and
-later requests leave it out, because only the endpoint can say which model accepts which parameter. A parameter that the
-user asked for is never left out: the error names its option. Each answer is a request of its own, and many are in
-flight at once, because servers differ in how they handle `n`.
+says that a model requires it, and completions of texts if the model has no chat template. A parameter that a server
+rejects is left out from then on, because only the endpoint can say which model accepts which. A parameter that the user
+asked for is never left out: the error names its option. Each answer is a request of its own, because servers differ in
+how they handle `n`.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from sandrl.events import Emit, Warned, ignore
 from sandrl.models.client import Client, ModelEndpoint
 from sandrl.models.loop import LOOP, cancel_once
 from sandrl.models.messages import Message, Reply, ToolCall, plain_text
-from sandrl.models.protocol import Abilities, Answer, Question, Sampling, TokenLimit
+from sandrl.models.protocol import Answer, Question, Sampling, TokenLimit
 
 Json: TypeAlias = Mapping[str, Any]
 
@@ -55,12 +54,7 @@ class EndpointModel(Client):
     """A model behind an endpoint; threads may share one.
 
     Args:
-        endpoint: Where it is.
         name: What it is called there; None for the only one that `check` finds.
-        sampling: How it answers.
-        stop: Once it is set, answers are not wanted any more.
-        batch_size: How many questions are in flight at once.
-        emit: Told if the endpoint limits requests.
         is_stopping: Whether the user wishes to stop: then no long wait for a limit is waited for.
 
     Raises:
@@ -87,13 +81,7 @@ class EndpointModel(Client):
         self._renamed: dict[str, str | None] = {}
 
     @property
-    def abilities(self) -> Abilities:
-        """What it can do, as far as it has not refused to."""
-        return Abilities(logprobs="logprobs" not in self._renamed, tools=True, batch=False)
-
-    @property
     def base_url(self) -> str:
-        """Where it is asked."""
         return self.endpoint.base_url
 
     @property
@@ -123,23 +111,9 @@ class EndpointModel(Client):
         self._context_tokens = next((count for name in _CONTEXTS if (count := _count(told, name))), None)
 
     def reply(self, messages: Sequence[Message], tools: Sequence[Json] = ()) -> Reply:
-        """The model's next message.
-
-        Args:
-            messages: The conversation so far.
-            tools: What it may call, as JSON schemas of functions.
-
-        Raises:
-            EndpointError: If there is no answer after all retries.
-            RequestRefusedError: If the endpoint refuses the question itself.
-            AuthenticationError: If it refuses the key.
-            UsageError: If it has no such model.
-            Stopped: If the answer is not wanted any more.
-        """
         return self.run(self._reply(messages, tools, {"logprobs": True}))
 
     def answers(self, questions: Sequence[Question]) -> Iterator[Answer]:
-        """Answers questions, as the answers come. See `Model.answers`."""
         found: SimpleQueue[Answer | BaseException | None] = SimpleQueue()
         asking = LOOP.submit(self._ask_all(questions, found))
         asking.add_done_callback(lambda _: found.put(None))
@@ -200,10 +174,6 @@ class EndpointModel(Client):
                 return replace(reply, message=message, retries=asked.retries)
 
     def _learn(self, refusal: RequestRefusedError, question: Json, api: str) -> None:
-        """Notes what the endpoint does not take, so that the question can be asked another way; else raises.
-
-        Another request may have learned it meanwhile; what counts is what this question had in it.
-        """
         message = refusal.message.lower()
         if refusal.status in (400, 404, 405) and _CHAT in message and _RESPONSES in message:
             self._api = _RESPONSES
@@ -242,7 +212,6 @@ class EndpointModel(Client):
         raise refusal
 
     def _use_text(self) -> None:
-        """Has a base model continue texts from now on."""
         if self._api == _COMPLETIONS:
             return
         self._api = _COMPLETIONS
@@ -367,18 +336,18 @@ def _items(message: Message) -> list[Json]:
     return [{"role": message.role, "content": _sendable(message.content)}]
 
 
+# What a model called as a tool; servers refuse names that no tool can have, and with them the conversation.
 def _tool_name(name: str) -> str:
-    """What a model called as a tool; servers refuse names that no tool can have, and with them the conversation."""
     return re.sub(r"[^A-Za-z0-9_-]", "_", name)[:64] or "unnamed"
 
 
+# The text without halves of surrogate pairs, which no server accepts.
 def _sendable(text: str) -> str:
-    """The text without halves of surrogate pairs, which no server accepts."""
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
+# What a model wrote as arguments; what is no JSON, which servers that parse it refuse, as a text in JSON.
 def _json_arguments(arguments: str) -> str:
-    """What a model wrote as arguments; what is no JSON, which servers that parse it refuse, as a text in JSON."""
     try:
         is_object = isinstance(json.loads(arguments), dict)
     except (ValueError, RecursionError):
@@ -459,8 +428,8 @@ def _call(identifier: object, name: object, arguments: object) -> ToolCall:
     return ToolCall(_text(identifier) or f"call_{secrets.token_hex(8)}", _text(name), written)
 
 
+# Tokens and their logprobs; none at all unless there is a number for every one.
 def _logprobs(content: object) -> tuple[tuple[str, ...], tuple[float, ...]]:
-    """Tokens and their logprobs; none at all unless there is a number for every one."""
     entries = [_object(entry) for entry in _list(content)]
     logprobs = tuple(float(each["logprob"]) for each in entries if isinstance(each.get("logprob"), int | float))
     if len(logprobs) < len(entries):
@@ -469,7 +438,6 @@ def _logprobs(content: object) -> tuple[tuple[str, ...], tuple[float, ...]]:
 
 
 def _text(value: object) -> str:
-    """A text, or the texts of a list of parts, without those that are reasoning."""
     if isinstance(value, str):
         return value
     parts = [part for part in map(_object, _list(value)) if part.get("type") not in ("thinking", "reasoning")]
@@ -477,7 +445,6 @@ def _text(value: object) -> str:
 
 
 def _reasoning(said: Json) -> str:
-    """What a model thought, in whichever field or part of its message it is."""
     parts = [part for part in _list(said.get("content")) if _object(part).get("type") in ("thinking", "reasoning")]
     thoughts = (said.get("reasoning_content"), said.get("reasoning"), said.get("thinking"))
     texts = [_thought(each) for each in (*thoughts, *(part.get("thinking") or part.get("text") for part in parts))]

@@ -26,41 +26,27 @@ _LOOK_SECONDS = 0.1
 
 
 @dataclass(eq=False)
-class _Asked:
-    """A question, and the answer to come."""
-
+class _Request:
     messages: Sequence[Message]
     reply: Future[Reply] = field(default_factory=Future)
 
 
 class GatheringModel:
-    """A model in this process that threads share.
-
-    Args:
-        model: The model; nothing else uses it.
-        seed: Decides the samples, as far as the order of questions does not.
-        stop: Once it is set, answers are not wanted any more.
-    """
+    """A model in this process that threads share."""
 
     def __init__(self, model: InProcessModel, *, seed: int, stop: threading.Event) -> None:
         self.name = model.name
         self._model = model
         self._stop = stop
         self._chances = random.Random(f"episodes {seed}")
-        self._asked: SimpleQueue[_Asked] = SimpleQueue()
+        self._asked: SimpleQueue[_Request] = SimpleQueue()
         self._thread = threading.Thread(target=self._generate, name="sandrl-model", daemon=True)
         self._thread.start()
 
     def reply(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = ()) -> Reply:
-        """The next message of a conversation. See `Model.reply`.
-
-        Raises:
-            RequestRefusedError: If the conversation is longer than the model can read.
-            Stopped: If the answer is not wanted any more.
-        """
         if tools:
             return self._model.reply(messages, tools)
-        asked = _Asked(messages)
+        asked = _Request(messages)
         self._asked.put(asked)
         while not asked.reply.done():
             if self._stop.is_set():
@@ -88,8 +74,8 @@ class GatheringModel:
                     if not each.reply.done():
                         each.reply.set_exception(failure)
 
-    def _fits(self, asked: _Asked) -> bool:
-        """Whether the model can read a conversation; refuses a longer one. Tokenizers are of one thread at a time."""
+    # Whether the model can read a conversation; refuses a longer one. Tokenizers are of one thread at a time.
+    def _fits(self, asked: _Request) -> bool:
         positions = self._model.positions
         tokens = self._model.prompt_tokens(asked.messages)
         answer = max(self._model.answer_tokens(tokens), 1)
@@ -99,7 +85,7 @@ class GatheringModel:
         asked.reply.set_exception(RequestRefusedError(message, status=400))
         return False
 
-    def _answer(self, batch: Sequence[_Asked]) -> None:
+    def _answer(self, batch: Sequence[_Request]) -> None:
         questions = [
             Question(number, each.messages, seed=self._chances.getrandbits(32)) for number, each in enumerate(batch)
         ]
@@ -107,8 +93,7 @@ class GatheringModel:
             assert answer.reply is not None, "what is generated is an answer"
             batch[answer.number].reply.set_result(answer.reply)
 
-    def _gathered(self) -> list[_Asked]:
-        """The questions that are there, and those that come right after the first."""
+    def _gathered(self) -> list[_Request]:
         try:
             batch = [self._asked.get(timeout=_LOOK_SECONDS)]
         except Empty:

@@ -42,11 +42,7 @@ _UNSET_LENGTH = 20
 
 
 def own_settings(generation_config: Any) -> dict[str, JsonValue]:
-    """What a model's own generation settings would change, by the names of `NEUTRAL`.
-
-    Args:
-        generation_config: The `GenerationConfig` of a loaded model, or None.
-    """
+    """What a model's `GenerationConfig`, if any, would change, by the names of `NEUTRAL`."""
     found = {name: getattr(generation_config, name, None) for name in NEUTRAL}
     return {name: value for name, value in found.items() if value is not None and value != NEUTRAL[name]}
 
@@ -58,13 +54,7 @@ def own_length(generation_config: Any) -> int | None:
 
 
 def own_limit(generation_config: Any, positions: int | None, name: str) -> TokenLimit:
-    """The longest answer of a model of which the user asks for none in particular.
-
-    Args:
-        generation_config: Its `GenerationConfig`, or None.
-        positions: The length of its context; None if it names none.
-        name: What it is called.
-    """
+    """The longest answer of a model of which the user asks for none in particular; `positions`: of its context."""
     tokens = getattr(generation_config, "max_new_tokens", None)
     if tokens:
         return TokenLimit(int(tokens), f"max_new_tokens of the generation settings of {name}")
@@ -88,13 +78,7 @@ def settings_of(place: ModelPlace) -> dict[str, JsonValue]:
 def sampling_facts(
     own: Mapping[str, JsonValue], *, are_used: bool = False, chosen: Mapping[str, JsonValue] | None = None
 ) -> dict[str, JsonValue]:
-    """What a run keeps of how its model is sampled, besides its options.
-
-    Args:
-        own: What the model's own settings would change.
-        are_used: Whether they are applied.
-        chosen: Settings that the user gave by name.
-    """
+    """What a run keeps of how its model is sampled, besides its options."""
     users = {name: value for name, value in (chosen or {}).items() if name in NEUTRAL}
     return {
         "sampling": {**NEUTRAL, **(own if are_used else {}), **users},
@@ -109,13 +93,7 @@ def chosen_settings(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def keep_neutral(trainer: Any, own: Mapping[str, JsonValue], chosen: Mapping[str, Any]) -> None:
-    """Has TRL's trainer generate without the model's own settings, of which it would apply those that it does not set.
-
-    Args:
-        trainer: A `GRPOTrainer`; one that generates otherwise than with `generate` sets all of them itself.
-        own: What the model's own settings would change.
-        chosen: The settings that the user chose, which count more.
-    """
+    """Has TRL's trainer generate without the model's own settings; it would apply those that it does not set."""
     generation_config = getattr(trainer, "generation_config", None)
     if generation_config is None:
         return

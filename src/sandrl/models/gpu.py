@@ -21,11 +21,6 @@ def gpu_count() -> int:
 
 
 def check_gpu() -> None:
-    """Makes sure that there is a GPU.
-
-    Raises:
-        HardwareError: If there is none.
-    """
     if not gpu_count():
         raise HardwareError(
             "backend local needs a GPU with CUDA, and this machine has none",

@@ -18,7 +18,7 @@ from sandrl.models.client import Stopped
 from sandrl.models.generation import NEUTRAL, own_length, own_limit, own_settings
 from sandrl.models.messages import TOKEN_ID, Message, Reply, plain_text
 from sandrl.models.places import find_model
-from sandrl.models.protocol import Abilities, Answer, Question, Sampling, TokenLimit
+from sandrl.models.protocol import Answer, Question, Sampling, TokenLimit
 
 BATCH_SIZE = 64
 
@@ -32,19 +32,10 @@ class InProcessModel:
     """A model on this machine's GPU, or its processors.
 
     Args:
-        model: A directory with a model, or with an adapter and the name of its base; or a model's id on the hub.
-        sampling: How it answers.
         name: What to call it; the model's own name unless given.
-        batch_size: How many questions to answer at once.
-        stop: Once it is set, answers are not wanted any more.
-        tells_logprobs: Give each answer the ids and logprobs of its tokens; takes memory for all logits of a batch.
 
     Attributes:
-        abilities: See `Model`.
         positions: The longest conversation, answer included, in tokens; None if the model names no limit.
-        limit: See `Model`.
-        device: What it runs on.
-        own_settings: What its own generation settings would change; applied only if the sampling says so.
 
     Raises:
         MissingExtraError: If transformers or torch are not installed.
@@ -62,7 +53,7 @@ class InProcessModel:
         stop: threading.Event | None = None,
         tells_logprobs: bool = False,
     ) -> None:
-        self.abilities = Abilities(logprobs=tells_logprobs, tools=False, batch=True)
+        self._tells_logprobs = tells_logprobs
         self._torch = libraries.load("torch")
         self._transformers = libraries.load("transformers")
         self.name = name or Path(model).name
@@ -87,7 +78,6 @@ class InProcessModel:
         self._most_tokens = min(lengths) if lengths else None
 
     def reply(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = ()) -> Reply:
-        """The next message of a conversation. See `Model.reply`."""
         if tools:
             message = f"{self.name} cannot use tools in this process"
             raise UsageError(message, hint="serve the model and name its address with base_url", fields=("base_url",))
@@ -117,7 +107,7 @@ class InProcessModel:
         return len(self._tokenizer(self._rendered(Question(0, messages)), add_special_tokens=False)["input_ids"])
 
     def close(self) -> None:
-        """Nothing to give back: the memory goes with the object."""
+        pass
 
     def _generate(self, questions: Sequence[Question]) -> list[Reply]:
         tokenizer, torch, sampling, stop = self._tokenizer, self._torch, self._sampling, self._stop
@@ -143,7 +133,7 @@ class InProcessModel:
                 **inputs,
                 max_new_tokens=max(self.answer_tokens(inputs["input_ids"].shape[1]), 1),
                 return_dict_in_generate=True,
-                output_logits=self.abilities.logprobs,
+                output_logits=self._tells_logprobs,
                 stopping_criteria=self._transformers.StoppingCriteriaList([stops]),
                 **settings,
             )
@@ -152,15 +142,15 @@ class InProcessModel:
         texts: list[str] = tokenizer.batch_decode(sampled, skip_special_tokens=True, clean_up_tokenization_spaces=False)
         seconds = time.monotonic() - began
         rows = sampled.tolist()
-        told = self._logprobs(outputs.logits, sampled).tolist() if self.abilities.logprobs else [None] * len(rows)
+        told = self._logprobs(outputs.logits, sampled).tolist() if self._tells_logprobs else [None] * len(rows)
         lengths = inputs["attention_mask"].sum(-1).tolist()
         return [
             self._told(text, row, logprobs, length, seconds)
             for text, row, logprobs, length in zip(texts, rows, told, lengths, strict=True)
         ]
 
+    # The logprob of every sampled token, at its temperature, before `top_p` and others cut the distribution.
     def _logprobs(self, logits: Sequence[Any], sampled: Any) -> Any:
-        """The logprob of every sampled token, at its temperature, before `top_p` and others cut the distribution."""
         torch = self._torch
         temperature = self._sampling.temperature or 1.0
         columns = [
@@ -169,10 +159,10 @@ class InProcessModel:
         ]
         return torch.cat(columns, dim=1)
 
+    # An answer and why it ended; with its tokens, up to the one that ends it, where it is to tell logprobs.
     def _told(
         self, text: str, tokens: list[int], logprobs: list[float] | None, prompt_tokens: int, seconds: float
     ) -> Reply:
-        """An answer and why it ended; with its tokens, up to the one that ends it, where it is to tell logprobs."""
         stops = [at for stop in self._sampling.stop if (at := text.find(stop)) >= 0]
         text = text[: min(stops)] if stops else text
         ends = self._model.generation_config.eos_token_id
@@ -202,7 +192,6 @@ class InProcessModel:
 
     @contextmanager
     def _prepared(self, seed: int) -> Iterator[None]:
-        """Seeds torch, and gives it the threads that suit the model, for the length of a `with` block."""
         torch = self._torch
         threads = torch.get_num_threads()
         if self._is_small and self.device == "cpu":

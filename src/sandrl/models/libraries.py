@@ -34,11 +34,7 @@ _QUIET = {
 
 
 def load(module: str) -> ModuleType:
-    """Imports one of the libraries, or a part of it.
-
-    Raises:
-        MissingExtraError: If it is not installed.
-    """
+    """Imports one of the libraries, or a part of it; `MissingExtraError` if it is not installed."""
     for name, value in _QUIET.items():
         os.environ.setdefault(name, value)
     return extras.require(module, extra=EXTRA)
@@ -49,11 +45,7 @@ _LOGGERS = ("transformers", "trl", "accelerate", "datasets", "torch", "peft")
 
 @contextmanager
 def without_warnings(names: Iterable[str] = _LOGGERS) -> Iterator[None]:
-    """Silences the libraries' loggers and warnings for the length of a `with` block; imports none of them.
-
-    Args:
-        names: The loggers.
-    """
+    """Silences the libraries' loggers and warnings for the length of a `with` block; imports none of them."""
     loggers = [logging.getLogger(name) for name in names]
     levels = [logger.level for logger in loggers]
     with warnings.catch_warnings():
@@ -82,12 +74,10 @@ def kept_quiet() -> Iterator[None]:
 
 
 def versions(packages: Iterable[str] = PACKAGES) -> dict[str, str]:
-    """The versions of installed packages."""
     return {package: version(package) for package in packages}
 
 
 def has_gpu() -> bool:
-    """Whether torch finds a GPU."""
     return bool(load("torch").cuda.is_available())
 
 

@@ -19,8 +19,6 @@ Result = TypeVar("Result")
 
 
 class LoopThread:
-    """Runs coroutines for threads that wait for them."""
-
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None

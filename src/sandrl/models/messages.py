@@ -19,13 +19,7 @@ TOKEN_ID = "token_id:"
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A call of a tool by the model.
-
-    Attributes:
-        id: What its result refers to; made up where the model gave none.
-        name: The tool; empty where the model named none.
-        arguments: What it is called with: JSON, if the model wrote JSON.
-    """
+    """A call of a tool by the model, as it wrote it; the id is made up where it gave none."""
 
     id: str
     name: str
@@ -64,7 +58,6 @@ class Message:
     reasoning: str = field(default="", repr=False)
 
     def to_row(self) -> MessageRow:
-        """The message as a run keeps it."""
         return MessageRow(
             role=self.role,
             content=self.content,
@@ -82,7 +75,6 @@ class Message:
 
     @classmethod
     def from_row(cls, row: MessageRow) -> Self:
-        """The message that a run has kept."""
         return cls(
             row.role,
             row.content,
@@ -99,15 +91,6 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What an endpoint answered.
-
-    Attributes:
-        message: The model's message.
-        prompt_tokens: How many tokens it read, as far as the endpoint tells.
-        completion_tokens: How many it sampled.
-        retries: How often the question had to be asked again.
-    """
-
     message: Message
     prompt_tokens: int = 0
     completion_tokens: int = 0

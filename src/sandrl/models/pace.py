@@ -1,13 +1,10 @@
 """The pace of requests to an endpoint: how many are sent, how fast, and until when all of them wait.
 
-An endpoint that limits requests has not failed, and its limit is that of all requests together. So the clients of a
-process that ask the same endpoint with the same key share a pace, and a request that was refused for the limit waits
-for its turn again instead of being counted as a failure. The pace is measured, because few endpoints report their
-limits: after a refusal, requests follow one another as fast as answers came before, and faster with each answer, slowly
-once the limit is near. If connections break under load, fewer requests are in flight (additive increase, multiplicative
-decrease).
-
-All of it runs on the loop of the process.
+A limit of an endpoint is that of all requests together. So the clients of a process that ask the same endpoint with the
+same key share a pace, and a refused request waits for its turn again. The pace is measured, because few endpoints
+report their limits: after a refusal, requests follow one another as fast as answers came before, and faster with each
+answer. If connections break under load, fewer requests are in flight (additive increase, multiplicative decrease). All
+of it runs on the loop of the process.
 """
 
 from __future__ import annotations
@@ -51,26 +48,19 @@ _SCALES = (86_400.0, 3600.0, 60.0, 1.0, 0.001)
 _EPOCH_SECONDS, _EPOCH_MILLISECONDS = 1e9, 1e11
 
 
-class HopelessError(Exception):
+class UnavailableError(Exception):
     """The endpoint has refused every request for too long; says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Slowdown:
-    """Requests wait because an endpoint limits them.
-
-    Attributes:
-        seconds: How long from now.
-        per_second: How many were answered in a second since requests waited last; None if that was a moment ago.
-    """
+    """Requests wait so many seconds; `per_second` were answered since the last wait, None if that was a moment ago."""
 
     seconds: float
     per_second: float | None
 
 
 class EndpointPace:
-    """Gives requests their turns."""
-
     def __init__(self) -> None:
         self._turns = asyncio.Lock()
         self._freed = asyncio.Event()
@@ -103,15 +93,15 @@ class EndpointPace:
             When the request is sent.
 
         Raises:
-            HopelessError: If no request has been taken for too long, or a long wait is given up.
+            UnavailableError: If no request has been taken for too long, or a long wait is given up.
         """
         async with self._turns:
             while True:
                 now = time.monotonic()
                 if now < self._hopeless_until:
-                    raise HopelessError(self._reason)
+                    raise UnavailableError(self._reason)
                 if self._next - now > _LONG_WAIT_SECONDS and is_stopping():
-                    raise HopelessError(f"a stop was requested, and it asks to wait {self._next - now:.0f} s")
+                    raise UnavailableError(f"a stop was requested, and it asks to wait {self._next - now:.0f} s")
                 if now < self._next:
                     await asyncio.sleep(min(self._next - now, _LOOK_SECONDS))
                 elif self._in_flight >= int(min(self._at_once, 1 << 30)):
@@ -129,7 +119,6 @@ class EndpointPace:
             return now
 
     def end(self) -> None:
-        """A request is no longer in flight."""
         self._in_flight -= 1
         self._freed.set()
 
@@ -146,9 +135,7 @@ class EndpointPace:
         """A request was refused because of a limit: all requests wait.
 
         Args:
-            sent_at: When it was sent, as `begin` says.
             wait_seconds: How long the endpoint asks to wait; 0 if it does not say.
-            reason: What it said, in one line.
 
         Returns:
             What to tell the user; None if that was told a moment ago.
@@ -183,8 +170,8 @@ class EndpointPace:
         self._at_once, self._loaded_at = max(at_once / 2, 1.0), time.monotonic()
         return True
 
+    # The seconds between two requests that the endpoint would answer, by those that it did answer.
     def _measured(self, now: float) -> float:
-        """The seconds between two requests that the endpoint would answer, by those that it did answer."""
         refused, self._refused_interval = self._interval, self._interval
         if not self._answers or self._began is None:
             return 2 * refused or _FIRST_PAUSE_SECONDS
@@ -194,18 +181,14 @@ class EndpointPace:
 
 
 class _Paces:
-    """The paces of this process."""
-
     def __init__(self) -> None:
         self._known: dict[tuple[str, str | None], EndpointPace] = {}
         forks.watch(self)
 
     def after_fork(self) -> None:
-        """Begins anew: the requests in flight are the parent's."""
         self._known.clear()
 
     def of(self, base_url: str, key: str | None) -> EndpointPace:
-        """The pace of an endpoint."""
         return self._known.setdefault((base_url, key), EndpointPace())
 
 
@@ -223,8 +206,8 @@ def wait_seconds(headers: Mapping[str, str]) -> float:
     return min(_reset_seconds(headers, now), _LONGEST_PAUSE_SECONDS)
 
 
+# When limits are reset: those that are used up, or else the first of all.
 def _reset_seconds(headers: Mapping[str, str], now: float) -> float:
-    """When limits are reset: those that are used up, or else the first of all."""
     used_up: list[float] = []
     others: list[float] = []
     for name, text in headers.items():
@@ -235,8 +218,8 @@ def _reset_seconds(headers: Mapping[str, str], now: float) -> float:
     return max(used_up) if used_up else min(others, default=0.0)
 
 
+# Seconds, a duration (`6m0s`), or a moment in any of the forms in use, as seconds from now.
 def _seconds(text: str, now: float) -> float | None:
-    """Seconds, a duration (`6m0s`), or a moment in any of the forms in use, as seconds from now."""
     text = text.strip()
     duration = _DURATION.fullmatch(text)
     if text and duration is not None:
@@ -255,7 +238,6 @@ def _seconds(text: str, now: float) -> float | None:
 
 
 def _moment(text: str) -> float | None:
-    """A date of HTTP or ISO 8601, in seconds since 1970."""
     for parse in (parsedate_to_datetime, datetime.fromisoformat):
         with suppress(ValueError, OverflowError):
             moment = parse(text)

@@ -24,13 +24,7 @@ _WHAT_WORKS = "use `tiny`, a directory with a model, or a model of the hub (owne
 
 @dataclass(frozen=True, slots=True)
 class ModelPlace:
-    """Where a model is.
-
-    Attributes:
-        name: The directory, or the id on the hub.
-        is_directory: Whether it is a directory.
-        is_offline: Whether the hub is not to be asked, because nothing of it is needed or it does not answer.
-    """
+    """Where a model is. `is_offline`: the hub is not asked, because nothing of it is needed or it does not answer."""
 
     name: str
     is_directory: bool
@@ -49,7 +43,6 @@ class ModelPlace:
             constants.HF_HUB_OFFLINE = before
 
     def explain(self, error: BaseException) -> SandrlError:
-        """What it means that the model could not be loaded."""
         reason = libraries.first_line(error)
         if self.is_directory:
             return InputError(f"the model cannot be loaded: {reason}", path=self.name)
@@ -65,12 +58,7 @@ class ModelPlace:
 
 
 def find_model(name: str) -> ModelPlace:
-    """Finds out where a model is.
-
-    Raises:
-        InputError: If it is nowhere.
-        MissingExtraError: If the libraries are not installed.
-    """
+    """Finds out where a model is; `InputError` if it is nowhere."""
     path = Path(name).expanduser()
     if path.is_dir():
         if not (path / _CONFIG).is_file() and not (path / _ADAPTER).is_file():

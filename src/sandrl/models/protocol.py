@@ -2,7 +2,6 @@
 
 A failed answer is a value, not an exception: a caller with a thousand questions gets the 999 answers, and the reason
 why one is missing. Only failures that every further question would share (a refused key, an unknown model) are raised.
-A model's other abilities are attributes of the protocol, so callers need not check the type of a model.
 """
 
 from __future__ import annotations
@@ -27,7 +26,6 @@ class Sampling:
         top_p: The likeliest tokens with this total probability are sampled from; None for all.
         top_k: So many of the likeliest tokens are; None for all.
         min_p: Tokens with at least this share of the highest probability are; None for all.
-        stop: An answer ends before the first of these texts.
         extra_body: Further fields of a request to an endpoint; of a model in this process only `chat_template_kwargs`.
     """
 
@@ -49,7 +47,6 @@ class Sampling:
 
     @classmethod
     def of(cls, config: SamplingPart) -> Self:
-        """What a command's configuration asks for."""
         return cls(
             config.temperature,
             config.max_tokens,
@@ -68,47 +65,20 @@ class Sampling:
 
     @property
     def is_greedy(self) -> bool:
-        """Whether the likeliest token is always taken."""
         return self.temperature == 0
 
 
 @dataclass(frozen=True, slots=True)
 class TokenLimit:
-    """The longest answer of a model.
-
-    Attributes:
-        tokens: How many tokens; None if no limit is set here.
-        why: Where that comes from, as a clause without its full stop.
-    """
+    """The longest answer of a model, None if no limit is set here, and where that comes from, as a clause."""
 
     tokens: int | None
     why: str
 
 
 @dataclass(frozen=True, slots=True)
-class Abilities:
-    """What a model can do besides continuing a conversation.
-
-    Attributes:
-        logprobs: It tells each sampled token with its logprob. An endpoint may still refuse to.
-        tools: It can be offered tools to call.
-        batch: It answers many questions in one pass, so that they come together; else each as it is done.
-    """
-
-    logprobs: bool
-    tools: bool
-    batch: bool
-
-
-@dataclass(frozen=True, slots=True)
 class Question:
-    """What a model is asked.
-
-    Attributes:
-        number: Names the question in its answer.
-        messages: The conversation to continue.
-        seed: Decides what is sampled, as far as the model can.
-    """
+    """What a model is asked."""
 
     number: int
     messages: Sequence[Message]
@@ -117,14 +87,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came of a question.
-
-    Attributes:
-        number: The question's.
-        reply: What the model said; None if it gave no answer.
-        failure: Why it gave none, in one line.
-        is_lost: Whether that was for want of a model that answers, and not the fault of this question.
-    """
+    """What came of a question: a reply, or why there is none; `is_lost` if that was not the fault of this question."""
 
     number: int
     reply: Reply | None
@@ -132,35 +95,13 @@ class Answer:
     is_lost: bool = False
 
 
-class Model(Protocol):
-    """A model that can be asked. Threads may share one."""
+class Player(Protocol):
+    """A model that continues conversations; threads may share one."""
 
-    @property
-    def name(self) -> str:
-        """What it is called in reports and tags."""
-        ...
-
-    @property
-    def abilities(self) -> Abilities:
-        """What it can do."""
-        ...
-
-    @property
-    def limit(self) -> TokenLimit:
-        """The longest answer."""
-        ...
-
-    @property
-    def batch_size(self) -> int:
-        """How many questions it answers at once."""
-        ...
+    name: str
 
     def reply(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = ()) -> Reply:
-        """The next message of a conversation.
-
-        Args:
-            messages: The conversation so far.
-            tools: What the model may call, as JSON schemas of functions.
+        """The next message of a conversation, in which the tools, JSON schemas of functions, may be called.
 
         Raises:
             ServiceError: If there is no answer.
@@ -169,15 +110,17 @@ class Model(Protocol):
         """
         ...
 
+    def close(self) -> None: ...
+
+
+class Model(Player, Protocol):
+    """A model that can be asked many questions at once, so many as its batch size says."""
+
+    batch_size: int
+
+    @property
+    def limit(self) -> TokenLimit: ...
+
     def answers(self, questions: Sequence[Question]) -> Iterator[Answer]:
-        """Answers questions, each in the order in which answers come; ends early once they are not wanted any more.
-
-        Raises:
-            AuthenticationError: If an endpoint refuses the key.
-            UsageError: If it has no such model.
-        """
-        ...
-
-    def close(self) -> None:
-        """Gives back what it holds."""
+        """Answers questions, in the order in which answers come; ends early once they are not wanted any more."""
         ...

@@ -1,9 +1,8 @@
 """Problems and completions, read from files in all supported formats."""
 
-from sandrl.problems.calls import Call
-from sandrl.problems.comparisons import Comparison
-from sandrl.problems.completions import Completion, CompletionsLike, LoadedCompletions, as_completions, load_completions
-from sandrl.problems.demo import demo_completions, demo_problems
+from sandrl.problems.calls import Call, Comparison
+from sandrl.problems.completion import Completion
+from sandrl.problems.completions import CompletionsLike, LoadedCompletions, as_completions, load_completions
 from sandrl.problems.formats import own_row
 from sandrl.problems.loading import LoadedProblems, ProblemsLike, as_problems, load_problems, write_problems
 from sandrl.problems.problem import EXIT_STATUS, Case, Problem, Tolerance
@@ -15,7 +14,7 @@ from sandrl.problems.prompts import (
     render_prompt,
     shown_checks,
 )
-from sandrl.problems.references import reference_completions
+from sandrl.problems.references import demo_completions, demo_problems, reference_completions
 
 __all__ = [
     "ANSWER_INSTRUCTION",

@@ -15,6 +15,7 @@ import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import lru_cache
 from typing import Any
 
@@ -48,31 +49,18 @@ class Call:
 
     @classmethod
     def of(cls, arguments: Sequence[Any], expected: object) -> Call:
-        """The call with these values.
-
-        Raises:
-            InputError: If one of them is not a plain value, or is nested too deep.
-        """
         if not isinstance(arguments, list | tuple):
             raise InputError("must be a list of arguments and the value to return", field="[0]")
         return cls(literal(list(arguments), "[0]", takes_nan=True), literal(expected, "[1]"))
 
     @classmethod
     def asking(cls, arguments: Sequence[Any], *, name: str = "") -> Call:
-        """The call with these arguments, which must return what the problem's reference returns.
-
-        Raises:
-            InputError: If one of them is not a plain value, or is nested too deep.
-        """
+        """The call with these arguments, which must return what the problem's reference returns."""
         return cls(literal(list(arguments), "", takes_nan=True), None, name)
 
     @classmethod
     def read(cls, arguments: str, expected: str | None, *, name: str = "") -> Call:
-        """The call with these values, each a text of Python literals.
-
-        Raises:
-            InputError: If one of them is something else.
-        """
+        """The call with these values, each a text of Python literals."""
         values = _value_of(arguments, ".arguments")
         if not isinstance(values, list | tuple):
             raise InputError("must be a list of Python literals, as text", field=".arguments")
@@ -102,14 +90,11 @@ def _values(call: Call) -> tuple[list[Any], Any]:
 
 
 class _Numbers(ast.NodeTransformer):
-    """Makes a number of the name `nan`, for which Python has no literal."""
-
     def visit_Name(self, node: ast.Name) -> ast.AST:
         return ast.copy_location(ast.Constant(math.nan), node) if node.id == _NAN else node
 
 
 def _read(source: str) -> Any:
-    """The value of a source that `literal` has made."""
     # Long lists of numbers are common, and a syntax tree of one takes 50 times as long.
     if _NUMBERS.fullmatch(source):
         with suppress(ValueError, RecursionError):
@@ -130,11 +115,7 @@ def _value_of(source: str, field: str) -> Any:
 
 
 def function_of(fn: str) -> tuple[str, str]:
-    """The class and the function in `name`, `Class.name` or `Class().name`; `Solution` where no class is named.
-
-    Raises:
-        InputError: If it is nothing of these.
-    """
+    """The class and the function in `name`, `Class.name` or `Class().name`; `Solution` where no class is named."""
     found = _FUNCTION.fullmatch(fn.strip())
     if found is None:
         raise InputError("must be the name of a function, or Class.method", field="fn")
@@ -148,17 +129,7 @@ def expression_of(fn: str) -> str:
 
 
 def literal(value: object, field: str, depth: int = 0, *, takes_nan: bool = False) -> str:
-    """The source of a plain value.
-
-    Args:
-        value: The value.
-        field: Where it stands.
-        depth: How deep it is nested.
-        takes_nan: Whether it may hold NaN.
-
-    Raises:
-        InputError: If it is none.
-    """
+    """The source of a plain value, which may hold NaN only with `takes_nan`."""
     if depth > _MOST_NESTED:
         raise InputError("is nested too deep", field=field)
 
@@ -198,13 +169,12 @@ def literal(value: object, field: str, depth: int = 0, *, takes_nan: bool = Fals
 
 
 def _is_shown_as_it_is(values: list[Any]) -> bool:
-    """Whether a list, however long, is written as Python shows it."""
     kinds = set(map(type, values))
     return kinds <= _SHOWN_AS_THEY_ARE or (kinds == {float} and all(map(math.isfinite, values)))
 
 
+# The literal of a text, an integer or a list of them; of a subclass (an enumeration), that of the plain value.
 def _written(kind: type[object], value: object, field: str) -> str:
-    """The literal of a text, an integer or a list of them; of a subclass (an enumeration), that of the plain value."""
     try:
         return kind.__repr__(value)
     except ValueError as error:
@@ -212,9 +182,37 @@ def _written(kind: type[object], value: object, field: str) -> str:
 
 
 def _refuse_sets_in(values: object, field: str) -> None:
-    """Refuses what Python has no literal for: a set in a set, or as a key."""
     for each in values if isinstance(values, set | frozenset | tuple | Mapping) else ():
         if isinstance(each, frozenset):
             raise InputError("holds a set within a set, or as a key, which has no literal", field=field)
         if isinstance(each, tuple):
             _refuse_sets_in(each, field)
+
+
+class Comparison(StrEnum):
+    """How results of calls are compared.
+
+    Those of EvalPlus compare with `==`, for which a tuple and a list are different. A result of the same type may also
+    be near: `|result - expected| <= absolute + 1e-7 * |expected|` for each number in it. That holds for all calls if
+    the problem has a tolerance, and else with 1e-6 from the first call of a part on that must return a float, or a list
+    or tuple of floats.
+    """
+
+    PLAIN = "plain"
+    """Equal, where a tuple counts as a list; numbers within the tolerance, if there is one."""
+    EVALPLUS = "evalplus"
+    """As above."""
+    EVALPLUS_SET = "evalplus-set"
+    """Equal as sets."""
+    EVALPLUS_NOT_NONE = "evalplus-not-none"
+    """A result that is not None where the reference's is not, and None where it is; True and False stand for these."""
+    EVALPLUS_ANYTHING = "evalplus-anything"
+    """Every value passes, if the call returns: its task has no right answer."""
+    EVALPLUS_ZERO = "evalplus-zero"
+    """Equal, or 0: its task may or may not count the number itself as a divisor."""
+    EVALPLUS_SURFACE = "evalplus-surface"
+    """Equal, or the surface of a pyramid with the two arguments as edge and perpendicular height, rounded."""
+    EVALPLUS_DIGITS = "evalplus-digits"
+    """Equal, or the sum of the differences of the digits of the two arguments, aligned at the right."""
+    EVALPLUS_ROOT = "evalplus-root"
+    """A root of the polynomial whose coefficients are the argument: its value there is 0 within the tolerance."""

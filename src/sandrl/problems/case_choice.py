@@ -1,10 +1,8 @@
 """Chooses the cases of a problem that are judged if the problem has more than `--max-cases`.
 
-Cases are taken alternately from two orders: the order of the set, and the order by length of input, longest first. So
-the result has the first case, the longest, the second, the second longest, and so on. Sets begin with examples and
-small special cases, on which a wrong answer fails soonest; a slow answer fails on long inputs. The choice depends on
-the problem alone, and the cases for a smaller number are always among the cases for a larger one. Cases keep their
-order.
+Cases are taken alternately from the order of the set, whose first cases fail a wrong answer soonest, and from the order
+by length of input, longest first, on which a slow answer fails. The choice depends on the problem alone, and the cases
+for a smaller number are always among those for a larger one.
 """
 
 from __future__ import annotations
@@ -18,12 +16,7 @@ from sandrl.problems.store import ProblemStore
 
 
 def with_most_cases(problem: Problem, most: int | None) -> Problem:
-    """A problem with so many of its cases, or calls, at most; tests all stay, because they may build on one another.
-
-    Args:
-        problem: The problem.
-        most: How many; None for all.
-    """
+    """A problem with at most so many cases or calls, None for all; tests all stay: they may build on one another."""
     if most is None or problem.kind not in ("cases", "calls") or problem.check_count <= most:
         return problem
     lengths = [len(case.stdin) for case in problem.cases] or [len(call.arguments) for call in problem.calls]
@@ -34,19 +27,13 @@ def with_most_cases(problem: Problem, most: int | None) -> Problem:
 
 
 def with_most_cases_each(problems: Mapping[str, Problem], most: int | None) -> Mapping[str, Problem]:
-    """The same for each of several problems."""
     if most is None:
         return problems
     return ProblemStore((name, with_most_cases(problem, most)) for name, problem in problems.items())
 
 
 def chosen_positions(lengths: Sequence[int], most: int) -> list[int]:
-    """The positions of the cases that are taken, from 0, in their order.
-
-    Args:
-        lengths: How long the input of each case is.
-        most: How many to take.
-    """
+    """The positions of the cases that are taken, from 0, in their order."""
     longest = sorted(range(len(lengths)), key=lambda position: (-lengths[position], position))
     in_turn = dict.fromkeys(chain.from_iterable(zip(range(len(lengths)), longest, strict=True)))
     return sorted(list(in_turn)[:most])

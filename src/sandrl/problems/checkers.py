@@ -36,12 +36,10 @@ class Checker:
     """A program of a problem that judges what a completion prints.
 
     Attributes:
-        code: Its source, in Python.
         form: `function`: it defines `check(input, expected, output)`, which returns whether the output is right, or a
             score from 0 to 1. `program`: its arguments are the paths of three files, with the input, the expected
             output and the answer's output; it prints a score and nothing else, and exits with 0. Found in the source
             unless given.
-        language: What it is written in.
 
     Raises:
         InputError: If it is no Python, or has neither form.
@@ -65,16 +63,11 @@ class Checker:
 
     @property
     def is_program(self) -> bool:
-        """Whether it is called with files."""
         return self.form == PROGRAM
 
     @classmethod
     def of(cls, given: object, field: str = "checker") -> Checker:
-        """The checker that a field holds: its source, or an object with `code` and perhaps `form` and `language`.
-
-        Raises:
-            InputError: If it holds none.
-        """
+        """The checker that a field holds: its source, or an object with `code` and perhaps `form` and `language`."""
         try:
             if isinstance(given, Checker):
                 return given
@@ -100,16 +93,10 @@ class Checker:
 
     @property
     def row(self) -> str | dict[str, str]:
-        """The value of the field `checker` in a row."""
         return self.code if _found_form(parse(self.code)) == self.form else {"code": self.code, "form": self.form}
 
 
 def _form_of(code: str, given: str) -> str:
-    """The form of a checker.
-
-    Raises:
-        InputError: If its source is no Python, or does not have the form that was given, or has none.
-    """
     if not code.strip():
         raise InputError("is empty")
     if _INCLUDE.search(code):
@@ -131,14 +118,12 @@ def _form_of(code: str, given: str) -> str:
 
 
 def _found_form(tree: ast.Module) -> str:
-    """The form that a source shows; empty if it shows none."""
     if any(map(_reads_arguments, ast.walk(tree))):
         return PROGRAM
     return FUNCTION if any(map(_is_check, tree.body)) else ""
 
 
 def _is_check(node: ast.stmt) -> bool:
-    """Whether a statement defines `check` so that it can be called with three values."""
     if not isinstance(node, ast.FunctionDef) or node.name != CHECK:
         return False
     arguments = node.args

@@ -33,35 +33,22 @@ def name_of(check: str) -> str:
 
 
 def checks_of(tests: Sequence[str], *, setup: str = "", entry_point: str | None = None) -> tuple[str, ...]:
-    """The checks that tests consist of.
+    """The checks that tests consist of; a test that is no Python stays as it is.
 
-    Args:
-        tests: Texts of Python. One that is no Python stays as it is: it makes the problem invalid when it is judged.
-        setup: Code that the tests may use.
-        entry_point: The name that is asked for.
-
-    Raises:
-        InputError: If a test cannot fail; its position is in the field.
+    The `InputError` of a test that cannot fail has its position in the field.
     """
     return _checks_of(tuple(tests), setup, entry_point)
 
 
 @lru_cache(maxsize=64)
 def _checks_of(tests: tuple[str, ...], setup: str, entry_point: str | None) -> tuple[str, ...]:
-    reading = _Reading(setup, entry_point)
+    reading = _Splitter(setup, entry_point)
     for position, test in enumerate(tests):
         reading.read(test, f"tests[{position}]")
     return reading.finish(f"tests[{len(tests) - 1}]")
 
 
-class _Reading:
-    """One reading of the tests of a problem, in their order: each may use what those before it define.
-
-    Args:
-        setup: Code that the tests may use.
-        entry_point: The name that is asked for.
-    """
-
+class _Splitter:
     def __init__(self, setup: str, entry_point: str | None) -> None:
         self._entry_point = entry_point
         # Names of functions that the problem itself defines.
@@ -73,11 +60,6 @@ class _Reading:
         self._trees: list[ast.Module] = []
 
     def read(self, test: str, field: str) -> None:
-        """Reads one test.
-
-        Raises:
-            InputError: If it cannot fail.
-        """
         tree = None if _is_plain_assert(test) else _tree_of(test)
         if tree is None or not _compiles(tree):
             # It asserts something, or the judge will find it to be no Python.
@@ -112,11 +94,6 @@ class _Reading:
         self._waiting = []
 
     def finish(self, last_field: str) -> tuple[str, ...]:
-        """The checks.
-
-        Raises:
-            InputError: If none of them asserts anything about a completion.
-        """
         if not self._has_assert:
             raise InputError("asserts nothing: every answer that runs without an error would pass", field=last_field)
         own = frozenset((self._entry_point or "").replace("(", " ").replace(".", " ").split()[:1])
@@ -145,7 +122,6 @@ def _checks_of_file(found: TestFile, waiting: list[str], known: frozenset[str], 
 
 
 def _is_plain_assert(test: str) -> bool:
-    """Whether a test is an assert in one line that calls a function, and is not true whatever that returns."""
     found = _PLAIN_ASSERT.match(test)
     return found is not None and not hasattr(builtins, found.group(1)) and "\n" not in test and " or " not in test
 
@@ -158,8 +134,8 @@ def _tree_of(text: str) -> ast.Module | None:
         return None
 
 
+# Whether the compiler takes a text that parses: it refuses a `return` outside of a function, for example.
 def _compiles(tree: ast.Module) -> bool:
-    """Whether the compiler takes a text that parses: it refuses a `return` outside of a function, for example."""
     try:
         with compiling():
             compile(tree, "<check>", "exec", dont_inherit=True)
@@ -169,7 +145,6 @@ def _compiles(tree: ast.Module) -> bool:
 
 
 def _defined(tree: ast.Module | None) -> frozenset[str]:
-    """The functions and classes that a text defines or takes from modules outside the standard library."""
     names: set[str] = set()
     for node in ast.walk(tree) if tree is not None else ():
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
@@ -182,6 +157,5 @@ def _defined(tree: ast.Module | None) -> frozenset[str]:
 
 
 def _is_function_of_candidate(tree: ast.Module, entry_point: str | None) -> bool:
-    """Whether a text is HumanEval's `check(candidate)` without the call."""
     functions = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "check"]
     return entry_point is not None and len(functions) == 1 and len(functions[0].args.args) == 1

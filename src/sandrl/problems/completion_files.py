@@ -31,7 +31,7 @@ from sandrl.jsonl import (
     rows_of,
 )
 from sandrl.problems.completion_formats import COMPLETION_FORMATS
-from sandrl.problems.completion_formats.bigcode import ENTRY
+from sandrl.problems.completion_formats.harnesses import ENTRY
 from sandrl.problems.hub import read_parquet
 from sandrl.problems.json_stream import JsonStream
 from sandrl.problems.tables import csv_rows, is_file_name
@@ -121,7 +121,6 @@ def _rows(file: io.BufferedReader, source: str | Path, names: Collection[str] | 
 
 
 def _is_document(begin: bytes, names: Collection[str] | None) -> bool:
-    """Whether a file that begins with an object is one document, and not one row in each line."""
     line, newline, rest = begin.partition(b"\n")
     line = line.strip()
     try:
@@ -135,7 +134,7 @@ def _is_document(begin: bytes, names: Collection[str] | None) -> bool:
         except (InputError, StopIteration):
             return False
         return key == "version" or _is_name(key, names)
-    if rest.strip() or not value or any(each.recognises(value) for each in COMPLETION_FORMATS):
+    if rest.strip() or not value or any(each.has_fields(value) for each in COMPLETION_FORMATS):
         return False
     tables = (value.get(name) for name in _TABLES)
     has_table = any(isinstance(each, list) and each and isinstance(each[0], dict) for each in tables)
@@ -143,12 +142,10 @@ def _is_document(begin: bytes, names: Collection[str] | None) -> bool:
 
 
 def _is_name(key: str, names: Collection[str] | None) -> bool:
-    """Whether the first key of an object is the name of a problem, and no field."""
     return key not in _FIELDS if names is None else key in names
 
 
 def _array(stream: JsonStream) -> Iterator[Row | BadRow]:
-    """The entries of an array: rows, or the samples of each problem in the order of the problems."""
     for value in stream.entries():
         if isinstance(value, dict):
             yield Row(stream.number, value)
@@ -158,7 +155,6 @@ def _array(stream: JsonStream) -> Iterator[Row | BadRow]:
 
 
 def _document(stream: JsonStream, names: Collection[str] | None) -> Iterator[Row | BadRow]:
-    """The rows of an object: entries of a table in it, completions by the names of their problems, or one row."""
     value: dict[str, Any] = {}
     is_by_name = has_rows = False
     for number, key in enumerate(stream.members()):
@@ -186,7 +182,6 @@ def _document(stream: JsonStream, names: Collection[str] | None) -> Iterator[Row
 
 
 def _log_of_inspect(path: Path) -> Iterator[Row | BadRow]:
-    """The samples of a log of inspect, which is a zip with one file for each."""
     try:
         with zipfile.ZipFile(path) as file:
             members = [info for info in file.infolist() if _SAMPLE.fullmatch(info.filename)]
@@ -207,11 +202,6 @@ def _log_of_inspect(path: Path) -> Iterator[Row | BadRow]:
 
 
 def _content(file: zipfile.ZipFile, info: zipfile.ZipInfo, place: str) -> bytes:
-    """The bytes of a file in a zip.
-
-    Raises:
-        InputError: If it is damaged, or too large.
-    """
     if info.file_size > MAX_COMPLETION_BYTES:
         raise InputError(f"is larger than {MAX_COMPLETION_BYTES >> 20} MiB", path=place)
     try:
@@ -245,7 +235,6 @@ def _content(file: zipfile.ZipFile, info: zipfile.ZipInfo, place: str) -> bytes:
 
 
 def _natural(name: str) -> list[tuple[int, str]]:
-    """Orders numbers in names by their values."""
     return [(int(part), "") if part.isdecimal() and len(part) < 19 else (-1, part) for part in _DIGITS.split(name)]
 
 
@@ -273,12 +262,11 @@ def _directory(path: Path, names: Collection[str] | None) -> Iterator[Row | BadR
 
 
 def is_completion_file(name: str) -> bool:
-    """Whether a name is that of a file of completions."""
     return is_file_name(name.lower().removesuffix(".gz")) or name.lower().endswith(".eval")
 
 
+# The completions of a run; of an evaluation all answers, also those that were not scored.
 def _run(path: Path) -> Iterator[Row | BadRow]:
-    """The completions of a run; of an evaluation all answers, also those that were not scored."""
     reader, damage = RunReader(path), Damage()
     is_evaluation = any(path.glob("answers*.jsonl"))
     rows: Iterator[Any] = iter(reader.answers().rows) if is_evaluation else reader.each_trajectory(damage)
@@ -289,7 +277,6 @@ def _run(path: Path) -> Iterator[Row | BadRow]:
 
 
 def _samples_in(folder: Path) -> list[Path]:
-    """The files `N.py` of a folder."""
     try:
         files = [each for each in folder.iterdir() if each.suffix == ".py" and each.stem.isdecimal()]
     except OSError as error:
@@ -297,8 +284,8 @@ def _samples_in(folder: Path) -> list[Path]:
     return sorted(files, key=lambda each: _natural(each.name))
 
 
+# The samples of a directory `TASK/N.py`, in which the `/` of a name is `_`.
 def _samples_of_evalplus(files: list[Path]) -> Iterator[Row | BadRow]:
-    """The samples of a directory `TASK/N.py`, in which the `/` of a name is `_`."""
     for file in files:
         try:
             with opened(file) as stream:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -14,22 +14,13 @@ from sandrl.jsonl import STANDARD_INPUT, Row
 from sandrl.problems.completion import Completion
 from sandrl.problems.completion_files import read_completion_rows
 from sandrl.problems.completion_formats import NAMING, ParsedCompletions, parse_completions
-from sandrl.problems.completion_formats.format import TASK_FIELDS, Reading, Task
-from sandrl.problems.completion_formats.openai_batch import possible_names
-from sandrl.problems.completion_store import CompletionStore
-from sandrl.problems.fields import Identifier, InputRow, parse_row
+from sandrl.problems.completion_formats.format import TASK_FIELDS, ReadContext, Task
+from sandrl.problems.completion_formats.rows import possible_names
+from sandrl.problems.formats.row import identifier_of
 from sandrl.problems.known_names import KnownNames
 from sandrl.problems.loading import add_rows, as_entry, entries, no_rows
 from sandrl.problems.mapping import CompletionMap
-
-__all__ = [
-    "Completion",
-    "CompletionsLike",
-    "LoadedCompletions",
-    "as_completions",
-    "load_completions",
-    "named_tasks",
-]
+from sandrl.problems.store import CompletionStore
 
 CompletionsLike: TypeAlias = "str | Path | Iterable[Completion | Mapping[str, Any]]"
 """Completions as Python code gives them: where to load them from, or completions and rows."""
@@ -48,15 +39,6 @@ class LoadedCompletions:
     completions: Sequence[Completion]
     skipped: tuple[InputError, ...] = ()
     formats: Mapping[str, int] = field(default_factory=dict)
-
-
-class CompletionRow(InputRow):
-    """A row of a completions file in sandrl's own format."""
-
-    task_id: Identifier
-    completion: str | None = None
-    code: str | None = None
-    id: Identifier | None = None
 
 
 def load_completions(
@@ -90,7 +72,7 @@ def load_completions(
             and field.
         MissingExtraError: If the source requires a library that is not installed.
     """
-    store, reading = CompletionStore(), Reading(task_ids)
+    store, reading = CompletionStore(), ReadContext(task_ids)
     mapping = CompletionMap.of(fields)
     formats: Counter[str] = Counter()
 
@@ -117,7 +99,7 @@ def load_completions(
     if not len(store):
         raise no_rows("completions", source, skipped)
     if mapping is not None:
-        _refuse_missing(mapping, source)
+        mapping.refuse_missing(source)
     return LoadedCompletions(store.named(), tuple(skipped), dict(formats))
 
 
@@ -148,20 +130,12 @@ def named_tasks(source: str, fields: Sequence[str] = ()) -> frozenset[str] | Non
 
 
 def as_completions(given: CompletionsLike, task_ids: Collection[str]) -> Sequence[Completion]:
-    """Completions, however Python code gives them.
-
-    Args:
-        given: Where to load them from, as `load_completions` takes it, or completions and rows (dictionaries).
-        task_ids: The problems there are.
-
-    Raises:
-        InputError: If one is neither, is wrong, or answers none of these problems; its place and its field are named.
-    """
+    """Completions, however Python code gives them. The `InputError` for a wrong one names its place and its field."""
     if isinstance(given, str | Path):
         return load_completions(given, task_ids=task_ids).completions
     if isinstance(given, CompletionStore):
         return given  # was checked when it was loaded
-    store, reading = CompletionStore(), Reading(task_ids)
+    store, reading = CompletionStore(), ReadContext(task_ids)
     for position, value in enumerate(entries("completions", given)):
         place = f"completions[{position}]"
         if isinstance(value, Completion):
@@ -179,24 +153,14 @@ def as_completions(given: CompletionsLike, task_ids: Collection[str]) -> Sequenc
     return store.named()
 
 
+# Adds the completions of a row; the name that it gives is that of the only one, or begins those of several.
 def _add(store: CompletionStore, parsed: ParsedCompletions, identifier: str, line: int = 0) -> None:
-    """Adds the completions of a row; the name that it gives is that of the only one, or begins those of several."""
-    for number, (answer, reason) in enumerate(zip(parsed.answers, parsed.finish_reasons, strict=True), 1):
+    for number, answer in enumerate(parsed.answers, 1):
         name = identifier if len(parsed.answers) == 1 or not identifier else f"{identifier}#{number}"
-        found = Completion(
-            name,
-            parsed.task.name,
-            answer.text,
-            answer.code,
-            answer.loss,
-            finish_reason=reason,
-            tokens=answer.tokens,
-            reasoning=answer.reasoning,
-        )
-        store.add(found, line)
+        store.add(replace(answer, id=name, task_id=parsed.task.name), line)
 
 
-def _parsed(row: Row, path: str | Path, reading: Reading, mapping: CompletionMap | None) -> ParsedCompletions:
+def _parsed(row: Row, path: str | Path, reading: ReadContext, mapping: CompletionMap | None) -> ParsedCompletions:
     reading.line = row.line
     try:
         mapped = row if mapping is None else mapping.apply(row)
@@ -209,17 +173,13 @@ def _parsed(row: Row, path: str | Path, reading: Reading, mapping: CompletionMap
     return parsed
 
 
+# The name that a row gives its completion, where `id` does not name the problem; else empty.
 def _own_id(row: Row, parsed: ParsedCompletions, path: str | Path) -> str:
-    """The name that a row gives its completion, where `id` does not name the problem; else empty."""
     if parsed.task.field == "id" or parsed.format not in NAMING or row.value.get("id") is None:
         return ""
     if row.value.get("step") is not None:
         return ""  # of a run, whose ids repeat from step to step
-    return parse_row(_IdRow, Row(row.line, {"id": row.value["id"]}), path).id
-
-
-class _IdRow(InputRow):
-    id: Identifier
+    return identifier_of(row, "id", path)
 
 
 def _unknown_task(task: Task, known: KnownNames | None, source: str | Path) -> InputError:
@@ -231,10 +191,3 @@ def _unknown_task(task: Task, known: KnownNames | None, source: str | Path) -> I
         hint=f"the problems are named {known.form}; select the matching set with `problems`",
         fields=("problems",),
     )
-
-
-def _refuse_missing(mapping: CompletionMap, source: str | Path) -> None:
-    try:
-        mapping.refuse_missing()
-    except InputError as error:
-        raise error.at(source) from error

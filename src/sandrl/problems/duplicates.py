@@ -28,12 +28,6 @@ _QUOTED = re.compile(r"""(?<!\w)(?P<quote>['"])(?P<text>[^'"\n]*)(?P=quote)(?!\w
 
 
 def without_duplicates(candidates: Mapping[str, Problem], of: Mapping[str, Problem]) -> Mapping[str, Problem]:
-    """The problems that are not a duplicate of another problem.
-
-    Args:
-        candidates: The problems to choose from.
-        of: The problems that they must not be again.
-    """
     prompts: set[bytes] = set()
     checks: set[bytes] = set()
     if candidates:
@@ -57,8 +51,8 @@ def _checks_digest(problem: Problem) -> bytes:
     return _digest(sorted(map(repr, normal_checks(problem))))
 
 
+# Stands for texts: a large set has gigabytes of them.
 def _digest(texts: Iterable[str]) -> bytes:
-    """Stands for texts: a large set has gigabytes of them."""
     digest = hashlib.blake2b(digest_size=16)
     for text in texts:
         digest.update(repr(text).encode("utf-8", "surrogatepass"))
@@ -79,8 +73,8 @@ def normal_prompt(prompt: str) -> str:
     return " ".join(word for part in parts for word in part)
 
 
+# Unicode's usual form of a character (NFKC); a raised or lowered one keeps its place: 2² is not 22.
 def _plain(character: str) -> str:
-    """Unicode's usual form of a character (NFKC); a raised or lowered one keeps its place: 2² is not 22."""
     usual = unicodedata.normalize("NFKC", character)
     kind = unicodedata.decomposition(character).partition(">")[0]
     return {"<super": "^", "<sub": "_"}.get(kind, "") + usual
@@ -88,12 +82,9 @@ def _plain(character: str) -> str:
 
 def normal_checks(problem: Problem) -> frozenset[object]:
     """The checks of a problem without their order and layout; empty where the exit status is the only check."""
+    cases = [(case.stdin.rstrip(), case.stdout.rstrip()) for case in problem.cases]
     calls = [(problem.fn, call.arguments, call.expected) for call in problem.calls]
-    return frozenset([*map(_normal_test, problem.tests), *_normal_cases(problem), *calls])
-
-
-def _normal_cases(problem: Problem) -> Iterable[tuple[str, str]]:
-    return ((case.stdin.rstrip(), case.stdout.rstrip()) for case in problem.cases)
+    return frozenset([*map(_normal_test, problem.tests), *cases, *calls])
 
 
 def _normal_test(test: str) -> str:

@@ -63,31 +63,12 @@ def plain(value: Any) -> Any:
 
 
 def check_text(field: str, value: object, *, is_optional: bool = False) -> None:
-    """Refuses what is no string, where Python code gives a value that files have too.
-
-    Args:
-        field: Its name.
-        value: What was given.
-        is_optional: Whether it may be None.
-
-    Raises:
-        InputError: If it is none.
-    """
+    """Refuses what is no string, nor None if that is allowed, where Python code gives a value that files have too."""
     if not (isinstance(value, str) or (is_optional and value is None)):
         raise InputError(f"must be a string{' or None' * is_optional}, not {_of(value)}", field=field)
 
 
 def as_tuple(field: str, values: object, each: str) -> tuple[Any, ...]:
-    """A list or a tuple as a tuple.
-
-    Args:
-        field: Its name.
-        values: What was given.
-        each: What it must be a list of, for the message.
-
-    Raises:
-        InputError: If it is something else.
-    """
     if not isinstance(values, list | tuple):
         raise InputError(f"must be a list of {each}, not {_of(values)}", field=field)
     return tuple(values)
@@ -98,16 +79,7 @@ def _of(value: object) -> str:
 
 
 def parse_row(model: type[RowModel], row: Row, path: str | Path) -> RowModel:
-    """Checks the types of a row.
-
-    Args:
-        model: What the row must look like.
-        row: What was read.
-        path: Where from, for the message.
-
-    Raises:
-        InputError: Naming the first field that is missing or wrong.
-    """
+    """Checks the types of a row; the `InputError` names the first field that is missing or wrong."""
     try:
         return parse_value(model, row.value)
     except InputError as error:
@@ -115,16 +87,7 @@ def parse_row(model: type[RowModel], row: Row, path: str | Path) -> RowModel:
 
 
 def parse_value(model: type[RowModel], value: object, place: str = "") -> RowModel:
-    """Checks the types of an object in a row, or of the whole row.
-
-    Args:
-        model: What the object must look like.
-        value: The object.
-        place: The field of the row that it is in.
-
-    Raises:
-        InputError: Naming the first field that is missing or wrong.
-    """
+    """Checks the types of an object in a row, or of the whole row; `place` is the field that it is in."""
     try:
         return model.model_validate(value)
     except ValidationError as error:

@@ -39,8 +39,6 @@ class HubDataset:
     """A dataset of the hub.
 
     Attributes:
-        repository: Its id, `owner/name`.
-        revision: The commit or branch to take.
         configuration: Which of its configurations; None where it has but one.
         files: By split, patterns of the files that it is in, in their order; empty where `datasets` is to find them.
     """
@@ -52,12 +50,7 @@ class HubDataset:
 
 
 def read_parquet(path: Path) -> Iterator[Row]:
-    """Reads a parquet file, some rows at a time; they are numbered from 1.
-
-    Raises:
-        MissingExtraError: If `datasets`, which brings the reader, is not installed.
-        InputError: If the file is no parquet file.
-    """
+    """Reads a parquet file, some rows at a time, numbered from 1; `MissingExtraError` without `datasets`."""
     if path.exists() and not path.is_file():
         raise InputError("is not a regular file", path=path)
     _check_installed(str(path))
@@ -104,7 +97,6 @@ def read_hub(dataset: HubDataset) -> dict[str, Iterator[Row]]:
 
 
 def _file_rows(dataset: HubDataset, directory: Path, patterns: tuple[str, ...]) -> Iterator[Row]:
-    """The rows of files that are in a directory."""
     files = [path for pattern in patterns for path in sorted(directory.glob(pattern))]
     if not files:
         raise InputError(f"has no file {' or '.join(patterns)} at {dataset.revision}", path=dataset.repository)
@@ -169,7 +161,6 @@ def _asked(address: str, timeout_seconds: float) -> bool:
 
 
 def _fetch(dataset: HubDataset) -> str:
-    """Makes sure the files of a dataset are in the hub's cache; returns the directory they are in."""
     hub = _require("huggingface_hub", dataset.repository)
     constants = _require("huggingface_hub.constants", dataset.repository)
     errors = _require("huggingface_hub.errors", dataset.repository)
@@ -206,8 +197,8 @@ def _require(module: str, wanted: str) -> Any:
         return require(module, extra=EXTRA)
 
 
+# Makes sure that `datasets` is there, without loading it: that takes a second, and files need its reader alone.
 def _check_installed(wanted: str) -> None:
-    """Makes sure that `datasets` is there, without loading it: that takes a second, and files need its reader alone."""
     with _explained(wanted):
         check(("datasets",), extra=EXTRA)
 
@@ -223,7 +214,6 @@ def _explained(wanted: str) -> Iterator[None]:
 
 @contextmanager
 def _silenced(datasets: Any) -> Iterator[None]:
-    """Keeps bars and logs of the libraries off the terminal: sets are small, and errors are told by us."""
     hub_utils = require("huggingface_hub.utils", extra=EXTRA)
     shown = [each for each in (datasets, hub_utils) if not each.are_progress_bars_disabled()]
     verbosity = datasets.logging.get_verbosity()
@@ -245,7 +235,6 @@ def _without_nulls(value: object) -> object:
 
 
 def _reason(error: BaseException) -> str:
-    """The first line of the error at the root, where a library wrapped it."""
     while error.__cause__ is not None:
         error = error.__cause__
     return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)

@@ -22,11 +22,7 @@ MOST_BYTES = 256 << 20
 
 
 class InternedProblems:
-    """Keeps problems by the content that they were made of; several threads may ask.
-
-    Args:
-        max_bytes: How much memory they may take; the last one is kept, however large it is.
-    """
+    """Keeps problems by the content that they were made of, and always the last one; several threads may ask."""
 
     def __init__(self, *, max_bytes: int = MOST_BYTES) -> None:
         self._max_bytes = max_bytes
@@ -40,15 +36,7 @@ class InternedProblems:
         self._lock = threading.Lock()
 
     def of(self, content: Any, make: Callable[[], Problem]) -> Problem:
-        """The problem that was made of this content before, or one that is made now.
-
-        Args:
-            content: Plain data; what no JSON document can hold is not kept.
-            make: Makes the problem.
-
-        Raises:
-            InputError: If `make` does.
-        """
+        """The problem that was made of this content before, or one made now; what no JSON can hold is not kept."""
         try:
             key = digest_of([content])
         except (TypeError, ValueError):

@@ -22,14 +22,7 @@ _TOKEN_CHARACTERS = 16
 
 
 class JsonStream:
-    """A document that is read from its beginning to its end, once.
-
-    Args:
-        stream: The text.
-        path: The file, for messages.
-        most: The longest value, in characters.
-        is_foreign: It was written by another program; see `sandrl.jsonl.object_decoder`.
-    """
+    """A document that is read from its beginning to its end, once; no value may have more than `most` characters."""
 
     def __init__(
         self, stream: IO[str], path: str | Path, *, most: int = MAX_PROBLEM_BYTES, is_foreign: bool = False
@@ -43,11 +36,7 @@ class JsonStream:
         """The entry that is being read, for messages."""
 
     def entries(self) -> Iterator[Any]:
-        """The entries of the array that comes next, each counted.
-
-        Raises:
-            InputError: If it is broken: where the next entry begins is not known then.
-        """
+        """The entries of the array that comes next, each counted."""
         self.take("[")
         while self.next_character() != "]":
             value = self.value("the array is cut off")
@@ -61,11 +50,7 @@ class JsonStream:
         self.take("]")
 
     def members(self) -> Iterator[str]:
-        """The keys of the object that comes next; the caller reads the value of each before it goes on.
-
-        Raises:
-            InputError: If it is broken.
-        """
+        """The keys of the object that comes next; the caller reads the value of each before it goes on."""
         self.take("{")
         while self.next_character("the object is cut off") != "}":
             key = self.value("the object is cut off")
@@ -95,11 +80,7 @@ class JsonStream:
         self._position += 1
 
     def refuse_more(self) -> None:
-        """Refuses what stands after the document.
-
-        Raises:
-            InputError: If there is anything but blanks.
-        """
+        """Refuses what stands after the document."""
         while _BLANKS.match(self._buffer, self._position).end() == len(self._buffer):  # type: ignore[union-attr]
             self._buffer, self._position = self._read(_CHUNK_CHARACTERS), 0
             if not self._buffer:
@@ -107,14 +88,7 @@ class JsonStream:
         raise self._broken("there is more after the end of the document")
 
     def value(self, cut: str = "the array is cut off") -> Any:
-        """Decodes the value that comes next.
-
-        Args:
-            cut: What to say where the text ends within it.
-
-        Raises:
-            InputError: If it is broken, or too long.
-        """
+        """Decodes the value that comes next."""
         self.next_character(cut)
         while True:
             try:

@@ -20,11 +20,7 @@ _MOST_COMPARED = 5_000
 
 
 class KnownNames:
-    """The names of the problems that there are.
-
-    Args:
-        names: The names.
-    """
+    """The names of the problems that there are."""
 
     def __init__(self, names: Collection[str]) -> None:
         self._names = names
@@ -70,9 +66,9 @@ class KnownNames:
     def _folded(self) -> dict[str, str]:
         return {name.casefold(): name for name in self._names}
 
+    # The lowest and the highest number of each set; empty where some name is not of this form.
     @cached_property
     def _ranges(self) -> dict[str, tuple[int, int]]:
-        """The lowest and the highest number of each set; empty where some name is not of this form."""
         ranges: dict[str, tuple[int, int]] = {}
         for name in self._names:
             found = _NUMBERED.fullmatch(name)

@@ -1,11 +1,9 @@
 """The languages in which programs are judged: one table, the source of names, commands and packages.
 
-An entry is data. The names are those of SandboxFusion and MultiPL-E, of fences in Markdown, and of the fields of other
-formats; letter case and blanks do not count. The commands are those of SandboxFusion, with the paths that Debian's
-packages install: locally, a sandbox sees the programs in the machine's `/usr`; remotely, the image must have them. A
-language has several forms if its programs are built in several ways; a program has the first form whose marks are found
-in it. Each form has an example, a program that must work wherever the form works: if it fails, the tools are missing,
-and no program in that form is judged by its result.
+The names are those of SandboxFusion and MultiPL-E, of fences in Markdown, and of the fields of other formats; letter
+case and blanks do not count. The commands are those of SandboxFusion, with the paths that Debian's packages install. A
+program has the first form of its language whose marks are found in it. Each form has an example, a program that must
+work wherever the form works: if it fails, the tools are missing, and no program in that form is judged by its result.
 """
 
 from __future__ import annotations
@@ -45,11 +43,7 @@ class Form:
     unless: str = ""
 
     def suits(self, code: str) -> bool:
-        """Whether a program may have this form.
-
-        Args:
-            code: Its source without comments and texts.
-        """
+        """Whether a program may have this form."""
         if self.marks and re.search(self.marks, code, re.MULTILINE) is None:
             return False
         return not self.unless or re.search(self.unless, code, re.MULTILINE) is None
@@ -376,11 +370,7 @@ def find_language(name: str) -> Language | None:
 
 
 def language_named(name: str, field: str = "language") -> Language:
-    """The language of a name or an alias.
-
-    Raises:
-        InputError: If it is not in the table.
-    """
+    """The language of a name or an alias; `InputError` if it is not in the table."""
     found = find_language(name)
     if found is None:
         raise InputError(f"is {name!r:.40}, which is not a supported language ({_NAMES})", field=field)

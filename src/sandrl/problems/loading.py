@@ -8,18 +8,17 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Protocol, Self, TypeAlias, TypedDict, TypeVar
 
 from sandrl.errors import InputError, UsageError
 from sandrl.jsonl import BadRow, Row
 from sandrl.problems.case_choice import with_most_cases
 from sandrl.problems.fields import plain
 from sandrl.problems.formats import ParsedProblem, own_row, parse_problem
-from sandrl.problems.formats.names import id_field
+from sandrl.problems.formats.row import id_field
 from sandrl.problems.known_names import KnownNames
 from sandrl.problems.languages import language_named
 from sandrl.problems.mapping import FieldMap
-from sandrl.problems.mbpp import is_in_split
 from sandrl.problems.preludes import prelude_of
 from sandrl.problems.problem import Problem
 from sandrl.problems.sources import find_source
@@ -37,13 +36,7 @@ _Entry = TypeVar("_Entry")
 
 @dataclass(frozen=True, slots=True)
 class FoundFormat:
-    """The format that rows were recognised as.
-
-    Attributes:
-        name: The name of the format.
-        fields: The fields by which the rows were recognised.
-        kind: The kind of their checks: `tests`, `cases`, `calls` or `exit_status`.
-    """
+    """The format that rows were recognised as, by which fields, and the kind of their checks (`Problem.kind`)."""
 
     name: str
     fields: tuple[str, ...]
@@ -67,16 +60,32 @@ class LoadedProblems:
     names: Collection[str] = ()
 
     def find(self, task_id: str) -> Problem:
-        """Returns the problem with this name.
-
-        Raises:
-            InputError: If there is no problem with this name; the message shows the most similar one.
-        """
+        """Returns the problem with this name; the `InputError` without one shows the most similar name."""
         if task_id not in self.problems:
             hint = "sandrl problems ls SET|FILE lists the names"
             did_you_mean = KnownNames(self.names).did_you_mean(task_id)
             raise InputError(f"there is no problem {task_id!r}{did_you_mean}", hint=hint)
         return self.problems[task_id]
+
+
+@dataclass(frozen=True, slots=True)
+class _RowOptions:
+    prelude: str
+    field_map: FieldMap | None
+    max_cases: int | None
+    language: str | None
+
+    @classmethod
+    def of(cls, prelude: str | None, fields: Sequence[str], max_cases: int | None, language: str | None) -> Self:
+        try:
+            before = prelude_of(prelude)
+        except ValueError as error:
+            raise UsageError(f"prelude {error}", fields=("prelude",)) from error
+        try:
+            language = None if language is None else language_named(language).name
+        except InputError as error:
+            raise UsageError(f"language {error.reason}", fields=("language",)) from error
+        return cls(before, FieldMap.of(fields), max_cases, language)
 
 
 def load_problems(
@@ -122,29 +131,21 @@ def load_problems(
         MissingExtraError: If the source requires `datasets`, and it is not installed.
         ServiceError: If the hub does not answer, and its cache has no copy of the dataset.
     """
-    before = _checked_prelude(prelude)
-    field_map, language = FieldMap.of(fields), _checked_language(language)
+    options = _RowOptions.of(prelude, fields, max_cases, language)
     found = find_source(source)
     problems = ProblemStore()
     lines: dict[str, int | str] = {}
     formats: Counter[FoundFormat] = Counter()
 
     def add(row: Row) -> None:
-        if found.mbpp_split is not None and not is_in_split(row, found.mbpp_split, source):
-            return
         path = row.path or source
-        set_name = file_set(row.path) if row.path else found.name
-        parsed = _parsed(row, path, set_name, field_map, language)
-        problem = with_options(parsed.problem, prelude=before, max_cases=max_cases)
+        parsed = _parsed(row, path, file_set(row.path) if row.path else found.name, options)
+        problem = parsed.problem
         name = problem.task_id
         if name in lines:
             place = lines[name] if row.path else f"line {lines[name]}"
-            raise InputError(
-                f"{name!r} is already used in {place}; it must be unique",
-                path=path,
-                line=row.line,
-                field=_id_field(row, field_map),
-            )
+            reason = f"{name!r} is already used in {place}; it must be unique"
+            raise InputError(reason, path=path, line=row.line, field=_id_field(row, options.field_map))
         lines[name] = f"{row.path}:{row.line}" if row.path else row.line
         if only is None or name in only:
             problems.add(name, problem)
@@ -153,11 +154,9 @@ def load_problems(
         formats[FoundFormat(parsed.format.name, parsed.recognised_by, problem.kind)] += 1
 
     skipped = add_rows(found.read(), add, skip_bad_rows=skip_bad_rows)
-    if field_map is not None and lines:
-        _refuse_missing(field_map, source)
+    if options.field_map is not None and lines:
+        options.field_map.refuse_missing(source)
     if not lines:
-        if found.mbpp_split is not None and not skipped:
-            raise InputError(f"no row belongs to the split {found.mbpp_split!r}", path=source)
         raise no_rows("problems", source, skipped)
     return LoadedProblems(problems, tuple(skipped), dict(formats), lines.keys())
 
@@ -171,23 +170,9 @@ def problem_of_row(
     max_cases: int | None = None,
     language: str | None = None,
 ) -> Problem:
-    """Makes a problem of one row that is not in a file; for the arguments see `load_problems`.
-
-    Args:
-        value: The row, in any format of a file.
-        place: Where it was given, for messages.
-        prelude: The prelude of a problem that has none of its own.
-        fields: Which fields of the row are meant.
-        max_cases: How many cases or calls to keep at most.
-        language: The language of completions, where the row names none.
-
-    Raises:
-        UsageError: If the prelude is not valid Python, or a field or the language is unknown.
-        InputError: If the row is not a valid problem; the message names its place and its field.
-    """
-    before, field_map, language = _checked_prelude(prelude), FieldMap.of(fields), _checked_language(language)
-    parsed = as_entry(place, value, lambda row, path: _parsed(row, path, "", field_map, language))
-    return with_options(parsed.problem, prelude=before, max_cases=max_cases)
+    """Makes a problem of one row that is not in a file; for the arguments and errors see `load_problems`."""
+    options = _RowOptions.of(prelude, fields, max_cases, language)
+    return as_entry(place, value, lambda row, path: _parsed(row, path, "", options)).problem
 
 
 def with_options(problem: Problem, *, prelude: str = "", max_cases: int | None = None) -> Problem:
@@ -198,15 +183,7 @@ def with_options(problem: Problem, *, prelude: str = "", max_cases: int | None =
 
 
 def write_problems(problems: Iterable[Problem], path: Path) -> None:
-    """Writes problems as rows of sandrl's own format.
-
-    Args:
-        problems: The problems.
-        path: The `.jsonl` or `.jsonl.gz` file; there must be none of that name yet.
-
-    Raises:
-        InputError: If it cannot be made, or its name is that of another kind of file.
-    """
+    """Writes problems as rows of sandrl's own format, to a new `.jsonl` or `.jsonl.gz` file."""
     if is_file_name(path.name) and not path.name.lower().endswith((".jsonl", ".jsonl.gz")):
         raise InputError("rows are written as JSON lines; end the name of the file with .jsonl or .jsonl.gz", path=path)
     try:
@@ -224,12 +201,7 @@ def write_problems(problems: Iterable[Problem], path: Path) -> None:
 def as_problems(given: ProblemsLike) -> Mapping[str, Problem]:
     """Problems by `task_id`, however Python code gives them.
 
-    Args:
-        given: Where to load them from, as `load_problems` takes it, or problems and rows (dictionaries in any format of
-            a file), by `task_id` or in a list.
-
-    Raises:
-        InputError: If one is neither, is wrong, or has the name of another; its place and its field are named.
+    The `InputError` for a wrong one names its place and its field.
     """
     if isinstance(given, str | Path):
         return load_problems(given).problems
@@ -254,27 +226,14 @@ def as_problems(given: ProblemsLike) -> Mapping[str, Problem]:
 
 
 def entries(noun: str, given: object) -> Iterable[Any]:
-    """Checks that a value is a list of problems or completions.
-
-    Raises:
-        UsageError: If it is not iterable, or is a single problem, row or text.
-    """
+    """Checks that a value is a list of problems or completions, and no single problem, row or text."""
     if isinstance(given, Problem | Mapping | str | bytes) or not isinstance(given, Iterable):
         raise UsageError(f"{noun} must be a list of {noun} or of dictionaries, not of the type {type(given).__name__}")
     return given
 
 
 def as_entry(place: str, given: object, parse: Callable[[Row, str], _Entry]) -> _Entry:
-    """Makes a problem or a completion of a dictionary, which is checked like a row of a file.
-
-    Args:
-        place: Where it was given, for messages.
-        given: The dictionary.
-        parse: Makes it.
-
-    Raises:
-        InputError: If it is not a dictionary, or a field of it is missing or wrong.
-    """
+    """Makes a problem or a completion of a dictionary, which is checked like a row of a file."""
     if not isinstance(given, Mapping):
         raise InputError(f"must be a dictionary, or a Problem or Completion of sandrl, not {given!r:.60}", path=place)
     row = {key: list(value) if isinstance(value, tuple) else value for key, value in plain(given).items()}
@@ -284,19 +243,20 @@ def as_entry(place: str, given: object, parse: Callable[[Row, str], _Entry]) -> 
         raise error.at(place) from None
 
 
-def _parsed(
-    row: Row, path: str | Path, set_name: str, field_map: FieldMap | None, language: str | None
-) -> ParsedProblem:
-    if field_map is None:
-        return parse_problem(row, path, set_name, language=language)
+def _parsed(row: Row, path: str | Path, set_name: str, options: _RowOptions) -> ParsedProblem:
+    field_map = options.field_map
     try:
-        mapped = field_map.apply(row)
+        mapped = row if field_map is None else field_map.apply(row)
     except InputError as error:
         raise error.at(path, row.line) from error
     try:
-        return parse_problem(mapped, path, set_name, is_mapped=True, language=language)
+        parsed = parse_problem(mapped, path, set_name, is_mapped=field_map is not None, language=options.language)
     except InputError as error:
+        if field_map is None:
+            raise
         raise error.at(path, row.line, field=field_map.place_of(error.field)) from error
+    problem = with_options(parsed.problem, prelude=options.prelude, max_cases=options.max_cases)
+    return replace(parsed, problem=problem)
 
 
 def _id_field(row: Row, field_map: FieldMap | None) -> str:
@@ -305,43 +265,8 @@ def _id_field(row: Row, field_map: FieldMap | None) -> str:
     return id_field(row.value)
 
 
-def _refuse_missing(field_map: FieldMap, source: str | Path) -> None:
-    try:
-        field_map.refuse_missing()
-    except InputError as error:
-        raise error.at(source) from error
-
-
-def _checked_prelude(prelude: str | None) -> str:
-    try:
-        return prelude_of(prelude)
-    except ValueError as error:
-        raise UsageError(f"prelude {error}", fields=("prelude",)) from error
-
-
-def _checked_language(language: str | None) -> str | None:
-    if language is None:
-        return None
-    try:
-        return language_named(language).name
-    except InputError as error:
-        raise UsageError(f"language {error.reason}", fields=("language",)) from error
-
-
 def add_rows(rows: Iterable[Row | BadRow], add: Callable[[Row], None], *, skip_bad_rows: bool) -> list[InputError]:
-    """Adds rows to what is being loaded.
-
-    Args:
-        rows: Rows, bad rows included.
-        add: Adds one, or raises the `InputError` that describes its fault.
-        skip_bad_rows: Continue after a bad row.
-
-    Returns:
-        The errors of the bad rows.
-
-    Raises:
-        InputError: If a row is bad and bad ones are not to be skipped.
-    """
+    """Adds rows to what is being loaded; returns the errors of bad ones if these are skipped, else raises the first."""
     skipped: list[InputError] = []
     for row in rows:
         try:
@@ -362,3 +287,28 @@ def no_rows(noun: str, source: str | Path, skipped: list[InputError]) -> InputEr
     return InputError(
         f"no {noun} are left: all {len(skipped)} rows are bad; the first error is: {skipped[0]}", path=source
     )
+
+
+class Reading(TypedDict, total=False):
+    prelude: str | None
+    fields: Sequence[str]
+    max_cases: int | None
+    language: str | None
+
+
+class _Configuration(Protocol):
+    @property
+    def prelude(self) -> str | None: ...
+
+    @property
+    def fields(self) -> tuple[str, ...]: ...
+
+    @property
+    def max_cases(self) -> int | None: ...
+
+    @property
+    def language(self) -> str | None: ...
+
+
+def reading_of(config: _Configuration) -> Reading:
+    return Reading(prelude=config.prelude, fields=config.fields, max_cases=config.max_cases, language=config.language)

@@ -12,6 +12,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from sandrl.errors import InputError, UsageError
@@ -32,10 +33,7 @@ _BEGIN = re.compile(r"\w+")
 class PathMap:
     """Which fields of a row are those of sandrl's own format.
 
-    Attributes:
-        paths: By field of the own format, the path to its value.
-        constants: By field of the own format, the value that all rows have.
-        missing: The paths to optional fields that no row has had so far, each with the error of the first row.
+    `missing` has the paths to optional fields that no row has had so far, each with the error of the first row.
     """
 
     paths: Mapping[str, tuple[str, ...]]
@@ -49,11 +47,7 @@ class PathMap:
 
     @classmethod
     def of(cls, pairs: Sequence[str]) -> Self | None:
-        """Makes one of `field=path` and `field:=value` pairs; None of none.
-
-        Raises:
-            UsageError: If a pair is neither, or its field is not one of the own format, or given twice.
-        """
+        """Makes one of `field=path` and `field:=value` pairs; None of none. `UsageError` for a pair that is neither."""
         paths: dict[str, tuple[str, ...]] = {}
         constants: dict[str, Any] = {}
         option = cls.option
@@ -77,7 +71,6 @@ class PathMap:
         return cls(paths, constants, dict.fromkeys(paths)) if paths or constants else None
 
     def _found(self, row: Row) -> tuple[dict[str, Any], dict[str, InputError]]:
-        """The values of a row by the fields of the own format, and the errors of those that it lacks."""
         values: dict[str, Any] = dict(self.constants)
         absent: dict[str, InputError] = {}
         for name, path in self.paths.items():
@@ -95,16 +88,13 @@ class PathMap:
         if name in self.missing and self.missing[name] is None:
             self.missing[name] = reason
 
-    def refuse_missing(self) -> None:
-        """Refuses a path that no row has had.
-
-        Raises:
-            InputError: The error of the first row.
-        """
+    def refuse_missing(self, source: str | Path) -> None:
+        """Refuses a path that no row has had."""
         for error in self.missing.values():
             if error is not None:
                 reason = error.reason.replace("is missing", "is missing in every row", 1)
-                raise InputError(reason.replace("there are", "the first has", 1), field=error.field)
+                reason = reason.replace("there are", "the first has", 1)
+                raise InputError(reason, path=source, field=error.field)
 
     def place_of(self, place: str | None) -> str | None:
         """Where a field of a mapped row stands in the row as it was."""
@@ -136,11 +126,7 @@ class CompletionMap(PathMap):
     example = "for example task_id=meta.task,completion=choices.0.text"
 
     def apply(self, row: Row) -> Row:
-        """A row with the fields that are meant, and those that name its problem.
-
-        Raises:
-            InputError: If the row lacks a field that is mapped, or a text on the way to it is no JSON.
-        """
+        """A row with the fields that are meant, and those that name its problem."""
         values, absent = self._found(row)
         for name, reason in absent.items():
             if name != "id":
@@ -162,11 +148,7 @@ class FieldMap(PathMap):
     example = _EXAMPLE
 
     def apply(self, row: Row) -> Row:
-        """A row with the fields that are meant, and the others as they were.
-
-        Raises:
-            InputError: If the row lacks its prompt or its checks, or a text on the way to a field is no JSON.
-        """
+        """A row with the fields that are meant, and the others as they were."""
         taken = {path[0] for path in self.paths.values()} | self.paths.keys()
         values, absent = self._found(row)
         value = {name: each for name, each in row.value.items() if name not in taken} | values
@@ -179,7 +161,6 @@ class FieldMap(PathMap):
         return Row(row.line, self._as_own(value), row.path)
 
     def _as_own(self, value: dict[str, Any]) -> dict[str, Any]:
-        """A mapped row whose tests and cases have the shapes of the own format."""
         for name in _LISTS:
             if name in self.paths and isinstance(each := value.get(name), str):
                 is_array = each.lstrip()[:1] == "["
@@ -231,19 +212,12 @@ _CODE = ("starter_code", "reference", "prompt")
 
 
 class _MissingError(Exception):
-    """A path leads to nothing.
-
-    Args:
-        reason: The error to report.
-    """
-
     def __init__(self, reason: InputError) -> None:
         super().__init__(reason.reason)
         self.reason = reason
 
 
 def _constant(text: str) -> Any:
-    """A value for all rows: JSON, or else the text itself."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -251,7 +225,6 @@ def _constant(text: str) -> Any:
 
 
 def _at(value: Any, path: tuple[str, ...]) -> Any:
-    """The value at a path; numbers count the entries of an array from 0."""
     for depth, step in enumerate(path):
         place = ".".join(path[: depth + 1])
         if depth:
@@ -266,8 +239,8 @@ def _at(value: Any, path: tuple[str, ...]) -> Any:
     return value
 
 
+# Whether a test cannot be a run of a program: what that reads and prints is text, or lines of it.
 def _is_call(pair: Pair) -> bool:
-    """Whether a test cannot be a run of a program: what that reads and prints is text, or lines of it."""
     return any(
         isinstance(each, Mapping | tuple | bool | None)
         or (isinstance(each, list) and not all(isinstance(line, str) for line in each))

@@ -25,11 +25,7 @@ STANDARD = (
 
 
 def prelude_of(field: str | None) -> str:
-    """The prelude that the field of a row stands for: `standard`, or code.
-
-    Raises:
-        ValueError: If it is code that is not valid Python.
-    """
+    """The prelude that the field of a row stands for: `standard`, or code; `ValueError` if it is no Python."""
     if not field or field == STANDARD_NAME:
         return STANDARD if field else ""
     try:

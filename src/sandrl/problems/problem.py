@@ -14,10 +14,9 @@ from packaging.requirements import InvalidRequirement, Requirement
 
 from sandrl.bounds import seconds_problem
 from sandrl.errors import InputError
-from sandrl.problems.calls import Call, function_of
+from sandrl.problems.calls import Call, Comparison, function_of
 from sandrl.problems.checkers import Checker
 from sandrl.problems.checks import checks_of, name_of
-from sandrl.problems.comparisons import Comparison
 from sandrl.problems.fields import as_tuple, check_text
 from sandrl.problems.languages import PYTHON, language_named
 from sandrl.problems.problem_files import file_name, file_rows, files_of
@@ -169,8 +168,8 @@ class Problem:
             checks = checks_of(self.tests, setup=self.setup, entry_point=self.entry_point)
             object.__setattr__(self, "tests", checks)
 
+    # A hash that does not read all checks: a problem may have many megabytes of them.
     def __hash__(self) -> int:
-        """A hash that does not read all checks: a problem may have many megabytes of them."""
         return hash((self.task_id, self.prompt))
 
     def _check_calls(self) -> None:
@@ -197,7 +196,6 @@ class Problem:
             check_text(f"tests[{position}]", test)
 
     def _check_program(self) -> None:
-        """Refuses what only Python has, and tests without a word."""
         for name, what in (("fn", "calls of functions are"), ("prelude", "preludes are"), ("packages", "packages are")):
             if getattr(self, name):
                 raise InputError(f"{what} supported for Python only, and the language is {self.language}", field=name)
@@ -260,7 +258,6 @@ class Problem:
 
     @property
     def is_python(self) -> bool:
-        """Whether its completions are in Python."""
         return self.language == PYTHON
 
     @property
@@ -297,7 +294,6 @@ class Problem:
 
     @property
     def check_count(self) -> int:
-        """The number of its checks."""
         return 1 if self.check is not None else len(self.cases) or len(self.calls) or len(self.tests)
 
 

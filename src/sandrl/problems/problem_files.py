@@ -20,16 +20,7 @@ _LONGEST_PATH = 1000
 
 
 def files_of(given: object, taken: str, field: str = "files") -> tuple[tuple[str, bytes], ...]:
-    """Files by path, in the order of their paths.
-
-    Args:
-        given: Contents by path, or pairs of both.
-        taken: The name that the answer's own file has.
-        field: The field, for messages.
-
-    Raises:
-        InputError: If a path leads out of the working directory, or a content is none.
-    """
+    """Files in the order of their paths; `taken` is the name that the answer's own file has."""
     if isinstance(given, Mapping):
         pairs = list(given.items())
     elif isinstance(given, list | tuple) and all(isinstance(each, list | tuple) and len(each) == 2 for each in given):
@@ -53,11 +44,7 @@ def files_of(given: object, taken: str, field: str = "files") -> tuple[tuple[str
 
 
 def file_name(given: Any, taken: str, field: str) -> str | None:
-    """The name of a file in the working directory; None if there is none.
-
-    Raises:
-        InputError: If it is no name.
-    """
+    """The name of a file in the working directory; None if there is none."""
     if given is None:
         return None
     _check_path(given, taken, field)
@@ -67,7 +54,6 @@ def file_name(given: Any, taken: str, field: str) -> str | None:
 
 
 def file_rows(files: Iterable[tuple[str, bytes]]) -> dict[str, str | dict[str, str]]:
-    """The value of the field `files` in a row."""
     return {path: _row(content) for path, content in files}
 
 

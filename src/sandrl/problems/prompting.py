@@ -11,12 +11,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from sandrl.config.words import NO_SYSTEM_PROMPT, Extraction
 from sandrl.errors import InputError, UsageError
 from sandrl.jsonl import BadRow, read_rows
-from sandrl.problems.loading import load_problems
+from sandrl.problems.loading import Reading, load_problems
 from sandrl.problems.problem import Problem
 from sandrl.problems.prompts import (
     ANSWER_INSTRUCTION,
@@ -26,44 +26,22 @@ from sandrl.problems.prompts import (
     render_prompt,
     shown_checks,
 )
-from sandrl.problems.reading import Reading
+
+if TYPE_CHECKING:
+    from sandrl.config.episodes import EpisodesConfig
+    from sandrl.config.eval import EvalConfig
+    from sandrl.config.grpo import GrpoConfig
+
+    _Configuration: TypeAlias = EpisodesConfig | EvalConfig | GrpoConfig
 
 _PLACEHOLDER = re.compile(r"\{\{\s*(\w+)\s*\}\}|\{(\w+)\}")
 _ANSWERS = ("completion", "answer", "response", "output")
 _CHECKS = frozenset({"tests", "cases", "test", "test_list", "check"})
 
 
-class _Configuration(Protocol):
-    """What a configuration says of how a model is asked (`sandrl.config.parts.QuestionPart`)."""
-
-    @property
-    def show_tests(self) -> int: ...
-
-    @property
-    def system_prompt(self) -> str | None: ...
-
-    @property
-    def prompt_template(self) -> str | None: ...
-
-    @property
-    def few_shot(self) -> int: ...
-
-    @property
-    def few_shot_from(self) -> str | None: ...
-
-    @property
-    def few_shot_seed(self) -> int: ...
-
-
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A question with its answer.
-
-    Attributes:
-        prompt: The question as its source has it.
-        answer: The whole answer; empty if it is the reference of `problem`.
-        problem: The problem that it is, if it is one.
-    """
+    """A question with its answer, which is empty for the reference of `problem`."""
 
     prompt: str
     answer: str = ""
@@ -75,10 +53,8 @@ class Prompting:
     """How problems are asked.
 
     Attributes:
-        show_tests: How many checks a prompt shows.
         system_prompt: The system message; None for that of the command, empty for none.
         template: The text around a problem, with placeholders; None for the problem alone.
-        count: How many examples a conversation begins with.
         examples: Examples with different prompts, one more than that if there are as many.
     """
 
@@ -90,17 +66,7 @@ class Prompting:
 
     @classmethod
     def of(cls, config: _Configuration, problems: Mapping[str, Problem], reading: Reading | None = None) -> Prompting:
-        """How a command's configuration asks.
-
-        Args:
-            config: The configuration.
-            problems: The problems that are asked, from which examples are taken unless it names others.
-            reading: How rows of problems are read.
-
-        Raises:
-            UsageError: If there are too few examples.
-            InputError: If these cannot be read.
-        """
+        """How a command's configuration asks; examples are from `problems` unless it names others."""
         system = "" if config.system_prompt == NO_SYSTEM_PROMPT else _plain(config.system_prompt)
         examples = tuple(_chosen(config, problems, reading or {})) if config.few_shot else ()
         return cls(config.show_tests, system, _plain(config.prompt_template), config.few_shot, examples)
@@ -108,18 +74,13 @@ class Prompting:
     def messages(
         self, problem: Problem, *, instruction: str = ANSWER_INSTRUCTION, extraction: Extraction | None = None
     ) -> list[dict[str, str]]:
-        """The conversation that a model is to continue.
-
-        Args:
-            problem: What is asked.
-            instruction: The system message unless the user has one; Python in it becomes the problem's language.
-            extraction: Where in an answer its code is looked for, which decides the form of the examples' answers.
-        """
+        """The conversation that a model is to continue; Python in the instruction becomes the problem's language."""
         said = in_language(instruction, problem.language) if self.system_prompt is None else self.system_prompt
         system = self._filled(said, problem) if self.system_prompt else said
         is_tagged = extraction in (Extraction.ANSWER, Extraction.EXACT) or "<answer>" in system
         messages = [{"role": "system", "content": system}] if system else []
-        for example in self._examples(problem):
+        others = [each for each in self.examples if not _is_of(each, problem)]
+        for example in others[: self.count]:
             messages += [
                 {"role": "user", "content": example.prompt if example.problem is None else self.text(example.problem)},
                 {"role": "assistant", "content": _answer(example, is_tagged=is_tagged)},
@@ -127,7 +88,6 @@ class Prompting:
         return [*messages, {"role": "user", "content": self.text(problem)}]
 
     def text(self, problem: Problem) -> str:
-        """The text of the question itself."""
         if self.template is None:
             return render_prompt(problem, show_tests=self.show_tests).text
         return self._filled(self.template, problem)
@@ -135,10 +95,6 @@ class Prompting:
     def content(self) -> list[Any]:
         """What of it stands in files that may change: what a digest is made of."""
         return [[each.prompt, each.answer, each.problem and each.problem.reference] for each in self.examples]
-
-    def _examples(self, problem: Problem) -> list[Example]:
-        others = [each for each in self.examples if not _is_of(each, problem)]
-        return others[: self.count]
 
     def _filled(self, template: str, problem: Problem) -> str:
         values = _values(problem, self.show_tests)
@@ -164,8 +120,8 @@ def _values(problem: Problem, show_tests: int) -> dict[str, str]:
     }
 
 
+# A text of a configuration, in which two `@` at the beginning stand for one.
 def _plain(text: str | None) -> str | None:
-    """A text of a configuration, in which two `@` at the beginning stand for one."""
     return text[1:] if text is not None and text.startswith("@@") else text
 
 
@@ -186,8 +142,8 @@ def _answer(example: Example, *, is_tagged: bool) -> str:
     return f"<answer>\n{code}\n</answer>" if is_tagged else fenced(code, example.problem.language)
 
 
+# Examples with different prompts, one more than asked for, because one of them may be the problem itself.
 def _chosen(config: _Configuration, problems: Mapping[str, Problem], reading: Reading) -> Iterator[Example]:
-    """Examples with different prompts, one more than asked for, because one of them may be the problem itself."""
     source = config.few_shot_from
     written = None if source is None else _written(Path(source))
     pool: Mapping[str, Problem] = problems
@@ -219,8 +175,8 @@ def _of_problem(problem: Problem) -> Example | None:
     return None if problem.reference is None else Example(problem.prompt, problem=problem)
 
 
+# The examples of a file of questions with answers; None if it is no such file.
 def _written(path: Path) -> Sequence[Example] | None:
-    """The examples of a file of questions with answers; None if it is no such file."""
     if not path.is_file() or not path.name.endswith((".jsonl", ".jsonl.gz")):
         return None
     found: list[Example] = []

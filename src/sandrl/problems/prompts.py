@@ -30,14 +30,6 @@ _TITLES = {"cpp": "C++", "javascript": "JavaScript", "typescript": "TypeScript",
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What a model is shown of a problem.
-
-    Attributes:
-        text: The text.
-        shown: How many of the problem's checks it gives away.
-        hidden: How many it keeps to itself.
-    """
-
     text: str
     shown: int
     hidden: int
@@ -46,13 +38,8 @@ class Prompt:
 def render_prompt(problem: Problem, *, show_tests: int = SHOWN_TESTS) -> Prompt:
     """Renders the text a model is shown.
 
-    Args:
-        problem: What is asked.
-        show_tests: How many asserts or cases to show at most, from the first on. A test with more asserts than are left
-            ends what is shown, so that none is shown in part. No case is shown of a program that has no input.
-
-    Returns:
-        The prompt, and how many checks it shows and hides. It names the entry point where nothing else in it does.
+    At most `show_tests` asserts or cases are shown, from the first on, and no test in part. No case is shown of a
+    program that has no input. It names the entry point where nothing else in it does.
     """
     parts = [problem.prompt.strip("\n")]
     tests, cases = shown_checks(problem, show_tests)
@@ -60,12 +47,13 @@ def render_prompt(problem: Problem, *, show_tests: int = SHOWN_TESTS) -> Prompt:
     if starter and starter not in problem.prompt:
         parts.append("Begin with this code:")
         parts.append(fenced(starter, problem.language))
-    if problem.entry_point and not _names(problem.entry_point, problem.prompt, starter, *tests):
+    texts = (problem.prompt, starter, *tests)
+    if (name := problem.entry_point) and not any(re.search(rf"\b{re.escape(name)}\b", text) for text in texts):
         parts.append(f"Name it `{problem.entry_point}`.")
     if tests:
         parts.append(f"Your code should pass {'this test' if len(tests) == 1 else 'these tests'}:")
         parts.append(fenced("\n".join(test.strip("\n") for test in tests), "python"))
-    parts += [_example(case) for case in cases]
+    parts += [f"Example input:\n\n{fenced(case.stdin)}\n\nIts output:\n\n{fenced(case.stdout)}" for case in cases]
     shown = len(tests) + len(cases)
     return Prompt("\n\n".join(parts), shown, problem.check_count - shown)
 
@@ -90,14 +78,7 @@ def shown_checks(problem: Problem, show_tests: int) -> tuple[tuple[str, ...], tu
 def chat_prompt(
     problem: Problem, *, show_tests: int = SHOWN_TESTS, instruction: str = ANSWER_INSTRUCTION
 ) -> list[dict[str, str]]:
-    """The conversation a model is to continue: a system message about the form of the answer, then the problem.
-
-    Args:
-        problem: What is asked.
-        show_tests: How many asserts or cases to show at most.
-        instruction: The system message; another one where answers are given otherwise, for example through a tool.
-            Where it says Python, that becomes the problem's language.
-    """
+    """The conversation a model is to continue: a system message about the form of the answer, then the problem."""
     return [
         {"role": "system", "content": in_language(instruction, problem.language)},
         {"role": "user", "content": render_prompt(problem, show_tests=show_tests).text},
@@ -113,7 +94,6 @@ def in_language(instruction: str, language: str) -> str:
 
 
 def _within(tests: tuple[str, ...], asserts: int) -> tuple[str, ...]:
-    """The first tests that together have at most so many asserts."""
     for count, test in enumerate(tests):
         asserts -= _count_asserts(test)
         if asserts < 0:
@@ -127,14 +107,6 @@ def _count_asserts(test: str) -> int:
     except SyntaxError:
         return 1
     return max(sum(isinstance(node, ast.Assert) for node in nodes), 1)
-
-
-def _names(name: str, *texts: str) -> bool:
-    return any(re.search(rf"\b{re.escape(name)}\b", text) for text in texts)
-
-
-def _example(case: Case) -> str:
-    return f"Example input:\n\n{fenced(case.stdin)}\n\nIts output:\n\n{fenced(case.stdout)}"
 
 
 def fenced(text: str, language: str = "") -> str:

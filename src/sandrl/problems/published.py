@@ -1,48 +1,24 @@
 """The sets of the dataset hub that have a name: the repository of each, the files of its splits, and its revision.
 
-A set is read from its data files, at one commit. So its rows stay the same, no script of a repository is needed
-(`datasets` no longer runs any), and only the files of the set are fetched. The commits and paths are those that several
-public projects pin or name. A set without a known commit has no name here; it is available as `owner/name`, on its main
-branch.
+A set is read from its data files, at one commit that several public projects pin, so its rows stay the same and no
+script of a repository is needed. A set without a known commit has no name here; it is available as `owner/name`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from sandrl.problems.hub import HubDataset
 
 
-@dataclass(frozen=True, slots=True)
-class PublishedSet:
-    """A set of the hub.
-
-    Attributes:
-        name: The name.
-        title: A few words about it.
-        dataset: Where it is.
-    """
-
-    name: str
-    title: str
-    dataset: HubDataset
-
-    @property
-    def splits(self) -> tuple[str, ...]:
-        """The names of its splits."""
-        return tuple(self.dataset.files)
-
-
 def _set(
-    name: str, title: str, repository: str, revision: str, files: Mapping[str, str | tuple[str, ...]]
-) -> PublishedSet:
+    title: str, repository: str, revision: str, files: Mapping[str, str | tuple[str, ...]]
+) -> tuple[str, HubDataset]:
     by_split = {split: (found,) if isinstance(found, str) else found for split, found in files.items()}
-    return PublishedSet(name, title, HubDataset(repository, revision=revision, files=by_split))
+    return title, HubDataset(repository, revision=revision, files=by_split)
 
 
 def _tables(folder: str, *splits: str) -> dict[str, str]:
-    """Splits whose shards are named after them."""
     return {split: f"{folder}/{split}-*.parquet" for split in splits}
 
 
@@ -69,83 +45,77 @@ _MULTIPL_E = {
     for language in _MULTIPL_E_LANGUAGES
 }
 
-PUBLISHED = (
-    _set(
-        "humanevalplus",
+MBPP_DATASET = HubDataset(
+    "google-research-datasets/mbpp", revision="4bb6404fdc6cacfda99d4ac4205087b89d32030c", configuration="full"
+)
+HUMANEVAL_DATASET = HubDataset("openai/openai_humaneval", revision="7dce6050a7d6d172f3cc5c32aa97f52fa1a2e544")
+
+PUBLISHED = {
+    "humanevalplus": _set(
         "HumanEval+ of EvalPlus",
         "evalplus/humanevalplus",
         "d32357cf319e50e9c8d8dab5ea876c72b0fd321b",
         _tables("data", "test"),
     ),
-    _set(
-        "mbppplus",
+    "mbppplus": _set(
         "MBPP+ of EvalPlus",
         "evalplus/mbppplus",
         "b2d74c91837c3f2a20c1299ae98133cbe7cfa077",
         _tables("data", "test"),
     ),
-    _set(
-        "bigcodebench",
+    "bigcodebench": _set(
         "tasks that use libraries",
         "bigcode/bigcodebench",
         "b74c0d0bf70d2c0bc459be537895cca163007f1a",
         _BIGCODEBENCH,
     ),
-    _set(
-        "bigcodebench-hard",
+    "bigcodebench-hard": _set(
         "the hard ones of BigCodeBench",
         "bigcode/bigcodebench-hard",
         "298d2cc7b96612e15e47313c3603ee124cee0c1f",
         _tables("data", "v0.1.4"),
     ),
-    _set(
-        "livecodebench",
+    "livecodebench": _set(
         "LiveCodeBench, lite",
         "livecodebench/code_generation_lite",
         "0fe84c3912ea0c4d4a78037083943e8f0c4dd505",
         _LIVE_CODE_BENCH_SPLITS,
     ),
-    _set(
-        "apps",
+    "apps": _set(
         "programs and functions",
         "codeparrot/apps",
         "21e74ddf8de1a21436da12e3e653065c5213e9d1",
         {"train": "train.jsonl", "test": "test.jsonl"},
     ),
-    _set(
-        "taco",
+    "taco": _set(
         "programs and functions",
         "BAAI/TACO",
         "d593ed0a2becbbc952230bb89be09189bf1056dc",
         _tables("ALL", "train", "test"),
     ),
-    _set(
-        "codecontests",
+    "codecontests": _set(
         "programs, with many cases each",
         "deepmind/code_contests",
         "802411c3010cb00d1b05bad57ca77365a3c699d6",
         _tables("data", "train", "valid", "test"),
     ),
-    _set(
-        "codeforces",
+    "codeforces": _set(
         "programs with checkers: the verifiable ones of open-r1",
         "open-r1/codeforces",
         "fbe3f6e903ee854eec2e69e9d96d0306cde59baf",
         _tables("verifiable", "train", "test"),
     ),
-    _set(
-        "deepcoder",
+    "deepcoder": _set(
         "DeepCoder-Preview",
         "agentica-org/DeepCoder-Preview-Dataset",
         "177913a7bd43791646ef6a43645caa3c871ab3db",
         _DEEPCODER,
     ),
-    _set(
-        "multipl-e",
+    "multipl-e": _set(
         "HumanEval and MBPP in other languages",
         "nuprl/MultiPL-E",
         "28441b6024e71d4a1c1c0f6bf171c935cd5a43f2",
         _MULTIPL_E,
     ),
-)
-"""The sets, each in one place."""
+}
+"""The sets by name: a few words about each, and where it is."""

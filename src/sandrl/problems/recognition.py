@@ -16,26 +16,18 @@ _SHOWN_CHOICES = 3
 
 @dataclass(frozen=True, slots=True)
 class Recognition:
-    """How rows of a format are recognised.
-
-    Attributes:
-        name: As its authors call it.
-        needs: The fields by which it is recognised; of those in one group, one is enough.
-    """
+    """How rows of a format are recognised: by fields; of those in one group of `needs`, one is enough."""
 
     name: str
     needs: tuple[tuple[str, ...], ...]
 
     def has_fields(self, value: Mapping[str, Any]) -> bool:
-        """Whether a row has the fields of the format."""
         return all(any(field in value for field in group) for group in self.needs)
 
     def recognised_by(self, value: Mapping[str, Any]) -> tuple[str, ...]:
-        """The fields of a row by which it was recognised."""
         return tuple(field for group in self.needs for field in group if field in value)
 
     def missing(self, value: Mapping[str, Any]) -> tuple[tuple[str, ...], ...]:
-        """The groups of which a row has no field."""
         return tuple(group for group in self.needs if not any(field in value for field in group))
 
 
@@ -45,19 +37,13 @@ RecognitionT = TypeVar("RecognitionT", bound=Recognition)
 def nearest_of(
     formats: Iterable[RecognitionT], value: Mapping[str, Any], preferred: Callable[[RecognitionT], bool]
 ) -> RecognitionT:
-    """The format of which a row lacks the least.
-
-    Args:
-        formats: The formats.
-        value: The row.
-        preferred: Whether a format is taken before others that are as near.
-    """
+    """The format of which a row lacks the least; of those as near, a preferred one."""
     return min(formats, key=lambda each: (len(each.missing(value)) / len(each.needs), not preferred(each)))
 
 
 def unknown_fields(value: Mapping[str, Any], nearest: Recognition, noun: str = "format") -> str:
     """Says that no format has the fields of a row, and what it lacks of the nearest."""
-    shown = [f"`{_short(name)}`" for name in list(value)[:_SHOWN_FIELDS]]
+    shown = [f"`{name if len(name) <= 40 else name[:39] + '…'}`" for name in list(value)[:_SHOWN_FIELDS]]
     more = f" and {len(value) - len(shown)} more" if len(value) > len(shown) else ""
     missing = [_one_of(group) for group in nearest.missing(value)]
     return (
@@ -70,7 +56,3 @@ def _one_of(group: tuple[str, ...]) -> str:
     return " or ".join(f"`{name}`" for name in group[:_SHOWN_CHOICES]) + (
         " or …" if len(group) > _SHOWN_CHOICES else ""
     )
-
-
-def _short(name: str) -> str:
-    return name if len(name) <= 40 else name[:39] + "…"

@@ -5,10 +5,13 @@ from __future__ import annotations
 import base64
 import json
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
-from sandrl.problems.completions import Completion
+from sandrl.problems.completion import Completion
+from sandrl.problems.completions import load_completions
+from sandrl.problems.loading import load_problems
 from sandrl.problems.problem import Problem
+from sandrl.problems.sources import DATA, DEMO_PROBLEMS
 
 
 def reference_completions(problems: Iterable[Problem]) -> tuple[Completion, ...]:
@@ -30,3 +33,13 @@ def expected_answer(problem: Problem) -> str:
         "given = sys.stdin.buffer.read().decode('utf-8', 'surrogatepass')\n"
         "sys.stdout.buffer.write(outputs[given].encode('utf-8', 'surrogatepass'))\n"
     )
+
+
+def demo_problems() -> Mapping[str, Problem]:
+    """Returns slow-sum, string-ops, delayed-error, syntax-error and slow-list, by `task_id`."""
+    return load_problems(DEMO_PROBLEMS).problems
+
+
+def demo_completions() -> Sequence[Completion]:
+    """Returns a completion of each; they sleep 2, 0, 1, 0 and 3 s, and pass, pass, fail, fail and pass."""
+    return load_completions(DATA / "demo_completions.jsonl").completions

@@ -2,9 +2,8 @@
 
 A set with splits of its own keeps them, because published results use them. Of any other set a fifth is held out,
 chosen by the problems' names, so that a set that grows keeps its held-out problems. A set too small for that is
-evaluated on the problems that it was trained on, and the run reports this. If another set is evaluated, the whole
-training set is used for training. A held-out problem that is also a training problem measures memory: it is left out
-(`duplicates`).
+evaluated on the problems that it was trained on, and the run reports this. A held-out problem that is also a training
+problem is left out (`duplicates`).
 """
 
 from __future__ import annotations
@@ -18,10 +17,9 @@ from typing import Any, Unpack
 
 from sandrl.errors import InputError
 from sandrl.problems.duplicates import without_duplicates
-from sandrl.problems.loading import load_problems
-from sandrl.problems.named import TEST, TRAIN, named_set
+from sandrl.problems.loading import Reading, load_problems
 from sandrl.problems.problem import Problem
-from sandrl.problems.reading import Reading
+from sandrl.problems.sources import TEST, TRAIN, named_set
 from sandrl.problems.store import joined, select
 
 _HELD_OUT = 5
@@ -30,14 +28,7 @@ _FEWEST = 10
 
 @dataclass(frozen=True, slots=True)
 class Splits:
-    """The problems of a run.
-
-    Attributes:
-        train: What it trains on, by `task_id`.
-        evaluation: What it is evaluated on.
-        is_held_out: Whether these are not trained on.
-        duplicates: How many held-out problems were left out, because they are in the training split again.
-    """
+    """The problems of a run; `is_held_out` if those for evaluation are not trained on."""
 
     train: Mapping[str, Problem]
     evaluation: Mapping[str, Problem]
@@ -54,7 +45,6 @@ class Splits:
 
     @property
     def all(self) -> Mapping[str, Problem]:
-        """All of them."""
         return joined(self.train, self.evaluation)
 
     def content(self) -> Iterator[dict[str, Any]]:
@@ -80,16 +70,7 @@ def load_splits(
 ) -> Splits:
     """Loads the problems of a run.
 
-    Args:
-        source: As `--problems` takes it. One that names a split trains on that split.
-        num_problems: How many to train on at most, drawn by the seed.
-        eval_problems: How many to evaluate on at most, the same for every seed; for 0 none are held out.
-        seed: Draws.
-        eval_set: Another set to evaluate on; nothing of the source is held out then.
-        reading: How rows are read, as `load_problems` takes it: `prelude`, `fields`, `max_cases`, `language`.
-
-    Raises:
-        InputError: If the source, or the set to evaluate on, cannot be used.
+    `eval_problems` are at most so many, the same for every seed; for 0 none are held out.
     """
     load = partial(load_problems, **reading)
     if eval_set is not None:
@@ -117,11 +98,6 @@ def load_splits(
 
 
 def _check_others(train: Mapping[str, Problem], evaluation: Mapping[str, Problem], source: str) -> None:
-    """Makes sure that a set can be evaluated on beside the training set.
-
-    Raises:
-        InputError: If nothing of it is left, or a name means one problem in training and another one in it.
-    """
     if not evaluation:
         message = "all of its problems are also in the training set"
         raise InputError(message, path=source, hint="evaluate on another set", fields=("eval_set",))

@@ -14,11 +14,12 @@ import tempfile
 import weakref
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar, overload
 
 from sandrl.errors import ServiceError
+from sandrl.problems.completion import Completion
 from sandrl.problems.problem import Problem
 
 MEMORY_BYTES = 64 << 20
@@ -33,12 +34,7 @@ T = TypeVar("T")
 
 
 class ObjectStore(Sequence[T]):
-    """Objects in the order in which they were added, on the disk if they are many.
-
-    Args:
-        noun: What they are, for messages, in the plural.
-        memory_bytes: How much memory they may take.
-    """
+    """Objects in the order in which they were added, on the disk if they are many."""
 
     def __init__(self, noun: str, memory_bytes: int = MEMORY_BYTES) -> None:
         self._noun = noun
@@ -52,11 +48,6 @@ class ObjectStore(Sequence[T]):
         self._ends = array("Q")
 
     def add(self, value: T) -> None:
-        """Adds an object.
-
-        Raises:
-            ServiceError: If there is no room on the disk.
-        """
         self._count += 1
         if self._descriptor is not None:
             self._write(value)
@@ -68,7 +59,6 @@ class ObjectStore(Sequence[T]):
 
     @property
     def is_on_disk(self) -> bool:
-        """Whether they are in a file."""
         return self._descriptor is not None
 
     @overload
@@ -78,13 +68,15 @@ class ObjectStore(Sequence[T]):
     def __getitem__(self, number: slice) -> list[T]: ...
 
     def __getitem__(self, number: int | slice) -> T | list[T]:
-        """Returns an object; the same as before, or an equal one."""
         if isinstance(number, slice):
             return [self[each] for each in range(*number.indices(self._count))]
         if number < 0:
             number += self._count
         if not 0 <= number < self._count:
             raise IndexError(number)
+        return self._value(number)
+
+    def _value(self, number: int) -> T:
         near = self._near.get(number)
         if near is not None or self._descriptor is None:
             return near if near is not None else self._near[number]
@@ -98,12 +90,12 @@ class ObjectStore(Sequence[T]):
         return value
 
     def __len__(self) -> int:
-        """How many there are."""
         return self._count
 
     def _open(self) -> None:
+        is_usable = "TMPDIR" not in os.environ and os.access(_DISK, os.W_OK)
         try:
-            with tempfile.TemporaryFile(dir=_directory()) as file:
+            with tempfile.TemporaryFile(dir=_DISK if is_usable else None) as file:
                 self._descriptor = os.dup(file.fileno())
         except OSError as error:
             raise self._no_room(error) from error
@@ -127,88 +119,110 @@ class ObjectStore(Sequence[T]):
         return ServiceError(message, hint="free space there, or set TMPDIR to a directory on a disk with free space")
 
 
-class ProblemStore(Mapping[str, Problem]):
-    """Problems by `task_id`, in the order in which they were added.
+class CompletionStore(ObjectStore[Completion]):
+    """Completions in the order in which they were added, each with a name that no other has.
 
-    Args:
-        problems: The first of them, by name.
-        memory_bytes: How much memory they may take.
+    Memory holds the names that rows give, and two numbers for each completion. The other names are made of a problem
+    and the number of a sample when a completion is read.
     """
 
+    def __init__(self, memory_bytes: int = MEMORY_BYTES) -> None:
+        super().__init__("completions", memory_bytes)
+        self._tasks: dict[str, int] = {}
+        self._task_of = array("I")
+        # Of each completion without a name of its own; 0: the name of its problem is its name.
+        self._samples = array("I")
+        self._lines: dict[str, int] = {}
+
+    def add(self, completion: Completion, line: int = 0) -> None:
+        """Adds a completion; `named` gives one without an `id` its name."""
+        super().add(completion)
+        self._task_of.append(self._tasks.setdefault(completion.task_id, len(self._tasks)))
+        if completion.id:
+            self._lines.setdefault(completion.id, line)
+
+    def line_of(self, identifier: str) -> int | None:
+        """The line of the completion of that name; None if there is none so far."""
+        return self._lines.get(identifier)
+
+    def named(self) -> Sequence[Completion]:
+        """The completions, each with a name, when all have been added: a tuple, if they are in memory."""
+        counts, last = array("I", [0]) * len(self._tasks), array("I", [0]) * len(self._tasks)
+        for task in self._task_of:
+            counts[task] += 1
+        names = list(self._tasks)
+        self._samples = array("I")
+        for task in self._task_of:
+            name = names[task]
+            if counts[task] == 1 and name not in self._lines:
+                self._samples.append(0)
+                continue
+            number = last[task] + 1
+            while (taken := f"{name}#{number}") in self._lines or taken in self._tasks:
+                number += 1
+            last[task] = number
+            self._samples.append(number)
+        return self if self.is_on_disk else tuple(self)
+
+    def _value(self, number: int) -> Completion:
+        completion = super()._value(number)
+        if completion.id:
+            return completion
+        sample = self._samples[number]
+        return replace(completion, id=f"{completion.task_id}#{sample}" if sample else completion.task_id)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return tuple, (tuple(self),)
+
+
+class _ByName(Mapping[str, Problem]):
+    # By `task_id`, in their order, where each problem is.
+    _places: Mapping[str, Any]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __contains__(self, task_id: object) -> bool:
+        return task_id in self._places
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ProblemStore, (tuple(self.items()),)
+
+
+class ProblemStore(_ByName):
     def __init__(self, problems: Iterable[tuple[str, Problem]] = (), *, memory_bytes: int = MEMORY_BYTES) -> None:
         self._objects: ObjectStore[Problem] = ObjectStore("problems", memory_bytes)
-        self._numbers: dict[str, int] = {}
+        self._places: dict[str, int] = {}
         for name, problem in problems:
             self.add(name, problem)
 
     def add(self, name: str, problem: Problem) -> None:
-        """Adds a problem of another name than those before it.
-
-        Raises:
-            ServiceError: If there is no room on the disk.
-        """
-        self._numbers[name] = len(self._numbers)
+        self._places[name] = len(self._places)
         self._objects.add(problem)
 
     @property
     def is_on_disk(self) -> bool:
-        """Whether they are in a file."""
         return self._objects.is_on_disk
 
     def __getitem__(self, task_id: str) -> Problem:
-        """Returns a problem; the same object as before, or an equal one."""
-        return self._objects[self._numbers[task_id]]
-
-    def __iter__(self) -> Iterator[str]:
-        """The names."""
-        return iter(self._numbers)
-
-    def __len__(self) -> int:
-        """How many there are."""
-        return len(self._numbers)
-
-    def __contains__(self, task_id: object) -> bool:
-        """Whether there is a problem of that name."""
-        return task_id in self._numbers
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """What a copy in another process is made of."""
-        return ProblemStore, (tuple(self.items()),)
+        return self._objects[self._places[task_id]]
 
 
-class Selection(Mapping[str, Problem]):
-    """Some of the problems of one or several mappings; nothing of them is copied.
-
-    Args:
-        sources: By `task_id`, the mapping that has it, in the order of this one.
-    """
+class Selection(_ByName):
+    """Some of the problems of one or several mappings; nothing of them is copied."""
 
     def __init__(self, sources: Mapping[str, Mapping[str, Problem]]) -> None:
-        self._sources = sources
+        self._places = sources
 
     def __getitem__(self, task_id: str) -> Problem:
-        """Returns a problem."""
-        return self._sources[task_id][task_id]
-
-    def __iter__(self) -> Iterator[str]:
-        """The names."""
-        return iter(self._sources)
-
-    def __len__(self) -> int:
-        """How many there are."""
-        return len(self._sources)
-
-    def __contains__(self, task_id: object) -> bool:
-        """Whether there is a problem of that name."""
-        return task_id in self._sources
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """What a copy in another process is made of: the problems that were chosen alone."""
-        return ProblemStore, (tuple(self.items()),)
+        found: Problem = self._places[task_id][task_id]
+        return found
 
 
 def select(problems: Mapping[str, Problem], names: Iterable[str]) -> Selection:
-    """The problems with these names, in their order."""
     return Selection(dict.fromkeys(names, problems))
 
 
@@ -228,9 +242,3 @@ def memory_of(value: object) -> int:
     if is_dataclass(value):
         return _OBJECT_BYTES + sum(memory_of(getattr(value, each.name)) for each in fields(value))
     return 0
-
-
-def _directory() -> str | None:
-    """Where the file is made: as the environment says, else on the disk."""
-    is_usable = "TMPDIR" not in os.environ and os.access(_DISK, os.W_OK)
-    return str(_DISK) if is_usable else None

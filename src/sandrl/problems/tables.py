@@ -39,12 +39,7 @@ _NO_SHARDS = frozenset({"dataset_info.json", "dataset_infos.json", "dataset_dict
 
 
 def read_file(path: Path) -> Iterator[Row | BadRow]:
-    """Reads a file of problems in the way that its name says; another name is that of JSON lines.
-
-    Raises:
-        InputError: If it cannot be read.
-        MissingExtraError: If it takes `datasets` to read, and that is not installed.
-    """
+    """Reads a file of problems in the way that its name says; another name is that of JSON lines."""
     readers: dict[str, Callable[[Path], Iterator[Row | BadRow]]] = {
         ".json": read_json, ".csv": read_csv, ".parquet": read_parquet,
     }  # fmt: skip
@@ -53,18 +48,7 @@ def read_file(path: Path) -> Iterator[Row | BadRow]:
 
 
 def read_directory(path: Path, split: str | None = None) -> Iterator[Row | BadRow]:
-    """Reads the shards of a directory, in the order of their names.
-
-    Args:
-        path: The directory; those in it are not read.
-        split: Only shards whose names begin with it.
-
-    Yields:
-        The rows, each with its shard.
-
-    Raises:
-        InputError: If it has no shards, or shards of several kinds.
-    """
+    """Reads the shards of a directory, in the order of their names; each row has its shard."""
     try:
         files = sorted(file for file in path.iterdir() if file.is_file() and is_file_name(file.name))
     except OSError as error:
@@ -90,7 +74,6 @@ def file_set(path: str | Path) -> str:
 
 
 def is_file_name(name: str) -> bool:
-    """Whether a name is that of a file of problems."""
     return name.lower().endswith(SUFFIXES)
 
 
@@ -99,11 +82,7 @@ def _read_lines(path: Path) -> Iterator[Row | BadRow]:
 
 
 def read_json(path: Path) -> Iterator[Row | BadRow]:
-    """Reads an array of JSON objects, numbered from 1; a file that begins otherwise is one of JSON lines.
-
-    Raises:
-        InputError: If it cannot be read, or is broken: where the next entry begins is not known then.
-    """
+    """Reads an array of JSON objects, numbered from 1; a file that begins otherwise is one of JSON lines."""
     with opened(path) as stream:
         begin = stream.read(4096).removeprefix(codecs.BOM_UTF8).lstrip()
     if begin[:1] != b"[":
@@ -119,22 +98,14 @@ def read_json(path: Path) -> Iterator[Row | BadRow]:
 
 
 def read_csv(path: Path) -> Iterator[Row | BadRow]:
-    """Reads a table of CSV whose first line names the fields; its rows are numbered from 1.
-
-    Raises:
-        InputError: If it cannot be read, or its first line names a field twice.
-    """
+    """Reads a table of CSV whose first line names the fields; its rows are numbered from 1."""
     with opened(path) as stream:
         for row in csv_rows(stream, path):
             yield replace(row, value=_values(row.value)) if isinstance(row, Row) else row
 
 
 def csv_rows(stream: IO[bytes], path: str | Path) -> Iterator[Row | BadRow]:
-    """Reads the rows of a table from an open file: cells that are not empty, as texts.
-
-    Raises:
-        InputError: If it cannot be read, or its first line names a field twice.
-    """
+    """Reads the rows of a table from an open file: cells that are not empty, as texts."""
     # A limit of the whole process, and a small one: the smallest that serves stays.
     csv.field_size_limit(max(csv.field_size_limit(), MAX_PROBLEM_BYTES))
     with as_text(stream) as text:
@@ -165,7 +136,6 @@ def csv_rows(stream: IO[bytes], path: str | Path) -> Iterator[Row | BadRow]:
 
 
 def _values(cells: dict[str, str]) -> dict[str, Any]:
-    """What the cells of a row of problems hold, by the names of the fields."""
     row: dict[str, Any] = {name: _cell(cell) for name, cell in cells.items()}
     for name in row.keys() & {"timeout_seconds", "check_timeout_seconds"}:
         with contextlib.suppress(ValueError, TypeError):
@@ -174,7 +144,6 @@ def _values(cells: dict[str, str]) -> dict[str, Any]:
 
 
 def _cell(text: str) -> Any:
-    """The array or object that a cell holds, or its text."""
     if text[:1] not in ("[", "{") or text[-1:] not in ("]", "}"):
         return text
     value: Any = None

@@ -16,7 +16,6 @@ from textwrap import indent
 from typing import TypeAlias, TypeGuard
 
 from sandrl.errors import InputError
-from sandrl.problems.test_parts import TestParts
 from sandrl.syntax import parse
 
 _Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
@@ -37,10 +36,7 @@ _CHANGING = frozenset({"capsys", "capfd", "monkeypatch"})
 class Test:
     """One test function.
 
-    Attributes:
-        name: Its name, with its class and its parameters' number.
-        code: What defines and runs it, given what its file shares.
-        body: Its statements.
+    Its name has its class and its parameters' number; its code defines and runs it, given what its file shares.
     """
 
     name: str
@@ -50,13 +46,7 @@ class Test:
 
 @dataclass(frozen=True, slots=True)
 class TestFile:
-    """A text with test functions.
-
-    Attributes:
-        shared: What it has besides: imports, helpers, constants, fixtures.
-        tests: The test functions.
-        own_run: What it asserts about its own run of its tests, with all of them; empty if that is nothing.
-    """
+    """A text with test functions; `own_run` is what it asserts about its own run of them, or empty."""
 
     shared: str
     tests: tuple[Test, ...]
@@ -64,16 +54,7 @@ class TestFile:
 
 
 def read_test_file(text: str, tree: ast.Module, field: str) -> TestFile | None:
-    """A text as a file of test functions; None if it has none.
-
-    Args:
-        text: The text.
-        tree: Its syntax tree.
-        field: Where it stands, for errors.
-
-    Raises:
-        InputError: If a test function asks for what there is not.
-    """
+    """A text as a file of test functions; None if it has none."""
     if "test" not in text and "Test" not in text:
         return None
     fixtures = {node.name: node for node in tree.body if isinstance(node, _Function) and _is_fixture(node)}
@@ -121,7 +102,6 @@ def _stand_in() -> str:
 
 @cache
 def _built_in(name: str) -> str:
-    """The text of the class of a built-in fixture."""
     source = Path(__file__).with_name("pytest_fixtures.py").read_text(encoding="utf-8")
     return next(
         ast.unparse(node) for node in ast.parse(source).body if isinstance(node, ast.ClassDef) and node.name == name
@@ -157,7 +137,6 @@ def _is_main_guard(node: ast.stmt) -> TypeGuard[ast.If]:
 
 
 def _runs_tests(node: ast.stmt, functions: list[_Function]) -> bool:
-    """Whether a statement does nothing but run tests: `test_a()`, `unittest.main()`, `pytest.main([…])`."""
     if not isinstance(node, ast.Expr) or not isinstance(node.value, ast.Call):
         return False
     function = node.value.func
@@ -171,14 +150,13 @@ def _runs_tests(node: ast.stmt, functions: list[_Function]) -> bool:
     return isinstance(root, ast.Name) and root.id in ("unittest", "pytest", "asyncio", "doctest")
 
 
+# Functions that the text itself calls with arguments: helpers, whatever their names.
 def _called_with_arguments(tree: ast.Module) -> frozenset[str]:
-    """Functions that the text itself calls with arguments: helpers, whatever their names."""
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and (node.args or node.keywords)]
     return frozenset(call.func.id for call in calls if isinstance(call.func, ast.Name))
 
 
 def _decorator_name(node: ast.expr) -> str:
-    """`pytest.mark.parametrize` of `@pytest.mark.parametrize(…)`."""
     return ast.unparse(node.func if isinstance(node, ast.Call) else node)
 
 
@@ -187,13 +165,11 @@ def _is_fixture(node: _Function) -> bool:
 
 
 def _is_skipped(node: _Function | ast.ClassDef) -> bool:
-    """Whether a test is always skipped."""
     names = [_decorator_name(each) for each in node.decorator_list]
     return any(name.rpartition(".")[2] == "skip" for name in names)
 
 
 def _required(node: _Function, *, is_method: bool = False) -> list[str]:
-    """The parameters of a function that must be given."""
     positional = [*node.args.posonlyargs, *node.args.args]
     optional = len(node.args.defaults)
     names = [each.arg for each in positional[: len(positional) - optional]]
@@ -234,7 +210,6 @@ def _tests_of_function(
 def _fixture_values(
     names: list[str], fixtures: dict[str, _Function], test: str, field: str
 ) -> tuple[list[str], dict[str, str], list[str]]:
-    """Statements that make fixtures, the names that have their values, and statements that end what they change."""
     statements: list[str] = []
     undoing: list[str] = []
     values: dict[str, str] = {}
@@ -269,7 +244,6 @@ def _fixture_values(
 
 
 def _parameter_sets(node: _Function) -> list[dict[str, str]]:
-    """The parameters that `pytest.mark.parametrize` gives, as source; empty where there is none that can be read."""
     sets: list[list[dict[str, str]]] = []
     for decorator in node.decorator_list:
         if not isinstance(decorator, ast.Call) or not _decorator_name(decorator).endswith("parametrize"):
@@ -311,7 +285,6 @@ def _row(node: ast.expr, *, is_alone: bool) -> list[str]:
 
 
 def _is_suite(node: ast.ClassDef) -> bool:
-    """Whether a class is one that pytest collects: `Test…`, without a constructor."""
     functions = [each for each in node.body if isinstance(each, _Function)]
     has_constructor = any(each.name == "__init__" for each in functions)
     has_tests = any(each.name.startswith("test") for each in functions)
@@ -344,7 +317,6 @@ def _suite_setup(owner: ast.ClassDef) -> list[str]:
 
 
 def _is_test_case(node: ast.ClassDef, classes: dict[str, ast.ClassDef], depth: int = 0) -> bool:
-    """Whether a class is a `unittest.TestCase`, itself or by a class of the same text."""
     for base in node.bases:
         name = ast.unparse(base).rpartition(".")[2]
         if name.endswith("TestCase") or (
@@ -355,7 +327,6 @@ def _is_test_case(node: ast.ClassDef, classes: dict[str, ast.ClassDef], depth: i
 
 
 def _test_methods(node: ast.ClassDef, classes: dict[str, ast.ClassDef], depth: int = 0) -> dict[str, _Function]:
-    """The test methods of a class, those of its bases in the same text among them."""
     found: dict[str, _Function] = {}
     for base in node.bases:
         if (parent := classes.get(ast.unparse(base))) is not None and depth < 10:
@@ -366,14 +337,14 @@ def _test_methods(node: ast.ClassDef, classes: dict[str, ast.ClassDef], depth: i
     return {name: each for name, each in found.items() if not _is_skipped(each)}
 
 
+# The test classes that no other class of the text is derived from: those stay in what is shared.
 def _leaves(cases: list[ast.ClassDef], classes: dict[str, ast.ClassDef]) -> list[ast.ClassDef]:
-    """The test classes that no other class of the text is derived from: those stay in what is shared."""
     bases = {ast.unparse(base) for node in classes.values() for base in node.bases}
     return [node for node in cases if node.name not in bases]
 
 
+# Each test method, run by unittest's own `debug`: `setUp`, the method, `tearDown`; what these raise is raised.
 def _tests_of_case(node: ast.ClassDef, classes: dict[str, ast.ClassDef]) -> list[Test]:
-    """Each test method, run by unittest's own `debug`: `setUp`, the method, `tearDown`; what these raise is raised."""
     tests = []
     is_leaf = bool(_leaves([node], classes))
     has_class_setup = "setUpClass" in {
@@ -388,7 +359,6 @@ def _tests_of_case(node: ast.ClassDef, classes: dict[str, ast.ClassDef]) -> list
 
 
 def _class_with(owner: ast.ClassDef, method: _Function) -> str:
-    """A test class with one of its test methods, and all that is no test method."""
     used = {node.attr for node in ast.walk(method) if isinstance(node, ast.Attribute)}
     body = [
         each
@@ -399,3 +369,106 @@ def _class_with(owner: ast.ClassDef, method: _Function) -> str:
     decorators = owner.decorator_list
     copy = ast.ClassDef(owner.name, owner.bases, owner.keywords, body or [ast.Pass()], decorators)
     return ast.unparse(ast.fix_missing_locations(copy))
+
+
+_TEST_LIBRARIES = frozenset({"unittest", "pytest", "doctest"})
+# What these have to run tests with, or to collect them.
+_OF_RUNS = frozenset(
+    {"main", "TextTestRunner", "TestLoader", "defaultTestLoader", "TestSuite", "TestResult", "TextTestResult"}
+    | {"TestProgram", "makeSuite", "findTestCases", "FunctionTestCase", "console_main", "testmod"}
+)
+# A check is no module, and must not end its process.
+_OF_MODULES = frozenset({"main", "loadTestsFromModule", "loadTestsFromName", "loadTestsFromNames", "discover"})
+_OF_PROGRAMS = frozenset({"exit", "quit", "_exit", "SystemExit", "TestProgram", "findTestCases", "testmod"})
+
+
+class TestParts:
+    """The statements of a file of tests: what its tests share, and what is of its tests.
+
+    To the latter belongs what runs or collects tests: each is a check, and run by itself.
+    """
+
+    def __init__(self, statements: list[ast.stmt], tests: set[ast.stmt], tree: ast.Module) -> None:
+        modules, self._imported = _names_of_runners(tree)
+        gone = {name for node in tests for name in _bound_by(node)}
+        self.shared: list[ast.stmt] = []
+        self._of_tests: list[ast.stmt] = []
+        self._runs: list[ast.stmt] = []
+        for node in statements:
+            if node in tests:
+                self._of_tests.append(node)
+            elif _used_by(node) & gone or _uses_runner(node, modules, self._imported):
+                gone |= _bound_by(node)
+                self._of_tests.append(node)
+                self._runs.append(node)
+            else:
+                self.shared.append(node)
+
+    def with_needed(self, code: str) -> str:
+        """The code of a test, after the definitions of other tests, and of what runs them, that it uses."""
+        tree = parse(code)
+        own = {name for node in tree.body for name in _bound_by(node)}
+        needed: list[ast.stmt] = []
+        wanted = _used_by(tree) - own
+        for node in reversed(self._of_tests):
+            if _bound_by(node) & wanted:
+                needed.append(node)
+                wanted |= _used_by(node) - own
+        return "\n".join([*map(ast.unparse, reversed(needed)), code])
+
+    def own_run(self) -> str:
+        parts = [each for node in self._runs for each in ast.walk(node)]
+        if not any(isinstance(each, ast.Assert | ast.Raise) for each in parts):
+            return ""
+        names = {each.id for each in parts if isinstance(each, ast.Name)}
+        attributes = {each.attr for each in parts if isinstance(each, ast.Attribute)}
+        if names & (_OF_PROGRAMS | self._imported) or attributes & (_OF_PROGRAMS | _OF_MODULES):
+            return ""
+        return "\n".join(map(ast.unparse, self._of_tests))
+
+
+def _bound_by(node: ast.AST) -> set[str]:
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return {node.name}
+    return {each.id for each in ast.walk(node) if isinstance(each, ast.Name) and not isinstance(each.ctx, ast.Load)}
+
+
+# The names that a statement uses, those in the functions that it defines among them, but for those of its own.
+def _used_by(node: ast.AST) -> set[str]:
+    used: set[str] = set()
+    own: set[str] = set()
+    for each in ast.walk(node):
+        match each:
+            case ast.Name(id=name, ctx=ast.Load()):
+                used.add(name)
+            case ast.arg(arg=name):
+                own.add(name)
+            case ast.For(target=target) | ast.AsyncFor(target=target) | ast.comprehension(target=target):
+                own |= _bound_by(target)
+            case ast.withitem(optional_vars=ast.expr() as target):
+                own |= _bound_by(target)
+            case _:
+                continue
+    return used - own
+
+
+def _names_of_runners(tree: ast.Module) -> tuple[set[str], set[str]]:
+    modules, runners = set(_TEST_LIBRARIES), set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            modules |= {alias.asname for alias in node.names if alias.name in _TEST_LIBRARIES and alias.asname}
+        elif isinstance(node, ast.ImportFrom) and node.module in _TEST_LIBRARIES:
+            runners |= {alias.asname or alias.name for alias in node.names if alias.name in _OF_RUNS}
+    return modules, runners
+
+
+def _uses_runner(node: ast.stmt, modules: set[str], runners: set[str]) -> bool:
+    for each in ast.walk(node):
+        match each:
+            case ast.Attribute(value=ast.Name(id=name), attr=attribute) if name in modules and attribute in _OF_RUNS:
+                return True
+            case ast.Name(id=name, ctx=ast.Load()) if name in runners:
+                return True
+            case _:
+                continue
+    return False

@@ -33,11 +33,8 @@ class TinyKind:
     """A kind of task.
 
     Attributes:
-        name: Names it, in task ids.
         argument: What the function takes: `n`, `text` or `items`.
         asked: What the function returns, in words; `{k}` stands for the number.
-        body: The expression that is right.
-        mistake: One that is wrong.
         function: What is right, computed; of the argument and the number.
     """
 
@@ -92,13 +89,7 @@ _INPUTS: dict[str, tuple[Any, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A combination: a kind of task with a function name and a number.
-
-    Attributes:
-        kind: What is asked.
-        function_name: The name the function must have.
-        number: The number in it; 0 where the kind has none.
-    """
+    """A combination: a kind of task with a function name and a number, 0 where the kind has none."""
 
     kind: TinyKind
     function_name: str
@@ -111,16 +102,13 @@ class Task:
 
     @property
     def right(self) -> str:
-        """Code that passes the checks."""
         return self._code(self.kind.body)
 
     @property
     def wrong(self) -> str:
-        """Code that does not."""
         return self._code(self.kind.mistake)
 
     def to_problem(self) -> Problem:
-        """Returns it as a problem, with its checks."""
         kind, name = self.kind, self.function_name
         return Problem(
             task_id=self.task_id,
@@ -145,7 +133,6 @@ def tasks(split: str | None = None) -> tuple[Task, ...]:
 
 
 def tiny_problems(split: str | None = None) -> Iterator[Problem]:
-    """The tasks as problems; of a split, one of `SPLITS`, or all."""
     return (task.to_problem() for task in tasks(split))
 
 
@@ -158,13 +145,12 @@ def _of_split(kind: TinyKind, split: str | None) -> list[Task]:
 
 
 def _position(task: Task) -> bytes:
-    """Where a task stands in the mix: as good as random, and the same everywhere."""
     return hashlib.sha256(task.task_id.encode()).digest()
 
 
+# The fewest inputs, found greedily, on which no other function of the set and no constant is right.
 @functools.cache
 def _telling_inputs(kind: TinyKind, number: int) -> tuple[Any, ...]:
-    """The fewest inputs, found greedily, on which no other function of the set and no constant is right."""
     inputs = _INPUTS[kind.argument]
     answers = [kind.function(given, number) for given in inputs]
     # What each rival answers to each input.
@@ -175,12 +161,8 @@ def _telling_inputs(kind: TinyKind, number: int) -> tuple[Any, ...]:
     chosen: list[int] = []
     while rivals or len(chosen) < _FEWEST_CHECKS:
         left = (position for position in range(len(inputs)) if position not in chosen)
-        best = max(left, key=functools.partial(_refuted, answers, rivals))
+        refuted = {place: sum(rival[place] != answers[place] for rival in rivals) for place in left}
+        best = max(refuted, key=refuted.__getitem__)
         rivals = [rival for rival in rivals if rival[best] == answers[best]]
         chosen.append(best)
     return tuple(inputs[position] for position in chosen)
-
-
-def _refuted(answers: Sequence[Any], rivals: Sequence[Sequence[Any]], position: int) -> int:
-    """How many rivals an input shows to be wrong."""
-    return sum(rival[position] != answers[position] for rival in rivals)

@@ -20,16 +20,12 @@ _BUILTINS = frozenset(dir(builtins)) - _COMPUTING
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _IMPORTS = (ast.Import, ast.ImportFrom)
 _CATCHES_FAILURES = frozenset({"AssertionError", "Exception", "BaseException"})
+_SOUNDS_LIKE_CHECK = ("assert", "check", "verify", "raises", "expect", "test")
 _RUNS_CODE = frozenset({"exec", "eval", "exit", "quit"})
 
 
 def can_fail(statements: Sequence[ast.stmt], known: frozenset[str]) -> bool:
-    """Whether some statement checks something when it runs.
-
-    Args:
-        statements: Of a test, at its top level.
-        known: Names of functions and classes that the problem itself defines, or imports from its own modules.
-    """
+    """Whether some statement checks something when it runs; `known` are functions and classes of the problem itself."""
     return any(_checks(statement, known) for statement in _executed(statements))
 
 
@@ -59,17 +55,14 @@ def complaint(statements: Sequence[ast.stmt]) -> str | None:
 
 
 def uses_something(trees: Iterable[ast.AST], own: frozenset[str]) -> bool:
-    """Whether tests use a name that is not Python's own, nor bound by the tests: something of the completion's.
-
-    Args:
-        trees: The tests.
-        own: Names that count although Python has them: what the problem asks for may be called `sum`.
-    """
+    """Whether tests use a name of `own`, or one that is not Python's nor bound by them: one of the completion."""
     loaded: set[str] = set()
     bound: set[str] = set()
     for tree in trees:
         for node in ast.walk(tree):
-            if isinstance(node, ast.Raise | ast.Assert) and not _names_in(node):
+            if isinstance(node, ast.Raise | ast.Assert) and not any(
+                isinstance(each, ast.Name) for each in ast.walk(node)
+            ):
                 return True  # `assert False` rewards nothing
             if isinstance(node, ast.Name):
                 (loaded if isinstance(node.ctx, ast.Load) else bound).add(node.id)
@@ -83,16 +76,16 @@ def uses_something(trees: Iterable[ast.AST], own: frozenset[str]) -> bool:
     return bool(loaded - bound - (_BUILTINS - own - _RUNS_CODE)) or bool(loaded & own)
 
 
+# The statements outside of `try` and `with` blocks: a comparison in such a block may be there to raise.
 def _outside_guards(statements: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
-    """The statements outside of `try` and `with` blocks: a comparison in such a block may be there to raise."""
     for statement in statements:
         yield statement
         if isinstance(statement, ast.If | ast.While | ast.For | ast.AsyncFor):
             yield from _outside_guards([*statement.body, *statement.orelse])
 
 
+# The statements that run when a test runs, those within blocks included, but no definitions and constants.
 def _executed(statements: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
-    """The statements that run when a test runs, those within blocks included, but no definitions and constants."""
     for statement in statements:
         if isinstance(statement, (*_DEFINITIONS, *_IMPORTS, ast.Pass, ast.Global, ast.Nonlocal)):
             continue
@@ -115,7 +108,6 @@ def _executed(statements: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
 
 
 def _checks(statement: ast.stmt, known: frozenset[str]) -> bool:
-    """Whether a statement by itself, without the blocks in it, checks something."""
     match statement:
         case ast.Assert():
             return _always_true(statement.test) is None
@@ -132,14 +124,14 @@ def _checks(statement: ast.stmt, known: frozenset[str]) -> bool:
             return False
 
 
+# Whether a node calls something that checks: a function of the problem's own, or a method named like an assertion.
 def _is_check_call(node: ast.AST, known: frozenset[str]) -> bool:
-    """Whether a node calls something that checks: a function of the problem's own, or a method named like an assertion.
-
-    A function that the problem does not define is the completion's, whatever its name.
-    """
     if not isinstance(node, ast.Call):
         return False
-    if any(each.arg == "check" and _is_true(each.value) for each in node.keywords):
+    if any(
+        each.arg == "check" and isinstance(each.value, ast.Constant) and each.value.value is True
+        for each in node.keywords
+    ):
         return True  # as of `subprocess.run`
     given = [*node.args, *(each.value for each in node.keywords)]
     if any(isinstance(each, ast.Name) and each.id in known for each in given):
@@ -152,17 +144,13 @@ def _is_check_call(node: ast.AST, known: frozenset[str]) -> bool:
             while isinstance(root, ast.Attribute | ast.Call):
                 root = root.value if isinstance(root, ast.Attribute) else root.func
             is_own = isinstance(root, ast.Name) and root.id in known
-            return is_own or name == "exit" or _sounds_like_check(name)
+            return is_own or name == "exit" or name.lower().startswith(_SOUNDS_LIKE_CHECK)
         case _:
             return False
 
 
-def _sounds_like_check(name: str) -> bool:
-    return name.lower().startswith(("assert", "check", "verify", "raises", "expect", "test"))
-
-
+# Why an asserted expression is true whatever runs; None if it may be false.
 def _always_true(test: ast.expr) -> str | None:
-    """Why an asserted expression is true whatever runs; None if it may be false."""
     match test:
         case ast.Tuple(elts=[_, *_]):
             return f"asserts a tuple, which is always true: write `assert {_short(test.elts[0])}`"
@@ -179,21 +167,12 @@ def _always_true(test: ast.expr) -> str | None:
 
 
 def _swallows(statement: ast.Try) -> bool:
-    """Whether a `try` block keeps the failure of an assertion in it to itself."""
     for handler in statement.handlers:
         kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
         names = {None if kind is None else getattr(kind, "id", "") for kind in kinds}
         if None in names or names & _CATCHES_FAILURES:
             return not any(isinstance(node, ast.Raise | ast.Assert | ast.Call) for node in ast.walk(handler))
     return False
-
-
-def _names_in(node: ast.AST) -> bool:
-    return any(isinstance(each, ast.Name) for each in ast.walk(node))
-
-
-def _is_true(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and node.value is True
 
 
 def _is_constant(statement: ast.stmt) -> bool:

@@ -26,7 +26,7 @@ from sandrl.errors import (
 from sandrl.events import Emit, JobStarted, Warned, ignore
 from sandrl.events.results import ScoredCompletion, Status
 from sandrl.problems import Completion, Problem, demo_problems, load_problems
-from sandrl.problems.reading import reading_of
+from sandrl.problems.loading import reading_of
 from sandrl.rewards.calibration import packages_of
 from sandrl.rewards.estimate import SandboxEstimate, estimate_sandboxes
 from sandrl.rewards.judge import Judge, judge_version

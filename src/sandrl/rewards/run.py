@@ -13,7 +13,7 @@ from sandrl.events import Emit, Warned, ignore
 from sandrl.jsonl import STANDARD_INPUT
 from sandrl.problems import Completion, Problem, demo_completions, demo_problems, load_completions, load_problems
 from sandrl.problems.completions import named_tasks
-from sandrl.problems.reading import reading_of
+from sandrl.problems.loading import reading_of
 from sandrl.rewards.estimate import SandboxEstimate, estimate_sandboxes
 from sandrl.rewards.options import ScoreOptions
 from sandrl.rewards.reward_run import RewardRun

@@ -11,8 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sandrl.problems import Problem
-from sandrl.problems.calls import function_of
-from sandrl.problems.comparisons import Comparison
+from sandrl.problems.calls import Comparison, function_of
 from sandrl.rewards.builds import language_of
 from sandrl.rewards.facts import class_names
 from sandrl.rewards.guest.tolerance import same_lines, same_numbers

@@ -18,7 +18,7 @@ from sandrl.events import Emit, JobStarted, Warned, ignore
 from sandrl.events.results import ScoredCompletion, Status, Trust
 from sandrl.problems import Completion, Problem, load_problems, reference_completions
 from sandrl.problems.languages import PYTHON
-from sandrl.problems.reading import reading_of
+from sandrl.problems.loading import reading_of
 from sandrl.problems.references import expected_answer
 from sandrl.problems.store import joined, select
 from sandrl.rewards.cache import VerdictCache

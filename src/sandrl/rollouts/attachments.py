@@ -11,7 +11,7 @@ import json
 import tokenize
 from collections.abc import Mapping, Sequence
 
-from sandrl.rollouts.workbench import LOST, Workbench, observation
+from sandrl.rollouts.sandbox import LOST, EpisodeSandbox, observation
 
 MOST_FILES = 16
 MOST_FILE_BYTES = 256 * 1024
@@ -40,15 +40,11 @@ class NotCopiedError(Exception):
     """Files cannot be copied over; its text is what a policy is to read about that."""
 
 
-def copied(bench: Workbench, names: Sequence[str]) -> Mapping[str, str]:
-    """Files of a sandbox: base64 of their contents, by path relative to the working directory.
-
-    Raises:
-        NotCopiedError: If there are too many, or one is missing, outside the working directory or too large.
-    """
+def copied(sandbox: EpisodeSandbox, names: Sequence[str]) -> Mapping[str, str]:
+    """Files of a sandbox: base64 of their contents, by path relative to the working directory."""
     if len(names) > MOST_FILES:
         raise NotCopiedError(f"error: at most {MOST_FILES} files can be copied over, not {len(names)}")
-    outcome = bench.outcome("python", "-c", _PICK, stdin=json.dumps([[*names], MOST_FILE_BYTES]))
+    outcome = sandbox.outcome("python", "-c", _PICK, stdin=json.dumps([[*names], MOST_FILE_BYTES]))
     if outcome is None:
         raise NotCopiedError(LOST)
     try:
@@ -61,15 +57,9 @@ def copied(bench: Workbench, names: Sequence[str]) -> Mapping[str, str]:
 
 
 def with_files(code: str, files: Mapping[str, str]) -> str:
-    """Code that first writes files next to it, and can import those that are modules.
+    """Code that first writes files, base64 by relative path, next to it.
 
-    Args:
-        code: The code.
-        files: Base64 of their contents, by relative path.
-
-    Returns:
-        The code with statements for that after what must come first in a program; as it is where it begins as no
-        Python does.
+    What must come first in a program stays first; what begins as no Python does is returned as it is.
     """
     first = _first_line(code)
     if first is None:
@@ -81,10 +71,6 @@ def with_files(code: str, files: Mapping[str, str]) -> str:
 
 
 def _first_line(code: str) -> int | None:
-    """After how many lines of a program other statements may come: those of its docstring and of `__future__`.
-
-    By its tokens: parsing hostile code here can take all memory.
-    """
     first, statement = 0, []
     try:
         for token in tokenize.generate_tokens(io.StringIO(code).readline):

@@ -10,52 +10,26 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 from sandrl.config.episodes import EpisodesConfig
 from sandrl.config.words import EpisodeKind, ToolSet
 from sandrl.errors import EndpointError, InfrastructureError, RequestRefusedError
 from sandrl.events.results import ScoredCompletion, Status, is_cut_off
-from sandrl.models.messages import Message, Reply
+from sandrl.models.messages import Message
+from sandrl.models.protocol import Player
 from sandrl.problems import ANSWER_INSTRUCTION, SUBMIT_INSTRUCTION, Completion, Problem, shown_checks
 from sandrl.problems.prompting import Prompting
 from sandrl.rewards.extraction import Extraction, extract_code
-from sandrl.rollouts.ends import EpisodeEnd
 from sandrl.rollouts.feedback import ATTEMPTS_INSTRUCTION, CUT_OFF, NO_CODE, OTHERS_FAIL, ShownChecks, try_shown
-from sandrl.rollouts.toolbox import Toolbox
+from sandrl.rollouts.sandbox import EpisodeSandbox
+from sandrl.rollouts.shared_job import SharedJob
+from sandrl.rollouts.toolbox import EpisodeEnd, Toolbox
 from sandrl.rollouts.tools import tool_schemas
-from sandrl.rollouts.workbench import Workbench, Workplace
-
-
-class Model(Protocol):
-    """Who acts in an episode."""
-
-    def reply(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = ()) -> Reply:
-        """The next message of a conversation."""
-        ...
-
-
-class Place(Workplace, Protocol):
-    """Where an episode works, and where its solution is judged."""
-
-    def judge(self, completion: Completion, problem: Problem, number: int) -> ScoredCompletion:
-        """Judges a completion in a fresh sandbox."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
 class EpisodeOptions:
-    """How episodes go.
-
-    Attributes:
-        kind: With tools, or in attempts.
-        tool_set: The tools there are.
-        max_tool_calls: How many calls of tools an episode may have.
-        max_attempts: How many attempts an episode may have.
-        prompting: How a problem is asked.
-        extraction: Where in an attempt its code is.
-    """
-
     kind: EpisodeKind = EpisodeKind.ATTEMPTS
     tool_set: ToolSet = ToolSet.CODE
     max_tool_calls: int = 20
@@ -65,7 +39,6 @@ class EpisodeOptions:
 
     @classmethod
     def of(cls, config: EpisodesConfig, prompting: Prompting, extraction: Extraction) -> Self:
-        """The episodes that a command's configuration asks for."""
         return cls(
             config.rollout,
             config.tools,
@@ -82,19 +55,10 @@ class Episode:
 
     Attributes:
         number: Its position in its step, from 0.
-        id: Names it in its run.
-        problem: What it is about.
-        shown: The checks its prompt shows.
-        messages: What was said, the results of tools included.
         solution: What was judged last; None while nothing was.
         result: What became of it; None while there is none, and for ever if it was lost.
         end: Why it ended; None while it lasts.
         loss: Why it was lost to infrastructure; empty if it was not.
-        prompt_tokens: How many tokens the model read, over all turns.
-        completion_tokens: How many it sampled.
-        retries: How often the endpoint was asked again.
-        tool_calls: How many calls of tools it had.
-        attempts: How many attempts it had.
         seconds: How long the parts took: `policy`, `sandbox` and `judge`.
     """
 
@@ -132,21 +96,15 @@ def _instruction(options: EpisodeOptions) -> str:
 
 
 class _Lost(Exception):
-    """The sandbox of the episode is gone, and its files with it."""
+    pass
 
 
 class _Full(Exception):
-    """The conversation is longer than the model can read."""
+    pass
 
 
-def play(episode: Episode, model: Model, place: Place, options: EpisodeOptions) -> None:
+def play(episode: Episode, model: Player, place: SharedJob, options: EpisodeOptions) -> None:
     """Plays an episode to its end.
-
-    Args:
-        episode: What is to be played; what happens is noted in it.
-        model: Who acts.
-        place: Where it works.
-        options: How it goes.
 
     Raises:
         AuthenticationError: If an endpoint or service refuses the credentials.
@@ -161,16 +119,13 @@ def play(episode: Episode, model: Model, place: Place, options: EpisodeOptions) 
 
 
 class _Play:
-    """What both protocols have in common."""
-
-    def __init__(self, episode: Episode, model: Model, place: Place, options: EpisodeOptions) -> None:
+    def __init__(self, episode: Episode, model: Player, place: SharedJob, options: EpisodeOptions) -> None:
         self.episode = episode
         self.model = model
         self.place = place
         self.options = options
 
     def ask(self, tools: Sequence[Mapping[str, Any]] = ()) -> Message:
-        """The model's next message, noted."""
         episode = self.episode
         began = time.monotonic()
         try:
@@ -191,8 +146,8 @@ class _Play:
         episode.retries += reply.retries
         return reply.message
 
+    # The verdict on a solution. The last one with code is the episode's, and has the runs of those before it.
     def judge(self, *, text: str | None = None, code: str | None = None) -> ScoredCompletion:
-        """The verdict on a solution. The last one with code is the episode's, and has the runs of those before it."""
         episode = self.episode
         began = time.monotonic()
         said = next((each for each in reversed(episode.messages) if each.role == "assistant"), None)
@@ -217,8 +172,6 @@ class _Play:
 
 
 class _Tools(_Play):
-    """The model calls tools; the one to submit with ends the episode, and so does a message without a call."""
-
     def play(self) -> None:
         episode, options = self.episode, self.options
         toolbox = Toolbox(self.place, episode.problem.task_id, options.tool_set, options.max_tool_calls)
@@ -229,8 +182,8 @@ class _Tools(_Play):
             toolbox.close()
         self.judge(code=toolbox.solution or "")
 
+    # One message, and the answers to all of its calls: where one is missing, a conversation cannot go on.
     def _turn(self, toolbox: Toolbox) -> EpisodeEnd | None:
-        """One message, and the answers to all of its calls: where one is missing, a conversation cannot go on."""
         episode = self.episode
         try:
             message = self.ask(tool_schemas(self.options.tool_set))
@@ -248,31 +201,30 @@ class _Tools(_Play):
 
 
 class _Attempts(_Play):
-    """The model writes code, and is told what is wrong with it, a few times."""
-
     def play(self) -> None:
         episode = self.episode
-        bench = Workbench(self.place, episode.problem.task_id)
+        sandbox = EpisodeSandbox(self.place, episode.problem.task_id)
         try:
             while episode.end is None:
-                wrong = self._attempt(bench)
+                wrong = self._attempt(sandbox)
                 if episode.end is None:
                     episode.messages.append(Message("user", wrong))
         finally:
-            bench.close()
+            sandbox.close()
 
-    def _attempt(self, bench: Workbench) -> str:
-        """One attempt; returns what is wrong with it. Sets the end of the episode where it is the last."""
+    # One attempt; returns what is wrong with it. Sets the end of the episode where it is the last.
+    def _attempt(self, sandbox: EpisodeSandbox) -> str:
         episode, options = self.episode, self.options
         try:
             text = self.ask().content
         except _Full:
             episode.end = EpisodeEnd.TOO_LONG
             if episode.result is None:
-                self.judge(text=self._last_text())
+                said = (message for message in reversed(episode.messages) if message.role == "assistant")
+                self.judge(text=next(said).content)
             return ""
         episode.attempts += 1
-        wrong = self._try(bench, text)
+        wrong = self._try(sandbox, text)
         is_last = episode.attempts == options.max_attempts
         if wrong and not is_last:
             return wrong
@@ -285,24 +237,20 @@ class _Attempts(_Play):
             episode.end = EpisodeEnd.NO_ATTEMPTS_LEFT
         return OTHERS_FAIL
 
-    def _try(self, bench: Workbench, text: str) -> str:
-        """What is wrong with an attempt, as far as the shown checks tell; empty if nothing is."""
+    def _try(self, sandbox: EpisodeSandbox, text: str) -> str:
         episode, options = self.episode, self.options
         code = extract_code(Completion("", "", completion=text), episode.problem, options.extraction)
         if code is None:
             return CUT_OFF if is_cut_off(episode.messages[-1].finish_reason) else NO_CODE
         began = time.monotonic()
-        wrong = try_shown(bench, episode.problem, code, episode.shown)
+        wrong = try_shown(sandbox, episode.problem, code, episode.shown)
         episode.seconds["sandbox"] += time.monotonic() - began
-        self.check_sandbox(bench.loss)
+        self.check_sandbox(sandbox.loss)
         return wrong
 
-    def _last_text(self) -> str:
-        return next(message.content for message in reversed(self.episode.messages) if message.role == "assistant")
 
-
+# The last verdict, with the sandboxes of those before it among its own: all but the first are reruns.
 def _together(before: ScoredCompletion | None, last: ScoredCompletion) -> ScoredCompletion:
-    """The last verdict, with the sandboxes of those before it among its own: all but the first are reruns."""
     if before is None:
         return last
     sandboxes, retries = before.sandboxes + last.sandboxes, before.retries + last.retries

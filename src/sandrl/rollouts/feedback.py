@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from sandrl.problems import Case, Problem
 from sandrl.rewards.selection import join
-from sandrl.rollouts.workbench import Workbench, observation
+from sandrl.rollouts.sandbox import EpisodeSandbox, observation
 
 ShownChecks: TypeAlias = tuple[tuple[str, ...], tuple[Case, ...]]
 """The tests and cases that a prompt shows."""
@@ -35,18 +35,11 @@ _FILE = "solution.py"
 _STORE = f"cat > {_FILE}"
 
 
-def try_shown(bench: Workbench, problem: Problem, code: str, shown: ShownChecks) -> str:
-    """Runs code with the checks that a prompt shows.
+def try_shown(sandbox: EpisodeSandbox, problem: Problem, code: str, shown: ShownChecks) -> str:
+    """Runs code, as `solution.py`, with the checks that a prompt shows.
 
-    Args:
-        bench: The sandbox of the episode, in which the code stays as `solution.py`.
-        problem: What it answers.
-        code: The code.
-        shown: The checks that its prompt shows.
-
-    Returns:
-        What a model is to read about it; empty if nothing is wrong. Programs in other languages than Python are not
-        tried: what is wrong with them, the judge alone finds out.
+    Returns what a model is to read about it, empty if nothing is wrong. Programs in other languages than Python are not
+    tried: what is wrong with them, the judge alone finds out.
     """
     if not problem.is_python:
         return ""
@@ -55,19 +48,24 @@ def try_shown(bench: Workbench, problem: Problem, code: str, shown: ShownChecks)
     if problem.prelude:
         program = join([problem.prelude, program])
     if problem.cases and not cases:
-        return _run(bench, program, None, just_compile=True)
-    return next((wrong for case in cases or (None,) if (wrong := _run(bench, program, case, problem=problem))), "")
+        return _run(sandbox, program, None, just_compile=True)
+    return next((wrong for case in cases or (None,) if (wrong := _run(sandbox, program, case, problem=problem))), "")
 
 
 def _run(
-    bench: Workbench, program: str, case: Case | None, *, problem: Problem | None = None, just_compile: bool = False
+    sandbox: EpisodeSandbox,
+    program: str,
+    case: Case | None,
+    *,
+    problem: Problem | None = None,
+    just_compile: bool = False,
 ) -> str:
     run = f"python -m py_compile {_FILE}" if just_compile else f"python {_FILE}"
     if case is None:
-        outcome = bench.outcome("sh", "-c", f"{_STORE} && exec {run} < /dev/null", stdin=program)
+        outcome = sandbox.outcome("sh", "-c", f"{_STORE} && exec {run} < /dev/null", stdin=program)
     else:
-        stored = bench.outcome("sh", "-c", _STORE, stdin=program)
-        outcome = None if stored is None else bench.outcome("sh", "-c", f"exec {run}", stdin=case.stdin)
+        stored = sandbox.outcome("sh", "-c", _STORE, stdin=program)
+        outcome = None if stored is None else sandbox.outcome("sh", "-c", f"exec {run}", stdin=case.stdin)
     if outcome is None:
         return ""
     if outcome.timed_out:

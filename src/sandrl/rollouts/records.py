@@ -47,15 +47,6 @@ def result_of(episode: Episode) -> ScoredCompletion:
 def episode_row(
     episode: Episode, result: ScoredCompletion, place: Place, *, seconds: float, problem: str | None = None
 ) -> TrajectoryRow:
-    """The row of an episode.
-
-    Args:
-        episode: What happened in it.
-        result: What became of it.
-        place: Where it belongs.
-        seconds: How long it took in all.
-        problem: The digest of its problem.
-    """
     return trajectory_row(
         result,
         episode.solution or Completion(episode.id, episode.problem.task_id),

@@ -12,16 +12,6 @@ from sandrl.runs.held import Held
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """What came of a step.
-
-    Attributes:
-        step: Which one, from 0.
-        rewards: The rewards of the scored episodes.
-        passed: How many passed every check.
-        dropped: How many were lost to infrastructure.
-        seconds: How long it took.
-    """
-
     step: int
     rewards: tuple[float, ...]
     passed: int
@@ -39,16 +29,9 @@ class RolloutRun:
     """A run of episodes that is over.
 
     Attributes:
-        job_id: The job.
-        run_dir: Where it is written down.
-        model: Who played.
         steps: What came of each step; the last one may have been given up.
-        of: How many steps there were to be.
         first_loss: Why the first lost episode was lost; empty if none was.
-        unfinished: How many episodes were given up.
         signal_number: The signal that asked to stop; 0 if none did.
-        cleanup_error: Set if sandboxes were left behind.
-        held: The sandbox time that was used, and its cost.
         exhausted: Says that the budget is used up; empty if it is not.
     """
 
@@ -71,7 +54,6 @@ class RolloutRun:
 
     @property
     def total(self) -> StepResult:
-        """All steps together."""
         return StepResult(
             len(self.steps),
             tuple(reward for step in self.steps for reward in step.rewards),
@@ -81,14 +63,6 @@ class RolloutRun:
         )
 
     def raise_for_outcome(self) -> None:
-        """Raises what the command should end with, the most urgent first.
-
-        Raises:
-            InterruptedRunError: If the user asked to stop.
-            BudgetError: If the budget is used up.
-            CleanupError: If sandboxes were left behind.
-            InfrastructureError: If episodes were lost.
-        """
         given_up = f", {self.unfinished} episodes were abandoned" if self.unfinished else ""
         done = f"{self.finished} of {self.of} steps"
         message = f"interrupted after {done}{given_up}; finished steps are saved in {self.run_dir}"

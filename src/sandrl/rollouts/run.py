@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import islice
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 from pydantic import JsonValue
 
@@ -20,43 +20,26 @@ from sandrl.config.words import EpisodeKind
 from sandrl.errors import AuthenticationError
 from sandrl.events import Emit, RolloutStarted, RolloutStepFinished, TokenLimitFound, ignore
 from sandrl.models import OPENAI_BASE_URL, EndpointModel, ModelEndpoint, Sampling
+from sandrl.models.protocol import Player
 from sandrl.problems import Problem, load_problems
+from sandrl.problems.loading import reading_of
 from sandrl.problems.prompting import Prompting
-from sandrl.problems.reading import reading_of
 from sandrl.problems.splits import training_split
 from sandrl.problems.store import select
 from sandrl.rewards.estimate import SandboxEstimate
 from sandrl.rewards.options import ScoreOptions
 from sandrl.rewards.scored_run import open_job_run
 from sandrl.rewards.summary import LONGER_ANSWERS, truncation_warning
-from sandrl.rollouts.episodes import Model
 from sandrl.rollouts.outlook import outlook_of_episodes
 from sandrl.rollouts.records import result_of
 from sandrl.rollouts.results import RolloutRun
-from sandrl.rollouts.steps import PlayedStep, StepOptions, StepPlayer, problems_of
+from sandrl.rollouts.steps import EPISODE_SECONDS, PlayedStep, StepOptions, StepPlayer, problems_of
 from sandrl.rollouts.tools import TOOL_SCHEMAS, tool_schemas
-from sandrl.runs import MetricsRecorder
 from sandrl.runs.summary import summarise
 from sandrl.sandboxes import Interrupt, SandboxRequest
 from sandrl.settings import Settings
 
 COMMAND = "art-rollout"
-
-# Sandboxes of an episode live as long as it does; what a model takes for an answer is not known before.
-_EPISODE_SECONDS = 3600.0
-
-
-class Player(Model, Protocol):
-    """Who plays the episodes of a run."""
-
-    @property
-    def name(self) -> str:
-        """What it is called in reports and tags."""
-        ...
-
-    def close(self) -> None:
-        """Gives back what it holds."""
-        ...
 
 
 MakePlayer: TypeAlias = Callable[[RolloutConfig, Settings, threading.Event, Emit], Player]
@@ -72,19 +55,7 @@ def run_rollouts(
     emit: Emit = ignore,
     interrupt: Interrupt | None = None,
 ) -> RolloutRun:
-    """Plays episodes and leaves a run directory with their trajectories.
-
-    Args:
-        request: What to play, and how.
-        settings: What the environment says.
-        make: Makes the model that plays; one behind an endpoint unless given.
-        emit: Receives events.
-        interrupt: A request to stop.
-
-    Raises:
-        UsageError: If an option or the input cannot be used, or the endpoint has no such model.
-        ServiceError: If the endpoint, the runtime or the disk does not do its part.
-    """
+    """Plays episodes and leaves a run directory with their trajectories; `make` replaces the endpoint's model."""
     interrupt = interrupt or Interrupt()
     ScoreOptions.of(request)
     source = training_split(request.problems)
@@ -108,7 +79,7 @@ def run_rollouts(
         tags=(COMMAND, f"model:{request.model_name}"),
         facts=facts,
         project=request.project,
-        episode_seconds=_EPISODE_SECONDS,
+        episode_seconds=EPISODE_SECONDS,
         emit=emit,
         interrupt=interrupt,
     ) as run:
@@ -134,7 +105,11 @@ def run_rollouts(
         for step in range(request.steps):
             of_step = [problems[name] for name in problems_of(step, request.problems_per_step, names)]
             played.append(player.play(step, of_step, model))
-            _close(played[-1], recorder, tell)
+            done = played[-1].result
+            recorder.log(step, {**played[-1].metrics, "step_seconds": done.seconds})
+            tell(
+                RolloutStepFinished(step, done.mean_reward, done.passed, len(done.rewards), done.dropped, done.seconds)
+            )
             if interrupt.level:
                 break
         summary = summarise([result_of(episode) for each in played for episode in each.episodes])
@@ -172,7 +147,6 @@ def outlook_of_rollouts(request: RolloutConfig, settings: Settings) -> SandboxEs
 
 
 def _problems(request: RolloutConfig) -> tuple[Mapping[str, Problem], Mapping[str, Problem]]:
-    """All problems of the set, and those that are played."""
     loaded = load_problems(training_split(request.problems), **reading_of(request)).problems
     return loaded, select(loaded, islice(loaded, request.num_problems or None))
 
@@ -204,10 +178,3 @@ def find_endpoint(request: RolloutConfig, settings: Settings) -> ModelEndpoint:
             "OPENAI_API_KEY is not set", hint="set it, or choose another endpoint with base_url", fields=("base_url",)
         )
     return ModelEndpoint.of(request, address, settings.openai_api_key)
-
-
-def _close(played: PlayedStep, recorder: MetricsRecorder, emit: Emit) -> None:
-    """Writes down what a step amounted to, and tells it."""
-    step = played.result
-    recorder.log(step.step, {**played.metrics, "step_seconds": step.seconds})
-    emit(RolloutStepFinished(step.step, step.mean_reward, step.passed, len(step.rewards), step.dropped, step.seconds))

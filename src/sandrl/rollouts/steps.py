@@ -15,6 +15,7 @@ from typing import Self, TypeVar
 
 from sandrl.config.episodes import CONCURRENCY, EpisodesConfig
 from sandrl.events import CompletionFinished, Emit, OpinionFinished, StopRequested
+from sandrl.models.protocol import Player
 from sandrl.problems import Problem
 from sandrl.problems.prompting import Prompting
 from sandrl.rewards.cache import VerdictCache
@@ -23,13 +24,16 @@ from sandrl.rewards.options import ScoreOptions
 from sandrl.rewards.problem_records import KeptProblems
 from sandrl.rewards.records import Place, opinion_row
 from sandrl.rewards.summary import raise_for_rewards
-from sandrl.rollouts.episodes import Episode, EpisodeOptions, Model, new_episode
+from sandrl.rollouts.episodes import Episode, EpisodeOptions, new_episode
 from sandrl.rollouts.records import episode_row, result_of
 from sandrl.rollouts.results import StepResult
+from sandrl.rollouts.shared_job import SharedJob
 from sandrl.rollouts.threads import play_all
-from sandrl.rollouts.workshop import SharedWorkshop
 from sandrl.runs import RunWriter
 from sandrl.sandboxes import Interrupt, Job, Level, step_tag
+
+# Sandboxes of an episode live as long as it does; what a model takes for an answer is not known before.
+EPISODE_SECONDS = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +41,8 @@ class StepOptions:
     """How steps are played.
 
     Attributes:
-        episode: How an episode goes.
         scoring: How a solution is judged and rewarded; its time is also that of one command.
-        samples: How many episodes there are of each problem: a group.
-        require_isolated: No reward where the checks cannot be kept out of the solution's process.
         cache: Where verdicts are kept from one run to the next; None keeps them for this one.
-        concurrency: How many episodes are played at once.
         attempt: Which attempt at the run's steps this is; more than 1 in a run that was resumed.
     """
 
@@ -56,18 +56,6 @@ class StepOptions:
 
     @classmethod
     def of(cls, config: EpisodesConfig, prompting: Prompting, *, samples: int, problems: int, attempt: int = 1) -> Self:
-        """How the steps of a run are played.
-
-        Args:
-            config: What was asked for.
-            prompting: How problems are asked.
-            samples: How many episodes there are of each problem.
-            problems: How many problems a step has.
-            attempt: Which attempt at the run's steps this is.
-
-        Raises:
-            UsageError: If there is no such reward.
-        """
         return cls(
             EpisodeOptions.of(config, prompting, config.extract),
             ScoreOptions.of(config),
@@ -81,14 +69,7 @@ class StepOptions:
 
 @dataclass(frozen=True, slots=True)
 class PlayedStep:
-    """A step that is over, or was given up.
-
-    Attributes:
-        episodes: Those that ended, as they ended.
-        unfinished: How many were given up.
-        result: What came of the others.
-        first_loss: Why the first lost episode was lost; empty if none was.
-    """
+    """A step that is over, or was given up; `first_loss` is empty if no episode was lost."""
 
     episodes: tuple[Episode, ...]
     unfinished: int
@@ -113,13 +94,7 @@ class PlayedStep:
 class StepPlayer:
     """Plays steps, and writes down each episode as it ends.
 
-    Args:
-        options: How.
-        job: Owns the sandboxes; nobody else uses it while a step is played.
-        writer: The run.
-        emit: Receives events.
-        interrupt: A request to stop.
-        stop: Set when a step is given up: those who wait for an endpoint need not wait any more.
+    Nobody else uses the job meanwhile; `stop` is set when a step is given up, for those who wait for an endpoint.
     """
 
     def __init__(
@@ -133,7 +108,7 @@ class StepPlayer:
         stop: threading.Event,
     ) -> None:
         self._options = options
-        self._job = job
+        self.job = job
         self._writer = writer
         self._emit = emit
         self._interrupt = interrupt
@@ -143,25 +118,14 @@ class StepPlayer:
         self._kept = KeptProblems(writer, options.episode.prompting)
 
     def play(
-        self, step: int, problems: Sequence[Problem], model: Model, *, on_end: Callable[[Episode], None] | None = None
+        self, step: int, problems: Sequence[Problem], model: Player, *, on_end: Callable[[Episode], None] | None = None
     ) -> PlayedStep:
-        """Plays a step.
-
-        Args:
-            step: Which one, from 0.
-            problems: What it is about.
-            model: Who acts.
-            on_end: Called with each episode after it was written to the run.
-
-        Raises:
-            SandrlError: What no episode can go on with, such as refused credentials, or a reward policy that failed.
-        """
         return self.play_episodes(self._episodes(step, problems), model, step=step, on_end=on_end)
 
     def play_episodes(
         self,
         episodes: Sequence[Episode],
-        model: Model,
+        model: Player,
         *,
         step: int | None = None,
         known: int = 0,
@@ -170,11 +134,7 @@ class StepPlayer:
         """Plays episodes of one step, or of none.
 
         Args:
-            episodes: What is to be played.
-            model: Who acts.
             step: The step they belong to; None outside of steps, where the first wish to stop lets no more begin.
-            known: How many others have a result already.
-            on_end: Called with each episode after it was written to the run.
 
         Raises:
             SandrlError: What no episode can go on with, such as refused credentials, or a reward policy that failed.
@@ -183,11 +143,11 @@ class StepPlayer:
         ended: list[Episode] = []
         began = time.monotonic()
 
-        place = Place(self._job.id, step=step, attempt=options.attempt)
+        place = Place(self.job.id, step=step, attempt=options.attempt)
 
         def keep(episode: Episode, seconds: float) -> None:
             ended.append(episode)
-            self._job.spending.finish()
+            self.job.spending.finish()
             result = result_of(episode)
             problem = self._kept.digest_of(episode.problem)
             self._writer.append(episode_row(episode, result, place, seconds=seconds, problem=problem))
@@ -195,38 +155,38 @@ class StepPlayer:
             if on_end is not None:
                 on_end(episode)
 
-        workshop = SharedWorkshop(
-            self._job,
+        sandboxes = SharedJob(
+            self.job,
             self._judge,
             options.scoring if step is None else replace(options.scoring, tags=(step_tag(step),)),
             self._cache,
             timeout_seconds=options.scoring.limits.timeout_seconds,
             emit=self._emit,
         )
-        with workshop:
+        with sandboxes:
             try:
                 unfinished = play_all(
                     episodes,
                     model,
-                    workshop,
+                    sandboxes,
                     options.episode,
                     concurrency=options.concurrency,
                     interrupt=self._interrupt,
                     on_end=keep,
-                    may_begin=lambda playing: self._job.spending.limit(options.concurrency) > playing,
+                    may_begin=lambda playing: self.job.spending.limit(options.concurrency) > playing,
                     finishes_all=step is not None,
                     on_request=lambda left: self._emit(StopRequested(self._interrupt.level is Level.CANCEL, left)),
                 )
             finally:
                 if len(ended) < len(episodes):
                     self._stop.set()
-                    workshop.cancel()
-        self._write_opinions(workshop.opinions, ended, place)
+                    sandboxes.cancel()
+        self._write_opinions(sandboxes.opinions, ended, place)
         raise_for_rewards([result_of(episode) for episode in ended])
         return _played(step or 0, ended, unfinished, time.monotonic() - began)
 
+    # Writes down and tells the opinions on what the episodes ended with; those on earlier attempts are dropped.
     def _write_opinions(self, opinions: Sequence[OpinionFinished], episodes: Sequence[Episode], place: Place) -> None:
-        """Writes down and tells the opinions on what the episodes ended with; those on earlier attempts are dropped."""
         last = {each.number: result_of(each).code for each in episodes if not each.loss}
         told: set[int] = set()
         for event in opinions:

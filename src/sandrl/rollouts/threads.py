@@ -14,7 +14,9 @@ from queue import Empty, SimpleQueue
 from typing import TypeAlias
 
 from sandrl.models.client import Stopped
-from sandrl.rollouts.episodes import Episode, EpisodeOptions, Model, Place, play
+from sandrl.models.protocol import Player
+from sandrl.rollouts.episodes import Episode, EpisodeOptions, play
+from sandrl.rollouts.shared_job import SharedJob
 from sandrl.sandboxes import Interrupt, Level
 
 # How long an episode waits that does not fit into a budget, if none ends meanwhile.
@@ -26,8 +28,8 @@ OnEnd: TypeAlias = Callable[[Episode, float], None]
 
 def play_all(
     episodes: Sequence[Episode],
-    model: Model,
-    place: Place,
+    model: Player,
+    place: SharedJob,
     options: EpisodeOptions,
     *,
     concurrency: int,
@@ -40,13 +42,7 @@ def play_all(
     """Plays episodes.
 
     Args:
-        episodes: What is to be played.
-        model: Who acts in them.
-        place: Where they work.
-        options: How they go.
-        concurrency: How many at once.
         interrupt: A request to stop. The first lets the batch be finished; the second ends it.
-        on_end: Called with each episode when it ends.
         on_request: Called after a request to stop, with the number of running episodes.
         may_begin: Whether one more may begin beside so many, as a budget allows; asked again when one has ended.
         finishes_all: Whether episodes that have not begun belong to what the first request lets be finished.
@@ -65,11 +61,9 @@ def play_all(
     playing = 0
 
     def is_over() -> bool:
-        """Whether no more episodes begin."""
         return interrupt.is_exhausted or bool(interrupt.level and not finishes_all)
 
     def begin() -> bool:
-        """Waits until one more may begin; returns whether it may."""
         nonlocal playing
         with turn:
             while not is_over() and not may_begin(playing):

@@ -1,34 +1,41 @@
 """The tools of one episode in use: every call of a model gets an answer, until a call ends the episode.
 
-This module makes all decisions about a call, independent of the code that runs the episode: whether the call is valid,
-how many calls are allowed, and that the first submission ends the episode. Trainers differ in when they stop asking a
-model; every call after the end gets the same answer and changes nothing.
-
-A submission is only stored. It is judged after the episode, in a fresh sandbox with the judge's own isolation, because
-changes that the policy made to its own sandbox must not decide its reward.
+All decisions about a call are made here, because trainers differ in when they stop asking a model: a call after the end
+gets the same answer and changes nothing. A submission is only stored, and judged after the episode in a fresh sandbox,
+because changes that the policy made to its own sandbox must not decide its reward.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import StrEnum
 
 from sandrl.config.words import ToolSet
 from sandrl.rollouts.attachments import NotCopiedError
-from sandrl.rollouts.ends import EpisodeEnd
+from sandrl.rollouts.sandbox import LOST, EpisodeSandbox, SandboxSource
 from sandrl.rollouts.tools import SubmitSolution, parse_call
-from sandrl.rollouts.workbench import LOST, Workbench, Workplace
 
 _SUBMITTED_BEFORE = "error: a solution was submitted before"
 _NO_CALLS_LEFT = "error: no tool calls are left"
+
+
+class EpisodeEnd(StrEnum):
+    """Why an episode ended, in the words of its row."""
+
+    SUBMITTED = "submitted"
+    NO_TOOL_CALLS = "no tool calls"
+    NO_CALLS_LEFT = "no tool calls left"
+    PASSED = "passed"
+    NO_ATTEMPTS_LEFT = "no attempts left"
+    CANNOT_BE_JUDGED = "cannot be judged"
+    TOO_LONG = "the conversation became too long"
+    LOST = "lost"
 
 
 class Toolbox:
     """The tools of one episode.
 
     Args:
-        place: Where its sandbox comes from.
-        task_id: The problem it is about.
-        tool_set: The tools there are.
         max_calls: How many calls there may be, malformed ones included.
 
     Attributes:
@@ -36,8 +43,8 @@ class Toolbox:
         solution: The code that was submitted, the files it needs included; None before.
     """
 
-    def __init__(self, place: Workplace, task_id: str, tool_set: ToolSet, max_calls: int) -> None:
-        self._bench = Workbench(place, task_id)
+    def __init__(self, place: SandboxSource, task_id: str, tool_set: ToolSet, max_calls: int) -> None:
+        self._sandbox = EpisodeSandbox(place, task_id)
         self._tool_set = tool_set
         self._max_calls = max_calls
         self.calls = 0
@@ -46,7 +53,7 @@ class Toolbox:
     @property
     def loss(self) -> str:
         """Why the sandbox was lost, and the episode with it; empty if it was not."""
-        return self._bench.loss
+        return self._sandbox.loss
 
     @property
     def end(self) -> EpisodeEnd | None:
@@ -58,12 +65,7 @@ class Toolbox:
         return EpisodeEnd.NO_CALLS_LEFT if self.calls == self._max_calls else None
 
     def call(self, name: str, arguments: str | Mapping[str, object]) -> str:
-        """What a model is to read about a call it made.
-
-        Args:
-            name: What it called.
-            arguments: As it wrote them, or the object they are.
-        """
+        """What a model is to read about a call it made."""
         match self.end:
             case EpisodeEnd.LOST:
                 return LOST
@@ -75,15 +77,14 @@ class Toolbox:
         call = parse_call(self._tool_set, name, arguments)
         if isinstance(call, str):
             return call
-        return self._submit(call) if isinstance(call, SubmitSolution) else call.use(self._bench)
+        return self._submit(call) if isinstance(call, SubmitSolution) else call.use(self._sandbox)
 
     def close(self) -> None:
-        """Begins to stop the sandbox, if there is one; closing twice is fine."""
-        self._bench.close()
+        self._sandbox.close()
 
     def _submit(self, call: SubmitSolution) -> str:
         try:
-            self.solution = call.solution(self._bench)
+            self.solution = call.solution(self._sandbox)
         except NotCopiedError as error:
             return str(error)
         return "Submitted."

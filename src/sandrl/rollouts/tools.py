@@ -16,7 +16,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from sandrl.config.words import ToolSet
 from sandrl.rollouts.attachments import NotCopiedError, copied, with_files
-from sandrl.rollouts.workbench import Workbench
+from sandrl.rollouts.sandbox import EpisodeSandbox
 
 # Programs that the tools run; what they work on comes through standard input, and only names through arguments.
 _READ = """import sys
@@ -39,13 +39,13 @@ TOOL_SCHEMAS = "tool_schemas"
 """Where a run's options keep the tools that were offered."""
 
 
+# Halves of characters, which JSON can say, as Python writes them: pydantic takes whole ones only.
 def _encodable(value: object) -> object:
-    """Halves of characters, which JSON can say, as Python writes them: pydantic takes whole ones only."""
     return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value
 
 
+# A list that is left out, or written as text, as templates without types do.
 def _list(value: object) -> object:
-    """A list that is left out, or written as text, as templates without types do."""
     if isinstance(value, str):
         with suppress(ValueError):
             value = json.loads(value)
@@ -59,20 +59,18 @@ Texts: TypeAlias = Annotated[list[Text], BeforeValidator(_list)]
 class Tool(BaseModel):
     """A call of a tool.
 
-    Attributes:
-        program: What it runs in the sandbox: its `path`, if it takes one, is an argument of that, and what else it
-            takes, code or content, its standard input.
+    Its program gets `path`, if it takes one, as an argument, and what else it takes, code or content, as standard
+    input.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
     program: ClassVar[tuple[str, ...]] = ()
 
-    def use(self, bench: Workbench) -> str:
-        """Does what the tool does; returns what a model is to read about it."""
+    def use(self, sandbox: EpisodeSandbox) -> str:
         given = self.model_dump()
         paths = [given.pop("path")] if "path" in given else []
-        return bench.run(*self.program, *paths, stdin="".join(given.values()))
+        return sandbox.run(*self.program, *paths, stdin="".join(given.values()))
 
 
 class ExecuteCode(Tool):
@@ -91,15 +89,10 @@ class SubmitSolution(Tool):
         default_factory=list, description="Paths of files of the sandbox that the code needs; they are copied over."
     )
 
-    def solution(self, bench: Workbench) -> str:
-        """The code that is to be judged, the files it needs included.
-
-        Raises:
-            NotCopiedError: If it cannot be submitted like this.
-        """
+    def solution(self, sandbox: EpisodeSandbox) -> str:
         if not self.code.strip():
             raise NotCopiedError("error: not submitted: the code is empty")
-        return with_files(self.code, copied(bench, self.files)) if self.files else self.code
+        return with_files(self.code, copied(sandbox, self.files)) if self.files else self.code
 
 
 class Bash(Tool):
@@ -154,13 +147,6 @@ def _schema(name: str, tool: type[Tool]) -> dict[str, Any]:
 
 
 def parse_call(tool_set: ToolSet, name: str, arguments: str | Mapping[str, object]) -> Tool | str:
-    """The call that a model means, or what it is to read where there is no such tool or the arguments are not its.
-
-    Args:
-        tool_set: The tools there are.
-        name: What the model called; empty if it named nothing.
-        arguments: As it wrote them, which should be a JSON object, or that object.
-    """
     tools = TOOLS[tool_set]
     tool = tools.get(name)
     if tool is None:

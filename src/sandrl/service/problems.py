@@ -14,9 +14,8 @@ from sandrl.errors import InputError, UsageError
 from sandrl.events import Emit, Warned, ignore
 from sandrl.problems import Problem, load_problems
 from sandrl.problems.interning import MOST_BYTES, InternedProblems
-from sandrl.problems.loading import problem_of_row, with_options
+from sandrl.problems.loading import problem_of_row, reading_of, with_options
 from sandrl.problems.preludes import prelude_of
-from sandrl.problems.reading import reading_of
 from sandrl.problems.store import joined
 
 

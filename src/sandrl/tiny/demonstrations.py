@@ -31,19 +31,13 @@ _OBSERVATIONS = ("passed", "failed", "All 3 checks passed.", "1 of 3 checks pass
 
 @dataclass(frozen=True, slots=True)
 class Demonstration:
-    """A conversation, and what the policy may use.
-
-    Attributes:
-        messages: All of it; the policy learns every message of the assistant.
-        tools: The tools it is offered; None in a conversation without.
-    """
+    """A conversation, and the tools that the policy is offered in it; None for none."""
 
     messages: list[dict[str, Any]]
     tools: list[dict[str, Any]] | None = None
 
 
 def answer_in_text(task: Task, *, right: bool = True) -> Demonstration:
-    """A problem answered between `<answer>` and `</answer>`."""
     prompt = chat_prompt(task.to_problem(), instruction=ANSWER_INSTRUCTION)
     return Demonstration([*prompt, {"role": "assistant", "content": answer_text(task, right=right)}])
 
@@ -67,13 +61,8 @@ def answer_text(task: Task, *, right: bool = True) -> str:
     return f"<answer>\n{task.right if right else task.wrong}</answer>"
 
 
-class MuddledTeacher:
-    """Right on each kind of task with one of two chances, and else wrong in that kind's one way.
-
-    Args:
-        chances: The two, by kind in turn.
-        choice: Where chance comes from.
-    """
+class NoisyTeacher:
+    """Right on each kind of task with one of two chances, by kind in turn, and else wrong in that kind's one way."""
 
     def __init__(self, chances: Sequence[float], choice: random.Random) -> None:
         kinds = list(KINDS)
@@ -82,5 +71,4 @@ class MuddledTeacher:
         self._choice = choice
 
     def is_right(self, task: Task) -> bool:
-        """Whether the teacher gives the right answer this time."""
         return self._choice.random() < self._chance[task.kind.name]

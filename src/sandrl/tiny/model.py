@@ -9,11 +9,7 @@ from sandrl.tiny.recipe import Recipe
 
 
 def make_model(recipe: Recipe, tokenizer: Any) -> Any:
-    """Makes the model with random weights, drawn from torch's generator.
-
-    Returns:
-        A `Qwen2ForCausalLM` that samples at temperature 1.0, cutting nothing off, when it is told nothing else.
-    """
+    """A `Qwen2ForCausalLM` with random weights, drawn from torch's generator; it samples at temperature 1.0, uncut."""
     transformers = libraries.load("transformers")
     config = transformers.Qwen2Config(
         vocab_size=len(tokenizer),

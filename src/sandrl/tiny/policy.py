@@ -39,18 +39,8 @@ MANIFEST = "tiny_policy.json"
 def tiny_policy(cache_dir: Path, *, seed: int = 0, recipe: Recipe | None = None, emit: Emit = ignore) -> Path:
     """Finds the tiny policy in the cache, or makes it there, which takes about half a minute.
 
-    Args:
-        cache_dir: The user's cache directory.
-        seed: Decides everything about it.
-        recipe: Another recipe than the usual one; its seed does not count.
-        emit: Told what happens.
-
-    Returns:
-        A directory that `from_pretrained` of transformers loads model and tokenizer from; not to be written to.
-
-    Raises:
-        MissingExtraError: If what it is made with is not installed.
-        SandrlError: If the cache cannot be written.
+    Returns a directory for `from_pretrained` of transformers, not to be written to. The seed of another recipe does not
+    count.
     """
     began = time.monotonic()
     recipe = replace(recipe or Recipe(), seed=seed)
@@ -77,19 +67,7 @@ def _name(recipe: Recipe) -> str:
 
 
 def copy_tiny_policy(target: Path, cache_dir: Path, *, seed: int = 0, emit: Emit = ignore) -> None:
-    """Puts the tiny policy into a directory of the user's.
-
-    Args:
-        target: Where to; it must not exist, or be empty.
-        cache_dir: The user's cache directory.
-        seed: Decides everything about the policy.
-        emit: Told what happens.
-
-    Raises:
-        InputError: If there is something already, or the directory cannot be made.
-        MissingExtraError: If what it is made with is not installed.
-        SandrlError: If the cache cannot be written.
-    """
+    """Puts the tiny policy into a directory of the user's, which must not exist, or be empty."""
     try:
         if target.exists() and (not target.is_dir() or any(target.iterdir())):
             raise InputError("already exists and is not empty", path=target, hint="choose another directory")
@@ -131,14 +109,12 @@ _OTHER_CACHE = "set SANDRL_CACHE_DIR to a directory that only you can write"
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Holds a lock that the kernel gives back however the process ends."""
     with path.open("wb") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
 def _replace(directory: Path, recipe: Recipe, emit: Emit) -> None:
-    """Makes the policy next to its place and moves it there; the caller holds its lock."""
     for leftover in directory.parent.glob(f".{directory.name}.making-*"):
         shutil.rmtree(leftover, ignore_errors=True)
     try:
@@ -157,8 +133,8 @@ def _replace(directory: Path, recipe: Recipe, emit: Emit) -> None:
         raise SandrlError(message, hint=_OTHER_CACHE) from error
 
 
+# Makes the policy in a directory, without a trace in the state of the libraries.
 def _make(directory: Path, recipe: Recipe, emit: Emit) -> None:
-    """Makes the policy in a directory, without a trace in the state of the libraries."""
     torch = libraries.load("torch")
 
     def tell(stage: str, step: int, right: float | None) -> None:

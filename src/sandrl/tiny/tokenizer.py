@@ -30,11 +30,7 @@ PHRASES = (
 
 
 def train_tokenizer(recipe: Recipe) -> Any:
-    """Trains the tokenizer.
-
-    Returns:
-        A `transformers` tokenizer with chat template and response template, ready to be saved.
-    """
+    """Trains a tokenizer of `transformers` with chat template and response template, ready to be saved."""
     tokenizers = libraries.load("tokenizers")
     transformers = libraries.load("transformers")
     inner = tokenizers.Tokenizer(tokenizers.models.BPE())
@@ -68,13 +64,13 @@ def train_tokenizer(recipe: Recipe) -> Any:
     return tokenizer
 
 
+# Where Qwen 2 cuts text, as a regular expression.
 def _cuts() -> str:
-    """Where Qwen 2 cuts text, as a regular expression."""
     return str(libraries.load("transformers.models.qwen2.tokenization_qwen2").PRETOKENIZE_REGEX)
 
 
+# What the conversations say, without the phrases, which are tokens already.
 def _corpus() -> list[str]:
-    """What the conversations say, without the phrases, which are tokens already."""
     choice = random.Random(0)
     texts = []
     for task in tasks("train"):

@@ -14,7 +14,7 @@ from sandrl.models import libraries
 from sandrl.problems.tiny import Task, tasks
 from sandrl.tiny.demonstrations import (
     Demonstration,
-    MuddledTeacher,
+    NoisyTeacher,
     answer_in_text,
     answer_text,
     answer_with_tool,
@@ -31,12 +31,7 @@ Tell: TypeAlias = Callable[[str, int, float | None], None]
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A conversation as tokens.
-
-    Attributes:
-        tokens: All of them, T.
-        labels: What is learned at each, T; `IGNORED` outside of the assistant's messages.
-    """
+    """A conversation as T tokens, and what is learned at each; `IGNORED` outside of the assistant's messages."""
 
     tokens: list[int]
     labels: list[int]
@@ -45,15 +40,11 @@ class Example:
 def warm_up(model: Any, tokenizer: Any, recipe: Recipe, tell: Tell) -> None:
     """Trains a fresh model until it is the tiny policy.
 
-    Args:
-        model: Is changed in place.
-        tokenizer: Its tokenizer.
-        recipe: How.
-        tell: Told the stage, the step in it and, where it was measured, the share of right answers.
+    `tell` gets the stage, the step in it and, where it was measured, the share of right answers.
     """
     torch = libraries.load("torch")
     choice = random.Random(recipe.seed)
-    schoolbook = _Schoolbook(tokenizer, recipe, choice)
+    schoolbook = _Demonstrations(tokenizer, recipe, choice)
     optimizer = torch.optim.AdamW(model.parameters(), lr=recipe.clean_rate, weight_decay=0.0)
     for step in range(1, recipe.clean_steps + 1):
         _learn(model, optimizer, schoolbook.batch(None), tokenizer.pad_token_id)
@@ -62,7 +53,7 @@ def warm_up(model: Any, tokenizer: Any, recipe: Recipe, tell: Tell) -> None:
             tell("right answers", step, share)
             if share >= recipe.clean_enough:
                 break
-    teacher = MuddledTeacher(recipe.teacher, choice)
+    teacher = NoisyTeacher(recipe.teacher, choice)
     for step in range(1, recipe.muddled_steps + 1):
         for group in optimizer.param_groups:
             # Down to nothing, so that where the policy ends does not hang on the last few batches.
@@ -107,9 +98,7 @@ def _rendered(tokenizer: Any, messages: list[Any], tools: list[Any] | None, *, t
     return str(tokenizer.apply_chat_template(messages, tools=tools, tokenize=False, add_generation_prompt=to_answer))
 
 
-class _Schoolbook:
-    """The demonstrations of all tasks of the training split, in an order that never ends."""
-
+class _Demonstrations:
     def __init__(self, tokenizer: Any, recipe: Recipe, choice: random.Random) -> None:
         self._tokenizer = tokenizer
         self._recipe = recipe
@@ -117,8 +106,7 @@ class _Schoolbook:
         self._known: dict[tuple[str, bool, int], Example] = {}
         self._order = self._forever()
 
-    def batch(self, teacher: MuddledTeacher | None) -> list[Example]:
-        """The examples of the next step; without a teacher, every answer is right."""
+    def batch(self, teacher: NoisyTeacher | None) -> list[Example]:
         batch = []
         for _ in range(self._recipe.batch):
             task = next(self._order)
@@ -127,7 +115,6 @@ class _Schoolbook:
         return batch
 
     def some(self, count: int) -> list[Task]:
-        """Some tasks, to be asked about."""
         return self._choice.sample(tasks("train"), count)
 
     def _forever(self) -> Iterator[Task]:
@@ -141,7 +128,6 @@ class _Schoolbook:
 
 
 def _learn(model: Any, optimizer: Any, batch: Sequence[Example], padding: int) -> None:
-    """One step on B examples, padded at the end to the longest."""
     torch = libraries.load("torch")
     longest = max(len(example.tokens) for example in batch)
     tokens_BT = torch.tensor([each.tokens + [padding] * (longest - len(each.tokens)) for each in batch])  # noqa: N806

@@ -14,7 +14,7 @@ from pydantic import JsonValue
 from sandrl.config import layers
 from sandrl.config.grpo import GrpoConfig
 from sandrl.config.words import TINY, Extraction
-from sandrl.problems.reading import reading_of
+from sandrl.problems.loading import reading_of
 from sandrl.problems.splits import Splits, load_splits
 
 REAL_MODEL = "Qwen/Qwen2.5-0.5B-Instruct"

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sandrl.rewards.trainer_batch import Message, Text, text_of
-from sandrl.rollouts.ends import EpisodeEnd
+from sandrl.rollouts.toolbox import EpisodeEnd
 from sandrl.runs import MessageRow, ToolCallRow
 
 # Where templates put what a model thinks before it answers.

@@ -15,9 +15,9 @@ from functools import partial
 from typing import Any
 
 from sandrl.config.words import ToolSet
+from sandrl.rollouts.sandbox import SandboxSource
 from sandrl.rollouts.toolbox import Toolbox
 from sandrl.rollouts.tools import TOOLS, Tool
-from sandrl.rollouts.workbench import Workplace
 from sandrl.trainers.conversations import AS_WRITTEN, written
 
 _SELF = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
@@ -35,7 +35,7 @@ class Environment:
         toolbox: That of the episode.
     """
 
-    def __init__(self, place: Workplace, tool_set: ToolSet, max_calls: int) -> None:
+    def __init__(self, place: SandboxSource, tool_set: ToolSet, max_calls: int) -> None:
         self._begin = partial(Toolbox, place, tool_set=tool_set, max_calls=max_calls)
         self.toolbox = self._begin("")
 
@@ -59,7 +59,7 @@ class Environment:
         self.toolbox = self._begin(str(row.get("task_id", "")))
 
 
-def environment_factory(place: Workplace, tool_set: ToolSet, max_calls: int) -> Callable[[], Environment]:
+def environment_factory(place: SandboxSource, tool_set: ToolSet, max_calls: int) -> Callable[[], Environment]:
     """What makes the environments of episodes; see `Environment` for the arguments."""
     methods = {name: _method(name, tool) for name, tool in TOOLS[tool_set].items()}
     kind: type[Environment] = type("Environment", (Environment,), methods)

@@ -30,8 +30,8 @@ from sandrl.models import libraries
 from sandrl.models.generation import chosen_settings, keep_neutral, sampling_facts, settings_of
 from sandrl.models.places import ModelPlace
 from sandrl.problems import ANSWER_INSTRUCTION, SUBMIT_INSTRUCTION, Problem
+from sandrl.problems.loading import reading_of
 from sandrl.problems.prompting import Prompting
-from sandrl.problems.reading import reading_of
 from sandrl.problems.splits import Splits
 from sandrl.rewards import ScoreOptions
 from sandrl.rewards.calibration import packages_of
@@ -39,7 +39,7 @@ from sandrl.rewards.function import FunctionOptions, step_opinions
 from sandrl.rewards.judge import judge_version
 from sandrl.rewards.scoring import lifetime_seconds
 from sandrl.rewards.weak_checks import warn_of_weak_checks
-from sandrl.rollouts.workbench import Workshop
+from sandrl.rollouts.sandbox import JobSandboxes
 from sandrl.runs import EvaluationRow, MetricsRecorder
 from sandrl.runs.evaluations import BestCheckpoint
 from sandrl.runs.flags import Flag
@@ -280,7 +280,7 @@ def _train(
     reward = _reward(told, job, session)
     recorder = Recorder(context, counter, session, checkpoints, begin=begin)
     with redirect_stdout(PrintedFile(writer.path / FILE)):
-        workshop = Workshop(job, timeout_seconds=ScoreOptions.of(config).limits.timeout_seconds, emit=told.emit)
+        workshop = JobSandboxes(job, timeout_seconds=ScoreOptions.of(config).limits.timeout_seconds, emit=told.emit)
         trainer = _trainer(context, arguments, place, reward, workshop)
         evaluator = Evaluator(trainer, context, recorder)
         trainer.add_callback(training_callback(recorder, evaluator, context.interrupt, processes, StepBudget(job)))
@@ -360,7 +360,9 @@ def _reward(context: Context, job: Job, session: RunSession) -> TrainingReward:
     )
 
 
-def _trainer(context: Context, arguments: Any, place: ModelPlace, reward: TrainingReward, workshop: Workshop) -> Any:
+def _trainer(
+    context: Context, arguments: Any, place: ModelPlace, reward: TrainingReward, workshop: JobSandboxes
+) -> Any:
     """TRL's trainer, with our data, our reward and, where they are asked for, our tools."""
     config, sets = context.config, context.sets
     trl, transformers = libraries.load("trl"), libraries.load("transformers")

@@ -182,11 +182,6 @@ def test_a_stop_is_heard_within_a_second_while_requests_hang(pause: Fault) -> No
     assert (heard, seconds < 25.0) == ([0], True)
 
 
-def test_an_answer_without_text_is_empty() -> None:
-    with ChatServer(lambda _: "") as server:
-        assert texts(ask(server, 1)) == {0: ""}
-
-
 def test_a_forked_child_asks_for_itself() -> None:
     import os
 

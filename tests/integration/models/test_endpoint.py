@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import socket
-import threading
 from collections.abc import Sequence
 
 import pytest
 
 from sandrl.errors import AuthenticationError, EndpointError, RequestRefusedError, UsageError
 from sandrl.models import client
-from sandrl.models.client import ModelEndpoint, Stopped
+from sandrl.models.client import ModelEndpoint
 from sandrl.models.endpoint import EndpointModel
 from sandrl.models.messages import Message, Reply, ToolCall
 from sandrl.models.protocol import Sampling
@@ -75,12 +73,6 @@ def test_a_refused_key_is_told_without_the_key() -> None:
         "sk-very-secret"
         not in f"{caught.value.message} {caught.value.hint} {ModelEndpoint('http://h/v1', 'sk-secret')}"
     )
-
-
-def test_an_account_without_quota_is_not_asked_again() -> None:
-    body = {"error": {"message": "You exceeded your current quota", "code": "insufficient_quota"}}
-    with pytest.raises(AuthenticationError, match="quota"):
-        ask([Fault(429, body=body)])
 
 
 def test_a_key_does_not_follow_a_redirection() -> None:
@@ -179,14 +171,6 @@ def test_a_server_without_a_list_of_models_can_be_asked() -> None:
         EndpointModel(ModelEndpoint(server.base_url), "anything").check()
 
 
-def test_an_endpoint_that_is_not_there_is_found_out_at_once() -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        port = taken.getsockname()[1]
-    with pytest.raises(EndpointError, match="cannot be reached: Connection refused"):
-        EndpointModel(ModelEndpoint(f"http://127.0.0.1:{port}/v1"), MODEL).check()
-
-
 @pytest.mark.parametrize("address", ["", "localhost:8000", "ftp://host/v1", "http://", "http://host:port/v1"])
 def test_an_address_that_is_none_is_a_usage_error(address: str) -> None:
     with pytest.raises(UsageError, match="base_url is not an address"):
@@ -228,11 +212,3 @@ def test_arguments_that_are_no_json_are_sent_back_as_json() -> None:
     said = Message("assistant", "", (ToolCall("1", "f", "{broken"),))
     _, questions = ask([Says("ok")], (*HELLO, said, Message("tool", "no", tool_call_id="1")))
     assert questions[0].messages[1]["tool_calls"][0]["function"]["arguments"] == '{"malformed": "{broken"}'
-
-
-def test_who_wants_no_answer_any_more_waits_for_none() -> None:
-    stop = threading.Event()
-    with ScriptedModel([Fault(500, {"Retry-After": "50"})]) as server:
-        threading.Timer(0.2, stop.set).start()
-        with pytest.raises(Stopped):
-            EndpointModel(ModelEndpoint(server.base_url), MODEL, stop=stop).reply(HELLO)

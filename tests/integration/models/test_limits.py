@@ -73,21 +73,6 @@ def test_an_endpoint_that_breaks_connections_under_load_gets_fewer_at_once() -> 
     assert 0 < crowd.refused < 160
 
 
-def test_a_wait_for_a_limit_ends_at_once_when_answers_are_not_wanted_any_more() -> None:
-    stop, told = threading.Event(), threading.Event()
-    with ScriptedModel([Fault(429, {"Retry-After": "900"})]) as server:
-        found: list[Answer] = []
-        asking = threading.Thread(
-            target=lambda: found.extend(answers(server, 3, stop=stop, emit=lambda _: told.set())), daemon=True
-        )
-        asking.start()
-        assert told.wait(30)
-        stop.set()
-        asking.join(30)
-        assert not asking.is_alive()
-    assert (found, len(server.questions) <= 3) == ([], True)
-
-
 def test_after_a_wish_to_stop_nobody_waits_for_a_limit() -> None:
     stopping = threading.Event()
     with ScriptedModel([Fault(429, {"Retry-After": "900"})]) as server:

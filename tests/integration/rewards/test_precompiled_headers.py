@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from sandrl.events.results import ScoredCompletion, Status
-from sandrl.problems import Case, Problem
-from sandrl.problems.completions import Completion
+from sandrl.problems import Case, Completion, Problem
 from sandrl.problems.languages import language_named
 from sandrl.rewards import Judge, ScoreOptions, score
 from sandrl.rewards.headers import Headers

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from sandrl.events import Event
-from sandrl.rollouts.workbench import Workshop
+from sandrl.rollouts.sandbox import JobSandboxes
 from sandrl.sandboxes import Job, connect, new_job_id
 from sandrl.settings import RuntimeKind, load_settings
 
@@ -18,7 +18,7 @@ def told() -> list[Event]:
 
 
 @pytest.fixture
-def workshop(told: list[Event]) -> Iterator[Workshop]:
+def sandboxes(told: list[Event]) -> Iterator[JobSandboxes]:
     connection = connect(load_settings(), runtime=RuntimeKind.LOCAL)
     with Job(connection, job_id=new_job_id(), max_lifetime_seconds=120) as job:
-        yield Workshop(job, timeout_seconds=2.0, emit=told.append)
+        yield JobSandboxes(job, timeout_seconds=2.0, emit=told.append)

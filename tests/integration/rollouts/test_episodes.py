@@ -17,7 +17,7 @@ from sandrl.problems import Case, Problem
 from sandrl.rewards import Judge, Limits, ScoreOptions, VerdictCache
 from sandrl.rollouts.episodes import Episode, EpisodeOptions, new_episode, play
 from sandrl.rollouts.feedback import NO_CODE, OTHERS_FAIL
-from sandrl.rollouts.workshop import SharedWorkshop
+from sandrl.rollouts.shared_job import SharedJob
 from sandrl.runs import CANARY_TAG, ROLLOUT_TAG
 from sandrl.sandboxes import Job, connect, new_job_id
 from sandrl.settings import RuntimeKind, load_settings
@@ -76,9 +76,9 @@ def played(ledger: Tags) -> Play:
         with (
             ScriptedModel(script) as server,
             Job(connection, job_id=new_job_id(), max_lifetime_seconds=120, ledger=ledger) as job,
-            SharedWorkshop(job, judge, scoring, VerdictCache(), timeout_seconds=2.0) as workshop,
+            SharedJob(job, judge, scoring, VerdictCache(), timeout_seconds=2.0) as sandboxes,
         ):
-            play(episode, EndpointModel(ModelEndpoint(server.base_url, retries=1), MODEL), workshop, options)
+            play(episode, EndpointModel(ModelEndpoint(server.base_url, retries=1), MODEL), sandboxes, options)
         assert job.unstopped == ()
         return episode
 

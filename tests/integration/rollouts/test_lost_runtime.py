@@ -18,9 +18,9 @@ from sandrl.models.endpoint import EndpointModel
 from sandrl.problems import Problem
 from sandrl.rewards import Judge, Limits, ScoreOptions, VerdictCache
 from sandrl.rollouts.episodes import Episode, EpisodeOptions, new_episode, play
+from sandrl.rollouts.sandbox import LOST, JobSandboxes
+from sandrl.rollouts.shared_job import SharedJob
 from sandrl.rollouts.toolbox import Toolbox
-from sandrl.rollouts.workbench import LOST, Workshop
-from sandrl.rollouts.workshop import SharedWorkshop
 from sandrl.runtime import daemon
 from sandrl.sandboxes import Job, connect, new_job_id
 from sandrl.settings import RuntimeKind, load_settings
@@ -48,8 +48,8 @@ def kill_fork_server() -> None:
 
 
 @pytest.fixture
-def tools(workshop: Workshop) -> Toolbox:
-    return Toolbox(workshop, "p1", ToolSet.ALL, 100)
+def tools(sandboxes: JobSandboxes) -> Toolbox:
+    return Toolbox(sandboxes, "p1", ToolSet.ALL, 100)
 
 
 def execute(tools: Toolbox, code: str) -> str:
@@ -131,10 +131,10 @@ def played(script: Callable[[Question], Answer], options: EpisodeOptions, count:
     with (
         ScriptedModel(script) as server,
         Job(connection, job_id=new_job_id(), max_lifetime_seconds=120) as job,
-        SharedWorkshop(job, judge, scoring, VerdictCache(), timeout_seconds=2.0) as workshop,
+        SharedJob(job, judge, scoring, VerdictCache(), timeout_seconds=2.0) as sandboxes,
     ):
         model = EndpointModel(ModelEndpoint(server.base_url, retries=1), MODEL)
-        threads = [threading.Thread(target=play, args=(each, model, workshop, options)) for each in episodes]
+        threads = [threading.Thread(target=play, args=(each, model, sandboxes, options)) for each in episodes]
         for thread in threads:
             thread.start()
         for thread in threads:

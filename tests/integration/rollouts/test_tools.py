@@ -6,14 +6,14 @@ import pytest
 
 from sandrl.config.words import ToolSet
 from sandrl.events import Event, ExecutionFinished
+from sandrl.rollouts.sandbox import LOST, EpisodeSandbox, JobSandboxes
 from sandrl.rollouts.toolbox import Toolbox
-from sandrl.rollouts.workbench import LOST, Workbench, Workshop
 from tests.support.assassin import Assassin
 
 
 @pytest.fixture
-def tools(workshop: Workshop) -> Toolbox:
-    return Toolbox(workshop, "p1", ToolSet.ALL, 100)
+def tools(sandboxes: JobSandboxes) -> Toolbox:
+    return Toolbox(sandboxes, "p1", ToolSet.ALL, 100)
 
 
 def execute(tools: Toolbox, code: str) -> str:
@@ -21,7 +21,7 @@ def execute(tools: Toolbox, code: str) -> str:
 
 
 def test_one_sandbox_serves_an_episode_and_another_the_next(
-    tools: Toolbox, workshop: Workshop, told: list[Event]
+    tools: Toolbox, sandboxes: JobSandboxes, told: list[Event]
 ) -> None:
     assert tools.call("write_file", {"path": "notes/a.txt", "content": "27\n"}) == "(no output)"
     assert tools.call("read_file", {"path": "notes/a.txt"}) == "27"
@@ -30,7 +30,7 @@ def test_one_sandbox_serves_an_episode_and_another_the_next(
     tools.close()
     first = {event.sandbox_id for event in told if isinstance(event, ExecutionFinished)}
     assert len(first) == 1
-    other = Toolbox(workshop, "p2", ToolSet.ALL, 100)
+    other = Toolbox(sandboxes, "p2", ToolSet.ALL, 100)
     missing = "notes/a.txt: No such file or directory\nerror: exit code 1"
     assert other.call("read_file", {"path": "notes/a.txt"}) == missing
     other.close()
@@ -59,11 +59,11 @@ def test_the_loss_of_the_sandbox_ends_the_episode(tools: Toolbox, told: list[Eve
     assert (tools.solution, tools.calls, len(told)) == (None, 1, 1)
 
 
-def test_what_nobody_will_read_stays_in_the_sandbox(workshop: Workshop) -> None:
-    bench = Workbench(workshop, "p")
-    outcome = bench.outcome("python", "-", stdin="import sys; print('a' * 9_000_000, 'b'); sys.exit(3)")
-    left = bench.run("sh", "-c", "ls /tmp | wc -l")
-    bench.close()
+def test_what_nobody_will_read_stays_in_the_sandbox(sandboxes: JobSandboxes) -> None:
+    sandbox = EpisodeSandbox(sandboxes, "p")
+    outcome = sandbox.outcome("python", "-", stdin="import sys; print('a' * 9_000_000, 'b'); sys.exit(3)")
+    left = sandbox.run("sh", "-c", "ls /tmp | wc -l")
+    sandbox.close()
     assert outcome is not None
     assert (len(outcome.stdout), outcome.stdout[:2], outcome.stdout[-2:]) == (512 * 1024, b"aa", b"b\n")
     assert outcome.exit_code == 3

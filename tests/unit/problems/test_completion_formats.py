@@ -326,8 +326,7 @@ def test_many_completions_are_kept_on_the_disk_with_the_names_that_few_have(
     path = tmp_path / "a.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     few = load_completions(path).completions
-    monkeypatch.setattr("sandrl.problems.completion_store.MEMORY_BYTES", 1000)
-    monkeypatch.setattr("sandrl.problems.completion_store.CompletionStore.__init__.__defaults__", (1000,))
+    monkeypatch.setattr("sandrl.problems.store.CompletionStore.__init__.__defaults__", (1000,))
     many = load_completions(path).completions
     assert isinstance(few, tuple)
     assert not isinstance(many, tuple)

@@ -35,17 +35,6 @@ def test_a_row_is_text_or_code(tmp_path: Path) -> None:
     )
 
 
-def test_an_empty_completion_is_a_completion(tmp_path: Path) -> None:
-    [completion] = load_completions(written(tmp_path / "c.jsonl", {"task_id": "a", "completion": ""})).completions
-    assert completion.completion == ""
-
-
-def test_samples_of_one_problem_are_numbered_and_ids_stay_unique(tmp_path: Path) -> None:
-    rows = [{"task_id": task, "completion": ""} for task in ("a", "b", "a", "a")]
-    path = written(tmp_path / "c.jsonl", *rows, {"task_id": "c", "completion": "", "id": "a#2"})
-    assert [each.id for each in load_completions(path).completions] == ["a#1", "b", "a#3", "a#4", "a#2"]
-
-
 def test_an_id_given_twice_names_the_line_that_has_it(tmp_path: Path) -> None:
     row = {"task_id": "a", "completion": "", "id": "x"}
     path = written(tmp_path / "c.jsonl", row, row)
@@ -55,9 +44,6 @@ def test_an_id_given_twice_names_the_line_that_has_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ({"completion": "x"}, "field 'task_id': no known format of completions has the fields `completion`; the"),
-        ({"task_id": "a"}, "is sandrl's own, which also needs `completion` or `code`"),
-        ({"task_id": "a", "completion": None}, "field 'completion': is null"),
         ({"task_id": "a", "completion": [["x"], 3]}, "field 'completion[1]': must be a string, or a list"),
         ({"task_id": "a", "code": 3}, "field 'code': must be a string, not an integer"),
         ({"task_id": "a", "code": "", "completion": ""}, "has both `completion` and `code`"),
@@ -72,13 +58,6 @@ def test_a_bad_row_is_named_with_its_line(tmp_path: Path, row: dict[str, Any] | 
     assert message in error
     loaded = load_completions(path, skip_bad_rows=True)
     assert (len(loaded.completions), len(loaded.skipped)) == (1, 1)
-
-
-def test_a_completion_of_an_unknown_problem_is_refused_with_a_suggestion(tmp_path: Path) -> None:
-    path = written(tmp_path / "c.jsonl", {"task_id": "slow-sun", "completion": ""})
-    error = refusal(path, task_ids={"slow-sum", "string-ops"})
-    assert str(error) == f"{path}:1: field 'task_id': there is no problem 'slow-sun'; did you mean 'slow-sum'?"
-    assert "`problems`" in str(error.hint)
 
 
 NUMBERED = {f"{name}/{number}": None for name, last in (("train", 3), ("test", 12)) for number in range(1, last + 1)}
@@ -143,11 +122,6 @@ def test_many_wrong_names_among_many_problems_take_no_time(tmp_path: Path) -> No
     assert len(load_completions(path, task_ids=known, skip_bad_rows=True).skipped) == 500
 
 
-def test_a_row_that_names_no_problem_says_what_problems_are_called(tmp_path: Path) -> None:
-    error = refusal(written(tmp_path / "c.jsonl", {"completion": ""}), task_ids=NUMBERED)
-    assert (error.field, str(error.hint).startswith(FORM)) == ("task_id", True)
-
-
 @pytest.mark.parametrize("field", ["id", "question_id", "problem_id", "name"])
 def test_another_field_names_the_problem_where_there_is_no_task_id(tmp_path: Path, field: str) -> None:
     row = {"task_id": None, "code": "", "id": 7, field: "train/1"}
@@ -155,11 +129,6 @@ def test_another_field_names_the_problem_where_there_is_no_task_id(tmp_path: Pat
     assert found.task_id == "train/1"
     error = refusal(written(tmp_path / "c.jsonl", {"code": "", field: 3}), task_ids=NUMBERED)
     assert (error.field, error.reason) == (field, "there is no problem '3'; did you mean 'train/3'?")
-
-
-def test_an_empty_file_is_refused(tmp_path: Path) -> None:
-    path = written(tmp_path / "c.jsonl")
-    assert str(refusal(path)) == f"{path}: the file is empty: it has no completions"
 
 
 def test_standard_input_is_read_and_named_as_a_dash(monkeypatch: pytest.MonkeyPatch) -> None:

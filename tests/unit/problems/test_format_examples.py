@@ -14,10 +14,6 @@ def test_every_format_that_is_judged_has_an_example() -> None:
     assert {example.format for example in EXAMPLES} == judged
 
 
-def test_examples_have_names_of_their_own() -> None:
-    assert len({example.row["task_id"] for example in EXAMPLES}) == len(EXAMPLES)
-
-
 @pytest.mark.parametrize("example", EXAMPLES, ids=[example.row["task_id"] for example in EXAMPLES])
 def test_an_example_is_of_its_format_and_has_answers_in_three_styles_and_wrong_ones(example: Example) -> None:
     parsed = parse_problem(Row(1, dict(example.row)), "examples.jsonl")

@@ -330,12 +330,6 @@ def test_imports_of_the_answer_s_module_are_taken_out_of_kodcode_s_tests() -> No
     assert "imports the module of the answer itself" in refusal({**row, "test": "import solution\nassert solution.f()"})
 
 
-def test_the_reference_of_code_contests_is_its_first_solution_in_python_3() -> None:
-    row = dict(next(row for name, row in ROWS if name == "CodeContests"))
-    row["solutions"] = {"language": [2, 1, 3, 3], "solution": ["int main", "print 1", "print(input())", "other"]}
-    assert parsed(row).problem.reference == "print(input())"
-
-
 def test_a_program_of_code_contests_may_read_and_write_files() -> None:
     row = dict(next(row for name, row in ROWS if name == "CodeContests"))
     problem = parsed({**row, "input_file": "in.txt", "output_file": "out.txt"}).problem
@@ -431,16 +425,6 @@ def test_rows_without_an_id_are_numbered_by_file_and_line(tmp_path: Path) -> Non
     row = json.dumps({"question": "Echo.", "input_output": {"inputs": ["1"], "outputs": ["1"]}})
     path.write_text(f"{row}\n\n{row}\n")
     assert list(load_problems(path).problems) == ["train/1", "train/3"]
-
-
-def test_a_name_that_is_taken_is_named_by_its_field(tmp_path: Path) -> None:
-    path = tmp_path / "p.jsonl"
-    row = json.dumps({"problem_id": 4, "question": "Echo.", "input_output": {"inputs": ["1"], "outputs": ["1"]}})
-    path.write_text(f"{row}\n{row}\n")
-    with pytest.raises(
-        InputError, match=r"p.jsonl:2: field 'problem_id': '4' is already used in line 1; it must be unique"
-    ):
-        load_problems(path)
 
 
 # what is refused

@@ -16,7 +16,7 @@ from sandrl.jsonl import Row
 from sandrl.problems import load_problems
 from sandrl.problems.formats import parse_problem
 from sandrl.problems.hub import hub_answers, numbered
-from sandrl.problems.named import one_split
+from sandrl.problems.sources import one_split
 
 
 class _Refusing(BaseHTTPRequestHandler):

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 import pytest
 
 from sandrl.errors import InputError, UsageError
-from sandrl.problems import Case, Problem, Tolerance, load_problems
+from sandrl.problems import Case, Problem, load_problems
 from sandrl.problems.preludes import STANDARD
 
 GOOD: dict[str, Any] = {"task_id": "double", "prompt": "Double it.", "tests": ["assert double(2) == 4"]}
@@ -30,25 +29,6 @@ def refusal(path: Path) -> InputError:
         load_problems(path)
     assert "\n" not in str(caught.value)
     return caught.value
-
-
-def test_the_own_format_has_every_documented_field(tmp_path: Path) -> None:
-    row = {
-        **GOOD, "setup": "import math", "entry_point": "double", "reference": "def double(n): return 2 * n",
-        "timeout_seconds": 3, "check_timeout_seconds": 0.5, "prelude": "import re",
-        "comment": "unknown fields are left alone",
-    }  # fmt: skip
-    assert only_problem(written(tmp_path / "p.jsonl", row)) == Problem(
-        task_id="double",
-        prompt="Double it.",
-        tests=("assert double(2) == 4",),
-        setup="import math",
-        entry_point="double",
-        reference="def double(n): return 2 * n",
-        timeout_seconds=3.0,
-        check_timeout_seconds=0.5,
-        prelude="import re",
-    )
 
 
 def test_rows_of_every_format_can_have_the_standard_prelude(tmp_path: Path) -> None:
@@ -75,13 +55,6 @@ def test_cases_and_the_exit_status_are_checks_too(tmp_path: Path) -> None:
     assert problems["echo"].cases == (Case("a", "a"), Case("", ""))
     assert problems["echo"].tolerance is None
     assert problems["run"].check == "exit_status"
-
-
-def test_cases_may_have_a_tolerance_which_must_allow_something(tmp_path: Path) -> None:
-    row = {"task_id": "pi", "prompt": "Print pi.", "cases": [{"stdout": "3.14"}], "tolerance": {"absolute": 1}}
-    assert only_problem(written(tmp_path / "p.jsonl", row)).tolerance == Tolerance(absolute=1.0)
-    error = refusal(written(tmp_path / "q.jsonl", {**row, "tolerance": {}}))
-    assert (error.field, "allows no difference" in str(error)) == ("tolerance", True)
 
 
 def test_an_mbpp_row_is_recognised_in_its_full_and_its_sanitized_form(tmp_path: Path) -> None:
@@ -162,20 +135,6 @@ def test_a_wrong_field_is_named_with_its_line(tmp_path: Path, change: dict[str, 
     assert reason in message
 
 
-def test_a_row_without_its_prompt_names_its_fields_and_the_nearest_format(tmp_path: Path) -> None:
-    path = written(tmp_path / "p.jsonl", {"task_id": "a", "tests": ["assert f()"]})
-    assert str(refusal(path)) == (
-        f"{path}:1: no known format has the fields `task_id`, `tests`; the nearest is sandrl's own, which also needs"
-        " `prompt`"
-    )
-
-
-def test_an_mbpp_row_without_its_text_is_refused(tmp_path: Path) -> None:
-    path = written(tmp_path / "p.jsonl", {"task_id": 1, "test_list": ["assert f()"]})
-    said = f"{path}:1: field 'text': is missing; the row is taken for MBPP by `test_list`"
-    assert str(refusal(path)) == said
-
-
 def test_a_problem_without_a_check_is_told_what_would_be_one(tmp_path: Path) -> None:
     hint = refusal(written(tmp_path / "p.jsonl", {"task_id": "a", "prompt": "b"})).hint
     assert hint is not None
@@ -206,12 +165,6 @@ def test_a_file_of_nothing_but_bad_rows_is_refused_even_when_they_may_be_skipped
         load_problems(path, skip_bad_rows=True)
 
 
-def test_a_compressed_file_is_read(tmp_path: Path) -> None:
-    path = tmp_path / "p.jsonl.gz"
-    path.write_bytes(gzip.compress(json.dumps(GOOD).encode()))
-    assert list(load_problems(path).problems) == ["double"]
-
-
 @pytest.mark.parametrize(
     ("source", "reason"),
     [
@@ -231,6 +184,7 @@ def test_a_source_that_cannot_be_used_says_so(source: str, reason: str) -> None:
     with pytest.raises(InputError) as caught:
         load_problems(source)
     assert str(caught.value) == reason
+    assert source != "nowhere" or "`bundled`, `toy`, `tiny`, `mbpp`, `humaneval`" in str(caught.value.hint)
 
 
 def test_a_prelude_for_the_others_leaves_those_of_problems_alone(tmp_path: Path) -> None:

@@ -207,7 +207,6 @@ def test_what_is_not_there_is_named_with_its_line(tmp_path: Path, fields: tuple[
         ("prompt:=", "fields: 'prompt:=' is not FIELD=PATH or FIELD:=VALUE"),
         ("tests:=b", "fields: 'tests' is given twice"),
         ("promt=a", "fields: a problem has no field 'promt'"),
-        ("tests=b", "fields: 'tests' is given twice"),
     ],
 )
 def test_a_pair_that_says_nothing_is_refused(tmp_path: Path, field: str, message: str) -> None:

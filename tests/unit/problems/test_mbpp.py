@@ -8,7 +8,7 @@ import pytest
 
 from sandrl.errors import InputError
 from sandrl.problems import load_problems
-from sandrl.problems.mbpp import SPLITS
+from sandrl.problems.sources import MBPP_SPLITS as SPLITS
 
 MBPP = Path(os.environ.get("SANDRL_TEST_MBPP") or Path(__file__).parents[3].parent / "shared" / "data" / "mbpp.jsonl")
 needs_mbpp = pytest.mark.skipif(not MBPP.exists(), reason="no copy of MBPP here; SANDRL_TEST_MBPP names one")

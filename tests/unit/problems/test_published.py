@@ -7,34 +7,30 @@ import re
 import pytest
 
 from sandrl.errors import InputError
-from sandrl.problems.named import NAMED_SETS, named_set
-from sandrl.problems.published import PUBLISHED, PublishedSet
-from sandrl.problems.sources import find_source
-
-EACH = pytest.mark.parametrize("published", PUBLISHED, ids=lambda each: each.name)
+from sandrl.problems.hub import HubDataset
+from sandrl.problems.published import PUBLISHED
+from sandrl.problems.sources import NAMED_SETS, find_source, named_set
 
 
-@EACH
-def test_a_set_is_pinned_to_a_commit_and_knows_its_files(published: PublishedSet) -> None:
-    dataset = published.dataset
+@pytest.mark.parametrize(
+    ("name", "dataset"), [(name, dataset) for name, (_, dataset) in PUBLISHED.items()], ids=list(PUBLISHED)
+)
+def test_a_set_is_pinned_to_files_of_a_commit_and_its_name_and_repository_mean_the_same(
+    name: str, dataset: HubDataset
+) -> None:
     assert re.fullmatch(r"[0-9a-f]{40}", dataset.revision)
-    assert published.splits
+    assert dataset.files
     for patterns in dataset.files.values():
         assert patterns
         assert all(pattern.endswith((".parquet", ".jsonl")) for pattern in patterns)
-
-
-@EACH
-def test_name_and_repository_mean_the_same_set(published: PublishedSet) -> None:
-    named = named_set(published.name)
+    named = named_set(name)
     assert named is not None
-    assert named is named_set(published.dataset.repository)
-    for split in published.splits:
-        name = published.dataset.repository.rpartition("/")[2]
-        assert find_source(f"{published.name}:{split}").name == f"{name}:{split}"
-    with pytest.raises(InputError, match=f"{published.name} has no split 'nothing'") as caught:
-        find_source(f"{published.name}:nothing")
-    assert caught.value.hint == "use one of its splits: " + ", ".join(published.splits)
+    assert named is named_set(dataset.repository)
+    for split in dataset.files:
+        assert find_source(f"{name}:{split}").name == f"{dataset.repository.rpartition('/')[2]}:{split}"
+    with pytest.raises(InputError, match=f"{name} has no split 'nothing'") as caught:
+        find_source(f"{name}:nothing")
+    assert caught.value.hint == "use one of its splits: " + ", ".join(dataset.files)
 
 
 def test_names_differ() -> None:
@@ -43,6 +39,6 @@ def test_names_differ() -> None:
 
 
 def test_a_release_of_live_code_bench_has_those_before_it() -> None:
-    files = next(each for each in PUBLISHED if each.name == "livecodebench").dataset.files
-    assert files["release_v1"] == files["v1"] == ("test.jsonl",)
-    assert files["release_v6"] == tuple(files[f"v{number}"][0] for number in range(1, 7))
+    _, dataset = PUBLISHED["livecodebench"]
+    assert dataset.files["release_v1"] == dataset.files["v1"] == ("test.jsonl",)
+    assert dataset.files["release_v6"] == tuple(dataset.files[f"v{number}"][0] for number in range(1, 7))

@@ -33,7 +33,7 @@ def is_plain(text: str) -> bool:
 
 def problem_sets() -> Values:
     """Names of sets of problems; a file or a dataset of the hub will do as well."""
-    from sandrl.problems.named import NAMED_SETS
+    from sandrl.problems.sources import NAMED_SETS
 
     return [(each.name, each.title) for each in NAMED_SETS]
 

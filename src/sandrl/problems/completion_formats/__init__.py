@@ -1,4 +1,4 @@
-"""The formats of rows of completions, one module each, and the recognition of a row's format.
+"""The formats of rows of completions, and the recognition of a row's format.
 
 As with problems, formats are tried in the order of a table, and the first match is the format of the row. Rows of one
 file may have several formats.
@@ -7,28 +7,22 @@ file may have several formats.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sandrl.errors import InputError
-from sandrl.problems.completion_formats.bigcode import BIGCODE
-from sandrl.problems.completion_formats.evalplus import EVALPLUS
-from sandrl.problems.completion_formats.format import (
-    TASK_FIELDS,
-    Answer,
-    CompletionFormat,
-    Reading,
-    Task,
-    finish_reasons,
+from sandrl.problems.completion import Completion
+from sandrl.problems.completion_formats.format import TASK_FIELDS, CompletionFormat, ReadContext, Task, finish_reasons
+from sandrl.problems.completion_formats.harnesses import BIGCODE, EVALPLUS, INSPECT, LIVE_CODE_BENCH, LM_EVAL
+from sandrl.problems.completion_formats.rows import (
+    ANSWERS,
+    DOUBTFUL_SAMPLES,
+    MESSAGES,
+    OPENAI_BATCH,
+    OWN,
+    SAMPLES,
+    TRAJECTORIES,
 )
-from sandrl.problems.completion_formats.inspect_log import INSPECT
-from sandrl.problems.completion_formats.live_code_bench import LIVE_CODE_BENCH
-from sandrl.problems.completion_formats.lm_eval import LM_EVAL
-from sandrl.problems.completion_formats.messages import MESSAGES
-from sandrl.problems.completion_formats.openai_batch import OPENAI_BATCH
-from sandrl.problems.completion_formats.own import OWN
-from sandrl.problems.completion_formats.run_rows import ANSWERS, TRAJECTORIES
-from sandrl.problems.completion_formats.samples import DOUBTFUL_SAMPLES, SAMPLES
 from sandrl.problems.recognition import nearest_of, unknown_fields
 
 COMPLETION_FORMATS = (
@@ -53,43 +47,27 @@ NAMING = (OWN, TRAJECTORIES, ANSWERS)
 
 @dataclass(frozen=True, slots=True)
 class ParsedCompletions:
-    """The completions of a row.
-
-    Attributes:
-        task: The problem that they answer.
-        answers: The completions, in the order of the row.
-        format: The format of the row.
-        finish_reasons: Why each of the answers ended, in the endpoint's word; None where the row does not say it.
-    """
+    """The completions of a row, in its order and without names, and the problem that they answer."""
 
     task: Task
-    answers: list[Answer]
+    answers: list[Completion]
     format: CompletionFormat
-    finish_reasons: list[str | None]
 
 
-def parse_completions(value: Mapping[str, Any], reading: Reading) -> ParsedCompletions:
-    """Takes the completions of a row in any of the formats.
-
-    Args:
-        value: The row.
-        reading: What is known of the problems, and of the rows before it.
-
-    Raises:
-        InputError: If a field is missing or wrong, or no format has such fields.
-    """
+def parse_completions(value: Mapping[str, Any], reading: ReadContext) -> ParsedCompletions:
     nulls = [name for name, each in value.items() if each is None]
     value = {name: each for name, each in value.items() if each is not None}
-    found = next((each for each in COMPLETION_FORMATS if each.recognises(value)), None)
+    found = next((each for each in COMPLETION_FORMATS if each.has_fields(value)), None)
     if found is None:
         raise _null_field(value, nulls) or _unknown(value, reading)
     task = found.task(value, reading)
     answers = found.answers(value, reading)
-    return ParsedCompletions(task, answers, found, finish_reasons(value, len(answers)))
+    reasons = finish_reasons(value, len(answers))
+    answers = [replace(each, finish_reason=reason) for each, reason in zip(answers, reasons, strict=True)]
+    return ParsedCompletions(task, answers, found)
 
 
 def _null_field(value: Mapping[str, Any], nulls: list[str]) -> InputError | None:
-    """The error of a row whose format would be known if a field were not null; None if there is no such field."""
     for name in nulls:
         if any(name in group for each in COMPLETION_FORMATS for group in each.needs) and any(
             each.has_fields({**value, **dict.fromkeys(nulls, "")}) for each in COMPLETION_FORMATS
@@ -98,7 +76,7 @@ def _null_field(value: Mapping[str, Any], nulls: list[str]) -> InputError | None
     return None
 
 
-def _unknown(value: Mapping[str, Any], reading: Reading) -> InputError:
+def _unknown(value: Mapping[str, Any], reading: ReadContext) -> InputError:
     if not value:
         return InputError("the row has no fields")
     nearest = nearest_of(

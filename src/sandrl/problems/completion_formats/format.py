@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any
 
 from sandrl.errors import InputError
+from sandrl.problems.completion import Completion
 from sandrl.problems.known_names import KnownNames
 from sandrl.problems.recognition import Recognition
 
@@ -21,45 +22,25 @@ TASK_FIELDS = (
 """Fields that name the problem of a row."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """One completion of a row.
-
-    Attributes:
-        text: What the model wrote; None if there is only `code`.
-        code: The code, used unchanged; None if it must be extracted.
-        loss: The reason why there is none, if a failure of the infrastructure ended it; else empty.
-        reasoning: What the model thought, where it stands beside the text.
-        tokens: How many tokens the answer has; None if it is not known.
-    """
-
-    text: str | None = None
-    code: str | None = None
-    loss: str = ""
-    reasoning: str = ""
-    tokens: int | None = None
+def answer(
+    text: str | None = None, code: str | None = None, loss: str = "", *, reasoning: str = "", tokens: int | None = None
+) -> Completion:
+    """A completion of a row, before it has a name and a problem."""
+    return Completion("", "", text, code, loss, tokens=tokens, reasoning=reasoning)
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """The problem that a row names.
-
-    Attributes:
-        name: Its `task_id`.
-        field: The field that names it.
-    """
-
     name: str
     field: str
 
 
 @dataclass
-class Reading:
+class ReadContext:
     """What is known while the rows of a source are read.
 
     Attributes:
         names: The names of all problems; None accepts every name.
-        line: The line, or the number of the entry, that is being read.
         positions: How many rows named their problems by their position alone.
         kept: What a format remembers from one row to the next, by a name of its own.
     """
@@ -71,27 +52,21 @@ class Reading:
 
     @cached_property
     def known(self) -> KnownNames | None:
-        """The names of the problems; None accepts every name."""
         return None if self.names is None else KnownNames(self.names)
 
     @cached_property
     def by_position(self) -> tuple[str, ...]:
-        """The names of the problems in their order."""
         return () if self.names is None else tuple(self.names)
 
     def at(self, position: int, place: str) -> Task:
-        """The problem at a position, from 0.
-
-        Raises:
-            InputError: If there is none, or the problems are not known.
-        """
+        """The problem at a position, from 0."""
         if not 0 <= position < len(self.by_position):
             count = f"there are {len(self.by_position)}" if self.names is not None else "they are not known"
             raise InputError(f"is the answer to problem {position + 1} by its position, and {count}", field=place)
         return Task(self.by_position[position], place)
 
 
-def named_task(value: Mapping[str, Any], reading: Reading) -> Task:
+def named_task(value: Mapping[str, Any], reading: ReadContext) -> Task:
     """The problem that a row names: by the first field whose value is the name of a problem, or else the first."""
     found = [Task(str(name), each) for each in TASK_FIELDS if _is_name(name := value.get(each))]
     if not found:
@@ -110,21 +85,10 @@ def _is_name(value: object) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class CompletionFormat(Recognition):
-    """A format.
+    """A format: the answers of a row, and the problem that it names."""
 
-    Attributes:
-        answers: The answers of a row, or the `InputError` that names the field that is wrong.
-        task: The problem of a row.
-        accepts: Whether a row that has the fields has the right kind of values in them.
-    """
-
-    answers: Callable[[Mapping[str, Any], Reading], list[Answer]]
-    task: Callable[[Mapping[str, Any], Reading], Task] = named_task
-    accepts: Callable[[Mapping[str, Any]], bool] = bool
-
-    def recognises(self, value: Mapping[str, Any]) -> bool:
-        """Whether a row is of this format."""
-        return self.has_fields(value) and self.accepts(value)
+    answers: Callable[[Mapping[str, Any], ReadContext], list[Completion]]
+    task: Callable[[Mapping[str, Any], ReadContext], Task] = named_task
 
 
 _REASONS = ("finish_reason", "finish_reasons", "stop_reason", "stop_reasons")
@@ -133,12 +97,7 @@ _AROUND_CHOICES = ("response", "result", "output", "body")
 
 
 def finish_reasons(value: Mapping[str, Any], count: int) -> list[str | None]:
-    """Why the answers of a row ended, as far as it says so.
-
-    Args:
-        value: The row.
-        count: How many answers it has.
-    """
+    """Why the answers of a row ended, as far as it says so."""
     at: object = value
     while isinstance(at, Mapping):
         choices = at.get("choices")

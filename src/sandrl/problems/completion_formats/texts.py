@@ -12,7 +12,8 @@ from typing import Any
 
 from sandrl.errors import InputError
 from sandrl.jsonl import type_name
-from sandrl.problems.completion_formats.format import Answer
+from sandrl.problems.completion import Completion
+from sandrl.problems.completion_formats.format import answer
 from sandrl.problems.formats.texts import json_value
 from sandrl.syntax import parse
 
@@ -29,17 +30,7 @@ _DEEPEST = 8
 
 
 def texts_of(value: Any, field: str, *, is_list: bool = False, depth: int = 0) -> list[str]:
-    """The texts of a field, one for each sample.
-
-    Args:
-        value: The content of the field.
-        field: Its name, for messages.
-        is_list: Whether it is a list by its name, so that a text is one written as JSON, as in cells of tables.
-        depth: How deep it is in the field.
-
-    Raises:
-        InputError: If it is none of the known shapes; the place in the field is named.
-    """
+    """The texts of a field, one for each sample; `is_list`: by its name a list, which a cell of a table has as JSON."""
     if isinstance(value, str):
         if (is_list and value.lstrip()[:1] == "[") or _MESSAGES_TEXT.match(value):
             try:
@@ -71,18 +62,12 @@ def texts_of(value: Any, field: str, *, is_list: bool = False, depth: int = 0) -
 
 
 def checked_text(value: Any, field: str) -> str:
-    """A text.
-
-    Raises:
-        InputError: If it is none.
-    """
     if not isinstance(value, str):
         raise InputError(f"must be a string, not {type_name(value)}", field=field)
     return value
 
 
 def is_conversation(value: object) -> bool:
-    """Whether a value is a list of messages."""
     return isinstance(value, list) and bool(value) and all(_role(each) is not None for each in value)
 
 
@@ -97,11 +82,6 @@ def answers_last(value: object) -> bool:
 
 
 def answer_of(messages: list[Any], field: str) -> str:
-    """The content of the assistant's last message.
-
-    Raises:
-        InputError: If there is none.
-    """
     for number in range(len(messages) - 1, -1, -1):
         if _role(messages[number]) in _ASSISTANTS:
             return content_of(messages[number], f"{field}[{number}]")
@@ -109,11 +89,7 @@ def answer_of(messages: list[Any], field: str) -> str:
 
 
 def content_of(message: Mapping[str, Any], field: str) -> str:
-    """The text of a message; empty if it has only reasoning or calls of tools.
-
-    Raises:
-        InputError: If its content is no text.
-    """
+    """The text of a message; empty if it has only reasoning or calls of tools."""
     name = next((each for each in _CONTENTS if each in message), None)
     if name is None:
         if any(each in message for each in ("tool_calls", "reasoning_content", "reasoning", "refusal")):
@@ -135,7 +111,7 @@ def content_of(message: Mapping[str, Any], field: str) -> str:
     return "".join(texts)
 
 
-def code_answer(text: str) -> Answer:
+def code_answer(text: str) -> Completion:
     """The answer of a field that holds code, where a text with code in it may stand as well.
 
     Code with a fence or a tag in a string of it would be taken for a text, so what is Python as a whole is code.
@@ -144,13 +120,12 @@ def code_answer(text: str) -> Answer:
         try:
             parse(text)
         except SyntaxError:
-            return Answer(text)
-        return Answer(code=text)
-    return Answer(text)
+            return answer(text)
+        return answer(code=text)
+    return answer(text)
 
 
 def _role(message: object) -> str | None:
-    """The role of a message, in lower case; None if it is none."""
     if not isinstance(message, Mapping):
         return None
     role = next((message[each] for each in _ROLES if each in message), None)

@@ -32,12 +32,11 @@ from sandrl.problems.formats.leetcode import LEET_CODE
 from sandrl.problems.formats.live_code_bench import LIVE_CODE_BENCH
 from sandrl.problems.formats.mbpp import MBPP
 from sandrl.problems.formats.multipl_e import MULTIPL_E
-from sandrl.problems.formats.names import row_name
 from sandrl.problems.formats.nemo_gym import NEMO_GYM
 from sandrl.problems.formats.own import BESIDES_CHECKS, OWN, own_row
 from sandrl.problems.formats.prime_intellect import PRIME_INTELLECT
 from sandrl.problems.formats.rlvr import RLVR
-from sandrl.problems.formats.row import Format
+from sandrl.problems.formats.row import Format, row_name
 from sandrl.problems.formats.sandbox_fusion import SANDBOX_FUSION
 from sandrl.problems.formats.verl import VERL
 from sandrl.problems.problem import Problem
@@ -77,14 +76,6 @@ _PROMPTS = ("problem", "question", "text", "description", "instruction", "query"
 
 @dataclass(frozen=True, slots=True)
 class ParsedProblem:
-    """A problem, and how it was found in its row.
-
-    Attributes:
-        problem: The problem.
-        format: The format of the row.
-        recognised_by: The fields by which it was recognised.
-    """
-
     problem: Problem
     format: Format
     recognised_by: tuple[str, ...]
@@ -96,8 +87,6 @@ def parse_problem(
     """Makes a problem of a row in any of the formats.
 
     Args:
-        row: The row.
-        path: Where from, for messages.
         set_name: The set that it is of, which rows without a name of their own are numbered in; none if empty.
         is_mapped: Whether the user has said which fields are meant: it is of sandrl's own format, and what else looks
             like tests is left out on purpose.
@@ -155,7 +144,6 @@ def _format_of(value: Mapping[str, Any], formats: tuple[Format, ...]) -> Format:
 
 
 def _guessed(value: Mapping[str, Any], found: Format, field: str) -> InputError:
-    """The error of a row that lacks a field of the format that it is taken for."""
     known = found.recognised_by(value)
     prompt = next((name for name in _PROMPTS if isinstance(value.get(name), str)), "question")
     return InputError(

@@ -11,14 +11,11 @@ from sandrl.problems.problem import Problem
 
 
 class AceCodeRow(FormatRow):
-    """A row of AceCode."""
-
     question: Prompt
     test_cases: Any = None
     tests: Any = None
 
     def to_problem(self, name: str) -> Problem:
-        """Returns the problem of the row."""
         field = "tests" if self.test_cases is None else "test_cases"
         return problem_of_truth(name, self.question, getattr(self, field), field, self.prelude)
 

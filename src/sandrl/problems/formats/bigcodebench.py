@@ -11,15 +11,12 @@ from sandrl.problems.problem import Problem
 
 
 class BigCodeBenchRow(FormatRow):
-    """A row of BigCodeBench."""
-
     complete_prompt: str
     test: str
     entry_point: Identifier
     canonical_solution: str | None = None
 
     def to_problem(self, name: str) -> Problem:
-        """Returns the problem of the row."""
         return continued(
             name, self.complete_prompt, self.test, self.entry_point, self.canonical_solution, prelude=self.prelude
         )

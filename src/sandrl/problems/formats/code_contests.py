@@ -6,7 +6,6 @@ compared word by word, as its own graders do.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from sandrl.errors import InputError
@@ -24,8 +23,6 @@ _TESTS = ("public_tests", "private_tests", "generated_tests")
 
 
 class CodeContestsRow(FormatRow):
-    """A row of CodeContests."""
-
     description: str
     public_tests: Any = None
     private_tests: Any = None
@@ -37,7 +34,6 @@ class CodeContestsRow(FormatRow):
     time_limit: Any = None
 
     def to_problem(self, name: str) -> Problem:
-        """Returns the problem of the row."""
         pairs: list[Pair] = []
         for field in _TESTS:
             tests = json_value(getattr(self, field), field)
@@ -57,8 +53,8 @@ class CodeContestsRow(FormatRow):
             **by_words(checks_of_pairs(pairs, _TESTS[0])),
         )
 
+    # Which files a program may use, where the description does not say so.
     def _files(self) -> list[str]:
-        """Which files a program may use, where the description does not say so."""
         told = [
             (f"Read the input from the file {self.input_file}.", self.input_file),
             (f"Write the output to the file {self.output_file}.", self.output_file),
@@ -68,7 +64,6 @@ class CodeContestsRow(FormatRow):
 
 
 def _reference(solutions: Any, language: str) -> str | None:
-    """The first solution in a language; they are two columns, of languages and of programs."""
     if not isinstance(solutions, dict):
         return None
     languages, programs = solutions.get("language"), solutions.get("solution")
@@ -80,15 +75,10 @@ def _reference(solutions: Any, language: str) -> str | None:
     return next((program for program in found if isinstance(program, str)), None)
 
 
-def _is_not_codeforces(value: Mapping[str, Any]) -> bool:
-    """Whether a row is none of open-r1/codeforces, which counts its generated tests in a field of the same name."""
-    return "official_tests" not in value
-
-
 CODE_CONTESTS = Format(
     "CodeContests",
     (("description",), _TESTS),
     CodeContestsRow,
-    accepts=_is_not_codeforces,
+    accepts=lambda value: "official_tests" not in value,
     has_solutions_by_language=True,
 )

@@ -1,13 +1,9 @@
 """Rows of open-r1/codeforces: programs, many of them with a checker, because a case has several right outputs.
 
-Its graders run a Python answer with the limits of the row, as they do a compiled one. Its memory is limited so here,
-too; its time is limited as that of other sets (`time_limits.py`). A checker is called with the input, the correct
-output and the answer's output, and prints 1 or 0. Without one, outputs are compared word by word, as the usual checkers
-of the site do. Where `input_mode` is `file`, an answer reads `input.txt` and writes `output.txt`, or uses its streams:
-the graders give it those.
-
-A row whose tests are not enough to judge by (`executable` is false), and one whose program talks with another, are
-refused.
+Memory is limited as by its graders, and time as in other sets (`time_limits.py`). A checker prints 1 or 0. Without one,
+outputs are compared word by word. Where `input_mode` is `file`, an answer reads `input.txt` and writes `output.txt`, or
+uses its streams: the graders give it those. A row with too few tests (`executable` is false), and one whose program
+talks with another, are refused.
 """
 
 from __future__ import annotations
@@ -33,8 +29,6 @@ _IN_FILES = f"Read the input from the file {_INPUT_FILE}, and write the output t
 
 
 class CodeforcesRow(FormatRow):
-    """A row of open-r1/codeforces."""
-
     title: str | None = None
     description: str | None = None
     input_format: str | None = None
@@ -52,7 +46,6 @@ class CodeforcesRow(FormatRow):
     memory_limit: float | None = None
 
     def to_problem(self, name: str) -> Problem:
-        """Returns the problem of the row."""
         self._refuse_what_cannot_be_judged()
         pairs = [pair for field in _TESTS for pair in _tests(getattr(self, field), field)]
         if not pairs:
@@ -88,7 +81,6 @@ class CodeforcesRow(FormatRow):
             raise InputError(f"is {self.input_mode!r:.40}, neither 'stdio' nor 'file'", field="input_mode")
 
     def _task(self, has_files: bool) -> str:
-        """The parts of the description, in the order of the site; or the prompt that the row has."""
         if self.prompt:
             return self.prompt
         if not self.description:
@@ -98,8 +90,8 @@ class CodeforcesRow(FormatRow):
         return "\n\n".join(f"{heading}\n{text.strip()}".strip() for heading, text in parts if text and text.strip())
 
 
+# The tests of a field; the number of those that are kept elsewhere is none.
 def _tests(value: Any, field: str) -> list[Pair]:
-    """The tests of a field; the number of those that are kept elsewhere is none."""
     if isinstance(value, int | float) or not value:
         return []
     return pairs_of(value, field) if json_value(value, field) else []
@@ -117,8 +109,8 @@ def _examples(value: Any) -> Iterator[tuple[str, str]]:
             yield f"Example {number}, {part}", _lines(text)
 
 
+# A text with the line ends of Linux, as its graders have it.
 def _lines(text: str) -> str:
-    """A text with the line ends of Linux, as its graders have it."""
     return text.replace("\r\n", "\n")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from sandrl.problems.formats.inputs_outputs import checks_of_pairs, function_of, pairs_of, promised_names
+from sandrl.problems.formats.inputs_outputs import function_of, problem_of_pairs
 from sandrl.problems.formats.row import Format, FormatRow
 from sandrl.problems.formats.texts import first_solution, json_value, without_fence
 from sandrl.problems.formats.verl import problem_of_truth
@@ -13,8 +13,6 @@ from sandrl.problems.problem import Problem
 
 
 class DeepCoderRow(FormatRow):
-    """A row of DeepCoder-Preview."""
-
     problem: str
     tests: str | list[Any] | dict[str, Any]
     starter_code: str | None = None
@@ -22,7 +20,6 @@ class DeepCoderRow(FormatRow):
     metadata: Any = None
 
     def to_problem(self, name: str) -> Problem:
-        """Returns the problem of the row."""
         function = function_of(self.metadata)
         starter = self.starter_code or ""
         reference = without_fence(first_solution(self.solutions, "solutions"))
@@ -30,15 +27,15 @@ class DeepCoderRow(FormatRow):
         if isinstance(tests, list) and tests and all(isinstance(each, str) for each in tests):
             problem = problem_of_truth(name, self.problem, tests, "tests", self.prelude)
             return replace(problem, starter_code=starter, reference=reference)
-        pairs = pairs_of(tests, "tests", function=function)
-        checks = checks_of_pairs(pairs, "tests", code=starter or reference or "")
-        return Problem(
-            task_id=name,
-            prompt=self.problem,
-            starter_code=starter,
+        return problem_of_pairs(
+            name,
+            self.problem,
+            tests,
+            "tests",
+            function=function,
+            starter=starter,
             reference=reference,
-            prelude=self.prelude or promised_names(checks, starter or self.problem),
-            **checks,
+            prelude=self.prelude,
         )
 
 

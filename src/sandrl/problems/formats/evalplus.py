@@ -12,8 +12,7 @@ from typing import Any, TypeAlias
 
 from sandrl.errors import InputError
 from sandrl.jsonl import type_name
-from sandrl.problems.calls import Call
-from sandrl.problems.comparisons import Comparison
+from sandrl.problems.calls import Call, Comparison
 from sandrl.problems.fields import Identifier, Margin
 from sandrl.problems.formats.row import Format, FormatRow
 from sandrl.problems.problem import Problem, Tolerance
@@ -25,8 +24,6 @@ _Rebuild: TypeAlias = Callable[[Any], Any]
 
 
 class EvalPlusRow(FormatRow):
-    """A row of EvalPlus."""
-
     task_id: Identifier
     prompt: str
     canonical_solution: str
@@ -36,18 +33,18 @@ class EvalPlusRow(FormatRow):
     atol: Margin = 0.0
 
     def to_problem(self, name: str) -> Problem:
-        """Returns the problem of the row."""
         if not (self.base_input or self.plus_input):
             raise InputError("has no inputs, and neither has plus_input", field="base_input")
         if not self.entry_point.isidentifier():
             raise InputError(f"must be the name of a function, not {self.entry_point!r:.40}", field="entry_point")
+        comparisons = _COMPARISONS.get(_set_of(self.task_id), {})
         calls = [*self._calls("base_input", self.base_input), *self._calls("plus_input", self.plus_input)]
         return Problem(
             task_id=name,
             prompt=self.prompt,
             fn=self.entry_point,
             calls=tuple(calls),
-            comparison=comparison_of(self.task_id, self.entry_point),
+            comparison=comparisons.get(self.entry_point, Comparison.EVALPLUS),
             tolerance=Tolerance(absolute=self.atol) if self.atol else None,
             reference=self.prompt + self.canonical_solution,
             timeout_seconds=TIMEOUT_SECONDS,
@@ -71,18 +68,8 @@ class EvalPlusRow(FormatRow):
         return calls
 
 
-def comparison_of(task_id: str, entry_point: str) -> Comparison:
-    """How results of a task are compared."""
-    return _COMPARISONS.get(_set_of(task_id), {}).get(entry_point, Comparison.EVALPLUS)
-
-
 def rebuilt(task_id: str, arguments: Sequence[Any]) -> list[Any]:
-    """The arguments of a task with what JSON has lost of them.
-
-    Raises:
-        TypeError: If an argument cannot be one of this task.
-        ValueError: The same, of text that is no number.
-    """
+    """The arguments of a task with what JSON has lost; `TypeError` or `ValueError` if they are none of this task."""
     shapes = _SHAPES.get(_number_of(task_id), (_same,)) if _set_of(task_id) == _MBPP else (_same,)
     # The last shape is that of all arguments from there on.
     return [shapes[min(position, len(shapes) - 1)](argument) for position, argument in enumerate(arguments)]
@@ -127,7 +114,6 @@ def _values_as_tuples(value: Any) -> Any:
 
 
 def _shapes() -> dict[int, tuple[_Rebuild, ...]]:
-    """The shapes of arguments of the tasks of MBPP+ for which JSON is not enough, by number."""
     numbers: list[tuple[str, tuple[_Rebuild, ...]]] = [
         ("2 116 132 143 222 261 273 394 399 421 424 429 470 560 579 596 616 630 726 740 744 809", (_tuple,)),
         ("63 64 70 94 120 237 272 299 400 409 417 438 473 614 780", (_list_of_tuples,)),

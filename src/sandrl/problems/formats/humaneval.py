@@ -21,15 +21,12 @@ _CODE = re.compile(r"^(?:import|from|def|class|async[ \t]+def)\b", re.MULTILINE)
 
 
 class HumanEvalRow(FormatRow):
-    """A row of HumanEval."""
-
     prompt: str
     test: str
     entry_point: Identifier
     canonical_solution: str | None = None
 
     def to_problem(self, name: str) -> Problem:
-        """Returns the problem of the row."""
         solution = None if self.canonical_solution is None else self.prompt + self.canonical_solution
         return checked(name, self.prompt, self.test, self.entry_point, solution, prelude=self.prelude)
 
@@ -37,17 +34,7 @@ class HumanEvalRow(FormatRow):
 def checked(
     name: str, code: str, test: str, entry_point: str, reference: str | None, *, prompt: str = "", prelude: str = ""
 ) -> Problem:
-    """The problem of code to begin with, and a function `check` that is called with what it asks for.
-
-    Args:
-        name: Its `task_id`.
-        code: What stands before a completion.
-        test: What defines `check`, and perhaps calls it, or other tests.
-        entry_point: What `check` is called with.
-        reference: A solution.
-        prompt: The task in words, where it is not in the code.
-        prelude: What runs before everything.
-    """
+    """The problem of `code` before a completion, and a function `check` that is called with what it asks for."""
     is_called = _CALLS.search(test) is not None or _DEFINES.search(test) is None
     call = "" if is_called else f"\n\ncheck({entry_point})\n"
     return Problem(

@@ -20,8 +20,6 @@ _NEEDS = {"go": "the package testify", "rust": "cargo and crates"}
 
 
 class HumanEvalPackRow(FormatRow):
-    """A row of HumanEvalPack."""
-
     task_id: Identifier
     prompt: str
     declaration: str
@@ -32,7 +30,6 @@ class HumanEvalPackRow(FormatRow):
     test_setup: str | None = None
 
     def to_problem(self, name: str) -> Problem:
-        """Returns the problem of the row."""
         found = find_language(self.task_id.partition("/")[0])
         language = PYTHON if found is None else found.name
         if language in _NEEDS:

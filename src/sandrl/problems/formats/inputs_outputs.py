@@ -22,8 +22,9 @@ from sandrl.jsonl import type_name
 from sandrl.problems.calls import SOLUTION, Call
 from sandrl.problems.calls import function_of as named_function
 from sandrl.problems.formats.texts import json_value
+from sandrl.problems.formats.time_limits import check_timeout
 from sandrl.problems.preludes import STANDARD
-from sandrl.problems.problem import Case, Tolerance
+from sandrl.problems.problem import Case, Problem, Tolerance
 from sandrl.syntax import compiling
 
 FRACTIONS = Tolerance(absolute=1e-6)
@@ -49,15 +50,10 @@ _OUTPUTS = ("outputs", "output", "stdout", "expected_output", "expected")
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A test.
+    """A test: a call of `function`, or a run of a program if that is empty.
 
-    Attributes:
-        given: The input.
-        expected: The output.
-        fields: Where the two stand.
-        function: The function that is called; empty for a program.
-        is_of_apps: Whether it is as in APPS and the sets made of it: the output may stand in a list of its own, and
-            keys that are texts may have been integers.
+    `is_of_apps`: as in APPS and the sets made of it, the output may stand in a list of its own, and keys that are texts
+    may have been integers.
     """
 
     given: Any
@@ -68,16 +64,7 @@ class Pair:
 
 
 def pairs_of(value: object, field: str, *, function: str = "") -> list[Pair]:
-    """The tests of a field.
-
-    Args:
-        value: The field, as JSON text or as its value.
-        field: Its name.
-        function: The function that tests call that name no other, and do not say that they are runs of a program.
-
-    Raises:
-        InputError: If it has none of the shapes, or no test.
-    """
+    """The tests of a field; `function` is called by those that name no other and do not say that they are programs."""
     tests = [] if isinstance(value, str) and not value.strip() else json_value(value, field)
     if isinstance(tests, Mapping):
         pairs = _columns(tests, field, function)
@@ -92,16 +79,7 @@ def pairs_of(value: object, field: str, *, function: str = "") -> list[Pair]:
 
 
 def checks_of_pairs(pairs: Sequence[Pair], field: str, *, code: str = "") -> dict[str, Any]:
-    """The fields of a problem that tests become.
-
-    Args:
-        pairs: The tests; at least one.
-        field: Where they stand.
-        code: Starter code or a solution, which shows whether the function is a method of `Solution`.
-
-    Raises:
-        InputError: If a test cannot be a check.
-    """
+    """The fields of a problem that tests become; `code` shows whether the function is a method of `Solution`."""
     functions = {pair.function for pair in pairs}
     if len(functions) > 1:
         kinds = ", ".join(sorted(name or "stdin" for name in functions))
@@ -114,14 +92,37 @@ def checks_of_pairs(pairs: Sequence[Pair], field: str, *, code: str = "") -> dic
     return _calls(pairs, code)
 
 
+def problem_of_pairs(
+    name: str,
+    prompt: str,
+    tests: object,
+    field: str,
+    *,
+    function: str = "",
+    starter: str = "",
+    reference: str | None = None,
+    code: str | None = None,
+    prelude: str = "",
+    time_limit: Any = None,
+) -> Problem:
+    """The problem of a field with tests; for `function` and `code`, else the starter code or reference, see above."""
+    pairs = pairs_of(tests, field, function=function)
+    checks = checks_of_pairs(pairs, field, code=starter or reference or "" if code is None else code)
+    return Problem(
+        task_id=name,
+        prompt=prompt,
+        starter_code=starter,
+        reference=reference,
+        prelude=prelude or promised_names(checks, starter or prompt),
+        check_timeout_seconds=check_timeout(time_limit, "time_limit"),
+        **checks,
+    )
+
+
 def promised_names(checks: Mapping[str, Any], code: str) -> str:
     """The prelude of calls in the form of LeetCode, whose judge provides the names of the standard library.
 
     Its starter code is annotated with `List[int]` and imports nothing: an answer that keeps to it would fail.
-
-    Args:
-        checks: What tests have become.
-        code: Starter code, or a prompt that shows it.
     """
     return STANDARD if ("calls" in checks or "tests" in checks) and _LEETCODE.search(code) else ""
 
@@ -133,18 +134,14 @@ def by_words(checks: dict[str, Any]) -> dict[str, Any]:
     return {**checks, "tolerance": replace(checks["tolerance"] or WORDS, words=True)}
 
 
+# Whether blanks before a single line must not count: sets have outputs of programs that padded a number.
 def _is_padded(case: Case) -> bool:
-    """Whether blanks before a single line must not count: sets have outputs of programs that padded a number."""
     text = case.stdout.strip("\r\n")
     return text.startswith((" ", "\t")) and not text.isspace() and "\n" not in text.strip()
 
 
 def function_of(metadata: object, field: str = "metadata") -> str:
-    """The function that the `metadata` of a row or of a test names, which may be JSON text; empty if none.
-
-    Raises:
-        InputError: If it is no name.
-    """
+    """The function that the `metadata` of a row or of a test names, which may be JSON text; empty if none."""
     found = json_value(metadata or {}, field)
     return function_name(found.get("func_name"), f"{field}.func_name") if isinstance(found, Mapping) else ""
 
@@ -205,11 +202,7 @@ def _refuse_files(value: Mapping[str, Any], inner: str, field: str) -> None:
 
 
 def function_name(value: object, field: str) -> str:
-    """The function that a field names; empty if it names none, perhaps in words (`none`).
-
-    Raises:
-        InputError: If it is no name.
-    """
+    """The function that a field names; empty if it names none, perhaps in words (`none`)."""
     if value is None or (isinstance(value, str) and value.strip().casefold() in _NO_FUNCTION):
         return ""
     with suppress(AttributeError, InputError):
@@ -219,8 +212,8 @@ def function_name(value: object, field: str) -> str:
     raise InputError(f"must be the name of a function, or Class.method, not {value!r:.40}", field=field)
 
 
+# What a program reads or prints; some sets have it as an array of lines, or as a value that Python prints.
 def _text(value: object, field: str) -> str:
-    """What a program reads or prints; some sets have it as an array of lines, or as a value that Python prints."""
     if isinstance(value, list) and all(isinstance(line, str | int | float) for line in value):
         return "\n".join(str(line) for line in value)
     if isinstance(value, int | float):
@@ -231,7 +224,6 @@ def _text(value: object, field: str) -> str:
 
 
 def _calls(pairs: Sequence[Pair], code: str) -> dict[str, Any]:
-    """Calls of a function, or of a method of `Solution` where the code shows such a class."""
     function = pairs[0].function
     is_method = "." not in function and re.search(rf"^class\s+{SOLUTION}\b", code, re.MULTILINE) is not None
     pairs = _unwrapped(pairs, code)
@@ -245,7 +237,6 @@ def _calls(pairs: Sequence[Pair], code: str) -> dict[str, Any]:
 
 
 def _with_integer_keys(values: list[Any]) -> list[Any]:
-    """Values with integers for the keys of their dictionaries, if all these keys are texts of integers."""
     waiting, keys = list(values), set[Any]()
     while waiting:
         each = waiting.pop()
@@ -265,8 +256,8 @@ def _restored(value: Any) -> Any:
     return [_restored(each) for each in value] if isinstance(value, list | tuple) else value
 
 
+# Calls whose outputs stand in no lists of their own; if the function is annotated to return lists, they do not.
 def _unwrapped(pairs: Sequence[Pair], code: str) -> Sequence[Pair]:
-    """Calls whose outputs stand in no lists of their own; if the function is annotated to return lists, they do not."""
     if not all(pair.is_of_apps and isinstance(pair.expected, list) and len(pair.expected) == 1 for pair in pairs):
         return pairs
     name = re.escape(pairs[0].function.rpartition(".")[2])
@@ -278,7 +269,6 @@ def _unwrapped(pairs: Sequence[Pair], code: str) -> Sequence[Pair]:
 
 
 def _levels(value: Any, depth: int = 0) -> int:
-    """How many lists are in each other."""
     if not isinstance(value, list) or depth > _MOST_LEVELS:
         return 0
     return 1 + max((_levels(each, depth + 1) for each in value), default=0)
@@ -291,8 +281,8 @@ def _call(arguments: list[Any], expected: Any, pair: Pair) -> Call:
         raise InputError(error.reason, field=pair.fields[error.field == "[1]"]) from None
 
 
+# The arguments of calls: arrays, or texts with a value in each line.
 def _arguments(pairs: Sequence[Pair]) -> list[list[Any]]:
-    """The arguments of calls: arrays, or texts with a value in each line."""
     texts = [pair.given for pair in pairs if isinstance(pair.given, str)]
     lines = [[line.strip() for line in text.split("\n") if line.strip()] for text in texts]
     counts = set(map(len, lines))
@@ -319,8 +309,8 @@ def _arguments_of(pair: Pair, is_bare: Sequence[bool], lines: Iterator[list[str]
         raise InputError(reason, field=error.field) from error
 
 
+# What calls return: where the arguments are text, so is this.
 def _expected(pairs: Sequence[Pair]) -> list[Any]:
-    """What calls return: where the arguments are text, so is this."""
     texts = [pair.expected for pair in pairs if isinstance(pair.given, str) and isinstance(pair.expected, str)]
     is_bare = not all(map(_is_value, texts))
     return [
@@ -331,8 +321,8 @@ def _expected(pairs: Sequence[Pair]) -> list[Any]:
     ]
 
 
+# Whether a text is a value, or must be one because it begins like one; else it is the value itself, unquoted.
 def _is_value(text: str) -> bool:
-    """Whether a text is a value, or must be one because it begins like one; else it is the value itself, unquoted."""
     if text.lstrip().startswith(("[", "{", '"', "'")):
         return True
     try:
@@ -341,8 +331,8 @@ def _is_value(text: str) -> bool:
         return False
 
 
+# The value of a text: JSON, a Python literal, or the text where it is bare and not quoted.
 def _value(text: str, is_bare: bool | None, field: str) -> Any:
-    """The value of a text: JSON, a Python literal, or the text where it is bare and not quoted."""
     if is_bare and not text.lstrip().startswith('"'):
         return text.removesuffix("\n")
     try:
@@ -357,7 +347,6 @@ def _value(text: str, is_bare: bool | None, field: str) -> Any:
 
 
 def _literal(text: str) -> Any:
-    """The value of a Python literal; the text if it is none."""
     try:
         with compiling():
             return ast.literal_eval(text)

@@ -7,8 +7,6 @@ removed.
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
-from typing import Any
 
 from sandrl.errors import InputError
 from sandrl.problems.formats.row import Format, FormatRow
@@ -19,14 +17,11 @@ _MODULE = "solution"
 
 
 class KodCodeRow(FormatRow):
-    """A row of KodCode."""
-
     question: str
     test: str
     solution: str | None = None
 
     def to_problem(self, name: str) -> Problem:
-        """Returns the problem of the row."""
         try:
             test, names = without_solution_import(self.test)
             return Problem(
@@ -43,11 +38,7 @@ class KodCodeRow(FormatRow):
 
 
 def without_solution_import(test: str) -> tuple[str, list[str]]:
-    """Tests without their imports from the answer's module, and the names that they imported.
-
-    Raises:
-        InputError: If they are no Python, or use the module itself.
-    """
+    """Tests without their imports from the answer's module, and the names that they imported."""
     try:
         tree = parse(test)
     except SyntaxError as error:
@@ -74,14 +65,10 @@ def without_solution_import(test: str) -> tuple[str, list[str]]:
     return ast.unparse(rewritten) + "\n", names
 
 
-def _imports_solution(value: Mapping[str, Any]) -> bool:
-    return "entry_point" not in value
-
-
 KODCODE = Format(
     "KodCode",
     (("question",), ("test",), ("solution",)),
     KodCodeRow,
     ignored=frozenset({"test_info"}),
-    accepts=_imports_solution,
+    accepts=lambda value: "entry_point" not in value,
 )

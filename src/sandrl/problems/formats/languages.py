@@ -28,11 +28,7 @@ _NATURAL = frozenset({
 
 
 def named_language(value: object, field: str) -> str | None:
-    """The name in the table of the language that a field names; None where it names no programming language.
-
-    Raises:
-        InputError: If it is a language that is not judged.
-    """
+    """The name in the table of the language that a field names; None where it names no programming language."""
     if value is None or value == "":
         return None
     if not isinstance(value, str):
@@ -44,11 +40,7 @@ def named_language(value: object, field: str) -> str | None:
 
 
 def first_language(value: Mapping[str, object]) -> tuple[str, str] | None:
-    """The language that a row names and the field that names it; None where no field names one.
-
-    Raises:
-        InputError: If fields name several languages, or one that is not judged.
-    """
+    """The language that a row names and the field that names it; None where no field names one."""
     named = [(language, field) for field in FIELDS if (language := named_language(value.get(field), field)) is not None]
     if len({language for language, _ in named}) > 1:
         (first, at), (other, field) = named[0], next(each for each in named if each[0] != named[0][0])
@@ -57,16 +49,7 @@ def first_language(value: Mapping[str, object]) -> tuple[str, str] | None:
 
 
 def in_language(problem: Problem, language: str | None, field: str) -> Problem:
-    """A problem whose programs are in the language that its row names.
-
-    Args:
-        problem: The problem, taken for one in Python.
-        language: The language; None where the row names none.
-        field: The field that names it.
-
-    Raises:
-        InputError: If the problem has Python code that a program in another language cannot run with.
-    """
+    """A problem whose programs are in the language that its row names; None where it names none."""
     if language in (None, problem.language):
         return problem
     if problem.kind not in ("cases", "exit_status"):
@@ -84,13 +67,8 @@ def in_asked_language(
     Other code of its row is left out: it is in the language that the row was written for.
 
     Args:
-        problem: The problem, in the language that its row names.
-        language: The language that is asked for.
         named: The language that the row names, and where; None where it names none.
         keeps_reference: Whether its reference is in the language that is asked for.
-
-    Raises:
-        InputError: If the row names another language, or its checks are code.
     """
     if named is not None and named[0] != language:
         raise InputError(f"is {named[0]}, and `language` is {language}", field=named[1], fields=("language",))

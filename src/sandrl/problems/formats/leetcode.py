@@ -12,8 +12,6 @@ from sandrl.problems.problem import Problem
 
 
 class LeetCodeRow(FormatRow):
-    """A row of LeetCodeDataset."""
-
     prompt: str
     test: str
     entry_point: Identifier
@@ -22,7 +20,6 @@ class LeetCodeRow(FormatRow):
     completion: str | None = None
 
     def to_problem(self, name: str) -> Problem:
-        """Returns the problem of the row."""
         words = self.query or self.problem_description or ""
         return checked(
             name, self.prompt, self.test, self.entry_point, self.completion or None, prompt=words, prelude=self.prelude

@@ -22,8 +22,6 @@ _TESTS = ("public_test_cases", "private_test_cases")
 
 
 class LiveCodeBenchRow(FormatRow):
-    """A row of LiveCodeBench, for the generation of code."""
-
     question_content: str
     starter_code: str | None = None
     public_test_cases: Any = None
@@ -31,7 +29,6 @@ class LiveCodeBenchRow(FormatRow):
     metadata: Any = None
 
     def to_problem(self, name: str) -> Problem:
-        """Returns the problem of the row."""
         function = function_of(self.metadata)
         pairs: list[Pair] = []
         for field in _TESTS:

@@ -15,8 +15,8 @@ from sandrl.problems.imports import third_party_imports
 from sandrl.problems.problem import Problem
 
 
+# An array that is JSON text, as in tables without arrays.
 def _array(value: object) -> object:
-    """An array that is JSON text, as in tables without arrays."""
     try:
         return json_value(value, "") if isinstance(value, str) else value
     except InputError:
@@ -28,8 +28,6 @@ Texts = Annotated[list[str], BeforeValidator(_array)]
 
 
 class MbppRow(FormatRow):
-    """A row of MBPP; the sanitized release calls two fields otherwise, and MBPP+ adds one."""
-
     text: str | None = None
     prompt: str | None = None
     test_list: Texts
@@ -39,7 +37,6 @@ class MbppRow(FormatRow):
     test: str | None = None
 
     def to_problem(self, name: str) -> Problem:
-        """Returns the problem of the row."""
         text = self.text if self.text is not None else self.prompt
         if text is None:
             raise InputError("is missing", field="text")
@@ -63,8 +60,8 @@ class MbppRow(FormatRow):
             raise InputError(error.reason, field=field, hint=error.hint) from None
 
 
+# The first name that the tests call and the solution defines: MBPP says nowhere else what it asks for.
 def _called_name(tests: list[str], code: str) -> str | None:
-    """The first name that the tests call and the solution defines: MBPP says nowhere else what it asks for."""
     defined = set(re.findall(r"^(?:def|class)[ \t]+(\w+)", code, re.MULTILINE))
     return next((name for test in tests for name in re.findall(r"(\w+)\s*\(", test) if name in defined), None)
 

@@ -11,8 +11,8 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator
 
 
+# The text of a prompt; what is neither text nor messages stays for the type to refuse.
 def _text_of(value: object) -> object:
-    """The text of a prompt; what is neither text nor messages stays for the type to refuse."""
     if not isinstance(value, list):
         return value
     texts = [_user_text(message) for message in value]

@@ -14,15 +14,12 @@ from sandrl.problems.problem import Problem
 
 
 class MultiPlERow(FormatRow):
-    """A row of MultiPL-E."""
-
     language: str
     prompt: str
     tests: str
     stop_tokens: list[str]
 
     def to_problem(self, name: str) -> Problem:
-        """Returns the problem of the row."""
         language = language_named(self.language)
         if not self.tests.strip("} \n"):
             raise InputError("checks nothing", field="tests")

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from sandrl.problems.fields import InputRow
-from sandrl.problems.formats.inputs_outputs import checks_of_pairs, pairs_of, promised_names
+from sandrl.problems.formats.inputs_outputs import problem_of_pairs
 from sandrl.problems.formats.messages import Prompt
 from sandrl.problems.formats.row import Format, FormatRow
 from sandrl.problems.formats.texts import json_value
@@ -16,32 +15,25 @@ _METADATA = "verifier_metadata"
 
 
 class RequestRow(InputRow):
-    """The request for a model."""
-
     input: Prompt
 
 
 class MetadataRow(InputRow):
-    """What a row is judged by."""
-
     unit_tests: Any
 
 
 class NemoGymRow(FormatRow):
-    """A row of NeMo-Gym."""
-
     responses_create_params: RequestRow
     verifier_metadata: MetadataRow
 
     def to_problem(self, name: str) -> Problem:
-        """Returns the problem of the row."""
-        prompt, field = self.responses_create_params.input, f"{_METADATA}.unit_tests"
-        checks = checks_of_pairs(pairs_of(self.verifier_metadata.unit_tests, field), field, code=prompt)
-        return Problem(task_id=name, prompt=prompt, prelude=self.prelude or promised_names(checks, prompt), **checks)
+        prompt, tests = self.responses_create_params.input, self.verifier_metadata.unit_tests
+        return problem_of_pairs(name, prompt, tests, f"{_METADATA}.unit_tests", code=prompt, prelude=self.prelude)
 
 
-def _has_unit_tests(value: Mapping[str, Any]) -> bool:
-    return "unit_tests" in (json_value(value[_METADATA], _METADATA) or {})
-
-
-NEMO_GYM = Format("NeMo-Gym", (("responses_create_params",), (_METADATA,)), NemoGymRow, accepts=_has_unit_tests)
+NEMO_GYM = Format(
+    "NeMo-Gym",
+    (("responses_create_params",), (_METADATA,)),
+    NemoGymRow,
+    accepts=lambda value: "unit_tests" in (json_value(value[_METADATA], _METADATA) or {}),
+)

@@ -10,8 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from sandrl.errors import InputError
-from sandrl.problems.calls import Call
-from sandrl.problems.comparisons import Comparison
+from sandrl.problems.calls import Call, Comparison
 from sandrl.problems.fields import Identifier, InputRow, Margin, Seconds, parse_value
 from sandrl.problems.formats.languages import named_language
 from sandrl.problems.formats.messages import Prompt
@@ -22,31 +21,23 @@ from sandrl.problems.problem_files import file_rows
 
 
 class CaseRow(InputRow):
-    """One stdin/stdout case."""
-
     stdin: str = ""
     stdout: str
 
 
 class CallRow(InputRow):
-    """One call of a function whose values JSON cannot hold: texts of Python literals."""
-
     arguments: str
     expected: str | None = None
     name: str = ""
 
 
 class ToleranceRow(InputRow):
-    """By how much numbers that a program prints may differ."""
-
     absolute: Margin = 0.0
     relative: Margin = 0.0
     words: bool = False
 
 
 class ProblemRow(FormatRow):
-    """A row in sandrl's own format."""
-
     task_id: Identifier | None = None
     prompt: Prompt
     tests: list[str] | None = None
@@ -71,7 +62,6 @@ class ProblemRow(FormatRow):
     memory_bytes: int | None = None
 
     def to_problem(self, name: str) -> Problem:
-        """Returns the problem of the row."""
         tolerance = self.tolerance
         return Problem(
             task_id=name,
@@ -172,8 +162,8 @@ def tolerance_row(tolerance: Tolerance | None) -> dict[str, Any] | None:
     return row | ({"words": True} if tolerance.words else {})
 
 
+# A call as an array, or as an object of texts where JSON would lose something.
 def _call_row(call: Call) -> Any:
-    """A call as an array, or as an object of texts where JSON would lose something."""
     values = list(call.values)
     if call.expected is not None and not call.name and _is_json(values):
         return values
@@ -181,8 +171,8 @@ def _call_row(call: Call) -> Any:
     return {name: value for name, value in row.items() if value}
 
 
+# Whether a value is the same once it was written as JSON and read.
 def _is_json(value: object) -> bool:
-    """Whether a value is the same once it was written as JSON and read."""
     if isinstance(value, list):
         return all(map(_is_json, value))
     if isinstance(value, dict):

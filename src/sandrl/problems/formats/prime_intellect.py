@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sandrl.errors import InputError
-from sandrl.problems.formats.inputs_outputs import checks_of_pairs, pairs_of, promised_names
+from sandrl.problems.formats.inputs_outputs import problem_of_pairs
 from sandrl.problems.formats.languages import in_language, named_language
 from sandrl.problems.formats.messages import Prompt
 from sandrl.problems.formats.row import Format, FormatRow
@@ -16,27 +16,24 @@ _FIELD = "verification_info"
 
 
 class PrimeIntellectRow(FormatRow):
-    """A row of a set of verifiable coding problems."""
-
     prompt: Prompt
     verification_info: str | dict[str, Any]
     gold_standard_solution: str | None = None
 
     def to_problem(self, name: str) -> Problem:
-        """Returns the problem of the row."""
         info = json_value(self.verification_info, _FIELD)
         if not isinstance(info, dict) or "test_cases" not in info:
             raise InputError("must have `test_cases`: only problems with tests are supported", field=_FIELD)
         language = named_language(info.get("language"), f"{_FIELD}.language")
         reference = without_fence(self.gold_standard_solution)
-        field = f"{_FIELD}.test_cases"
-        checks = checks_of_pairs(pairs_of(info["test_cases"], field), field, code=f"{reference or ''}\n{self.prompt}")
-        problem = Problem(
-            task_id=name,
-            prompt=self.prompt,
+        problem = problem_of_pairs(
+            name,
+            self.prompt,
+            info["test_cases"],
+            f"{_FIELD}.test_cases",
             reference=reference,
-            prelude=self.prelude or promised_names(checks, self.prompt),
-            **checks,
+            code=f"{reference or ''}\n{self.prompt}",
+            prelude=self.prelude,
         )
         return in_language(problem, language, f"{_FIELD}.language")
 

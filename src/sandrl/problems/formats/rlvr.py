@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from sandrl.problems.formats.messages import Prompt
@@ -14,14 +13,11 @@ _FIELD = "ground_truth"
 
 
 class RlvrRow(FormatRow):
-    """A row of a set for open-instruct; mathematics and code have the same fields."""
-
     messages: Prompt | None = None
     prompt: Prompt | None = None
     ground_truth: Any
 
     def to_problem(self, name: str) -> Problem:
-        """Returns the problem of the row."""
         truth = self.ground_truth
         # The set for several verifiers has one text for each of them.
         if isinstance(truth, list) and len(truth) == 1 and isinstance(truth[0], str) and truth[0].startswith("["):
@@ -30,9 +26,9 @@ class RlvrRow(FormatRow):
         return problem_of_truth(name, prompt or "", truth, _FIELD, self.prelude)
 
 
-def _has_no_other_tests(value: Mapping[str, Any]) -> bool:
-    """Whether a row is not one of sandrl's own format with one more column."""
-    return value.keys().isdisjoint(("tests", "cases", "check"))
-
-
-RLVR = Format("RLVR", (("messages", "prompt"), (_FIELD,)), RlvrRow, accepts=_has_no_other_tests)
+RLVR = Format(
+    "RLVR",
+    (("messages", "prompt"), (_FIELD,)),
+    RlvrRow,
+    accepts=lambda value: value.keys().isdisjoint(("tests", "cases", "check")),
+)

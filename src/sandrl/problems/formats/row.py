@@ -9,9 +9,12 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from sandrl.problems.fields import InputRow, Prelude
+from sandrl.errors import InputError
+from sandrl.jsonl import Row
+from sandrl.problems.fields import Identifier, InputRow, Prelude, parse_row
 from sandrl.problems.formats.languages import named_language
 from sandrl.problems.formats.texts import json_value
 from sandrl.problems.languages import language_named
@@ -26,18 +29,7 @@ class FormatRow(InputRow):
 
     @abstractmethod
     def to_problem(self, name: str) -> Problem:
-        """Returns the problem of the row.
-
-        Args:
-            name: Its `task_id`.
-
-        Raises:
-            InputError: If a field is wrong; it is named as the format names it.
-        """
-
-
-def _any_value(_: Mapping[str, Any]) -> bool:
-    return True
+        """Returns the problem of the row; an `InputError` names a field as the format names it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +37,6 @@ class Format(Recognition):
     """A format.
 
     Attributes:
-        row: What a row must look like.
         ignored: Fields that look like tests and are none: they do not make a row unusable.
         accepts: Whether a row that has the fields has the right kind of values in them.
         is_python: Whether its rows are judged as Python where they name no other language; rows of other formats are
@@ -56,7 +47,7 @@ class Format(Recognition):
 
     row: type[FormatRow]
     ignored: frozenset[str] = frozenset()
-    accepts: Callable[[Mapping[str, Any]], bool] = _any_value
+    accepts: Callable[[Mapping[str, Any]], bool] = lambda _: True
     is_python: bool = True
     language_path: tuple[str, str] | None = None
     has_solutions_by_language: bool = False
@@ -66,11 +57,7 @@ class Format(Recognition):
         return self.has_fields(value) and self.accepts(value)
 
     def inner_language(self, value: Mapping[str, Any]) -> tuple[str, str] | None:
-        """The language that a row names within a field, and where; None where it names none there.
-
-        Raises:
-            InputError: If it is one that is not judged, or the field is no JSON.
-        """
+        """The language that a row names within a field, and where; None where it names none there."""
         if not self.is_python:
             return language_named(str(value.get("language"))).name, "language"
         if self.language_path is None:
@@ -80,3 +67,36 @@ class Format(Recognition):
         place = f"{outer}.{inner}"
         language = named_language(found.get(inner), place) if isinstance(found, Mapping) else None
         return None if language is None else (language, place)
+
+
+ID_FIELDS = ("task_id", "id", "question_id", "problem_id", "name")
+"""Fields that name a row; the first there is does."""
+
+
+class _NamedRow(InputRow):
+    task_id: Identifier | None = None
+    id: Identifier | None = None
+    question_id: Identifier | None = None
+    problem_id: Identifier | None = None
+    name: Identifier | None = None
+
+
+def id_field(value: Mapping[str, Any]) -> str:
+    """The field that names a row; the first of all where it has none."""
+    return next((field for field in ID_FIELDS if value.get(field) is not None), ID_FIELDS[0])
+
+
+def identifier_of(row: Row, field: str, path: str | Path) -> str:
+    """The name in one of the `ID_FIELDS` of a row."""
+    named = parse_row(_NamedRow, Row(row.line, {field: row.value[field]}), path)
+    return str(getattr(named, field))
+
+
+def row_name(row: Row, set_name: str) -> str:
+    """The name of a row: its own, or its number in a set; without a set it must have its own."""
+    field = id_field(row.value)
+    if row.value.get(field) is not None:
+        return identifier_of(row, field, "")
+    if not set_name:
+        raise InputError("is missing", field=field)
+    return f"{set_name}/{row.line}"

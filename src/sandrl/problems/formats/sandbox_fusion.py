@@ -22,15 +22,12 @@ _LANGUAGE = "labels.programming_language"
 
 
 class SandboxFusionRow(FormatRow):
-    """A row of SandboxFusion."""
-
     content: str
     test: str | list[Any] | dict[str, Any]
     labels: str | dict[str, Any] | None = None
     canonical_solution: str | None = None
 
     def to_problem(self, name: str) -> Problem:
-        """Returns the problem of the row."""
         labels = json_value(self.labels or {}, "labels")
         if not isinstance(labels, dict):
             raise InputError("must be an object, or JSON text of one", field="labels")

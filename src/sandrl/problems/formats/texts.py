@@ -37,9 +37,6 @@ def json_value(value: object, field: str) -> Any:
     """The value of a field that is JSON text, or was that already; an array or object may be as Python writes it.
 
     `Infinity` and `NaN`, which Python's `json` writes, are numbers.
-
-    Raises:
-        InputError: If it is a string that is no JSON.
     """
     if not isinstance(value, str):
         return value
@@ -73,11 +70,7 @@ def is_packed(text: object) -> bool:
 
 
 def unpacked(text: str, field: str) -> Any:
-    """The tests in a packed text.
-
-    Raises:
-        InputError: If it is none, or unpacks to too much.
-    """
+    """The tests in a packed text; `InputError` if it is none, or unpacks to too much."""
     try:
         packed = base64.b64decode(text, validate=True)
         decompressor = zlib.decompressobj()
@@ -94,11 +87,6 @@ def unpacked(text: str, field: str) -> Any:
 
 
 def _pickled_string(data: bytes) -> str:
-    """The string in a pickle, by itself or in a dictionary under `input_output`.
-
-    Raises:
-        ValueError: If it holds anything else.
-    """
     strings: list[str] = []
     is_dictionary = False
     try:
@@ -119,11 +107,7 @@ def _pickled_string(data: bytes) -> str:
 
 
 def first_solution(value: object, field: str) -> str | None:
-    """The first of the solutions of a row, which are an array of texts, or JSON text of one; None if it has none.
-
-    Raises:
-        InputError: If it is something else.
-    """
+    """The first of the solutions of a row, which are an array of texts, or JSON text of one; None if it has none."""
     if value in (None, ""):
         return None
     solutions = json_value(value, field) if isinstance(value, str) else value

@@ -1,8 +1,7 @@
 """Time limits of sets: seconds for one run of a compiled program, on the machine of a judge site.
 
-A check may take four times as long, and at least 4 seconds, as EvalPlus allows for solutions relative to its
-references. An interpreter, and a machine that runs many sandboxes, are slower than that machine, and this must not make
-a right answer fail. A limit for all tests together is ignored: `judge.time_limit` grows with the number of passed
+A check may take four times as long, and at least 4 seconds, because an interpreter, and a machine that runs many
+sandboxes, are slower. A limit for all tests together is ignored: `judge.time_limit` grows with the number of passed
 tests.
 """
 
@@ -25,15 +24,7 @@ _TEXT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(?:s|secs?|seconds?)?\.?\s*", re.IGNOR
 
 
 def check_timeout(value: Any, field: str) -> float | None:
-    """How long a check may take, by the time limit of a row; None if the row has none.
-
-    Args:
-        value: Seconds, as a number, as a text (`2.0 seconds`), or as `seconds` and `nanos`.
-        field: Where it stands.
-
-    Raises:
-        InputError: If it is no time.
-    """
+    """Seconds that a check may take, by the limit of a row: a number, a text, `seconds` and `nanos`, or None."""
     seconds = _seconds(value, field)
     if not seconds:
         return None

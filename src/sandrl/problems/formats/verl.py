@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from sandrl.errors import InputError
 from sandrl.problems.fields import InputRow
-from sandrl.problems.formats.inputs_outputs import checks_of_pairs, function_name, pairs_of, promised_names
+from sandrl.problems.formats.inputs_outputs import function_name, problem_of_pairs, promised_names
 from sandrl.problems.formats.kodcode import without_solution_import
 from sandrl.problems.formats.messages import Prompt
 from sandrl.problems.formats.row import Format, FormatRow
@@ -28,58 +28,31 @@ _ASSERTS = re.compile(r"^[ \t]*(?:assert\b|self\.assert)", re.MULTILINE)
 
 
 class RewardModelRow(InputRow):
-    """What a row is judged by."""
-
     ground_truth: Any
 
 
 class VerlRow(FormatRow):
-    """A row of verl; mathematics and code have the same fields."""
-
     prompt: Prompt
     reward_model: RewardModelRow
 
     def to_problem(self, name: str) -> Problem:
-        """Returns the problem of the row."""
         return problem_of_truth(name, self.prompt, self.reward_model.ground_truth, _FIELD, self.prelude)
 
 
 def problem_of_truth(name: str, prompt: str, truth: Any, field: str, prelude: str = "") -> Problem:
-    """The problem of a prompt and a ground truth.
-
-    Args:
-        name: Its `task_id`.
-        prompt: The prompt.
-        truth: The ground truth: tests, or JSON text of them.
-        field: Where it stands.
-        prelude: The prelude of the row.
-
-    Raises:
-        InputError: If it is no test of code.
-    """
+    """The problem of a prompt and a ground truth."""
     tests, place = _tests(truth, field)
     if isinstance(tests, dict | list):
-        checks = checks_of_pairs(pairs_of(tests, field), field, code=prompt)
-        return Problem(task_id=name, prompt=prompt, prelude=prelude or promised_names(checks, prompt), **checks)
+        return problem_of_pairs(name, prompt, tests, field, code=prompt, prelude=prelude)
     return tests.problem(name, prompt, prelude, place)
 
 
-class _Code:
-    """Tests that are Python code.
-
-    Args:
-        tests: The code.
-        entry_point: The function or class that it tests, if that is said.
-        prelude: What runs before an answer.
-    """
-
-    def __init__(self, tests: list[str], entry_point: str | None = None, prelude: str = "") -> None:
-        self.tests = tests
-        self.entry_point = entry_point
-        self.prelude = prelude
+class _Code(NamedTuple):
+    tests: list[str]
+    entry_point: str | None = None
+    prelude: str = ""
 
     def problem(self, name: str, prompt: str, prelude: str, field: str) -> Problem:
-        """The problem of a row with these tests."""
         shown = "\n".join([prompt, *self.tests])
         try:
             return Problem(
@@ -96,7 +69,6 @@ class _Code:
 
 
 def _tests(value: Any, field: str) -> tuple[_Code | dict[str, Any] | list[Any], str]:
-    """The tests of a row, and the field that they are in."""
     try:
         tests = json_value(value, field)
     except InputError as error:
@@ -119,14 +91,12 @@ def _tests(value: Any, field: str) -> tuple[_Code | dict[str, Any] | list[Any], 
 
 
 def _says_something(value: Any) -> bool:
-    """Whether a field holds more than empty values, in lists of any depth."""
     if isinstance(value, list):
         return any(map(_says_something, value))
     return value not in (None, "")
 
 
 def _code(value: Any, kind: str, field: str, tests: Mapping[str, Any] | None = None) -> _Code:
-    """The tests of one of the fields for code."""
     texts = [value] if isinstance(value, str) and kind != "assert_case" else value
     if not isinstance(texts, list) or not all(isinstance(each, str) for each in texts):
         kinds = "an array of strings" if kind == "assert_case" else "a string"

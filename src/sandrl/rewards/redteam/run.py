@@ -11,7 +11,7 @@ from sandrl.config.words import BUNDLED
 from sandrl.errors import CleanupError, GateError, InfrastructureError, InputError, UsageError, raise_for_end
 from sandrl.events import Emit, Warned, ignore
 from sandrl.problems import Problem, load_problems
-from sandrl.problems.reading import reading_of
+from sandrl.problems.loading import reading_of
 from sandrl.rewards.builds import has_tools, language_of
 from sandrl.rewards.estimate import SandboxEstimate, estimate_sandboxes
 from sandrl.rewards.judge import Judge

@@ -23,8 +23,8 @@ from sandrl.models.client import OPENAI_BASE_URL, ModelEndpoint
 from sandrl.models.endpoint import EndpointModel
 from sandrl.models.gpu import check_gpu
 from sandrl.problems import Problem, load_problems
+from sandrl.problems.loading import reading_of
 from sandrl.problems.prompting import Prompting
-from sandrl.problems.reading import reading_of
 from sandrl.problems.splits import training_split
 from sandrl.rewards.options import ScoreOptions
 from sandrl.rollouts.tools import TOOL_SCHEMAS, tool_schemas

@@ -1,16 +1,13 @@
 """The sandbox of an episode: created on first use, kept between uses, deleted with the episode.
 
-Every effect of the policy's commands is an observation: output, a timeout, a missing file. All observations are cut
-in the same way: long output keeps its first 1,000 characters, which show what kind of output it is, and its last
-3,000, because errors come last. That is about 1,200 tokens: twenty of them fit into the context of a small model. Time
-and output of a command are limited inside the sandbox, so the limits do not depend on the caller: output before a
-timeout is kept, and hundreds of episodes may print as much as they like at once.
+Every effect of the policy's commands is an observation: output, a timeout, a missing file. Long output keeps its first
+1,000 characters, which show what kind of output it is, and its last 3,000, because errors come last. Time and output of
+a command are limited inside the sandbox, so output before a timeout is kept.
 
 The loss of the sandbox is not caused by the policy, and is not an observation. If the runtime ended and its sandboxes
-with it, the workbench repeats the commands of the episode in a new sandbox, in their order, and the episode continues:
-a trainer such as TRL cannot restart a conversation, and the policy must find the files that it wrote. The new sandbox
-is used only if every command has the result that the policy has read. Otherwise, or if a sandbox failed by itself, the
-episode is lost. The workbench records the loss, and its caller ends the episode without a reward.
+with it, the commands of the episode are repeated in a new one, because a trainer such as TRL cannot restart a
+conversation. The new sandbox is used only if every command has the result that the policy has read. Otherwise, or if a
+sandbox failed by itself, the episode is lost, and its caller ends it without a reward.
 """
 
 from __future__ import annotations
@@ -51,12 +48,7 @@ show() {{
 
 
 class RuntimeLost(Exception):
-    """The runtime took a sandbox along, or could not be reached for one: neither is the doing of what ran in it.
-
-    Args:
-        reason: What went wrong.
-        is_replaced: Whether there is another runtime now.
-    """
+    """The runtime took a sandbox along, or could not be reached for one; `is_replaced` if there is another one now."""
 
     def __init__(self, reason: str, *, is_replaced: bool) -> None:
         super().__init__(reason)
@@ -64,13 +56,7 @@ class RuntimeLost(Exception):
 
 
 def failure_of(job: Job, launch: Launch, error: InfrastructureError) -> InfrastructureError | RuntimeLost:
-    """What the failure of a command means for its episode; its sandbox begins to stop, if there is one.
-
-    Args:
-        job: Owns the sandbox; looks for its runtime again, if that may be gone.
-        launch: The command.
-        error: How it failed.
-    """
+    """What the failure of a command means for its episode; its sandbox begins to stop, if there is one."""
     failure: InfrastructureError | RuntimeLost = error
     if not launch.may_have_caused(error):
         failure = RuntimeLost(error.message, is_replaced=job.reconnect(launch))
@@ -78,18 +64,16 @@ def failure_of(job: Job, launch: Launch, error: InfrastructureError) -> Infrastr
     return failure
 
 
-class Workplace(Protocol):
-    """Where a workbench has its sandbox from."""
+class SandboxSource(Protocol):
+    """Where episodes get their sandboxes.
 
-    @property
-    def timeout_seconds(self) -> float:
-        """Wall time of one command."""
-        ...
+    Attributes:
+        timeout_seconds: Wall time of one command.
+        emit: Receives an event of every command.
+    """
 
-    @property
-    def emit(self) -> Emit:
-        """Receives an event of every command."""
-        ...
+    timeout_seconds: float
+    emit: Emit
 
     def run(self, task_id: str, command: Command, within: Launch | None) -> tuple[Launch, CommandOutcome]:
         """Runs a command in a fresh sandbox, or in one that is kept; returns the launch that keeps it now.
@@ -100,19 +84,11 @@ class Workplace(Protocol):
         """
         ...
 
-    def release(self, launch: Launch) -> None:
-        """Begins to stop a sandbox that was kept."""
-        ...
+    def release(self, launch: Launch) -> None: ...
 
 
-class Workshop:
-    """Where episodes get their sandboxes: one job, which one thread at a time may use.
-
-    Args:
-        job: Owns the sandboxes.
-        timeout_seconds: Wall time of one command.
-        emit: Receives an event of every command.
-    """
+class JobSandboxes:
+    """Where episodes get their sandboxes: one job, which one thread at a time may use."""
 
     def __init__(self, job: Job, *, timeout_seconds: float = 10.0, emit: Emit = ignore) -> None:
         self._job = job
@@ -121,12 +97,6 @@ class Workshop:
         self.emit = emit
 
     def run(self, task_id: str, command: Command, within: Launch | None) -> tuple[Launch, CommandOutcome]:
-        """Runs a command in a fresh sandbox, or in one that is kept; returns the launch that keeps it now.
-
-        Raises:
-            InfrastructureError: If the sandbox failed, not the command; it is gone then.
-            RuntimeLost: If the runtime failed, and the sandbox with it.
-        """
         with self._lock:
             launch = self._job.launch(command, tags=(ROLLOUT_TAG, problem_tag(task_id)), within=within)
             self._wait_for(launch)
@@ -136,7 +106,6 @@ class Workshop:
                 raise failure_of(self._job, launch, error) from error
 
     def release(self, launch: Launch) -> None:
-        """Begins to stop a sandbox that was kept."""
         with self._lock:
             self._job.release(launch)
 
@@ -150,18 +119,10 @@ class Workshop:
                     self._job.collect(ended)
 
 
-class Workbench:
-    """The sandbox of one episode.
+class EpisodeSandbox:
+    """The sandbox of one episode; `loss` says why it was lost, empty if it was not."""
 
-    Args:
-        place: Where it comes from.
-        task_id: The problem that is worked on.
-
-    Attributes:
-        loss: Why the sandbox was lost; empty if it was not.
-    """
-
-    def __init__(self, place: Workplace, task_id: str) -> None:
+    def __init__(self, place: SandboxSource, task_id: str) -> None:
         self._place = place
         self._task_id = task_id
         self._launch: Launch | None = None
@@ -210,14 +171,12 @@ class Workbench:
         return outcome
 
     def _restore(self) -> None:
-        """Brings a new sandbox into the state of the one that was lost."""
         for command, told in self._past:
             if observation(self._execute(command)) != told:
                 self.close()
                 raise InfrastructureError(_OTHER_RESULT)
 
     def _wait_or_lose(self, lost: RuntimeLost) -> None:
-        """Decides whether another try is worth it, and waits until then."""
         if lost.is_replaced and self._moves < MOST_MOVES:
             self._moves += 1
         elif self._pauses < _MOST_PAUSES:

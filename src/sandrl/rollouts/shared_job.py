@@ -39,22 +39,17 @@ from sandrl.rewards.batch import Batch
 from sandrl.rewards.cache import VerdictCache
 from sandrl.rewards.judge import Judge
 from sandrl.rewards.options import ScoreOptions
-from sandrl.rollouts.workbench import failure_of
+from sandrl.rollouts.sandbox import failure_of
 from sandrl.runs import ROLLOUT_TAG
 from sandrl.sandboxes import Command, CommandOutcome, Interrupt, Job, Launch, Withdrawn, problem_tag
 
 _Result = TypeVar("_Result")
 
 
-class SharedWorkshop:
+class SharedJob:
     """Runs commands and judges solutions for many threads, between the two ends of a `with` block.
 
     Args:
-        job: Owns the sandboxes; nobody else uses it meanwhile.
-        judge: Decides what a solution did.
-        options: How to judge.
-        cache: Verdicts to begin with, and where to keep those that are found.
-        timeout_seconds: Wall time of one command.
         emit: Receives events of commands and of judging, but no results: episodes report these.
 
     Attributes:
@@ -85,7 +80,7 @@ class SharedWorkshop:
         self._lock = threading.Lock()
         self._end: BaseException | None = None
         self.is_open = True
-        self._thread = threading.Thread(target=self._work, name="sandrl-workshop", daemon=True)
+        self._thread = threading.Thread(target=self._work, name="sandrl-job", daemon=True)
         forks.watch(self)
 
     def after_fork(self) -> None:
@@ -110,13 +105,7 @@ class SharedWorkshop:
             pass
 
     def run(self, task_id: str, command: Command, within: Launch | None) -> tuple[Launch, CommandOutcome]:
-        """Runs a command in a fresh sandbox, or in one that is kept; returns the launch that keeps it now.
-
-        Raises:
-            InfrastructureError: If the sandbox failed, not the command; it is gone then.
-            RuntimeLost: If the runtime failed, and the sandbox with it.
-            Stopped: If nothing is run any more.
-        """
+        """Runs a command in a fresh sandbox, or in one that is kept; raises `Stopped` if nothing is run any more."""
         done: Future[tuple[Launch, CommandOutcome]] = Future()
         tags = (ROLLOUT_TAG, problem_tag(task_id), *self._tags)
 
@@ -126,20 +115,10 @@ class SharedWorkshop:
         return self._wait_for(done, begin)
 
     def release(self, launch: Launch) -> None:
-        """Begins to stop a sandbox that was kept."""
         self._ask(lambda: self._job.release(launch))
 
     def judge(self, completion: Completion, problem: Problem, number: int) -> ScoredCompletion:
-        """Judges a completion in a fresh sandbox.
-
-        Args:
-            completion: What was submitted.
-            problem: What it answers.
-            number: The episode's, for what is told of it.
-
-        Raises:
-            Stopped: If nothing is judged any more.
-        """
+        """Judges a completion in a fresh sandbox; raises `Stopped` if nothing is judged any more."""
         done: Future[ScoredCompletion] = Future()
 
         def begin() -> None:
@@ -151,7 +130,6 @@ class SharedWorkshop:
 
     @property
     def has_more(self) -> bool:
-        """Everything that was asked for is added at each turn."""
         return False
 
     def take_turn(self) -> None:
@@ -219,8 +197,8 @@ class SharedWorkshop:
     def _hear(self, result: ScoredCompletion) -> None:
         self._judging.pop(result.index).set_result(result)
 
+    # Passes on what befalls judging, numbered by episodes; results are the episodes' to tell.
     def _tell(self, event: Event) -> None:
-        """Passes on what befalls judging, numbered by episodes; results are the episodes' to tell."""
         match event:
             case CompletionStarted() | CompletionFinished() | StopRequested() | OpinionsAwaited():
                 return
