@@ -60,7 +60,6 @@ def open_files_check() -> Check:
 
 
 def port_check() -> Check:
-    """Whether a process of this machine reaches another one on 127.0.0.1."""
     try:
         with socket.create_server(("127.0.0.1", 0)) as server:
             socket.create_connection(server.getsockname(), _TIMEOUT_SECONDS).close()

@@ -76,12 +76,7 @@ def hub_check(environment: Mapping[str, str], *, online: bool) -> Check:
 
 
 def wandb_check(environment: Mapping[str, str], broken: Mapping[str, str] = _NONE_BROKEN) -> Check:
-    """Whether Weights & Biases can be used.
-
-    Args:
-        environment: Where its key is looked for.
-        broken: Why packages cannot be imported, by their name.
-    """
+    """Whether Weights & Biases can be used."""
     installed = installed_version("wandb")
     if installed is None:
         return Check("Weights & Biases", State.ABSENT, "wandb is not installed", install_command("wandb"))
@@ -101,12 +96,7 @@ def _broken_check(name: str, package: str, broken: Mapping[str, str]) -> Check:
 
 
 def tinker_check(settings: Settings, broken: Mapping[str, str] = _NONE_BROKEN) -> Check:
-    """Which service `sandrl art train --backend tinker` would train with.
-
-    Args:
-        settings: What the environment says.
-        broken: Why packages cannot be imported, by their name.
-    """
+    """Which service `sandrl art train --backend tinker` would train with."""
     choice = choose_backend(ArtBackendKind.TINKER, settings, can_train_here=False)
     missing = [name for name in ("openpipe-art", "tinker") if installed_version(name) is None]
     if missing:
@@ -125,11 +115,6 @@ def tinker_check(settings: Settings, broken: Mapping[str, str] = _NONE_BROKEN) -
 
 
 def _list_nothing(settings: Settings) -> None:
-    """Asks the sandbox service for the sandboxes with a tag that none has.
-
-    Raises:
-        SandrlError: If it does not answer, or refuses.
-    """
     from sandrl.sandboxes import find_connection
     from sandrl.sandboxes.inventory import Inventory
 
@@ -139,7 +124,6 @@ def _list_nothing(settings: Settings) -> None:
 
 
 def _within(seconds: float, ask: Callable[[], None]) -> SandrlError | None:
-    """Why a question could not be asked in time, or None."""
     try:
         answer_within(seconds, ask)
     except TookTooLong:

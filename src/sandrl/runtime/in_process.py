@@ -33,14 +33,6 @@ _END_SECONDS = 20.0
 class HostThread:
     """A launcher, and the event loop and thread that it lives on; one per image in a process, while it is used.
 
-    Args:
-        directory: Where it keeps what it mounts, and package overlays.
-        image: What its sandboxes are booted from.
-
-    Attributes:
-        choice: The launcher.
-        boots: Boots sandboxes with it.
-
     Raises:
         RuntimeUnavailableError: If code cannot be isolated on this machine.
     """
@@ -73,9 +65,6 @@ class HostThread:
         """The one of this process, started if there is none.
 
         Args:
-            state_dir: The user's state directory.
-            image: What its sandboxes are booted from.
-            on_start: Called if it is being started.
             is_user: Whether whoever asks will `release` it; the last who does ends it.
 
         Raises:

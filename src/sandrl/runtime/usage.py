@@ -15,10 +15,7 @@ class Usage:
     """What one process used.
 
     Attributes:
-        parent: Its parent's process id.
-        cpu_seconds: Its own user and system time.
         children_cpu_seconds: The same of the children it has waited for, and theirs.
-        resident_bytes: Memory it holds now.
     """
 
     parent: int
@@ -45,12 +42,7 @@ def suggested_concurrency() -> int:
 
 @dataclass(frozen=True)
 class Below:
-    """What there is below one process.
-
-    Attributes:
-        processes: How many descendants live.
-        cpu_seconds: Processor time of all descendants, living and waited for.
-    """
+    """What there is below one process."""
 
     processes: int
     cpu_seconds: float

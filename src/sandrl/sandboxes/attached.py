@@ -36,14 +36,8 @@ def run_attached(
     """Runs a program in a sandbox to its end.
 
     Args:
-        inventory: The runtime.
-        sandbox_id: The sandbox.
-        argv: Program and arguments.
         stdin: Descriptor to read its standard input from; None for an empty one.
-        stdout: Receives its standard output.
-        stderr: Receives its standard error.
         timeout_seconds: After this it is killed; None for as long as the sandbox lives.
-        interrupt: The user's request to stop, at which it is killed.
 
     Returns:
         Its exit code; `TIMED_OUT` if it exceeded its time limit.
@@ -82,7 +76,6 @@ def run_attached(
 
 
 def _wait(program: Attached, interrupt: Interrupt) -> None:
-    """Waits for the program's end, and brings it about if the user asks."""
     rung: SimpleQueue[object] = SimpleQueue()
     interrupt.waker().add_done_callback(rung.put)
     program.ended.add_done_callback(rung.put)
@@ -93,7 +86,6 @@ def _wait(program: Attached, interrupt: Interrupt) -> None:
 
 
 def _feed(program: Attached, descriptor: int) -> None:
-    """Copies a descriptor to the program's standard input; whatever ends first ends it."""
     # The program has ended, or does not read any more: its exit code says so.
     with suppress(ServiceError, OSError):
         while block := os.read(descriptor, _STDIN_BLOCK_BYTES):

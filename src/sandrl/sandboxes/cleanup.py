@@ -35,10 +35,6 @@ class CleanupRequest:
     """The sandboxes that the user selects to be stopped.
 
     Attributes:
-        ids: These sandboxes, and no others.
-        selection: Or those that this selects.
-        everything: Or all sandboxes.
-        force: Also those whose owner is alive.
         options: Further words of the command line, for the command that continues it.
     """
 
@@ -84,8 +80,6 @@ class CleanupPlan:
     """The sandboxes that a cleanup will stop.
 
     Attributes:
-        request: The request.
-        targets: The sandboxes that will be stopped.
         spared: Selected sandboxes that are not stopped, because their owner is alive.
         gone: Selected ids of sandboxes that have ended or never existed.
         unreached: The machines of the runtime that could not be asked; their sandboxes are not in the plan.
@@ -117,8 +111,6 @@ class CleanupPlan:
 
 
 class StopOutcome(StrEnum):
-    """The result of one stop."""
-
     STOPPED = "stopped"
     GONE = "already gone"
     FAILED = "failed"
@@ -129,12 +121,8 @@ class CleanupReport:
     """The result of a cleanup.
 
     Attributes:
-        plan: The plan.
-        stopped: Ids of sandboxes that were stopped.
-        gone: Ids of sandboxes that had already ended.
         failed: Reasons, by id, why sandboxes could not be stopped.
         left: Ids of sandboxes that were not handled, because the user asked to stop.
-        signal_number: The signal that requested this; 0 if there was none.
     """
 
     plan: CleanupPlan
@@ -173,8 +161,6 @@ def plan_cleanup(inventory: Inventory | None, request: CleanupRequest, owners: O
 
     Args:
         inventory: The runtime; None if it does not run and so has no sandbox.
-        request: The sandboxes that the user selects.
-        owners: The owners of sandboxes.
 
     Raises:
         ServiceError: If the service does not answer or refuses.
@@ -206,12 +192,7 @@ def clean_up(
     """Carries a plan out, and forgets jobs of which nothing is left.
 
     Args:
-        inventory: The runtime the plan is for.
-        plan: What to stop.
-        owners: The owners whose registry of jobs is tidied.
-        emit: Receives an event for every stop that has ended.
         interrupt: The user's request to stop: the first lets stops under way finish, the second waits for nothing more.
-        max_in_flight: How many stops may be under way at once.
     """
     interrupt = interrupt or Interrupt()
     results: dict[str, tuple[StopOutcome, str]] = {}

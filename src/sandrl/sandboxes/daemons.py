@@ -26,10 +26,7 @@ class Served:
     """What a daemon is needed for.
 
     Attributes:
-        endpoint: The daemon.
-        is_own: Whether it is that of this environment.
         jobs: The jobs with sandboxes in it whose process runs, newest first.
-        sandboxes: How many sandboxes it has.
     """
 
     endpoint: daemon.DaemonEndpoint
@@ -73,7 +70,6 @@ class Described:
     """A daemon and its state.
 
     Attributes:
-        status: What it says of itself.
         served: What it is needed for; None if there is no daemon.
         error: Why it says nothing; None if it answers.
     """
@@ -100,12 +96,7 @@ class Described:
 
 
 def describe_daemons(state_dir: Path, *, emit: Emit = ignore) -> tuple[Described, list[Described]]:
-    """The daemon of this environment and those of all others, each with its state; all are asked at the same time.
-
-    Args:
-        state_dir: The user's state directory.
-        emit: Receives an event if one of them is waited for.
-    """
+    """The daemon of this environment and those of all others, each with its state; all are asked at the same time."""
 
     def describe(served: Served) -> Described:
         known = daemon.RuntimeStatus(
@@ -146,7 +137,6 @@ def refined(error: SandrlError, state_dir: Path) -> SandrlError:
 
 
 def _hint_of(error: SilentDaemonError, state_dir: Path) -> str | None:
-    """What a user can do about a daemon that does not answer; names what would be lost where its end is advised."""
     if not error.is_wedged:
         return error.hint
     served = next((each for each in served_daemons(state_dir) if each.endpoint.pid == error.pid), None)

@@ -27,15 +27,7 @@ _NOTHING = Command(())
 
 
 class Dispatch:
-    """Sends launches, and keeps track of the sandboxes that a job holds.
-
-    Args:
-        session: The session that launches are sent to.
-        journal: Records a sandbox before it is requested.
-        stopping: The sandboxes that are being stopped, which also count as held.
-        max_sandboxes: How many to hold at once; None for no limit.
-        max_lifetime_seconds: After this the service ends a sandbox, whatever happens here.
-    """
+    """Sends launches, and keeps track of the sandboxes that a job holds."""
 
     def __init__(
         self,
@@ -59,7 +51,7 @@ class Dispatch:
         self._workers = 0
 
     def __len__(self) -> int:
-        """How many launches are in flight, without workers, which are there until they are given up."""
+        # Without workers, which are there until they are given up.
         return len(self._in_flight) - self._workers
 
     @property
@@ -123,7 +115,6 @@ class Dispatch:
         return waits and not self._pace.has_room(self.held) and not len(self._stopping)
 
     def send_more(self) -> None:
-        """Sends waiting launches, as far as there is room."""
         if not self._unsent:
             return
         if not self._pace.has_room(self.held):
@@ -220,7 +211,6 @@ class Dispatch:
         self._stopping.abandon(address)
 
     def cancel(self) -> None:
-        """Cancels everything in flight."""
         self._drop_unsent()
         for launch in self._in_flight.values():
             launch.cancel()
@@ -238,7 +228,6 @@ class Dispatch:
         self._workers = 0
 
     def _take_spare(self, launch: Launch) -> bool:
-        """Whether a launch that was never sent found a warm sandbox."""
         if launch.address or not launch.may_be_warm:
             return False
         spare = self._pool.take(launch.command.timeout_seconds, self._session.address)
@@ -251,5 +240,4 @@ class Dispatch:
         return True
 
     def new_key(self) -> str:
-        """A name for a launch."""
         return f"{next(self._keys):06d}"

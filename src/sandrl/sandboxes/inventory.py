@@ -19,11 +19,7 @@ _WHOLE_ID_CHARACTERS = 36
 
 
 class Inventory:
-    """All sandboxes of one runtime.
-
-    Args:
-        connection: The runtime.
-    """
+    """All sandboxes of one runtime."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
@@ -37,10 +33,6 @@ class Inventory:
 
     def list(self, *, tags: Sequence[str] = (), ended: bool = False) -> list[SandboxInfo]:
         """The sandboxes with all these tags, oldest first.
-
-        Args:
-            tags: Encoded tags.
-            ended: Also those that have ended, as far as the runtime still lists them.
 
         Raises:
             ServiceError: If the runtime does not answer or refuses.

@@ -36,8 +36,6 @@ class SandboxSelection:
     Attributes:
         tags: Texts of tags, encoded here as they were when the sandboxes were created.
         statuses: One of these; empty for any.
-        orphans: Only orphans.
-        older_than_seconds: Created longer ago than this.
         ended: Also those that have ended; a status of ended sandboxes implies it.
         job: Only those of this job: its id, or the beginning of it, with or without `job-`.
     """
@@ -55,7 +53,6 @@ class Listed:
     """A sandbox with its job and owner, as far as they are known here.
 
     Attributes:
-        sandbox: The sandbox as its runtime describes it.
         job_id: The job that it belongs to; None if its tags name none.
         owner: Whether its owner lives; None if its tags name none.
         process: The owner; None if it is not in a registry.
@@ -77,11 +74,7 @@ class Listed:
 
 @dataclass
 class Owners:
-    """The owners of sandboxes, as far as this machine can determine them; each is looked for once.
-
-    Args:
-        state_dir: Where the registry is.
-    """
+    """The owners of sandboxes, as far as this machine can determine them; each is looked for once."""
 
     state_dir: Path
     _jobs: dict[str, list[JobEntry]] = field(init=False)
@@ -94,7 +87,6 @@ class Owners:
 
     @property
     def job_ids(self) -> tuple[str, ...]:
-        """The jobs in the registry."""
         return tuple(entry.job_id for entries in self._jobs.values() for entry in entries)
 
     def facts(self, sandbox: SandboxInfo) -> OwnerFacts | None:
@@ -148,8 +140,6 @@ class Count:
     """Numbers of sandboxes.
 
     Attributes:
-        running: Sandboxes that run.
-        pending: Sandboxes that are being created.
         total: All that have not ended, including those that are paused or being stopped.
     """
 
@@ -190,7 +180,7 @@ def _is_over(sandbox: SandboxInfo, at: datetime) -> bool:
 
 
 def _job_among(tags: tuple[str, ...]) -> str | None:
-    """The job among tags, as `job_tags` orders them: a job id of the user's own comes right before the owner."""
+    # The job among tags, as `job_tags` orders them: a job id of the user's own comes right before the owner.
     named = next((tag for tag in tags if tag.startswith(_JOB_PREFIX)), None)
     if named is not None:
         return named

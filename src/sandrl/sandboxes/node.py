@@ -24,7 +24,6 @@ class Stops:
     """The result of stopping several sandboxes.
 
     Attributes:
-        unknown: Ids of sandboxes that do not exist.
         failed: Reasons, by id, why sandboxes could not be stopped.
     """
 
@@ -34,10 +33,6 @@ class Stops:
 
 def list_sandboxes(tags: Sequence[str], ended: bool) -> list[SandboxInfo]:
     """The sandboxes of this machine with all these tags.
-
-    Args:
-        tags: Encoded tags.
-        ended: Also those that have ended, as far as the runtime still lists them.
 
     Raises:
         ServiceError: If the local runtime runs and does not answer.

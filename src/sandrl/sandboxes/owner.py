@@ -42,10 +42,8 @@ class Owner:
     """A process that owns sandboxes.
 
     Attributes:
-        host: The host's name.
         boot_id: Changes with every boot of the host; empty where the kernel has none.
         pid_namespace: The kernel's name of the pid namespace; empty where it has none.
-        pid: The process id in that namespace.
         started_ticks: When the process started, in clock ticks since boot.
     """
 
@@ -67,7 +65,6 @@ class OwnerFacts:
     """The facts that a machine has about the owner of a sandbox.
 
     Attributes:
-        liveness: Whether it lives, as far as that machine can determine.
         process: The owner; None if it is not in the registry of that machine.
         job_id: The job to which the sandbox belongs by that registry; None if there is none.
     """
@@ -78,7 +75,6 @@ class OwnerFacts:
 
 
 def current_owner() -> Owner:
-    """This process."""
     return Owner(
         host=socket.gethostname(),
         boot_id=_read("/proc/sys/kernel/random/boot_id"),
@@ -89,11 +85,7 @@ def current_owner() -> Owner:
 
 
 def liveness(owner: Owner | None) -> Liveness:
-    """Whether an owner lives; `GONE` only where that is proven.
-
-    Args:
-        owner: The owner to look for; None if it is not known.
-    """
+    """Whether an owner lives; `GONE` only where that is proven."""
     if owner is None:
         return Liveness.UNKNOWN
     here = current_owner()
@@ -143,13 +135,6 @@ def _link(path: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Stat:
-    """What `/proc/PID/stat` says.
-
-    Attributes:
-        has_ended: Only its exit status is left, for a parent that has not asked for it yet.
-        started_ticks: Clock ticks from boot to its start; 0 if that is not said.
-    """
-
     has_ended: bool
     started_ticks: int
 

@@ -29,9 +29,6 @@ def in_parallel(
     """Starts a call for every item and yields those that have ended, in the order of their ends.
 
     Args:
-        items: What to make calls for.
-        start: Begins a call without waiting for it.
-        limit: How many calls may be in flight.
         interrupt: After a request to finish, no further call is started; after one to cancel, no end is awaited.
         on_request: Called each time the user asks to stop, with the number of calls in flight.
 

@@ -17,11 +17,7 @@ _MARGIN_SECONDS = 30.0
 
 
 class Pool:
-    """The spare sandboxes of a job, oldest first.
-
-    Args:
-        max_lifetime_seconds: After this the service ends a sandbox, whatever it is used for.
-    """
+    """The spare sandboxes of a job, oldest first."""
 
     def __init__(self, max_lifetime_seconds: float) -> None:
         self._max_lifetime_seconds = max_lifetime_seconds
@@ -31,16 +27,10 @@ class Pool:
         return len(self._spares)
 
     def add(self, spare: Launch) -> None:
-        """Keeps a sandbox that is on its way."""
         self._spares.append(spare)
 
     def take(self, timeout_seconds: float, address: str) -> Launch | None:
-        """Hands out the oldest spare that suits a command, if there is one.
-
-        Args:
-            timeout_seconds: How long the command may take.
-            address: The runtime it is to run on.
-        """
+        """Hands out the oldest spare that suits a command, if there is one."""
         found = next((spare for spare in self._spares if self._suits(spare, timeout_seconds, address)), None)
         if found is not None:
             self._spares.remove(found)

@@ -21,11 +21,7 @@ from sandrl.sandboxes.providers.protocol import Connection, Result, Sandbox
 
 
 class Begun(Protocol):
-    """A program that communicates with the job while it runs, in its own sandbox.
-
-    Attributes:
-        cells: How many cells its sandbox may hold.
-    """
+    """A program that communicates with the job while it runs, in its own sandbox."""
 
     cells: int
 
@@ -42,11 +38,8 @@ class Launch:
 
     Attributes:
         key: Names the launch in the ledger.
-        command: What to run.
         tags: Tags of its sandbox beyond those of the session, encoded.
-        may_be_warm: Whether it may use a warm sandbox.
         address: The runtime it was sent to; empty before that.
-        sandbox: The sandbox that it runs in.
         process: Done when the command has ended.
         start: Done when a sandbox that was requested before its command exists.
         worker: The worker that is started instead of a command.
@@ -137,11 +130,6 @@ class Stop:
 class Session:
     """One job's use of a runtime.
 
-    Args:
-        connection: The runtime.
-        tags: The tags of every sandbox, encoded.
-        max_lifetime_seconds: After this the runtime ends a sandbox whatever happens here.
-
     Attributes:
         address: The address of the runtime that new launches are sent to.
     """
@@ -225,11 +213,6 @@ class Session:
 
     def wait_any(self, interrupt: Interrupt, seen: Level, timeout_seconds: float) -> list[Launch]:
         """Waits until at least one launch has ended, the user asks to stop, or the time is over.
-
-        Args:
-            interrupt: The user's request to stop.
-            seen: The level that the caller has already handled; only a higher level ends the wait.
-            timeout_seconds: How long to wait at most.
 
         Returns:
             The launches that have ended since the last call; empty if something else ended the wait, such as a watched
@@ -318,8 +301,6 @@ def wait_for(operations: Sequence[Future[Any]], *, at_least: int, ends_at: float
     """Waits until at least some operations have ended, successfully or not.
 
     Args:
-        operations: The operations under way.
-        at_least: How many to wait for.
         ends_at: When the wait ends, by the monotonic clock; None to wait indefinitely.
     """
     rung: SimpleQueue[Future[Any]] = SimpleQueue()

@@ -62,7 +62,6 @@ class Spending:
     """Counts the sandbox time of a job.
 
     Args:
-        allowance: How much it may use.
         longest_seconds: The most that one completion is expected to take, as long as none has ended.
         on_reached: Called when no more work may begin, and when the work under way is to be cancelled.
     """
@@ -82,7 +81,6 @@ class Spending:
         self._finished = 0
 
     def begin(self, key: str, at: datetime) -> None:
-        """A sandbox is about to be requested."""
         with self._lock:
             if key in self._open:
                 self._close(key, at)
@@ -111,7 +109,6 @@ class Spending:
         self._closed_seconds += _seconds(self._open.pop(key), at)
 
     def forget(self, key: str) -> None:
-        """The end of a sandbox was recorded."""
         with self._lock:
             self._ended.pop(key, None)
 
@@ -141,25 +138,19 @@ class Spending:
 
     @property
     def is_bounded(self) -> bool:
-        """Whether there is a limit."""
         return self.allowance.seconds != math.inf
 
     def finish(self) -> None:
-        """A completion or episode that used sandboxes has ended."""
         self._finished += 1
 
     @property
     def _each(self) -> float:
-        """The sandbox time that one completion is expected to use."""
         return self.seconds / self._finished if self._finished else self._longest_seconds
 
     def limit(self, window: int) -> int:
         """How many completions may be under way at once: as many as fit into the time that is left, but at least one.
 
         When no time is left, it is 0.
-
-        Args:
-            window: How many there would be without a limit.
         """
         if not self.is_bounded:
             return window

@@ -86,10 +86,7 @@ def job_tags(
     """The tags every sandbox of a job carries, in order and each once.
 
     Args:
-        job_id: The job's id.
-        owner_hash: The owning process (see `sandrl.sandboxes.owner`).
         extra: The user's own and the workflow's tags, as text.
-        environment: The environment variables to read; those of the process unless given.
     """
     environment = os.environ if environment is None else environment
     found = [prefix + environment[name] for name, prefix in _ENVIRONMENT.items() if environment.get(name)]

@@ -74,10 +74,6 @@ class Worker:
     """One worker, which is started together with its sandbox; see `Begun`.
 
     Args:
-        program: Its program.
-        start: The first block of its standard input.
-        cells: How many cells its sandbox may hold.
-        seconds: How long it may live.
         notify: Called on another thread when its output has arrived.
     """
 
@@ -103,7 +99,6 @@ class Worker:
         self._is_cancelled = False
 
     def begin(self, sandbox: Sandbox) -> Future[Result]:
-        """See `Begun`."""
         ended: Future[Result] = Future()
         self.expires_at = time.monotonic() + self._seconds
         try:
@@ -129,7 +124,6 @@ class Worker:
         self._notify()
 
     def _send(self, attached: Attached) -> None:
-        """Sends the blocks that were written; blocks that arrive meanwhile are sent together."""
         while True:
             block = self._outbox.get()
             blocks = []
@@ -167,7 +161,6 @@ class Worker:
         return [line.decode("ascii", "replace").split(" ") for line in lines]
 
     def cancel(self) -> None:
-        """See `Begun`."""
         if not self._is_cancelled:
             self._is_cancelled = True
             self._outbox.put(None)
@@ -176,7 +169,6 @@ class Worker:
 
 
 def _outcome(exit_code: str, stdout: str, stderr: str) -> Result | SandrlError:
-    """The result of a command in a cell; without a cell, or an end in time, an error."""
     try:
         printed, errors = (
             b"" if word == "-" else binascii.a2b_base64(word, strict_mode=True) for word in (stdout, stderr)
@@ -210,12 +202,7 @@ class Workers:
     """Runs commands in cells.
 
     Args:
-        dispatch: Where workers are started.
         ring: Wakes the thread that waits for the job; called on any thread.
-        on_refusal: Called once with the reason why cells are not possible.
-        max_lifetime_seconds: How long a sandbox lives.
-        max_sandboxes: How many the job may hold; None for no limit.
-        cell_limits: What each cell may use.
     """
 
     def __init__(
@@ -240,7 +227,6 @@ class Workers:
         self.refusal: str | None = None
 
     def __len__(self) -> int:
-        """How many commands are under way."""
         return len(self._waiting) + sum(len(worker.runs) for worker in self._workers) + len(self._ended)
 
     @property
@@ -272,7 +258,6 @@ class Workers:
             self._send(worker, launch, launch.command.cell)
 
     def _worker_for(self, cell: CellCommand, timeout_seconds: float) -> Worker | None:
-        """The least busy worker with room, or a new one if there are too few; None if the command has to wait."""
         now = time.monotonic()
         usable = []
         for worker in self._workers:
@@ -319,9 +304,6 @@ class Workers:
 
         Args:
             has_stalled: Whether this process did nothing for a while since a given moment.
-
-        Returns:
-            The commands that have ended.
         """
         for worker in [*self._workers]:
             for words in worker.lines():

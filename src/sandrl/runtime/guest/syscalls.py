@@ -120,7 +120,6 @@ def mount(source: str, target: str, kind: str = "", flags: int = 0, options: str
 
 
 def unmount(target: str) -> None:
-    """Detach a mount and everything below it."""
     _check(_libc.umount2(target.encode(), MNT_DETACH), f"umount {target}")
 
 
@@ -133,7 +132,6 @@ def pivot_root_here(new_root: str) -> None:
 
 
 def set_hostname(name: str) -> None:
-    """Name the machine, inside an own UTS namespace."""
     encoded = name.encode()
     _check(_libc.sethostname(encoded, ctypes.c_size_t(len(encoded))), "sethostname")
 
@@ -202,5 +200,4 @@ def bound_socket_buffers(most_bytes: int) -> None:
 
 
 def overwrite(address: int, data: bytes) -> None:
-    """Write into this process's own memory."""
     ctypes.memmove(address, data, len(data))

@@ -31,7 +31,6 @@ class ProtocolError(Exception):
 
 
 def encode(message: Message, descriptor_count: int = 0) -> bytes:
-    """One frame as bytes; descriptors travel beside it."""
     payload = json.dumps(message, separators=(",", ":")).encode()
     return _HEADER.pack(len(payload), descriptor_count) + payload
 

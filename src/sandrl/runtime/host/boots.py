@@ -25,9 +25,7 @@ class Boots:
     """Boots the sandboxes of one launcher.
 
     Args:
-        launcher: How.
         default: What most of them are booted with; a few such stand ready.
-        groups: Where their control groups are made; None where there are none.
     """
 
     def __init__(self, launcher: Launcher, default: BootRequest, groups: ControlGroups | None = None) -> None:
@@ -46,7 +44,6 @@ class Boots:
         """A sandbox that nobody has used; another one if the launcher failed meanwhile: no client knows the first.
 
         Args:
-            request: What it is booted with.
             prepare: Makes it ready for whoever asked; part of what is tried again.
 
         Raises:

@@ -34,8 +34,6 @@ class BubblewrapLauncher:
     """Starts sandboxes with the `bwrap` on PATH.
 
     Args:
-        images: Interpreters to offer.
-        overlays: Directory of package overlays.
         users: Who sandboxes are on the host; `bwrap` maps one id, so only a root daemon can give each its own.
     """
 
@@ -51,13 +49,11 @@ class BubblewrapLauncher:
         self._running: list[subprocess.Popen[bytes]] = []
 
     async def start(self) -> None:
-        """Look for the program; whether it works, the first boot tells."""
         self._program = shutil.which("bwrap")
         if self._program is None:
             raise LaunchError("bwrap is not installed")
 
     async def launch(self, request: BootRequest, agent_end: socket.socket) -> int:
-        """See `Launcher.launch`."""
         if self._program is None:
             raise LaunchError("bwrap is not installed")
         self._running = [process for process in self._running if process.poll() is None]
@@ -98,7 +94,6 @@ class BubblewrapLauncher:
         return pidfd
 
     def gone(self, pidfd: int) -> None:
-        """See `Launcher.gone`."""
         self._give_back(self._blocks.pop(pidfd, 0))
 
     def _give_back(self, block: int) -> None:
@@ -106,12 +101,12 @@ class BubblewrapLauncher:
             self.users.give_back(block)
 
     async def condition(self) -> Condition:
-        """See `Launcher.condition`: there is no process between the daemon and its sandboxes."""
+        # There is no process between the daemon and its sandboxes.
         return Condition()
 
     @property
     def _shows_prebuilt(self) -> bool:
-        """Whether sandboxes can be shown what was built for all of them: `bwrap` looks for it as the sandbox's user."""
+        # Whether sandboxes can be shown what was built for all of them: `bwrap` looks for it as the sandbox's user.
         is_other_user = os.getuid() == 0
         return not is_other_user or all(parent.stat().st_mode & stat.S_IXOTH for parent in self._overlays.parents)
 
@@ -156,7 +151,7 @@ class BubblewrapLauncher:
         yield from ("--remount-ro", "/dev", "--remount-ro", "/", "--chdir", rootfs.WORKING_DIRECTORY)
 
     def _writable(self, request: BootRequest) -> Iterator[str]:
-        """One sized tmpfs holds all that is writable, so that one limit covers it; the rest are links into it."""
+        # One sized tmpfs holds all that is writable, so that one limit covers it; the rest are links into it.
         yield from ("--perms", "0755", "--size", str(request.disk_bytes), "--tmpfs", rootfs.WRITABLE_HOME)
         for name in rootfs.WRITABLE:
             yield from ("--perms", "1777" if name.endswith("tmp") else "0755")
@@ -174,7 +169,6 @@ class BubblewrapLauncher:
         yield from ("--perms", "1777", "--size", str(_DEVICE_BYTES), "--tmpfs", "/dev/shm")
 
     async def close(self) -> None:
-        """Kill every sandbox this launcher started."""
         for process in self._running:
             process.kill()
         for process in self._running:
@@ -184,12 +178,11 @@ class BubblewrapLauncher:
 
 
 def _part(source: str, place: str) -> Iterator[str]:
-    """Show a directory of the host; once more, so that the agent can show it with inodes of the sandbox's own."""
+    # Once more, so that the agent can show it with inodes of the sandbox's own.
     yield from ("--ro-bind", source, place, "--ro-bind", source, rootfs.place_of_part(place))
 
 
 def _masks(host_library: str, library: str) -> Iterator[str]:
-    """Hide third-party packages of the interpreters below a lib directory."""
     for path in sorted(Path(host_library).glob("python3*/*-packages")):
         if path.name in ("site-packages", "dist-packages"):
             target = f"{library}/{path.parent.name}/{path.name}"

@@ -38,9 +38,7 @@ class Choice:
 
     Attributes:
         images: The images it could boot, the default first.
-        detail: Why this one, in a sentence.
         groups: Where the control groups of sandboxes are made; None where this user cannot make any.
-        groups_detail: Which control groups are used, or why none are.
     """
 
     launcher: Launcher
@@ -98,7 +96,6 @@ async def choose_launcher(images: Sequence[Image], state: Path, overlays: Path) 
 
 
 def _candidates(images: Sequence[Image], state: Path, overlays: Path) -> list[tuple[str, Callable[[], Launcher]]]:
-    """Ways of starting sandboxes, the best first, each with what to call it."""
     users = find_users(state)
     of_bubblewrap = users if os.getuid() == 0 else shared_users()
 
@@ -113,7 +110,6 @@ def _candidates(images: Sequence[Image], state: Path, overlays: Path) -> list[tu
 
 
 async def _find_groups(launcher: Launcher, image: Image) -> tuple[ControlGroups | None, str]:
-    """The control groups for sandboxes of this launcher, tried with one; or None; and a sentence about either."""
     try:
         groups = ControlGroups.find()
     except GroupsUnavailableError as error:
@@ -174,12 +170,7 @@ def _advice(image: Image, missing: str | None) -> str | None:
 
 
 def refusal(refusals: dict[str, str], hint: str | None = None) -> RuntimeUnavailableError:
-    """Why code cannot be isolated on this machine, and what to do about it.
-
-    Args:
-        refusals: Why each way of isolating does not work.
-        hint: The next step, if the cause is known.
-    """
+    """Why code cannot be isolated on this machine, and what to do about it."""
     reasons = "; ".join(f"{name}: {why}" for name, why in refusals.items()) or "no way of isolating it was allowed"
     return RuntimeUnavailableError(f"this machine cannot isolate code ({reasons})", hint=hint or _way_out())
 

@@ -45,7 +45,6 @@ class Image:
     Attributes:
         name: `3.11`.
         prefix: Its base prefix on the host; `/usr` for the distribution's own.
-        executable: Its path on the host.
         libraries: Names and paths of shared libraries that sandboxes are shown in addition to its prefix and `/usr`.
     """
 
@@ -116,7 +115,6 @@ def own_image() -> Image:
 
 
 def _candidates() -> list[Path]:
-    """What may be an interpreter by its name: programs first, then scripts, each in the order of their directories."""
     places = [Path(part) for part in os.environ.get("PATH", os.defpath).split(":") if part]
     places += [Path("/usr/bin"), Path("/usr/local/bin")]
     home = os.environ.get("HOME", "")

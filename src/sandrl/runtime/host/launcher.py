@@ -23,12 +23,7 @@ def worker_memory_bytes() -> int:
 
 
 class LaunchError(Exception):
-    """A sandbox, or the launcher itself, could not be started; the message says which step failed.
-
-    Args:
-        message: What failed.
-        hint: What to do about it, where the cause is known.
-    """
+    """A sandbox, or the launcher itself, could not be started; the message says which step failed."""
 
     def __init__(self, message: str, hint: str | None = None) -> None:
         super().__init__(message)
@@ -45,7 +40,6 @@ class BootRequest:
 
     Attributes:
         image: Version of the interpreter (`3.11`).
-        overlay: Name of a package overlay, or None.
         directories: Absolute paths to make, and to make writable, besides the usual ones.
         memory_bytes: Limit of all its processes together.
         disk_bytes: Limit of all its files together.
@@ -79,13 +73,7 @@ class BootRequest:
 
 @dataclass(frozen=True)
 class Condition:
-    """How a launcher is, at this moment.
-
-    Attributes:
-        is_well: Whether it can start sandboxes.
-        detail: What happened to it, in a sentence; empty if nothing did.
-        restarts: How often it had to be restarted.
-    """
+    """How a launcher is, at this moment."""
 
     is_well: bool = True
     detail: str = ""
@@ -93,11 +81,7 @@ class Condition:
 
 
 class Launcher(Protocol):
-    """Starts sandboxes one way.
-
-    Attributes:
-        users: Who sandboxes are on the host.
-    """
+    """Starts sandboxes one way."""
 
     users: HostUsers
 

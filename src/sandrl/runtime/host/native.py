@@ -36,10 +36,7 @@ class NativeLauncher:
     """Keeps one fork server and talks to it.
 
     Args:
-        images: Interpreters to offer.
         state: Directory of the daemon; the template is mounted on an empty directory in it.
-        overlays: Directory of package overlays.
-        users: Who sandboxes are on the host.
     """
 
     name = "native"
@@ -61,16 +58,13 @@ class NativeLauncher:
 
     @property
     def pid(self) -> int | None:
-        """Process id of the fork server's outer process."""
         return self._server.pid if self._server else None
 
     @property
     def generation(self) -> int:
-        """Which fork server this is; another number means that the sandboxes of the one before are lost."""
         return self._restarts + (0 if self._serves.is_set() else 1)
 
     async def start(self) -> None:
-        """Start the fork server and wait until it can boot sandboxes."""
         if not syscalls.supported_machine():
             raise LaunchError(f"no system-call table for {syscalls.MACHINE} processors")
         self._template.mkdir(mode=0o755, exist_ok=True)
@@ -131,7 +125,6 @@ class NativeLauncher:
         return self._early_ends > len(_PAUSES_SECONDS)
 
     async def condition(self) -> Condition:
-        """See `Launcher.condition`."""
         server = self._server
         if server is None or server.end:
             return Condition(False, f"the fork server is being restarted: {self._last_end or 'ended'}", self._restarts)
@@ -156,7 +149,6 @@ class NativeLauncher:
         return self._server
 
     async def launch(self, request: BootRequest, agent_end: socket.socket) -> int:
-        """See `Launcher.launch`."""
         server = await self._serving()
         block = self.users.take() if self.users.are_own else 0
         if block is None:
@@ -172,7 +164,6 @@ class NativeLauncher:
         return pidfd
 
     def gone(self, pidfd: int) -> None:
-        """See `Launcher.gone`."""
         block = self._blocks.pop(pidfd, None)
         if block is not None:
             self._give_back(block)
@@ -182,7 +173,6 @@ class NativeLauncher:
             self.users.give_back(block)
 
     async def close(self) -> None:
-        """Kill the fork server; the kernel kills every sandbox with it."""
         self._is_closing = True
         self._serves.clear()
         if self._restarting is not None:

@@ -18,8 +18,6 @@ _BUFFERED_BYTES = 1 << 18
 
 
 class Stream(IntEnum):
-    """Which output a chunk came from."""
-
     STDOUT = 1
     STDERR = 2
 

@@ -63,7 +63,6 @@ class HostUsers:
     """The host user ids that one launcher has.
 
     Attributes:
-        detail: Which they are, in a sentence.
         window: The ids; None if all sandboxes share one user.
         uses_newuidmap: Whether the setuid programs `newuidmap` and `newgidmap` map them.
         shared_uid: Who every sandbox is where they share one user.
@@ -82,7 +81,6 @@ class HostUsers:
 
     @property
     def are_own(self) -> bool:
-        """Whether each sandbox has ids of its own."""
         return self.window is not None
 
     def take(self) -> int | None:
@@ -206,7 +204,6 @@ def _lies_in(window: Window, ranges: Sequence[Window]) -> bool:
 
 
 def _mapped(name: str) -> Iterator[Window]:
-    """The ids that exist in this process's user namespace."""
     for line in Path("/proc/self", name).read_text(encoding="ascii").splitlines():
         inside, _outside, count = map(int, line.split())
         yield Window(inside, count)
@@ -219,7 +216,7 @@ def _rows(name: str) -> Iterator[list[str]]:
 
 
 def _assigned() -> Iterator[tuple[int, int]]:
-    """Ids that files of this machine give to somebody: start and count."""
+    # Start and count.
     for name in ("subuid", "subgid"):
         for row in _rows(name):
             if len(row) == 3 and row[1].isdigit() and row[2].isdigit():
@@ -231,7 +228,6 @@ def _assigned() -> Iterator[tuple[int, int]]:
 
 
 def _uids_in_use() -> set[int]:
-    """The real user ids of all processes."""
     found = set()
     for status in Path("/proc").glob("[0-9]*/status"):
         with suppress(OSError, IndexError, ValueError):
@@ -241,11 +237,9 @@ def _uids_in_use() -> set[int]:
 
 
 def _lock(window: Window) -> socket.socket | None:
-    """Holds a window against other daemons for as long as the socket is open; None if one of them has it.
-
-    The kernel frees an abstract address when its process ends, however it ends. Another user who takes the address
-    first only makes this daemon look further.
-    """
+    # Holds a window against other daemons for as long as the socket is open; None if one of them has it. The kernel
+    # frees an abstract address when its process ends, however it ends. Another user who takes the address first only
+    # makes this daemon look further.
     lock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     try:
         lock.bind(f"\0sandrl-host-uids-{window.start}")
@@ -256,7 +250,6 @@ def _lock(window: Window) -> socket.socket | None:
 
 
 def _subordinate_range() -> HostUsers | None:
-    """A window of the ids that /etc/subuid and /etc/subgid give this user, if they give the same to both."""
     if shutil.which("newuidmap") is None or shutil.which("newgidmap") is None:
         return None
     groups = [*_granted("subgid")]

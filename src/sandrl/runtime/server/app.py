@@ -52,7 +52,6 @@ class Guard(grpc.aio.ServerInterceptor):  # type: ignore[type-arg] # generic in 
         continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Handler]],
         handler_call_details: grpc.HandlerCallDetails,
     ) -> Handler:
-        """Answer UNAUTHENTICATED instead of the call if its token is wrong or missing."""
         given = next((value for key, value in handler_call_details.invocation_metadata if key == "authorization"), "")
         if hmac.compare_digest(str(given).encode(), self._expected):
             self.last_call = time.monotonic()
@@ -68,15 +67,7 @@ _REFUSAL: Handler = grpc.stream_stream_rpc_method_handler(_refuse)
 
 
 class Daemon:
-    """What one process serves.
-
-    Args:
-        directory: Where it publishes itself.
-        images: Interpreters it offers.
-        choice: How it starts sandboxes.
-        idle_timeout_seconds: How long it stays unused; None for ever.
-        max_sandboxes: How many may live at once; None for no bound.
-    """
+    """What one process serves."""
 
     def __init__(
         self,
@@ -101,7 +92,6 @@ class Daemon:
         self._stopping = asyncio.Event()
 
     async def run(self, announce: Announce) -> None:
-        """Serve until told to stop or idle for long enough."""
         options = [
             ("grpc.max_send_message_length", _MAX_MESSAGE_BYTES),
             ("grpc.max_receive_message_length", _MAX_MESSAGE_BYTES),

@@ -31,12 +31,8 @@ class Fault(Exception):
     """An answer other than success.
 
     Args:
-        code: gRPC status.
-        message: One line for a person.
         reason: `CWSANDBOX_…`, where the SDK has one.
-        metadata: Facts that go with the reason.
         field: The request field that is at fault, which makes the SDK raise its validation error.
-        retry_seconds: When to ask again.
     """
 
     def __init__(
@@ -58,7 +54,6 @@ class Fault(Exception):
         self.retry_seconds = retry_seconds
 
     async def abort(self, context: grpc.aio.ServicerContext[Any, Any]) -> NoReturn:
-        """End the call with this fault."""
         status = status_pb2.Status(code=self.code.value[0], message=self.message)
         if self.reason is not None:
             info = error_details_pb2.ErrorInfo(reason=self.reason, domain=_DOMAIN, metadata=self.metadata)

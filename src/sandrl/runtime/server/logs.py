@@ -73,11 +73,9 @@ class Log:
 
     @property
     def kept_bytes(self) -> int:
-        """How much is kept."""
         return self._end - self._chunks[0].start if self._chunks else 0
 
     def forget(self) -> None:
-        """Keep nothing of it."""
         self._chunks.clear()
 
     def close(self) -> None:
@@ -90,7 +88,6 @@ class Log:
         changed.set()
 
     def open_session(self, *, timestamps: bool) -> LogSession:
-        """Begin a new window."""
         session = LogSession(uuid.uuid4().hex, timestamps)
         self._sessions[session.session_id] = session
         if len(self._sessions) > _REMEMBERED_SESSIONS:

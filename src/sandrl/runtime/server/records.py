@@ -64,7 +64,6 @@ class Record:
         self.terminal.set()
 
     def to_proto(self, runner_id: str) -> pb.Sandbox:
-        """The sandbox as an answer."""
         status = pb.SandboxStatus(
             state=self.state,
             state_reason=self.reason,
@@ -145,7 +144,6 @@ class Registry:
         return record
 
     def living(self) -> list[Record]:
-        """Sandboxes that have not ended."""
         return [record for record in self._records.values() if record.state not in TERMINAL_STATES]
 
     def list(self, request: pb.ListSandboxesRequest, runner_id: str) -> tuple[list[Record], str]:

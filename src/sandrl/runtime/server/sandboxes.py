@@ -43,12 +43,7 @@ class SandboxManager:
     """Owns every sandbox of the daemon.
 
     Args:
-        launcher: How sandboxes are started.
         images: What they may be started from; the first is the default.
-        runner_id: This machine, as the protocol names it.
-        overlays: Where package overlays are.
-        max_sandboxes: How many may live at once; None for no bound.
-        groups: Where their control groups are made; None where there are none.
     """
 
     def __init__(
@@ -235,7 +230,6 @@ class SandboxManager:
         logger.debug("sandbox %s ended: %s", record.sandbox_id, reason)
 
     async def close(self) -> None:
-        """End every sandbox."""
         for record in self.registry.living():
             record.finish(pb.STATE_TERMINATED, "the runtime stopped")
         await self._boots.close()

@@ -23,24 +23,18 @@ _WAY_OUT = "sandrl runtime status shows its state; sandrl runtime logs may show 
 
 
 class LocalProvider:
-    """See `Provider`."""
-
     summary: ClassVar[str] = "a daemon of this user runs the sandboxes"
     needs: ClassVar[frozenset[Need]] = frozenset({Need.ISOLATION, Need.FILES, Need.PORT})
 
     def connect(
         self, settings: Settings, *, reason: str, image: str | None, packages: Packages, emit: Emit
     ) -> SdkConnection:
-        """See `Provider.connect`; starts the daemon if it does not run."""
-
         def connect_again() -> SdkConnection:
             return replace(_connected(settings, reason, image, packages, emit), renew=connect_again)
 
         return connect_again()
 
     def find(self, settings: Settings, *, reason: str, emit: Emit = ignore) -> DaemonsConnection | None:
-        """See `Provider.find`: the daemons of all environments of this user."""
-
         def refine(error: SandrlError) -> SandrlError:
             return refined(error, settings.state_dir)
 
@@ -68,7 +62,6 @@ class LocalProvider:
         return None if endpoint is None else _connection(endpoint, settings, reason, image="")
 
     def absence(self, settings: Settings) -> str:
-        """See `Provider.absence`."""
         return "The local runtime is not running, so it has no sandboxes."
 
 

@@ -29,7 +29,6 @@ class OneDaemon:
     """A daemon and the way to it.
 
     Attributes:
-        endpoint: The daemon.
         connection: The connection to it; None if its address is not known.
         refine: Adds to an error of a daemon that does not answer what depends on that daemon.
     """
@@ -49,8 +48,6 @@ class DaemonsConnection(Connection):
     """The local runtimes of this user on this machine, to list and stop existing sandboxes.
 
     Attributes:
-        daemons: The daemons, at least one.
-        emit: Receives an event if one of them is waited for.
         reasons: Why daemons could not be asked, by name.
     """
 
@@ -59,47 +56,30 @@ class DaemonsConnection(Connection):
     reasons: dict[str, str] = field(default_factory=dict, repr=False, compare=False)
 
     def open(self, *, tags: Sequence[str] = (), max_lifetime_seconds: float | None = None) -> Client:
-        """See `Connection.open`; it makes no sandboxes."""
         return DaemonsClient(self)
 
     def addresses(self) -> tuple[str, ...]:
-        """See `Connection.addresses`."""
         return tuple(each.connection.address for each in self.daemons if each.connection is not None)
 
     def unreached(self) -> tuple[Unreached, ...]:
-        """See `Connection.unreached`."""
         return tuple(Unreached(name, reason) for name, reason in self.reasons.items())
 
 
 class DaemonsClient:
-    """See `Client`.
-
-    Args:
-        connection: The daemons.
-    """
-
     def __init__(self, connection: DaemonsConnection) -> None:
         self._connection = connection
         self._lock = Lock()
         self._clients: list[tuple[OneDaemon, Client]] | None = None
 
     def create(self, tags: Sequence[str], cells: int = 0) -> Sandbox:
-        """See `Client.create`.
-
-        Raises:
-            UsageError: In any case.
-        """
         raise UsageError("sandboxes can only be created by jobs, each in the runtime of its own environment")
 
     def list(self, tags: Sequence[str], *, ended: bool = False) -> Future[list[Sandbox]]:
-        """See `Client.list`: those of all daemons that answer."""
         return in_background(
             lambda: [sandbox for found in self._ask(lambda client: client.list(tags, ended=ended)) for sandbox in found]
         )
 
     def get(self, sandbox_id: str) -> Future[Sandbox]:
-        """See `Client.get`."""
-
         def work() -> Sandbox:
             found = self._ask(lambda client: client.get(sandbox_id))
             if found:
@@ -114,25 +94,20 @@ class DaemonsClient:
         return in_background(work)
 
     def ping(self) -> Future[None]:
-        """See `Client.ping`."""
-
         def work() -> None:
             self._ask(lambda client: client.ping())
 
         return in_background(work)
 
     def abandon(self) -> None:
-        """See `Client.abandon`; it has made none."""
+        # It has made none.
+        pass
 
     def close(self, timeout_seconds: float) -> None:
-        """See `Client.close`; it has made none."""
+        # It has made none.
+        pass
 
     def _ask(self, question: Callable[[Client], Future[_Value]]) -> Sequence[_Value]:
-        """The answers of the daemons that answer and have one.
-
-        Raises:
-            SandrlError: If there are daemons and none of them answers.
-        """
         asked = [(one, question(client)) for one, client in self._usable()]
         answers, failed = [], 0
         for one, future in asked:
@@ -147,7 +122,6 @@ class DaemonsClient:
         return answers
 
     def _usable(self) -> Sequence[tuple[OneDaemon, Client]]:
-        """The daemons that have answered; each is asked for its state once, and waited for."""
         with self._lock:
             if self._clients is None:
                 opening = [in_background(partial(self._open, each)) for each in self._connection.daemons]
@@ -173,11 +147,6 @@ class DaemonsClient:
         return (one, one.connection.open()) if found.running else None
 
     def _note(self, one: OneDaemon, error: SandrlError, *, is_only: bool) -> bool:
-        """Keeps the reason of a daemon that does not answer; returns whether it has just ended, with its sandboxes.
-
-        Raises:
-            SandrlError: If there is no other daemon.
-        """
         has_ended: Any = one.connection.has_ended if one.connection is not None else None
         if has_ended is not None and has_ended():
             return True

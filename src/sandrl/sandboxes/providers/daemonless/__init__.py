@@ -35,15 +35,12 @@ _REMEMBERED_ENDED = 1_000
 
 
 class DaemonlessProvider:
-    """See `Provider`."""
-
     summary: ClassVar[str] = "the command itself runs the sandboxes, without a daemon and without a port"
     needs: ClassVar[frozenset[Need]] = frozenset({Need.ISOLATION, Need.FILES})
 
     def connect(
         self, settings: Settings, *, reason: str, image: str | None, packages: Packages, emit: Emit
     ) -> DaemonlessConnection:
-        """See `Provider.connect`; starts the launcher if it does not run."""
         interpreter = _interpreter(image)
         image = image or interpreter.reference
         overlay = overlay_of(packages, settings, image, emit)
@@ -68,10 +65,10 @@ class DaemonlessProvider:
         )
 
     def find(self, settings: Settings, *, reason: str, emit: Emit = ignore) -> None:
-        """See `Provider.find`: a process cannot list the sandboxes of another one."""
+        # A process cannot list the sandboxes of another one.
+        pass
 
     def absence(self, settings: Settings) -> str:
-        """See `Provider.absence`."""
         jobs = [job for job in read_jobs(settings.state_dir) if job.runtime == RuntimeKind.DAEMONLESS]
         alive = [job for job in jobs if liveness(job.process) is Liveness.ALIVE]
         running = "; ".join(f"{job.command} ({job.job_id}, process {job.process.pid})" for job in alive)
@@ -82,11 +79,6 @@ class DaemonlessProvider:
 
 
 def _interpreter(reference: str | None) -> Image:
-    """The image that a reference names; this machine is searched only if it is not the one that runs sandrl.
-
-    Raises:
-        UsageError: If this machine does not have it.
-    """
     own = own_image()
     if reference is None or parse_reference(reference) == own.name:
         return own
@@ -101,25 +93,17 @@ PROVIDER = DaemonlessProvider()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DaemonlessConnection(Connection):
-    """The daemonless runtime of this process.
-
-    Attributes:
-        directory: The user's state directory.
-        interpreter: What the image names on this machine.
-    """
+    """The daemonless runtime of this process."""
 
     directory: Path = field(repr=False)
     interpreter: Image = field(repr=False)
 
     def open(self, *, tags: Sequence[str] = (), max_lifetime_seconds: float | None = None) -> DaemonlessClient:
-        """See `Connection.open`."""
         runtime = _Runtime.running(self.directory, self.interpreter, is_user=True)
         return DaemonlessClient(runtime, self, tuple(tags), max_lifetime_seconds or limits.MAX_LIFETIME_SECONDS)
 
 
 class _Runtime(HostThread):
-    """The launcher of this process, and what is known of its sandboxes, which clients share."""
-
     def __init__(self, directory: RuntimeDirectory, image: Image) -> None:
         self.sandboxes: dict[str, DaemonlessSandbox] = {}
         self.coming: set[DaemonlessSandbox] = set()
@@ -127,20 +111,16 @@ class _Runtime(HostThread):
         super().__init__(directory, image)
 
     def note_end(self, sandbox: DaemonlessSandbox) -> None:
-        """A sandbox has ended; the last ones are remembered."""
         self.sandboxes.pop(sandbox.info.id, None)
         self.ended[sandbox.info.id] = sandbox
         while len(self.ended) > _REMEMBERED_ENDED:
             self.ended.popitem(last=False)
 
     async def end_sandboxes(self) -> None:
-        """See `HostThread.end_sandboxes`."""
         await asyncio.gather(*(sandbox.stop_here() for sandbox in [*self.sandboxes.values()]))
 
 
 class DaemonlessClient:
-    """See `Client`."""
-
     def __init__(
         self, runtime: _Runtime, connection: DaemonlessConnection, tags: tuple[str, ...], lifetime_seconds: float
     ) -> None:
@@ -151,7 +131,6 @@ class DaemonlessClient:
         self._tags = tags
 
     def create(self, tags: Sequence[str], cells: int = 0) -> Sandbox:
-        """See `Client.create`."""
         return DaemonlessSandbox(self, tuple(dict.fromkeys((*self._tags, *tags))), cells)
 
     async def _list(self, tags: frozenset[str], ended: bool) -> list[Sandbox]:
@@ -160,11 +139,9 @@ class DaemonlessClient:
         return [sandbox for sandbox in found if tags <= set(sandbox.info.tags)]
 
     def list(self, tags: Sequence[str], *, ended: bool = False) -> Future[list[Sandbox]]:
-        """See `Client.list`."""
         return self.runtime.submit(self._list(frozenset(tags), ended))
 
     def get(self, sandbox_id: str) -> Future[Sandbox]:
-        """See `Client.get`."""
         return self.runtime.submit(self._get(sandbox_id))
 
     async def _get(self, sandbox_id: str) -> Sandbox:
@@ -174,12 +151,11 @@ class DaemonlessClient:
         return found
 
     def ping(self) -> Future[None]:
-        """See `Client.ping`."""
         return self.runtime.submit(asyncio.sleep(0))
 
     def abandon(self) -> None:
-        """See `Client.abandon`; this runtime ends only with the process."""
+        # This runtime ends only with the process.
+        pass
 
     def close(self, timeout_seconds: float) -> None:
-        """See `Client.close`."""
         self.runtime.release(timeout_seconds)

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
 
 class AttachedProgram:
-    """See `Attached`."""
-
     def __init__(
         self,
         sandbox: DaemonlessSandbox,
@@ -63,14 +61,12 @@ class AttachedProgram:
         return None
 
     def write(self, block: bytes) -> None:
-        """See `Attached.write`."""
         process = self._running()
         if process is None:
             raise InfrastructureError("the program takes no more input")
         self._sandbox.runtime.submit(process.write_stdin(block)).result()
 
     def close_input(self) -> None:
-        """See `Attached.close_input`."""
         if (process := self._running()) is None:
             return
 
@@ -80,11 +76,9 @@ class AttachedProgram:
         self._sandbox.runtime.submit(close()).result()
 
     def cancel(self) -> None:
-        """See `Attached.cancel`."""
         self._code.cancel()
 
     def finish(self) -> int | None:
-        """See `Attached.finish`."""
         try:
             return self._code.result()
         except CancelledError as error:

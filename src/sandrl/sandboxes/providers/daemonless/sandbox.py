@@ -30,7 +30,7 @@ Value = TypeVar("Value")
 
 
 class DaemonlessSandbox:
-    """See `Sandbox`; everything with a leading underscore runs on the loop."""
+    # What has a leading underscore runs on the loop.
 
     def __init__(self, client: DaemonlessClient, tags: tuple[str, ...], cells: int = 0) -> None:
         self._client = client
@@ -50,23 +50,19 @@ class DaemonlessSandbox:
 
     @property
     def id(self) -> str | None:
-        """See `Sandbox.id`."""
         return self.info.id or None
 
     @property
     def started_at(self) -> datetime | None:
-        """See `Sandbox.started_at`."""
         return self.info.started_at
 
     def start(self) -> Future[None]:
-        """See `Sandbox.start`."""
         return self.runtime.submit(self._start())
 
     async def _start(self) -> None:
         await self._host()
 
     async def _host(self) -> HostSandbox:
-        """The sandbox itself, created by the first call, and again if that failed."""
         if self._creation is None or (self._creation.done() and self.id is None):
             self._creation = asyncio.ensure_future(self._create())
             self.runtime.coming.add(self)
@@ -112,7 +108,6 @@ class DaemonlessSandbox:
         self._end("failed", f"{self.info.reason}: {reason}" if self.info.reason else reason)
 
     def _end(self, status: str, reason: str) -> None:
-        """Enters a final state; the first one counts."""
         if self.info.has_ended:
             return
         self.info = dataclasses.replace(self.info, status=status, reason=reason, ended_at=datetime.now(UTC))
@@ -121,7 +116,6 @@ class DaemonlessSandbox:
         self.runtime.note_end(self)
 
     def run(self, command: Command) -> Future[Result]:
-        """See `Sandbox.run`."""
         return self.runtime.submit(self._run(command))
 
     async def _run(self, command: Command) -> Result:
@@ -182,17 +176,14 @@ class DaemonlessSandbox:
     def attach(
         self, argv: Sequence[str], *, stdin: bool, stdout: Output, stderr: Output, timeout_seconds: float
     ) -> Attached:
-        """See `Sandbox.attach`."""
         return AttachedProgram(
             self, tuple(argv), stdin, {Stream.STDOUT: stdout, Stream.STDERR: stderr}, timeout_seconds
         )
 
     def read_file(self, path: str) -> Future[bytes]:
-        """See `Sandbox.read_file`."""
         return self.runtime.submit(self._with_file(lambda host: read_file(host, path)))
 
     def write_file(self, path: str, content: bytes) -> Future[None]:
-        """See `Sandbox.write_file`."""
         return self.runtime.submit(self._with_file(lambda host: write_file(host, path, content)))
 
     async def _with_file(self, operate: Callable[[HostSandbox], Awaitable[Value]]) -> Value:
@@ -206,11 +197,10 @@ class DaemonlessSandbox:
             raise await self._failure(host, str(error)) from error
 
     def logs(self, *, follow: bool, tail_lines: int | None) -> Iterator[str]:
-        """See `Sandbox.logs`: there is no main program, so it has printed nothing."""
+        # There is no main program, so it has printed nothing.
         return iter(())
 
     def stop(self, *, missing_ok: bool = True) -> Future[None]:
-        """See `Sandbox.stop`."""
         return self.runtime.submit(self.stop_here(missing_ok=missing_ok))
 
     async def stop_here(self, *, missing_ok: bool = True) -> None:
