@@ -18,7 +18,7 @@ import pytest
 from sandrl.errors import InfrastructureError, NotRunningError, UnknownSandboxError, UsageError
 from sandrl.runtime import daemon
 from sandrl.sandboxes import Command, Connection, connect
-from sandrl.sandboxes.providers.protocol import Attached, Client, Output, Result, Sandbox
+from sandrl.sandboxes.providers.protocol import AttachedProgram, Client, Output, Result, Sandbox
 from sandrl.settings import RuntimeKind, Settings
 from tests.conformance.conftest import PATIENCE_SECONDS, Run
 from tests.support.dead_daemon import kill_daemon
@@ -292,7 +292,7 @@ class Attachment:
         assert sandbox.id is not None
         self.out, self.err = bytearray(), bytearray()
         found = client.get(sandbox.id).result(PATIENCE_SECONDS)
-        self.program: Attached = found.attach(
+        self.program: AttachedProgram = found.attach(
             argv,
             stdin=True,
             stdout=Output(self.out.extend),

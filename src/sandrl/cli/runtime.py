@@ -9,7 +9,7 @@ import typer
 from sandrl.cli.units import time_option
 
 if TYPE_CHECKING:
-    from sandrl.sandboxes.daemons import Described
+    from sandrl.sandboxes.daemons import DaemonState
 
 app = typer.Typer(name="runtime", help="Local runtimes: status, serve, stop, logs.", no_args_is_help=True)
 
@@ -46,7 +46,7 @@ def status(json_: Annotated[bool, typer.Option("--json", help="Print one JSON do
     own.raise_for_problem()
 
 
-def _print_status(described: Described) -> None:
+def _print_status(described: DaemonState) -> None:
     from sandrl.cli.tables import print_fields
     from sandrl.cli.text import visible
 

@@ -256,7 +256,7 @@ def status_of(
     patience_seconds = PATIENCE_SECONDS if patience_seconds is None else patience_seconds
     target = endpoint.base_url.removeprefix("http://")
     metadata = (("authorization", f"Bearer {endpoint.token}"),)
-    signs = _Signs(endpoint.pid)
+    signs = _Activity(endpoint.pid)
     begun = time.monotonic()
     with grpc.insecure_channel(target, options=[("grpc.enable_http_proxy", 0)]) as channel:
         call = channel.unary_unary(_STATUS_METHOD, None, None)
@@ -294,7 +294,7 @@ def log_of(endpoint: DaemonEndpoint) -> Path:
     return RuntimeDirectory(endpoint.state_dir, endpoint.name).log
 
 
-class _Signs:
+class _Activity:
     def __init__(self, pid: int) -> None:
         self._pid = pid
         self._first = self._look()

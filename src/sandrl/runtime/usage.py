@@ -41,14 +41,14 @@ def suggested_concurrency() -> int:
 
 
 @dataclass(frozen=True)
-class Below:
+class Descendants:
     """What there is below one process."""
 
     processes: int
     cpu_seconds: float
 
 
-def below(root: int) -> Below:
+def below(root: int) -> Descendants:
     """The descendants of a process, together."""
     usages: dict[int, Usage] = {}
     for name in os.listdir("/proc"):
@@ -67,4 +67,4 @@ def below(root: int) -> Below:
                 family.add(pid)
                 grew = True
                 total += usage.cpu_seconds + usage.children_cpu_seconds
-    return Below(len(family) - 1, total)
+    return Descendants(len(family) - 1, total)

@@ -9,7 +9,7 @@ from sandrl.sandboxes.job import Job, Withdrawn
 from sandrl.sandboxes.journal import Ledger
 from sandrl.sandboxes.owner import Liveness, Owner, current_owner, liveness
 from sandrl.sandboxes.pace import delay_seconds
-from sandrl.sandboxes.providers.protocol import Connection, Shown
+from sandrl.sandboxes.providers.protocol import Connection, SharedDirectory
 from sandrl.sandboxes.registry import JobEntry, find_owner, read_jobs
 from sandrl.sandboxes.request import SandboxRequest
 from sandrl.sandboxes.session import Launch
@@ -29,7 +29,7 @@ __all__ = [
     "Liveness",
     "Owner",
     "SandboxRequest",
-    "Shown",
+    "SharedDirectory",
     "Withdrawn",
     "WorkerProgram",
     "checked_job_id",

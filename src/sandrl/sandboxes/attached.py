@@ -11,7 +11,7 @@ from queue import SimpleQueue
 from sandrl.errors import InfrastructureError, InterruptedRunError, NotRunningError, ServiceError
 from sandrl.sandboxes.interrupt import Interrupt
 from sandrl.sandboxes.inventory import Inventory
-from sandrl.sandboxes.providers.protocol import Attached, Output
+from sandrl.sandboxes.providers.protocol import AttachedProgram, Output
 
 TIMED_OUT = 124
 """The exit code of a program that exceeded its time limit, as `timeout(1)` uses it."""
@@ -75,7 +75,7 @@ def run_attached(
     return TIMED_OUT if code is None else code
 
 
-def _wait(program: Attached, interrupt: Interrupt) -> None:
+def _wait(program: AttachedProgram, interrupt: Interrupt) -> None:
     rung: SimpleQueue[object] = SimpleQueue()
     interrupt.waker().add_done_callback(rung.put)
     program.ended.add_done_callback(rung.put)
@@ -85,7 +85,7 @@ def _wait(program: Attached, interrupt: Interrupt) -> None:
         program.cancel()
 
 
-def _feed(program: Attached, descriptor: int) -> None:
+def _feed(program: AttachedProgram, descriptor: int) -> None:
     # The program has ended, or does not read any more: its exit code says so.
     with suppress(ServiceError, OSError):
         while block := os.read(descriptor, _STDIN_BLOCK_BYTES):

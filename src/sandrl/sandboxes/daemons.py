@@ -22,7 +22,7 @@ LOOK_PATIENCE_SECONDS = 20.0
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
+class DaemonUse:
     """What a daemon is needed for.
 
     Attributes:
@@ -47,7 +47,7 @@ class Served:
         return f"{self.sandboxes} sandbox{plural}{of}"
 
 
-def served_daemons(state_dir: Path) -> list[Served]:
+def served_daemons(state_dir: Path) -> list[DaemonUse]:
     """All daemons of this user on this machine, that of this environment first."""
     found = daemon.find_all(state_dir)
     if not found:
@@ -55,7 +55,7 @@ def served_daemons(state_dir: Path) -> list[Served]:
     own = own_name()
     alive = [job for job in read_jobs(state_dir) if liveness(job.process) is Liveness.ALIVE]
     return [
-        Served(
+        DaemonUse(
             endpoint,
             endpoint.name == own,
             tuple(job for job in alive if job.address and job.address == endpoint.base_url),
@@ -66,7 +66,7 @@ def served_daemons(state_dir: Path) -> list[Served]:
 
 
 @dataclass(frozen=True, slots=True)
-class Described:
+class DaemonState:
     """A daemon and its state.
 
     Attributes:
@@ -75,7 +75,7 @@ class Described:
     """
 
     status: daemon.RuntimeStatus
-    served: Served | None = None
+    served: DaemonUse | None = None
     error: SandrlError | None = None
 
     @property
@@ -95,16 +95,16 @@ class Described:
             raise self.error
 
 
-def describe_daemons(state_dir: Path, *, emit: Emit = ignore) -> tuple[Described, list[Described]]:
+def describe_daemons(state_dir: Path, *, emit: Emit = ignore) -> tuple[DaemonState, list[DaemonState]]:
     """The daemon of this environment and those of all others, each with its state; all are asked at the same time."""
 
-    def describe(served: Served) -> Described:
+    def describe(served: DaemonUse) -> DaemonState:
         known = daemon.RuntimeStatus(
             running=True, pid=served.endpoint.pid, base_url=served.endpoint.base_url, version=served.endpoint.version
         )
         if not served.endpoint.base_url:
             error: SandrlError = RuntimeUnavailableError(without_address(served.endpoint))
-            return Described(known, served, error)
+            return DaemonState(known, served, error)
         try:
             found = daemon.status_of(
                 served.endpoint,
@@ -112,12 +112,12 @@ def describe_daemons(state_dir: Path, *, emit: Emit = ignore) -> tuple[Described
                 on_wait=lambda message: emit(RuntimeWaitedFor(message)),
             )
         except SandrlError as silent:
-            return Described(known, served, refined(silent, state_dir))
-        return Described(found, served)
+            return DaemonState(known, served, refined(silent, state_dir))
+        return DaemonState(found, served)
 
     asked = [(each, in_background(partial(describe, each))) for each in served_daemons(state_dir)]
     described = [(each.is_own, future.result()) for each, future in asked]
-    own = next((found for is_own, found in described if is_own), Described(daemon.RuntimeStatus(running=False)))
+    own = next((found for is_own, found in described if is_own), DaemonState(daemon.RuntimeStatus(running=False)))
     return own, [found for is_own, found in described if not is_own and found.status.running]
 
 

@@ -18,7 +18,7 @@ from sandrl.sandboxes.commands import Command
 from sandrl.sandboxes.journal import Journal
 from sandrl.sandboxes.pace import Pace
 from sandrl.sandboxes.pool import Pool
-from sandrl.sandboxes.session import Begun, Launch, Session
+from sandrl.sandboxes.session import InteractiveProgram, Launch, Session
 from sandrl.sandboxes.stopping import Stopping
 from sandrl.sandboxes.tags import encode_tag
 
@@ -90,7 +90,7 @@ class Dispatch:
         self.send_more()
         return launch
 
-    def start_worker(self, worker: Begun, tags: Sequence[str]) -> Launch:
+    def start_worker(self, worker: InteractiveProgram, tags: Sequence[str]) -> Launch:
         """Takes a worker, and starts it in a sandbox of its own if there is room."""
         launch = Launch(self.new_key(), _NOTHING, tuple(encode_tag(tag) for tag in tags), worker=worker)
         self._in_flight[launch.key] = launch

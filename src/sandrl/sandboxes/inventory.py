@@ -12,7 +12,14 @@ from datetime import UTC, datetime
 
 from sandrl.errors import InfrastructureError, SandrlError
 from sandrl.prefixes import find_id
-from sandrl.sandboxes.providers.protocol import Attached, Connection, Output, Sandbox, SandboxInfo, Unreached
+from sandrl.sandboxes.providers.protocol import (
+    AttachedProgram,
+    Connection,
+    Output,
+    Sandbox,
+    SandboxInfo,
+    UnreachableNode,
+)
 
 # So long are ids that the service makes: no list of all sandboxes is needed for them.
 _WHOLE_ID_CHARACTERS = 36
@@ -27,7 +34,7 @@ class Inventory:
         self._known: dict[str, Sandbox] = {}
 
     @property
-    def unreached(self) -> tuple[Unreached, ...]:
+    def unreached(self) -> tuple[UnreachableNode, ...]:
         """The machines of the runtime that could not be asked so far; their sandboxes were not listed."""
         return self.connection.unreached()
 
@@ -84,7 +91,7 @@ class Inventory:
         stdout: Output,
         stderr: Output,
         timeout_seconds: float,
-    ) -> Attached:
+    ) -> AttachedProgram:
         """Starts a program in a sandbox that was got, see `Sandbox.attach`."""
         return self._known[sandbox_id].attach(
             argv, stdin=stdin, stdout=stdout, stderr=stderr, timeout_seconds=timeout_seconds

@@ -29,7 +29,7 @@ from sandrl.sandboxes.providers.protocol import Connection
 from sandrl.sandboxes.registry import JobEntry, Registration
 from sandrl.sandboxes.session import Launch, Session
 from sandrl.sandboxes.spending import Allowance, Spending
-from sandrl.sandboxes.stalls import BEAT_SECONDS, STALL_SECONDS, SignsOfLife
+from sandrl.sandboxes.stalls import BEAT_SECONDS, STALL_SECONDS, Heartbeats
 from sandrl.sandboxes.stopping import Stopping
 from sandrl.sandboxes.tags import encode_tag, job_tag, job_tags, owner_tag
 from sandrl.sandboxes.workers import CellLimits, Workers
@@ -92,8 +92,8 @@ class Job(Closing):
         self.max_lifetime_seconds = max_lifetime_seconds
         self.has_cells = has_cells
         self.unstopped: tuple[str, ...] = ()
-        self._own_signs = SignsOfLife()
-        self._runtime_signs = SignsOfLife()
+        self._own_signs = Heartbeats()
+        self._runtime_signs = Heartbeats()
         self._question: Future[None] | None = None
         self._asked_at = self._looked_at = 0.0
         self._is_inherited = False

@@ -47,18 +47,18 @@ class NoLedger:
     """The ledger of a job without a run directory: its sandboxes are found by its tags, which are in the registry."""
 
     def intend(self, key: str, tags: Sequence[str], owner: OwnerRow | None = None, at: datetime | None = None) -> None:
-        """Writes nothing."""
+        pass
 
     def taken(self, key: str, tags: Sequence[str]) -> None:
-        """Writes nothing."""
+        pass
 
     def created(self, key: str, sandbox_id: str) -> None:
-        """Writes nothing."""
+        pass
 
     def stopped(
         self, key: str, sandbox_id: str | None, at: datetime | None = None, since: datetime | None = None
     ) -> None:
-        """Writes nothing."""
+        pass
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,7 +49,7 @@ class SandboxSelection:
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class OwnedSandbox:
     """A sandbox with its job and owner, as far as they are known here.
 
     Attributes:
@@ -101,12 +101,12 @@ class Owners:
         job_id = next((entry.job_id for entry in entries if entry.job_id in sandbox.tags), None)
         return OwnerFacts(self._found[owner_tag], process, job_id)
 
-    def describe(self, sandbox: SandboxInfo, at: datetime) -> Listed:
+    def describe(self, sandbox: SandboxInfo, at: datetime) -> OwnedSandbox:
         """A sandbox with its job and owner at a given time, as this or the sandbox's machine determines them."""
         owner = sandbox.owner or self.facts(sandbox)
         if owner is None:
-            return Listed(sandbox, _job_among(sandbox.tags))
-        return Listed(
+            return OwnedSandbox(sandbox, _job_among(sandbox.tags))
+        return OwnedSandbox(
             sandbox,
             owner.job_id or _job_among(sandbox.tags),
             owner.liveness,
@@ -115,7 +115,7 @@ class Owners:
         )
 
 
-def list_sandboxes(inventory: Inventory, selection: SandboxSelection, owners: Owners) -> list[Listed]:
+def list_sandboxes(inventory: Inventory, selection: SandboxSelection, owners: Owners) -> list[OwnedSandbox]:
     """The selected sandboxes, oldest first.
 
     Raises:
@@ -148,15 +148,15 @@ class Count:
     total: int = 0
 
 
-def count(listed: Iterable[Listed]) -> Count:
+def count(listed: Iterable[OwnedSandbox]) -> Count:
     """Counts sandboxes that have not ended."""
     statuses = Counter(each.sandbox.status for each in listed if not each.sandbox.has_ended)
     return Count(statuses["running"], sum(statuses[status] for status in PENDING_STATUSES), statuses.total())
 
 
-def count_by_tag(listed: Iterable[Listed]) -> dict[str, Count]:
+def count_by_tag(listed: Iterable[OwnedSandbox]) -> dict[str, Count]:
     """Counts sandboxes for each of their tags, the most frequent first."""
-    with_tag: defaultdict[str, list[Listed]] = defaultdict(list)
+    with_tag: defaultdict[str, list[OwnedSandbox]] = defaultdict(list)
     for each in listed:
         for tag in each.sandbox.tags:
             with_tag[tag].append(each)
@@ -164,7 +164,7 @@ def count_by_tag(listed: Iterable[Listed]) -> dict[str, Count]:
     return dict(sorted(counts.items(), key=lambda item: (-item[1].total, item[0])))
 
 
-def _is_meant(each: Listed, selection: SandboxSelection, at: datetime) -> bool:
+def _is_meant(each: OwnedSandbox, selection: SandboxSelection, at: datetime) -> bool:
     if selection.statuses and each.sandbox.status not in selection.statuses:
         return False
     if selection.orphans and not each.is_orphan:

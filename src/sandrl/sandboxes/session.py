@@ -20,7 +20,7 @@ from sandrl.sandboxes.interrupt import Interrupt, Level
 from sandrl.sandboxes.providers.protocol import Connection, Result, Sandbox
 
 
-class Begun(Protocol):
+class InteractiveProgram(Protocol):
     """A program that communicates with the job while it runs, in its own sandbox."""
 
     cells: int
@@ -54,7 +54,7 @@ class Launch:
     sandbox: Sandbox | None = field(default=None, repr=False)
     process: Future[Result] | None = field(default=None, repr=False)
     start: Future[None] | None = field(default=None, repr=False)
-    worker: Begun | None = field(default=None, repr=False)
+    worker: InteractiveProgram | None = field(default=None, repr=False)
     in_cell: bool = False
     launched_at: float = 0.0
     launched_time: datetime | None = None

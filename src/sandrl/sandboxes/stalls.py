@@ -17,7 +17,7 @@ STALL_SECONDS = 3.0
 _REMEMBERED = 1000
 
 
-class SignsOfLife:
+class Heartbeats:
     """The last sign of life of a process or runtime, and its pauses. All times are seconds of one clock."""
 
     def __init__(self) -> None:

@@ -28,7 +28,7 @@ from sandrl.runtime import limits
 from sandrl.sandboxes.commands import CellCommand, WorkerProgram
 from sandrl.sandboxes.dispatch import Dispatch
 from sandrl.sandboxes.footprint import WINDOW, worker_count
-from sandrl.sandboxes.providers.protocol import Attached, Output, Result, Sandbox
+from sandrl.sandboxes.providers.protocol import AttachedProgram, Output, Result, Sandbox
 from sandrl.sandboxes.session import Launch
 
 LONGEST_REQUEST_BYTES = 16 << 20
@@ -71,7 +71,7 @@ class CellLimits:
 
 
 class Worker:
-    """One worker, which is started together with its sandbox; see `Begun`.
+    """One worker, which is started together with its sandbox; see `InteractiveProgram`.
 
     Args:
         notify: Called on another thread when its output has arrived.
@@ -95,7 +95,7 @@ class Worker:
         self._rest = b""
         self._outbox: SimpleQueue[bytes | None] = SimpleQueue()
         self._outbox.put(start)
-        self._attached: Attached | None = None
+        self._attached: AttachedProgram | None = None
         self._is_cancelled = False
 
     def begin(self, sandbox: Sandbox) -> Future[Result]:
@@ -123,7 +123,7 @@ class Worker:
         self._received.put(block)
         self._notify()
 
-    def _send(self, attached: Attached) -> None:
+    def _send(self, attached: AttachedProgram) -> None:
         while True:
             block = self._outbox.get()
             blocks = []
@@ -182,7 +182,7 @@ def _outcome(exit_code: str, stdout: str, stderr: str) -> Result | SandrlError:
         return InfrastructureError("its worker sandbox sent invalid data")
 
 
-def _finish(attached: Attached, ended: Future[Result]) -> None:
+def _finish(attached: AttachedProgram, ended: Future[Result]) -> None:
     try:
         result = Result(attached.finish())
     except SandrlError as error:

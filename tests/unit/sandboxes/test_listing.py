@@ -15,7 +15,7 @@ from sandrl.runs.rows import OwnerRow
 from sandrl.sandboxes import JobEntry, Liveness, Owner, current_owner, encode_tag
 from sandrl.sandboxes.cleanup import CleanupRequest, plan_cleanup
 from sandrl.sandboxes.inventory import Inventory
-from sandrl.sandboxes.listing import Count, Listed, Owners, SandboxSelection, count, count_by_tag, list_sandboxes
+from sandrl.sandboxes.listing import Count, OwnedSandbox, Owners, SandboxSelection, count, count_by_tag, list_sandboxes
 from sandrl.sandboxes.providers.protocol import PENDING_STATUSES, STATUSES, SandboxInfo
 from sandrl.sandboxes.registry import Registration, forget_jobs, read_jobs
 
@@ -156,7 +156,9 @@ def test_a_plan_spares_the_living_says_so_and_touches_ended_ones_never(tmp_path:
 
 def test_counts_are_of_what_has_not_ended() -> None:
     statuses = [*STATUSES, "running"]
-    listed = [Listed(sandbox("a", *(["b"] if number % 2 else []), status=each)) for number, each in enumerate(statuses)]
+    listed = [
+        OwnedSandbox(sandbox("a", *(["b"] if number % 2 else []), status=each)) for number, each in enumerate(statuses)
+    ]
     assert count(listed) == Count(running=2, pending=len(PENDING_STATUSES), total=7)
     by_tag = count_by_tag(listed)
     assert list(by_tag) == ["a", "b"]

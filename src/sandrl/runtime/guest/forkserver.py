@@ -225,14 +225,7 @@ def _become_sandbox(
             os._exit(1)
         signal.set_wakeup_fd(-1)
         agent.close_inherited({control.fileno()})
-        limits = processes.ProcessLimits(
-            memory_bytes=request["memory_bytes"],
-            processes=request["processes"],
-            sockets=request["sockets"],
-            inodes=request["inodes"],
-            in_group=request["in_group"],
-            cells=request["cells"],
-        )
+        limits = processes.ProcessLimits(**{name: request[name] for name in processes.ProcessLimits.__slots__})
         os.setresgid(rootfs.USER_ID, rootfs.USER_ID, rootfs.USER_ID)
         os.setresuid(rootfs.USER_ID, rootfs.USER_ID, rootfs.USER_ID)
         sc.set_hostname(rootfs.HOSTNAME)

@@ -17,8 +17,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from sandrl.runtime.guest import rootfs
+from sandrl.runtime.guest.processes import ProcessLimits
 from sandrl.runtime.host.images import Image
-from sandrl.runtime.host.launcher import BootRequest, Condition, LaunchError
+from sandrl.runtime.host.launcher import BootRequest, Launcher, LaunchError
 from sandrl.runtime.host.users import HostUsers
 
 _GUEST_SOURCES = Path(__file__).resolve().parents[1] / "guest"
@@ -30,7 +31,7 @@ _BOOTSTRAP = (
 _DEVICE_BYTES = 1 << 20
 
 
-class BubblewrapLauncher:
+class BubblewrapLauncher(Launcher):
     """Starts sandboxes with the `bwrap` on PATH.
 
     Args:
@@ -38,11 +39,9 @@ class BubblewrapLauncher:
     """
 
     name = "bubblewrap"
-    generation = 0
 
     def __init__(self, images: Sequence[Image], overlays: Path, users: HostUsers) -> None:
-        self.users = users
-        self._blocks: dict[int, int] = {}
+        super().__init__(users)
         self._images = {image.name: image for image in images}
         self._overlays = overlays
         self._program: str | None = None
@@ -53,24 +52,15 @@ class BubblewrapLauncher:
         if self._program is None:
             raise LaunchError("bwrap is not installed")
 
-    async def launch(self, request: BootRequest, agent_end: socket.socket) -> int:
+    async def _launch(self, request: BootRequest, agent_end: socket.socket, block: int) -> int:
         if self._program is None:
             raise LaunchError("bwrap is not installed")
         self._running = [process for process in self._running if process.poll() is None]
         descriptor = agent_end.fileno()
-        limits = {
-            "memory_bytes": request.memory_bytes,
-            "processes": request.processes,
-            "sockets": request.sockets,
-            "inodes": request.inodes,
-            "in_group": request.in_group,
-        }
+        limits = {name: getattr(request, name) for name in ProcessLimits.__slots__ if name != "cells"}
         image = self._images[request.image]
         interpreter = f"/usr/local/bin/python{image.name}" if image.prefix != "/usr" else image.executable
         agent = [interpreter, "-I", "-S", "-c", _BOOTSTRAP, _AGENT_HOME, str(descriptor), json.dumps(limits)]
-        block = self.users.take() if self.users.are_own else 0
-        if block is None:
-            raise LaunchError("every host uid of the range is in use by a sandbox")
         uid = self.users.host_uid(block) if os.getuid() == 0 else None
         try:
             process = subprocess.Popen(  # noqa: ASYNC220 - its start is what the caller waits for
@@ -86,23 +76,9 @@ class BubblewrapLauncher:
                 extra_groups=None if uid is None else [],
             )
         except OSError as error:
-            self._give_back(block)
             raise LaunchError(f"bwrap: {error.strerror}") from error
         self._running.append(process)
-        pidfd = os.pidfd_open(process.pid)
-        self._blocks[pidfd] = block
-        return pidfd
-
-    def gone(self, pidfd: int) -> None:
-        self._give_back(self._blocks.pop(pidfd, 0))
-
-    def _give_back(self, block: int) -> None:
-        if block and self.users.are_own:
-            self.users.give_back(block)
-
-    async def condition(self) -> Condition:
-        # There is no process between the daemon and its sandboxes.
-        return Condition()
+        return os.pidfd_open(process.pid)
 
     @property
     def _shows_prebuilt(self) -> bool:

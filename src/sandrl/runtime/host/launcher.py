@@ -5,9 +5,10 @@ from __future__ import annotations
 import dataclasses
 import os
 import socket
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import ClassVar
 
 from sandrl.runtime import limits
 from sandrl.runtime.host.users import HostUsers
@@ -80,19 +81,21 @@ class Condition:
     restarts: int = 0
 
 
-class Launcher(Protocol):
-    """Starts sandboxes one way."""
+class Launcher(ABC):
+    """Starts sandboxes one way, and gives each a block of host user ids as long as it has a process."""
 
-    users: HostUsers
+    name: ClassVar[str]
+
+    def __init__(self, users: HostUsers) -> None:
+        self.users = users
+        self._blocks: dict[int, int] = {}
 
     @property
     def generation(self) -> int:
         """Another number than before means that all sandboxes started before are lost."""
+        return 0
 
-    @property
-    def name(self) -> str:
-        """`native` or `bubblewrap`."""
-
+    @abstractmethod
     async def start(self) -> None:
         """Get ready to launch.
 
@@ -109,12 +112,31 @@ class Launcher(Protocol):
         Raises:
             LaunchError: If it cannot be started.
         """
+        block = self.users.take()
+        if block is None:
+            raise LaunchError("every host uid of the range is in use by a sandbox")
+        try:
+            pidfd = await self._launch(request, agent_end, block)
+        except BaseException:
+            # No process has it: what an answer brings that nobody waits for is killed before it runs a program.
+            self.users.give_back(block)
+            raise
+        self._blocks[pidfd] = block
+        return pidfd
+
+    @abstractmethod
+    async def _launch(self, request: BootRequest, agent_end: socket.socket, block: int) -> int: ...
 
     def gone(self, pidfd: int) -> None:
         """The sandbox behind a pidfd from `launch` has no process left, and the pidfd is about to be closed."""
+        block = self._blocks.pop(pidfd, None)
+        if block is not None:
+            self.users.give_back(block)
 
     async def condition(self) -> Condition:
         """How the launcher is: asked of its processes, not remembered."""
+        return Condition()
 
+    @abstractmethod
     async def close(self) -> None:
         """End the launcher and everything it started."""

@@ -19,7 +19,7 @@ from typing import Any
 from sandrl.runtime.guest import syscalls
 from sandrl.runtime.host.fork_server import ForkServer
 from sandrl.runtime.host.images import Image
-from sandrl.runtime.host.launcher import BootRequest, Condition, LaunchError
+from sandrl.runtime.host.launcher import BootRequest, Condition, Launcher, LaunchError
 from sandrl.runtime.host.users import HostUsers
 
 logger = logging.getLogger(__name__)
@@ -32,7 +32,7 @@ _SOON_SECONDS = 3.0
 _PATIENCE_SECONDS = 10.0
 
 
-class NativeLauncher:
+class NativeLauncher(Launcher):
     """Keeps one fork server and talks to it.
 
     Args:
@@ -42,10 +42,10 @@ class NativeLauncher:
     name = "native"
 
     def __init__(self, images: Sequence[Image], state: Path, overlays: Path, users: HostUsers) -> None:
+        super().__init__(users)
         self._images = images
         self._template = state / "template"
         self._overlays = overlays
-        self.users = users
         self._server: ForkServer | None = None
         self._serves = asyncio.Event()
         self._restarting: asyncio.Task[None] | None = None
@@ -54,7 +54,6 @@ class NativeLauncher:
         self._started = 0.0
         self._last_end = ""
         self._is_closing = False
-        self._blocks: dict[int, int] = {}
 
     @property
     def pid(self) -> int | None:
@@ -148,29 +147,10 @@ class NativeLauncher:
             raise LaunchError("the fork server ended")
         return self._server
 
-    async def launch(self, request: BootRequest, agent_end: socket.socket) -> int:
+    async def _launch(self, request: BootRequest, agent_end: socket.socket, block: int) -> int:
         server = await self._serving()
-        block = self.users.take() if self.users.are_own else 0
-        if block is None:
-            raise LaunchError("every host uid of the range is in use by a sandbox")
-        try:
-            message = {"user": self.users.inner_uid(block), **dataclasses.asdict(request.together())}
-            pidfd = await server.boot(message, agent_end)
-        except BaseException:
-            # No process has it: what an answer brings that nobody waits for is killed before it runs a program.
-            self._give_back(block)
-            raise
-        self._blocks[pidfd] = block
-        return pidfd
-
-    def gone(self, pidfd: int) -> None:
-        block = self._blocks.pop(pidfd, None)
-        if block is not None:
-            self._give_back(block)
-
-    def _give_back(self, block: int) -> None:
-        if self.users.are_own:
-            self.users.give_back(block)
+        message = {"user": self.users.inner_uid(block), **dataclasses.asdict(request.together())}
+        return await server.boot(message, agent_end)
 
     async def close(self) -> None:
         self._is_closing = True

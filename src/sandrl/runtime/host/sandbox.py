@@ -114,10 +114,7 @@ class HostSandbox:
     @property
     def pid(self) -> int:
         """Process id of its first process on the host; 0 once it is gone."""
-        if self._pidfd < 0:
-            return 0
-        with open(f"/proc/self/fdinfo/{self._pidfd}", encoding="ascii") as lines:
-            return next(int(line.split()[1]) for line in lines if line.startswith("Pid:"))
+        return 0 if self._pidfd < 0 else pid_of(self._pidfd)
 
     @property
     def alive(self) -> bool:

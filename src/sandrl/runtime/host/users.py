@@ -33,6 +33,7 @@ UNPRIVILEGED_UID = 65534
 INNER_START = 1 << 16
 """The first id of the window inside the fork server's user namespace."""
 
+_NO_BLOCK = 0
 _WINDOW_SIZES = (1 << 16, 1 << 14, 1 << 12)
 # systemd's list of ranges (UIDS-GIDS.md) has nothing from 1879048192 to 2147352575: its containers end before. The ids
 # of directory services (SSSD, winbind, FreeIPA) end at 2000200000, those of Incus and LXD containers at 1001000000,
@@ -84,15 +85,15 @@ class HostUsers:
         return self.window is not None
 
     def take(self) -> int | None:
-        """A free block; the one that has been free for longest. None if there is none.
-
-        Only where `are_own`.
-        """
+        """The block of a new sandbox: the one that has been free for longest; None if there is none."""
+        if self.window is None:
+            return _NO_BLOCK
         return self._free.popleft() if self._free else None
 
     def give_back(self, block: int) -> None:
         """The last process of the block's sandbox is gone."""
-        self._free.append(block)
+        if block != _NO_BLOCK:
+            self._free.append(block)
 
     def host_uid(self, block: int) -> int:
         """The host user id that a sandbox with this block has."""

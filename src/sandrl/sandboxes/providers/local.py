@@ -16,7 +16,7 @@ from sandrl.runtime.state import RuntimeDirectory
 from sandrl.sandboxes.daemons import refined
 from sandrl.sandboxes.providers.cwsandbox.client import SdkConnection
 from sandrl.sandboxes.providers.local_daemons import DaemonsConnection, OneDaemon
-from sandrl.sandboxes.providers.protocol import Need, Packages, Shown
+from sandrl.sandboxes.providers.protocol import Need, Packages, SharedDirectory
 from sandrl.settings import RuntimeKind, Settings
 
 _WAY_OUT = "sandrl runtime status shows its state; sandrl runtime logs may show the reason"
@@ -107,7 +107,7 @@ def _connection(endpoint: daemon.DaemonEndpoint, settings: Settings, reason: str
         memory_bytes=MEMORY_BYTES,
         token=endpoint.token,
         state_dir=settings.state_dir,
-        prebuilt=Shown(directory.prebuilt, PREBUILT_PATH),
+        prebuilt=SharedDirectory(directory.prebuilt, PREBUILT_PATH),
         way_out=_WAY_OUT,
         has_ended=lambda: directory.has_ended(endpoint),
     )

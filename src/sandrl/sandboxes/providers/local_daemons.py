@@ -19,7 +19,7 @@ from sandrl.events import Emit, RuntimeWaitedFor, ignore
 from sandrl.runtime import daemon
 from sandrl.sandboxes.daemons import LOOK_PATIENCE_SECONDS, without_address
 from sandrl.sandboxes.providers.cwsandbox.client import SdkConnection
-from sandrl.sandboxes.providers.protocol import Client, Connection, Sandbox, Unreached
+from sandrl.sandboxes.providers.protocol import Client, Connection, Sandbox, UnreachableNode
 
 _Value = TypeVar("_Value")
 
@@ -61,8 +61,8 @@ class DaemonsConnection(Connection):
     def addresses(self) -> tuple[str, ...]:
         return tuple(each.connection.address for each in self.daemons if each.connection is not None)
 
-    def unreached(self) -> tuple[Unreached, ...]:
-        return tuple(Unreached(name, reason) for name, reason in self.reasons.items())
+    def unreached(self) -> tuple[UnreachableNode, ...]:
+        return tuple(UnreachableNode(name, reason) for name, reason in self.reasons.items())
 
 
 class DaemonsClient:

@@ -110,7 +110,7 @@ class Output:
     is_exact: bool = True
 
 
-class Attached(Protocol):
+class AttachedProgram(Protocol):
     """A program whose streams are passed on while it runs.
 
     Attributes:
@@ -175,7 +175,7 @@ class Sandbox(Protocol):
 
     def attach(
         self, argv: Sequence[str], *, stdin: bool, stdout: Output, stderr: Output, timeout_seconds: float
-    ) -> Attached:
+    ) -> AttachedProgram:
         """Starts a program in it whose streams are passed on.
 
         Args:
@@ -243,7 +243,7 @@ class Client(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Unreached:
+class UnreachableNode:
     """A machine of a runtime, or a process on this one, that could not be asked for its sandboxes."""
 
     node: str
@@ -251,7 +251,7 @@ class Unreached:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class SharedDirectory:
     """A directory of this machine that sandboxes see, read-only."""
 
     here: Path
@@ -301,7 +301,7 @@ class Connection(ABC):
     memory_bytes: int | None = None
     has_own_memory: bool = False
     state_dir: Path | None = None
-    prebuilt: Shown | None = None
+    prebuilt: SharedDirectory | None = None
     way_out: str = field(default="", compare=False)
     renew: Callable[[], Connection] | None = field(default=None, repr=False, compare=False)
     has_ended: Callable[[], bool] | None = field(default=None, repr=False, compare=False)
@@ -330,7 +330,7 @@ class Connection(ABC):
         """The addresses whose sandboxes its clients list."""
         return (self.address,)
 
-    def unreached(self) -> tuple[Unreached, ...]:
+    def unreached(self) -> tuple[UnreachableNode, ...]:
         """The machines or daemons that could not be asked so far; their sandboxes were not listed."""
         return ()
 

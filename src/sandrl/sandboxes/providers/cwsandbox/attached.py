@@ -26,7 +26,7 @@ _DRAIN_SECONDS = 2.0
 _REPLACEMENT = "\ufffd"
 
 
-class AttachedProgram:
+class SdkProgram:
     def __init__(
         self,
         process: Process,

@@ -23,9 +23,17 @@ from sandrl.errors import SandrlError
 from sandrl.runtime.limits import CELLS_ANNOTATION, PACKAGES_ANNOTATION
 from sandrl.sandboxes.commands import Command
 from sandrl.sandboxes.providers.cwsandbox import sdk as adapter
-from sandrl.sandboxes.providers.cwsandbox.attached import AttachedProgram
+from sandrl.sandboxes.providers.cwsandbox.attached import SdkProgram
 from sandrl.sandboxes.providers.cwsandbox.packages import Installation
-from sandrl.sandboxes.providers.protocol import Attached, Connection, Output, Packages, Result, Sandbox, SandboxInfo
+from sandrl.sandboxes.providers.protocol import (
+    AttachedProgram,
+    Connection,
+    Output,
+    Packages,
+    Result,
+    Sandbox,
+    SandboxInfo,
+)
 
 if TYPE_CHECKING:
     from cwsandbox import Sandbox as Handle
@@ -193,10 +201,10 @@ class SdkSandbox:
 
     def attach(
         self, argv: Sequence[str], *, stdin: bool, stdout: Output, stderr: Output, timeout_seconds: float
-    ) -> Attached:
+    ) -> AttachedProgram:
         words = self._installation.words(tuple(argv))
         process = self._handle.exec(list(words), stdin=stdin, timeout_seconds=timeout_seconds)
-        return AttachedProgram(process, stdout, stderr, self._translate_about)
+        return SdkProgram(process, stdout, stderr, self._translate_about)
 
     def read_file(self, path: str) -> Future[bytes]:
         return adapter.translated(self._handle.read_file(path), bytes, self._translate_of_file(path))

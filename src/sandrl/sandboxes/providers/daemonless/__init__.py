@@ -1,7 +1,7 @@
 """The daemonless runtime: sandboxes below this process, for a container or a batch job in which no daemon may live.
 
 The host part of the local runtime's daemon (launcher, host users, control groups) runs in a thread of this process
-(`sandrl.runtime.in_process`), without the SDK. There is no port and no token, so no other process can list these
+(`runtime.py`), without the SDK. There is no port and no token, so no other process can list these
 sandboxes, and none outlives the process. The launcher starts with the first connection and ends with the last client.
 """
 
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections import OrderedDict
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -20,18 +19,17 @@ from sandrl.errors import UnknownSandboxError, UsageError
 from sandrl.events import Emit, RuntimeStarting, ignore
 from sandrl.runtime import limits
 from sandrl.runtime.host.images import Image, UnknownImageError, choose_image, find_images, own_image, parse_reference
-from sandrl.runtime.in_process import HostThread
+from sandrl.runtime.host.launcher import BootRequest
 from sandrl.runtime.limits import MEMORY_BYTES
 from sandrl.runtime.state import RuntimeDirectory
 from sandrl.runtime.usage import suggested_concurrency
 from sandrl.sandboxes.owner import Liveness, liveness
+from sandrl.sandboxes.providers.daemonless.runtime import HostThread
 from sandrl.sandboxes.providers.daemonless.sandbox import DaemonlessSandbox
 from sandrl.sandboxes.providers.local import overlay_of
-from sandrl.sandboxes.providers.protocol import Connection, Need, Packages, Sandbox, Shown
+from sandrl.sandboxes.providers.protocol import Connection, Need, Packages, Sandbox, SharedDirectory
 from sandrl.sandboxes.registry import read_jobs
 from sandrl.settings import RuntimeKind, Settings
-
-_REMEMBERED_ENDED = 1_000
 
 
 class DaemonlessProvider:
@@ -45,7 +43,7 @@ class DaemonlessProvider:
         image = image or interpreter.reference
         overlay = overlay_of(packages, settings, image, emit)
         starting = RuntimeStarting("starting the daemonless runtime")
-        runtime = _Runtime.running(settings.state_dir, interpreter, lambda: emit(starting))
+        runtime = HostThread.running(settings.state_dir, interpreter, lambda: emit(starting))
         return DaemonlessConnection(
             kind=RuntimeKind.DAEMONLESS,
             reason=reason,
@@ -59,7 +57,7 @@ class DaemonlessProvider:
             overlay=overlay,
             memory_bytes=MEMORY_BYTES,
             state_dir=settings.state_dir,
-            prebuilt=Shown(RuntimeDirectory(settings.state_dir).prebuilt, limits.PREBUILT_PATH),
+            prebuilt=SharedDirectory(RuntimeDirectory(settings.state_dir).prebuilt, limits.PREBUILT_PATH),
             directory=settings.state_dir,
             interpreter=interpreter,
         )
@@ -99,63 +97,52 @@ class DaemonlessConnection(Connection):
     interpreter: Image = field(repr=False)
 
     def open(self, *, tags: Sequence[str] = (), max_lifetime_seconds: float | None = None) -> DaemonlessClient:
-        runtime = _Runtime.running(self.directory, self.interpreter, is_user=True)
+        runtime = HostThread.running(self.directory, self.interpreter, is_user=True)
         return DaemonlessClient(runtime, self, tuple(tags), max_lifetime_seconds or limits.MAX_LIFETIME_SECONDS)
-
-
-class _Runtime(HostThread):
-    def __init__(self, directory: RuntimeDirectory, image: Image) -> None:
-        self.sandboxes: dict[str, DaemonlessSandbox] = {}
-        self.coming: set[DaemonlessSandbox] = set()
-        self.ended: OrderedDict[str, DaemonlessSandbox] = OrderedDict()
-        super().__init__(directory, image)
-
-    def note_end(self, sandbox: DaemonlessSandbox) -> None:
-        self.sandboxes.pop(sandbox.info.id, None)
-        self.ended[sandbox.info.id] = sandbox
-        while len(self.ended) > _REMEMBERED_ENDED:
-            self.ended.popitem(last=False)
-
-    async def end_sandboxes(self) -> None:
-        await asyncio.gather(*(sandbox.stop_here() for sandbox in [*self.sandboxes.values()]))
 
 
 class DaemonlessClient:
     def __init__(
-        self, runtime: _Runtime, connection: DaemonlessConnection, tags: tuple[str, ...], lifetime_seconds: float
+        self, runtime: HostThread, connection: DaemonlessConnection, tags: tuple[str, ...], lifetime_seconds: float
     ) -> None:
-        self.runtime = runtime
-        self.overlay = connection.overlay
-        self.memory_bytes = connection.memory_bytes or MEMORY_BYTES
-        self.lifetime_seconds = lifetime_seconds
+        self._runtime = runtime
+        self._connection = connection
         self._tags = tags
+        self._lifetime_seconds = lifetime_seconds
 
     def create(self, tags: Sequence[str], cells: int = 0) -> Sandbox:
-        return DaemonlessSandbox(self, tuple(dict.fromkeys((*self._tags, *tags))), cells)
+        request = BootRequest(
+            self._runtime.image.name,
+            self._connection.overlay or None,
+            memory_bytes=self._connection.memory_bytes or MEMORY_BYTES,
+            cells=cells,
+        )
+        all_tags = tuple(dict.fromkeys((*self._tags, *tags)))
+        return DaemonlessSandbox(self._runtime, request, all_tags, self._lifetime_seconds)
 
     async def _list(self, tags: frozenset[str], ended: bool) -> list[Sandbox]:
-        await asyncio.gather(*(sandbox.settle() for sandbox in self.runtime.coming))
-        found = [*self.runtime.sandboxes.values(), *(self.runtime.ended.values() if ended else ())]
+        await asyncio.gather(*(sandbox.settle() for sandbox in self._runtime.coming))
+        found = [*self._runtime.sandboxes.values(), *(self._runtime.ended.values() if ended else ())]
         return [sandbox for sandbox in found if tags <= set(sandbox.info.tags)]
 
     def list(self, tags: Sequence[str], *, ended: bool = False) -> Future[list[Sandbox]]:
-        return self.runtime.submit(self._list(frozenset(tags), ended))
+        return self._runtime.submit(self._list(frozenset(tags), ended))
 
     def get(self, sandbox_id: str) -> Future[Sandbox]:
-        return self.runtime.submit(self._get(sandbox_id))
+        return self._runtime.submit(self._get(sandbox_id))
 
     async def _get(self, sandbox_id: str) -> Sandbox:
-        found = self.runtime.sandboxes.get(sandbox_id) or self.runtime.ended.get(sandbox_id)
+        found = self._runtime.sandboxes.get(sandbox_id) or self._runtime.ended.get(sandbox_id)
         if found is None:
             raise UnknownSandboxError(sandbox_id)
         return found
 
     def ping(self) -> Future[None]:
-        return self.runtime.submit(asyncio.sleep(0))
+        return self._runtime.submit(asyncio.sleep(0))
 
     def abandon(self) -> None:
         # This runtime ends only with the process.
         pass
 
     def close(self, timeout_seconds: float) -> None:
-        self.runtime.release(timeout_seconds)
+        self._runtime.release(timeout_seconds)
