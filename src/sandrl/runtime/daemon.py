@@ -26,7 +26,7 @@ from sandrl import __version__, forks
 from sandrl.errors import RuntimeUnavailableError, SilentDaemonError
 from sandrl.files import check_descriptors
 from sandrl.runtime import libraries, limits
-from sandrl.runtime.state import DaemonEndpoint, RuntimeDirectory, find_all
+from sandrl.runtime.state import DaemonEndpoint, RuntimeDirectory
 
 _SOURCE_ROOT = Path(__file__).resolve().parents[2]
 _INHERITED = ("HOME", "PATH", "LANG", "LC_ALL", "TMPDIR", "TZ", "SANDRL_RUNTIME_ISOLATION", "SANDRL_HOST_UIDS")
@@ -36,21 +36,6 @@ _QUESTION_SECONDS = 3.0
 PATIENCE_SECONDS = 90.0
 """How long a daemon that does not answer is waited for."""
 _ENDING_SECONDS = 2.0
-
-__all__ = [
-    "DaemonEndpoint",
-    "RuntimeStatus",
-    "Silence",
-    "ensure_running",
-    "find",
-    "find_all",
-    "log_path",
-    "serve",
-    "status",
-    "status_of",
-    "stop",
-    "stop_one",
-]
 
 
 class Silence(StrEnum):

@@ -29,7 +29,6 @@ from sandrl.runtime.guest import probe
 from sandrl.runtime.host.choice import Choice, choose_launcher
 from sandrl.runtime.host.images import own_image
 from sandrl.runtime.host.launcher import BootRequest, LaunchError
-from sandrl.runtime.host.process import Exit
 from sandrl.runtime.host.sandbox import HostSandbox, SandboxGoneError, StartError
 
 _PROBE = Path(probe.__file__).read_text(encoding="utf-8")
@@ -349,12 +348,9 @@ async def _output(choice: Choice, request: BootRequest, argv: list[str], stdin: 
         if stdin:
             await process.write_stdin(stdin)
         process.close_stdin()
-        output = b""
-        while not isinstance(chunk := await process.next_output(), Exit):
-            output += chunk[1]
+        return await process.rest_of_output()
     finally:
         await sandbox.destroy()
-    return output
 
 
 async def _run(choice: Choice, request: BootRequest, *words: str) -> Facts:

@@ -6,7 +6,6 @@ from sandrl.sandboxes.commands import CellCommand, Command, CommandOutcome, Work
 from sandrl.sandboxes.connection import connect, find_connection
 from sandrl.sandboxes.interrupt import Interrupt, Level
 from sandrl.sandboxes.job import Job, Withdrawn
-from sandrl.sandboxes.journal import Ledger
 from sandrl.sandboxes.owner import Liveness, Owner, current_owner, liveness
 from sandrl.sandboxes.pace import delay_seconds
 from sandrl.sandboxes.providers.protocol import Connection, SharedDirectory
@@ -24,7 +23,6 @@ __all__ = [
     "Job",
     "JobEntry",
     "Launch",
-    "Ledger",
     "Level",
     "Liveness",
     "Owner",

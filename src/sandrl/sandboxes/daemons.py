@@ -13,12 +13,12 @@ from sandrl.deadlines import in_background
 from sandrl.errors import RuntimeUnavailableError, SandrlError, SilentDaemonError
 from sandrl.events import Emit, RuntimeWaitedFor, ignore
 from sandrl.runtime import daemon
-from sandrl.runtime.state import RuntimeDirectory, own_name
+from sandrl.runtime.state import DaemonEndpoint, RuntimeDirectory, find_all, own_name
 from sandrl.sandboxes.owner import Liveness, liveness
 from sandrl.sandboxes.registry import JobEntry, read_jobs
 
-LOOK_PATIENCE_SECONDS = 20.0
-"""How long a daemon may take to answer a command that looks at all of them."""
+# For a command that looks at all daemons.
+_LOOK_PATIENCE_SECONDS = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class DaemonUse:
         jobs: The jobs with sandboxes in it whose process runs, newest first.
     """
 
-    endpoint: daemon.DaemonEndpoint
+    endpoint: DaemonEndpoint
     is_own: bool
     jobs: tuple[JobEntry, ...]
     sandboxes: int
@@ -49,7 +49,7 @@ class DaemonUse:
 
 def served_daemons(state_dir: Path) -> list[DaemonUse]:
     """All daemons of this user on this machine, that of this environment first."""
-    found = daemon.find_all(state_dir)
+    found = find_all(state_dir)
     if not found:
         return []
     own = own_name()
@@ -99,21 +99,12 @@ def describe_daemons(state_dir: Path, *, emit: Emit = ignore) -> tuple[DaemonSta
     """The daemon of this environment and those of all others, each with its state; all are asked at the same time."""
 
     def describe(served: DaemonUse) -> DaemonState:
-        known = daemon.RuntimeStatus(
-            running=True, pid=served.endpoint.pid, base_url=served.endpoint.base_url, version=served.endpoint.version
-        )
-        if not served.endpoint.base_url:
-            error: SandrlError = RuntimeUnavailableError(without_address(served.endpoint))
-            return DaemonState(known, served, error)
+        endpoint = served.endpoint
         try:
-            found = daemon.status_of(
-                served.endpoint,
-                patience_seconds=LOOK_PATIENCE_SECONDS,
-                on_wait=lambda message: emit(RuntimeWaitedFor(message)),
-            )
-        except SandrlError as silent:
-            return DaemonState(known, served, refined(silent, state_dir))
-        return DaemonState(found, served)
+            return DaemonState(ask(endpoint, emit), served)
+        except SandrlError as error:
+            known = daemon.RuntimeStatus(True, endpoint.pid, endpoint.base_url, endpoint.version)
+            return DaemonState(known, served, error)
 
     asked = [(each, in_background(partial(describe, each))) for each in served_daemons(state_dir)]
     described = [(each.is_own, future.result()) for each, future in asked]
@@ -121,24 +112,32 @@ def describe_daemons(state_dir: Path, *, emit: Emit = ignore) -> tuple[DaemonSta
     return own, [found for is_own, found in described if not is_own and found.status.running]
 
 
-def without_address(endpoint: daemon.DaemonEndpoint) -> str:
-    """Says that a daemon lives and cannot be asked, because its files have no address."""
-    return (
-        f"the local runtime (pid {endpoint.pid}) cannot be asked, because its files in "
-        f"{daemon.log_of(endpoint).parent} are damaged"
-    )
+def ask(endpoint: DaemonEndpoint, emit: Emit) -> daemon.RuntimeStatus:
+    """What a daemon says of itself, for a command that looks at all of them.
+
+    Raises:
+        SilentDaemonError: If it does not answer.
+        RuntimeUnavailableError: If it answers with an error, or cannot be asked because its files are damaged.
+    """
+    if not endpoint.base_url:
+        folder = daemon.log_of(endpoint).parent
+        raise RuntimeUnavailableError(
+            f"the local runtime (pid {endpoint.pid}) cannot be asked, because its files in {folder} are damaged"
+        )
+    try:
+        return daemon.status_of(
+            endpoint,
+            patience_seconds=_LOOK_PATIENCE_SECONDS,
+            on_wait=lambda message: emit(RuntimeWaitedFor(message)),
+        )
+    except SilentDaemonError as error:
+        raise refined(error, endpoint.state_dir) from error.__cause__
 
 
-def refined(error: SandrlError, state_dir: Path) -> SandrlError:
-    """The same error, whose hint says what else depends on a daemon that does not answer."""
-    if isinstance(error, SilentDaemonError):
-        error.hint = _hint_of(error, state_dir)
+def refined(error: SilentDaemonError, state_dir: Path) -> SilentDaemonError:
+    """The same error; where the end of the daemon is advised, the hint says what would be lost."""
+    if error.is_wedged:
+        served = next((each for each in served_daemons(state_dir) if each.endpoint.pid == error.pid), None)
+        loss = f", and with it {served.loss}" if served is not None else ""
+        error.hint = f"sandrl runtime logs may show the reason; kill -9 {error.pid} ends it{loss}"
     return error
-
-
-def _hint_of(error: SilentDaemonError, state_dir: Path) -> str | None:
-    if not error.is_wedged:
-        return error.hint
-    served = next((each for each in served_daemons(state_dir) if each.endpoint.pid == error.pid), None)
-    loss = f", and with it {served.loss}" if served is not None else ""
-    return f"sandrl runtime logs may show the reason; kill -9 {error.pid} ends it{loss}"

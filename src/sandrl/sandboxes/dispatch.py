@@ -62,7 +62,7 @@ class Dispatch:
 
     def warm_up(self, count: int, tags: Sequence[str], timeout_seconds: float) -> None:
         """Begins to create sandboxes for later launches, until `count` are ready or no room is left."""
-        unfit = self._pool.drop_unfit(timeout_seconds, self._session.address)
+        unfit = self._pool.remove_unfit(timeout_seconds, self._session.address)
         for spare in unfit:
             self._stopping.begin(spare)
         # Where the service has just refused some, the launches to come will find out when it has room again.
@@ -205,7 +205,7 @@ class Dispatch:
         for launch in self._in_flight.values():
             if launch.address == address:
                 launch.cancel()
-        for spare in self._pool.leave(address):
+        for spare in self._pool.remove(lambda spare: spare.address == address):
             spare.cancel()
             self._stopping.begin(spare)
         self._stopping.abandon(address)
@@ -221,7 +221,7 @@ class Dispatch:
         for launch in (self._kept | self._in_flight).values():
             if launch.process is not None:
                 self._stopping.begin(launch)
-        for spare in self._pool.clear():
+        for spare in self._pool.remove():
             self._stopping.begin(spare)
         self._kept.clear()
         self._in_flight.clear()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from collections.abc import Callable
 
 from sandrl.sandboxes.session import Launch
 
@@ -36,25 +37,16 @@ class Pool:
             self._spares.remove(found)
         return found
 
-    def drop_unfit(self, timeout_seconds: float, address: str) -> list[Launch]:
+    def remove_unfit(self, timeout_seconds: float, address: str) -> list[Launch]:
         """Gives up the spares that do not suit a command of this length any more, and returns them."""
-        unfit = [spare for spare in self._spares if not self._suits(spare, timeout_seconds, address)]
-        for spare in unfit:
-            self._spares.remove(spare)
-        return unfit
+        return self.remove(lambda spare: not self._suits(spare, timeout_seconds, address))
 
-    def leave(self, address: str) -> list[Launch]:
-        """Gives up the spares of one runtime, and returns them."""
-        left = [spare for spare in self._spares if spare.address == address]
-        for spare in left:
+    def remove(self, unwanted: Callable[[Launch], bool] = lambda _: True) -> list[Launch]:
+        """Gives up these spares, and returns them."""
+        removed = [spare for spare in self._spares if unwanted(spare)]
+        for spare in removed:
             self._spares.remove(spare)
-        return left
-
-    def clear(self) -> list[Launch]:
-        """Gives up all spares, and returns them."""
-        spares = list(self._spares)
-        self._spares.clear()
-        return spares
+        return removed
 
     def _suits(self, spare: Launch, timeout_seconds: float, address: str) -> bool:
         age_seconds = time.monotonic() - spare.launched_at

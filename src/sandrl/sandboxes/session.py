@@ -7,7 +7,7 @@ the user's request to stop costs a poll.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -265,13 +265,6 @@ class Session:
             return Stop(launch.key, launch.address, launch.sandbox_id or "", gone)
         assert launch.sandbox is not None, "what was not sent has none"
         return Stop(launch.key, launch.address, launch.sandbox_id or "", launch.sandbox.stop())
-
-    def watch(self, stops: Iterable[Stop]) -> None:
-        """Makes the end of stops also end `wait_any`, because a launch waits for the room."""
-        for stop in stops:
-            if not stop.is_watched:
-                stop.is_watched = True
-                stop.operation.add_done_callback(self.ring)
 
     def stop_tagged(self, tags: Sequence[str], timeout_seconds: float) -> int:
         """Stops every sandbox with all these tags; returns how many there were."""

@@ -93,7 +93,10 @@ class Stopping:
 
     def watch(self) -> None:
         """Makes the end of each stop also end a wait for launches, because a launch waits for the room."""
-        self._session.watch(self._stops)
+        for stop in self._stops:
+            if not stop.is_watched:
+                stop.is_watched = True
+                stop.operation.add_done_callback(self._session.ring)
 
     def wait(self, ends_at: float) -> None:
         """Waits until all stops under way have ended, at most for the greater part of the time that is left.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import time
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -17,7 +15,7 @@ from sandrl.sandboxes.cleanup import CleanupRequest, plan_cleanup
 from sandrl.sandboxes.inventory import Inventory
 from sandrl.sandboxes.listing import Count, OwnedSandbox, Owners, SandboxSelection, count, count_by_tag, list_sandboxes
 from sandrl.sandboxes.providers.protocol import PENDING_STATUSES, STATUSES, SandboxInfo
-from sandrl.sandboxes.registry import Registration, forget_jobs, read_jobs
+from sandrl.sandboxes.registry import Registration
 
 HERE = current_owner()
 GONE = replace(HERE, started_ticks=HERE.started_ticks + 1)
@@ -164,24 +162,3 @@ def test_counts_are_of_what_has_not_ended() -> None:
     assert list(by_tag) == ["a", "b"]
     assert by_tag["a"] == count(listed)
     assert by_tag["b"].total < by_tag["a"].total
-
-
-def test_a_job_is_forgotten_once_it_is_gone_and_has_no_sandbox_left_there(tmp_path: Path) -> None:
-    address = "http://127.0.0.1:1"
-    register(tmp_path, GONE, "lost")
-    register(tmp_path, HERE, "alive")
-    register(tmp_path, ELSEWHERE, "elsewhere")
-
-    def known() -> set[str]:
-        return {entry.job_id for entry in read_jobs(tmp_path)}
-
-    forget_jobs(tmp_path, [address], set())
-    assert known() == {"lost", "alive", "elsewhere"}, "what it asked for last may still come to be"
-    before = time.time() - 600
-    for file in (tmp_path / "jobs").iterdir():
-        os.utime(file, (before, before))
-    forget_jobs(tmp_path, [address], {f"owner-{GONE.hash}"})
-    forget_jobs(tmp_path, ["http://127.0.0.1:2"], set())
-    assert known() == {"lost", "alive", "elsewhere"}
-    forget_jobs(tmp_path, [address], set())
-    assert known() == {"alive", "elsewhere"}

@@ -21,7 +21,6 @@ from sandrl.runtime.host.control_groups import ControlGroups, GroupsUnavailableE
 from sandrl.runtime.host.images import Image
 from sandrl.runtime.host.launcher import BootRequest, InterpreterError, Launcher, LaunchError
 from sandrl.runtime.host.native import NativeLauncher
-from sandrl.runtime.host.process import Exit
 from sandrl.runtime.host.sandbox import HostSandbox, SandboxGoneError, StartError
 from sandrl.runtime.host.users import VARIABLE, HostUsers, HostUsersError, find_users, shared_users
 
@@ -157,10 +156,7 @@ async def _run_interpreter(sandbox: HostSandbox, image: Image) -> bytes:
     environment = {"PATH": "/usr/local/bin:/usr/bin:/bin", **image.environment}
     _, process = await sandbox.start(["python", "-c", _PROGRAM], environment, merge_output=True)
     process.close_stdin()
-    output = b""
-    while not isinstance(chunk := await process.next_output(), Exit):
-        output += chunk[1]
-    return output
+    return await process.rest_of_output()
 
 
 def _advice(image: Image, missing: str | None) -> str | None:

@@ -8,14 +8,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import ClassVar
 
-from sandrl.errors import SandrlError, SilentDaemonError
+from sandrl.errors import SilentDaemonError
 from sandrl.events import Emit, RuntimeStarting, RuntimeWaitedFor, ignore
 from sandrl.runtime import daemon
 from sandrl.runtime.limits import MEMORY_BYTES, PREBUILT_PATH
-from sandrl.runtime.state import RuntimeDirectory
+from sandrl.runtime.state import DaemonEndpoint, RuntimeDirectory, find_all
 from sandrl.sandboxes.daemons import refined
 from sandrl.sandboxes.providers.cwsandbox.client import SdkConnection
-from sandrl.sandboxes.providers.local_daemons import DaemonsConnection, OneDaemon
+from sandrl.sandboxes.providers.local_daemons import DaemonsConnection
 from sandrl.sandboxes.providers.protocol import Need, Packages, SharedDirectory
 from sandrl.settings import RuntimeKind, Settings
 
@@ -35,19 +35,14 @@ class LocalProvider:
         return connect_again()
 
     def find(self, settings: Settings, *, reason: str, emit: Emit = ignore) -> DaemonsConnection | None:
-        def refine(error: SandrlError) -> SandrlError:
-            return refined(error, settings.state_dir)
-
-        daemons = tuple(
-            OneDaemon(each, _connection(each, settings, reason, image="") if each.base_url else None, refine)
-            for each in daemon.find_all(settings.state_dir)
-        )
+        found = find_all(settings.state_dir)
+        daemons = tuple((endpoint, _connection(endpoint, settings, reason, image="")) for endpoint in found)
         if not daemons:
             return None
         return DaemonsConnection(
             kind=RuntimeKind.LOCAL,
             reason=reason,
-            address=daemons[0].endpoint.base_url,
+            address=found[0].base_url,
             image="",
             is_local=True,
             state_dir=settings.state_dir,
@@ -96,7 +91,7 @@ def overlay_of(packages: Packages, settings: Settings, image: str, emit: Emit) -
     return build_overlay(packages.asked, packages.needed, *directories, image=image, emit=emit)
 
 
-def _connection(endpoint: daemon.DaemonEndpoint, settings: Settings, reason: str, image: str) -> SdkConnection:
+def _connection(endpoint: DaemonEndpoint, settings: Settings, reason: str, image: str) -> SdkConnection:
     directory = RuntimeDirectory(settings.state_dir, endpoint.name)
     return SdkConnection(
         kind=RuntimeKind.LOCAL,
