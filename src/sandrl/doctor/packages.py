@@ -61,7 +61,6 @@ def version_checks(broken: Mapping[str, str] = _NONE_BROKEN) -> list[Check]:
 
 
 def extra_checks(broken: Mapping[str, str] = _NONE_BROKEN) -> list[Check]:
-    """Each extra: installed in versions that fit, or the line that installs it."""
     checks = [_extra_check(extra, broken) for extra in _extras()]
     if _TORCH in broken and not any(check.state is State.FAILED for check in checks):
         # No extra is complete, so no line says that it is there.

@@ -31,7 +31,6 @@ _TRUE = frozenset({"1", "on", "yes", "true"})
 
 
 def credential_checks(environment: Mapping[str, str]) -> list[Check]:
-    """The credentials that are set, by name."""
     present = [name for name in _KEYS if environment.get(name, "").strip()]
     if present:
         return [Check(name, State.OK, "is set") for name in present]
@@ -39,7 +38,6 @@ def credential_checks(environment: Mapping[str, str]) -> list[Check]:
 
 
 def remote_check(settings: Settings, *, online: bool) -> Check:
-    """Whether the sandbox service answers, and takes the credentials."""
     if settings.credentials is None:
         return Check("sandbox service", State.ABSENT, "no credentials are set", "set CWSANDBOX_API_KEY to use it")
     if not online:
@@ -76,7 +74,6 @@ def hub_check(environment: Mapping[str, str], *, online: bool) -> Check:
 
 
 def wandb_check(environment: Mapping[str, str], broken: Mapping[str, str] = _NONE_BROKEN) -> Check:
-    """Whether Weights & Biases can be used."""
     installed = installed_version("wandb")
     if installed is None:
         return Check("Weights & Biases", State.ABSENT, "wandb is not installed", install_command("wandb"))

@@ -27,6 +27,7 @@ from sandrl.errors import RuntimeUnavailableError, SilentDaemonError
 from sandrl.files import check_descriptors
 from sandrl.runtime import libraries, limits
 from sandrl.runtime.state import DaemonEndpoint, RuntimeDirectory
+from sandrl.runtime.usage import of_process
 
 _SOURCE_ROOT = Path(__file__).resolve().parents[2]
 _INHERITED = ("HOME", "PATH", "LANG", "LC_ALL", "TMPDIR", "TZ", "SANDRL_RUNTIME_ISOLATION", "SANDRL_HOST_UIDS")
@@ -287,18 +288,18 @@ class _Activity:
 
     def silence(self) -> Silence:
         state, _ = now = self._look()
-        if state in b"Tt":
+        if state in "Tt":
             self._has_tried = True  # since it was continued, if it is, it may not have had its turn
             return Silence.STOPPED
-        self._has_tried |= state != b"S" or now[1] != self._first[1]
+        self._has_tried |= state != "S" or now[1] != self._first[1]
         return Silence.BUSY if self._has_tried else Silence.WEDGED
 
-    def _look(self) -> tuple[bytes, bytes]:
+    def _look(self) -> tuple[str, float]:
         try:
-            words = Path(f"/proc/{self._pid}/stat").read_bytes().rpartition(b") ")[2].split()
+            stat = of_process(self._pid)
         except OSError:
-            return b"?", b""
-        return words[0], b" ".join(words[11:13])
+            return "?", 0.0
+        return stat.state, stat.cpu_seconds
 
 
 def _ends_soon(pid: int) -> bool:

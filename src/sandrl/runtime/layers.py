@@ -73,7 +73,6 @@ class LayerStore:
 
     @contextmanager
     def building(self) -> Iterator[Path]:
-        """An empty directory in which a layer is made; what is left of it is removed."""
         directory = self._root / f".new-{uuid.uuid4().hex}"
         directory.mkdir(mode=0o700)
         try:
@@ -113,7 +112,6 @@ def show(layer: Path, target: Path) -> None:
 
 
 def remove_unused(directory: Path) -> None:
-    """Removes the layers in a directory that nobody has used for long."""
     for layer in directory.iterdir():
         with suppress(OSError):
             if _NAME.fullmatch(layer.name) and layer.stat().st_mtime < time.time() - _UNUSED_SECONDS:

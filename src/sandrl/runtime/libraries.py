@@ -42,7 +42,6 @@ class Libraries:
 
 
 def find_libraries(executable: str, prefix: str) -> Libraries:
-    """The shared libraries of an interpreter."""
     return _find(executable, prefix, search_path())
 
 
@@ -134,14 +133,12 @@ def _absolute(entry: str) -> str | None:
 
 
 def own_executable() -> str:
-    """The program file of this interpreter, outside of any virtual environment."""
     name = f"python{sys.version_info[0]}.{sys.version_info[1]}"
     executable = os.path.join(os.path.realpath(sys.base_prefix), "bin", name)
     return executable if os.path.exists(executable) else sys.executable
 
 
 def own_libraries() -> Libraries:
-    """The shared libraries of the interpreter that runs this."""
     return find_libraries(own_executable(), os.path.realpath(sys.base_prefix))
 
 

@@ -125,7 +125,6 @@ class RuntimeDirectory:
         return descriptor
 
     def hold_start(self) -> int:
-        """Wait for the right to start a daemon."""
         descriptor = self.hold(_START, wait=True)
         assert descriptor is not None
         return descriptor
@@ -152,7 +151,6 @@ class RuntimeDirectory:
         temporary.replace(self.path / name)
 
     def clear(self) -> None:
-        """Take a daemon's address back."""
         for name in (_STATE, _TOKEN, _ROSTER):
             (self.path / name).unlink(missing_ok=True)
 
@@ -236,7 +234,6 @@ class RuntimeDirectory:
 
 
 def own_name() -> str:
-    """The name of the directory of this version's daemon."""
     return f"{__version__}-{fingerprint()}"
 
 

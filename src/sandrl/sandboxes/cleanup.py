@@ -98,7 +98,6 @@ class CleanupPlan:
 
     @property
     def foreign(self) -> int:
-        """How many of the targets sandrl did not make."""
         return sum(each.owner is None for each in self.targets)
 
     def raise_for_unreached(self) -> None:

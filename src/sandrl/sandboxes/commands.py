@@ -85,5 +85,4 @@ class CommandOutcome:
 
     @property
     def timed_out(self) -> bool:
-        """Whether it was killed because it exceeded its timeout."""
         return self.exit_code is None

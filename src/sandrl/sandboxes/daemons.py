@@ -36,12 +36,10 @@ class DaemonUse:
 
     @property
     def place(self) -> str:
-        """Which daemon it is, in a few words."""
         return f"pid {self.endpoint.pid}, {self.endpoint.environment or f'sandrl {self.endpoint.version}'}"
 
     @property
     def loss(self) -> str:
-        """What ends with it, in a few words."""
         plural = "" if self.sandboxes == 1 else "es"
         of = f" of {', '.join(f'{job.command} ({job.job_id})' for job in self.jobs)}" if self.jobs else ""
         return f"{self.sandboxes} sandbox{plural}{of}"
@@ -80,7 +78,6 @@ class DaemonState:
 
     @property
     def problem(self) -> str | None:
-        """The same in one line."""
         if self.error is None:
             return None
         return f"{self.error.message} ({self.error.hint})" if self.error.hint else self.error.message

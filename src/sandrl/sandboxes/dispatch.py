@@ -100,12 +100,10 @@ class Dispatch:
         return launch
 
     def note_worker(self, launch: Launch) -> None:
-        """Records that the sandbox of a worker exists."""
         if launch.sandbox_id is not None and launch.key not in self._kept:
             self._keep(launch, launch.sandbox_id)
 
     def use_worker(self, launch: Launch, tags: Sequence[str]) -> None:
-        """Records further uses of the sandbox of a worker."""
         self._journal.taken(launch, tuple(encode_tag(tag) for tag in tags))
 
     @property
@@ -138,7 +136,6 @@ class Dispatch:
         return self._pace.seconds_left(now) if self._unsent else 0.0
 
     def withdraw(self) -> list[Launch]:
-        """Gives up the launches that wait to be sent, and returns them."""
         withdrawn = list(self._unsent)
         self._drop_unsent()
         return withdrawn
@@ -216,7 +213,6 @@ class Dispatch:
             launch.cancel()
 
     def give_up(self) -> None:
-        """Cancels everything in flight, and begins to stop every sandbox."""
         self.cancel()
         for launch in (self._kept | self._in_flight).values():
             if launch.process is not None:

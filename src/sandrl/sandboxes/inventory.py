@@ -92,7 +92,6 @@ class Inventory:
         stderr: Output,
         timeout_seconds: float,
     ) -> AttachedProgram:
-        """Starts a program in a sandbox that was got, see `Sandbox.attach`."""
         return self._known[sandbox_id].attach(
             argv, stdin=stdin, stdout=stdout, stderr=stderr, timeout_seconds=timeout_seconds
         )

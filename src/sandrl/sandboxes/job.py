@@ -409,7 +409,6 @@ class Job(Closing):
             self._dispatch.cancel()
 
     def settle(self) -> None:
-        """Records which sandboxes have ended, without waiting for others."""
         self._stopping.settle()
 
     def give_up_early(self) -> None:
@@ -471,7 +470,6 @@ class Job(Closing):
             raise ForkedProcessError(f"{self.id} belongs to the process from which this one was forked")
 
     def cleanup_error(self) -> CleanupError | None:
-        """The error to end with if the closed job left sandboxes behind."""
         if not self.unstopped:
             return None
         return CleanupError(

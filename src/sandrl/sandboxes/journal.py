@@ -147,7 +147,6 @@ class Journal:
         self._ledger.stopped(key, sandbox_id, ended, None if since == announced else since)
 
     def taken(self, spare: Launch, tags: Sequence[str]) -> None:
-        """A warm sandbox is about to be used for the work that these tags name."""
         self._ledger.taken(spare.key, tags)
 
     def note_elsewhere(self, line: LedgerLine, owner: Owner) -> None:

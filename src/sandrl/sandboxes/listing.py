@@ -67,7 +67,6 @@ class OwnedSandbox:
 
     @property
     def own_tags(self) -> tuple[str, ...]:
-        """Its tags without those that identify its job and owner."""
         hidden = {TRAINING_TAG, self.job_id}
         return tuple(tag for tag in self.sandbox.tags if tag not in hidden and not tag.startswith(_OWNER_PREFIX))
 
@@ -149,7 +148,6 @@ class Count:
 
 
 def count(listed: Iterable[OwnedSandbox]) -> Count:
-    """Counts sandboxes that have not ended."""
     statuses = Counter(each.sandbox.status for each in listed if not each.sandbox.has_ended)
     return Count(statuses["running"], sum(statuses[status] for status in PENDING_STATUSES), statuses.total())
 

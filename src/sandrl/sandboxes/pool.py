@@ -31,7 +31,6 @@ class Pool:
         self._spares.append(spare)
 
     def take(self, timeout_seconds: float, address: str) -> Launch | None:
-        """Hands out the oldest spare that suits a command, if there is one."""
         found = next((spare for spare in self._spares if self._suits(spare, timeout_seconds, address)), None)
         if found is not None:
             self._spares.remove(found)
@@ -42,7 +41,6 @@ class Pool:
         return self.remove(lambda spare: not self._suits(spare, timeout_seconds, address))
 
     def remove(self, unwanted: Callable[[Launch], bool] = lambda _: True) -> list[Launch]:
-        """Gives up these spares, and returns them."""
         removed = [spare for spare in self._spares if unwanted(spare)]
         for spare in removed:
             self._spares.remove(spare)

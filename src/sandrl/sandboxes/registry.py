@@ -60,7 +60,6 @@ class JobEntry(Stored):
 
     @property
     def process(self) -> Owner:
-        """The process that owns its sandboxes."""
         return Owner(**self.owner.model_dump())
 
 
@@ -100,12 +99,10 @@ class Registration:
             self._written_at = time.monotonic()
 
     def move(self, address: str) -> None:
-        """Records a new address for the sandboxes of the job."""
         self._entry = self._entry.model_copy(update={"address": without_credentials(address)})
         self._written_at = None
 
     def end(self) -> None:
-        """Removes the entry, because every sandbox has ended."""
         if self._state_dir is not None:
             try:
                 (self._state_dir / _FOLDER / self._name).unlink(missing_ok=True)

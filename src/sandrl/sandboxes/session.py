@@ -77,7 +77,6 @@ class Launch:
 
     @property
     def sandbox_id(self) -> str | None:
-        """The id of the sandbox; None until it is known."""
         return None if self.sandbox is None else self.sandbox.id
 
     @property
@@ -118,12 +117,10 @@ class Stop:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the stop has succeeded or failed."""
         return self.operation.done()
 
     @property
     def error(self) -> SandrlError | None:
-        """Why an ended stop failed; None if the sandbox has ended."""
         return _error_of(self.operation)
 
 
@@ -267,7 +264,6 @@ class Session:
         return Stop(launch.key, launch.address, launch.sandbox_id or "", launch.sandbox.stop())
 
     def stop_tagged(self, tags: Sequence[str], timeout_seconds: float) -> int:
-        """Stops every sandbox with all these tags; returns how many there were."""
         ends_at = time.monotonic() + timeout_seconds
         try:
             found = self._client.list(tags).result(timeout_seconds)
@@ -286,7 +282,6 @@ class Session:
         return question
 
     def close(self, timeout_seconds: float) -> None:
-        """Ends the session; sandboxes it still holds are stopped."""
         self._client.close(timeout_seconds)
 
 

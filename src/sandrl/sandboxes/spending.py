@@ -44,7 +44,6 @@ class Allowance:
 
     @property
     def left_seconds(self) -> float:
-        """The sandbox time that is left for the job."""
         return self.seconds - self.before_seconds
 
     @property
@@ -113,13 +112,11 @@ class Spending:
             self._ended.pop(key, None)
 
     def open_keys(self, prefix: str) -> list[str]:
-        """The keys with this prefix whose sandboxes have not ended."""
         with self._lock:
             return [key for key in self._open if key.startswith(prefix)]
 
     @property
     def seconds(self) -> float:
-        """The sandbox time that the job has used so far."""
         with self._lock:
             at = now()
             return self._closed_seconds + math.fsum(_seconds(since, at) for since in self._open.values())
@@ -192,7 +189,6 @@ class Spending:
 
     @property
     def text(self) -> str:
-        """The message of a job that has used up its budget."""
         return f"the budget of {self.allowance.budget} is used up ({self.held.text} of sandbox time)"
 
 

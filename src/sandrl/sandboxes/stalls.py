@@ -25,7 +25,6 @@ class Heartbeats:
         self._last: float | None = None
 
     def note(self, now: float) -> None:
-        """Notes a sign of life."""
         if self._last is not None and now - self._last > STALL_SECONDS:
             self._pauses.append((self._last, now))
         self._last = now if self._last is None else max(self._last, now)

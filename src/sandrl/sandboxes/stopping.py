@@ -50,7 +50,6 @@ class Stopping:
         return len(self._stops)
 
     def begin(self, launch: Launch) -> None:
-        """Begins to stop the sandbox of a launch that was sent."""
         if launch.sandbox_id is None and not self._session.is_gone(launch.address):
             self.lose_track()
         stop = self._session.stop(launch)
@@ -82,7 +81,6 @@ class Stopping:
             self._collect(at_least=_MAX_STOPS_IN_FLIGHT // 2)
 
     def settle(self) -> None:
-        """Records the stops that have ended, without waiting."""
         for stop in [stop for stop in self._stops if stop.has_ended]:
             self._stops.remove(stop)
             # A runtime that is gone has taken its sandboxes along.

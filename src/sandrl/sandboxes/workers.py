@@ -57,7 +57,6 @@ class CellLimits:
 
     @property
     def most(self) -> int:
-        """How many cells a worker may have at once."""
         return min(self.at_once or WINDOW, limits.MAX_CELLS)
 
     def words(self, workers: int) -> bytes:
@@ -144,7 +143,6 @@ class Worker:
                 return
 
     def write(self, block: bytes) -> None:
-        """Queues a block for the standard input of the worker."""
         self._outbox.put(block)
 
     def lines(self) -> list[list[str]]:
@@ -231,7 +229,6 @@ class Workers:
 
     @property
     def window(self) -> int:
-        """How many commands keep all workers busy."""
         if self._limits.at_once:
             return self._limits.at_once
         return WINDOW * self._most
@@ -242,12 +239,10 @@ class Workers:
         return self.refusal is None and fits and len(cell.request) <= LONGEST_REQUEST_BYTES
 
     def hand_over(self, launch: Launch) -> None:
-        """Takes a command that can run in a cell."""
         launch.launched_at = time.monotonic()
         self._waiting.append(launch)
 
     def send_more(self) -> None:
-        """Sends waiting commands to workers, and starts workers for them."""
         while self._waiting:
             launch = self._waiting[0]
             assert launch.command.cell is not None, "others are not handed over here"
@@ -378,7 +373,6 @@ class Workers:
                 worker.is_retiring = True
 
     def withdraw(self) -> list[Launch]:
-        """Gives up the commands that wait to be sent, and returns them."""
         withdrawn = list(self._waiting)
         self._waiting.clear()
         for worker in [*self._workers]:

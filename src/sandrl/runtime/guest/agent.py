@@ -49,7 +49,6 @@ class Agent:
         self._watching = False
 
     def serve(self) -> NoReturn:
-        """Loop until the daemon goes away; never returns."""
         wakeup_read, wakeup_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(wakeup_write, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda _number, _frame: None)

@@ -149,7 +149,6 @@ def page_bytes() -> int:
 
 
 def others_exist() -> bool:
-    """Whether any process besides the agent is left."""
     return len(pids()) > 0
 
 
@@ -197,7 +196,6 @@ def place_of(pid: int) -> str:
 
 
 def sockets(network_of: int | str = "self") -> int:
-    """How many sockets there are in the network namespace of a process."""
     first = read(f"/proc/{network_of}/net/sockstat").split(b"\n", 1)[0].split()
     return int(first[2]) if len(first) > 2 else 0
 

@@ -64,7 +64,6 @@ _syscall.restype = ctypes.c_long
 
 
 def supported_machine() -> bool:
-    """Whether system-call numbers for this processor are known."""
     return MACHINE in _NUMBERS
 
 
@@ -124,7 +123,6 @@ def unmount(target: str) -> None:
 
 
 def pivot_root_here(new_root: str) -> None:
-    """Make `new_root` the root directory and detach the old one."""
     os.chdir(new_root)
     _check(_syscall(ctypes.c_long(_NUMBERS[MACHINE]["pivot_root"]), b".", b"."), "pivot_root")
     unmount(".")

@@ -36,7 +36,6 @@ def encode(message: Message, descriptor_count: int = 0) -> bytes:
 
 
 def send(sock: socket.socket, message: Message, descriptors: Sequence[int] = ()) -> None:
-    """Send one frame on a blocking socket."""
     data = encode(message, len(descriptors))
     sent = send_with_descriptors(sock, data, descriptors)
     if sent < len(data):

@@ -106,7 +106,6 @@ class Boots:
             self._refill_spares()
 
     async def close(self) -> None:
-        """End the launcher, and with it every sandbox and its group."""
         self._closing = True
         if self._refill is not None:
             self._refill.cancel()

@@ -84,7 +84,6 @@ class AgentChannel:
             self.close()
 
     def close(self) -> None:
-        """Close the socket, which ends the agent, and tell the owner once."""
         if not self._open:
             return
         self._open = False

@@ -47,7 +47,6 @@ class Choice:
     groups_detail: str
 
     async def close(self) -> None:
-        """End the launcher and everything it started, and remove the control groups."""
         await self.launcher.close()
         if self.groups is not None:
             await asyncio.to_thread(self.groups.close)
@@ -166,7 +165,6 @@ def _advice(image: Image, missing: str | None) -> str | None:
 
 
 def refusal(refusals: dict[str, str], hint: str | None = None) -> RuntimeUnavailableError:
-    """Why code cannot be isolated on this machine, and what to do about it."""
     reasons = "; ".join(f"{name}: {why}" for name, why in refusals.items()) or "no way of isolating it was allowed"
     return RuntimeUnavailableError(f"this machine cannot isolate code ({reasons})", hint=hint or _way_out())
 

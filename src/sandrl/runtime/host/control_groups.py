@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sandrl.runtime.host.launcher import BootRequest, worker_memory_bytes
+from sandrl.runtime.usage import of_process
 
 logger = logging.getLogger(__name__)
 
@@ -122,7 +123,6 @@ class Group:
         return kills
 
     def is_empty(self) -> bool:
-        """Whether no process is in it."""
         try:
             return not any((path / "cgroup.procs").read_bytes() for path in set(self._directories.values()))
         except OSError:
@@ -232,7 +232,6 @@ def remove_stale(parents: Iterable[Path]) -> None:
 
 
 def family(pid: int) -> list[int]:
-    """A process and its descendants."""
     found = [pid]
     for known in found:
         with contextlib.suppress(OSError):
@@ -257,8 +256,7 @@ def pid_of(pidfd: int) -> int:
 
 def _owner(pid: int) -> str:
     # Names a process so that a later one with its number has another name: PID namespace, number, start.
-    fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
-    return f"{_namespace()}-{pid}-{fields[19].decode()}"
+    return f"{_namespace()}-{pid}-{of_process(pid).started_ticks}"
 
 
 def _namespace() -> int:

@@ -155,7 +155,6 @@ class ForkServer:
         return pidfd
 
     async def answers(self) -> bool:
-        """Whether it is there and answers, soon."""
         try:
             await asyncio.wait_for(self._ask({}, []), _ANSWER_SECONDS)
         except (LaunchError, TimeoutError):
@@ -256,7 +255,6 @@ class ForkServer:
             self._pidfd = -1
 
     async def close(self) -> None:
-        """Kill it; the kernel kills every sandbox with it."""
         self._is_serving = False
         self._note_end("the runtime is stopping") if self._process is not None else self._let_go()
         if self._process is not None:

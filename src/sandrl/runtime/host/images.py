@@ -61,12 +61,10 @@ class Image:
         return {VARIABLE: ":".join(searched)} if searched else {}
 
     def environment_of_programs(self, *, has_overlay: bool) -> dict[str, str]:
-        """What every program in a sandbox of this image starts with."""
         return _ENVIRONMENT | self.environment | (_OVERLAY_ENVIRONMENT if has_overlay else {})
 
     @property
     def reference(self) -> str:
-        """The image name users write: `python:3.11`."""
         return f"python:{self.name}"
 
 
@@ -107,7 +105,6 @@ def find_images() -> list[Image]:
 
 
 def own_image() -> Image:
-    """The interpreter running this."""
     name = f"{sys.version_info[0]}.{sys.version_info[1]}"
     prefix = os.path.realpath(sys.base_prefix)
     executable = os.path.join(prefix, "bin", f"python{name}")

@@ -172,7 +172,6 @@ class GuestProcess:
             os.close(descriptor)
 
     def resize(self, columns: int, rows: int) -> None:
-        """Tell the terminal its size in characters."""
         if self.is_terminal and self._stdin is not None:
             size = struct.pack("HHHH", min(rows, _LARGEST_SIDE), min(columns, _LARGEST_SIDE), 0, 0)
             fcntl.ioctl(self._stdin, termios.TIOCSWINSZ, size)

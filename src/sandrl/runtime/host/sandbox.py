@@ -272,7 +272,6 @@ class HostSandbox:
             raise SandboxGoneError("the sandbox stopped answering") from None
 
     def kill(self, exec_id: int) -> None:
-        """Kill a program with its descendants and its session."""
         self._send_kill({"id": exec_id, "tree": True})
 
     def signal(self, exec_id: int, number: int) -> None:

@@ -55,7 +55,6 @@ class Window:
     count: int
 
     def overlaps(self, start: int, count: int) -> bool:
-        """Whether it shares an id with another range."""
         return self.start < start + count and start < self.start + self.count
 
 
@@ -96,7 +95,6 @@ class HostUsers:
             self._free.append(block)
 
     def host_uid(self, block: int) -> int:
-        """The host user id that a sandbox with this block has."""
         return self.shared_uid if self.window is None else self.window.start + block * BLOCK
 
     def inner_uid(self, block: int) -> int:
@@ -123,7 +121,6 @@ class HostUsers:
         return {"user": self.window.start, "user_map": [own_map, blocks], "group_map": [own_map, blocks]}
 
     def close(self) -> None:
-        """Let another daemon have the ids."""
         if self._lock is not None:
             self._lock.close()
             self._lock = None

@@ -27,7 +27,6 @@ _STREAMS = {Stream.STDOUT: pb.ExecStreamOutput.STREAM_STDOUT, Stream.STDERR: pb.
 async def serve_exec(
     record: Record, host: HostSandbox, init: pb.ExecStreamInit, context: grpc.aio.ServicerContext[Any, Any]
 ) -> None:
-    """Carry one exec through, from its first message on."""
     if not init.command:
         raise faults.invalid("the command is empty", "init.command")
     environment = record.plan.environment | dict(init.env)

@@ -76,12 +76,10 @@ def _pack(message: Any) -> any_pb2.Any:
 
 
 def invalid(message: str, field: str) -> Fault:
-    """A request field with a value that cannot be served."""
     return Fault(grpc.StatusCode.INVALID_ARGUMENT, message, field=field)
 
 
 def of_file(error: FileError) -> Fault:
-    """A file that cannot be read or written."""
     metadata = {"filepath": error.path}
     if error.reason == TOO_LARGE:
         metadata["size_bytes"] = str(error.size_bytes)
@@ -116,5 +114,4 @@ def lost(message: str) -> Fault:
 
 
 def sandbox_not_found(sandbox_id: str) -> Fault:
-    """No sandbox of that id, or one forgotten long after its end."""
     return Fault(grpc.StatusCode.NOT_FOUND, f"sandbox {sandbox_id!r} not found", reason="CWSANDBOX_SANDBOX_NOT_FOUND")

@@ -41,7 +41,6 @@ class LogSession:
     positions: OrderedDict[int, tuple[int, bool]] = field(default_factory=OrderedDict)
 
     def remember(self, offset: int, position: int, at_line_start: bool) -> None:
-        """A frame ended at `offset`, which is `position` in the log."""
         self.positions[offset] = (position, at_line_start)
         if len(self.positions) > _REMEMBERED_FRAMES:
             self.positions.popitem(last=False)
@@ -79,7 +78,6 @@ class Log:
         self._chunks.clear()
 
     def close(self) -> None:
-        """No more will come."""
         self._closed = True
         self._notify()
 

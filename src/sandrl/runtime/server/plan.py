@@ -215,5 +215,4 @@ def _scratch_volumes(spec: pb.SandboxSpec, container: pb.Container) -> tuple[int
 
 
 def digest(spec: pb.SandboxSpec) -> bytes:
-    """Tells two specs apart without keeping either."""
     return hashlib.sha256(spec.SerializeToString(deterministic=True)).digest()

@@ -24,7 +24,6 @@ Answer = TypeVar("Answer")
 
 
 def as_fault(error: faults.Fault | FileError | SandboxGoneError | StartError) -> faults.Fault:
-    """What a failure below the protocol is in it."""
     if isinstance(error, faults.Fault):
         return error
     if isinstance(error, FileError):

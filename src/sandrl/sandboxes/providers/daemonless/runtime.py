@@ -134,7 +134,6 @@ class HostThread:
         await self.boots.close()
 
     def note_end(self, sandbox: DaemonlessSandbox) -> None:
-        """A sandbox has ended; the last ones are remembered."""
         self.sandboxes.pop(sandbox.info.id, None)
         self.ended[sandbox.info.id] = sandbox
         while len(self.ended) > _REMEMBERED_ENDED:

@@ -84,7 +84,6 @@ class DaemonlessSandbox:
         return host
 
     async def settle(self) -> None:
-        """Waits until it is no longer being created; on the loop."""
         if self._creation is not None:
             await asyncio.wait([self._creation])
 
@@ -197,7 +196,6 @@ class DaemonlessSandbox:
         return self.runtime.submit(self.stop_here(missing_ok=missing_ok))
 
     async def stop_here(self, *, missing_ok: bool = True) -> None:
-        """The same, on the loop."""
         await self.settle()
         if self.id is None and not missing_ok:
             raise UnknownSandboxError("")
