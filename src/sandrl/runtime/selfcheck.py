@@ -277,7 +277,7 @@ async def _locks(choice: Choice, _folder: Path) -> Sequence[Property]:
 async def _survivors(choice: Choice, _folder: Path) -> Sequence[Property]:
     # A program that left its parent and its session dies with its sandbox at the latest.
     marker = f"3600.{secrets.randbelow(10**9):09}"
-    sandbox = await HostSandbox.boot(choice.launcher, BootRequest(choice.images[0].name), choice.groups)
+    sandbox = await choice.boot(BootRequest(choice.images[0].name))
     try:
         script = f"setsid setsid sleep {marker} </dev/null >/dev/null 2>&1 &"
         _, process = await sandbox.start(["sh", "-c", script], {"PATH": "/usr/local/bin:/usr/bin:/bin"})
@@ -293,7 +293,7 @@ async def _survivors(choice: Choice, _folder: Path) -> Sequence[Property]:
 
 async def _host_users(choice: Choice, _folder: Path) -> Sequence[Property]:
     request = BootRequest(choice.images[0].name)
-    sandboxes = [await HostSandbox.boot(choice.launcher, request) for _ in range(2)]
+    sandboxes = [await choice.boot(request) for _ in range(2)]
     try:
         found = [_host_uid(sandbox) for sandbox in sandboxes]
     finally:
@@ -341,7 +341,7 @@ _ATTEMPTS: dict[str, Attempt] = {
 
 
 async def _output(choice: Choice, request: BootRequest, argv: list[str], stdin: bytes = b"") -> bytes:
-    sandbox = await HostSandbox.boot(choice.launcher, request, choice.groups)
+    sandbox = await choice.boot(request)
     try:
         environment = {"PATH": "/usr/local/bin:/usr/bin:/bin", **choice.images[0].environment}
         _, process = await sandbox.start(argv, environment, directory="/workspace", merge_output=True)

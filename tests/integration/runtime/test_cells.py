@@ -15,7 +15,6 @@ from sandrl.runtime.guest.watchdog import PIPES
 from sandrl.runtime.host.choice import Choice
 from sandrl.runtime.host.launcher import BootRequest
 from sandrl.runtime.host.process import Exit
-from sandrl.runtime.host.sandbox import HostSandbox
 from tests.support.drivers import answer_of
 from tests.support.launchers import PATH, with_launcher
 
@@ -92,7 +91,7 @@ def test_a_sandbox_that_is_no_worker_can_make_no_cell(facts: Facts) -> None:
 
 async def how_it_ends(choice: Choice, cells: int, program: str) -> Exit:
     image = choice.images[0]
-    sandbox = await HostSandbox.boot(choice.launcher, BootRequest(image.name, cells=cells), choice.groups)
+    sandbox = await choice.boot(BootRequest(image.name, cells=cells))
     environment = {"PATH": PATH, **image.environment}
     _, process = await sandbox.start(["python", "-c", program], environment, merge_output=True)
     process.close_stdin()

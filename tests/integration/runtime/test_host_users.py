@@ -20,7 +20,6 @@ from sandrl.runtime.host.choice import Choice
 from sandrl.runtime.host.images import Image, find_images
 from sandrl.runtime.host.launcher import BootRequest
 from sandrl.runtime.host.process import Exit
-from sandrl.runtime.host.sandbox import HostSandbox
 from sandrl.runtime.host.users import BLOCK
 from tests.support.fork_server import host_uids, inner_process, outer_process
 from tests.support.launchers import PATH, output_of, with_launcher
@@ -53,7 +52,7 @@ def test_each_living_sandbox_has_host_uids_of_its_own(
 
     async def look(choice: Choice) -> None:
         request = BootRequest(choice.images[0].name)
-        sandboxes = [await HostSandbox.boot(choice.launcher, request) for _ in range(5)]
+        sandboxes = [await choice.boot(request) for _ in range(5)]
         found = [host_uids(sandbox.pid) for sandbox in sandboxes]
         assert all(len(set(uids)) == 1 for uids in found)
         numbers = sorted({uids[0] for uids in found})
@@ -79,9 +78,9 @@ def test_blocks_are_used_again_once_their_sandbox_is_gone(tmp_path: Path, monkey
     async def use_up(choice: Choice) -> None:
         request = BootRequest(choice.images[0].name)
         for _ in range(10):
-            first, second, third = [await HostSandbox.boot(choice.launcher, request) for _ in range(3)]
+            first, second, third = [await choice.boot(request) for _ in range(3)]
             with pytest.raises(Exception, match="every host uid of the range is in use"):
-                await HostSandbox.boot(choice.launcher, request)
+                await choice.boot(request)
             for sandbox in (first, second, third):
                 await sandbox.destroy()
 
@@ -103,7 +102,7 @@ def test_a_process_of_nobody_can_neither_signal_nor_trace_the_fork_server_or_a_s
     )
 
     async def attack(choice: Choice) -> None:
-        sandbox = await HostSandbox.boot(choice.launcher, BootRequest(choice.images[0].name))
+        sandbox = await choice.boot(BootRequest(choice.images[0].name))
         pids = [outer_process(os.getpid()), inner_process(os.getpid()), sandbox.pid]
         assert all(pids)
         done = await asyncio.to_thread(
@@ -166,7 +165,7 @@ def test_a_sandbox_that_takes_pipes_without_end_leaves_another_one_its_own(
 
     async def share(choice: Choice) -> None:
         request = BootRequest(choice.images[0].name)
-        hostile, honest = [await HostSandbox.boot(choice.launcher, request) for _ in range(2)]
+        hostile, honest = [await choice.boot(request) for _ in range(2)]
         environment = {"PATH": PATH, **choice.images[0].environment}
         _, process = await hostile.start(["python", "-c", greedy], environment, merge_output=True)
         for _ in range(3):

@@ -10,7 +10,7 @@ import pytest
 from sandrl.runtime.host.boots import Boots
 from sandrl.runtime.host.choice import Choice
 from sandrl.runtime.host.launcher import BootRequest
-from sandrl.runtime.host.sandbox import HostSandbox, SandboxGoneError
+from sandrl.runtime.host.sandbox import SandboxGoneError
 from sandrl.runtime.limits import START_TIMEOUT_SECONDS
 from tests.support.launchers import with_launcher
 
@@ -18,8 +18,8 @@ from tests.support.launchers import with_launcher
 def test_nothing_is_started_in_a_sandbox_whose_agent_is_gone_and_whose_processes_are_not(tmp_path: Path) -> None:
     async def use(choice: Choice) -> None:
         request = BootRequest(choice.images[0].name)
-        boots = Boots(choice.launcher, request, choice.groups)
-        spare = await HostSandbox.boot(choice.launcher, request, choice.groups)
+        boots = Boots(choice)
+        spare = await choice.boot(request)
         boots._spares.append(spare)
         assert spare.alive
         assert spare._channel is not None

@@ -46,6 +46,10 @@ class Choice:
     groups: ControlGroups | None
     groups_detail: str
 
+    async def boot(self, request: BootRequest) -> HostSandbox:
+        """A sandbox in a control group of its own, where there are any; see `HostSandbox.boot`."""
+        return await HostSandbox.boot(self.launcher, request, self.groups)
+
     async def close(self) -> None:
         await self.launcher.close()
         if self.groups is not None:

@@ -23,7 +23,6 @@ from sandrl.runtime import limits
 from sandrl.runtime.host.boots import Boots
 from sandrl.runtime.host.choice import Choice, choose_launcher
 from sandrl.runtime.host.images import Image
-from sandrl.runtime.host.launcher import BootRequest
 from sandrl.runtime.state import RuntimeDirectory
 
 if TYPE_CHECKING:
@@ -66,7 +65,7 @@ class HostThread:
 
     async def _start(self, directory: RuntimeDirectory) -> tuple[Choice, Boots]:
         choice = await choose_launcher([self.image], directory.path, directory.make_shown())
-        return choice, Boots(choice.launcher, BootRequest(self.image.name), choice.groups)
+        return choice, Boots(choice)
 
     @classmethod
     def running(
