@@ -8,20 +8,18 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 from cwsandbox import Session
 
 from sandrl.errors import RuntimeUnavailableError, SilentDaemonError
-from sandrl.runs.rows import OwnerRow
 from sandrl.runtime import daemon
 from sandrl.runtime.state import RuntimeDirectory, find_all, own_name
 from sandrl.sandboxes.daemons import refined
-from sandrl.sandboxes.owner import current_owner
-from sandrl.sandboxes.registry import JobEntry, Registration
+from sandrl.sandboxes.registry import Registration
 from tests.integration.runtime.conftest import defaults_for, wait_until
+from tests.support.job_entries import job_entry
 
 SOURCE = Path(__file__).resolve().parents[3] / "src"
 
@@ -232,17 +230,7 @@ def test_only_the_end_of_a_wedged_daemon_is_advised_with_what_it_takes_along(
         process.stdout.readline()
         [endpoint] = find_all(state)
         assert (endpoint.pid, endpoint.name) == (process.pid, name)
-        owner = current_owner()
-        entry = JobEntry(
-            job_id="job-12ab",
-            owner=OwnerRow(**asdict(owner)),
-            owner_hash=owner.hash,
-            command="reward",
-            runtime="local",
-            address=endpoint.base_url,
-            max_lifetime_seconds=60,
-        )
-        Registration(entry, state).renew()
+        Registration(job_entry(job_id="job-12ab", address=endpoint.base_url), state).renew()
         with pytest.raises(SilentDaemonError) as error:
             daemon.status_of(endpoint, patience_seconds=4)
         assert error.value.is_wedged is is_wedged

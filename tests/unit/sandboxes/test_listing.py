@@ -7,10 +7,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from tests.support.job_entries import job_entry
 
-from sandrl.events import ignore
-from sandrl.runs.rows import OwnerRow
-from sandrl.sandboxes import JobEntry, Liveness, Owner, current_owner, encode_tag
+from sandrl.sandboxes import Liveness, Owner, current_owner, encode_tag
 from sandrl.sandboxes.cleanup import CleanupRequest, plan_cleanup
 from sandrl.sandboxes.inventory import Inventory
 from sandrl.sandboxes.listing import Count, OwnedSandbox, Owners, SandboxSelection, count, count_by_tag, list_sandboxes
@@ -42,16 +41,7 @@ def now() -> datetime:
 
 
 def register(state: Path, owner: Owner, job_id: str = "job-1") -> None:
-    entry = JobEntry(
-        job_id=job_id,
-        owner=OwnerRow.model_validate(owner),
-        owner_hash=owner.hash,
-        command="reward",
-        runtime="local",
-        address="http://127.0.0.1:1",
-        max_lifetime_seconds=60,
-    )
-    Registration(entry, state, ignore).renew()
+    Registration(job_entry(owner, job_id), state).renew()
 
 
 def sandbox(*tags: str, age: float = 10, status: str = "running", lifetime: float = 600) -> SandboxInfo:
