@@ -237,18 +237,3 @@ def test_the_trap_for_batch_scripts_in_the_documentation_cleans_up_and_changes_n
         check=False,
     )
     assert (done.returncode, done.stdout) == (7, "working\nstopped 2, already ended 0, failed 0\n")
-
-
-@pytest.mark.slow
-def test_five_hundred_real_sandboxes_of_a_killed_job_with_stops_that_fail(
-    sandrl: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    state = tmp_path / "state"
-    monkeypatch.setitem(os.environ, "SANDRL_STATE_DIR", str(state))
-    with faulty_runtime(state, "--fail-every", "20"):
-        lost = lose_job(500)
-        assert ids(listed(sandrl, "--orphans")) == lost.ids
-        done = sandrl("sandboxes", "cleanup", "--orphans", "--yes")
-        assert (done.returncode, done.stdout) == (4, "stopped 475, already ended 0, failed 25\n")
-        assert len(listed(sandrl, "--orphans")) == 25
-        assert lost.job_id in {entry.job_id for entry in read_jobs(state)}

@@ -17,7 +17,6 @@ from sandrl.runtime.host.choice import Choice, choose_launcher
 from sandrl.runtime.host.control_groups import ControlGroups
 from sandrl.runtime.host.images import find_images
 from sandrl.runtime.host.launcher import BootRequest
-from sandrl.runtime.host.process import Exit
 from sandrl.runtime.host.sandbox import HostSandbox
 
 MAKER = Path(__file__).with_name("cell_maker.py").read_text(encoding="utf-8")
@@ -30,9 +29,7 @@ async def found(choice: Choice, groups: ControlGroups | None, cells: int, *argum
     environment = {"PATH": "/usr/local/bin:/usr/bin:/bin", **image.environment}
     _, process = await sandbox.start(["python", "-c", MAKER, *arguments], environment, merge_output=True)
     process.close_stdin()
-    output = b""
-    while not isinstance(chunk := await process.next_output(), Exit):
-        output += chunk[1]
+    output = await process.rest_of_output()
     await sandbox.destroy()
     return json.loads(output)
 

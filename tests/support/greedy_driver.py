@@ -26,7 +26,7 @@ from sandrl.runtime.host.choice import Choice, choose_launcher
 from sandrl.runtime.host.images import find_images
 from sandrl.runtime.host.launcher import BootRequest
 from sandrl.runtime.host.process import Exit
-from sandrl.runtime.host.sandbox import DeprivedError, HostSandbox
+from sandrl.runtime.host.sandbox import DeprivedError
 
 _HONEST_RUNS = 10
 _AT_ONCE = 4
@@ -44,7 +44,7 @@ class Run:
     async def end(self) -> tuple[Exit, str]:
         """How the program ends, and what it printed."""
         request = BootRequest(self._choice.images[0].name)
-        sandbox = await HostSandbox.boot(self._choice.launcher, request, self._choice.groups)
+        sandbox = await self._choice.boot(request)
         sandbox.on_limit = self.limits.append
         try:
             environment = {"PATH": "/usr/local/bin:/usr/bin:/bin", **self._choice.images[0].environment}

@@ -15,7 +15,6 @@ from sandrl.runtime.host.choice import choose_launcher
 from sandrl.runtime.host.images import find_images
 from sandrl.runtime.host.launcher import BootRequest
 from sandrl.runtime.host.process import Exit
-from sandrl.runtime.host.sandbox import HostSandbox
 
 PROBE = Path(__file__).with_name("hostile_probe.py").read_text(encoding="utf-8")
 ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/home/sandbox"}
@@ -26,7 +25,7 @@ async def main(launcher_name: str, state: Path, paths: str, ports: str) -> int:
     overlays = state / "overlays"
     overlays.mkdir(exist_ok=True)
     choice = await choose_launcher(find_images()[:1], state, overlays)
-    sandbox = await HostSandbox.boot(choice.launcher, BootRequest(choice.images[0].name), choice.groups)
+    sandbox = await choice.boot(BootRequest(choice.images[0].name))
     environment = ENVIRONMENT | choice.images[0].environment
     argv = ["python", "-c", PROBE, paths, ports]
     _, process = await sandbox.start(argv, environment, directory="/workspace")

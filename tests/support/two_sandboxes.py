@@ -13,7 +13,6 @@ from pathlib import Path
 from sandrl.runtime.host.choice import choose_launcher
 from sandrl.runtime.host.images import find_images
 from sandrl.runtime.host.launcher import BootRequest
-from sandrl.runtime.host.sandbox import HostSandbox
 
 
 def _uid(pid: int) -> int:
@@ -22,7 +21,7 @@ def _uid(pid: int) -> int:
 
 async def main(state: Path) -> None:
     choice = await choose_launcher(find_images()[:1], state, state / "overlays")
-    sandboxes = [await HostSandbox.boot(choice.launcher, BootRequest(choice.images[0].name)) for _ in range(2)]
+    sandboxes = [await choice.boot(BootRequest(choice.images[0].name)) for _ in range(2)]
     sys.stdout.write(
         json.dumps({"detail": choice.launcher.users.detail, "uids": [_uid(each.pid) for each in sandboxes]})
     )

@@ -10,7 +10,8 @@ from sandrl.cli.output import Json
 from sandrl.cli.units import time_option
 
 if TYPE_CHECKING:
-    from sandrl.sandboxes.daemons import Described
+    from sandrl.runtime.state import DaemonEndpoint
+    from sandrl.sandboxes.daemons import DaemonState
 
 app = typer.Typer(name="runtime", help="Local runtimes: status, serve, stop, logs.", no_args_is_help=True)
 
@@ -47,7 +48,7 @@ def status(json_: Json = False) -> None:
     own.raise_for_problem()
 
 
-def _print_status(described: Described) -> None:
+def _print_status(described: DaemonState) -> None:
     from sandrl.cli.tables import print_fields
     from sandrl.cli.text import visible
 
@@ -92,7 +93,7 @@ def serve(
     from sandrl.runtime import daemon
     from sandrl.settings import load_settings
 
-    def announce(endpoint: daemon.DaemonEndpoint) -> None:
+    def announce(endpoint: DaemonEndpoint) -> None:
         typer.echo(f"export CWSANDBOX_BASE_URL={endpoint.base_url}")
         typer.echo(f"export CWSANDBOX_API_KEY={endpoint.token}")
         typer.echo(f"The local runtime serves {endpoint.base_url} (pid {endpoint.pid}).", err=True)
@@ -139,10 +140,11 @@ def logs(
 
     from sandrl.cli.text import visible
     from sandrl.runtime import daemon
+    from sandrl.runtime.state import find_all
     from sandrl.settings import load_settings
 
     state_dir = load_settings().state_dir
-    files = [daemon.log_path(state_dir), *(daemon.log_of(each) for each in daemon.find_all(state_dir))]
+    files = [daemon.log_path(state_dir), *(daemon.log_of(each) for each in find_all(state_dir))]
     files = [*dict.fromkeys(files)]
     if path:
         typer.echo("\n".join(map(str, files)))

@@ -36,10 +36,7 @@ def examine(
     It takes a few seconds, and half a minute where a trainer is installed, which is imported.
 
     Args:
-        settings: What the environment says.
         environment: Where credentials and the settings of other programs are looked for.
-        runtime: The one that completions are to be scored with.
-        online: Ask the services outside, too, each for a few seconds at most.
     """
     report = Report()
     # Meanwhile the isolation is tested.
@@ -100,15 +97,11 @@ def _choice_check(settings: Settings, wanted: str) -> tuple[Check, RuntimeChoice
 
 
 def worker_trial() -> WorkerTrial:
-    """The worker of completions, to be tried once."""
     return WorkerTrial(command_line(), begin_worker(CellLimits().words(1)), refusal_of_worker)
 
 
 def isolation_checks(environment: Mapping[str, str]) -> tuple[SelfCheck | None, list[Check]]:
     """How this machine isolates, and each property of it as a check.
-
-    Args:
-        environment: Where settings of the local runtime are looked for.
 
     Returns:
         What was found, None if no sandbox can be booted; and the checks.
@@ -131,7 +124,6 @@ def isolation_checks(environment: Mapping[str, str]) -> tuple[SelfCheck | None, 
 
 
 def _library_checks() -> list[Check]:
-    """The libraries of the interpreter that only `LD_LIBRARY_PATH` leads to, if there are any."""
     folders = dict.fromkeys(os.path.dirname(path) for _, path in libraries.own_libraries().by_variable)
     if not folders:
         return []

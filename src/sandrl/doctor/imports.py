@@ -107,11 +107,6 @@ def modules_of(package: str) -> list[str]:
 
 
 def _import(todo: list[_Task], folder: str) -> tuple[Mapping[str, str], str, bool]:
-    """Imports packages in a new process.
-
-    Returns:
-        The problem of each that was tried, how the process ended, and whether it began.
-    """
     reading, writing = os.pipe()
     with open(reading, "rb", buffering=0) as answers:
         process = subprocess.Popen(

@@ -35,7 +35,6 @@ def languages_check() -> Check:
 
 
 def _version(language: Language) -> str:
-    """The version of a language's tools; empty if a tool is missing, or does not print it."""
     usual = language.forms[-1]
     commands = [command[0] for command in (usual.compile, usual.run, language.version) if command]
     if any(not name.startswith(".") and shutil.which(name, path=SEARCHED) is None for name in commands):

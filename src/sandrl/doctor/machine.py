@@ -37,7 +37,6 @@ def gpu_check(driver: Path = _DRIVER) -> Check:
 
 
 def state_check(directory: Path) -> Check:
-    """Whether the state directory can be this user's own; it is not made."""
     complaint = can_be_private(directory)
     if complaint is None:
         return Check("state directory", State.OK, str(directory))
@@ -50,7 +49,6 @@ def state_check(directory: Path) -> Check:
 
 
 def open_files_check() -> Check:
-    """Whether this process, and programs in sandboxes below it, may open enough files."""
     try:
         check_descriptors()
         check_open_files()
@@ -60,7 +58,6 @@ def open_files_check() -> Check:
 
 
 def port_check() -> Check:
-    """Whether a process of this machine reaches another one on 127.0.0.1."""
     try:
         with socket.create_server(("127.0.0.1", 0)) as server:
             socket.create_connection(server.getsockname(), _TIMEOUT_SECONDS).close()

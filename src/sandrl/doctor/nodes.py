@@ -34,11 +34,7 @@ def unasked_cluster_check() -> Check:
 
 
 def cluster_checks(address: str | None) -> tuple[Check, list[Check]]:
-    """Whether a cluster can score, and a check for each of its nodes.
-
-    Args:
-        address: Where it is, as Ray takes it; None if none is known.
-    """
+    """Whether a cluster can score, and a check for each of its nodes."""
     try:
         cluster = connect(address)
         rows = node_checks(cluster)

@@ -61,11 +61,6 @@ def version_checks(broken: Mapping[str, str] = _NONE_BROKEN) -> list[Check]:
 
 
 def extra_checks(broken: Mapping[str, str] = _NONE_BROKEN) -> list[Check]:
-    """Each extra: installed in versions that fit, or the line that installs it.
-
-    Args:
-        broken: Why packages cannot be imported, by their name.
-    """
     checks = [_extra_check(extra, broken) for extra in _extras()]
     if _TORCH in broken and not any(check.state is State.FAILED for check in checks):
         # No extra is complete, so no line says that it is there.
@@ -115,7 +110,6 @@ def _extras() -> list[str]:
 
 
 def _all_requirements(distribution: str, extra: str) -> Iterator[Requirement]:
-    """What an extra requires, and what the extras of those in turn do (`openpipe-art[tinker]`, `sandrl[grpo]`)."""
     for requirement in _requirements(distribution, extra):
         if canonicalize_name(requirement.name) != _DISTRIBUTION:
             yield requirement
@@ -125,7 +119,7 @@ def _all_requirements(distribution: str, extra: str) -> Iterator[Requirement]:
 
 
 def _requirements(distribution: str, extra: str) -> Iterator[Requirement]:
-    """What a distribution requires for an extra alone; with an empty one, what it always does."""
+    # What a distribution requires for an extra alone; with an empty one, what it always does.
     try:
         lines = metadata.requires(distribution) or []
     except metadata.PackageNotFoundError:

@@ -7,8 +7,6 @@ from enum import StrEnum
 
 
 class State(StrEnum):
-    """How a check came out."""
-
     OK = "ok"
     FAILED = "failed"
     ABSENT = "absent"
@@ -22,10 +20,7 @@ class Check:
     """One thing that was looked at.
 
     Attributes:
-        name: A few words.
-        state: How it came out.
         detail: What was seen, in one line; never a secret.
-        hint: What to do about it, where there is something.
     """
 
     name: str
@@ -36,12 +31,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What keeps completions from being scored.
-
-    Attributes:
-        message: What it is.
-        hint: The one thing to do about it.
-    """
+    """What keeps completions from being scored."""
 
     message: str
     hint: str | None
@@ -52,7 +42,6 @@ class Report:
     """All that was found.
 
     Attributes:
-        sections: Checks by subject, in the order they are shown.
         problem: Why completions cannot be scored here; None if they can.
     """
 

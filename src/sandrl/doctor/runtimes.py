@@ -17,12 +17,6 @@ from sandrl.settings import RuntimeKind
 
 
 def needed_checks(kind: RuntimeKind, checks: Mapping[Need, Sequence[Check]]) -> list[Check]:
-    """The checks that decide whether a runtime works.
-
-    Args:
-        kind: The runtime; not `auto`.
-        checks: What was found about each need.
-    """
     needs = find_provider(kind).needs
     return [check for need in Need if need in needs for check in checks[need]]
 
@@ -37,12 +31,6 @@ def daemon_checks(state_dir: Path) -> list[Check]:
 
 
 def runtime_check(kind: RuntimeKind, checks: Sequence[Check]) -> Check:
-    """Whether a runtime works here, and else the first thing that is missing.
-
-    Args:
-        kind: The runtime; not `auto`.
-        checks: What it needs.
-    """
     failed = next((check for check in checks if check.state is State.FAILED), None)
     if failed is not None:
         # What this machine cannot do is no fault while another runtime is used.

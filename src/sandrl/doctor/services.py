@@ -31,7 +31,6 @@ _TRUE = frozenset({"1", "on", "yes", "true"})
 
 
 def credential_checks(environment: Mapping[str, str]) -> list[Check]:
-    """The credentials that are set, by name."""
     present = [name for name in _KEYS if environment.get(name, "").strip()]
     if present:
         return [Check(name, State.OK, "is set") for name in present]
@@ -39,7 +38,6 @@ def credential_checks(environment: Mapping[str, str]) -> list[Check]:
 
 
 def remote_check(settings: Settings, *, online: bool) -> Check:
-    """Whether the sandbox service answers, and takes the credentials."""
     if settings.credentials is None:
         return Check("sandbox service", State.ABSENT, "no credentials are set", "set CWSANDBOX_API_KEY to use it")
     if not online:
@@ -76,12 +74,6 @@ def hub_check(environment: Mapping[str, str], *, online: bool) -> Check:
 
 
 def wandb_check(environment: Mapping[str, str], broken: Mapping[str, str] = _NONE_BROKEN) -> Check:
-    """Whether Weights & Biases can be used.
-
-    Args:
-        environment: Where its key is looked for.
-        broken: Why packages cannot be imported, by their name.
-    """
     installed = installed_version("wandb")
     if installed is None:
         return Check("Weights & Biases", State.ABSENT, "wandb is not installed", install_command("wandb"))
@@ -101,12 +93,7 @@ def _broken_check(name: str, package: str, broken: Mapping[str, str]) -> Check:
 
 
 def tinker_check(settings: Settings, broken: Mapping[str, str] = _NONE_BROKEN) -> Check:
-    """Which service `sandrl art train --backend tinker` would train with.
-
-    Args:
-        settings: What the environment says.
-        broken: Why packages cannot be imported, by their name.
-    """
+    """Which service `sandrl art train --backend tinker` would train with."""
     choice = choose_backend(ArtBackendKind.TINKER, settings, can_train_here=False)
     missing = [name for name in ("openpipe-art", "tinker") if installed_version(name) is None]
     if missing:
@@ -125,11 +112,6 @@ def tinker_check(settings: Settings, broken: Mapping[str, str] = _NONE_BROKEN) -
 
 
 def _list_nothing(settings: Settings) -> None:
-    """Asks the sandbox service for the sandboxes with a tag that none has.
-
-    Raises:
-        SandrlError: If it does not answer, or refuses.
-    """
     from sandrl.sandboxes import find_connection
     from sandrl.sandboxes.inventory import Inventory
 
@@ -139,7 +121,6 @@ def _list_nothing(settings: Settings) -> None:
 
 
 def _within(seconds: float, ask: Callable[[], None]) -> SandrlError | None:
-    """Why a question could not be asked in time, or None."""
     try:
         answer_within(seconds, ask)
     except TookTooLong:

@@ -24,7 +24,7 @@ from pathlib import Path
 
 from sandrl.problems.languages import SOURCE, Form
 from sandrl.rewards.builds import SEARCHED
-from sandrl.sandboxes import Shown
+from sandrl.sandboxes import SharedDirectory
 
 WORTH = 8
 """How many programs ask for a header before it is made: twice as many as make up for that."""
@@ -62,7 +62,7 @@ class Headers:
         shown: The directory that sandboxes see; None where nothing can be shown to them.
     """
 
-    def __init__(self, shown: Shown | None, *, worth: int = WORTH) -> None:
+    def __init__(self, shown: SharedDirectory | None, *, worth: int = WORTH) -> None:
         self._shown = shown
         self._worth = worth
         self._asked: dict[Form, int] = {}
@@ -85,7 +85,7 @@ class Headers:
         for making in self._making.values():
             making.process.wait()
 
-    def _name(self, shown: Shown, form: Form) -> str:
+    def _name(self, shown: SharedDirectory, form: Form) -> str:
         # The directory with the header for a form; empty while there is none, which may begin to be made.
         flags = _flags(form)
         name = hashlib.sha256(repr(flags).encode()).hexdigest()[:32]
@@ -107,7 +107,7 @@ class Headers:
 
 
 @cache
-def headers_of(shown: Shown | None) -> Headers:
+def headers_of(shown: SharedDirectory | None) -> Headers:
     """The headers of a directory that sandboxes see, which all judges of this process share."""
     return Headers(shown)
 

@@ -26,7 +26,8 @@ from sandrl import __version__, forks
 from sandrl.errors import RuntimeUnavailableError, SilentDaemonError
 from sandrl.files import check_descriptors
 from sandrl.runtime import libraries, limits
-from sandrl.runtime.state import DaemonEndpoint, RuntimeDirectory, find_all
+from sandrl.runtime.state import DaemonEndpoint, RuntimeDirectory
+from sandrl.runtime.usage import of_process
 
 _SOURCE_ROOT = Path(__file__).resolve().parents[2]
 _INHERITED = ("HOME", "PATH", "LANG", "LC_ALL", "TMPDIR", "TZ", "SANDRL_RUNTIME_ISOLATION", "SANDRL_HOST_UIDS")
@@ -36,21 +37,6 @@ _QUESTION_SECONDS = 3.0
 PATIENCE_SECONDS = 90.0
 """How long a daemon that does not answer is waited for."""
 _ENDING_SECONDS = 2.0
-
-__all__ = [
-    "DaemonEndpoint",
-    "RuntimeStatus",
-    "Silence",
-    "ensure_running",
-    "find",
-    "find_all",
-    "log_path",
-    "serve",
-    "status",
-    "status_of",
-    "stop",
-    "stop_one",
-]
 
 
 class Silence(StrEnum):
@@ -81,19 +67,9 @@ class RuntimeStatus:
     """What a daemon says of itself, or that there is none.
 
     Attributes:
-        sandboxes: How many are alive now.
-        isolation: `native` or `bubblewrap`.
-        isolation_detail: How it was chosen, in a sentence.
-        host_users: Which users of the host sandboxes are, in a sentence.
-        is_well: Whether it can start sandboxes at this moment.
         condition: What happened to the fork server: that it is being restarted, or why the last one ended; else empty.
-        restarts: How often the fork server had to be restarted.
-        suggested_concurrency: How many sandboxes at once keep this machine busy without crowding it.
-        server_cpu_seconds: Processor time of the daemon so far.
         sandbox_cpu_seconds: Processor time of everything below it so far: booting, and what ran inside.
         processes: How many processes there are below it, the booted-ahead sandboxes' included.
-        open_descriptors: Files and sockets the daemon holds open.
-        resident_bytes: Memory the daemon holds.
     """
 
     running: bool
@@ -120,7 +96,6 @@ class RuntimeStatus:
 
 
 def log_path(state_dir: Path) -> Path:
-    """The daemon's log file."""
     return RuntimeDirectory(state_dir).log
 
 
@@ -135,9 +110,7 @@ def ensure_running(
     """Find the daemon, or start it.
 
     Args:
-        state_dir: The user's state directory.
         timeout_seconds: How long a start may take: a second where nothing else runs, a minute on a crowded machine.
-        on_start: Told, in a sentence, that a daemon is being started.
 
     Raises:
         RuntimeUnavailableError: If it cannot be started, or code cannot be isolated on this machine.
@@ -259,11 +232,6 @@ def status_of(
 ) -> RuntimeStatus:
     """What a daemon says of itself; `running` is false if it has ended.
 
-    Args:
-        endpoint: The daemon.
-        patience_seconds: How long it may take to answer.
-        on_wait: Told once, in a sentence, that it is waited for, and why.
-
     Raises:
         SilentDaemonError: If it lives and does not answer in this time.
         RuntimeUnavailableError: If it answers with an error.
@@ -274,7 +242,7 @@ def status_of(
     patience_seconds = PATIENCE_SECONDS if patience_seconds is None else patience_seconds
     target = endpoint.base_url.removeprefix("http://")
     metadata = (("authorization", f"Bearer {endpoint.token}"),)
-    signs = _Signs(endpoint.pid)
+    signs = _Activity(endpoint.pid)
     begun = time.monotonic()
     with grpc.insecure_channel(target, options=[("grpc.enable_http_proxy", 0)]) as channel:
         call = channel.unary_unary(_STATUS_METHOD, None, None)
@@ -309,42 +277,33 @@ def status_of(
 
 
 def log_of(endpoint: DaemonEndpoint) -> Path:
-    """The log file of a daemon."""
     return RuntimeDirectory(endpoint.state_dir, endpoint.name).log
 
 
-class _Signs:
-    """The signs of life of a process that does not answer.
-
-    Args:
-        pid: The process.
-    """
-
+class _Activity:
     def __init__(self, pid: int) -> None:
         self._pid = pid
         self._first = self._look()
         self._has_tried = False
 
     def silence(self) -> Silence:
-        """Why it is silent, by all looks so far."""
         state, _ = now = self._look()
-        if state in b"Tt":
+        if state in "Tt":
             self._has_tried = True  # since it was continued, if it is, it may not have had its turn
             return Silence.STOPPED
-        self._has_tried |= state != b"S" or now[1] != self._first[1]
+        self._has_tried |= state != "S" or now[1] != self._first[1]
         return Silence.BUSY if self._has_tried else Silence.WEDGED
 
-    def _look(self) -> tuple[bytes, bytes]:
-        """The state of the main thread, and the processor time of the process."""
+    def _look(self) -> tuple[str, float]:
         try:
-            words = Path(f"/proc/{self._pid}/stat").read_bytes().rpartition(b") ")[2].split()
+            stat = of_process(self._pid)
         except OSError:
-            return b"?", b""
-        return words[0], b" ".join(words[11:13])
+            return "?", 0.0
+        return stat.state, stat.cpu_seconds
 
 
 def _ends_soon(pid: int) -> bool:
-    """Whether a process is gone, or about to be: a daemon that was killed holds its lock until the kernel is done."""
+    # A daemon that was killed holds its lock until the kernel is done.
     try:
         pidfd = os.pidfd_open(pid)
     except ProcessLookupError:
@@ -365,10 +324,7 @@ def serve(
     """Be the daemon, in this process, until stopped or idle; if there is one already, only announce that.
 
     Args:
-        state_dir: The user's state directory.
         idle_timeout_seconds: How long to stay without sandboxes and calls; None for ever.
-        max_sandboxes: How many sandboxes may live at once; None for no bound.
-        announce: Told the address once it serves.
 
     Raises:
         RuntimeUnavailableError: If code cannot be isolated on this machine.

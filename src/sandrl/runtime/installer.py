@@ -53,7 +53,6 @@ class NotInstalledError(Exception):
     """Packages cannot be installed.
 
     Args:
-        error: The error for the user.
         culprit: The canonical name of the package that is the cause; empty if it is not known.
     """
 
@@ -67,7 +66,6 @@ def install(requirements: Sequence[Requirement], target: Path) -> None:
     """Installs packages with what they require.
 
     Args:
-        requirements: The packages.
         target: An empty directory.
 
     Raises:
@@ -113,7 +111,6 @@ def install(requirements: Sequence[Requirement], target: Path) -> None:
 
 
 def _pip() -> str | None:
-    """Where pip is found besides the usual places; None if there is no pip."""
     import importlib.util
 
     if importlib.util.find_spec("pip") is not None:
@@ -124,7 +121,6 @@ def _pip() -> str | None:
 
 
 def _pip_failure(requirements: Sequence[Requirement], output: str, log: str) -> NotInstalledError:
-    """What the output of pip, and its detailed log, mean for the user."""
     if _BUILT in log or _BUILT in output:
         building = re.findall(r"(?:Collecting|Processing) (\S+)", log)
         return _without_wheel(building[-1] if building else ", ".join(map(str, requirements)))
@@ -148,7 +144,6 @@ def _pip_failure(requirements: Sequence[Requirement], output: str, log: str) -> 
 
 
 def _versions(name: str, log: str) -> set[Version]:
-    """The versions of a package of which pip has found files, for any interpreter."""
     found = set()
     for file in _FILE.findall(log):
         try:
@@ -161,7 +156,6 @@ def _versions(name: str, log: str) -> set[Version]:
 
 
 def _uv_failure(requirements: Sequence[Requirement], output: str, log: str) -> NotInstalledError:
-    """What the output of uv means for the user."""
     del log
     text = " ".join(re.sub(r"^\W*(?:error:|cause:|Caused by:)\s*", "", line.strip()) for line in output.splitlines())
     address = re.search(r"https?://[^\s`)]+", text)
@@ -178,7 +172,6 @@ def _uv_failure(requirements: Sequence[Requirement], output: str, log: str) -> N
 
 
 def _missing(requirement: Requirement, newest: str | None = None) -> NotInstalledError:
-    """The index has no such package, or, with the words about another version, no such version."""
     name = str(requirement)
     what = f"no package {name!r}" if newest is None else f"no {name!r} for Python {_python()}{newest}"
     hint = _INDEX if newest is None else "choose another version"

@@ -30,11 +30,7 @@ _UNUSED_SECONDS = 90 * 24 * 3600
 
 
 class LayerStore:
-    """The layers of a user.
-
-    Args:
-        cache_dir: The user's cache directory; made if it is missing.
-    """
+    """The layers of a user."""
 
     def __init__(self, cache_dir: Path) -> None:
         self._cache_dir = cache_dir
@@ -46,15 +42,10 @@ class LayerStore:
         )
 
     def path(self, name: str) -> Path:
-        """Where the files of a layer are."""
         return self._root / name
 
     def find(self, request: str) -> dict[str, Any] | None:
-        """What is kept about the layer that was made for a request; None unless there is such a layer.
-
-        Args:
-            request: A digest of the request.
-        """
+        """What is kept about the layer that was made for a request; None unless there is such a layer."""
         try:
             found = read_entry(self._root / "requests", request, _MOST_BYTES)
             os.utime(self.path(str(found["layer"])))
@@ -82,7 +73,6 @@ class LayerStore:
 
     @contextmanager
     def building(self) -> Iterator[Path]:
-        """An empty directory in which a layer is made; what is left of it is removed."""
         directory = self._root / f".new-{uuid.uuid4().hex}"
         directory.mkdir(mode=0o700)
         try:
@@ -122,7 +112,6 @@ def show(layer: Path, target: Path) -> None:
 
 
 def remove_unused(directory: Path) -> None:
-    """Removes the layers in a directory that nobody has used for long."""
     for layer in directory.iterdir():
         with suppress(OSError):
             if _NAME.fullmatch(layer.name) and layer.stat().st_mtime < time.time() - _UNUSED_SECONDS:
@@ -139,7 +128,6 @@ def _link(source: str, target: str) -> None:
 
 
 def _readable(root: Path) -> str:
-    """Lets every user read a directory, and returns the digest of its content."""
     digest = hashlib.sha256()
     for directory, names, files in os.walk(root):
         os.chmod(directory, 0o755)

@@ -42,12 +42,6 @@ class Libraries:
 
 
 def find_libraries(executable: str, prefix: str) -> Libraries:
-    """The shared libraries of an interpreter.
-
-    Args:
-        executable: Its path.
-        prefix: Its base prefix.
-    """
     return _find(executable, prefix, search_path())
 
 
@@ -83,7 +77,6 @@ def _is_same_file(path: str, other: str | None) -> bool:
 
 
 def _is_in_system(path: str) -> bool:
-    """Whether a sandbox sees a file at the path that it has on the host."""
     real = os.path.realpath(path)
     return real.startswith(tuple(f"/{name}/" for name in ("usr", *rootfs.TOP_LEVEL))) and not real.startswith(
         "/usr/local/"
@@ -91,7 +84,7 @@ def _is_in_system(path: str) -> bool:
 
 
 def _trace(executable: str, modules: list[str], searched: str) -> dict[str, str]:
-    """What the dynamic linker would load for a program and modules of it: names and paths; nothing of them runs."""
+    # What the dynamic linker would load for a program and modules of it: names and paths; nothing of them runs.
     environment = {"PATH": os.defpath, "LD_TRACE_LOADED_OBJECTS": "1"}
     environment["LD_PRELOAD"] = ":".join(path for path in modules if not _is_left_out(path))
     if searched:
@@ -112,7 +105,7 @@ def _trace(executable: str, modules: list[str], searched: str) -> dict[str, str]
 
 
 def _folder(path: str) -> str:
-    """The directory of a file, without symbolic links: `link/..` is not the directory that holds the link."""
+    # The directory of a file, without symbolic links: `link/..` is not the directory that holds the link.
     return os.path.realpath(os.path.dirname(path))
 
 
@@ -140,14 +133,12 @@ def _absolute(entry: str) -> str | None:
 
 
 def own_executable() -> str:
-    """The program file of this interpreter, outside of any virtual environment."""
     name = f"python{sys.version_info[0]}.{sys.version_info[1]}"
     executable = os.path.join(os.path.realpath(sys.base_prefix), "bin", name)
     return executable if os.path.exists(executable) else sys.executable
 
 
 def own_libraries() -> Libraries:
-    """The shared libraries of the interpreter that runs this."""
     return find_libraries(own_executable(), os.path.realpath(sys.base_prefix))
 
 
@@ -170,7 +161,7 @@ def start_environment() -> dict[str, str]:
 
 
 def _is_searched(path: str, searched: str) -> bool:
-    """Whether a library is in one of some directories, or may be: `$LIB` and the like stand for others."""
+    # Whether a library is in one of some directories, or may be: `$LIB` and the like stand for others.
     return any("$" in entry or path.startswith(f"{entry}/") for entry in searched.split(":"))
 
 
@@ -183,9 +174,6 @@ def describe_own() -> str:
 
 def missing_library(environment: Mapping[str, str]) -> str | None:
     """The shared library without which this interpreter does not start.
-
-    Args:
-        environment: The variables it would start with.
 
     Returns:
         Its name, or None if the interpreter starts, or fails for another reason.
@@ -219,7 +207,6 @@ def advice(name: str) -> str:
 
 
 def _loaded_from(name: str) -> str | None:
-    """The directory from which this process has loaded a library."""
     try:
         text = Path("/proc/self/maps").read_text(encoding="utf-8", errors="surrogateescape")
     except OSError:

@@ -63,12 +63,7 @@ def build_overlay(
     """Makes sure that sandboxes can be shown packages.
 
     Args:
-        asked: What the user asks for, as pip writes requirements.
-        needed: What problems name, as requirements or modules; what cannot be installed is left out with a warning.
-        cache_dir: The user's cache directory.
-        state_dir: The user's state directory.
         image: The image of sandboxes; its Python version must be the one that runs sandrl.
-        emit: Receives events.
 
     Returns:
         The name of the layer, for the annotation `sandrl.dev/packages`; empty if there is nothing to show.
@@ -156,7 +151,6 @@ def requirements_of_problems(names: Sequence[str]) -> list[Requirement]:
 
 
 def _sorted(requirements: Sequence[Requirement]) -> list[Requirement]:
-    """The requirements in one spelling and order; those of problems that are named twice count once."""
     for requirement in requirements:
         requirement.name = canonicalize_name(requirement.name)
     return list({str(each): each for each in sorted(requirements, key=str)}.values())
@@ -167,12 +161,6 @@ def _request(requirements: Sequence[Requirement]) -> str:
 
 
 def _layer(store: LayerStore, requirements: Sequence[Requirement], emit: Emit) -> dict[str, Any]:
-    """What is known about the layer of some requirements, which is made if it is not there.
-
-    Raises:
-        NotInstalledError: If it cannot be made.
-        SandrlError: If it cannot be kept.
-    """
     request = _request(requirements)
     facts = store.find(request)
     if facts is not None:

@@ -29,7 +29,6 @@ from sandrl.runtime.guest import probe
 from sandrl.runtime.host.choice import Choice, choose_launcher
 from sandrl.runtime.host.images import own_image
 from sandrl.runtime.host.launcher import BootRequest, LaunchError
-from sandrl.runtime.host.process import Exit
 from sandrl.runtime.host.sandbox import HostSandbox, SandboxGoneError, StartError
 
 _PROBE = Path(probe.__file__).read_text(encoding="utf-8")
@@ -53,13 +52,7 @@ Facts: TypeAlias = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Property:
-    """One thing a sandbox promises.
-
-    Attributes:
-        name: A few words.
-        holds: Whether it was so when it was tried.
-        detail: What was tried and seen, in one line.
-    """
+    """One thing a sandbox promises."""
 
     name: str
     holds: bool
@@ -74,10 +67,6 @@ class SelfCheck:
     """How this machine isolates, and whether it does.
 
     Attributes:
-        launcher: `native` or `bubblewrap`.
-        detail: How it was chosen, in a sentence.
-        image: The image of the sandboxes.
-        properties: What was tried.
         cells_refusal: Why a worker sandbox cannot make cells; empty if it can, None if that was not tried.
     """
 
@@ -93,8 +82,6 @@ class WorkerTrial:
     """A worker program that tries one cell and ends.
 
     Attributes:
-        argv: Program and arguments.
-        stdin: All of its standard input.
         refusal_in: Why it could make no cell, by its output; empty if it could.
     """
 
@@ -153,7 +140,6 @@ async def _cells_refusal(choice: Choice, worker: WorkerTrial) -> str:
 
 
 async def _tried(attempt: Attempt, choice: Choice, folder: Path) -> Sequence[Property] | Exception:
-    """What came of an attempt, or why it could not be made; an answer that is none is a reason, too."""
     try:
         return await asyncio.wait_for(attempt(choice, folder), _TIMEOUT_SECONDS)
     except (LaunchError, StartError, SandboxGoneError, TimeoutError, ValueError, KeyError) as error:
@@ -220,7 +206,6 @@ async def _disk(choice: Choice, _folder: Path) -> Sequence[Property]:
 
 
 async def _shared_resources(choice: Choice, _folder: Path) -> Sequence[Property]:
-    """Sandboxes that take much of what all share, beside one and a host program that need a little."""
     request = BootRequest(choice.images[0].name, memory_bytes=_MEMORY_BYTES, disk_bytes=_DISK_BYTES)
     greedy = {what: asyncio.ensure_future(_is_stopped(choice, request, what, most)) for what, most in _GREED.items()}
     try:
@@ -253,7 +238,6 @@ async def _is_stopped(choice: Choice, request: BootRequest, what: str, amount: i
 
 
 def _disturbances() -> list[str]:
-    """What a program of this user notices that makes a pipe and watches it."""
     reading, writing = os.pipe()
     try:
         with select.epoll() as watcher:
@@ -276,7 +260,6 @@ def _accounting(choice: Choice) -> str:
 
 
 async def _locks(choice: Choice, _folder: Path) -> Sequence[Property]:
-    """Files of the system that this process has locked, and whether a program in a sandbox notices that."""
     with contextlib.ExitStack() as held:
         for path in _SYSTEM_FILES:
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -292,9 +275,9 @@ async def _locks(choice: Choice, _folder: Path) -> Sequence[Property]:
 
 
 async def _survivors(choice: Choice, _folder: Path) -> Sequence[Property]:
-    """A program that left its parent and its session dies with its sandbox at the latest."""
+    # A program that left its parent and its session dies with its sandbox at the latest.
     marker = f"3600.{secrets.randbelow(10**9):09}"
-    sandbox = await HostSandbox.boot(choice.launcher, BootRequest(choice.images[0].name), choice.groups)
+    sandbox = await choice.boot(BootRequest(choice.images[0].name))
     try:
         script = f"setsid setsid sleep {marker} </dev/null >/dev/null 2>&1 &"
         _, process = await sandbox.start(["sh", "-c", script], {"PATH": "/usr/local/bin:/usr/bin:/bin"})
@@ -309,9 +292,8 @@ async def _survivors(choice: Choice, _folder: Path) -> Sequence[Property]:
 
 
 async def _host_users(choice: Choice, _folder: Path) -> Sequence[Property]:
-    """Which host users two sandboxes are, as the host sees it."""
     request = BootRequest(choice.images[0].name)
-    sandboxes = [await HostSandbox.boot(choice.launcher, request) for _ in range(2)]
+    sandboxes = [await choice.boot(request) for _ in range(2)]
     try:
         found = [_host_uid(sandbox) for sandbox in sandboxes]
     finally:
@@ -359,19 +341,16 @@ _ATTEMPTS: dict[str, Attempt] = {
 
 
 async def _output(choice: Choice, request: BootRequest, argv: list[str], stdin: bytes = b"") -> bytes:
-    sandbox = await HostSandbox.boot(choice.launcher, request, choice.groups)
+    sandbox = await choice.boot(request)
     try:
         environment = {"PATH": "/usr/local/bin:/usr/bin:/bin", **choice.images[0].environment}
         _, process = await sandbox.start(argv, environment, directory="/workspace", merge_output=True)
         if stdin:
             await process.write_stdin(stdin)
         process.close_stdin()
-        output = b""
-        while not isinstance(chunk := await process.next_output(), Exit):
-            output += chunk[1]
+        return await process.rest_of_output()
     finally:
         await sandbox.destroy()
-    return output
 
 
 async def _run(choice: Choice, request: BootRequest, *words: str) -> Facts:
@@ -386,7 +365,6 @@ async def _run(choice: Choice, request: BootRequest, *words: str) -> Facts:
 
 
 def _property(name: str, exceptions: Sequence[str], detail: str, complaint: str = "") -> Property:
-    """A property that holds if there are no exceptions from it."""
     return Property(name, not exceptions, f"{', '.join(exceptions)} {complaint}".rstrip() if exceptions else detail)
 
 
@@ -410,6 +388,5 @@ def _is_running(marker: str) -> bool:
 
 @contextlib.contextmanager
 def _complaints(path: Path) -> Iterator[None]:
-    """Takes what launchers write to standard error, which says less than their errors and would be in the way."""
     with path.open("w", encoding="utf-8") as file, contextlib.redirect_stderr(file):
         yield

@@ -42,8 +42,6 @@ class DaemonEndpoint:
     Attributes:
         base_url: `http://127.0.0.1:PORT`, for `CWSANDBOX_BASE_URL`.
         token: The bearer token it demands, for `CWSANDBOX_API_KEY`.
-        pid: Its process id.
-        state_dir: The state directory it was looked up in.
         name: The name of its directory in there: the version of its sandrl, and a fingerprint.
         environment: The environment whose Python it runs; empty if it does not say so.
     """
@@ -57,7 +55,6 @@ class DaemonEndpoint:
 
     @property
     def version(self) -> str:
-        """The version of its sandrl."""
         return self.name.rpartition("-")[0]
 
 
@@ -79,7 +76,6 @@ class RuntimeDirectory:
     """The files of one version's daemon below a state directory.
 
     Args:
-        state_dir: The user's state directory.
         name: The name of an existing directory; otherwise it is that of this version, which is made.
 
     Raises:
@@ -101,12 +97,10 @@ class RuntimeDirectory:
 
     @property
     def log(self) -> Path:
-        """The daemon's log file."""
         return self.path / _LOG
 
     @property
     def overlays(self) -> Path:
-        """Where package overlays are kept."""
         return self.path / "overlays"
 
     @property
@@ -131,7 +125,6 @@ class RuntimeDirectory:
         return descriptor
 
     def hold_start(self) -> int:
-        """Wait for the right to start a daemon."""
         descriptor = self.hold(_START, wait=True)
         assert descriptor is not None
         return descriptor
@@ -158,7 +151,6 @@ class RuntimeDirectory:
         temporary.replace(self.path / name)
 
     def clear(self) -> None:
-        """Take a daemon's address back."""
         for name in (_STATE, _TOKEN, _ROSTER):
             (self.path / name).unlink(missing_ok=True)
 
@@ -214,7 +206,6 @@ class RuntimeDirectory:
             return 0
 
     def _has_daemon(self) -> bool:
-        """Whether a daemon holds the lock of those that are alive."""
         try:
             probe = os.open(self.path / _ALIVE, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
         except FileNotFoundError:
@@ -229,7 +220,6 @@ class RuntimeDirectory:
         return False
 
     def _is_held_by(self, pid: int) -> bool:
-        """Whether a process of this machine holds the lock, as its daemon does."""
         try:
             lock = os.stat(self.path / _ALIVE)
             descriptors = sorted(map(int, os.listdir(f"/proc/{pid}/fd")))
@@ -244,7 +234,6 @@ class RuntimeDirectory:
 
 
 def own_name() -> str:
-    """The name of the directory of this version's daemon."""
     return f"{__version__}-{fingerprint()}"
 
 
@@ -269,7 +258,6 @@ def find_all(state_dir: Path) -> list[DaemonEndpoint]:
 
 
 def _own_processes() -> Iterator[int]:
-    """The processes of this user."""
     for name in os.listdir("/proc"):
         with suppress(OSError, ValueError):
             if os.stat(f"/proc/{int(name)}").st_uid == os.geteuid():

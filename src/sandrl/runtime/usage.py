@@ -1,4 +1,4 @@
-"""Processor time and memory of processes, read from /proc."""
+"""State, processor time and memory of processes, read from /proc."""
 
 from __future__ import annotations
 
@@ -11,54 +11,63 @@ _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 @dataclass(frozen=True)
-class Usage:
-    """What one process used.
+class ProcessStat:
+    """What `/proc/PID/stat` says of a process.
 
     Attributes:
-        parent: Its parent's process id.
-        cpu_seconds: Its own user and system time.
-        children_cpu_seconds: The same of the children it has waited for, and theirs.
-        resident_bytes: Memory it holds now.
+        state: A letter: `S` for one that sleeps, `T` for one that is stopped, `Z` for one that has ended.
+        started_ticks: When it started, in clock ticks since boot.
+        children_cpu_seconds: User and system time of the children it has waited for, and theirs.
     """
 
+    state: str
     parent: int
     cpu_seconds: float
     children_cpu_seconds: float
+    threads: int
+    started_ticks: int
     resident_bytes: int
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether only its exit status is left, for a parent that has not asked for it yet."""
+        # A first thread that ended reads as a zombie, too, while others of the process go on.
+        return self.state in "ZX" and self.threads <= 1
 
-def of_process(pid: int) -> Usage:
-    """Usage of a process.
+
+def of_process(pid: int | str) -> ProcessStat:
+    """What the kernel says of a process, by its number or `self`.
 
     Raises:
-        OSError: If there is none.
+        OSError: If there is none, or it is hidden.
     """
+    # The second field is the program's name in brackets and may contain anything, also spaces and brackets.
     fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
-    own, children = sum(map(int, fields[11:13])), sum(map(int, fields[13:15]))
-    return Usage(int(fields[1]), own / _TICKS_PER_SECOND, children / _TICKS_PER_SECOND, int(fields[21]) * _PAGE_BYTES)
+    return ProcessStat(
+        state=fields[0],
+        parent=int(fields[1]),
+        cpu_seconds=sum(map(int, fields[11:13])) / _TICKS_PER_SECOND,
+        children_cpu_seconds=sum(map(int, fields[13:15])) / _TICKS_PER_SECOND,
+        threads=int(fields[17]),
+        started_ticks=int(fields[19]),
+        resident_bytes=int(fields[21]) * _PAGE_BYTES,
+    )
 
 
 def suggested_concurrency() -> int:
-    """How many sandboxes at once keep this machine busy without crowding it."""
     return max(4, 2 * len(os.sched_getaffinity(0)))
 
 
 @dataclass(frozen=True)
-class Below:
-    """What there is below one process.
-
-    Attributes:
-        processes: How many descendants live.
-        cpu_seconds: Processor time of all descendants, living and waited for.
-    """
+class Descendants:
+    """What there is below one process."""
 
     processes: int
     cpu_seconds: float
 
 
-def below(root: int) -> Below:
-    """The descendants of a process, together."""
-    usages: dict[int, Usage] = {}
+def below(root: int) -> Descendants:
+    usages: dict[int, ProcessStat] = {}
     for name in os.listdir("/proc"):
         if name.isdigit():
             try:
@@ -75,4 +84,4 @@ def below(root: int) -> Below:
                 family.add(pid)
                 grew = True
                 total += usage.cpu_seconds + usage.children_cpu_seconds
-    return Below(len(family) - 1, total)
+    return Descendants(len(family) - 1, total)

@@ -6,10 +6,9 @@ from sandrl.sandboxes.commands import CellCommand, Command, CommandOutcome, Work
 from sandrl.sandboxes.connection import connect, find_connection
 from sandrl.sandboxes.interrupt import Interrupt, Level
 from sandrl.sandboxes.job import Job, Withdrawn
-from sandrl.sandboxes.journal import Ledger
 from sandrl.sandboxes.owner import Liveness, Owner, current_owner, liveness
 from sandrl.sandboxes.pace import delay_seconds
-from sandrl.sandboxes.providers.protocol import Connection, Shown
+from sandrl.sandboxes.providers.protocol import Connection, SharedDirectory
 from sandrl.sandboxes.registry import JobEntry, find_owner, read_jobs
 from sandrl.sandboxes.request import SandboxRequest
 from sandrl.sandboxes.session import Launch
@@ -24,12 +23,11 @@ __all__ = [
     "Job",
     "JobEntry",
     "Launch",
-    "Ledger",
     "Level",
     "Liveness",
     "Owner",
     "SandboxRequest",
-    "Shown",
+    "SharedDirectory",
     "Withdrawn",
     "WorkerProgram",
     "checked_job_id",

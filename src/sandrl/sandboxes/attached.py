@@ -11,7 +11,7 @@ from queue import SimpleQueue
 from sandrl.errors import InfrastructureError, InterruptedRunError, NotRunningError, ServiceError
 from sandrl.sandboxes.interrupt import Interrupt
 from sandrl.sandboxes.inventory import Inventory
-from sandrl.sandboxes.providers.protocol import Attached, Output
+from sandrl.sandboxes.providers.protocol import AttachedProgram, Output
 
 TIMED_OUT = 124
 """The exit code of a program that exceeded its time limit, as `timeout(1)` uses it."""
@@ -36,14 +36,8 @@ def run_attached(
     """Runs a program in a sandbox to its end.
 
     Args:
-        inventory: The runtime.
-        sandbox_id: The sandbox.
-        argv: Program and arguments.
         stdin: Descriptor to read its standard input from; None for an empty one.
-        stdout: Receives its standard output.
-        stderr: Receives its standard error.
         timeout_seconds: After this it is killed; None for as long as the sandbox lives.
-        interrupt: The user's request to stop, at which it is killed.
 
     Returns:
         Its exit code; `TIMED_OUT` if it exceeded its time limit.
@@ -81,8 +75,7 @@ def run_attached(
     return TIMED_OUT if code is None else code
 
 
-def _wait(program: Attached, interrupt: Interrupt) -> None:
-    """Waits for the program's end, and brings it about if the user asks."""
+def _wait(program: AttachedProgram, interrupt: Interrupt) -> None:
     rung: SimpleQueue[object] = SimpleQueue()
     interrupt.waker().add_done_callback(rung.put)
     program.ended.add_done_callback(rung.put)
@@ -92,8 +85,7 @@ def _wait(program: Attached, interrupt: Interrupt) -> None:
         program.cancel()
 
 
-def _feed(program: Attached, descriptor: int) -> None:
-    """Copies a descriptor to the program's standard input; whatever ends first ends it."""
+def _feed(program: AttachedProgram, descriptor: int) -> None:
     # The program has ended, or does not read any more: its exit code says so.
     with suppress(ServiceError, OSError):
         while block := os.read(descriptor, _STDIN_BLOCK_BYTES):

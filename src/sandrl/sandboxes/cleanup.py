@@ -8,21 +8,26 @@ others, and a stop that finds nothing to stop counts as done.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
+from queue import SimpleQueue
+from typing import Any, TypeVar
 
 from sandrl.errors import CleanupError, InterruptedRunError, ServiceError, UnknownSandboxError, UsageError
 from sandrl.events import Emit, StopFinished, StopRequested, ignore
 from sandrl.sandboxes.interrupt import Interrupt, Level
 from sandrl.sandboxes.inventory import Inventory
-from sandrl.sandboxes.listing import Listed, Owners, SandboxSelection, list_sandboxes
+from sandrl.sandboxes.listing import OwnedSandbox, Owners, SandboxSelection, list_sandboxes
 from sandrl.sandboxes.owner import Liveness
-from sandrl.sandboxes.parallel import in_parallel
-from sandrl.sandboxes.providers.protocol import Unreached
+from sandrl.sandboxes.providers.protocol import UnreachableNode
 from sandrl.sandboxes.registry import forget_jobs
 from sandrl.sandboxes.tags import encode_tag
+
+Item = TypeVar("Item")
 
 MAX_IN_FLIGHT = 32
 """How many stops are under way at once: thousands would choke a runtime."""
@@ -35,10 +40,6 @@ class CleanupRequest:
     """The sandboxes that the user selects to be stopped.
 
     Attributes:
-        ids: These sandboxes, and no others.
-        selection: Or those that this selects.
-        everything: Or all sandboxes.
-        force: Also those whose owner is alive.
         options: Further words of the command line, for the command that continues it.
     """
 
@@ -84,22 +85,19 @@ class CleanupPlan:
     """The sandboxes that a cleanup will stop.
 
     Attributes:
-        request: The request.
-        targets: The sandboxes that will be stopped.
         spared: Selected sandboxes that are not stopped, because their owner is alive.
         gone: Selected ids of sandboxes that have ended or never existed.
         unreached: The machines of the runtime that could not be asked; their sandboxes are not in the plan.
     """
 
     request: CleanupRequest
-    targets: tuple[Listed, ...] = ()
-    spared: tuple[Listed, ...] = ()
+    targets: tuple[OwnedSandbox, ...] = ()
+    spared: tuple[OwnedSandbox, ...] = ()
     gone: tuple[str, ...] = ()
-    unreached: tuple[Unreached, ...] = ()
+    unreached: tuple[UnreachableNode, ...] = ()
 
     @property
     def foreign(self) -> int:
-        """How many of the targets sandrl did not make."""
         return sum(each.owner is None for each in self.targets)
 
     def raise_for_unreached(self) -> None:
@@ -117,8 +115,6 @@ class CleanupPlan:
 
 
 class StopOutcome(StrEnum):
-    """The result of one stop."""
-
     STOPPED = "stopped"
     GONE = "already gone"
     FAILED = "failed"
@@ -129,12 +125,8 @@ class CleanupReport:
     """The result of a cleanup.
 
     Attributes:
-        plan: The plan.
-        stopped: Ids of sandboxes that were stopped.
-        gone: Ids of sandboxes that had already ended.
         failed: Reasons, by id, why sandboxes could not be stopped.
         left: Ids of sandboxes that were not handled, because the user asked to stop.
-        signal_number: The signal that requested this; 0 if there was none.
     """
 
     plan: CleanupPlan
@@ -173,8 +165,6 @@ def plan_cleanup(inventory: Inventory | None, request: CleanupRequest, owners: O
 
     Args:
         inventory: The runtime; None if it does not run and so has no sandbox.
-        request: The sandboxes that the user selects.
-        owners: The owners of sandboxes.
 
     Raises:
         ServiceError: If the service does not answer or refuses.
@@ -206,12 +196,7 @@ def clean_up(
     """Carries a plan out, and forgets jobs of which nothing is left.
 
     Args:
-        inventory: The runtime the plan is for.
-        plan: What to stop.
-        owners: The owners whose registry of jobs is tidied.
-        emit: Receives an event for every stop that has ended.
         interrupt: The user's request to stop: the first lets stops under way finish, the second waits for nothing more.
-        max_in_flight: How many stops may be under way at once.
     """
     interrupt = interrupt or Interrupt()
     results: dict[str, tuple[StopOutcome, str]] = {}
@@ -245,6 +230,51 @@ def clean_up(
         left=tuple(sandbox_id for sandbox_id in targets if sandbox_id not in results),
         signal_number=interrupt.signal_number,
     )
+
+
+def in_parallel(
+    items: Iterable[Item],
+    start: Callable[[Item], Future[Any]],
+    *,
+    limit: int,
+    interrupt: Interrupt,
+    on_request: Callable[[int], None],
+) -> Iterator[tuple[Item, Future[Any]]]:
+    """Starts a call for every item and yields those that have ended, in the order of their ends.
+
+    Args:
+        interrupt: After a request to finish, no further call is started; after one to cancel, no end is awaited.
+        on_request: Called each time the user asks to stop, with the number of calls in flight.
+
+    Yields:
+        An item and its ended call. Items that are never yielded were not started, or not awaited.
+    """
+    waiting = deque(items)
+    ended: SimpleQueue[tuple[Item, Future[Any]] | None] = SimpleQueue()
+    in_flight = 0
+    announced = Level.NONE
+    _ring(interrupt, ended)
+    while True:
+        while interrupt.level is not announced:  # the user may ask again while the first request is announced
+            announced = interrupt.level
+            on_request(in_flight)
+        while waiting and in_flight < limit and interrupt.level is Level.NONE:
+            item = waiting.popleft()
+            start(item).add_done_callback(lambda future, item=item: ended.put((item, future)))  # type: ignore[misc]
+            in_flight += 1
+        if not in_flight or announced is Level.CANCEL:
+            return
+        end = ended.get()
+        if end is None:
+            _ring(interrupt, ended)
+        else:
+            in_flight -= 1
+            yield end
+
+
+def _ring(interrupt: Interrupt, ended: SimpleQueue[Any]) -> None:
+    # Made before the level is looked at: a request in between rings the new one.
+    interrupt.waker().add_done_callback(lambda _: ended.put(None))
 
 
 def _with(outcome: StopOutcome, results: dict[str, tuple[StopOutcome, str]]) -> tuple[str, ...]:

@@ -15,7 +15,6 @@ class WorkerProgram:
     """A program that runs many commands in one sandbox, each in a cell (see `rewards/guest/worker.py`).
 
     Attributes:
-        argv: Program and arguments.
         begin: Makes the first block of its standard input from the encoded limits of cells.
     """
 
@@ -28,9 +27,7 @@ class CellCommand:
     """A command as a worker runs it.
 
     Attributes:
-        worker: The program of the worker.
         program: Names the program that the worker must have received.
-        program_block: The block of input that sends this program to a worker.
         request: Standard input of the command.
         open_bytes: How much of the request a completion may hold.
     """
@@ -43,10 +40,9 @@ class CellCommand:
 
 
 class _Input:
-    """Standard input that is made when it is asked for: most commands run in cells, which take another form of it."""
+    # Made when it is asked for: most commands run in cells, which take another form of it.
 
     def __get__(self, command: object, owner: type | None = None) -> bytes:
-        """What was given, or what makes it."""
         given = b"" if command is None else command.__dict__["_stdin"]
         made: bytes = given if isinstance(given, bytes) else given()
         return made
@@ -62,7 +58,6 @@ class Command:
 
     Attributes:
         argv: Program and arguments, without checks and secrets, because every process of the sandbox can read them.
-        stdin: Its whole standard input, or a function that makes it.
         timeout_seconds: After this the command is killed; the time that a sandbox takes to start does not count.
         cell: The same command for a worker; None for one that needs a sandbox of its own.
     """
@@ -78,10 +73,7 @@ class CommandOutcome:
     """How a command ended.
 
     Attributes:
-        sandbox_id: The sandbox that it ran in.
         exit_code: Its exit status; None if it was killed because it exceeded its timeout.
-        stdout: Its standard output.
-        stderr: Its standard error.
         seconds: The time from handing it over to its end, including the start of the sandbox.
     """
 
@@ -93,5 +85,4 @@ class CommandOutcome:
 
     @property
     def timed_out(self) -> bool:
-        """Whether it was killed because it exceeded its timeout."""
         return self.exit_code is None

@@ -27,14 +27,6 @@ def connect(
 ) -> Connection:
     """Chooses the runtime and makes sure that it is available.
 
-    Args:
-        settings: The settings from the environment.
-        runtime: The runtime that the user requested.
-        image: The image of sandboxes; the runtime's own default unless given.
-        packages: The packages that code in sandboxes may import; they are installed if necessary.
-        memory_bytes: Memory of each sandbox; the runtime's own default unless given.
-        emit: Receives events.
-
     Raises:
         AuthenticationError: If the remote service was asked for without credentials.
         RuntimeUnavailableError: If the runtime of this machine cannot start or isolate code.
@@ -58,7 +50,6 @@ def connect(
 
 
 def _with_memory(connection: Connection, memory_bytes: int) -> Connection:
-    """The same with sandboxes of another size, also after the runtime was found again."""
     renew = connection.renew
     again = None if renew is None else lambda: _with_memory(renew(), memory_bytes)
     return replace(connection, memory_bytes=memory_bytes, has_own_memory=True, renew=again)
@@ -66,11 +57,6 @@ def _with_memory(connection: Connection, memory_bytes: int) -> Connection:
 
 def find_connection(settings: Settings, *, runtime: str = RuntimeKind.AUTO, emit: Emit = ignore) -> Connection | None:
     """The runtime in its current state, to list and stop existing sandboxes; never starts one.
-
-    Args:
-        settings: The settings from the environment.
-        runtime: The runtime that the user requested.
-        emit: Receives an event if the runtime is waited for.
 
     Returns:
         The runtime; None if no sandboxes can be listed, see `absence`.
@@ -90,7 +76,6 @@ def absence(settings: Settings, *, runtime: str = RuntimeKind.AUTO) -> str:
 
 
 def _chosen(settings: Settings, runtime: str) -> tuple[Provider, Settings, str]:
-    """The provider of a runtime, the settings with the address that was named with it, and why this one."""
     choice = settings.choose_runtime(runtime)
     if choice.address is not None:
         settings = replace(settings, ray_address=choice.address)

@@ -13,52 +13,47 @@ from sandrl.deadlines import in_background
 from sandrl.errors import RuntimeUnavailableError, SandrlError, SilentDaemonError
 from sandrl.events import Emit, RuntimeWaitedFor, ignore
 from sandrl.runtime import daemon
-from sandrl.runtime.state import RuntimeDirectory, own_name
+from sandrl.runtime.state import DaemonEndpoint, RuntimeDirectory, find_all, own_name
 from sandrl.sandboxes.owner import Liveness, liveness
 from sandrl.sandboxes.registry import JobEntry, read_jobs
 
-LOOK_PATIENCE_SECONDS = 20.0
-"""How long a daemon may take to answer a command that looks at all of them."""
+# For a command that looks at all daemons.
+_LOOK_PATIENCE_SECONDS = 20.0
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
+class DaemonUse:
     """What a daemon is needed for.
 
     Attributes:
-        endpoint: The daemon.
-        is_own: Whether it is that of this environment.
         jobs: The jobs with sandboxes in it whose process runs, newest first.
-        sandboxes: How many sandboxes it has.
     """
 
-    endpoint: daemon.DaemonEndpoint
+    endpoint: DaemonEndpoint
     is_own: bool
     jobs: tuple[JobEntry, ...]
     sandboxes: int
 
     @property
     def place(self) -> str:
-        """Which daemon it is, in a few words."""
         return f"pid {self.endpoint.pid}, {self.endpoint.environment or f'sandrl {self.endpoint.version}'}"
 
     @property
     def loss(self) -> str:
-        """What ends with it, in a few words."""
         plural = "" if self.sandboxes == 1 else "es"
         of = f" of {', '.join(f'{job.command} ({job.job_id})' for job in self.jobs)}" if self.jobs else ""
         return f"{self.sandboxes} sandbox{plural}{of}"
 
 
-def served_daemons(state_dir: Path) -> list[Served]:
+def served_daemons(state_dir: Path) -> list[DaemonUse]:
     """All daemons of this user on this machine, that of this environment first."""
-    found = daemon.find_all(state_dir)
+    found = find_all(state_dir)
     if not found:
         return []
     own = own_name()
     alive = [job for job in read_jobs(state_dir) if liveness(job.process) is Liveness.ALIVE]
     return [
-        Served(
+        DaemonUse(
             endpoint,
             endpoint.name == own,
             tuple(job for job in alive if job.address and job.address == endpoint.base_url),
@@ -69,22 +64,20 @@ def served_daemons(state_dir: Path) -> list[Served]:
 
 
 @dataclass(frozen=True, slots=True)
-class Described:
+class DaemonState:
     """A daemon and its state.
 
     Attributes:
-        status: What it says of itself.
         served: What it is needed for; None if there is no daemon.
         error: Why it says nothing; None if it answers.
     """
 
     status: daemon.RuntimeStatus
-    served: Served | None = None
+    served: DaemonUse | None = None
     error: SandrlError | None = None
 
     @property
     def problem(self) -> str | None:
-        """The same in one line."""
         if self.error is None:
             return None
         return f"{self.error.message} ({self.error.hint})" if self.error.hint else self.error.message
@@ -99,56 +92,49 @@ class Described:
             raise self.error
 
 
-def describe_daemons(state_dir: Path, *, emit: Emit = ignore) -> tuple[Described, list[Described]]:
-    """The daemon of this environment and those of all others, each with its state; all are asked at the same time.
+def describe_daemons(state_dir: Path, *, emit: Emit = ignore) -> tuple[DaemonState, list[DaemonState]]:
+    """The daemon of this environment and those of all others, each with its state; all are asked at the same time."""
 
-    Args:
-        state_dir: The user's state directory.
-        emit: Receives an event if one of them is waited for.
-    """
-
-    def describe(served: Served) -> Described:
-        known = daemon.RuntimeStatus(
-            running=True, pid=served.endpoint.pid, base_url=served.endpoint.base_url, version=served.endpoint.version
-        )
-        if not served.endpoint.base_url:
-            error: SandrlError = RuntimeUnavailableError(without_address(served.endpoint))
-            return Described(known, served, error)
+    def describe(served: DaemonUse) -> DaemonState:
+        endpoint = served.endpoint
         try:
-            found = daemon.status_of(
-                served.endpoint,
-                patience_seconds=LOOK_PATIENCE_SECONDS,
-                on_wait=lambda message: emit(RuntimeWaitedFor(message)),
-            )
-        except SandrlError as silent:
-            return Described(known, served, refined(silent, state_dir))
-        return Described(found, served)
+            return DaemonState(ask(endpoint, emit), served)
+        except SandrlError as error:
+            known = daemon.RuntimeStatus(True, endpoint.pid, endpoint.base_url, endpoint.version)
+            return DaemonState(known, served, error)
 
     asked = [(each, in_background(partial(describe, each))) for each in served_daemons(state_dir)]
     described = [(each.is_own, future.result()) for each, future in asked]
-    own = next((found for is_own, found in described if is_own), Described(daemon.RuntimeStatus(running=False)))
+    own = next((found for is_own, found in described if is_own), DaemonState(daemon.RuntimeStatus(running=False)))
     return own, [found for is_own, found in described if not is_own and found.status.running]
 
 
-def without_address(endpoint: daemon.DaemonEndpoint) -> str:
-    """Says that a daemon lives and cannot be asked, because its files have no address."""
-    return (
-        f"the local runtime (pid {endpoint.pid}) cannot be asked, because its files in "
-        f"{daemon.log_of(endpoint).parent} are damaged"
-    )
+def ask(endpoint: DaemonEndpoint, emit: Emit) -> daemon.RuntimeStatus:
+    """What a daemon says of itself, for a command that looks at all of them.
+
+    Raises:
+        SilentDaemonError: If it does not answer.
+        RuntimeUnavailableError: If it answers with an error, or cannot be asked because its files are damaged.
+    """
+    if not endpoint.base_url:
+        folder = daemon.log_of(endpoint).parent
+        raise RuntimeUnavailableError(
+            f"the local runtime (pid {endpoint.pid}) cannot be asked, because its files in {folder} are damaged"
+        )
+    try:
+        return daemon.status_of(
+            endpoint,
+            patience_seconds=_LOOK_PATIENCE_SECONDS,
+            on_wait=lambda message: emit(RuntimeWaitedFor(message)),
+        )
+    except SilentDaemonError as error:
+        raise refined(error, endpoint.state_dir) from error.__cause__
 
 
-def refined(error: SandrlError, state_dir: Path) -> SandrlError:
-    """The same error, whose hint says what else depends on a daemon that does not answer."""
-    if isinstance(error, SilentDaemonError):
-        error.hint = _hint_of(error, state_dir)
+def refined(error: SilentDaemonError, state_dir: Path) -> SilentDaemonError:
+    """The same error; where the end of the daemon is advised, the hint says what would be lost."""
+    if error.is_wedged:
+        served = next((each for each in served_daemons(state_dir) if each.endpoint.pid == error.pid), None)
+        loss = f", and with it {served.loss}" if served is not None else ""
+        error.hint = f"sandrl runtime logs may show the reason; kill -9 {error.pid} ends it{loss}"
     return error
-
-
-def _hint_of(error: SilentDaemonError, state_dir: Path) -> str | None:
-    """What a user can do about a daemon that does not answer; names what would be lost where its end is advised."""
-    if not error.is_wedged:
-        return error.hint
-    served = next((each for each in served_daemons(state_dir) if each.endpoint.pid == error.pid), None)
-    loss = f", and with it {served.loss}" if served is not None else ""
-    return f"sandrl runtime logs may show the reason; kill -9 {error.pid} ends it{loss}"

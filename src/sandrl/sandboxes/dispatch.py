@@ -18,7 +18,7 @@ from sandrl.sandboxes.commands import Command
 from sandrl.sandboxes.journal import Journal
 from sandrl.sandboxes.pace import Pace
 from sandrl.sandboxes.pool import Pool
-from sandrl.sandboxes.session import Begun, Launch, Session
+from sandrl.sandboxes.session import InteractiveProgram, Launch, Session
 from sandrl.sandboxes.stopping import Stopping
 from sandrl.sandboxes.tags import encode_tag
 
@@ -27,15 +27,7 @@ _NOTHING = Command(())
 
 
 class Dispatch:
-    """Sends launches, and keeps track of the sandboxes that a job holds.
-
-    Args:
-        session: The session that launches are sent to.
-        journal: Records a sandbox before it is requested.
-        stopping: The sandboxes that are being stopped, which also count as held.
-        max_sandboxes: How many to hold at once; None for no limit.
-        max_lifetime_seconds: After this the service ends a sandbox, whatever happens here.
-    """
+    """Sends launches, and keeps track of the sandboxes that a job holds."""
 
     def __init__(
         self,
@@ -59,7 +51,7 @@ class Dispatch:
         self._workers = 0
 
     def __len__(self) -> int:
-        """How many launches are in flight, without workers, which are there until they are given up."""
+        # Without workers, which are there until they are given up.
         return len(self._in_flight) - self._workers
 
     @property
@@ -70,7 +62,7 @@ class Dispatch:
 
     def warm_up(self, count: int, tags: Sequence[str], timeout_seconds: float) -> None:
         """Begins to create sandboxes for later launches, until `count` are ready or no room is left."""
-        unfit = self._pool.drop_unfit(timeout_seconds, self._session.address)
+        unfit = self._pool.remove_unfit(timeout_seconds, self._session.address)
         for spare in unfit:
             self._stopping.begin(spare)
         # Where the service has just refused some, the launches to come will find out when it has room again.
@@ -98,7 +90,7 @@ class Dispatch:
         self.send_more()
         return launch
 
-    def start_worker(self, worker: Begun, tags: Sequence[str]) -> Launch:
+    def start_worker(self, worker: InteractiveProgram, tags: Sequence[str]) -> Launch:
         """Takes a worker, and starts it in a sandbox of its own if there is room."""
         launch = Launch(self.new_key(), _NOTHING, tuple(encode_tag(tag) for tag in tags), worker=worker)
         self._in_flight[launch.key] = launch
@@ -108,12 +100,10 @@ class Dispatch:
         return launch
 
     def note_worker(self, launch: Launch) -> None:
-        """Records that the sandbox of a worker exists."""
         if launch.sandbox_id is not None and launch.key not in self._kept:
             self._keep(launch, launch.sandbox_id)
 
     def use_worker(self, launch: Launch, tags: Sequence[str]) -> None:
-        """Records further uses of the sandbox of a worker."""
         self._journal.taken(launch, tuple(encode_tag(tag) for tag in tags))
 
     @property
@@ -123,7 +113,6 @@ class Dispatch:
         return waits and not self._pace.has_room(self.held) and not len(self._stopping)
 
     def send_more(self) -> None:
-        """Sends waiting launches, as far as there is room."""
         if not self._unsent:
             return
         if not self._pace.has_room(self.held):
@@ -147,7 +136,6 @@ class Dispatch:
         return self._pace.seconds_left(now) if self._unsent else 0.0
 
     def withdraw(self) -> list[Launch]:
-        """Gives up the launches that wait to be sent, and returns them."""
         withdrawn = list(self._unsent)
         self._drop_unsent()
         return withdrawn
@@ -214,31 +202,28 @@ class Dispatch:
         for launch in self._in_flight.values():
             if launch.address == address:
                 launch.cancel()
-        for spare in self._pool.leave(address):
+        for spare in self._pool.remove(lambda spare: spare.address == address):
             spare.cancel()
             self._stopping.begin(spare)
         self._stopping.abandon(address)
 
     def cancel(self) -> None:
-        """Cancels everything in flight."""
         self._drop_unsent()
         for launch in self._in_flight.values():
             launch.cancel()
 
     def give_up(self) -> None:
-        """Cancels everything in flight, and begins to stop every sandbox."""
         self.cancel()
         for launch in (self._kept | self._in_flight).values():
             if launch.process is not None:
                 self._stopping.begin(launch)
-        for spare in self._pool.clear():
+        for spare in self._pool.remove():
             self._stopping.begin(spare)
         self._kept.clear()
         self._in_flight.clear()
         self._workers = 0
 
     def _take_spare(self, launch: Launch) -> bool:
-        """Whether a launch that was never sent found a warm sandbox."""
         if launch.address or not launch.may_be_warm:
             return False
         spare = self._pool.take(launch.command.timeout_seconds, self._session.address)
@@ -251,5 +236,4 @@ class Dispatch:
         return True
 
     def new_key(self) -> str:
-        """A name for a launch."""
         return f"{next(self._keys):06d}"

@@ -18,7 +18,6 @@ def worker_count(concurrency: int | None, max_sandboxes: int | None) -> int:
 
     Args:
         concurrency: How many completions at once, all in one worker; None to decide by the processors of this machine.
-        max_sandboxes: How many sandboxes the job may hold; None for no limit.
     """
     if concurrency:
         return 1

@@ -25,11 +25,8 @@ class Interrupt:
     """The user's request to stop, raised by a signal handler and read by the work that it is passed to.
 
     Attributes:
-        level: The requested level.
         signal_number: The first signal; 0 if there was none.
         is_exhausted: Whether the first request came from a budget that is used up, not from the user.
-        is_heard: Whether the level is read now.
-        was_heard: Whether it ever was.
     """
 
     def __init__(self) -> None:
@@ -44,9 +41,6 @@ class Interrupt:
     def request(self, signal_number: int) -> bool:
         """Raises the level by one.
 
-        Args:
-            signal_number: The signal that requests this.
-
         Returns:
             Whether the level changed; a third request changes nothing.
         """
@@ -58,11 +52,7 @@ class Interrupt:
         return True
 
     def exhaust(self, level: Level) -> None:
-        """Raises the level because a budget is used up.
-
-        Args:
-            level: The new level; one that is not higher has no effect.
-        """
+        """Raises the level because a budget is used up."""
         if level > self.level:
             self.is_exhausted = self.is_exhausted or self.level is Level.NONE
             self.level = level

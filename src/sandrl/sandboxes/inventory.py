@@ -12,18 +12,21 @@ from datetime import UTC, datetime
 
 from sandrl.errors import InfrastructureError, SandrlError
 from sandrl.prefixes import find_id
-from sandrl.sandboxes.providers.protocol import Attached, Connection, Output, Sandbox, SandboxInfo, Unreached
+from sandrl.sandboxes.providers.protocol import (
+    AttachedProgram,
+    Connection,
+    Output,
+    Sandbox,
+    SandboxInfo,
+    UnreachableNode,
+)
 
 # So long are ids that the service makes: no list of all sandboxes is needed for them.
 _WHOLE_ID_CHARACTERS = 36
 
 
 class Inventory:
-    """All sandboxes of one runtime.
-
-    Args:
-        connection: The runtime.
-    """
+    """All sandboxes of one runtime."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
@@ -31,16 +34,12 @@ class Inventory:
         self._known: dict[str, Sandbox] = {}
 
     @property
-    def unreached(self) -> tuple[Unreached, ...]:
+    def unreached(self) -> tuple[UnreachableNode, ...]:
         """The machines of the runtime that could not be asked so far; their sandboxes were not listed."""
         return self.connection.unreached()
 
     def list(self, *, tags: Sequence[str] = (), ended: bool = False) -> list[SandboxInfo]:
         """The sandboxes with all these tags, oldest first.
-
-        Args:
-            tags: Encoded tags.
-            ended: Also those that have ended, as far as the runtime still lists them.
 
         Raises:
             ServiceError: If the runtime does not answer or refuses.
@@ -92,8 +91,7 @@ class Inventory:
         stdout: Output,
         stderr: Output,
         timeout_seconds: float,
-    ) -> Attached:
-        """Starts a program in a sandbox that was got, see `Sandbox.attach`."""
+    ) -> AttachedProgram:
         return self._known[sandbox_id].attach(
             argv, stdin=stdin, stdout=stdout, stderr=stderr, timeout_seconds=timeout_seconds
         )

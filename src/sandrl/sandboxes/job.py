@@ -29,7 +29,7 @@ from sandrl.sandboxes.providers.protocol import Connection
 from sandrl.sandboxes.registry import JobEntry, Registration
 from sandrl.sandboxes.session import Launch, Session
 from sandrl.sandboxes.spending import Allowance, Spending
-from sandrl.sandboxes.stalls import BEAT_SECONDS, STALL_SECONDS, SignsOfLife
+from sandrl.sandboxes.stalls import BEAT_SECONDS, STALL_SECONDS, Heartbeats
 from sandrl.sandboxes.stopping import Stopping
 from sandrl.sandboxes.tags import encode_tag, job_tag, job_tags, owner_tag
 from sandrl.sandboxes.workers import CellLimits, Workers
@@ -56,23 +56,10 @@ class Job(Closing):
     """Owns sandboxes until the end of the `with` block.
 
     Args:
-        connection: The runtime of the sandboxes.
-        job_id: Tag of all sandboxes of the job.
         tags: The user's and the workflow's tags, as text.
-        ledger: Records what happens to sandboxes.
         max_lifetime_seconds: After this the service ends a sandbox, whatever happened to the job.
-        command: The name of the work in the registry of jobs.
-        run_dir: Where the ledger is, for the registry; None without one.
         max_sandboxes: How many to hold at once, including those that are being created or stopped; None for no limit.
         has_cells: Whether commands that can run in a cell of a worker sandbox do so, if cells are possible.
-        emit: Receives events.
-        allowance: How much sandbox time it may use; no limit unless given.
-        interrupt: The user's request to stop, which is also raised if the budget is used up.
-
-    Attributes:
-        spending: The sandbox time that it has used.
-        journal: Its records of its sandboxes.
-        remote_part: The part of the job that is on other machines; None without one.
     """
 
     def __init__(
@@ -105,8 +92,8 @@ class Job(Closing):
         self.max_lifetime_seconds = max_lifetime_seconds
         self.has_cells = has_cells
         self.unstopped: tuple[str, ...] = ()
-        self._own_signs = SignsOfLife()
-        self._runtime_signs = SignsOfLife()
+        self._own_signs = Heartbeats()
+        self._runtime_signs = Heartbeats()
         self._question: Future[None] | None = None
         self._asked_at = self._looked_at = 0.0
         self._is_inherited = False
@@ -165,12 +152,10 @@ class Job(Closing):
             self.journal.tell_who_listens(SandboxesHeld(seconds))
 
     def tell(self, event: Event) -> None:
-        """Emits an event of the job."""
         self.journal.tell(event)
 
     @property
     def in_flight(self) -> int:
-        """How many commands are under way."""
         return len(self._dispatch) + (0 if self._workers is None else len(self._workers))
 
     def window(self, concurrency: int | None) -> int:
@@ -208,7 +193,6 @@ class Job(Closing):
 
         Args:
             count: How many to have ready. A launch that takes one has its tags instead of the launch's own.
-            tags: Tags of these sandboxes beyond the job's, as text.
             timeout_seconds: The longest timeout of later commands; warm sandboxes with less lifetime left are stopped.
         """
         self._refuse_if_inherited()
@@ -234,8 +218,6 @@ class Job(Closing):
         """Runs a command in a fresh sandbox, or in a cell, without waiting.
 
         Args:
-            command: What to run.
-            tags: Tags of this sandbox beyond the job's, as text.
             within: A collected launch whose sandbox was kept; the command runs in that sandbox instead.
             may_be_warm: Whether it may use a sandbox from `warm_up`, which is as fresh but has other tags.
             alone: Whether it must have its own sandbox; if not, it may run in a cell.
@@ -262,7 +244,6 @@ class Job(Closing):
         """Waits until at least one launch has ended, the user asks to stop, the waiter is woken, or the time is over.
 
         Args:
-            interrupt: The user's request to stop; waking it ends the wait.
             seen: The level that the caller has already handled; only a higher level ends the wait.
             timeout_seconds: How long to wait at most, also when nothing is in flight; None until something happens.
 
@@ -302,7 +283,6 @@ class Job(Closing):
                 return landed
 
     def _withdrawn(self) -> list[Launch]:
-        """The launches that waited to be sent, and are given up."""
         from_workers = [] if self._workers is None else self._workers.withdraw()
         return from_workers + [launch for launch in self._dispatch.withdraw() if launch.worker is None]
 
@@ -314,7 +294,6 @@ class Job(Closing):
                 self._workers.make_room()
 
     def _receive_from(self, workers: Workers, ended: list[Launch]) -> list[Launch]:
-        """The ended launches without those of workers, and with the commands that have ended in cells."""
         for launch in ended:
             if launch.worker is not None:
                 workers.land(launch)
@@ -327,10 +306,6 @@ class Job(Closing):
 
     def collect(self, launch: Launch, *, keep: bool = False) -> CommandOutcome:
         """The outcome of an ended launch; its sandbox begins to stop, unless `keep` is set.
-
-        Args:
-            launch: The ended launch.
-            keep: Keep the sandbox for another launch `within` it, until it is released.
 
         Raises:
             InfrastructureError: If the sandbox failed, not the command.
@@ -379,10 +354,7 @@ class Job(Closing):
         return self.connection.has_ended is not None and self.connection.has_ended()
 
     def _look_at_runtime(self) -> None:
-        """Continues with another runtime if this one has ended; checks once a second at most.
-
-        A provider may continue to call an ended runtime for half a minute before a launch fails.
-        """
+        # A provider may continue to call an ended runtime for half a minute before a launch fails.
         if time.monotonic() - self._looked_at < BEAT_SECONDS:
             return
         if self._has_ended():
@@ -427,7 +399,6 @@ class Job(Closing):
             self._lose_runtime()
 
     def _lose_runtime(self) -> None:
-        """Gives up all sandboxes of a runtime that has ended; a second call has no effect."""
         if not self._session.is_gone(self.connection.address):
             self._session.lose_runtime()
             self._dispatch.abandon(self.connection.address)
@@ -438,7 +409,6 @@ class Job(Closing):
             self._dispatch.cancel()
 
     def settle(self) -> None:
-        """Records which sandboxes have ended, without waiting for others."""
         self._stopping.settle()
 
     def give_up_early(self) -> None:
@@ -500,7 +470,6 @@ class Job(Closing):
             raise ForkedProcessError(f"{self.id} belongs to the process from which this one was forked")
 
     def cleanup_error(self) -> CleanupError | None:
-        """The error to end with if the closed job left sandboxes behind."""
         if not self.unstopped:
             return None
         return CleanupError(

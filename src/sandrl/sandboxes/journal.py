@@ -39,9 +39,6 @@ class Ledger(Protocol):
         """The sandbox has ended, or never existed.
 
         Args:
-            key: Names the launch.
-            sandbox_id: Its id; None if it is not known.
-            at: When it ended.
             since: When it was requested, if that was later than the line that announces it.
         """
 
@@ -50,18 +47,18 @@ class NoLedger:
     """The ledger of a job without a run directory: its sandboxes are found by its tags, which are in the registry."""
 
     def intend(self, key: str, tags: Sequence[str], owner: OwnerRow | None = None, at: datetime | None = None) -> None:
-        """Writes nothing."""
+        pass
 
     def taken(self, key: str, tags: Sequence[str]) -> None:
-        """Writes nothing."""
+        pass
 
     def created(self, key: str, sandbox_id: str) -> None:
-        """Writes nothing."""
+        pass
 
     def stopped(
         self, key: str, sandbox_id: str | None, at: datetime | None = None, since: datetime | None = None
     ) -> None:
-        """Writes nothing."""
+        pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +69,6 @@ class LedgerLine:
         event: The method of `Ledger` that writes it.
         key: Names the launch among those of all machines.
         about: The tags, or the id of the sandbox.
-        at: When it happened, by the clock there.
-        since: See `Ledger.stopped`.
     """
 
     event: str
@@ -84,46 +79,29 @@ class LedgerLine:
 
 
 class SentLedger:
-    """The ledger of a part of a job: its lines are sent to the machine that has the ledger; see `Ledger`.
-
-    Args:
-        send: Receives each line.
-        machine: The name of this machine.
-    """
+    """The ledger of a part of a job: its lines are sent to the machine that has the ledger; see `Ledger`."""
 
     def __init__(self, send: Callable[[LedgerLine], None], machine: str) -> None:
         self._send = send
         self._machine = machine
 
     def intend(self, key: str, tags: Sequence[str], owner: OwnerRow | None = None, at: datetime | None = None) -> None:
-        """Sends the line."""
         self._send(LedgerLine("intend", f"{self._machine}-{key}", tuple(tags), at or now()))
 
     def taken(self, key: str, tags: Sequence[str]) -> None:
-        """Sends the line."""
         self._send(LedgerLine("taken", f"{self._machine}-{key}", tuple(tags), now()))
 
     def created(self, key: str, sandbox_id: str) -> None:
-        """Sends the line."""
         self._send(LedgerLine("created", f"{self._machine}-{key}", sandbox_id, now()))
 
     def stopped(
         self, key: str, sandbox_id: str | None, at: datetime | None = None, since: datetime | None = None
     ) -> None:
-        """Sends the line."""
         self._send(LedgerLine("stopped", f"{self._machine}-{key}", sandbox_id, at or now(), since))
 
 
 class Journal:
-    """A job's entry in the registry, its ledger, and the receiver of its events.
-
-    Args:
-        registration: Its entry.
-        ledger: Records each sandbox.
-        tags: The tags of all sandboxes of the job, encoded.
-        emit: Receives events.
-        spending: Counts the sandbox time.
-    """
+    """A job's entry in the registry, its ledger, and the receiver of its events."""
 
     def __init__(
         self, registration: Registration, ledger: Ledger, tags: Sequence[str], emit: Emit, spending: Spending
@@ -137,7 +115,6 @@ class Journal:
         self._has_warned = False
 
     def intend(self, launch: Launch) -> None:
-        """A sandbox is about to be requested."""
         self._registration.renew()
         at = now()
         self.spending.begin(launch.key, at)
@@ -149,7 +126,6 @@ class Journal:
         self.spending.pause(launch.key)
 
     def intend_again(self, launch: Launch) -> None:
-        """A sandbox is about to be requested again."""
         self.spending.begin(launch.key, now())
 
     def lost(self, key: str) -> None:
@@ -171,7 +147,6 @@ class Journal:
         self._ledger.stopped(key, sandbox_id, ended, None if since == announced else since)
 
     def taken(self, spare: Launch, tags: Sequence[str]) -> None:
-        """A warm sandbox is about to be used for the work that these tags name."""
         self._ledger.taken(spare.key, tags)
 
     def note_elsewhere(self, line: LedgerLine, owner: Owner) -> None:
@@ -198,7 +173,6 @@ class Journal:
             self.lost(key)
 
     def created(self, key: str, sandbox_id: str) -> None:
-        """A sandbox exists and has this id."""
         self._ledger.created(key, sandbox_id)
         self.tell(SandboxCreated(sandbox_id))
 
@@ -227,9 +201,7 @@ class Journal:
             self.tell_who_listens(Warned(message, error.hint, error.fields))
 
     def move(self, address: str) -> None:
-        """The sandboxes of the job have a new address."""
         self._registration.move(address)
 
     def end(self) -> None:
-        """Every sandbox has ended."""
         self._registration.end()

@@ -19,11 +19,7 @@ _RELEASED = b"released\n"
 
 
 class Keeper(Closing):
-    """A process that ends the local sandboxes with these tags if this process ends without closing it.
-
-    Args:
-        tags: Tags of the sandboxes, encoded.
-    """
+    """A process that ends the local sandboxes with these tags if this process ends without closing it."""
 
     def __init__(self, tags: Sequence[str]) -> None:
         self._process = subprocess.Popen(

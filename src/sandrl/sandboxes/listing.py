@@ -36,8 +36,6 @@ class SandboxSelection:
     Attributes:
         tags: Texts of tags, encoded here as they were when the sandboxes were created.
         statuses: One of these; empty for any.
-        orphans: Only orphans.
-        older_than_seconds: Created longer ago than this.
         ended: Also those that have ended; a status of ended sandboxes implies it.
         job: Only those of this job: its id, or the beginning of it, with or without `job-`.
     """
@@ -51,11 +49,10 @@ class SandboxSelection:
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class OwnedSandbox:
     """A sandbox with its job and owner, as far as they are known here.
 
     Attributes:
-        sandbox: The sandbox as its runtime describes it.
         job_id: The job that it belongs to; None if its tags name none.
         owner: Whether its owner lives; None if its tags name none.
         process: The owner; None if it is not in a registry.
@@ -70,18 +67,13 @@ class Listed:
 
     @property
     def own_tags(self) -> tuple[str, ...]:
-        """Its tags without those that identify its job and owner."""
         hidden = {TRAINING_TAG, self.job_id}
         return tuple(tag for tag in self.sandbox.tags if tag not in hidden and not tag.startswith(_OWNER_PREFIX))
 
 
 @dataclass
 class Owners:
-    """The owners of sandboxes, as far as this machine can determine them; each is looked for once.
-
-    Args:
-        state_dir: Where the registry is.
-    """
+    """The owners of sandboxes, as far as this machine can determine them; each is looked for once."""
 
     state_dir: Path
     _jobs: dict[str, list[JobEntry]] = field(init=False)
@@ -94,7 +86,6 @@ class Owners:
 
     @property
     def job_ids(self) -> tuple[str, ...]:
-        """The jobs in the registry."""
         return tuple(entry.job_id for entries in self._jobs.values() for entry in entries)
 
     def facts(self, sandbox: SandboxInfo) -> OwnerFacts | None:
@@ -109,12 +100,12 @@ class Owners:
         job_id = next((entry.job_id for entry in entries if entry.job_id in sandbox.tags), None)
         return OwnerFacts(self._found[owner_tag], process, job_id)
 
-    def describe(self, sandbox: SandboxInfo, at: datetime) -> Listed:
+    def describe(self, sandbox: SandboxInfo, at: datetime) -> OwnedSandbox:
         """A sandbox with its job and owner at a given time, as this or the sandbox's machine determines them."""
         owner = sandbox.owner or self.facts(sandbox)
         if owner is None:
-            return Listed(sandbox, _job_among(sandbox.tags))
-        return Listed(
+            return OwnedSandbox(sandbox, _job_among(sandbox.tags))
+        return OwnedSandbox(
             sandbox,
             owner.job_id or _job_among(sandbox.tags),
             owner.liveness,
@@ -123,7 +114,7 @@ class Owners:
         )
 
 
-def list_sandboxes(inventory: Inventory, selection: SandboxSelection, owners: Owners) -> list[Listed]:
+def list_sandboxes(inventory: Inventory, selection: SandboxSelection, owners: Owners) -> list[OwnedSandbox]:
     """The selected sandboxes, oldest first.
 
     Raises:
@@ -148,8 +139,6 @@ class Count:
     """Numbers of sandboxes.
 
     Attributes:
-        running: Sandboxes that run.
-        pending: Sandboxes that are being created.
         total: All that have not ended, including those that are paused or being stopped.
     """
 
@@ -158,15 +147,14 @@ class Count:
     total: int = 0
 
 
-def count(listed: Iterable[Listed]) -> Count:
-    """Counts sandboxes that have not ended."""
+def count(listed: Iterable[OwnedSandbox]) -> Count:
     statuses = Counter(each.sandbox.status for each in listed if not each.sandbox.has_ended)
     return Count(statuses["running"], sum(statuses[status] for status in PENDING_STATUSES), statuses.total())
 
 
-def count_by_tag(listed: Iterable[Listed]) -> dict[str, Count]:
+def count_by_tag(listed: Iterable[OwnedSandbox]) -> dict[str, Count]:
     """Counts sandboxes for each of their tags, the most frequent first."""
-    with_tag: defaultdict[str, list[Listed]] = defaultdict(list)
+    with_tag: defaultdict[str, list[OwnedSandbox]] = defaultdict(list)
     for each in listed:
         for tag in each.sandbox.tags:
             with_tag[tag].append(each)
@@ -174,7 +162,7 @@ def count_by_tag(listed: Iterable[Listed]) -> dict[str, Count]:
     return dict(sorted(counts.items(), key=lambda item: (-item[1].total, item[0])))
 
 
-def _is_meant(each: Listed, selection: SandboxSelection, at: datetime) -> bool:
+def _is_meant(each: OwnedSandbox, selection: SandboxSelection, at: datetime) -> bool:
     if selection.statuses and each.sandbox.status not in selection.statuses:
         return False
     if selection.orphans and not each.is_orphan:
@@ -190,7 +178,7 @@ def _is_over(sandbox: SandboxInfo, at: datetime) -> bool:
 
 
 def _job_among(tags: tuple[str, ...]) -> str | None:
-    """The job among tags, as `job_tags` orders them: a job id of the user's own comes right before the owner."""
+    # The job among tags, as `job_tags` orders them: a job id of the user's own comes right before the owner.
     named = next((tag for tag in tags if tag.startswith(_JOB_PREFIX)), None)
     if named is not None:
         return named

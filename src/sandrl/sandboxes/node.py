@@ -20,11 +20,10 @@ from sandrl.settings import RuntimeKind, load_settings
 
 
 @dataclass(frozen=True, slots=True)
-class Stops:
+class StopResults:
     """The result of stopping several sandboxes.
 
     Attributes:
-        unknown: Ids of sandboxes that do not exist.
         failed: Reasons, by id, why sandboxes could not be stopped.
     """
 
@@ -34,10 +33,6 @@ class Stops:
 
 def list_sandboxes(tags: Sequence[str], ended: bool) -> list[SandboxInfo]:
     """The sandboxes of this machine with all these tags.
-
-    Args:
-        tags: Encoded tags.
-        ended: Also those that have ended, as far as the runtime still lists them.
 
     Raises:
         ServiceError: If the local runtime runs and does not answer.
@@ -64,7 +59,7 @@ def get_sandbox(sandbox_id: str) -> SandboxInfo | None:
     return replace(found, owner=Owners(state_dir).facts(found))
 
 
-def stop_sandboxes(ids: Sequence[str]) -> Stops:
+def stop_sandboxes(ids: Sequence[str]) -> StopResults:
     """Stops sandboxes of this machine, all at once, and waits until they have ended.
 
     Raises:
@@ -72,7 +67,7 @@ def stop_sandboxes(ids: Sequence[str]) -> Stops:
     """
     inventory, _ = _inventory_here()
     if inventory is None:
-        return Stops(frozenset(ids))
+        return StopResults(frozenset(ids))
     there = {each.id for each in inventory.list()}
     ends = {each: inventory.stop(each) for each in dict.fromkeys(ids) if each in there}
     unknown, failed = {each for each in ids if each not in there}, {}
@@ -82,7 +77,7 @@ def stop_sandboxes(ids: Sequence[str]) -> Stops:
             unknown.add(sandbox_id)
         elif error is not None:
             failed[sandbox_id] = error.message
-    return Stops(frozenset(unknown), failed)
+    return StopResults(frozenset(unknown), failed)
 
 
 def _inventory_here() -> tuple[Inventory | None, Path]:

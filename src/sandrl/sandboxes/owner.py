@@ -20,6 +20,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from sandrl.runtime.usage import of_process
+
 
 class Liveness(StrEnum):
     """The state of an owner, as far as this machine can determine it.
@@ -42,10 +44,8 @@ class Owner:
     """A process that owns sandboxes.
 
     Attributes:
-        host: The host's name.
         boot_id: Changes with every boot of the host; empty where the kernel has none.
         pid_namespace: The kernel's name of the pid namespace; empty where it has none.
-        pid: The process id in that namespace.
         started_ticks: When the process started, in clock ticks since boot.
     """
 
@@ -57,7 +57,6 @@ class Owner:
 
     @property
     def hash(self) -> str:
-        """Twelve hex digits that identify it."""
         parts = (self.host, self.boot_id, self.pid_namespace, str(self.pid), str(self.started_ticks))
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
 
@@ -67,7 +66,6 @@ class OwnerFacts:
     """The facts that a machine has about the owner of a sandbox.
 
     Attributes:
-        liveness: Whether it lives, as far as that machine can determine.
         process: The owner; None if it is not in the registry of that machine.
         job_id: The job to which the sandbox belongs by that registry; None if there is none.
     """
@@ -78,22 +76,17 @@ class OwnerFacts:
 
 
 def current_owner() -> Owner:
-    """This process."""
     return Owner(
         host=socket.gethostname(),
         boot_id=_read("/proc/sys/kernel/random/boot_id"),
         pid_namespace=_link("/proc/self/ns/pid"),
         pid=os.getpid(),
-        started_ticks=_Stat.parse(_read("/proc/self/stat")).started_ticks,
+        started_ticks=_started_ticks(),
     )
 
 
 def liveness(owner: Owner | None) -> Liveness:
-    """Whether an owner lives; `GONE` only where that is proven.
-
-    Args:
-        owner: The owner to look for; None if it is not known.
-    """
+    """Whether an owner lives; `GONE` only where that is proven."""
     if owner is None:
         return Liveness.UNKNOWN
     here = current_owner()
@@ -106,12 +99,19 @@ def liveness(owner: Owner | None) -> Liveness:
     # A /proc of another pid namespace (`unshare --pid` alone) has other processes under the same numbers.
     if _link("/proc/self") != str(here.pid):
         return Liveness.UNKNOWN
-    text = _read(f"/proc/{owner.pid}/stat")
-    if not text:
+    try:
+        stat = of_process(owner.pid)
+    except OSError:
         # Hidden from us (`hidepid`), or it ended just now.
         return Liveness.UNKNOWN if _exists(owner.pid) else Liveness.GONE
-    stat = _Stat.parse(text)
     return Liveness.GONE if stat.has_ended or stat.started_ticks != owner.started_ticks else Liveness.ALIVE
+
+
+def _started_ticks() -> int:
+    try:
+        return of_process("self").started_ticks
+    except OSError:
+        return 0
 
 
 def _exists(pid: int) -> bool:
@@ -139,25 +139,3 @@ def _link(path: str) -> str:
         return os.readlink(path)
     except OSError:
         return ""
-
-
-@dataclass(frozen=True, slots=True)
-class _Stat:
-    """What `/proc/PID/stat` says.
-
-    Attributes:
-        has_ended: Only its exit status is left, for a parent that has not asked for it yet.
-        started_ticks: Clock ticks from boot to its start; 0 if that is not said.
-    """
-
-    has_ended: bool
-    started_ticks: int
-
-    @classmethod
-    def parse(cls, text: str) -> _Stat:
-        # The second field is the program's name in brackets and may contain anything, also spaces and brackets.
-        fields = text.rpartition(")")[2].split()
-        if len(fields) < 20:
-            return cls(has_ended=False, started_ticks=0)
-        # A first thread that ended reads as a zombie, too, while others of the process go on.
-        return cls(has_ended=fields[0] in "ZX" and int(fields[17]) <= 1, started_ticks=int(fields[19]))

@@ -33,11 +33,7 @@ def delay_seconds(failures: int, first_seconds: float) -> float:
 
 
 class Pace:
-    """Decides when a job may request another sandbox. All times are seconds of one clock.
-
-    Args:
-        max_sandboxes: How many the job may hold; None for as many as the service accepts.
-    """
+    """Decides when a job may request another sandbox. All times are seconds of one clock."""
 
     def __init__(self, max_sandboxes: int | None = None) -> None:
         self._most = math.inf if max_sandboxes is None else max_sandboxes
@@ -58,7 +54,6 @@ class Pace:
         return max(self._resume_at - now, 0.0)
 
     def accept(self) -> None:
-        """A sandbox was created."""
         self._refusals = 0
         self._window += 1.0 / self._window
 
@@ -66,10 +61,7 @@ class Pace:
         """The service had no room for a sandbox.
 
         Args:
-            asked_at: When it was requested.
-            now: When the answer came.
             exists: How many sandboxes of the job exist.
-            hint_seconds: The waiting time that the service requests.
 
         Returns:
             How long the job waits now; None if a recent call has returned a pause already, so that it is not reported.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from collections.abc import Callable
 
 from sandrl.sandboxes.session import Launch
 
@@ -17,11 +18,7 @@ _MARGIN_SECONDS = 30.0
 
 
 class Pool:
-    """The spare sandboxes of a job, oldest first.
-
-    Args:
-        max_lifetime_seconds: After this the service ends a sandbox, whatever it is used for.
-    """
+    """The spare sandboxes of a job, oldest first."""
 
     def __init__(self, max_lifetime_seconds: float) -> None:
         self._max_lifetime_seconds = max_lifetime_seconds
@@ -31,40 +28,23 @@ class Pool:
         return len(self._spares)
 
     def add(self, spare: Launch) -> None:
-        """Keeps a sandbox that is on its way."""
         self._spares.append(spare)
 
     def take(self, timeout_seconds: float, address: str) -> Launch | None:
-        """Hands out the oldest spare that suits a command, if there is one.
-
-        Args:
-            timeout_seconds: How long the command may take.
-            address: The runtime it is to run on.
-        """
         found = next((spare for spare in self._spares if self._suits(spare, timeout_seconds, address)), None)
         if found is not None:
             self._spares.remove(found)
         return found
 
-    def drop_unfit(self, timeout_seconds: float, address: str) -> list[Launch]:
+    def remove_unfit(self, timeout_seconds: float, address: str) -> list[Launch]:
         """Gives up the spares that do not suit a command of this length any more, and returns them."""
-        unfit = [spare for spare in self._spares if not self._suits(spare, timeout_seconds, address)]
-        for spare in unfit:
-            self._spares.remove(spare)
-        return unfit
+        return self.remove(lambda spare: not self._suits(spare, timeout_seconds, address))
 
-    def leave(self, address: str) -> list[Launch]:
-        """Gives up the spares of one runtime, and returns them."""
-        left = [spare for spare in self._spares if spare.address == address]
-        for spare in left:
+    def remove(self, unwanted: Callable[[Launch], bool] = lambda _: True) -> list[Launch]:
+        removed = [spare for spare in self._spares if unwanted(spare)]
+        for spare in removed:
             self._spares.remove(spare)
-        return left
-
-    def clear(self) -> list[Launch]:
-        """Gives up all spares, and returns them."""
-        spares = list(self._spares)
-        self._spares.clear()
-        return spares
+        return removed
 
     def _suits(self, spare: Launch, timeout_seconds: float, address: str) -> bool:
         age_seconds = time.monotonic() - spare.launched_at

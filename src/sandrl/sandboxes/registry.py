@@ -43,15 +43,7 @@ class JobEntry(Stored):
     """One job that owns sandboxes, or owned them when it was killed.
 
     Attributes:
-        job_id: Its id, which is also the tag of all its sandboxes.
-        owner: The process.
-        owner_hash: Its hash in the tag `owner-<hash>`.
-        command: The command, such as `reward`.
-        runtime: Its runtime, such as `local`.
-        address: The address of the runtime.
         tags: The tags of all its sandboxes, as they are sent.
-        run_dir: Its run directory; None for a job without one.
-        started_at: UTC.
         max_lifetime_seconds: After this the service ends a sandbox, whatever happened to the job.
     """
 
@@ -68,7 +60,6 @@ class JobEntry(Stored):
 
     @property
     def process(self) -> Owner:
-        """The process that owns its sandboxes."""
         return Owner(**self.owner.model_dump())
 
 
@@ -76,9 +67,7 @@ class Registration:
     """A job's own entry in the registry; without a usable state directory it warns once, and the job continues.
 
     Args:
-        entry: The entry.
         state_dir: The user's state directory; None keeps the job out of the registry.
-        emit: Receives a warning if the entry cannot be written.
     """
 
     def __init__(self, entry: JobEntry, state_dir: Path | None, emit: Emit = ignore) -> None:
@@ -110,12 +99,10 @@ class Registration:
             self._written_at = time.monotonic()
 
     def move(self, address: str) -> None:
-        """Records a new address for the sandboxes of the job."""
         self._entry = self._entry.model_copy(update={"address": without_credentials(address)})
         self._written_at = None
 
     def end(self) -> None:
-        """Removes the entry, because every sandbox has ended."""
         if self._state_dir is not None:
             try:
                 (self._state_dir / _FOLDER / self._name).unlink(missing_ok=True)
@@ -152,11 +139,8 @@ def _entries(state_dir: Path) -> Iterator[tuple[os.DirEntry[str], JobEntry]]:
 
 
 def _prune(state_dir: Path) -> None:
-    """Removes entries of jobs that have ended, if the lifetime of their last sandbox has passed as well.
-
-    The hour is for clocks that differ. Of a job on another host, only the time of its last request is known; if it is
-    alive and requests another sandbox, it writes its entry again.
-    """
+    # The hour is for clocks that differ. Of a job on another host, only the time of its last request is known; if it is
+    # alive and requests another sandbox, it writes its entry again.
     for file, entry in _entries(state_dir):
         found = liveness(entry.process)
         grace = _HOUR_SECONDS if found is Liveness.GONE else _WEEK_SECONDS
@@ -175,9 +159,7 @@ def forget_jobs(state_dir: Path, addresses: Collection[str], tags_in_use: Collec
     it. So an entry stays for some minutes: without it, the owner of that sandbox would be unknown.
 
     Args:
-        state_dir: The user's state directory.
         addresses: The runtimes whose sandboxes were just listed; jobs at other addresses are not changed.
-        tags_in_use: The tags of all sandboxes that live there.
     """
     listed = {without_credentials(address) for address in addresses}
     for file, entry in _entries(state_dir):

@@ -42,11 +42,8 @@ class SandboxRequest:
 
     Attributes:
         runtime: The name of a runtime, or `ray:ADDRESS`.
-        image: Their image; the default of the runtime unless given.
         packages: Python packages that the code may import, as pip writes requirements; they are installed once.
-        tags: Tags of every sandbox, as text.
         max_sandboxes: How many to hold at once, including those that are being stopped; None for no limit.
-        memory_bytes: Memory of each; the default of the runtime unless given.
         fresh: Judge each completion in a sandbox of its own, not in a cell of one that judges many.
         budget: How much sandbox time or money they may use; None for no limit.
 
@@ -83,7 +80,6 @@ class SandboxRequest:
         """The sandboxes that the configuration of a command requests.
 
         Args:
-            config: The configuration.
             tags: Tags of the workflow, which come before the user's.
         """
         return cls(
@@ -105,7 +101,6 @@ class SandboxRequest:
         """How much sandbox time the work may use, and what an hour of it costs; starts nothing.
 
         Args:
-            settings: What the environment says.
             run: The directory of the run that is resumed; its earlier jobs count as well.
 
         Raises:
@@ -141,10 +136,6 @@ class SandboxRequest:
     def modules(self, settings: Settings, needed: Sequence[str] = ()) -> frozenset[str] | None:
         """The modules that sandboxes of this machine have besides the standard library; None if this is not known yet.
 
-        Args:
-            settings: What the environment says.
-            needed: Packages that problems name.
-
         Raises:
             UsageError: If a requirement is not valid.
         """
@@ -158,10 +149,8 @@ class SandboxRequest:
         """Chooses the runtime, and starts the local one if necessary.
 
         Args:
-            settings: What the environment says.
             needed: Packages that problems name, as requirements or modules; what cannot be installed is left out with a
                 warning.
-            emit: Receives events.
 
         Raises:
             AuthenticationError: If the remote service was asked for without credentials.
@@ -192,14 +181,10 @@ class SandboxRequest:
         """Creates the job that owns the sandboxes; leaving its `with` block ends it.
 
         Args:
-            connection: The runtime of the sandboxes.
-            command: The name of the work in the registry of jobs.
             max_lifetime_seconds: After this the service ends a sandbox, whatever happened to the job.
             writer: The run that the job belongs to, with the job id and the ledger; None for a job without a run
                 directory.
             allowance: How much sandbox time it may use; computed from the budget unless given.
-            interrupt: The user's request to stop, which is also raised if the budget is used up.
-            emit: Receives events.
         """
         if allowance is None and self.budget is not None:
             allowance = self.allowance(load_settings())
@@ -219,11 +204,7 @@ class SandboxRequest:
         )
 
     def document(self, connection: Connection) -> dict[str, JsonValue]:
-        """The request as plain JSON for a run, with the runtime and image that were chosen.
-
-        Args:
-            connection: The result of `connect`.
-        """
+        """The request as plain JSON for a run, with the runtime and image that were chosen."""
         return {
             "max_sandboxes": self.max_sandboxes,
             "runtime": connection.kind.value,

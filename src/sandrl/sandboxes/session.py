@@ -7,7 +7,7 @@ the user's request to stop costs a poll.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -20,12 +20,8 @@ from sandrl.sandboxes.interrupt import Interrupt, Level
 from sandrl.sandboxes.providers.protocol import Connection, Result, Sandbox
 
 
-class Begun(Protocol):
-    """A program that communicates with the job while it runs, in its own sandbox.
-
-    Attributes:
-        cells: How many cells its sandbox may hold.
-    """
+class InteractiveProgram(Protocol):
+    """A program that communicates with the job while it runs, in its own sandbox."""
 
     cells: int
 
@@ -42,11 +38,8 @@ class Launch:
 
     Attributes:
         key: Names the launch in the ledger.
-        command: What to run.
         tags: Tags of its sandbox beyond those of the session, encoded.
-        may_be_warm: Whether it may use a warm sandbox.
         address: The runtime it was sent to; empty before that.
-        sandbox: The sandbox that it runs in.
         process: Done when the command has ended.
         start: Done when a sandbox that was requested before its command exists.
         worker: The worker that is started instead of a command.
@@ -61,7 +54,7 @@ class Launch:
     sandbox: Sandbox | None = field(default=None, repr=False)
     process: Future[Result] | None = field(default=None, repr=False)
     start: Future[None] | None = field(default=None, repr=False)
-    worker: Begun | None = field(default=None, repr=False)
+    worker: InteractiveProgram | None = field(default=None, repr=False)
     in_cell: bool = False
     launched_at: float = 0.0
     launched_time: datetime | None = None
@@ -84,7 +77,6 @@ class Launch:
 
     @property
     def sandbox_id(self) -> str | None:
-        """The id of the sandbox; None until it is known."""
         return None if self.sandbox is None else self.sandbox.id
 
     @property
@@ -125,22 +117,15 @@ class Stop:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the stop has succeeded or failed."""
         return self.operation.done()
 
     @property
     def error(self) -> SandrlError | None:
-        """Why an ended stop failed; None if the sandbox has ended."""
         return _error_of(self.operation)
 
 
 class Session:
     """One job's use of a runtime.
-
-    Args:
-        connection: The runtime.
-        tags: The tags of every sandbox, encoded.
-        max_lifetime_seconds: After this the runtime ends a sandbox whatever happens here.
 
     Attributes:
         address: The address of the runtime that new launches are sent to.
@@ -226,11 +211,6 @@ class Session:
     def wait_any(self, interrupt: Interrupt, seen: Level, timeout_seconds: float) -> list[Launch]:
         """Waits until at least one launch has ended, the user asks to stop, or the time is over.
 
-        Args:
-            interrupt: The user's request to stop.
-            seen: The level that the caller has already handled; only a higher level ends the wait.
-            timeout_seconds: How long to wait at most.
-
         Returns:
             The launches that have ended since the last call; empty if something else ended the wait, such as a watched
             stop.
@@ -283,15 +263,7 @@ class Session:
         assert launch.sandbox is not None, "what was not sent has none"
         return Stop(launch.key, launch.address, launch.sandbox_id or "", launch.sandbox.stop())
 
-    def watch(self, stops: Iterable[Stop]) -> None:
-        """Makes the end of stops also end `wait_any`, because a launch waits for the room."""
-        for stop in stops:
-            if not stop.is_watched:
-                stop.is_watched = True
-                stop.operation.add_done_callback(self.ring)
-
     def stop_tagged(self, tags: Sequence[str], timeout_seconds: float) -> int:
-        """Stops every sandbox with all these tags; returns how many there were."""
         ends_at = time.monotonic() + timeout_seconds
         try:
             found = self._client.list(tags).result(timeout_seconds)
@@ -310,7 +282,6 @@ class Session:
         return question
 
     def close(self, timeout_seconds: float) -> None:
-        """Ends the session; sandboxes it still holds are stopped."""
         self._client.close(timeout_seconds)
 
 
@@ -318,8 +289,6 @@ def wait_for(operations: Sequence[Future[Any]], *, at_least: int, ends_at: float
     """Waits until at least some operations have ended, successfully or not.
 
     Args:
-        operations: The operations under way.
-        at_least: How many to wait for.
         ends_at: When the wait ends, by the monotonic clock; None to wait indefinitely.
     """
     rung: SimpleQueue[Future[Any]] = SimpleQueue()

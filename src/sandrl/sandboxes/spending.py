@@ -44,7 +44,6 @@ class Allowance:
 
     @property
     def left_seconds(self) -> float:
-        """The sandbox time that is left for the job."""
         return self.seconds - self.before_seconds
 
     @property
@@ -62,7 +61,6 @@ class Spending:
     """Counts the sandbox time of a job.
 
     Args:
-        allowance: How much it may use.
         longest_seconds: The most that one completion is expected to take, as long as none has ended.
         on_reached: Called when no more work may begin, and when the work under way is to be cancelled.
     """
@@ -82,7 +80,6 @@ class Spending:
         self._finished = 0
 
     def begin(self, key: str, at: datetime) -> None:
-        """A sandbox is about to be requested."""
         with self._lock:
             if key in self._open:
                 self._close(key, at)
@@ -111,18 +108,15 @@ class Spending:
         self._closed_seconds += _seconds(self._open.pop(key), at)
 
     def forget(self, key: str) -> None:
-        """The end of a sandbox was recorded."""
         with self._lock:
             self._ended.pop(key, None)
 
     def open_keys(self, prefix: str) -> list[str]:
-        """The keys with this prefix whose sandboxes have not ended."""
         with self._lock:
             return [key for key in self._open if key.startswith(prefix)]
 
     @property
     def seconds(self) -> float:
-        """The sandbox time that the job has used so far."""
         with self._lock:
             at = now()
             return self._closed_seconds + math.fsum(_seconds(since, at) for since in self._open.values())
@@ -141,25 +135,19 @@ class Spending:
 
     @property
     def is_bounded(self) -> bool:
-        """Whether there is a limit."""
         return self.allowance.seconds != math.inf
 
     def finish(self) -> None:
-        """A completion or episode that used sandboxes has ended."""
         self._finished += 1
 
     @property
     def _each(self) -> float:
-        """The sandbox time that one completion is expected to use."""
         return self.seconds / self._finished if self._finished else self._longest_seconds
 
     def limit(self, window: int) -> int:
         """How many completions may be under way at once: as many as fit into the time that is left, but at least one.
 
         When no time is left, it is 0.
-
-        Args:
-            window: How many there would be without a limit.
         """
         if not self.is_bounded:
             return window
@@ -201,7 +189,6 @@ class Spending:
 
     @property
     def text(self) -> str:
-        """The message of a job that has used up its budget."""
         return f"the budget of {self.allowance.budget} is used up ({self.held.text} of sandbox time)"
 
 

@@ -17,7 +17,7 @@ STALL_SECONDS = 3.0
 _REMEMBERED = 1000
 
 
-class SignsOfLife:
+class Heartbeats:
     """The last sign of life of a process or runtime, and its pauses. All times are seconds of one clock."""
 
     def __init__(self) -> None:
@@ -25,7 +25,6 @@ class SignsOfLife:
         self._last: float | None = None
 
     def note(self, now: float) -> None:
-        """Notes a sign of life."""
         if self._last is not None and now - self._last > STALL_SECONDS:
             self._pauses.append((self._last, now))
         self._last = now if self._last is None else max(self._last, now)

@@ -31,8 +31,6 @@ class Stopping:
     """Stops sandboxes of one job.
 
     Args:
-        session: The session that they belong to.
-        journal: Records their ends.
         own_tags: The tags of all sandboxes that this process has created for the job, encoded.
 
     Attributes:
@@ -49,11 +47,9 @@ class Stopping:
         self._has_lost_track = False
 
     def __len__(self) -> int:
-        """How many stops are under way."""
         return len(self._stops)
 
     def begin(self, launch: Launch) -> None:
-        """Begins to stop the sandbox of a launch that was sent."""
         if launch.sandbox_id is None and not self._session.is_gone(launch.address):
             self.lose_track()
         stop = self._session.stop(launch)
@@ -61,7 +57,7 @@ class Stopping:
         stop.operation.add_done_callback(lambda operation: self._note_end(stop, operation))
 
     def _note_end(self, stop: Stop, operation: Future[None]) -> None:
-        """Takes the time at which a sandbox ended; on a thread of the provider, long before it is recorded."""
+        # On a thread of the provider, long before it is recorded.
         if not operation.cancelled() and operation.exception() is None:
             stop.ended_time = datetime.now(UTC)
             self._journal.ended(stop.key, stop.ended_time)
@@ -85,7 +81,6 @@ class Stopping:
             self._collect(at_least=_MAX_STOPS_IN_FLIGHT // 2)
 
     def settle(self) -> None:
-        """Records the stops that have ended, without waiting."""
         for stop in [stop for stop in self._stops if stop.has_ended]:
             self._stops.remove(stop)
             # A runtime that is gone has taken its sandboxes along.
@@ -96,7 +91,10 @@ class Stopping:
 
     def watch(self) -> None:
         """Makes the end of each stop also end a wait for launches, because a launch waits for the room."""
-        self._session.watch(self._stops)
+        for stop in self._stops:
+            if not stop.is_watched:
+                stop.is_watched = True
+                stop.operation.add_done_callback(self._session.ring)
 
     def wait(self, ends_at: float) -> None:
         """Waits until all stops under way have ended, at most for the greater part of the time that is left.
@@ -109,9 +107,6 @@ class Stopping:
 
     def finish(self, ends_at: float) -> None:
         """Stops sandboxes that still exist after the wait by their tags, and ends the session.
-
-        Args:
-            ends_at: When the time is over, by the monotonic clock.
 
         Raises:
             SandrlError: If that failed; `left` has the sandboxes that are known to exist.
@@ -128,7 +123,7 @@ class Stopping:
         self._session.close(max(ends_at - time.monotonic(), _LEAST_SECONDS))
 
     def _stop_by_tag(self, ends_at: float) -> None:
-        """Stops every sandbox that this process has created for the job; retried, because nothing else stops them."""
+        # Retried, because nothing else stops them.
         for attempt in itertools.count(1):
             try:
                 self._session.stop_tagged(self._own_tags, max(ends_at - time.monotonic(), _LEAST_SECONDS))

@@ -41,7 +41,6 @@ def encode_tag(text: str) -> str:
 
 
 def new_job_id() -> str:
-    """A fresh job id: `job-` and eight hex digits."""
     return f"job-{secrets.token_hex(4)}"
 
 
@@ -61,22 +60,18 @@ def checked_job_id(text: str) -> str:
 
 
 def job_tag(job_id: str) -> str:
-    """The tag of all sandboxes of a job; a job id carries its prefix already."""
     return encode_tag(job_id)
 
 
 def owner_tag(owner_hash: str) -> str:
-    """The tag of all sandboxes that a process owns (see `sandrl.sandboxes.owner`)."""
     return f"owner-{owner_hash}"
 
 
 def problem_tag(task_id: str) -> str:
-    """The tag of all sandboxes that judge completions of a problem."""
     return encode_tag(f"problem-{task_id}")
 
 
 def step_tag(step: int) -> str:
-    """The tag of all sandboxes that judge completions of one training step, from 0."""
     return f"step-{step}"
 
 
@@ -86,10 +81,7 @@ def job_tags(
     """The tags every sandbox of a job carries, in order and each once.
 
     Args:
-        job_id: The job's id.
-        owner_hash: The owning process (see `sandrl.sandboxes.owner`).
         extra: The user's own and the workflow's tags, as text.
-        environment: The environment variables to read; those of the process unless given.
     """
     environment = os.environ if environment is None else environment
     found = [prefix + environment[name] for name, prefix in _ENVIRONMENT.items() if environment.get(name)]

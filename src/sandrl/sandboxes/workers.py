@@ -28,7 +28,7 @@ from sandrl.runtime import limits
 from sandrl.sandboxes.commands import CellCommand, WorkerProgram
 from sandrl.sandboxes.dispatch import Dispatch
 from sandrl.sandboxes.footprint import WINDOW, worker_count
-from sandrl.sandboxes.providers.protocol import Attached, Output, Result, Sandbox
+from sandrl.sandboxes.providers.protocol import AttachedProgram, Output, Result, Sandbox
 from sandrl.sandboxes.session import Launch
 
 LONGEST_REQUEST_BYTES = 16 << 20
@@ -57,7 +57,6 @@ class CellLimits:
 
     @property
     def most(self) -> int:
-        """How many cells a worker may have at once."""
         return min(self.at_once or WINDOW, limits.MAX_CELLS)
 
     def words(self, workers: int) -> bytes:
@@ -71,13 +70,9 @@ class CellLimits:
 
 
 class Worker:
-    """One worker, which is started together with its sandbox; see `Begun`.
+    """One worker, which is started together with its sandbox; see `InteractiveProgram`.
 
     Args:
-        program: Its program.
-        start: The first block of its standard input.
-        cells: How many cells its sandbox may hold.
-        seconds: How long it may live.
         notify: Called on another thread when its output has arrived.
     """
 
@@ -99,11 +94,10 @@ class Worker:
         self._rest = b""
         self._outbox: SimpleQueue[bytes | None] = SimpleQueue()
         self._outbox.put(start)
-        self._attached: Attached | None = None
+        self._attached: AttachedProgram | None = None
         self._is_cancelled = False
 
     def begin(self, sandbox: Sandbox) -> Future[Result]:
-        """See `Begun`."""
         ended: Future[Result] = Future()
         self.expires_at = time.monotonic() + self._seconds
         try:
@@ -128,8 +122,7 @@ class Worker:
         self._received.put(block)
         self._notify()
 
-    def _send(self, attached: Attached) -> None:
-        """Sends the blocks that were written; blocks that arrive meanwhile are sent together."""
+    def _send(self, attached: AttachedProgram) -> None:
         while True:
             block = self._outbox.get()
             blocks = []
@@ -150,7 +143,6 @@ class Worker:
                 return
 
     def write(self, block: bytes) -> None:
-        """Queues a block for the standard input of the worker."""
         self._outbox.put(block)
 
     def lines(self) -> list[list[str]]:
@@ -167,7 +159,6 @@ class Worker:
         return [line.decode("ascii", "replace").split(" ") for line in lines]
 
     def cancel(self) -> None:
-        """See `Begun`."""
         if not self._is_cancelled:
             self._is_cancelled = True
             self._outbox.put(None)
@@ -176,7 +167,6 @@ class Worker:
 
 
 def _outcome(exit_code: str, stdout: str, stderr: str) -> Result | SandrlError:
-    """The result of a command in a cell; without a cell, or an end in time, an error."""
     try:
         printed, errors = (
             b"" if word == "-" else binascii.a2b_base64(word, strict_mode=True) for word in (stdout, stderr)
@@ -190,7 +180,7 @@ def _outcome(exit_code: str, stdout: str, stderr: str) -> Result | SandrlError:
         return InfrastructureError("its worker sandbox sent invalid data")
 
 
-def _finish(attached: Attached, ended: Future[Result]) -> None:
+def _finish(attached: AttachedProgram, ended: Future[Result]) -> None:
     try:
         result = Result(attached.finish())
     except SandrlError as error:
@@ -210,12 +200,7 @@ class Workers:
     """Runs commands in cells.
 
     Args:
-        dispatch: Where workers are started.
         ring: Wakes the thread that waits for the job; called on any thread.
-        on_refusal: Called once with the reason why cells are not possible.
-        max_lifetime_seconds: How long a sandbox lives.
-        max_sandboxes: How many the job may hold; None for no limit.
-        cell_limits: What each cell may use.
     """
 
     def __init__(
@@ -240,12 +225,10 @@ class Workers:
         self.refusal: str | None = None
 
     def __len__(self) -> int:
-        """How many commands are under way."""
         return len(self._waiting) + sum(len(worker.runs) for worker in self._workers) + len(self._ended)
 
     @property
     def window(self) -> int:
-        """How many commands keep all workers busy."""
         if self._limits.at_once:
             return self._limits.at_once
         return WINDOW * self._most
@@ -256,12 +239,10 @@ class Workers:
         return self.refusal is None and fits and len(cell.request) <= LONGEST_REQUEST_BYTES
 
     def hand_over(self, launch: Launch) -> None:
-        """Takes a command that can run in a cell."""
         launch.launched_at = time.monotonic()
         self._waiting.append(launch)
 
     def send_more(self) -> None:
-        """Sends waiting commands to workers, and starts workers for them."""
         while self._waiting:
             launch = self._waiting[0]
             assert launch.command.cell is not None, "others are not handed over here"
@@ -272,7 +253,6 @@ class Workers:
             self._send(worker, launch, launch.command.cell)
 
     def _worker_for(self, cell: CellCommand, timeout_seconds: float) -> Worker | None:
-        """The least busy worker with room, or a new one if there are too few; None if the command has to wait."""
         now = time.monotonic()
         usable = []
         for worker in self._workers:
@@ -319,9 +299,6 @@ class Workers:
 
         Args:
             has_stalled: Whether this process did nothing for a while since a given moment.
-
-        Returns:
-            The commands that have ended.
         """
         for worker in [*self._workers]:
             for words in worker.lines():
@@ -396,7 +373,6 @@ class Workers:
                 worker.is_retiring = True
 
     def withdraw(self) -> list[Launch]:
-        """Gives up the commands that wait to be sent, and returns them."""
         withdrawn = list(self._waiting)
         self._waiting.clear()
         for worker in [*self._workers]:

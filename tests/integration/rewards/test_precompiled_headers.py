@@ -12,7 +12,7 @@ from sandrl.problems import Case, Completion, Problem
 from sandrl.problems.languages import language_named
 from sandrl.rewards import Judge, ScoreOptions, score
 from sandrl.rewards.headers import Headers
-from sandrl.sandboxes import Command, Connection, Job, Shown
+from sandrl.sandboxes import Command, Connection, Job, SharedDirectory
 from tests.support.programs import require_language
 
 FORM = language_named("cpp").forms[-1]
@@ -24,7 +24,7 @@ PROBLEM = Problem("three", "Print 3.", cases=(Case("", "3\n"),), language="cpp")
 def headers(tmp_path_factory: pytest.TempPathFactory) -> Headers:
     """Those of a directory that no sandbox sees."""
     require_language("cpp")
-    made = Headers(Shown(tmp_path_factory.mktemp("prebuilt"), "/nowhere"), worth=1)
+    made = Headers(SharedDirectory(tmp_path_factory.mktemp("prebuilt"), "/nowhere"), worth=1)
     assert made.quick_compile(FORM, ["g++"], "#include <bits/stdc++.h>\n") == []
     made.wait()
     return made
@@ -76,7 +76,7 @@ def test_only_programs_that_include_everything_first_use_it(headers: Headers, so
 
 def test_a_header_is_made_once_and_again_after_its_sources_have_changed(tmp_path: Path) -> None:
     require_language("cpp")
-    source, shown = "#include <bits/stdc++.h>\n", Shown(tmp_path, "/there")
+    source, shown = "#include <bits/stdc++.h>\n", SharedDirectory(tmp_path, "/there")
     first = Headers(shown, worth=2)
     assert [first.quick_compile(FORM, ["g++"], source), os.listdir(tmp_path)] == [[], []]
     assert first.quick_compile(FORM, ["g++"], source) == []

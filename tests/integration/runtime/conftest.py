@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -56,3 +57,10 @@ def session(defaults: SandboxDefaults) -> Iterator[Session]:
 def sandbox(session: Session) -> Sandbox:
     """A fresh sandbox, not yet started."""
     return session.sandbox()
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 20) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.02)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import shutil
@@ -13,12 +12,11 @@ from typing import Any
 import pytest
 
 from sandrl.runtime.guest.watchdog import PIPES
-from sandrl.runtime.host.choice import Choice, choose_launcher
-from sandrl.runtime.host.images import find_images
+from sandrl.runtime.host.choice import Choice
 from sandrl.runtime.host.launcher import BootRequest
 from sandrl.runtime.host.process import Exit
-from sandrl.runtime.host.sandbox import HostSandbox
 from tests.support.drivers import answer_of
+from tests.support.launchers import PATH, with_launcher
 
 MODES = ("native", "native as another user")
 REFUSED = {
@@ -93,8 +91,8 @@ def test_a_sandbox_that_is_no_worker_can_make_no_cell(facts: Facts) -> None:
 
 async def how_it_ends(choice: Choice, cells: int, program: str) -> Exit:
     image = choice.images[0]
-    sandbox = await HostSandbox.boot(choice.launcher, BootRequest(image.name, cells=cells), choice.groups)
-    environment = {"PATH": "/usr/local/bin:/usr/bin:/bin", **image.environment}
+    sandbox = await choice.boot(BootRequest(image.name, cells=cells))
+    environment = {"PATH": PATH, **image.environment}
     _, process = await sandbox.start(["python", "-c", program], environment, merge_output=True)
     process.close_stdin()
     while not isinstance(end := await process.next_output(), Exit):
@@ -119,15 +117,8 @@ def test_a_worker_has_the_pipes_of_several_sandboxes_but_not_all_of_its_host_use
         "time.sleep(2)\n"
     )
 
-    async def compare() -> tuple[int, int, int]:
-        (tmp_path / "overlays").mkdir()
-        choice = await choose_launcher(find_images()[:1], tmp_path, tmp_path / "overlays")
-        try:
-            one = await how_it_ends(choice, 0, pipes.format(0))
-            of_worker = await how_it_ends(choice, 8, pipes.format(1))
-            too_many = await how_it_ends(choice, 8, pipes.format(2))
-        finally:
-            await choice.close()
-        return one.code, of_worker.code, too_many.code
+    async def compare(choice: Choice) -> list[int]:
+        worker_children = [(0, 0), (8, 1), (8, 2)]
+        return [(await how_it_ends(choice, cells, pipes.format(count))).code for cells, count in worker_children]
 
-    assert asyncio.run(compare()) == (137, 0, 137)
+    assert with_launcher(tmp_path, compare) == [137, 0, 137]

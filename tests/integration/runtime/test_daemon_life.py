@@ -7,22 +7,19 @@ import signal
 import stat
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 from cwsandbox import Session
 
 from sandrl.errors import RuntimeUnavailableError, SilentDaemonError
-from sandrl.runs.rows import OwnerRow
 from sandrl.runtime import daemon
 from sandrl.runtime.state import RuntimeDirectory, find_all, own_name
 from sandrl.sandboxes.daemons import refined
-from sandrl.sandboxes.owner import current_owner
-from sandrl.sandboxes.registry import JobEntry, Registration
-from tests.integration.runtime.conftest import defaults_for
+from sandrl.sandboxes.registry import Registration
+from tests.integration.runtime.conftest import defaults_for, wait_until
+from tests.support.job_entries import job_entry
 
 SOURCE = Path(__file__).resolve().parents[3] / "src"
 
@@ -98,7 +95,7 @@ def test_two_commands_that_start_at_once_share_one(state: Path) -> None:
 def test_stale_files_of_a_dead_one_do_not_block_a_start(state: Path) -> None:
     first = daemon.ensure_running(state)
     os.kill(first.pid, signal.SIGKILL)
-    _wait_until(lambda: daemon.find(state) is None)
+    wait_until(lambda: daemon.find(state) is None)
     assert (RuntimeDirectory(state).path / "daemon.json").exists()
     second = daemon.ensure_running(state)
     assert second.pid != first.pid
@@ -121,7 +118,7 @@ def test_sigkill_leaves_no_process(state: Path) -> None:
     family = descendants(endpoint.pid) - {endpoint.pid}
     assert len(family) >= 8
     os.kill(endpoint.pid, signal.SIGKILL)
-    _wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in family), seconds=30)
+    wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in family), seconds=30)
 
 
 def test_stop_ends_every_sandbox_and_takes_the_files_along(state: Path) -> None:
@@ -176,13 +173,6 @@ def test_where_nothing_isolates_code_is_not_run(state: Path, monkeypatch: pytest
     with pytest.raises(RuntimeUnavailableError, match="cannot isolate code") as error:
         daemon.ensure_running(state)
     assert "CWSANDBOX_API_KEY" in (error.value.hint or "")
-
-
-def _wait_until(condition: object, seconds: float = 10) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():  # type: ignore[operator]
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.01)
 
 
 def test_a_daemon_that_is_stopped_for_a_while_is_waited_for(state: Path) -> None:
@@ -240,17 +230,7 @@ def test_only_the_end_of_a_wedged_daemon_is_advised_with_what_it_takes_along(
         process.stdout.readline()
         [endpoint] = find_all(state)
         assert (endpoint.pid, endpoint.name) == (process.pid, name)
-        owner = current_owner()
-        entry = JobEntry(
-            job_id="job-12ab",
-            owner=OwnerRow(**asdict(owner)),
-            owner_hash=owner.hash,
-            command="reward",
-            runtime="local",
-            address=endpoint.base_url,
-            max_lifetime_seconds=60,
-        )
-        Registration(entry, state).renew()
+        Registration(job_entry(job_id="job-12ab", address=endpoint.base_url), state).renew()
         with pytest.raises(SilentDaemonError) as error:
             daemon.status_of(endpoint, patience_seconds=4)
         assert error.value.is_wedged is is_wedged

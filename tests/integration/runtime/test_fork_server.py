@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,7 +15,7 @@ from cwsandbox.exceptions import CWSandboxError
 from sandrl.runtime import daemon
 from sandrl.runtime.host import fork_server
 from sandrl.runtime.state import DaemonEndpoint
-from tests.integration.runtime.conftest import defaults_for
+from tests.integration.runtime.conftest import defaults_for, wait_until
 from tests.support.fork_server import inner_process, outer_process
 
 KILLS = {
@@ -37,13 +37,6 @@ def native(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DaemonEn
 
 def open_session(endpoint: DaemonEndpoint) -> Session:
     return Session(defaults_for(endpoint), report_to=[])
-
-
-def wait_until(condition: Callable[[], bool], seconds: float = 20) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.02)
 
 
 def kill(endpoint: DaemonEndpoint, which: str) -> None:

@@ -9,7 +9,6 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Awaitable, Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -17,13 +16,13 @@ import pytest
 
 from sandrl.runtime import daemon
 from sandrl.runtime.guest import agent
-from sandrl.runtime.host.choice import Choice, choose_launcher
+from sandrl.runtime.host.choice import Choice
 from sandrl.runtime.host.images import Image, find_images
 from sandrl.runtime.host.launcher import BootRequest
 from sandrl.runtime.host.process import Exit
-from sandrl.runtime.host.sandbox import HostSandbox
 from sandrl.runtime.host.users import BLOCK
 from tests.support.fork_server import host_uids, inner_process, outer_process
+from tests.support.launchers import PATH, output_of, with_launcher
 from tests.support.programs import require_program
 
 needs_root = pytest.mark.skipif(os.getuid() != 0, reason="only a root daemon takes a range of host uids")
@@ -31,37 +30,10 @@ NOBODY = 65534
 GUEST = Path(agent.__file__)
 SOURCES = GUEST.parents[3]
 SUPPORT = Path(__file__).resolve().parents[2] / "support"
-Use = Callable[[Choice], Awaitable[None]]
-
-
-def with_launcher(state: Path, use: Use, images: Sequence[Image] = ()) -> None:
-    """Runs a coroutine with the launcher that a daemon in this directory would have."""
-
-    overlays = state / "overlays"
-    overlays.mkdir(mode=0o755, exist_ok=True)
-
-    async def run() -> None:
-        choice = await choose_launcher(images or find_images()[:1], state, overlays)
-        try:
-            await use(choice)
-        finally:
-            await choice.close()
-
-    asyncio.run(run())
 
 
 def of_process(pid: int, name: str) -> str:
     return Path(f"/proc/{pid}/{name}").read_text()
-
-
-async def output_of(sandbox: HostSandbox, program: str, image: Image | None = None) -> str:
-    environment = {"PATH": "/usr/local/bin:/usr/bin:/bin", **(image or find_images()[0]).environment}
-    _, process = await sandbox.start(["python", "-c", program], environment, merge_output=True)
-    process.close_stdin()
-    output = b""
-    while not isinstance(chunk := await process.next_output(), Exit):
-        output += chunk[1]
-    return output.decode()
 
 
 @needs_root
@@ -80,7 +52,7 @@ def test_each_living_sandbox_has_host_uids_of_its_own(
 
     async def look(choice: Choice) -> None:
         request = BootRequest(choice.images[0].name)
-        sandboxes = [await HostSandbox.boot(choice.launcher, request) for _ in range(5)]
+        sandboxes = [await choice.boot(request) for _ in range(5)]
         found = [host_uids(sandbox.pid) for sandbox in sandboxes]
         assert all(len(set(uids)) == 1 for uids in found)
         numbers = sorted({uids[0] for uids in found})
@@ -106,9 +78,9 @@ def test_blocks_are_used_again_once_their_sandbox_is_gone(tmp_path: Path, monkey
     async def use_up(choice: Choice) -> None:
         request = BootRequest(choice.images[0].name)
         for _ in range(10):
-            first, second, third = [await HostSandbox.boot(choice.launcher, request) for _ in range(3)]
+            first, second, third = [await choice.boot(request) for _ in range(3)]
             with pytest.raises(Exception, match="every host uid of the range is in use"):
-                await HostSandbox.boot(choice.launcher, request)
+                await choice.boot(request)
             for sandbox in (first, second, third):
                 await sandbox.destroy()
 
@@ -130,7 +102,7 @@ def test_a_process_of_nobody_can_neither_signal_nor_trace_the_fork_server_or_a_s
     )
 
     async def attack(choice: Choice) -> None:
-        sandbox = await HostSandbox.boot(choice.launcher, BootRequest(choice.images[0].name))
+        sandbox = await choice.boot(BootRequest(choice.images[0].name))
         pids = [outer_process(os.getpid()), inner_process(os.getpid()), sandbox.pid]
         assert all(pids)
         done = await asyncio.to_thread(
@@ -193,11 +165,11 @@ def test_a_sandbox_that_takes_pipes_without_end_leaves_another_one_its_own(
 
     async def share(choice: Choice) -> None:
         request = BootRequest(choice.images[0].name)
-        hostile, honest = [await HostSandbox.boot(choice.launcher, request) for _ in range(2)]
-        environment = {"PATH": "/usr/local/bin:/usr/bin:/bin", **choice.images[0].environment}
+        hostile, honest = [await choice.boot(request) for _ in range(2)]
+        environment = {"PATH": PATH, **choice.images[0].environment}
         _, process = await hostile.start(["python", "-c", greedy], environment, merge_output=True)
         for _ in range(3):
-            assert await output_of(honest, measure) == "65536\n"
+            assert await output_of(honest, measure, choice.images[0]) == "65536\n"
         while not isinstance(ended := await process.next_output(), Exit):
             assert ended[1] == b"taken\n"
         assert ended.code == 137, "the watchdog of its sandbox ends it"

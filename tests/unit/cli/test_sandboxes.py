@@ -15,7 +15,7 @@ from sandrl.cli.units import age
 from sandrl.errors import CleanupError, InterruptedRunError, UsageError
 from sandrl.sandboxes import Liveness
 from sandrl.sandboxes.cleanup import CleanupPlan, CleanupReport, CleanupRequest
-from sandrl.sandboxes.listing import Listed, SandboxSelection
+from sandrl.sandboxes.listing import OwnedSandbox, SandboxSelection
 from sandrl.sandboxes.providers.protocol import STATUSES, SandboxInfo
 
 ID = "391dd7c9-3028-40f4-a2ab-146082d3b93e"
@@ -51,8 +51,8 @@ def test_a_lifetime_that_is_over_is_said_to_be() -> None:
     assert expiry(now - timedelta(seconds=1), now) == "over"
 
 
-def listed(*tags: str) -> Listed:
-    return Listed(SandboxInfo(ID, "running", tags=tags), "job-1a2b3c4d", Liveness.GONE)
+def listed(*tags: str) -> OwnedSandbox:
+    return OwnedSandbox(SandboxInfo(ID, "running", tags=tags), "job-1a2b3c4d", Liveness.GONE)
 
 
 def test_the_columns_that_do_not_fit_are_left_out_in_order_and_named() -> None:

@@ -14,7 +14,7 @@ from sandrl.errors import InterruptedRunError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sandrl.sandboxes.listing import Listed
+    from sandrl.sandboxes.listing import OwnedSandbox
 
 
 @pytest.fixture(autouse=True)
@@ -36,7 +36,7 @@ def _strike_and_swallow(number: int) -> None:
 def _watch_with_signal(number: int) -> int:
     looks = 0
 
-    def look(*, quiet: bool = False) -> list[Listed]:
+    def look(*, quiet: bool = False) -> list[OwnedSandbox]:
         nonlocal looks
         looks += 1
         assert looks < 10, "the signal is lost"
@@ -62,7 +62,7 @@ def test_what_a_look_could_not_see_is_said_once_and_again_when_that_changes(caps
     seen = iter(["", "not asked: two", "not asked: two", ""])
     gap = ""
 
-    def look(*, quiet: bool = False) -> list[Listed]:
+    def look(*, quiet: bool = False) -> list[OwnedSandbox]:
         nonlocal gap
         found = next(seen, None)
         if found is None:

@@ -18,21 +18,16 @@ def directory(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_name_is_looked_up_on_the_path(directory: Path) -> None:
-    assert find_program("tool", f"/nonexistent:{directory}") == str(directory / "tool")
+def test_a_name_is_looked_up_on_the_path_and_a_path_is_taken_as_it_is(directory: Path) -> None:
+    tool = str(directory / "tool")
+    assert find_program("tool", f"/nonexistent:{directory}") == tool
+    assert find_program(tool, "") == tool
 
 
-def test_a_path_is_taken_as_it_is(directory: Path) -> None:
-    assert find_program(str(directory / "tool"), "") == str(directory / "tool")
-
-
-def test_a_missing_program_is_not_found(directory: Path) -> None:
+def test_a_missing_program_is_not_found_and_a_file_without_permission_is_refused(directory: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"not found in \$PATH"):
         find_program("missing", str(directory))
     with pytest.raises(FileNotFoundError):
         find_program("", str(directory))
-
-
-def test_a_file_without_execute_permission_is_refused(directory: Path) -> None:
     with pytest.raises(PermissionError):
         find_program(str(directory / "data"), "")

@@ -5,21 +5,11 @@ from __future__ import annotations
 from sandrl.sandboxes.interrupt import Interrupt, Level
 
 
-def test_the_first_request_asks_to_finish_and_the_second_to_cancel() -> None:
+def test_the_first_request_asks_to_finish_the_second_to_cancel_and_further_ones_change_nothing() -> None:
     interrupt = Interrupt()
-    assert interrupt.request(2)
-    assert interrupt.level is Level.FINISH
-    assert interrupt.request(15)
-    assert [interrupt.level] == [Level.CANCEL]
+    found = [(interrupt.request(number), interrupt.level) for number in (2, 15, 15)]
+    assert found == [(True, Level.FINISH), (True, Level.CANCEL), (False, Level.CANCEL)]
     assert interrupt.signal_number == 2
-
-
-def test_further_requests_change_nothing() -> None:
-    interrupt = Interrupt()
-    interrupt.request(2)
-    interrupt.request(2)
-    assert not interrupt.request(2)
-    assert [interrupt.level] == [Level.CANCEL]
 
 
 def test_a_request_wakes_whoever_waits() -> None:

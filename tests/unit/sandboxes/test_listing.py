@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import time
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from tests.support.job_entries import job_entry
 
-from sandrl.events import ignore
-from sandrl.runs.rows import OwnerRow
-from sandrl.sandboxes import JobEntry, Liveness, Owner, current_owner, encode_tag
+from sandrl.sandboxes import Liveness, Owner, current_owner, encode_tag
 from sandrl.sandboxes.cleanup import CleanupRequest, plan_cleanup
 from sandrl.sandboxes.inventory import Inventory
-from sandrl.sandboxes.listing import Count, Listed, Owners, SandboxSelection, count, count_by_tag, list_sandboxes
+from sandrl.sandboxes.listing import Count, OwnedSandbox, Owners, SandboxSelection, count, count_by_tag, list_sandboxes
 from sandrl.sandboxes.providers.protocol import PENDING_STATUSES, STATUSES, SandboxInfo
-from sandrl.sandboxes.registry import Registration, forget_jobs, read_jobs
+from sandrl.sandboxes.registry import Registration
 
 HERE = current_owner()
 GONE = replace(HERE, started_ticks=HERE.started_ticks + 1)
@@ -44,16 +41,7 @@ def now() -> datetime:
 
 
 def register(state: Path, owner: Owner, job_id: str = "job-1") -> None:
-    entry = JobEntry(
-        job_id=job_id,
-        owner=OwnerRow.model_validate(owner),
-        owner_hash=owner.hash,
-        command="reward",
-        runtime="local",
-        address="http://127.0.0.1:1",
-        max_lifetime_seconds=60,
-    )
-    Registration(entry, state, ignore).renew()
+    Registration(job_entry(owner, job_id), state).renew()
 
 
 def sandbox(*tags: str, age: float = 10, status: str = "running", lifetime: float = 600) -> SandboxInfo:
@@ -156,30 +144,11 @@ def test_a_plan_spares_the_living_says_so_and_touches_ended_ones_never(tmp_path:
 
 def test_counts_are_of_what_has_not_ended() -> None:
     statuses = [*STATUSES, "running"]
-    listed = [Listed(sandbox("a", *(["b"] if number % 2 else []), status=each)) for number, each in enumerate(statuses)]
+    listed = [
+        OwnedSandbox(sandbox("a", *(["b"] if number % 2 else []), status=each)) for number, each in enumerate(statuses)
+    ]
     assert count(listed) == Count(running=2, pending=len(PENDING_STATUSES), total=7)
     by_tag = count_by_tag(listed)
     assert list(by_tag) == ["a", "b"]
     assert by_tag["a"] == count(listed)
     assert by_tag["b"].total < by_tag["a"].total
-
-
-def test_a_job_is_forgotten_once_it_is_gone_and_has_no_sandbox_left_there(tmp_path: Path) -> None:
-    address = "http://127.0.0.1:1"
-    register(tmp_path, GONE, "lost")
-    register(tmp_path, HERE, "alive")
-    register(tmp_path, ELSEWHERE, "elsewhere")
-
-    def known() -> set[str]:
-        return {entry.job_id for entry in read_jobs(tmp_path)}
-
-    forget_jobs(tmp_path, [address], set())
-    assert known() == {"lost", "alive", "elsewhere"}, "what it asked for last may still come to be"
-    before = time.time() - 600
-    for file in (tmp_path / "jobs").iterdir():
-        os.utime(file, (before, before))
-    forget_jobs(tmp_path, [address], {f"owner-{GONE.hash}"})
-    forget_jobs(tmp_path, ["http://127.0.0.1:2"], set())
-    assert known() == {"lost", "alive", "elsewhere"}
-    forget_jobs(tmp_path, [address], set())
-    assert known() == {"alive", "elsewhere"}

@@ -9,8 +9,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import pytest
 
 from sandrl.sandboxes import Interrupt
+from sandrl.sandboxes.cleanup import in_parallel
 from sandrl.sandboxes.interrupt import Level
-from sandrl.sandboxes.parallel import in_parallel
 
 
 @pytest.mark.parametrize("count", [0, 1, 3, 200])

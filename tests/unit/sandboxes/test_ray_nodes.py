@@ -19,9 +19,9 @@ from sandrl.sandboxes import JobEntry, Liveness, current_owner, read_jobs
 from sandrl.sandboxes.cleanup import CleanupRequest, clean_up, plan_cleanup
 from sandrl.sandboxes.inventory import Inventory
 from sandrl.sandboxes.listing import Owners, SandboxSelection, list_sandboxes
-from sandrl.sandboxes.node import Stops
+from sandrl.sandboxes.node import StopResults
 from sandrl.sandboxes.owner import OwnerFacts
-from sandrl.sandboxes.providers.protocol import Output, SandboxInfo, Unreached
+from sandrl.sandboxes.providers.protocol import Output, SandboxInfo, UnreachableNode
 from sandrl.sandboxes.providers.ray_nodes import NodesConnection
 from sandrl.sandboxes.registry import Registration
 from sandrl.settings import RuntimeKind
@@ -71,7 +71,7 @@ class FakeCluster(Cluster):
         self.stopped.append((node.name, ids))
         assert self.may_stop.wait(30)
         unknown = frozenset(ids) - {each.id for each in has if not each.has_ended}
-        return Stops(unknown, {each: why for each, why in self.failed.items() if each in ids})
+        return StopResults(unknown, {each: why for each, why in self.failed.items() if each in ids})
 
 
 def inventory_of(cluster: Cluster) -> Inventory:
@@ -175,7 +175,7 @@ def test_a_node_that_cannot_be_asked_is_named_and_takes_nothing_from_the_others(
     cluster = FakeCluster(one=[sandbox("a", Liveness.GONE)], two=fault)
     inventory, owners = inventory_of(cluster), Owners(tmp_path)
     plan = plan_cleanup(inventory, CleanupRequest(ids=("a", "b")), owners)
-    assert inventory.unreached == plan.unreached == (Unreached("two", reason),)
+    assert inventory.unreached == plan.unreached == (UnreachableNode("two", reason),)
     assert plan.gone == (), "it may be on the node that does not answer"
     report = clean_up(inventory, plan, owners)
     assert report.stopped == ("a",)

@@ -10,32 +10,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.support.job_entries import job_entry
 
 from sandrl.events import Event, Warned
-from sandrl.runs import OwnerRow
 from sandrl.sandboxes.owner import Owner, current_owner
-from sandrl.sandboxes.registry import (
-    JobEntry,
-    Registration,
-    find_owner,
-    forget_jobs,
-    read_jobs,
-)
-
-
-def entry(owner: Owner | None = None, job_id: str = "job-0a1b2c3d") -> JobEntry:
-    owner = owner or current_owner()
-    return JobEntry(
-        job_id=job_id,
-        owner=OwnerRow.model_validate(owner),
-        owner_hash=owner.hash,
-        command="reward",
-        runtime="local",
-        address="http://127.0.0.1:1",
-        tags=(job_id, f"owner-{owner.hash}"),
-        run_dir="/somewhere/runs/r",
-        max_lifetime_seconds=300,
-    )
+from sandrl.sandboxes.registry import Registration, find_owner, forget_jobs, read_jobs
 
 
 def gone(pid: int = 2**22 + 1) -> Owner:
@@ -48,22 +27,22 @@ def files(state: Path) -> list[Path]:
 
 
 def test_a_job_is_found_by_the_hash_its_sandboxes_carry(tmp_path: Path) -> None:
-    Registration(entry(), tmp_path).renew()
+    Registration(job_entry(), tmp_path).renew()
     assert find_owner(tmp_path, current_owner().hash) == current_owner()
     assert find_owner(tmp_path, "0" * 12) is None
     (found,) = read_jobs(tmp_path)
-    assert found == entry().model_copy(update={"started_at": found.started_at})
+    assert found == job_entry().model_copy(update={"started_at": found.started_at})
 
 
 def test_only_its_user_can_read_an_entry(tmp_path: Path) -> None:
-    Registration(entry(), tmp_path).renew()
+    Registration(job_entry(), tmp_path).renew()
     (file,) = files(tmp_path)
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
 
 
 def test_an_entry_goes_when_the_job_has_ended(tmp_path: Path) -> None:
-    registration = Registration(entry(), tmp_path)
+    registration = Registration(job_entry(), tmp_path)
     registration.renew()
     registration.end()
     registration.end()
@@ -71,7 +50,7 @@ def test_an_entry_goes_when_the_job_has_ended(tmp_path: Path) -> None:
 
 
 def test_two_jobs_of_one_id_have_an_entry_each(tmp_path: Path) -> None:
-    first, second = Registration(entry(), tmp_path), Registration(entry(gone()), tmp_path)
+    first, second = Registration(job_entry(), tmp_path), Registration(job_entry(gone()), tmp_path)
     first.renew()
     second.renew()
     first.end()
@@ -80,7 +59,7 @@ def test_two_jobs_of_one_id_have_an_entry_each(tmp_path: Path) -> None:
 
 def test_many_jobs_may_start_at_once(tmp_path: Path) -> None:
     def start(number: int) -> None:
-        Registration(entry(job_id=f"job-{number:08x}"), tmp_path).renew()
+        Registration(job_entry(job_id=f"job-{number:08x}"), tmp_path).renew()
 
     threads = [threading.Thread(target=start, args=(number,)) for number in range(16)]
     for thread in threads:
@@ -91,7 +70,7 @@ def test_many_jobs_may_start_at_once(tmp_path: Path) -> None:
 
 
 def test_damaged_and_foreign_files_are_passed_over(tmp_path: Path) -> None:
-    Registration(entry(), tmp_path).renew()
+    Registration(job_entry(), tmp_path).renew()
     (whole,) = files(tmp_path)
     text = whole.read_text()
     folder = whole.parent
@@ -110,7 +89,7 @@ def test_damaged_and_foreign_files_are_passed_over(tmp_path: Path) -> None:
 def test_a_state_directory_that_cannot_be_used_costs_one_warning(tmp_path: Path) -> None:
     (tmp_path / "jobs").write_text("a file where the folder should be")
     told: list[Event] = []
-    registration = Registration(entry(), tmp_path, told.append)
+    registration = Registration(job_entry(), tmp_path, told.append)
     registration.renew()
     registration.renew()
     registration.end()
@@ -126,7 +105,7 @@ def test_a_missing_registry_is_an_empty_one(tmp_path: Path) -> None:
 def test_an_entry_that_was_lost_is_written_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [0.0]
     monkeypatch.setattr("sandrl.sandboxes.registry.time.monotonic", lambda: clock[0])
-    registration = Registration(entry(), tmp_path)
+    registration = Registration(job_entry(), tmp_path)
     registration.renew()
     files(tmp_path)[0].unlink()
     registration.renew()
@@ -137,7 +116,7 @@ def test_an_entry_that_was_lost_is_written_again(tmp_path: Path, monkeypatch: py
 
 
 def test_a_job_that_moves_says_where(tmp_path: Path) -> None:
-    registration = Registration(entry(), tmp_path)
+    registration = Registration(job_entry(), tmp_path)
     registration.renew()
     registration.move("https://user:secret@example.test:1/x?key=secret")
     registration.renew()
@@ -158,11 +137,11 @@ def test_a_job_that_moves_says_where(tmp_path: Path) -> None:
 def test_entries_are_pruned_only_when_they_can_lead_to_no_sandbox(
     tmp_path: Path, owner: Owner, idle_seconds: float, stays: bool
 ) -> None:
-    Registration(entry(owner, "job-old"), tmp_path).renew()
+    Registration(job_entry(owner, "job-old"), tmp_path).renew()
     (old,) = files(tmp_path)
     before = time.time() - idle_seconds
     os.utime(old, (before, before))
-    Registration(entry(job_id="job-new"), tmp_path).renew()
+    Registration(job_entry(job_id="job-new"), tmp_path).renew()
     assert old.exists() is stays
 
 
@@ -180,7 +159,7 @@ def test_entries_are_pruned_only_when_they_can_lead_to_no_sandbox(
 def test_an_entry_is_forgotten_when_its_job_is_gone_with_its_last_sandbox(
     tmp_path: Path, owner: Owner, address: str, idle_seconds: float, in_use: bool, stays: bool
 ) -> None:
-    Registration(entry(owner), tmp_path).renew()
+    Registration(job_entry(owner), tmp_path).renew()
     (file,) = files(tmp_path)
     before = time.time() - idle_seconds
     os.utime(file, (before, before))

@@ -9,18 +9,13 @@ import pytest
 from sandrl.errors import UsageError
 from sandrl.runs import RunWriter
 from sandrl.sandboxes import Connection, SandboxRequest
-from sandrl.sandboxes.providers.remote import BASE_URL
-from sandrl.settings import RuntimeKind, Settings
+from sandrl.settings import Settings
 
 
 @pytest.fixture
 def remote(tmp_path: Path) -> Connection:
     settings = Settings.from_environment({"SANDRL_STATE_DIR": str(tmp_path), "CWSANDBOX_API_KEY": "key-1234"})
     return SandboxRequest(image="mine:1").connect(settings)
-
-
-def test_it_finds_the_runtime_with_the_image_that_was_asked_for(remote: Connection) -> None:
-    assert (remote.kind, remote.address, remote.image) == (RuntimeKind.REMOTE, BASE_URL, "mine:1")
 
 
 def test_a_bound_that_no_sandbox_fits_in_is_refused_instead_of_waiting_for_ever() -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from sandrl.sandboxes.stalls import STALL_SECONDS, SignsOfLife
+from sandrl.sandboxes.stalls import STALL_SECONDS, Heartbeats
 
 
 def test_a_long_pause_between_two_signs_is_remembered() -> None:
-    signs = SignsOfLife()
+    signs = Heartbeats()
     for now in (0.0, 1.0, 21.0, 22.0):
         signs.note(now)
     assert signs.longest_pause(0.5, 22.0) == 20.0
@@ -15,13 +15,13 @@ def test_a_long_pause_between_two_signs_is_remembered() -> None:
 
 
 def test_a_pause_that_still_lasts_counts() -> None:
-    signs = SignsOfLife()
+    signs = Heartbeats()
     signs.note(5.0)
     assert signs.longest_pause(0.0, 30.0) == 25.0
 
 
 def test_where_no_sign_is_expected_there_is_no_pause() -> None:
-    signs = SignsOfLife()
+    signs = Heartbeats()
     assert signs.longest_pause(0.0, 100.0) == 0.0
     signs.note(1.0)
     signs.forget()

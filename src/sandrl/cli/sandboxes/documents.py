@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sandrl.sandboxes.cleanup import CleanupPlan, CleanupReport
-    from sandrl.sandboxes.listing import Listed
-    from sandrl.sandboxes.providers.protocol import Unreached
+    from sandrl.sandboxes.listing import OwnedSandbox
+    from sandrl.sandboxes.providers.protocol import UnreachableNode
 
 
-def sandbox_document(listed: Listed, at: datetime) -> dict[str, Any]:
+def sandbox_document(listed: OwnedSandbox, at: datetime) -> dict[str, Any]:
     """One sandbox at a time; times are ISO 8601 in UTC."""
     sandbox = listed.sandbox
     age = sandbox.age_seconds(at)
@@ -38,13 +38,13 @@ def sandbox_document(listed: Listed, at: datetime) -> dict[str, Any]:
     }
 
 
-def listing_document(listed: Sequence[Listed], unreached: Sequence[Unreached] = ()) -> dict[str, Any]:
+def listing_document(listed: Sequence[OwnedSandbox], unreached: Sequence[UnreachableNode] = ()) -> dict[str, Any]:
     """The document of `ls`; machines of the runtime that could not be asked are in it if there are any."""
     at = datetime.now(UTC)
     return {"sandboxes": [sandbox_document(each, at) for each in listed], **unreached_document(unreached)}
 
 
-def unreached_document(unreached: Sequence[Unreached]) -> dict[str, Any]:
+def unreached_document(unreached: Sequence[UnreachableNode]) -> dict[str, Any]:
     """What a document says of machines that could not be asked: nothing where all answered."""
     return {"unreached": [asdict(each) for each in unreached]} if unreached else {}
 

@@ -24,8 +24,8 @@ from sandrl.settings import RuntimeKind
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sandrl.sandboxes.listing import Listed
-    from sandrl.sandboxes.providers.protocol import Unreached
+    from sandrl.sandboxes.listing import OwnedSandbox
+    from sandrl.sandboxes.providers.protocol import UnreachableNode
 
 
 class Format(StrEnum):
@@ -62,9 +62,9 @@ def ls(
     format_ = Format.JSON if json_ else output
     settings = load_settings()
 
-    unreached: list[Unreached] = []
+    unreached: list[UnreachableNode] = []
 
-    def look(*, quiet: bool = False) -> list[Listed]:
+    def look(*, quiet: bool = False) -> list[OwnedSandbox]:
         inventory = open_inventory(settings, runtime, quiet=quiet)
         if inventory is None:
             return []
@@ -77,7 +77,7 @@ def ls(
     def gaps() -> str:
         return f"not asked: {', '.join(each.node for each in unreached)}" if unreached else ""
 
-    def show(listed: Sequence[Listed]) -> None:
+    def show(listed: Sequence[OwnedSandbox]) -> None:
         _show(listed, format_, unreached)
 
     if watch:
@@ -86,7 +86,7 @@ def ls(
         show(look())
 
 
-def _show(listed: Sequence[Listed], format_: Format, unreached: Sequence[Unreached]) -> None:
+def _show(listed: Sequence[OwnedSandbox], format_: Format, unreached: Sequence[UnreachableNode]) -> None:
     from sandrl.cli.output import print_json
     from sandrl.cli.sandboxes.documents import listing_document
     from sandrl.cli.sandboxes.table import print_table

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from sandrl.sandboxes.inventory import Inventory
-    from sandrl.sandboxes.providers.protocol import Unreached
+    from sandrl.sandboxes.providers.protocol import UnreachableNode
 
 
 class StatusName(StrEnum):
@@ -96,7 +96,7 @@ def open_inventory(settings: Settings, runtime: str, *, quiet: bool = False) -> 
     return None
 
 
-def remark_unreached(unreached: Iterable[Unreached]) -> None:
+def remark_unreached(unreached: Iterable[UnreachableNode]) -> None:
     """Says what part of a runtime could not be asked, so that its sandboxes are missing."""
     from sandrl.cli.text import visible
 

@@ -10,7 +10,7 @@ from sandrl.cli.sandboxes.options import Id, Runtime, inventory_with
 from sandrl.settings import RuntimeKind
 
 if TYPE_CHECKING:
-    from sandrl.sandboxes.listing import Listed
+    from sandrl.sandboxes.listing import OwnedSandbox
 
 
 def show(id_: Id, json_: Json = False, runtime: Runtime = RuntimeKind.AUTO.value) -> None:
@@ -31,7 +31,7 @@ def show(id_: Id, json_: Json = False, runtime: Runtime = RuntimeKind.AUTO.value
         _print(listed, now)
 
 
-def _print(listed: Listed, now: datetime) -> None:
+def _print(listed: OwnedSandbox, now: datetime) -> None:
     from sandrl.cli.sandboxes.table import expiry, span
     from sandrl.cli.tables import print_fields
 

@@ -13,7 +13,7 @@ from sandrl.cli.text import visible
 
 if TYPE_CHECKING:
     from sandrl.cli.tables import Layout
-    from sandrl.sandboxes.listing import Listed
+    from sandrl.sandboxes.listing import OwnedSandbox
 
 _COLUMNS = (
     Column("ID"),
@@ -45,7 +45,7 @@ def expiry(at: datetime | None, now: datetime) -> str:
     return f"in {span(left)}" if left > 0 else "over"
 
 
-def cells_of(listed: Listed, now: datetime, *, wide: bool = False) -> dict[str, str]:
+def cells_of(listed: OwnedSandbox, now: datetime, *, wide: bool = False) -> dict[str, str]:
     """What stands in the columns of one sandbox, safe to show."""
     sandbox, process = listed.sandbox, listed.process
     cells = {
@@ -64,12 +64,12 @@ def cells_of(listed: Listed, now: datetime, *, wide: bool = False) -> dict[str, 
     return {name: visible(text) for name, text in cells.items()}
 
 
-def table(listed: Sequence[Listed], *, wide: bool = False, width: int | None = None) -> Layout:
+def table(listed: Sequence[OwnedSandbox], *, wide: bool = False, width: int | None = None) -> Layout:
     """Lays out sandboxes."""
     return _table(listed, wide=wide).lay_out(None if wide else width)
 
 
-def print_table(listed: Sequence[Listed], *, wide: bool = False, most: int | None = None, err: bool = False) -> None:
+def print_table(listed: Sequence[OwnedSandbox], *, wide: bool = False, most: int | None = None, err: bool = False) -> None:
     """Prints sandboxes: so many rows at most, the rest counted; with `wide` all there is to tell, and nothing cut."""
     shown = listed[:most]
     laid_out = _table(shown, wide=wide).print(err=err, whole=wide)
@@ -79,7 +79,7 @@ def print_table(listed: Sequence[Listed], *, wide: bool = False, most: int | Non
         typer.echo(f"(no room for {', '.join(laid_out.hidden)}; -o wide shows all)", err=True)
 
 
-def _table(listed: Sequence[Listed], *, wide: bool) -> Table:
+def _table(listed: Sequence[OwnedSandbox], *, wide: bool) -> Table:
     now = datetime.now(UTC)
     columns = _WIDE_COLUMNS if wide else _COLUMNS
     rows = (cells_of(each, now, wide=wide) for each in listed)

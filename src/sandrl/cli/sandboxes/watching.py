@@ -22,19 +22,19 @@ from sandrl.errors import InterruptedRunError, ServiceError
 
 if TYPE_CHECKING:
     from sandrl.sandboxes import Interrupt
-    from sandrl.sandboxes.listing import Listed
+    from sandrl.sandboxes.listing import OwnedSandbox
 
 
 class Look(Protocol):
     """Finds out which sandboxes there are; told whether to leave remarks out."""
 
-    def __call__(self, *, quiet: bool = False) -> list[Listed]:
+    def __call__(self, *, quiet: bool = False) -> list[OwnedSandbox]:
         """Looks once."""
 
 
 def watch(
     look: Look,
-    show: Callable[[Sequence[Listed]], None],
+    show: Callable[[Sequence[OwnedSandbox]], None],
     interval_seconds: float,
     *,
     live: bool,
@@ -63,7 +63,7 @@ def watch(
 
 def _repeated(
     look: Look,
-    show: Callable[[Sequence[Listed]], None],
+    show: Callable[[Sequence[OwnedSandbox]], None],
     interval_seconds: float,
     interrupt: Interrupt,
     gaps: Callable[[], str],

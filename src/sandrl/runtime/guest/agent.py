@@ -49,7 +49,6 @@ class Agent:
         self._watching = False
 
     def serve(self) -> NoReturn:
-        """Loop until the daemon goes away; never returns."""
         wakeup_read, wakeup_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(wakeup_write, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
@@ -122,7 +121,6 @@ class Agent:
             self._exec_of_pid[pid] = exec_id
 
     def _spawn(self, message: Message, opened: list[int]) -> tuple[int, list[int]]:
-        """Start one program; returns its pid and the descriptors that go to the daemon (all are in `opened`)."""
         if message.get("tty"):
             master, terminal = _open_terminal(message["tty"], opened)
             handed_over, streams = [master], (terminal, terminal, terminal)
@@ -207,11 +205,7 @@ def start_program(
     says so on its standard error and exits as a shell would.
 
     Args:
-        program: The file.
-        argv: Its arguments.
-        environment: All of its environment.
         streams: What become its standard streams; a terminal becomes its controlling terminal.
-        cells: How many cells it may make.
     """
     name, arguments = os.fsencode(program), [os.fsencode(word) for word in argv]
     variables = {os.fsencode(key): os.fsencode(value) for key, value in environment.items()}

@@ -38,9 +38,6 @@ def start(message: Message, stdin: int, stdout: int, stderr: int, *, keep_open: 
 
     Args:
         message: `path`, and for a read `max_bytes`.
-        stdin: Where the content to write comes from.
-        stdout: Where content that was read goes.
-        stderr: Where a failure is described.
         keep_open: Descriptors of the agent that the child must not hold open.
     """
     pid = os.fork()

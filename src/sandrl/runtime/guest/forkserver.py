@@ -29,7 +29,6 @@ _SOCKET_BUFFER_BYTES = 256 << 10
 
 
 def main() -> NoReturn:
-    """Entry point: descriptor 0 is a SEQPACKET socket to the daemon, its first packet the configuration."""
     hide_command_line()
     daemon = socket.socket(fileno=os.dup(0))
     daemon.set_inheritable(False)
@@ -57,16 +56,10 @@ def _refuse(daemon: socket.socket, error: OSError) -> NoReturn:
 
 
 def _enter_namespaces(config: dict[str, Any], daemon: socket.socket) -> tuple[int, int, rootfs.Template]:
-    """Clone the server proper, as process 1 of new namespaces.
-
-    A process must be given its user ids by one outside its user namespace, who may need rights for that. So the caller
-    stays outside and writes the maps. Where it is root, it gives that up right afterwards: the fork server's user is
-    all that is left.
-
-    Returns:
-        The process id of the server, or 0 in the server itself; and there a descriptor that reads as ended once the
-        process outside is gone, and the template.
-    """
+    # A process must be given its user ids by one outside its user namespace, who may need rights for that. So the
+    # caller stays outside and writes the maps. Where it is root, it gives that up right afterwards. Returns the process
+    # id of the server, or 0 in the server itself; and there a descriptor that reads as ended once the process outside
+    # is gone, and the template.
     _die_with_parent(config["daemon_pid"])
     _raise_process_limit()
     user = config["user"]
@@ -119,7 +112,6 @@ def _map_namespace(child: int, config: dict[str, Any]) -> None:
 
 
 def _settle(config: dict[str, Any], privileged: bool) -> rootfs.Template:
-    """The server's own part of the start, once its user namespace has ids; returns the template if it makes it."""
     template: rootfs.Template = {}
     if "map_programs" in config:
         os.setgroups([])
@@ -141,10 +133,8 @@ def _die_with_parent(expected_parent: int) -> None:
 
 
 def _raise_process_limit() -> None:
-    """The limit in force when a user namespace is made bounds all of it; each sandbox sets its own lower one.
-
-    All sandboxes together leave half of the machine's process numbers to its other programs.
-    """
+    # The limit in force when a user namespace is made bounds all of it; each sandbox sets its own lower one. All
+    # sandboxes together leave half of the machine's process numbers to its other programs.
     _soft, hard = resource.getrlimit(resource.RLIMIT_NPROC)
     with open("/proc/sys/kernel/pid_max", "rb") as file:
         most = int(file.read()) // 2
@@ -235,14 +225,7 @@ def _become_sandbox(
             os._exit(1)
         signal.set_wakeup_fd(-1)
         agent.close_inherited({control.fileno()})
-        limits = processes.ProcessLimits(
-            memory_bytes=request["memory_bytes"],
-            processes=request["processes"],
-            sockets=request["sockets"],
-            inodes=request["inodes"],
-            in_group=request["in_group"],
-            cells=request["cells"],
-        )
+        limits = processes.ProcessLimits(**{name: request[name] for name in processes.ProcessLimits.__slots__})
         os.setresgid(rootfs.USER_ID, rootfs.USER_ID, rootfs.USER_ID)
         os.setresuid(rootfs.USER_ID, rootfs.USER_ID, rootfs.USER_ID)
         sc.set_hostname(rootfs.HOSTNAME)

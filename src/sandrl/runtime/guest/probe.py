@@ -43,7 +43,6 @@ _KEPT_SECONDS = 8
 
 
 def _refusal(action: Callable[[], object]) -> str | None:
-    """Names the error an action fails with, or None if it works."""
     try:
         action()
     except OSError as error:
@@ -94,7 +93,7 @@ def _reach(paths: list[str], port: int) -> dict[str, Any]:
 
 
 def _memory(limit: int) -> dict[str, Any]:
-    """Each child stays within the limit, all of them together do not."""
+    # Each child stays within the limit, all of them together do not.
     pid = os.fork()
     if pid == 0:
         try:
@@ -150,7 +149,7 @@ def _disk() -> dict[str, Any]:
 
 
 def _take(what: str, amount: int) -> dict[str, Any]:
-    """Ends only if nobody stops it. Of shared memory, at most a few MiB are resident at a time."""
+    # Ends only if nobody stops it. Of shared memory, at most a few MiB are resident at a time.
     kept: list[Any] = []
     if what == "memory":
         for _ in range(0, amount, _PIECE_BYTES):

@@ -24,9 +24,7 @@ class ProcessLimits:
 
     Args:
         memory_bytes: Of one process's private memory, and of all processes' resident memory together.
-        processes: How many may exist at once, threads counted.
         sockets: How many may be open at once; their buffers are kernel memory that nothing else counts.
-        inodes: How many files and directories may exist.
         in_group: Whether a control group counts its memory, that of the kernel on its behalf included.
         cells: How many cells it may hold at once, all of which the other limits are for; 0 if it is no worker.
     """
@@ -147,12 +145,10 @@ def lower_priority() -> None:
 
 
 def page_bytes() -> int:
-    """The size of a page of memory."""
     return _PAGE_BYTES
 
 
 def others_exist() -> bool:
-    """Whether any process besides the agent is left."""
     return len(pids()) > 0
 
 
@@ -200,7 +196,6 @@ def place_of(pid: int) -> str:
 
 
 def sockets(network_of: int | str = "self") -> int:
-    """How many sockets there are in the network namespace of a process."""
     first = read(f"/proc/{network_of}/net/sockstat").split(b"\n", 1)[0].split()
     return int(first[2]) if len(first) > 2 else 0
 

@@ -77,7 +77,6 @@ def etc_from_host() -> list[str]:
 
 
 def _read_only(path: str) -> None:
-    """Make a mount and everything mounted below it read-only, without set-uid programs."""
     attributes = (ctypes.c_uint64 * 4)(_ATTR_RDONLY | _ATTR_NOSUID, 0, 0, 0)
     result = sc.libc_syscall(_MOUNT_SETATTR, _AT_FDCWD, path.encode(), _AT_RECURSIVE, attributes, 32)
     if result < 0:
@@ -170,7 +169,6 @@ def build_template(root: str, images: list[Image], overlays: str) -> Template:
 
 
 def _mounts() -> list[str]:
-    """Where file systems are mounted, each after what it is mounted in."""
     with open("/proc/self/mountinfo", "rb") as file:
         words = [line.split()[4] for line in file]
     found = [re.sub(rb"\\([0-7]{3})", lambda match: bytes([int(match[1], 8)]), word) for word in words]
@@ -178,14 +176,14 @@ def _mounts() -> list[str]:
 
 
 def _places_of_packages(name: str) -> list[str]:
-    """Where the interpreters below a directory have third-party packages, which are hidden: an image has none."""
+    # Where the interpreters below a directory have third-party packages, which are hidden: an image has none.
     pattern = "lib/python3*/*-packages"
     found = sorted(glob.glob(pattern, root_dir=name))
     return [f"/{path}" for path in found if path.endswith(("/site-packages", "/dist-packages"))]
 
 
 def _make_image(image: Image, target: str) -> None:
-    """The interpreter is among the host's programs already; it only needs the names an image gives it."""
+    # The interpreter is among the host's programs already; it only needs the names an image gives it.
     os.makedirs(f"{target}/bin")
     os.makedirs(f"{target}/lib/python{image['name']}/dist-packages")
     for alias in ("python", "python3"):
@@ -194,7 +192,7 @@ def _make_image(image: Image, target: str) -> None:
 
 
 def _copy_libraries(image: Image, sources: dict[str, int]) -> None:
-    """Copies: a file that is mounted by itself has no inode but its own."""
+    # Copies: a file that is mounted by itself has no inode but its own.
     folder = f"libraries/{image['name']}"
     os.mkdir(folder)
     for name, path in image["libraries"]:
@@ -227,7 +225,7 @@ def _make_dev() -> None:
 
 
 def _show_dev(root: str) -> None:
-    """A directory of the sandbox's own: one that is mounted would be shared, and an overlay has no devices."""
+    # A directory of the sandbox's own: one that is mounted would be shared, and an overlay has no devices.
     os.mkdir(f"{root}/dev/pts")
     for name, target in (
         ("ptmx", "pts/ptmx"),
@@ -246,12 +244,7 @@ def _show_dev(root: str) -> None:
 
 
 class Parts:
-    """Shows the parts of the template in a sandbox.
-
-    Args:
-        template: The parts.
-        for_cells: Whether the sandbox is a worker.
-    """
+    """Shows the parts of the template in a sandbox."""
 
     def __init__(self, template: Template, *, for_cells: bool) -> None:
         self._template = template
@@ -315,7 +308,6 @@ def replace_parts() -> None:
 
 
 def _overlay(source: str, target: str, empty: str) -> bool:
-    """Show a directory with inodes of its own; returns whether the kernel permits that."""
     if _SPECIAL_IN_OPTIONS.intersection(source) or not os.path.isdir(source):
         return False
     try:
@@ -332,11 +324,7 @@ def enter_root(
     """Build a sandbox's root from the template (the current root) and move into it; the template is gone then.
 
     Args:
-        parts: Shows parts of the template.
-        image: Version of the interpreter.
-        overlay: Name of a package overlay, or None.
         disk_bytes: Size of everything writable together.
-        inodes: Number of files of everything writable together.
         directories: Absolute paths to make writable besides the usual ones.
     """
     root = "/newroot"
@@ -383,7 +371,6 @@ def enter_root(
 
 
 def _show_packages(parts: Parts, root: str, image: str, overlay: str) -> None:
-    """Show the packages of an overlay where this image's interpreter looks for third-party ones."""
     for kind in ("site-packages", "dist-packages"):
         target = f"{root}/usr/local/lib/python{image}/{kind}"
         if os.path.isdir(target):

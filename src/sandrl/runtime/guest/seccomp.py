@@ -121,7 +121,6 @@ def _argument(index: int) -> bytes:
 
 
 def _when(number: int, block: bytes) -> bytes:
-    """`block`, run only for system call `number`; the call's number is loaded before and after."""
     return _instruction(_JUMP_EQUAL, number, 0, len(block) // 8) + block
 
 
@@ -129,7 +128,6 @@ def build_filter(machine: str, cells: bool = False) -> bytes:
     """The filter program for one processor, ready for `install_seccomp`.
 
     Args:
-        machine: The processor: `x86_64` or `aarch64`.
         cells: Whether it is that of a worker sandbox: new namespaces and mounts are not refused.
     """
     numbers = _NUMBERS[machine] | _SAME_EVERYWHERE

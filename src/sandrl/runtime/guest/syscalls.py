@@ -64,7 +64,6 @@ _syscall.restype = ctypes.c_long
 
 
 def supported_machine() -> bool:
-    """Whether system-call numbers for this processor are known."""
     return MACHINE in _NUMBERS
 
 
@@ -120,12 +119,10 @@ def mount(source: str, target: str, kind: str = "", flags: int = 0, options: str
 
 
 def unmount(target: str) -> None:
-    """Detach a mount and everything below it."""
     _check(_libc.umount2(target.encode(), MNT_DETACH), f"umount {target}")
 
 
 def pivot_root_here(new_root: str) -> None:
-    """Make `new_root` the root directory and detach the old one."""
     os.chdir(new_root)
     _check(_syscall(ctypes.c_long(_NUMBERS[MACHINE]["pivot_root"]), b".", b"."), "pivot_root")
     unmount(".")
@@ -133,7 +130,6 @@ def pivot_root_here(new_root: str) -> None:
 
 
 def set_hostname(name: str) -> None:
-    """Name the machine, inside an own UTS namespace."""
     encoded = name.encode()
     _check(_libc.sethostname(encoded, ctypes.c_size_t(len(encoded))), "sethostname")
 
@@ -202,5 +198,4 @@ def bound_socket_buffers(most_bytes: int) -> None:
 
 
 def overwrite(address: int, data: bytes) -> None:
-    """Write into this process's own memory."""
     ctypes.memmove(address, data, len(data))

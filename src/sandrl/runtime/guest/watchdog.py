@@ -85,9 +85,7 @@ class Watchdog:
     """Watches one sandbox from inside, or a cell from its worker.
 
     Args:
-        limits: What it may use.
         disk: A descriptor on its writable file system; -1 where that bounds its files by itself.
-        network_of: A process in its network namespace.
     """
 
     def __init__(self, limits: ProcessLimits, disk: int, network_of: int | str = "self") -> None:
@@ -156,17 +154,8 @@ class Watchdog:
 
 
 class _HiddenMemory:
-    """Memory that is not resident in any process: shared memory unmapped by its user, page tables, mappings, queues.
-
-    Attributes:
-        total_bytes: Its estimate.
-        mappings: How many mappings all processes have.
-        queued_bytes: The part that waits in sockets, of which the kernel gives all programs of a machine only so much.
-        bytes_of: The part that each process holds; shared memory is in that of each process that maps it.
-
-    Args:
-        most: Looks stop at so many mappings.
-    """
+    # Memory that is not resident in any process: shared memory unmapped by its user, page tables, mappings, queues.
+    # Shared memory counts for each process that maps it (`bytes_of`).
 
     def __init__(self, most: ObjectLimits) -> None:
         self._most = most
@@ -175,12 +164,6 @@ class _HiddenMemory:
         self._extents: dict[bytes, int] = {}
 
     def measure(self, found: list[int], network_of: int | str = "self") -> None:
-        """Look at every mapping of every process, up to the most that there may be.
-
-        Args:
-            found: The processes.
-            network_of: The process in whose network namespace their sockets are.
-        """
         seen: dict[bytes, int] = {}
         kernel = shared_resident = self.mappings = 0
         self.bytes_of = {}
@@ -207,13 +190,12 @@ class _HiddenMemory:
 
 
 class _Objects:
-    """Kernel objects that are counted per user of the host, so that one sandbox could use up those of all."""
+    # Kernel objects that are counted per user of the host, so that one sandbox could use up those of all.
 
     def __init__(self, most: ObjectLimits) -> None:
         self._most = most
 
     def breach(self, found: list[int], spawned: Container[int]) -> str | None:
-        """The limit that is exceeded, or None."""
         pipes: set[str] = set()
         watches = descriptors = hidden = 0
         for pid in found:
@@ -282,23 +264,22 @@ def _next_look(began: float, pauses: float) -> float:
 
 
 def _of_user(name: str) -> int:
-    """What a worker may have of what the kernel gives one user of the host; 0 where the kernel does not say."""
     return int(int(read(f"/proc/sys/fs/{name}") or 0) * _SHARE_OF_USER)
 
 
 def _has_ended(place: str) -> bool:
-    """Whether a process has given up its memory and its descriptors; it stays until its parent waits for it."""
+    # Whether a process has given up its memory and its descriptors; it stays until its parent waits for it.
     return (read(f"{place}/statm") or b"0 ").startswith(b"0 ")
 
 
 def _has_not_executed(pid: int) -> bool:
-    """Whether a child of the agent is still the agent's own code, which nothing may look into."""
+    # Whether a child of the agent is still the agent's own code, which nothing may look into.
     fields = read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
     return len(fields) > 6 and bool(int(fields[6]) & _FORKED_WITHOUT_EXEC)
 
 
 def _descriptor_count(place: str) -> int:
-    """How many descriptors a process has, where the kernel says so (from 6.2); else 0."""
+    # How many descriptors a process has, where the kernel says so (from 6.2); else 0.
     with contextlib.suppress(OSError):
         return os.stat(f"{place}/fd").st_size
     return 0
@@ -309,12 +290,11 @@ def _watches(path: str, most: int) -> int:
 
 
 def _file_locks(most: int, root: str = "") -> int:
-    """How many file locks the processes have that the `/proc` below `root` shows."""
     return _count(f"{root}/proc/locks", b"\n", most)
 
 
 def _count(path: str, needle: bytes, most: int) -> int:
-    """How often `needle` occurs in a file of /proc; a file with more than `most` is not read to its end."""
+    # How often `needle` occurs in a file of /proc; a file with more than `most` is not read to its end.
     count = 0
     with contextlib.suppress(OSError):
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -327,7 +307,6 @@ def _count(path: str, needle: bytes, most: int) -> int:
 
 
 def _status(place: str) -> dict[bytes, int]:
-    """The sizes in a process's `status`, in bytes."""
     sizes = {}
     for line in read(f"{place}/status").splitlines():
         name, _, value = line.partition(b":")
@@ -337,7 +316,6 @@ def _status(place: str) -> dict[bytes, int]:
 
 
 def _mappings(place: str, most: int) -> tuple[int, dict[bytes, int]]:
-    """How many mappings a process has, and how much of each shared anonymous memory they show."""
     count = 0
     extents: dict[bytes, int] = {}
     rest = b""
@@ -361,7 +339,6 @@ def _mappings(place: str, most: int) -> tuple[int, dict[bytes, int]]:
 
 
 def _queued_bytes(network_of: int | str = "self") -> int:
-    """Bytes that wait in the queues of the TCP and UDP sockets in the network namespace of a process."""
     total = 0
     if sockets(network_of) <= _FEW_SOCKETS:
         return 0

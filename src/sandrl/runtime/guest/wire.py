@@ -31,13 +31,11 @@ class ProtocolError(Exception):
 
 
 def encode(message: Message, descriptor_count: int = 0) -> bytes:
-    """One frame as bytes; descriptors travel beside it."""
     payload = json.dumps(message, separators=(",", ":")).encode()
     return _HEADER.pack(len(payload), descriptor_count) + payload
 
 
 def send(sock: socket.socket, message: Message, descriptors: Sequence[int] = ()) -> None:
-    """Send one frame on a blocking socket."""
     data = encode(message, len(descriptors))
     sent = send_with_descriptors(sock, data, descriptors)
     if sent < len(data):

@@ -10,8 +10,8 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
 
-from sandrl.runtime.host.control_groups import ControlGroups
-from sandrl.runtime.host.launcher import BootRequest, Launcher, LaunchError
+from sandrl.runtime.host.choice import Choice
+from sandrl.runtime.host.launcher import BootRequest, LaunchError
 from sandrl.runtime.host.sandbox import HostSandbox, SandboxGoneError
 
 logger = logging.getLogger(__name__)
@@ -22,18 +22,11 @@ _START_ATTEMPTS = 4
 
 
 class Boots:
-    """Boots the sandboxes of one launcher.
+    """Boots the sandboxes of one launcher; of those with its default image and limits, a few stand ready."""
 
-    Args:
-        launcher: How.
-        default: What most of them are booted with; a few such stand ready.
-        groups: Where their control groups are made; None where there are none.
-    """
-
-    def __init__(self, launcher: Launcher, default: BootRequest, groups: ControlGroups | None = None) -> None:
-        self._launcher = launcher
-        self._default = default
-        self._groups = groups
+    def __init__(self, choice: Choice) -> None:
+        self._choice = choice
+        self._default = BootRequest(choice.images[0].name)
         self._slots = asyncio.Semaphore(_CONCURRENT_BOOTS)
         self._spares: deque[HostSandbox] = deque()
         self._refill: asyncio.Task[None] | None = None
@@ -46,7 +39,6 @@ class Boots:
         """A sandbox that nobody has used; another one if the launcher failed meanwhile: no client knows the first.
 
         Args:
-            request: What it is booted with.
             prepare: Makes it ready for whoever asked; part of what is tried again.
 
         Raises:
@@ -54,7 +46,7 @@ class Boots:
             SandboxGoneError: If it ended while it was made ready.
         """
         for attempts_left in reversed(range(_START_ATTEMPTS)):
-            generation = self._launcher.generation
+            generation = self._choice.launcher.generation
             try:
                 host = await self._booted(request)
                 try:
@@ -71,8 +63,8 @@ class Boots:
         raise AssertionError("the last attempt raises")
 
     async def _launcher_failed_since(self, generation: int) -> bool:
-        await self._launcher.condition()  # a sandbox may be seen to end before the launcher is
-        return self._launcher.generation != generation
+        await self._choice.launcher.condition()  # a sandbox may be seen to end before the launcher is
+        return self._choice.launcher.generation != generation
 
     async def _booted(self, request: BootRequest) -> HostSandbox:
         if request == self._default:
@@ -83,7 +75,7 @@ class Boots:
                     return spare
             self._refill_spares()
         async with self._slots:
-            return await HostSandbox.boot(self._launcher, request, self._groups)
+            return await self._choice.boot(request)
 
     def _refill_spares(self) -> None:
         if not self._closing and (self._refill is None or self._refill.done()):
@@ -93,7 +85,7 @@ class Boots:
         while len(self._spares) < _SPARES and not self._closing:
             try:
                 async with self._slots:
-                    spare = await HostSandbox.boot(self._launcher, self._default, self._groups)
+                    spare = await self._choice.boot(self._default)
             except LaunchError as error:
                 logger.warning("spare sandbox did not start: %s", error)
                 return
@@ -109,12 +101,9 @@ class Boots:
             self._refill_spares()
 
     async def close(self) -> None:
-        """End the launcher, and with it every sandbox and its group."""
         self._closing = True
         if self._refill is not None:
             self._refill.cancel()
             await asyncio.wait([self._refill])
         await asyncio.gather(*(spare.destroy() for spare in self._spares))
-        await self._launcher.close()
-        if self._groups is not None:
-            await asyncio.to_thread(self._groups.close)
+        await self._choice.close()

@@ -17,8 +17,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from sandrl.runtime.guest import rootfs
+from sandrl.runtime.guest.processes import ProcessLimits
 from sandrl.runtime.host.images import Image
-from sandrl.runtime.host.launcher import BootRequest, Condition, LaunchError
+from sandrl.runtime.host.launcher import BootRequest, Launcher, LaunchError
 from sandrl.runtime.host.users import HostUsers
 
 _GUEST_SOURCES = Path(__file__).resolve().parents[1] / "guest"
@@ -30,51 +31,36 @@ _BOOTSTRAP = (
 _DEVICE_BYTES = 1 << 20
 
 
-class BubblewrapLauncher:
+class BubblewrapLauncher(Launcher):
     """Starts sandboxes with the `bwrap` on PATH.
 
     Args:
-        images: Interpreters to offer.
-        overlays: Directory of package overlays.
         users: Who sandboxes are on the host; `bwrap` maps one id, so only a root daemon can give each its own.
     """
 
     name = "bubblewrap"
-    generation = 0
 
     def __init__(self, images: Sequence[Image], overlays: Path, users: HostUsers) -> None:
-        self.users = users
-        self._blocks: dict[int, int] = {}
+        super().__init__(users)
         self._images = {image.name: image for image in images}
         self._overlays = overlays
         self._program: str | None = None
         self._running: list[subprocess.Popen[bytes]] = []
 
     async def start(self) -> None:
-        """Look for the program; whether it works, the first boot tells."""
         self._program = shutil.which("bwrap")
         if self._program is None:
             raise LaunchError("bwrap is not installed")
 
-    async def launch(self, request: BootRequest, agent_end: socket.socket) -> int:
-        """See `Launcher.launch`."""
+    async def _launch(self, request: BootRequest, agent_end: socket.socket, block: int) -> int:
         if self._program is None:
             raise LaunchError("bwrap is not installed")
         self._running = [process for process in self._running if process.poll() is None]
         descriptor = agent_end.fileno()
-        limits = {
-            "memory_bytes": request.memory_bytes,
-            "processes": request.processes,
-            "sockets": request.sockets,
-            "inodes": request.inodes,
-            "in_group": request.in_group,
-        }
+        limits = {name: getattr(request, name) for name in ProcessLimits.__slots__ if name != "cells"}
         image = self._images[request.image]
         interpreter = f"/usr/local/bin/python{image.name}" if image.prefix != "/usr" else image.executable
         agent = [interpreter, "-I", "-S", "-c", _BOOTSTRAP, _AGENT_HOME, str(descriptor), json.dumps(limits)]
-        block = self.users.take() if self.users.are_own else 0
-        if block is None:
-            raise LaunchError("every host uid of the range is in use by a sandbox")
         uid = self.users.host_uid(block) if os.getuid() == 0 else None
         try:
             process = subprocess.Popen(  # noqa: ASYNC220 - its start is what the caller waits for
@@ -90,28 +76,13 @@ class BubblewrapLauncher:
                 extra_groups=None if uid is None else [],
             )
         except OSError as error:
-            self._give_back(block)
             raise LaunchError(f"bwrap: {error.strerror}") from error
         self._running.append(process)
-        pidfd = os.pidfd_open(process.pid)
-        self._blocks[pidfd] = block
-        return pidfd
-
-    def gone(self, pidfd: int) -> None:
-        """See `Launcher.gone`."""
-        self._give_back(self._blocks.pop(pidfd, 0))
-
-    def _give_back(self, block: int) -> None:
-        if block and self.users.are_own:
-            self.users.give_back(block)
-
-    async def condition(self) -> Condition:
-        """See `Launcher.condition`: there is no process between the daemon and its sandboxes."""
-        return Condition()
+        return os.pidfd_open(process.pid)
 
     @property
     def _shows_prebuilt(self) -> bool:
-        """Whether sandboxes can be shown what was built for all of them: `bwrap` looks for it as the sandbox's user."""
+        # Whether sandboxes can be shown what was built for all of them: `bwrap` looks for it as the sandbox's user.
         is_other_user = os.getuid() == 0
         return not is_other_user or all(parent.stat().st_mode & stat.S_IXOTH for parent in self._overlays.parents)
 
@@ -156,7 +127,7 @@ class BubblewrapLauncher:
         yield from ("--remount-ro", "/dev", "--remount-ro", "/", "--chdir", rootfs.WORKING_DIRECTORY)
 
     def _writable(self, request: BootRequest) -> Iterator[str]:
-        """One sized tmpfs holds all that is writable, so that one limit covers it; the rest are links into it."""
+        # One sized tmpfs holds all that is writable, so that one limit covers it; the rest are links into it.
         yield from ("--perms", "0755", "--size", str(request.disk_bytes), "--tmpfs", rootfs.WRITABLE_HOME)
         for name in rootfs.WRITABLE:
             yield from ("--perms", "1777" if name.endswith("tmp") else "0755")
@@ -174,7 +145,6 @@ class BubblewrapLauncher:
         yield from ("--perms", "1777", "--size", str(_DEVICE_BYTES), "--tmpfs", "/dev/shm")
 
     async def close(self) -> None:
-        """Kill every sandbox this launcher started."""
         for process in self._running:
             process.kill()
         for process in self._running:
@@ -184,12 +154,11 @@ class BubblewrapLauncher:
 
 
 def _part(source: str, place: str) -> Iterator[str]:
-    """Show a directory of the host; once more, so that the agent can show it with inodes of the sandbox's own."""
+    # Once more, so that the agent can show it with inodes of the sandbox's own.
     yield from ("--ro-bind", source, place, "--ro-bind", source, rootfs.place_of_part(place))
 
 
 def _masks(host_library: str, library: str) -> Iterator[str]:
-    """Hide third-party packages of the interpreters below a lib directory."""
     for path in sorted(Path(host_library).glob("python3*/*-packages")):
         if path.name in ("site-packages", "dist-packages"):
             target = f"{library}/{path.parent.name}/{path.name}"

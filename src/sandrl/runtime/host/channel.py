@@ -22,7 +22,6 @@ class AgentChannel:
     Args:
         sock: The daemon's end; the channel owns it.
         on_message: Called with each message and its descriptors, which it then owns.
-        on_close: Called once when the agent is gone.
     """
 
     def __init__(self, sock: socket.socket, on_message: OnMessage, on_close: Callable[[], None]) -> None:
@@ -85,7 +84,6 @@ class AgentChannel:
             self.close()
 
     def close(self) -> None:
-        """Close the socket, which ends the agent, and tell the owner once."""
         if not self._open:
             return
         self._open = False

@@ -21,7 +21,6 @@ from sandrl.runtime.host.control_groups import ControlGroups, GroupsUnavailableE
 from sandrl.runtime.host.images import Image
 from sandrl.runtime.host.launcher import BootRequest, InterpreterError, Launcher, LaunchError
 from sandrl.runtime.host.native import NativeLauncher
-from sandrl.runtime.host.process import Exit
 from sandrl.runtime.host.sandbox import HostSandbox, SandboxGoneError, StartError
 from sandrl.runtime.host.users import VARIABLE, HostUsers, HostUsersError, find_users, shared_users
 
@@ -38,9 +37,7 @@ class Choice:
 
     Attributes:
         images: The images it could boot, the default first.
-        detail: Why this one, in a sentence.
         groups: Where the control groups of sandboxes are made; None where this user cannot make any.
-        groups_detail: Which control groups are used, or why none are.
     """
 
     launcher: Launcher
@@ -49,8 +46,11 @@ class Choice:
     groups: ControlGroups | None
     groups_detail: str
 
+    async def boot(self, request: BootRequest) -> HostSandbox:
+        """A sandbox in a control group of its own, where there are any; see `HostSandbox.boot`."""
+        return await HostSandbox.boot(self.launcher, request, self.groups)
+
     async def close(self) -> None:
-        """End the launcher and everything it started, and remove the control groups."""
         await self.launcher.close()
         if self.groups is not None:
             await asyncio.to_thread(self.groups.close)
@@ -98,7 +98,6 @@ async def choose_launcher(images: Sequence[Image], state: Path, overlays: Path) 
 
 
 def _candidates(images: Sequence[Image], state: Path, overlays: Path) -> list[tuple[str, Callable[[], Launcher]]]:
-    """Ways of starting sandboxes, the best first, each with what to call it."""
     users = find_users(state)
     of_bubblewrap = users if os.getuid() == 0 else shared_users()
 
@@ -113,7 +112,6 @@ def _candidates(images: Sequence[Image], state: Path, overlays: Path) -> list[tu
 
 
 async def _find_groups(launcher: Launcher, image: Image) -> tuple[ControlGroups | None, str]:
-    """The control groups for sandboxes of this launcher, tried with one; or None; and a sentence about either."""
     try:
         groups = ControlGroups.find()
     except GroupsUnavailableError as error:
@@ -161,10 +159,7 @@ async def _run_interpreter(sandbox: HostSandbox, image: Image) -> bytes:
     environment = {"PATH": "/usr/local/bin:/usr/bin:/bin", **image.environment}
     _, process = await sandbox.start(["python", "-c", _PROGRAM], environment, merge_output=True)
     process.close_stdin()
-    output = b""
-    while not isinstance(chunk := await process.next_output(), Exit):
-        output += chunk[1]
-    return output
+    return await process.rest_of_output()
 
 
 def _advice(image: Image, missing: str | None) -> str | None:
@@ -174,12 +169,6 @@ def _advice(image: Image, missing: str | None) -> str | None:
 
 
 def refusal(refusals: dict[str, str], hint: str | None = None) -> RuntimeUnavailableError:
-    """Why code cannot be isolated on this machine, and what to do about it.
-
-    Args:
-        refusals: Why each way of isolating does not work.
-        hint: The next step, if the cause is known.
-    """
     reasons = "; ".join(f"{name}: {why}" for name, why in refusals.items()) or "no way of isolating it was allowed"
     return RuntimeUnavailableError(f"this machine cannot isolate code ({reasons})", hint=hint or _way_out())
 

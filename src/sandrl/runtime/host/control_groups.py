@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sandrl.runtime.host.launcher import BootRequest, worker_memory_bytes
+from sandrl.runtime.usage import of_process
 
 logger = logging.getLogger(__name__)
 
@@ -122,7 +123,6 @@ class Group:
         return kills
 
     def is_empty(self) -> bool:
-        """Whether no process is in it."""
         try:
             return not any((path / "cgroup.procs").read_bytes() for path in set(self._directories.values()))
         except OSError:
@@ -135,11 +135,7 @@ class Group:
 
 
 class ControlGroups:
-    """The groups of one daemon. Build it with `find`.
-
-    Attributes:
-        version: 1 or 2.
-    """
+    """The groups of one daemon. Build it with `find`."""
 
     def __init__(self, parents: Mapping[str, Path], version: int) -> None:
         self.version = version
@@ -236,7 +232,6 @@ def remove_stale(parents: Iterable[Path]) -> None:
 
 
 def family(pid: int) -> list[int]:
-    """A process and its descendants."""
     found = [pid]
     for known in found:
         with contextlib.suppress(OSError):
@@ -260,9 +255,8 @@ def pid_of(pidfd: int) -> int:
 
 
 def _owner(pid: int) -> str:
-    """Names a process so that a later one with its number has another name: PID namespace, number, start."""
-    fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
-    return f"{_namespace()}-{pid}-{fields[19].decode()}"
+    # Names a process so that a later one with its number has another name: PID namespace, number, start.
+    return f"{_namespace()}-{pid}-{of_process(pid).started_ticks}"
 
 
 def _namespace() -> int:
@@ -270,7 +264,7 @@ def _namespace() -> int:
 
 
 def _is_abandoned(name: str) -> bool:
-    """Whether the daemon that made a group is known to be dead: one of another PID namespace never is."""
+    # Whether the daemon that made a group is known to be dead: one of another PID namespace never is.
     found = re.fullmatch(rf"{_PREFIX}(\d+)-(\d+)-(\d+)-[0-9a-f]+", name)
     if found is None or int(found[1]) != _namespace():
         return False
@@ -282,22 +276,18 @@ def _is_abandoned(name: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Mount:
-    """One mounted hierarchy: where, which of its groups is its root here, and its options."""
-
     place: Path
     root: str
     version: int
     options: frozenset[str]
 
     def directory_of(self, path: str) -> Path | None:
-        """Where the group `path` shows below this mount, or None if it does not."""
         if not (path + "/").startswith(self.root.rstrip("/") + "/"):
             return None
         return self.place / path[len(self.root.rstrip("/")) :].lstrip("/")
 
 
 def _candidates() -> Iterator[tuple[int, dict[str, Path]]]:
-    """Where groups might be made, best first: a version, and the parent directory for each controller."""
     mounts, own = list(_mounts()), _own_groups()
     first: dict[str, Path] = {}
     for controller in _CONTROLLERS:
@@ -317,7 +307,6 @@ def _candidates() -> Iterator[tuple[int, dict[str, Path]]]:
 
 
 def _divides(directory: Path) -> bool:
-    """Whether a group of version 2 hands the controllers on to its children, or can be made to."""
     try:
         if set(_CONTROLLERS) <= set((directory / "cgroup.subtree_control").read_text(encoding="ascii").split()):
             return True
@@ -343,7 +332,7 @@ def _mounts() -> Iterator[_Mount]:
 
 
 def _own_groups() -> dict[str, str]:
-    """The group of this process per controller; that of version 2 has no controller's name."""
+    # The group of this process per controller; that of version 2 has no controller's name.
     groups: dict[str, str] = {}
     with contextlib.suppress(OSError):
         for line in Path("/proc/self/cgroup").read_text(encoding="utf-8", errors="replace").splitlines():
@@ -373,7 +362,6 @@ def _remove(directory: Path) -> bool:
 
 
 def _remove_tree(base: Path) -> None:
-    """Remove a group and those below it, waiting a moment for processes that are about to be gone."""
     deadline = time.monotonic() + _REMOVAL_SECONDS
     while True:
         left = [path for path in base.glob("*") if path.is_dir() and not _remove(path)]

@@ -16,10 +16,7 @@ class FileError(Exception):
     """A file that cannot be read or written.
 
     Args:
-        path: Which.
         reason: Why, as the SDK's protocol names it: `CWSANDBOX_FILE_…`.
-        message: Why, for a person.
-        size_bytes: How large it is, if it is too large.
     """
 
     def __init__(self, path: str, reason: str, message: str, size_bytes: int = 0) -> None:

@@ -63,14 +63,10 @@ class ForkServer:
 
     @property
     def pid(self) -> int | None:
-        """Process id of its outer process."""
         return None if self._process is None else self._process.pid
 
     async def start(self, config: Mapping[str, Any]) -> None:
         """Start it and wait until it can boot sandboxes.
-
-        Args:
-            config: Its first packet.
 
         Raises:
             LaunchError: If it cannot be started.
@@ -159,7 +155,6 @@ class ForkServer:
         return pidfd
 
     async def answers(self) -> bool:
-        """Whether it is there and answers, soon."""
         try:
             await asyncio.wait_for(self._ask({}, []), _ANSWER_SECONDS)
         except (LaunchError, TimeoutError):
@@ -197,7 +192,7 @@ class ForkServer:
             self._tick = self._loop.call_later(_TICK_SECONDS, self._look)
 
     def _look(self) -> None:
-        """Kill a server that has not answered for a while in which this process ran."""
+        # Kill a server that has not answered for a while in which this process ran.
         self._tick = None
         if self.end or not self._waiting:
             return
@@ -211,7 +206,6 @@ class ForkServer:
             self._tick = self._loop.call_later(_TICK_SECONDS, self._look)
 
     def _note_end(self, reason: str) -> None:
-        """It is gone, or will be in a moment: nobody waits for it any longer."""
         if self.end:
             return
         self._kill()
@@ -261,7 +255,6 @@ class ForkServer:
             self._pidfd = -1
 
     async def close(self) -> None:
-        """Kill it; the kernel kills every sandbox with it."""
         self._is_serving = False
         self._note_end("the runtime is stopping") if self._process is not None else self._let_go()
         if self._process is not None:

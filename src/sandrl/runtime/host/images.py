@@ -45,7 +45,6 @@ class Image:
     Attributes:
         name: `3.11`.
         prefix: Its base prefix on the host; `/usr` for the distribution's own.
-        executable: Its path on the host.
         libraries: Names and paths of shared libraries that sandboxes are shown in addition to its prefix and `/usr`.
     """
 
@@ -62,12 +61,10 @@ class Image:
         return {VARIABLE: ":".join(searched)} if searched else {}
 
     def environment_of_programs(self, *, has_overlay: bool) -> dict[str, str]:
-        """What every program in a sandbox of this image starts with."""
         return _ENVIRONMENT | self.environment | (_OVERLAY_ENVIRONMENT if has_overlay else {})
 
     @property
     def reference(self) -> str:
-        """The image name users write: `python:3.11`."""
         return f"python:{self.name}"
 
 
@@ -108,7 +105,6 @@ def find_images() -> list[Image]:
 
 
 def own_image() -> Image:
-    """The interpreter running this."""
     name = f"{sys.version_info[0]}.{sys.version_info[1]}"
     prefix = os.path.realpath(sys.base_prefix)
     executable = os.path.join(prefix, "bin", f"python{name}")
@@ -116,7 +112,6 @@ def own_image() -> Image:
 
 
 def _candidates() -> list[Path]:
-    """What may be an interpreter by its name: programs first, then scripts, each in the order of their directories."""
     places = [Path(part) for part in os.environ.get("PATH", os.defpath).split(":") if part]
     places += [Path("/usr/bin"), Path("/usr/local/bin")]
     home = os.environ.get("HOME", "")

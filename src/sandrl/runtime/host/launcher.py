@@ -5,9 +5,10 @@ from __future__ import annotations
 import dataclasses
 import os
 import socket
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import ClassVar
 
 from sandrl.runtime import limits
 from sandrl.runtime.host.users import HostUsers
@@ -23,12 +24,7 @@ def worker_memory_bytes() -> int:
 
 
 class LaunchError(Exception):
-    """A sandbox, or the launcher itself, could not be started; the message says which step failed.
-
-    Args:
-        message: What failed.
-        hint: What to do about it, where the cause is known.
-    """
+    """A sandbox, or the launcher itself, could not be started; the message says which step failed."""
 
     def __init__(self, message: str, hint: str | None = None) -> None:
         super().__init__(message)
@@ -45,7 +41,6 @@ class BootRequest:
 
     Attributes:
         image: Version of the interpreter (`3.11`).
-        overlay: Name of a package overlay, or None.
         directories: Absolute paths to make, and to make writable, besides the usual ones.
         memory_bytes: Limit of all its processes together.
         disk_bytes: Limit of all its files together.
@@ -79,36 +74,28 @@ class BootRequest:
 
 @dataclass(frozen=True)
 class Condition:
-    """How a launcher is, at this moment.
-
-    Attributes:
-        is_well: Whether it can start sandboxes.
-        detail: What happened to it, in a sentence; empty if nothing did.
-        restarts: How often it had to be restarted.
-    """
+    """How a launcher is, at this moment."""
 
     is_well: bool = True
     detail: str = ""
     restarts: int = 0
 
 
-class Launcher(Protocol):
-    """Starts sandboxes one way.
+class Launcher(ABC):
+    """Starts sandboxes one way, and gives each a block of host user ids as long as it has a process."""
 
-    Attributes:
-        users: Who sandboxes are on the host.
-    """
+    name: ClassVar[str]
 
-    users: HostUsers
+    def __init__(self, users: HostUsers) -> None:
+        self.users = users
+        self._blocks: dict[int, int] = {}
 
     @property
     def generation(self) -> int:
         """Another number than before means that all sandboxes started before are lost."""
+        return 0
 
-    @property
-    def name(self) -> str:
-        """`native` or `bubblewrap`."""
-
+    @abstractmethod
     async def start(self) -> None:
         """Get ready to launch.
 
@@ -125,12 +112,31 @@ class Launcher(Protocol):
         Raises:
             LaunchError: If it cannot be started.
         """
+        block = self.users.take()
+        if block is None:
+            raise LaunchError("every host uid of the range is in use by a sandbox")
+        try:
+            pidfd = await self._launch(request, agent_end, block)
+        except BaseException:
+            # No process has it: what an answer brings that nobody waits for is killed before it runs a program.
+            self.users.give_back(block)
+            raise
+        self._blocks[pidfd] = block
+        return pidfd
+
+    @abstractmethod
+    async def _launch(self, request: BootRequest, agent_end: socket.socket, block: int) -> int: ...
 
     def gone(self, pidfd: int) -> None:
         """The sandbox behind a pidfd from `launch` has no process left, and the pidfd is about to be closed."""
+        block = self._blocks.pop(pidfd, None)
+        if block is not None:
+            self.users.give_back(block)
 
     async def condition(self) -> Condition:
         """How the launcher is: asked of its processes, not remembered."""
+        return Condition()
 
+    @abstractmethod
     async def close(self) -> None:
         """End the launcher and everything it started."""

@@ -19,7 +19,7 @@ from typing import Any
 from sandrl.runtime.guest import syscalls
 from sandrl.runtime.host.fork_server import ForkServer
 from sandrl.runtime.host.images import Image
-from sandrl.runtime.host.launcher import BootRequest, Condition, LaunchError
+from sandrl.runtime.host.launcher import BootRequest, Condition, Launcher, LaunchError
 from sandrl.runtime.host.users import HostUsers
 
 logger = logging.getLogger(__name__)
@@ -32,23 +32,20 @@ _SOON_SECONDS = 3.0
 _PATIENCE_SECONDS = 10.0
 
 
-class NativeLauncher:
+class NativeLauncher(Launcher):
     """Keeps one fork server and talks to it.
 
     Args:
-        images: Interpreters to offer.
         state: Directory of the daemon; the template is mounted on an empty directory in it.
-        overlays: Directory of package overlays.
-        users: Who sandboxes are on the host.
     """
 
     name = "native"
 
     def __init__(self, images: Sequence[Image], state: Path, overlays: Path, users: HostUsers) -> None:
+        super().__init__(users)
         self._images = images
         self._template = state / "template"
         self._overlays = overlays
-        self.users = users
         self._server: ForkServer | None = None
         self._serves = asyncio.Event()
         self._restarting: asyncio.Task[None] | None = None
@@ -57,20 +54,16 @@ class NativeLauncher:
         self._started = 0.0
         self._last_end = ""
         self._is_closing = False
-        self._blocks: dict[int, int] = {}
 
     @property
     def pid(self) -> int | None:
-        """Process id of the fork server's outer process."""
         return self._server.pid if self._server else None
 
     @property
     def generation(self) -> int:
-        """Which fork server this is; another number means that the sandboxes of the one before are lost."""
         return self._restarts + (0 if self._serves.is_set() else 1)
 
     async def start(self) -> None:
-        """Start the fork server and wait until it can boot sandboxes."""
         if not syscalls.supported_machine():
             raise LaunchError(f"no system-call table for {syscalls.MACHINE} processors")
         self._template.mkdir(mode=0o755, exist_ok=True)
@@ -131,7 +124,6 @@ class NativeLauncher:
         return self._early_ends > len(_PAUSES_SECONDS)
 
     async def condition(self) -> Condition:
-        """See `Launcher.condition`."""
         server = self._server
         if server is None or server.end:
             return Condition(False, f"the fork server is being restarted: {self._last_end or 'ended'}", self._restarts)
@@ -155,34 +147,12 @@ class NativeLauncher:
             raise LaunchError("the fork server ended")
         return self._server
 
-    async def launch(self, request: BootRequest, agent_end: socket.socket) -> int:
-        """See `Launcher.launch`."""
+    async def _launch(self, request: BootRequest, agent_end: socket.socket, block: int) -> int:
         server = await self._serving()
-        block = self.users.take() if self.users.are_own else 0
-        if block is None:
-            raise LaunchError("every host uid of the range is in use by a sandbox")
-        try:
-            message = {"user": self.users.inner_uid(block), **dataclasses.asdict(request.together())}
-            pidfd = await server.boot(message, agent_end)
-        except BaseException:
-            # No process has it: what an answer brings that nobody waits for is killed before it runs a program.
-            self._give_back(block)
-            raise
-        self._blocks[pidfd] = block
-        return pidfd
-
-    def gone(self, pidfd: int) -> None:
-        """See `Launcher.gone`."""
-        block = self._blocks.pop(pidfd, None)
-        if block is not None:
-            self._give_back(block)
-
-    def _give_back(self, block: int) -> None:
-        if self.users.are_own:
-            self.users.give_back(block)
+        message = {"user": self.users.inner_uid(block), **dataclasses.asdict(request.together())}
+        return await server.boot(message, agent_end)
 
     async def close(self) -> None:
-        """Kill the fork server; the kernel kills every sandbox with it."""
         self._is_closing = True
         self._serves.clear()
         if self._restarting is not None:

@@ -18,8 +18,6 @@ _BUFFERED_BYTES = 1 << 18
 
 
 class Stream(IntEnum):
-    """Which output a chunk came from."""
-
     STDOUT = 1
     STDERR = 2
 
@@ -135,6 +133,13 @@ class GuestProcess:
             self._waiter = self._loop.create_future()
             await self._waiter
 
+    async def rest_of_output(self) -> bytes:
+        """All output until the program ends, whichever stream it is from, in order."""
+        output = b""
+        while not isinstance(chunk := await self.next_output(), Exit):
+            output += chunk[1]
+        return output
+
     async def write_stdin(self, data: bytes) -> None:
         """Write all of `data`, waiting while the program does not read; nothing once it closed its input."""
         view = memoryview(data)
@@ -167,7 +172,6 @@ class GuestProcess:
             os.close(descriptor)
 
     def resize(self, columns: int, rows: int) -> None:
-        """Tell the terminal its size in characters."""
         if self.is_terminal and self._stdin is not None:
             size = struct.pack("HHHH", min(rows, _LARGEST_SIDE), min(columns, _LARGEST_SIDE), 0, 0)
             fcntl.ioctl(self._stdin, termios.TIOCSWINSZ, size)

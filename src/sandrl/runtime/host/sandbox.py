@@ -34,7 +34,6 @@ class StartError(Exception):
 
     Args:
         code: The exit code a shell would give: 127 not found, 126 not executable.
-        message: What was wrong with it.
     """
 
     def __init__(self, code: int, message: str) -> None:
@@ -74,11 +73,6 @@ class HostSandbox:
     async def boot(cls, launcher: Launcher, request: BootRequest, groups: ControlGroups | None = None) -> HostSandbox:
         """Start a sandbox and wait until programs can be started in it.
 
-        Args:
-            launcher: How.
-            request: What.
-            groups: Where its control group is made; None where there are none.
-
         Raises:
             LaunchError: If that fails, with the step that did.
         """
@@ -104,7 +98,7 @@ class HostSandbox:
         return sandbox
 
     def _enter_group(self) -> None:
-        """Move the agent, which has started no program yet, into a group; its programs inherit it."""
+        # Move the agent, which has started no program yet, into a group; its programs inherit it.
         if self._groups is None:
             return
         try:
@@ -120,10 +114,7 @@ class HostSandbox:
     @property
     def pid(self) -> int:
         """Process id of its first process on the host; 0 once it is gone."""
-        if self._pidfd < 0:
-            return 0
-        with open(f"/proc/self/fdinfo/{self._pidfd}", encoding="ascii") as lines:
-            return next(int(line.split()[1]) for line in lines if line.startswith("Pid:"))
+        return 0 if self._pidfd < 0 else pid_of(self._pidfd)
 
     @property
     def alive(self) -> bool:
@@ -183,11 +174,9 @@ class HostSandbox:
             self._booted.set_exception(LaunchError(str(message["error"])))
 
     def _note_exit(self, exec_id: int, end: Exit) -> None:
-        """A program ended. One that failed counts once the agent has answered after it.
-
-        When the fork server dies, the kernel kills all processes of all sandboxes in the order of their numbers, which
-        may have wrapped around: a program can end before its agent does. Such an end says nothing about the program.
-        """
+        # A program ended. One that failed counts once the agent has answered after it. When the fork server dies, the
+        # kernel kills all processes of all sandboxes in the order of their numbers, which may have wrapped around: a
+        # program can end before its agent does. Such an end says nothing about the program.
         if end.code == 0:
             if process := self._processes.pop(exec_id, None):
                 process.finished(end)
@@ -243,11 +232,8 @@ class HostSandbox:
         """Start a program.
 
         Args:
-            argv: The program and its arguments.
             environment: All of its environment.
-            directory: Its working directory.
             terminal: Columns and rows, to run it on a terminal.
-            merge_output: Send standard error where standard output goes, in order.
 
         Returns:
             A number to `kill` it by, and the program.
@@ -286,11 +272,9 @@ class HostSandbox:
             raise SandboxGoneError("the sandbox stopped answering") from None
 
     def kill(self, exec_id: int) -> None:
-        """Kill a program with its descendants and its session."""
         self._send_kill({"id": exec_id, "tree": True})
 
     def signal(self, exec_id: int, number: int) -> None:
-        """Send a signal to a program alone."""
         self._send_kill({"id": exec_id, "signal": number})
 
     def _send_kill(self, request: dict[str, Any]) -> None:

@@ -33,6 +33,7 @@ UNPRIVILEGED_UID = 65534
 INNER_START = 1 << 16
 """The first id of the window inside the fork server's user namespace."""
 
+_NO_BLOCK = 0
 _WINDOW_SIZES = (1 << 16, 1 << 14, 1 << 12)
 # systemd's list of ranges (UIDS-GIDS.md) has nothing from 1879048192 to 2147352575: its containers end before. The ids
 # of directory services (SSSD, winbind, FreeIPA) end at 2000200000, those of Incus and LXD containers at 1001000000,
@@ -54,7 +55,6 @@ class Window:
     count: int
 
     def overlaps(self, start: int, count: int) -> bool:
-        """Whether it shares an id with another range."""
         return self.start < start + count and start < self.start + self.count
 
 
@@ -63,7 +63,6 @@ class HostUsers:
     """The host user ids that one launcher has.
 
     Attributes:
-        detail: Which they are, in a sentence.
         window: The ids; None if all sandboxes share one user.
         uses_newuidmap: Whether the setuid programs `newuidmap` and `newgidmap` map them.
         shared_uid: Who every sandbox is where they share one user.
@@ -82,22 +81,20 @@ class HostUsers:
 
     @property
     def are_own(self) -> bool:
-        """Whether each sandbox has ids of its own."""
         return self.window is not None
 
     def take(self) -> int | None:
-        """A free block; the one that has been free for longest. None if there is none.
-
-        Only where `are_own`.
-        """
+        """The block of a new sandbox: the one that has been free for longest; None if there is none."""
+        if self.window is None:
+            return _NO_BLOCK
         return self._free.popleft() if self._free else None
 
     def give_back(self, block: int) -> None:
         """The last process of the block's sandbox is gone."""
-        self._free.append(block)
+        if block != _NO_BLOCK:
+            self._free.append(block)
 
     def host_uid(self, block: int) -> int:
-        """The host user id that a sandbox with this block has."""
         return self.shared_uid if self.window is None else self.window.start + block * BLOCK
 
     def inner_uid(self, block: int) -> int:
@@ -124,7 +121,6 @@ class HostUsers:
         return {"user": self.window.start, "user_map": [own_map, blocks], "group_map": [own_map, blocks]}
 
     def close(self) -> None:
-        """Let another daemon have the ids."""
         if self._lock is not None:
             self._lock.close()
             self._lock = None
@@ -206,7 +202,6 @@ def _lies_in(window: Window, ranges: Sequence[Window]) -> bool:
 
 
 def _mapped(name: str) -> Iterator[Window]:
-    """The ids that exist in this process's user namespace."""
     for line in Path("/proc/self", name).read_text(encoding="ascii").splitlines():
         inside, _outside, count = map(int, line.split())
         yield Window(inside, count)
@@ -219,7 +214,7 @@ def _rows(name: str) -> Iterator[list[str]]:
 
 
 def _assigned() -> Iterator[tuple[int, int]]:
-    """Ids that files of this machine give to somebody: start and count."""
+    # Start and count.
     for name in ("subuid", "subgid"):
         for row in _rows(name):
             if len(row) == 3 and row[1].isdigit() and row[2].isdigit():
@@ -231,7 +226,6 @@ def _assigned() -> Iterator[tuple[int, int]]:
 
 
 def _uids_in_use() -> set[int]:
-    """The real user ids of all processes."""
     found = set()
     for status in Path("/proc").glob("[0-9]*/status"):
         with suppress(OSError, IndexError, ValueError):
@@ -241,11 +235,9 @@ def _uids_in_use() -> set[int]:
 
 
 def _lock(window: Window) -> socket.socket | None:
-    """Holds a window against other daemons for as long as the socket is open; None if one of them has it.
-
-    The kernel frees an abstract address when its process ends, however it ends. Another user who takes the address
-    first only makes this daemon look further.
-    """
+    # Holds a window against other daemons for as long as the socket is open; None if one of them has it. The kernel
+    # frees an abstract address when its process ends, however it ends. Another user who takes the address first only
+    # makes this daemon look further.
     lock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     try:
         lock.bind(f"\0sandrl-host-uids-{window.start}")
@@ -256,7 +248,6 @@ def _lock(window: Window) -> socket.socket | None:
 
 
 def _subordinate_range() -> HostUsers | None:
-    """A window of the ids that /etc/subuid and /etc/subgid give this user, if they give the same to both."""
     if shutil.which("newuidmap") is None or shutil.which("newgidmap") is None:
         return None
     groups = [*_granted("subgid")]

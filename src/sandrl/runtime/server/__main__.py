@@ -14,7 +14,6 @@ from sandrl.runtime.state import DaemonEndpoint, RuntimeDirectory
 
 
 def main() -> None:
-    """Serve, and tell the command that started us, once, how that went."""
     if os.fork():
         os._exit(0)
     # Only now: gRPC must not exist before a fork. Its own fork handlers could end a child that becomes bubblewrap.

@@ -19,7 +19,7 @@ from cwsandbox._proto import discovery_pb2_grpc, sandbox_pb2_grpc
 
 from sandrl.errors import RuntimeUnavailableError
 from sandrl.runtime.host.choice import Choice, choose_launcher
-from sandrl.runtime.host.images import Image, find_images
+from sandrl.runtime.host.images import find_images
 from sandrl.runtime.server.discovery import DiscoveryService
 from sandrl.runtime.server.roster import Roster
 from sandrl.runtime.server.sandboxes import SandboxManager
@@ -52,7 +52,6 @@ class Guard(grpc.aio.ServerInterceptor):  # type: ignore[type-arg] # generic in 
         continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Handler]],
         handler_call_details: grpc.HandlerCallDetails,
     ) -> Handler:
-        """Answer UNAUTHENTICATED instead of the call if its token is wrong or missing."""
         given = next((value for key, value in handler_call_details.invocation_metadata if key == "authorization"), "")
         if hmac.compare_digest(str(given).encode(), self._expected):
             self.last_call = time.monotonic()
@@ -68,31 +67,16 @@ _REFUSAL: Handler = grpc.stream_stream_rpc_method_handler(_refuse)
 
 
 class Daemon:
-    """What one process serves.
-
-    Args:
-        directory: Where it publishes itself.
-        images: Interpreters it offers.
-        choice: How it starts sandboxes.
-        idle_timeout_seconds: How long it stays unused; None for ever.
-        max_sandboxes: How many may live at once; None for no bound.
-    """
+    """What one process serves."""
 
     def __init__(
-        self,
-        directory: RuntimeDirectory,
-        images: list[Image],
-        choice: Choice,
-        idle_timeout_seconds: float | None,
-        max_sandboxes: int | None = None,
+        self, directory: RuntimeDirectory, choice: Choice, idle_timeout_seconds: float | None, max_sandboxes: int | None
     ) -> None:
         self._directory = directory
-        self._images = images
         self._choice = choice
         self._idle_timeout_seconds = idle_timeout_seconds
-        self._manager = SandboxManager(
-            choice.launcher, images, f"local-{os.uname().nodename}", directory.overlays, max_sandboxes, choice.groups
-        )
+        runner_id = f"local-{os.uname().nodename}"
+        self._manager = SandboxManager(choice, runner_id, directory.overlays, max_sandboxes)
         self._roster = Roster(directory, self._manager.registry)
         self._manager.registry.on_change = self._roster.note_change
         self._started = time.monotonic()
@@ -101,7 +85,6 @@ class Daemon:
         self._stopping = asyncio.Event()
 
     async def run(self, announce: Announce) -> None:
-        """Serve until told to stop or idle for long enough."""
         options = [
             ("grpc.max_send_message_length", _MAX_MESSAGE_BYTES),
             ("grpc.max_receive_message_length", _MAX_MESSAGE_BYTES),
@@ -166,8 +149,8 @@ class Daemon:
             "is_well": condition.is_well,
             "condition": condition.detail,
             "restarts": condition.restarts,
-            "images": [image.reference for image in self._images],
-            "default_image": self._images[0].reference,
+            "images": [image.reference for image in self._choice.images],
+            "default_image": self._choice.images[0].reference,
             "idle_timeout_seconds": self._idle_timeout_seconds,
             "suggested_concurrency": suggested_concurrency(),
             "server_cpu_seconds": own.cpu_seconds,
@@ -214,7 +197,7 @@ async def _run(
 ) -> None:
     images = find_images()
     choice = await choose_launcher(images, directory.path, directory.make_shown())
-    await Daemon(directory, choice.images, choice, idle_timeout_seconds, max_sandboxes).run(announce)
+    await Daemon(directory, choice, idle_timeout_seconds, max_sandboxes).run(announce)
 
 
 def _log_to(path: Path) -> None:

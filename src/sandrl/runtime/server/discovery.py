@@ -52,7 +52,6 @@ class DiscoveryService(discovery_pb2_grpc.DiscoveryServiceServicer):
     async def ListAvailableRunners(
         self, request: pb.ListAvailableRunnersRequest, context: grpc.aio.ServicerContext[Any, Any]
     ) -> pb.ListAvailableRunnersResponse:
-        """The local runner, unless the filters exclude it."""
         runner = self._runner(request.view)
         visibilities = (sandbox_pb2.VISIBILITY_UNSPECIFIED, sandbox_pb2.VISIBILITY_PRIVATE)
         wanted = (
@@ -66,7 +65,6 @@ class DiscoveryService(discovery_pb2_grpc.DiscoveryServiceServicer):
     async def GetAvailableRunner(
         self, request: pb.GetAvailableRunnerRequest, context: grpc.aio.ServicerContext[Any, Any]
     ) -> pb.AvailableRunner:
-        """The local runner by its id."""
         if request.runner_id != self._manager.runner_id or request.organization_id != ORGANIZATION_ID:
             fault = faults.Fault(
                 grpc.StatusCode.NOT_FOUND,

@@ -27,7 +27,6 @@ _STREAMS = {Stream.STDOUT: pb.ExecStreamOutput.STREAM_STDOUT, Stream.STDERR: pb.
 async def serve_exec(
     record: Record, host: HostSandbox, init: pb.ExecStreamInit, context: grpc.aio.ServicerContext[Any, Any]
 ) -> None:
-    """Carry one exec through, from its first message on."""
     if not init.command:
         raise faults.invalid("the command is empty", "init.command")
     environment = record.plan.environment | dict(init.env)
@@ -65,14 +64,6 @@ async def serve_exec(
 
 
 class _Input:
-    """Passes a client's input on to a program, until the client ends its side.
-
-    Args:
-        process: The program.
-        context: The call.
-        on_broken: Called if the input cannot be passed on.
-    """
-
     _unfinished: ClassVar[set[asyncio.Task[None]]] = set()
 
     def __init__(
@@ -87,10 +78,7 @@ class _Input:
         self._task.add_done_callback(self._note_end)
 
     def end(self) -> None:
-        """The program has ended: what comes now is dropped.
-
-        gRPC (1.80) never frees the buffer of a read that is cancelled, so a read ends with the call.
-        """
+        # gRPC (1.80) never frees the buffer of a read that is cancelled, so a read ends with the call.
         self._is_over = True
         if not self._is_reading:
             self._task.cancel()
@@ -130,7 +118,6 @@ async def _report_exit(context: grpc.aio.ServicerContext[Any, Any], end: Exit, h
 
 
 async def _report_unstartable(context: grpc.aio.ServicerContext[Any, Any], error: StartError) -> None:
-    """A command that does not exist ends as it would in a shell: a line on standard error, and 127."""
     ready = pb.ExecStreamResponse()
     ready.ready.ready_time.GetCurrentTime()
     await context.write(ready)

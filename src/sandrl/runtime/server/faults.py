@@ -31,12 +31,8 @@ class Fault(Exception):
     """An answer other than success.
 
     Args:
-        code: gRPC status.
-        message: One line for a person.
         reason: `CWSANDBOX_…`, where the SDK has one.
-        metadata: Facts that go with the reason.
         field: The request field that is at fault, which makes the SDK raise its validation error.
-        retry_seconds: When to ask again.
     """
 
     def __init__(
@@ -58,7 +54,6 @@ class Fault(Exception):
         self.retry_seconds = retry_seconds
 
     async def abort(self, context: grpc.aio.ServicerContext[Any, Any]) -> NoReturn:
-        """End the call with this fault."""
         status = status_pb2.Status(code=self.code.value[0], message=self.message)
         if self.reason is not None:
             info = error_details_pb2.ErrorInfo(reason=self.reason, domain=_DOMAIN, metadata=self.metadata)
@@ -81,12 +76,10 @@ def _pack(message: Any) -> any_pb2.Any:
 
 
 def invalid(message: str, field: str) -> Fault:
-    """A request field with a value that cannot be served."""
     return Fault(grpc.StatusCode.INVALID_ARGUMENT, message, field=field)
 
 
 def of_file(error: FileError) -> Fault:
-    """A file that cannot be read or written."""
     metadata = {"filepath": error.path}
     if error.reason == TOO_LARGE:
         metadata["size_bytes"] = str(error.size_bytes)
@@ -121,5 +114,4 @@ def lost(message: str) -> Fault:
 
 
 def sandbox_not_found(sandbox_id: str) -> Fault:
-    """No sandbox of that id, or one forgotten long after its end."""
     return Fault(grpc.StatusCode.NOT_FOUND, f"sandbox {sandbox_id!r} not found", reason="CWSANDBOX_SANDBOX_NOT_FOUND")

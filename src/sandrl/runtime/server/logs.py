@@ -41,7 +41,6 @@ class LogSession:
     positions: OrderedDict[int, tuple[int, bool]] = field(default_factory=OrderedDict)
 
     def remember(self, offset: int, position: int, at_line_start: bool) -> None:
-        """A frame ended at `offset`, which is `position` in the log."""
         self.positions[offset] = (position, at_line_start)
         if len(self.positions) > _REMEMBERED_FRAMES:
             self.positions.popitem(last=False)
@@ -73,15 +72,12 @@ class Log:
 
     @property
     def kept_bytes(self) -> int:
-        """How much is kept."""
         return self._end - self._chunks[0].start if self._chunks else 0
 
     def forget(self) -> None:
-        """Keep nothing of it."""
         self._chunks.clear()
 
     def close(self) -> None:
-        """No more will come."""
         self._closed = True
         self._notify()
 
@@ -90,7 +86,6 @@ class Log:
         changed.set()
 
     def open_session(self, *, timestamps: bool) -> LogSession:
-        """Begin a new window."""
         session = LogSession(uuid.uuid4().hex, timestamps)
         self._sessions[session.session_id] = session
         if len(self._sessions) > _REMEMBERED_SESSIONS:

@@ -35,13 +35,8 @@ class Plan:
     """What one sandbox needs.
 
     Attributes:
-        boot: How to start it.
         main: Its main program, or None to keep it alive without one.
-        environment: What every program in it starts with.
-        directory: Where programs in it start.
         files: Path and content, to write before anything runs.
-        container: Name of its one container.
-        lifetime_seconds: After which it is ended.
     """
 
     boot: BootRequest
@@ -110,7 +105,6 @@ def make_plan(spec: pb.SandboxSpec, available: Sequence[images.Image]) -> Plan:
 
 
 def _writable(paths: Sequence[str]) -> tuple[str, ...]:
-    """Directories to make besides those a sandbox has, checked."""
     for path in paths:
         if not path.startswith("/") or "\0" in path or any(part in (".", "..") for part in path.split("/")):
             raise faults.invalid(f"{path!r} is not an absolute path", "sandbox.spec.containers[0]")
@@ -120,7 +114,6 @@ def _writable(paths: Sequence[str]) -> tuple[str, ...]:
 
 
 def _startable(directory: str) -> tuple[str, ...]:
-    """The working directory, if it has to be made."""
     fixed = directory == "/" or (directory.startswith("/") and directory.split("/")[1] in _FIXED)
     return () if fixed else _writable([directory])
 
@@ -201,7 +194,6 @@ def _refuse_placement(spec: pb.SandboxSpec, container: pb.Container) -> None:
 
 
 def _scratch_volumes(spec: pb.SandboxSpec, container: pb.Container) -> tuple[int, list[str]]:
-    """Bytes that scratch volumes add to the disk limit, and where they are mounted (plain directories)."""
     total = 0
     for volume in spec.volumes:
         if volume.volume_id:
@@ -223,5 +215,4 @@ def _scratch_volumes(spec: pb.SandboxSpec, container: pb.Container) -> tuple[int
 
 
 def digest(spec: pb.SandboxSpec) -> bytes:
-    """Tells two specs apart without keeping either."""
     return hashlib.sha256(spec.SerializeToString(deterministic=True)).digest()

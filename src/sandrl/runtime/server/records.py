@@ -7,7 +7,7 @@ import dataclasses
 import itertools
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from cwsandbox._proto import sandbox_pb2 as pb
@@ -64,7 +64,6 @@ class Record:
         self.terminal.set()
 
     def to_proto(self, runner_id: str) -> pb.Sandbox:
-        """The sandbox as an answer."""
         status = pb.SandboxStatus(
             state=self.state,
             state_reason=self.reason,
@@ -145,7 +144,6 @@ class Registry:
         return record
 
     def living(self) -> list[Record]:
-        """Sandboxes that have not ended."""
         return [record for record in self._records.values() if record.state not in TERMINAL_STATES]
 
     def list(self, request: pb.ListSandboxesRequest, runner_id: str) -> tuple[list[Record], str]:
@@ -155,7 +153,9 @@ class Registry:
         size = min(request.page_size or _DEFAULT_PAGE, _MAX_PAGE)
         page: list[Record] = []
         records = self._records.values()
-        for record in _after(reversed(records) if newest_first else iter(records), after, newest_first):
+        for record in reversed(records) if newest_first else records:
+            if after is not None and (record.sequence >= after if newest_first else record.sequence <= after):
+                continue
             if _selected(record, request, runner_id):
                 if len(page) == size:
                     return page, str(page[-1].sequence)
@@ -169,12 +169,6 @@ def _parse_token(token: str) -> int | None:
     if not (token.isascii() and token.isdigit() and len(token) < 20):
         raise faults.invalid(f"{token!r} is not a page token", "page_token")
     return int(token)
-
-
-def _after(records: Iterator[Record], sequence: int | None, newest_first: bool) -> Iterator[Record]:
-    for record in records:
-        if sequence is None or (record.sequence < sequence if newest_first else record.sequence > sequence):
-            yield record
 
 
 def _selected(record: Record, request: pb.ListSandboxesRequest, runner_id: str) -> bool:

@@ -20,12 +20,7 @@ _MOST_SANDBOXES = 500
 
 
 class Roster:
-    """Keeps the file of one daemon.
-
-    Args:
-        directory: Where it is.
-        registry: What it tells of.
-    """
+    """Keeps the file of one daemon."""
 
     def __init__(self, directory: RuntimeDirectory, registry: Registry) -> None:
         self._directory = directory
@@ -46,6 +41,5 @@ class Roster:
             logger.warning("the roster of sandboxes cannot be written: %s", error.strerror)
 
     def close(self) -> None:
-        """Writes no more."""
         if self._planned is not None:
             self._planned.cancel()

@@ -11,7 +11,7 @@ import signal
 import time
 import uuid
 from collections import OrderedDict
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +20,9 @@ from cwsandbox._proto import sandbox_pb2 as pb
 
 from sandrl.runtime import limits
 from sandrl.runtime.host.boots import Boots
-from sandrl.runtime.host.control_groups import ControlGroups
+from sandrl.runtime.host.choice import Choice
 from sandrl.runtime.host.files import FileError, write_file
-from sandrl.runtime.host.images import Image
-from sandrl.runtime.host.launcher import BootRequest, Launcher, LaunchError
+from sandrl.runtime.host.launcher import LaunchError
 from sandrl.runtime.host.process import Exit, GuestProcess
 from sandrl.runtime.host.sandbox import HostSandbox, SandboxGoneError, StartError
 from sandrl.runtime.server import faults
@@ -40,33 +39,16 @@ _RETRY_WHEN_FULL_SECONDS = 0.5
 
 
 class SandboxManager:
-    """Owns every sandbox of the daemon.
+    """Owns every sandbox of the daemon."""
 
-    Args:
-        launcher: How sandboxes are started.
-        images: What they may be started from; the first is the default.
-        runner_id: This machine, as the protocol names it.
-        overlays: Where package overlays are.
-        max_sandboxes: How many may live at once; None for no bound.
-        groups: Where their control groups are made; None where there are none.
-    """
-
-    def __init__(
-        self,
-        launcher: Launcher,
-        images: Sequence[Image],
-        runner_id: str,
-        overlays: Path,
-        max_sandboxes: int | None = None,
-        groups: ControlGroups | None = None,
-    ) -> None:
+    def __init__(self, choice: Choice, runner_id: str, overlays: Path, max_sandboxes: int | None = None) -> None:
         self._max_sandboxes = max_sandboxes
         self._starting = 0
         self._overlays = overlays
         self.registry = Registry()
         self.runner_id = runner_id
-        self.images = images
-        self._boots = Boots(launcher, BootRequest(images[0].name), groups)
+        self._images = choice.images
+        self._boots = Boots(choice)
         self._creations: OrderedDict[str, tuple[bytes, asyncio.Future[Record]]] = OrderedDict()
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -125,7 +107,7 @@ class SandboxManager:
             self._starting -= 1
 
     async def _start(self, spec: pb.SandboxSpec) -> Record:
-        plan = make_plan(spec, self.images)
+        plan = make_plan(spec, self._images)
         for file in spec.containers[0].files:
             file.ClearField("content")  # the plan has it; a record is kept for long
         kept = pb.SandboxSpec()
@@ -235,7 +217,6 @@ class SandboxManager:
         logger.debug("sandbox %s ended: %s", record.sandbox_id, reason)
 
     async def close(self) -> None:
-        """End every sandbox."""
         for record in self.registry.living():
             record.finish(pb.STATE_TERMINATED, "the runtime stopped")
         await self._boots.close()

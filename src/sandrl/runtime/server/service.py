@@ -24,7 +24,6 @@ Answer = TypeVar("Answer")
 
 
 def as_fault(error: faults.Fault | FileError | SandboxGoneError | StartError) -> faults.Fault:
-    """What a failure below the protocol is in it."""
     if isinstance(error, faults.Fault):
         return error
     if isinstance(error, FileError):
@@ -37,8 +36,6 @@ def as_fault(error: faults.Fault | FileError | SandboxGoneError | StartError) ->
 
 
 def _answering_faults(method: Callable[..., Awaitable[Answer]]) -> Callable[..., Awaitable[Answer]]:
-    """Turn a `Fault` into the end of the call."""
-
     @functools.wraps(method)
     async def answer(self: Any, request: Any, context: Context) -> Answer:
         try:
@@ -70,24 +67,20 @@ class SandboxService(sandbox_pb2_grpc.SandboxServiceServicer):
 
     @_answering_faults
     async def CreateSandbox(self, request: pb.CreateSandboxRequest, context: Context) -> pb.Sandbox:
-        """Start a sandbox; answers once it runs."""
         return self._proto(await self._manager.create(request.sandbox.spec, request.request_id))
 
     @_answering_faults
     async def GetSandbox(self, request: pb.GetSandboxRequest, context: Context) -> pb.Sandbox:
-        """A sandbox, living or ended."""
         return self._proto(self._manager.registry.get(request.sandbox_id))
 
     @_answering_faults
     async def ListSandboxes(self, request: pb.ListSandboxesRequest, context: Context) -> pb.ListSandboxesResponse:
-        """One page of sandboxes, those included that were being created when it was asked for."""
         await self._manager.settle()
         records, token = self._manager.registry.list(request, self._manager.runner_id)
         return pb.ListSandboxesResponse(sandboxes=[self._proto(record) for record in records], next_page_token=token)
 
     @_answering_faults
     async def DeleteSandbox(self, request: pb.DeleteSandboxRequest, context: Context) -> pb.DeleteSandboxResponse:
-        """End a sandbox; answers once it is gone."""
         if request.snapshot_volumes:
             raise faults.unsupported("a file-system snapshot", "CWSANDBOX_FSS_NOT_SUPPORTED")
         try:
@@ -102,7 +95,6 @@ class SandboxService(sandbox_pb2_grpc.SandboxServiceServicer):
         return pb.DeleteSandboxResponse(sandbox=self._proto(record))
 
     async def StreamExec(self, requests: AsyncIterator[pb.ExecStreamRequest], context: Context) -> None:
-        """Run a program, its input and output streamed."""
         try:
             first = await context.read()
             if first is END or not first.HasField("init"):
@@ -118,7 +110,6 @@ class SandboxService(sandbox_pb2_grpc.SandboxServiceServicer):
             await as_fault(error).abort(context)
 
     async def StreamLogs(self, request: pb.StreamLogsRequest, context: Context) -> None:
-        """The main program's output, with follow, tail, since and resume."""
         try:
             record = self._manager.registry.get(request.sandbox_id)
         except faults.Fault as fault:
@@ -148,13 +139,11 @@ class SandboxService(sandbox_pb2_grpc.SandboxServiceServicer):
 
     @_answering_faults
     async def ReadFile(self, request: pb.ReadFileRequest, context: Context) -> pb.ReadFileResponse:
-        """A file of a sandbox, whole."""
         _, host = self._running(request.sandbox_id, request.container)
         return pb.ReadFileResponse(content=await read_file(host, request.path))
 
     @_answering_faults
     async def WriteFile(self, request: pb.WriteFileRequest, context: Context) -> pb.WriteFileResponse:
-        """Create or replace a file of a sandbox."""
         _, host = self._running(request.sandbox_id, request.container)
         await write_file(host, request.path, request.content)
         return pb.WriteFileResponse()

@@ -8,52 +8,41 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import ClassVar
 
-from sandrl.errors import SandrlError, SilentDaemonError
+from sandrl.errors import SilentDaemonError
 from sandrl.events import Emit, RuntimeStarting, RuntimeWaitedFor, ignore
 from sandrl.runtime import daemon
 from sandrl.runtime.limits import MEMORY_BYTES, PREBUILT_PATH
-from sandrl.runtime.state import RuntimeDirectory
+from sandrl.runtime.state import DaemonEndpoint, RuntimeDirectory, find_all
 from sandrl.sandboxes.daemons import refined
 from sandrl.sandboxes.providers.cwsandbox.client import SdkConnection
-from sandrl.sandboxes.providers.local_daemons import DaemonsConnection, OneDaemon
-from sandrl.sandboxes.providers.protocol import Need, Packages, Shown
+from sandrl.sandboxes.providers.local_daemons import DaemonsConnection
+from sandrl.sandboxes.providers.protocol import Need, Packages, SharedDirectory
 from sandrl.settings import RuntimeKind, Settings
 
 _WAY_OUT = "sandrl runtime status shows its state; sandrl runtime logs may show the reason"
 
 
 class LocalProvider:
-    """See `Provider`."""
-
     summary: ClassVar[str] = "a daemon of this user runs the sandboxes"
     needs: ClassVar[frozenset[Need]] = frozenset({Need.ISOLATION, Need.FILES, Need.PORT})
 
     def connect(
         self, settings: Settings, *, reason: str, image: str | None, packages: Packages, emit: Emit
     ) -> SdkConnection:
-        """See `Provider.connect`; starts the daemon if it does not run."""
-
         def connect_again() -> SdkConnection:
             return replace(_connected(settings, reason, image, packages, emit), renew=connect_again)
 
         return connect_again()
 
     def find(self, settings: Settings, *, reason: str, emit: Emit = ignore) -> DaemonsConnection | None:
-        """See `Provider.find`: the daemons of all environments of this user."""
-
-        def refine(error: SandrlError) -> SandrlError:
-            return refined(error, settings.state_dir)
-
-        daemons = tuple(
-            OneDaemon(each, _connection(each, settings, reason, image="") if each.base_url else None, refine)
-            for each in daemon.find_all(settings.state_dir)
-        )
+        found = find_all(settings.state_dir)
+        daemons = tuple((endpoint, _connection(endpoint, settings, reason, image="")) for endpoint in found)
         if not daemons:
             return None
         return DaemonsConnection(
             kind=RuntimeKind.LOCAL,
             reason=reason,
-            address=daemons[0].endpoint.base_url,
+            address=found[0].base_url,
             image="",
             is_local=True,
             state_dir=settings.state_dir,
@@ -68,7 +57,6 @@ class LocalProvider:
         return None if endpoint is None else _connection(endpoint, settings, reason, image="")
 
     def absence(self, settings: Settings) -> str:
-        """See `Provider.absence`."""
         return "The local runtime is not running, so it has no sandboxes."
 
 
@@ -103,7 +91,7 @@ def overlay_of(packages: Packages, settings: Settings, image: str, emit: Emit) -
     return build_overlay(packages.asked, packages.needed, *directories, image=image, emit=emit)
 
 
-def _connection(endpoint: daemon.DaemonEndpoint, settings: Settings, reason: str, image: str) -> SdkConnection:
+def _connection(endpoint: DaemonEndpoint, settings: Settings, reason: str, image: str) -> SdkConnection:
     directory = RuntimeDirectory(settings.state_dir, endpoint.name)
     return SdkConnection(
         kind=RuntimeKind.LOCAL,
@@ -114,7 +102,7 @@ def _connection(endpoint: daemon.DaemonEndpoint, settings: Settings, reason: str
         memory_bytes=MEMORY_BYTES,
         token=endpoint.token,
         state_dir=settings.state_dir,
-        prebuilt=Shown(directory.prebuilt, PREBUILT_PATH),
+        prebuilt=SharedDirectory(directory.prebuilt, PREBUILT_PATH),
         way_out=_WAY_OUT,
         has_ended=lambda: directory.has_ended(endpoint),
     )

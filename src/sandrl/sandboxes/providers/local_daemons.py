@@ -11,37 +11,18 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
 from threading import Lock
-from typing import Any, TypeVar
+from typing import TypeAlias, TypeVar
 
 from sandrl.deadlines import in_background
 from sandrl.errors import InfrastructureError, SandrlError, ServiceError, UnknownSandboxError, UsageError
-from sandrl.events import Emit, RuntimeWaitedFor, ignore
-from sandrl.runtime import daemon
-from sandrl.sandboxes.daemons import LOOK_PATIENCE_SECONDS, without_address
+from sandrl.events import Emit, ignore
+from sandrl.runtime.state import DaemonEndpoint
+from sandrl.sandboxes.daemons import ask
 from sandrl.sandboxes.providers.cwsandbox.client import SdkConnection
-from sandrl.sandboxes.providers.protocol import Client, Connection, Sandbox, Unreached
+from sandrl.sandboxes.providers.protocol import Client, Connection, Sandbox, UnreachableNode
 
 _Value = TypeVar("_Value")
-
-
-@dataclass(frozen=True, slots=True)
-class OneDaemon:
-    """A daemon and the way to it.
-
-    Attributes:
-        endpoint: The daemon.
-        connection: The connection to it; None if its address is not known.
-        refine: Adds to an error of a daemon that does not answer what depends on that daemon.
-    """
-
-    endpoint: daemon.DaemonEndpoint
-    connection: SdkConnection | None
-    refine: Callable[[SandrlError], SandrlError] = lambda error: error
-
-    @property
-    def name(self) -> str:
-        """What it is called in messages."""
-        return f"local runtime (pid {self.endpoint.pid})"
+_Daemon: TypeAlias = tuple[DaemonEndpoint, SdkConnection]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,57 +30,38 @@ class DaemonsConnection(Connection):
     """The local runtimes of this user on this machine, to list and stop existing sandboxes.
 
     Attributes:
-        daemons: The daemons, at least one.
-        emit: Receives an event if one of them is waited for.
         reasons: Why daemons could not be asked, by name.
     """
 
-    daemons: tuple[OneDaemon, ...] = field(repr=False, compare=False)
+    daemons: tuple[_Daemon, ...] = field(repr=False, compare=False)
     emit: Emit = field(default=ignore, repr=False, compare=False)
     reasons: dict[str, str] = field(default_factory=dict, repr=False, compare=False)
 
     def open(self, *, tags: Sequence[str] = (), max_lifetime_seconds: float | None = None) -> Client:
-        """See `Connection.open`; it makes no sandboxes."""
         return DaemonsClient(self)
 
     def addresses(self) -> tuple[str, ...]:
-        """See `Connection.addresses`."""
-        return tuple(each.connection.address for each in self.daemons if each.connection is not None)
+        return tuple(endpoint.base_url for endpoint, _ in self.daemons if endpoint.base_url)
 
-    def unreached(self) -> tuple[Unreached, ...]:
-        """See `Connection.unreached`."""
-        return tuple(Unreached(name, reason) for name, reason in self.reasons.items())
+    def unreached(self) -> tuple[UnreachableNode, ...]:
+        return tuple(UnreachableNode(name, reason) for name, reason in self.reasons.items())
 
 
 class DaemonsClient:
-    """See `Client`.
-
-    Args:
-        connection: The daemons.
-    """
-
     def __init__(self, connection: DaemonsConnection) -> None:
         self._connection = connection
         self._lock = Lock()
-        self._clients: list[tuple[OneDaemon, Client]] | None = None
+        self._clients: list[tuple[_Daemon, Client]] | None = None
 
     def create(self, tags: Sequence[str], cells: int = 0) -> Sandbox:
-        """See `Client.create`.
-
-        Raises:
-            UsageError: In any case.
-        """
         raise UsageError("sandboxes can only be created by jobs, each in the runtime of its own environment")
 
     def list(self, tags: Sequence[str], *, ended: bool = False) -> Future[list[Sandbox]]:
-        """See `Client.list`: those of all daemons that answer."""
         return in_background(
             lambda: [sandbox for found in self._ask(lambda client: client.list(tags, ended=ended)) for sandbox in found]
         )
 
     def get(self, sandbox_id: str) -> Future[Sandbox]:
-        """See `Client.get`."""
-
         def work() -> Sandbox:
             found = self._ask(lambda client: client.get(sandbox_id))
             if found:
@@ -114,25 +76,20 @@ class DaemonsClient:
         return in_background(work)
 
     def ping(self) -> Future[None]:
-        """See `Client.ping`."""
-
         def work() -> None:
             self._ask(lambda client: client.ping())
 
         return in_background(work)
 
     def abandon(self) -> None:
-        """See `Client.abandon`; it has made none."""
+        # It has made none.
+        pass
 
     def close(self, timeout_seconds: float) -> None:
-        """See `Client.close`; it has made none."""
+        # It has made none.
+        pass
 
     def _ask(self, question: Callable[[Client], Future[_Value]]) -> Sequence[_Value]:
-        """The answers of the daemons that answer and have one.
-
-        Raises:
-            SandrlError: If there are daemons and none of them answers.
-        """
         asked = [(one, question(client)) for one, client in self._usable()]
         answers, failed = [], 0
         for one, future in asked:
@@ -141,13 +98,12 @@ class DaemonsClient:
             except UnknownSandboxError:
                 continue
             except ServiceError as error:
-                failed += not self._note(one, error, is_only=len(self._connection.daemons) == 1)
+                failed += not self._note(one, error)
         if failed and failed == len(asked):
             raise InfrastructureError("; ".join(self._connection.reasons.values()))
         return answers
 
-    def _usable(self) -> Sequence[tuple[OneDaemon, Client]]:
-        """The daemons that have answered; each is asked for its state once, and waited for."""
+    def _usable(self) -> Sequence[tuple[_Daemon, Client]]:
         with self._lock:
             if self._clients is None:
                 opening = [in_background(partial(self._open, each)) for each in self._connection.daemons]
@@ -155,34 +111,27 @@ class DaemonsClient:
             if not self._clients and self._connection.reasons:
                 raise InfrastructureError("; ".join(self._connection.reasons.values()))
             reasons = self._connection.reasons
-            return [(one, client) for one, client in self._clients if one.name not in reasons]
+            return [(one, client) for one, client in self._clients if _name(one) not in reasons]
 
-    def _open(self, one: OneDaemon) -> tuple[OneDaemon, Client] | None:
-        if one.connection is None:
-            self._connection.reasons[one.name] = without_address(one.endpoint)
-            return None
+    def _open(self, one: _Daemon) -> tuple[_Daemon, Client] | None:
+        endpoint, connection = one
         try:
-            found = daemon.status_of(
-                one.endpoint,
-                patience_seconds=LOOK_PATIENCE_SECONDS,
-                on_wait=lambda message: self._connection.emit(RuntimeWaitedFor(message)),
-            )
+            found = ask(endpoint, self._connection.emit)
         except SandrlError as error:
-            self._note(one, error, is_only=len(self._connection.daemons) == 1)
+            self._note(one, error)
             return None
-        return (one, one.connection.open()) if found.running else None
+        return (one, connection.open()) if found.running else None
 
-    def _note(self, one: OneDaemon, error: SandrlError, *, is_only: bool) -> bool:
-        """Keeps the reason of a daemon that does not answer; returns whether it has just ended, with its sandboxes.
-
-        Raises:
-            SandrlError: If there is no other daemon.
-        """
-        has_ended: Any = one.connection.has_ended if one.connection is not None else None
-        if has_ended is not None and has_ended():
+    def _note(self, one: _Daemon, error: SandrlError) -> bool:
+        # Returns whether the daemon has just ended, with its sandboxes.
+        endpoint, connection = one
+        if connection.has_ended is not None and connection.has_ended():
             return True
-        error = one.refine(error)
-        if is_only:
+        if endpoint.base_url and len(self._connection.daemons) == 1:
             raise error
-        self._connection.reasons[one.name] = f"{error.message} ({error.hint})" if error.hint else error.message
+        self._connection.reasons[_name(one)] = f"{error.message} ({error.hint})" if error.hint else error.message
         return False
+
+
+def _name(one: _Daemon) -> str:
+    return f"local runtime (pid {one[0].pid})"

@@ -44,18 +44,9 @@ class SandboxInfo:
     """A sandbox as its runtime describes it.
 
     Attributes:
-        id: Its id.
         status: One of `STATUSES`, or `unspecified`.
-        reason: The reason that the runtime gives for the status.
-        tags: Its tags as the runtime stores them.
         created_at: UTC, like all times here; None if the runtime does not report it.
-        started_at: When it began to run.
-        ended_at: When it ended.
         max_lifetime_seconds: After this the runtime ends it; 0 if the runtime does not report it.
-        image: Its container image.
-        resources: Its resource limits, by name.
-        exit_code: The exit code of its main program, once that has ended.
-        runner: The machine or process that runs it.
         owner: Its owner as the machine that it is on has determined it; None if this machine determines it.
     """
 
@@ -98,8 +89,6 @@ class Result:
     Attributes:
         exit_code: Its exit status, 128 plus the number of the signal that ended it; None if it was killed because it
             exceeded its timeout.
-        stdout: Its whole standard output.
-        stderr: Its whole standard error.
     """
 
     exit_code: int | None
@@ -121,7 +110,7 @@ class Output:
     is_exact: bool = True
 
 
-class Attached(Protocol):
+class AttachedProgram(Protocol):
     """A program whose streams are passed on while it runs.
 
     Attributes:
@@ -186,15 +175,11 @@ class Sandbox(Protocol):
 
     def attach(
         self, argv: Sequence[str], *, stdin: bool, stdout: Output, stderr: Output, timeout_seconds: float
-    ) -> Attached:
+    ) -> AttachedProgram:
         """Starts a program in it whose streams are passed on.
 
         Args:
-            argv: Program and arguments.
             stdin: Whether data will be written to its standard input; otherwise it is empty.
-            stdout: Receives its standard output.
-            stderr: Receives its standard error.
-            timeout_seconds: After this it is killed.
         """
 
     def read_file(self, path: str) -> Future[bytes]:
@@ -205,10 +190,6 @@ class Sandbox(Protocol):
 
     def logs(self, *, follow: bool, tail_lines: int | None) -> Iterator[str]:
         """The output of its main program, in pieces as they come.
-
-        Args:
-            follow: Wait for more until it ends.
-            tail_lines: Begin this many lines before the end.
 
         Raises:
             NotRunningError: If the sandbox has ended and its output is not available any more.
@@ -241,7 +222,6 @@ class Client(Protocol):
         """The sandboxes that have all these tags, including those that are being created.
 
         Args:
-            tags: Encoded tags.
             ended: Also those that have ended, as far as the runtime still lists them.
         """
 
@@ -263,26 +243,16 @@ class Client(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Unreached:
-    """A machine of a runtime, or a process on this one, that could not be asked for its sandboxes.
-
-    Attributes:
-        node: Its name.
-        reason: Why not, in a few words.
-    """
+class UnreachableNode:
+    """A machine of a runtime, or a process on this one, that could not be asked for its sandboxes."""
 
     node: str
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
-    """A directory of this machine that sandboxes see, read-only.
-
-    Attributes:
-        here: Its path on this machine.
-        there: Its path in sandboxes.
-    """
+class SharedDirectory:
+    """A directory of this machine that sandboxes see, read-only."""
 
     here: Path
     there: str
@@ -306,20 +276,12 @@ class Connection(ABC):
     """A runtime that is ready to create sandboxes.
 
     Attributes:
-        kind: Its name.
-        reason: Why it was chosen, in a few words.
         address: Its address; a different address means a different runtime, with other sandboxes.
-        image: The container image of sandboxes.
-        is_local: Whether its sandboxes run on this machine.
-        suggested_concurrency: The recommended number of sandboxes at once.
         isolation: How it isolates sandboxes on this machine; empty for other runtimes.
-        has_site_packages: Whether sandboxes have installed packages that code may import.
-        packages: The requested packages.
         overlay: Identifies what was installed of them; empty without any.
         memory_bytes: Memory of each sandbox; None if the runtime decides and does not report it.
         has_own_memory: Whether this memory was requested.
         state_dir: Where the jobs that use it are registered; None for a program that keeps no state.
-        prebuilt: A directory of this machine that all sandboxes see, read-only; None without one.
         way_out: The hint for the user if it does not answer.
         renew: Finds the runtime again after it ended, or starts it; None if this process cannot do that.
         has_ended: Whether the runtime has ended with all of its sandboxes, determined on this machine without a call to
@@ -339,7 +301,7 @@ class Connection(ABC):
     memory_bytes: int | None = None
     has_own_memory: bool = False
     state_dir: Path | None = None
-    prebuilt: Shown | None = None
+    prebuilt: SharedDirectory | None = None
     way_out: str = field(default="", compare=False)
     renew: Callable[[], Connection] | None = field(default=None, repr=False, compare=False)
     has_ended: Callable[[], bool] | None = field(default=None, repr=False, compare=False)
@@ -350,10 +312,6 @@ class Connection(ABC):
 
     def concurrency(self, asked: int | None, *, least: int = 1) -> int | None:
         """How many completions to judge at once.
-
-        Args:
-            asked: The number that the user gave; None if there is none.
-            least: The minimum if the user gave no number.
 
         Returns:
             The number; None if each machine of the runtime decides.
@@ -372,7 +330,7 @@ class Connection(ABC):
         """The addresses whose sandboxes its clients list."""
         return (self.address,)
 
-    def unreached(self) -> tuple[Unreached, ...]:
+    def unreached(self) -> tuple[UnreachableNode, ...]:
         """The machines or daemons that could not be asked so far; their sandboxes were not listed."""
         return ()
 
@@ -407,12 +365,7 @@ class Need(StrEnum):
 
 
 class Provider(Protocol):
-    """Makes one runtime's sandboxes available.
-
-    Attributes:
-        summary: Which process or service runs its sandboxes, as a short sentence.
-        needs: What it needs on this machine and outside of it.
-    """
+    """Makes one runtime's sandboxes available."""
 
     summary: ClassVar[str]
     needs: ClassVar[frozenset[Need]]
@@ -422,13 +375,6 @@ class Provider(Protocol):
     ) -> Connection:
         """Makes sure that the runtime is available.
 
-        Args:
-            settings: The settings from the environment.
-            reason: Why it was chosen.
-            image: The image of sandboxes; the runtime's own default unless given.
-            packages: The packages that code in sandboxes may import; they are installed if necessary.
-            emit: Receives events.
-
         Raises:
             AuthenticationError: If it needs credentials and there are none.
             RuntimeUnavailableError: If it cannot start, or isolate code, on this machine.
@@ -437,11 +383,6 @@ class Provider(Protocol):
 
     def find(self, settings: Settings, *, reason: str, emit: Emit = ignore) -> Connection | None:
         """The runtime in its current state, to list and stop existing sandboxes; never starts one.
-
-        Args:
-            settings: The settings from the environment.
-            reason: Why it was chosen.
-            emit: Receives an event if the runtime is waited for.
 
         Returns:
             The runtime; None if nothing can be listed, for the reason that `absence` gives.

@@ -20,18 +20,18 @@ from sandrl.errors import InfrastructureError, UnknownSandboxError, UsageError
 from sandrl.fleet.cluster import Cluster, Node
 from sandrl.sandboxes.commands import Command
 from sandrl.sandboxes.providers.protocol import (
-    Attached,
+    AttachedProgram,
     Client,
     Connection,
     Output,
     Result,
     Sandbox,
     SandboxInfo,
-    Unreached,
+    UnreachableNode,
 )
 
 if TYPE_CHECKING:
-    from sandrl.sandboxes.node import Stops
+    from sandrl.sandboxes.node import StopResults
 
 ANSWER_SECONDS = 30.0
 """How long a node may take to list its sandboxes; starting a process for that takes some seconds."""
@@ -59,8 +59,8 @@ class NodesConnection(Connection):
     def open(self, *, tags: Sequence[str] = (), max_lifetime_seconds: float | None = None) -> Client:
         return NodesClient(self)
 
-    def unreached(self) -> tuple[Unreached, ...]:
-        return tuple(Unreached(name, reason) for name, reason in self.reasons.items())
+    def unreached(self) -> tuple[UnreachableNode, ...]:
+        return tuple(UnreachableNode(name, reason) for name, reason in self.reasons.items())
 
 
 class NodesClient:
@@ -169,7 +169,7 @@ class _StopsOfNode:
             for sandbox_id, end in batch:
                 self._settle(end, sandbox_id, stops)
 
-    def _settle(self, end: Future[bool], sandbox_id: str, stops: Stops | Exception) -> None:
+    def _settle(self, end: Future[bool], sandbox_id: str, stops: StopResults | Exception) -> None:
         if isinstance(stops, Exception):
             end.set_exception(stops)
         elif sandbox_id in stops.failed:
@@ -203,7 +203,7 @@ class _NodeSandbox:
 
     def attach(
         self, argv: Sequence[str], *, stdin: bool, stdout: Output, stderr: Output, timeout_seconds: float
-    ) -> Attached:
+    ) -> AttachedProgram:
         self._refuse("exec", " -- COMMAND")
 
     def read_file(self, path: str) -> Future[bytes]:

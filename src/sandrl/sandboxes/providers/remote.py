@@ -16,15 +16,12 @@ CONCURRENCY = 32
 
 
 class RemoteProvider:
-    """See `Provider`."""
-
     summary: ClassVar[str] = "the sandbox service runs the sandboxes"
     needs: ClassVar[frozenset[Need]] = frozenset({Need.SERVICE})
 
     def connect(
         self, settings: Settings, *, reason: str, image: str | None, packages: Packages, emit: Emit
     ) -> SdkConnection:
-        """See `Provider.connect`."""
         if packages != Packages():
             from sandrl.runtime.packages import requirements_of, requirements_of_problems
 
@@ -51,11 +48,10 @@ class RemoteProvider:
         )
 
     def find(self, settings: Settings, *, reason: str, emit: Emit = ignore) -> SdkConnection | None:
-        """See `Provider.find`; the service is always there."""
+        # The service is always there.
         return self.connect(settings, reason=reason, image=None, packages=Packages(), emit=lambda _: None)
 
     def absence(self, settings: Settings) -> str:
-        """See `Provider.absence`."""
         raise AssertionError("the service is always there")
 
 

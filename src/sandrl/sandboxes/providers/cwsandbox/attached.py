@@ -26,9 +26,7 @@ _DRAIN_SECONDS = 2.0
 _REPLACEMENT = "\ufffd"
 
 
-class AttachedProgram:
-    """See `Attached`."""
-
+class SdkProgram:
     def __init__(
         self,
         process: Process,
@@ -51,23 +49,19 @@ class AttachedProgram:
             raise InfrastructureError("the program takes no more input") from error
 
     def write(self, block: bytes) -> None:
-        """See `Attached.write`."""
         assert self._process.stdin is not None, "it was asked for"
         with self._translated():
             self._process.stdin.write(block).result()
 
     def close_input(self) -> None:
-        """See `Attached.close_input`."""
         assert self._process.stdin is not None, "it was asked for"
         with self._translated():
             self._process.stdin.close().result()
 
     def cancel(self) -> None:
-        """See `Attached.cancel`."""
         self._process.cancel()
 
     def finish(self) -> int | None:
-        """See `Attached.finish`."""
         try:
             result = self._process.result()
         except (load_sdk().CWSandboxError, CancelledError) as error:
@@ -82,8 +76,6 @@ class AttachedProgram:
 
 
 class _Stream:
-    """One output of a program on its way to us, read by a thread of its own."""
-
     def __init__(self, process: Process, reader: Any, output: Output) -> None:
         self._process = process
         self._reader = reader
@@ -109,14 +101,6 @@ class _Stream:
             self._written += len(block)
 
     def finish(self, complete: bytes | None) -> None:
-        """Passes on the output that was held back.
-
-        Args:
-            complete: The whole output; None if it is not known, so that only the text is available.
-
-        Raises:
-            BrokenPipeError: If the reader has closed it.
-        """
         # A program that could not be started has streams that never end.
         self._thread.join(_DRAIN_SECONDS)
         self._reader.close()

@@ -23,9 +23,17 @@ from sandrl.errors import SandrlError
 from sandrl.runtime.limits import CELLS_ANNOTATION, PACKAGES_ANNOTATION
 from sandrl.sandboxes.commands import Command
 from sandrl.sandboxes.providers.cwsandbox import sdk as adapter
-from sandrl.sandboxes.providers.cwsandbox.attached import AttachedProgram
+from sandrl.sandboxes.providers.cwsandbox.attached import SdkProgram
 from sandrl.sandboxes.providers.cwsandbox.packages import Installation
-from sandrl.sandboxes.providers.protocol import Attached, Connection, Output, Packages, Result, Sandbox, SandboxInfo
+from sandrl.sandboxes.providers.protocol import (
+    AttachedProgram,
+    Connection,
+    Output,
+    Packages,
+    Result,
+    Sandbox,
+    SandboxInfo,
+)
 
 if TYPE_CHECKING:
     from cwsandbox import Sandbox as Handle
@@ -46,20 +54,16 @@ class SdkConnection(Connection):
 
     Attributes:
         token: The bearer token; None for W&B credentials.
-        wandb_entity: The W&B entity, where W&B credentials are used.
     """
 
     token: str | None = field(default=None, repr=False)
     wandb_entity: str | None = None
 
     def open(self, *, tags: Sequence[str] = (), max_lifetime_seconds: float | None = None) -> SdkClient:
-        """See `Connection.open`."""
         return SdkClient(self, tags, max_lifetime_seconds)
 
 
 class SdkClient:
-    """See `Client`."""
-
     def __init__(self, connection: SdkConnection, tags: Sequence[str], max_lifetime_seconds: float | None) -> None:
         forks.begin_grpc()
         self._sdk = adapter.load_sdk()
@@ -77,7 +81,6 @@ class SdkClient:
         self._translate = functools.partial(adapter.translate, is_local=connection.is_local)
 
     def _credentials(self) -> object:
-        """The credentials for the runtime, as the SDK takes them."""
         connection = self._connection
         if connection.token is not None:
             strategy = "sandrl-local" if connection.is_local else "api_key"
@@ -101,14 +104,12 @@ class SdkClient:
 
     @property
     def _resources(self) -> Any:
-        """The resources of each sandbox; None for the default of the runtime."""
         if not self._connection.has_own_memory:
             return None
         memory = {"memory": str(self._connection.memory_bytes)}
         return self._sdk.ResourceOptions(requests=memory, limits=memory)
 
     def create(self, tags: Sequence[str], cells: int = 0) -> Sandbox:
-        """See `Client.create`."""
         # The service knows nothing of cells: there, what its containers allow anyway decides.
         annotations = {CELLS_ANNOTATION: str(cells)} if cells and self._connection.is_local else None
         with adapter.addressed_to(self._connection.address):
@@ -117,11 +118,9 @@ class SdkClient:
             return SdkSandbox(handle, self._connection.is_local, packages)
 
     def list(self, tags: Sequence[str], *, ended: bool = False) -> Future[list[Sandbox]]:
-        """See `Client.list`."""
         return self._found(self._ask(tags, ended), lambda found: [self._seen(handle) for handle in found])
 
     def get(self, sandbox_id: str) -> Future[Sandbox]:
-        """See `Client.get`."""
         operation = _observed_sandbox().from_id(sandbox_id, timeout_seconds=REQUEST_TIMEOUT_SECONDS, **self._place)
 
         def translate(error: BaseException) -> SandrlError:
@@ -130,7 +129,6 @@ class SdkClient:
         return adapter.translated(operation, self._seen, translate)
 
     def ping(self) -> Future[None]:
-        """See `Client.ping`."""
         return self._found(self._ask([_NOBODYS_TAG], False), lambda _: None)
 
     def _ask(self, tags: Sequence[str], ended: bool) -> Any:
@@ -145,7 +143,6 @@ class SdkClient:
         return SdkSandbox(handle, self._connection.is_local)
 
     def abandon(self) -> None:
-        """See `Client.abandon`."""
         if "_session" not in self.__dict__:
             return  # nothing was created
         # The SDK stops what its sessions hold at the end of the process at the latest, and writes a traceback for each
@@ -154,7 +151,6 @@ class SdkClient:
         self._session.close()
 
     def close(self, timeout_seconds: float) -> None:
-        """See `Client.close`."""
         if "_session" not in self.__dict__:
             return  # nothing was created
         try:
@@ -164,8 +160,6 @@ class SdkClient:
 
 
 class SdkSandbox:
-    """See `Sandbox`."""
-
     def __init__(self, handle: Handle, is_local: bool, packages: Packages = _NO_PACKAGES) -> None:
         self._handle = handle
         self._installation = Installation(packages)
@@ -175,28 +169,23 @@ class SdkSandbox:
 
     @property
     def id(self) -> str | None:
-        """See `Sandbox.id`."""
         return self._handle.sandbox_id
 
     @property
     def started_at(self) -> datetime | None:
-        """See `Sandbox.started_at`."""
         return self._handle.started_at
 
     @property
     def info(self) -> SandboxInfo:
-        """See `Sandbox.info`."""
         return _described(self._handle)
 
     def _translate_about(self, error: BaseException) -> SandrlError:
         return adapter.translate_about(self.id or "", error, is_local=self._is_local)
 
     def start(self) -> Future[None]:
-        """See `Sandbox.start`."""
         return adapter.translated(self._handle.start(), lambda _: None, self._translate)
 
     def run(self, command: Command) -> Future[Result]:
-        """See `Sandbox.run`."""
         command = self._installation.before(command)
         process = self._handle.exec(command.argv, stdin=True, timeout_seconds=command.timeout_seconds)
         assert process.stdin is not None, "it was asked for"
@@ -212,18 +201,15 @@ class SdkSandbox:
 
     def attach(
         self, argv: Sequence[str], *, stdin: bool, stdout: Output, stderr: Output, timeout_seconds: float
-    ) -> Attached:
-        """See `Sandbox.attach`."""
+    ) -> AttachedProgram:
         words = self._installation.words(tuple(argv))
         process = self._handle.exec(list(words), stdin=stdin, timeout_seconds=timeout_seconds)
-        return AttachedProgram(process, stdout, stderr, self._translate_about)
+        return SdkProgram(process, stdout, stderr, self._translate_about)
 
     def read_file(self, path: str) -> Future[bytes]:
-        """See `Sandbox.read_file`."""
         return adapter.translated(self._handle.read_file(path), bytes, self._translate_of_file(path))
 
     def write_file(self, path: str, content: bytes) -> Future[None]:
-        """See `Sandbox.write_file`."""
         operation = self._handle.write_file(path, content)
         return adapter.translated(operation, lambda _: None, self._translate_of_file(path))
 
@@ -231,7 +217,6 @@ class SdkSandbox:
         return functools.partial(adapter.translate_of_file, path, is_local=self._is_local)
 
     def logs(self, *, follow: bool, tail_lines: int | None) -> Iterator[str]:
-        """See `Sandbox.logs`."""
         timeout_seconds = None if follow else _LOG_TIMEOUT_SECONDS
         try:
             yield from self._handle.stream_logs(follow=follow, tail_lines=tail_lines, timeout_seconds=timeout_seconds)
@@ -239,15 +224,12 @@ class SdkSandbox:
             raise self._translate_about(error) from error
 
     def stop(self, *, missing_ok: bool = True) -> Future[None]:
-        """See `Sandbox.stop`."""
         operation = self._handle.stop(graceful_shutdown_seconds=0, missing_ok=missing_ok)
         return adapter.translated(operation, lambda _: None, self._translate_about)
 
 
 @functools.cache
 def _observed_sandbox() -> Any:
-    """A subclass of the SDK's `Sandbox` that keeps the latest answer of the service."""
-
     class Observed(adapter.load_sdk().Sandbox):  # type: ignore[misc] # the SDK is imported on use
         def _apply_status_echo(self, view: Any) -> None:
             super()._apply_status_echo(view)

@@ -37,13 +37,11 @@ class Installation:
     _word: str = field(default_factory=lambda: secrets.token_hex(16))
 
     def before(self, command: Command) -> Command:
-        """The command with the installation before it."""
         if self.is_done or self.packages == Packages():
             return command
         return replace(command, argv=self.words(command.argv), timeout_seconds=command.timeout_seconds + SECONDS)
 
     def words(self, argv: tuple[str, ...]) -> tuple[str, ...]:
-        """The words of a command with the installation before it."""
         if self.packages == Packages():
             return argv
         pip = ["python", "-m", "pip", "install", "--quiet", "--no-input", "--disable-pip-version-check"]

@@ -40,7 +40,7 @@ _BROKE_WHILE_SENDING = "Internal error from Core"
 
 
 class _LeftoverTasks(logging.Filter):
-    """Drops complaints about commands that end in an error of their own while they are being cancelled."""
+    # Drops complaints about commands that end in an error of their own while they are being cancelled.
 
     def filter(self, record: logging.LogRecord) -> bool:
         return "Sandbox._exec_streaming_async" not in record.getMessage()
@@ -63,10 +63,8 @@ def load_sdk() -> ModuleType:
 
 @functools.cache
 def _forget_loop_after_fork() -> None:
-    """Makes forked children forget the SDK's event loop: its thread is not in them, and what waits for it never ends.
-
-    The SDK stops its sessions at the end of the process, on that loop. They are the parent's.
-    """
+    # The thread of the SDK's event loop is not in a forked child, and what waits for it never ends. The SDK stops its
+    # sessions at the end of the process, on that loop. They are the parent's.
     from cwsandbox import _loop_manager
 
     def forget() -> None:
@@ -85,9 +83,6 @@ def translated(
     """A future of ours for an operation of the SDK; cancelling it cancels that.
 
     Args:
-        operation: The SDK's.
-        convert: Makes our value of the SDK's.
-        translate: Makes our error of the SDK's.
         late: Our value for a command that exceeded its timeout, for which the SDK has an error.
     """
     ours: Future[Value] = Future()
@@ -117,7 +112,6 @@ def translate(error: BaseException, *, is_local: bool = False) -> SandrlError:
     """The error of sandrl that stands for one of the SDK.
 
     Args:
-        error: The SDK's.
         is_local: Whether it came from the daemon of the local runtime, whose errors have more details.
     """
     sdk: Any = load_sdk()
@@ -171,7 +165,7 @@ def is_command_timeout(error: BaseException) -> bool:
 
 
 def _never_connected(error: BaseException) -> bool:
-    """Whether there was no connection at all; the SDK has one class for that and for one that broke."""
+    # Whether there was no connection at all; the SDK has one class for that and for one that broke.
     return (
         isinstance(error, load_sdk().SandboxUnavailableError)
         and getattr(error, "reason", None) is None
@@ -180,7 +174,6 @@ def _never_connected(error: BaseException) -> bool:
 
 
 def _lost_runtime(error: BaseException, is_local: bool) -> bool:
-    """Whether the local runtime reports that it lost the sandbox, or has ended itself."""
     if limits.LOST_METADATA in (getattr(error, "metadata", None) or ()):
         return True
     if limits.LOST_REASON in (getattr(error, "status_reason", None) or ""):

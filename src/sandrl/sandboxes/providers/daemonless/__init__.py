@@ -1,7 +1,7 @@
 """The daemonless runtime: sandboxes below this process, for a container or a batch job in which no daemon may live.
 
 The host part of the local runtime's daemon (launcher, host users, control groups) runs in a thread of this process
-(`sandrl.runtime.in_process`), without the SDK. There is no port and no token, so no other process can list these
+(`runtime.py`), without the SDK. There is no port and no token, so no other process can list these
 sandboxes, and none outlives the process. The launcher starts with the first connection and ends with the last client.
 """
 
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections import OrderedDict
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -20,35 +19,31 @@ from sandrl.errors import UnknownSandboxError, UsageError
 from sandrl.events import Emit, RuntimeStarting, ignore
 from sandrl.runtime import limits
 from sandrl.runtime.host.images import Image, UnknownImageError, choose_image, find_images, own_image, parse_reference
-from sandrl.runtime.in_process import HostThread
+from sandrl.runtime.host.launcher import BootRequest
 from sandrl.runtime.limits import MEMORY_BYTES
 from sandrl.runtime.state import RuntimeDirectory
 from sandrl.runtime.usage import suggested_concurrency
 from sandrl.sandboxes.owner import Liveness, liveness
+from sandrl.sandboxes.providers.daemonless.runtime import HostThread
 from sandrl.sandboxes.providers.daemonless.sandbox import DaemonlessSandbox
 from sandrl.sandboxes.providers.local import overlay_of
-from sandrl.sandboxes.providers.protocol import Connection, Need, Packages, Sandbox, Shown
+from sandrl.sandboxes.providers.protocol import Connection, Need, Packages, Sandbox, SharedDirectory
 from sandrl.sandboxes.registry import read_jobs
 from sandrl.settings import RuntimeKind, Settings
 
-_REMEMBERED_ENDED = 1_000
-
 
 class DaemonlessProvider:
-    """See `Provider`."""
-
     summary: ClassVar[str] = "the command itself runs the sandboxes, without a daemon and without a port"
     needs: ClassVar[frozenset[Need]] = frozenset({Need.ISOLATION, Need.FILES})
 
     def connect(
         self, settings: Settings, *, reason: str, image: str | None, packages: Packages, emit: Emit
     ) -> DaemonlessConnection:
-        """See `Provider.connect`; starts the launcher if it does not run."""
         interpreter = _interpreter(image)
         image = image or interpreter.reference
         overlay = overlay_of(packages, settings, image, emit)
         starting = RuntimeStarting("starting the daemonless runtime")
-        runtime = _Runtime.running(settings.state_dir, interpreter, lambda: emit(starting))
+        runtime = HostThread.running(settings.state_dir, interpreter, lambda: emit(starting))
         return DaemonlessConnection(
             kind=RuntimeKind.DAEMONLESS,
             reason=reason,
@@ -62,16 +57,16 @@ class DaemonlessProvider:
             overlay=overlay,
             memory_bytes=MEMORY_BYTES,
             state_dir=settings.state_dir,
-            prebuilt=Shown(RuntimeDirectory(settings.state_dir).prebuilt, limits.PREBUILT_PATH),
+            prebuilt=SharedDirectory(RuntimeDirectory(settings.state_dir).prebuilt, limits.PREBUILT_PATH),
             directory=settings.state_dir,
             interpreter=interpreter,
         )
 
     def find(self, settings: Settings, *, reason: str, emit: Emit = ignore) -> None:
-        """See `Provider.find`: a process cannot list the sandboxes of another one."""
+        # A process cannot list the sandboxes of another one.
+        pass
 
     def absence(self, settings: Settings) -> str:
-        """See `Provider.absence`."""
         jobs = [job for job in read_jobs(settings.state_dir) if job.runtime == RuntimeKind.DAEMONLESS]
         alive = [job for job in jobs if liveness(job.process) is Liveness.ALIVE]
         running = "; ".join(f"{job.command} ({job.job_id}, process {job.process.pid})" for job in alive)
@@ -82,11 +77,6 @@ class DaemonlessProvider:
 
 
 def _interpreter(reference: str | None) -> Image:
-    """The image that a reference names; this machine is searched only if it is not the one that runs sandrl.
-
-    Raises:
-        UsageError: If this machine does not have it.
-    """
     own = own_image()
     if reference is None or parse_reference(reference) == own.name:
         return own
@@ -101,85 +91,58 @@ PROVIDER = DaemonlessProvider()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DaemonlessConnection(Connection):
-    """The daemonless runtime of this process.
-
-    Attributes:
-        directory: The user's state directory.
-        interpreter: What the image names on this machine.
-    """
+    """The daemonless runtime of this process."""
 
     directory: Path = field(repr=False)
     interpreter: Image = field(repr=False)
 
     def open(self, *, tags: Sequence[str] = (), max_lifetime_seconds: float | None = None) -> DaemonlessClient:
-        """See `Connection.open`."""
-        runtime = _Runtime.running(self.directory, self.interpreter, is_user=True)
+        runtime = HostThread.running(self.directory, self.interpreter, is_user=True)
         return DaemonlessClient(runtime, self, tuple(tags), max_lifetime_seconds or limits.MAX_LIFETIME_SECONDS)
 
 
-class _Runtime(HostThread):
-    """The launcher of this process, and what is known of its sandboxes, which clients share."""
-
-    def __init__(self, directory: RuntimeDirectory, image: Image) -> None:
-        self.sandboxes: dict[str, DaemonlessSandbox] = {}
-        self.coming: set[DaemonlessSandbox] = set()
-        self.ended: OrderedDict[str, DaemonlessSandbox] = OrderedDict()
-        super().__init__(directory, image)
-
-    def note_end(self, sandbox: DaemonlessSandbox) -> None:
-        """A sandbox has ended; the last ones are remembered."""
-        self.sandboxes.pop(sandbox.info.id, None)
-        self.ended[sandbox.info.id] = sandbox
-        while len(self.ended) > _REMEMBERED_ENDED:
-            self.ended.popitem(last=False)
-
-    async def end_sandboxes(self) -> None:
-        """See `HostThread.end_sandboxes`."""
-        await asyncio.gather(*(sandbox.stop_here() for sandbox in [*self.sandboxes.values()]))
-
-
 class DaemonlessClient:
-    """See `Client`."""
-
     def __init__(
-        self, runtime: _Runtime, connection: DaemonlessConnection, tags: tuple[str, ...], lifetime_seconds: float
+        self, runtime: HostThread, connection: DaemonlessConnection, tags: tuple[str, ...], lifetime_seconds: float
     ) -> None:
-        self.runtime = runtime
-        self.overlay = connection.overlay
-        self.memory_bytes = connection.memory_bytes or MEMORY_BYTES
-        self.lifetime_seconds = lifetime_seconds
+        self._runtime = runtime
+        self._connection = connection
         self._tags = tags
+        self._lifetime_seconds = lifetime_seconds
 
     def create(self, tags: Sequence[str], cells: int = 0) -> Sandbox:
-        """See `Client.create`."""
-        return DaemonlessSandbox(self, tuple(dict.fromkeys((*self._tags, *tags))), cells)
+        request = BootRequest(
+            self._runtime.image.name,
+            self._connection.overlay or None,
+            memory_bytes=self._connection.memory_bytes or MEMORY_BYTES,
+            cells=cells,
+        )
+        all_tags = tuple(dict.fromkeys((*self._tags, *tags)))
+        return DaemonlessSandbox(self._runtime, request, all_tags, self._lifetime_seconds)
 
     async def _list(self, tags: frozenset[str], ended: bool) -> list[Sandbox]:
-        await asyncio.gather(*(sandbox.settle() for sandbox in self.runtime.coming))
-        found = [*self.runtime.sandboxes.values(), *(self.runtime.ended.values() if ended else ())]
+        await asyncio.gather(*(sandbox.settle() for sandbox in self._runtime.coming))
+        found = [*self._runtime.sandboxes.values(), *(self._runtime.ended.values() if ended else ())]
         return [sandbox for sandbox in found if tags <= set(sandbox.info.tags)]
 
     def list(self, tags: Sequence[str], *, ended: bool = False) -> Future[list[Sandbox]]:
-        """See `Client.list`."""
-        return self.runtime.submit(self._list(frozenset(tags), ended))
+        return self._runtime.submit(self._list(frozenset(tags), ended))
 
     def get(self, sandbox_id: str) -> Future[Sandbox]:
-        """See `Client.get`."""
-        return self.runtime.submit(self._get(sandbox_id))
+        return self._runtime.submit(self._get(sandbox_id))
 
     async def _get(self, sandbox_id: str) -> Sandbox:
-        found = self.runtime.sandboxes.get(sandbox_id) or self.runtime.ended.get(sandbox_id)
+        found = self._runtime.sandboxes.get(sandbox_id) or self._runtime.ended.get(sandbox_id)
         if found is None:
             raise UnknownSandboxError(sandbox_id)
         return found
 
     def ping(self) -> Future[None]:
-        """See `Client.ping`."""
-        return self.runtime.submit(asyncio.sleep(0))
+        return self._runtime.submit(asyncio.sleep(0))
 
     def abandon(self) -> None:
-        """See `Client.abandon`; this runtime ends only with the process."""
+        # This runtime ends only with the process.
+        pass
 
     def close(self, timeout_seconds: float) -> None:
-        """See `Client.close`."""
-        self.runtime.release(timeout_seconds)
+        self._runtime.release(timeout_seconds)

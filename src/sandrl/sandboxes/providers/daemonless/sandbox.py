@@ -1,4 +1,4 @@
-"""One sandbox of this process, created when it is first used."""
+"""One sandbox of this process, created when it is first used, and programs attached to it."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import dataclasses
 import errno
 import os
 import uuid
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from concurrent.futures import Future
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError, Future
+from contextlib import suppress
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, TypeVar
 
-from sandrl.errors import InfrastructureError, UnknownSandboxError
+from sandrl.errors import InfrastructureError, NotRunningError, UnknownSandboxError
 from sandrl.runtime import limits
 from sandrl.runtime.guest import rootfs
 from sandrl.runtime.host.files import FileError, read_file, write_file
@@ -20,22 +20,18 @@ from sandrl.runtime.host.launcher import BootRequest, LaunchError
 from sandrl.runtime.host.process import Exit, GuestProcess, Stream
 from sandrl.runtime.host.sandbox import HostSandbox, SandboxGoneError, StartError
 from sandrl.sandboxes.commands import Command
-from sandrl.sandboxes.providers.daemonless.attached import AttachedProgram
-from sandrl.sandboxes.providers.protocol import Attached, Output, Result, SandboxInfo
-
-if TYPE_CHECKING:
-    from sandrl.sandboxes.providers.daemonless import DaemonlessClient
-
-Value = TypeVar("Value")
+from sandrl.sandboxes.providers.daemonless.runtime import HostThread, Value
+from sandrl.sandboxes.providers.protocol import AttachedProgram, Output, Result, SandboxInfo
 
 
 class DaemonlessSandbox:
-    """See `Sandbox`; everything with a leading underscore runs on the loop."""
+    # What has a leading underscore runs on the loop.
 
-    def __init__(self, client: DaemonlessClient, tags: tuple[str, ...], cells: int = 0) -> None:
-        self._client = client
-        self._cells = cells
-        self.runtime = client.runtime
+    def __init__(
+        self, runtime: HostThread, request: BootRequest, tags: tuple[str, ...], lifetime_seconds: float
+    ) -> None:
+        self.runtime = runtime
+        self._request = request
         self._creation: asyncio.Task[HostSandbox] | None = None
         self._environment: dict[str, str] = {}
         self._expiry: asyncio.TimerHandle | None = None
@@ -43,30 +39,26 @@ class DaemonlessSandbox:
             id="",
             status="creating",
             tags=tags,
-            max_lifetime_seconds=client.lifetime_seconds,
-            resources=(("memory", str(client.memory_bytes)),),
+            max_lifetime_seconds=lifetime_seconds,
+            resources=(("memory", str(request.memory_bytes)),),
             runner=f"process {os.getpid()}",
         )
 
     @property
     def id(self) -> str | None:
-        """See `Sandbox.id`."""
         return self.info.id or None
 
     @property
     def started_at(self) -> datetime | None:
-        """See `Sandbox.started_at`."""
         return self.info.started_at
 
     def start(self) -> Future[None]:
-        """See `Sandbox.start`."""
         return self.runtime.submit(self._start())
 
     async def _start(self) -> None:
         await self._host()
 
     async def _host(self) -> HostSandbox:
-        """The sandbox itself, created by the first call, and again if that failed."""
         if self._creation is None or (self._creation.done() and self.id is None):
             self._creation = asyncio.ensure_future(self._create())
             self.runtime.coming.add(self)
@@ -75,14 +67,11 @@ class DaemonlessSandbox:
         return await asyncio.shield(self._creation)
 
     async def _create(self) -> HostSandbox:
-        client = self._client
         image = self.runtime.image
-        self._environment = image.environment_of_programs(has_overlay=bool(client.overlay))
+        self._environment = image.environment_of_programs(has_overlay=self._request.overlay is not None)
         self.info = dataclasses.replace(self.info, image=image.reference, created_at=datetime.now(UTC))
         try:
-            host = await self.runtime.boots.boot(
-                BootRequest(image.name, client.overlay or None, memory_bytes=client.memory_bytes, cells=self._cells)
-            )
+            host = await self.runtime.boots.boot(self._request)
         except (LaunchError, SandboxGoneError, OSError) as error:
             raise InfrastructureError(f"the sandbox did not start: {error}") from error
         sandbox_id = str(uuid.uuid4())
@@ -90,12 +79,11 @@ class DaemonlessSandbox:
         host.on_limit = self._note_limit
         self.runtime.sandboxes[sandbox_id] = self
         loop = asyncio.get_running_loop()
-        self._expiry = loop.call_later(client.lifetime_seconds, self._expire, host)
+        self._expiry = loop.call_later(self.info.max_lifetime_seconds, self._expire, host)
         self._watcher = asyncio.ensure_future(self._watch(host))
         return host
 
     async def settle(self) -> None:
-        """Waits until it is no longer being created; on the loop."""
         if self._creation is not None:
             await asyncio.wait([self._creation])
 
@@ -112,7 +100,6 @@ class DaemonlessSandbox:
         self._end("failed", f"{self.info.reason}: {reason}" if self.info.reason else reason)
 
     def _end(self, status: str, reason: str) -> None:
-        """Enters a final state; the first one counts."""
         if self.info.has_ended:
             return
         self.info = dataclasses.replace(self.info, status=status, reason=reason, ended_at=datetime.now(UTC))
@@ -121,7 +108,6 @@ class DaemonlessSandbox:
         self.runtime.note_end(self)
 
     def run(self, command: Command) -> Future[Result]:
-        """See `Sandbox.run`."""
         return self.runtime.submit(self._run(command))
 
     async def _run(self, command: Command) -> Result:
@@ -181,18 +167,15 @@ class DaemonlessSandbox:
 
     def attach(
         self, argv: Sequence[str], *, stdin: bool, stdout: Output, stderr: Output, timeout_seconds: float
-    ) -> Attached:
-        """See `Sandbox.attach`."""
-        return AttachedProgram(
+    ) -> AttachedProgram:
+        return DaemonlessProgram(
             self, tuple(argv), stdin, {Stream.STDOUT: stdout, Stream.STDERR: stderr}, timeout_seconds
         )
 
     def read_file(self, path: str) -> Future[bytes]:
-        """See `Sandbox.read_file`."""
         return self.runtime.submit(self._with_file(lambda host: read_file(host, path)))
 
     def write_file(self, path: str, content: bytes) -> Future[None]:
-        """See `Sandbox.write_file`."""
         return self.runtime.submit(self._with_file(lambda host: write_file(host, path, content)))
 
     async def _with_file(self, operate: Callable[[HostSandbox], Awaitable[Value]]) -> Value:
@@ -206,15 +189,13 @@ class DaemonlessSandbox:
             raise await self._failure(host, str(error)) from error
 
     def logs(self, *, follow: bool, tail_lines: int | None) -> Iterator[str]:
-        """See `Sandbox.logs`: there is no main program, so it has printed nothing."""
+        # There is no main program, so it has printed nothing.
         return iter(())
 
     def stop(self, *, missing_ok: bool = True) -> Future[None]:
-        """See `Sandbox.stop`."""
         return self.runtime.submit(self.stop_here(missing_ok=missing_ok))
 
     async def stop_here(self, *, missing_ok: bool = True) -> None:
-        """The same, on the loop."""
         await self.settle()
         if self.id is None and not missing_ok:
             raise UnknownSandboxError("")
@@ -223,3 +204,72 @@ class DaemonlessSandbox:
         host = self._creation.result()
         self._end("terminated", "stopped")
         await host.destroy()
+
+
+class DaemonlessProgram:
+    def __init__(
+        self,
+        sandbox: DaemonlessSandbox,
+        argv: tuple[str, ...],
+        has_input: bool,
+        outputs: Mapping[Stream, Output],
+        timeout_seconds: float,
+    ) -> None:
+        self.ended: Future[None] = Future()
+        self._sandbox = sandbox
+        self._argv = argv
+        self._has_input = has_input
+        self._outputs = outputs
+        self._timeout_seconds = timeout_seconds
+        self._process: Future[GuestProcess] = Future()
+        self._code = sandbox.runtime.submit(self._run())
+        self._code.add_done_callback(lambda _: self.ended.set_result(None))
+
+    async def _run(self) -> int | None:
+        try:
+            if self._sandbox.info.has_ended:
+                raise NotRunningError(self._sandbox.info.id)
+            return await self._sandbox.execute(self._argv, self._timeout_seconds, self._feed, self._take)
+        finally:
+            self._process.cancel()
+
+    async def _feed(self, process: GuestProcess) -> None:
+        if self._has_input:
+            self._process.set_result(process)
+        else:
+            process.close_stdin()
+
+    async def _take(self, stream: Stream, block: bytes) -> None:
+        # Whoever reads it may be slow, and other sandboxes must not wait for that.
+        await asyncio.to_thread(self._outputs[stream].write, block)
+
+    def _running(self) -> GuestProcess | None:
+        with suppress(CancelledError):
+            process = self._process.result()
+            if not self._code.done():
+                return process
+        return None
+
+    def write(self, block: bytes) -> None:
+        process = self._running()
+        if process is None:
+            raise InfrastructureError("the program takes no more input")
+        self._sandbox.runtime.submit(process.write_stdin(block)).result()
+
+    def close_input(self) -> None:
+        if (process := self._running()) is None:
+            return
+
+        async def close() -> None:
+            process.close_stdin()
+
+        self._sandbox.runtime.submit(close()).result()
+
+    def cancel(self) -> None:
+        self._code.cancel()
+
+    def finish(self) -> int | None:
+        try:
+            return self._code.result()
+        except CancelledError as error:
+            raise InfrastructureError("the execution was cancelled") from error

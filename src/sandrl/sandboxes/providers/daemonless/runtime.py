@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+from collections import OrderedDict
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, ClassVar, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from sandrl import forks
 from sandrl.errors import ForkedProcessError, InfrastructureError
@@ -22,35 +23,35 @@ from sandrl.runtime import limits
 from sandrl.runtime.host.boots import Boots
 from sandrl.runtime.host.choice import Choice, choose_launcher
 from sandrl.runtime.host.images import Image
-from sandrl.runtime.host.launcher import BootRequest
 from sandrl.runtime.state import RuntimeDirectory
+
+if TYPE_CHECKING:
+    from sandrl.sandboxes.providers.daemonless.sandbox import DaemonlessSandbox
 
 Value = TypeVar("Value")
 
+_REMEMBERED_ENDED = 1_000
 _END_SECONDS = 20.0
 
 
 class HostThread:
-    """A launcher, and the event loop and thread that it lives on; one per image in a process, while it is used.
+    """A launcher with its sandboxes, and the event loop and thread that they live on.
 
-    Args:
-        directory: Where it keeps what it mounts, and package overlays.
-        image: What its sandboxes are booted from.
-
-    Attributes:
-        choice: The launcher.
-        boots: Boots sandboxes with it.
+    There is one per image in a process, which the first client starts and the last one ends.
 
     Raises:
         RuntimeUnavailableError: If code cannot be isolated on this machine.
     """
 
-    _running: ClassVar[dict[Image, Any]] = {}
+    _running: ClassVar[dict[Image, HostThread]] = {}
     _lock = threading.Lock()
 
     def __init__(self, directory: RuntimeDirectory, image: Image) -> None:
         self.image = image
-        self.is_inherited = False
+        self.sandboxes: dict[str, DaemonlessSandbox] = {}
+        self.coming: set[DaemonlessSandbox] = set()
+        self.ended: OrderedDict[str, DaemonlessSandbox] = OrderedDict()
+        self._is_inherited = False
         self._users = 0
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="sandrl-host", daemon=True)
@@ -64,38 +65,35 @@ class HostThread:
 
     async def _start(self, directory: RuntimeDirectory) -> tuple[Choice, Boots]:
         choice = await choose_launcher([self.image], directory.path, directory.make_shown())
-        return choice, Boots(choice.launcher, BootRequest(self.image.name), choice.groups)
+        return choice, Boots(choice)
 
     @classmethod
     def running(
         cls, state_dir: Path, image: Image, on_start: Callable[[], None] = lambda: None, *, is_user: bool = False
-    ) -> Self:
+    ) -> HostThread:
         """The one of this process, started if there is none.
 
         Args:
-            state_dir: The user's state directory.
-            image: What its sandboxes are booted from.
-            on_start: Called if it is being started.
             is_user: Whether whoever asks will `release` it; the last who does ends it.
 
         Raises:
             RuntimeUnavailableError: If code cannot be isolated on this machine.
         """
-        with HostThread._lock:
-            found: Self | None = HostThread._running.get(image)
+        with cls._lock:
+            found = cls._running.get(image)
             if found is None:
                 check_descriptors()
                 limits.check_open_files()
                 # Without a handler, Python would print what a daemon writes into its log.
                 logging.getLogger("sandrl.runtime").addHandler(logging.NullHandler())
                 on_start()
-                found = HostThread._running[image] = cls(RuntimeDirectory(state_dir), image)
+                found = cls._running[image] = cls(RuntimeDirectory(state_dir), image)
             found._users += is_user
             return found
 
     def after_fork(self) -> None:
         """Leaves it to the parent: the thread is not in this process, which starts one of its own when it needs one."""
-        self.is_inherited = True
+        self._is_inherited = True
         HostThread._running.clear()
         HostThread._lock = threading.Lock()
 
@@ -105,7 +103,7 @@ class HostThread:
         Raises:
             ForkedProcessError: If this process was forked from the one that started it.
         """
-        if self.is_inherited:
+        if self._is_inherited:
             work.close()
             raise ForkedProcessError("these sandboxes belong to the process from which this one was forked")
         return asyncio.run_coroutine_threadsafe(work, self._loop)
@@ -116,7 +114,7 @@ class HostThread:
         Raises:
             InfrastructureError: If that takes longer.
         """
-        if self.is_inherited:
+        if self._is_inherited:
             return
         with HostThread._lock:
             self._users -= 1
@@ -131,11 +129,14 @@ class HostThread:
             self._end_thread()
 
     async def _close(self) -> None:
-        await self.end_sandboxes()
+        await asyncio.gather(*(sandbox.stop_here() for sandbox in [*self.sandboxes.values()]))
         await self.boots.close()
 
-    async def end_sandboxes(self) -> None:
-        """Ends every sandbox that was handed out; on the loop."""
+    def note_end(self, sandbox: DaemonlessSandbox) -> None:
+        self.sandboxes.pop(sandbox.info.id, None)
+        self.ended[sandbox.info.id] = sandbox
+        while len(self.ended) > _REMEMBERED_ENDED:
+            self.ended.popitem(last=False)
 
     def _end_thread(self) -> None:
         async def end() -> None:
