@@ -12,7 +12,7 @@ import pytest
 torch: Any = pytest.importorskip("torch", reason="not installed: torch (make test-art)")
 tinker: Any = pytest.importorskip("tinker", reason="not installed: tinker (make test-art)")
 
-from sandrl.trainers.tinker.refusals import Refused  # noqa: E402
+from sandrl.trainers.tinker.options import RequestError  # noqa: E402
 from sandrl.trainers.tinker.sampling import draw, samples  # noqa: E402
 from sandrl.trainers.tinker.weights import Base  # noqa: E402
 from tests.support.tinker_server.process import TinkerServer  # noqa: E402
@@ -134,7 +134,7 @@ def test_the_models_own_end_ends_a_sequence(base: Base, untrained_policy: Path) 
 def test_without_a_limit_a_sequence_may_fill_the_context_window(base: Base) -> None:
     (sample,) = drawn(base, PROMPT * 127, max_tokens=None)
     assert len(sample.prompt) + len(sample.tokens) == base.positions
-    with pytest.raises(Refused, match=r"context window: 1016 \+ 9 > 1024"):
+    with pytest.raises(RequestError, match=r"context window: 1016 \+ 9 > 1024"):
         drawn(base, PROMPT * 127, max_tokens=9)
 
 

@@ -5,7 +5,7 @@ that it makes are carried to the completion's process like other changes of a ch
 alone: it imports what it uses.
 """
 
-# ruff: noqa: D102, UP037
+# ruff: noqa: UP037
 
 MYPY = False
 if MYPY:

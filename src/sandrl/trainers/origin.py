@@ -20,8 +20,7 @@ from sandrl.runs import RunReader, find_run
 from sandrl.runs.lineage import Origin
 from sandrl.runs.resumption import saved_config
 from sandrl.settings import Settings
-from sandrl.trainers.checkpoints import last_checkpoint, read_marker
-from sandrl.trainers.directory import checkpoint_directory
+from sandrl.trainers.checkpoints import checkpoint_directory, last_checkpoint, read_marker
 
 COMMANDS = ("grpo", "unsloth")
 """The commands whose runs keep such checkpoints."""
@@ -32,12 +31,7 @@ OF_ONE_RUN = frozenset({"model", "init_from", "run_name", "runs_dir", "output_di
 
 @dataclass(frozen=True, slots=True)
 class Beginning:
-    """What a run begins with.
-
-    Attributes:
-        origin: The checkpoint.
-        config: The configuration of the run that saved it; None where that run is gone.
-    """
+    """The checkpoint that a run begins with, and the configuration of the run that saved it; None if that is gone."""
 
     origin: Origin
     config: GrpoConfig | None
@@ -53,11 +47,7 @@ class Beginning:
 
 
 def beginning_of(given: Mapping[str, JsonValue], settings: Settings) -> Beginning | None:
-    """Finds the weights that `init_from` names; None where it is not given.
-
-    Args:
-        given: What was given, by field.
-        settings: What the environment says.
+    """Finds the weights that `init_from` of the given fields names; None if it is not given.
 
     Raises:
         InputError: If there is no such run or checkpoint.

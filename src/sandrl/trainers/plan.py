@@ -1,9 +1,4 @@
-"""Converts a command's options to a training request, or to the error that explains why the training cannot run.
-
-A resumed run keeps the configuration with which it started, and options that are given again must have the same values:
-rows that were made with two configurations cannot be compared. Only the number of steps can be raised, because that
-changes no existing step.
-"""
+"""Converts a command's options to a training request, or to the error that explains why the training cannot run."""
 
 from __future__ import annotations
 
@@ -12,7 +7,6 @@ from dataclasses import dataclass, replace
 
 from pydantic import JsonValue
 
-from sandrl.config import layers
 from sandrl.config.grpo import GrpoConfig
 from sandrl.config.words import TINY
 from sandrl.errors import MissingExtraError, ServiceError, UsageError
@@ -20,23 +14,15 @@ from sandrl.models import libraries
 from sandrl.problems.splits import Splits
 from sandrl.rewards.options import ScoreOptions
 from sandrl.rewards.outlook import Outlook, Wanted, outlook_of
-from sandrl.runs import RunReader
 from sandrl.runs.lineage import Origin
-from sandrl.runs.resumption import saved_config
 from sandrl.settings import Settings
-from sandrl.trainers.adapters import find_policy, with_adapters
-from sandrl.trainers.arguments import trl_arguments
+from sandrl.trainers.arguments import checked_fields, trl_arguments
 from sandrl.trainers.batches import fitted
-from sandrl.trainers.checkpoints import last_checkpoint
-from sandrl.trainers.config import resolve
-from sandrl.trainers.directory import check_same, checkpoint_directory, run_to_resume
-from sandrl.trainers.engines import TRL, Engine
-from sandrl.trainers.grpo import GrpoRequest
+from sandrl.trainers.checkpoints import checkpoint_directory, last_checkpoint
+from sandrl.trainers.config import MAY_CHANGE, resolve, resumed
+from sandrl.trainers.context import GrpoRequest
+from sandrl.trainers.engines import TRL, Engine, find_policy, with_adapters
 from sandrl.trainers.origin import beginning_of
-from sandrl.trainers.passthrough import checked_fields
-
-MAY_CHANGE = frozenset({"steps", "budget"})
-"""What may be another when a run goes on; steps may be more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +30,10 @@ class CheckedPlan:
     """What a run would do.
 
     Attributes:
-        config: How it would train.
-        train_problems: On how many problems.
-        eval_problems: On how many it would be evaluated.
-        is_held_out: Whether these are not trained on.
+        is_held_out: Whether the problems of the evaluations are not trained on.
         remark: What the user should know about these problems, in one line.
         processes: How many processes would train together.
         completions_per_pass: Completions in one forward and backward pass of a process.
-        on_gpu: Whether there is a GPU.
         first_step: The step it would begin with.
         origin: The checkpoint of another run that it would begin with.
         outlook: What it would take in sandboxes.
@@ -78,14 +60,7 @@ def make_plan(
     file: Mapping[str, JsonValue] | None = None,
     resume: str | None = None,
 ) -> GrpoRequest:
-    """Makes a request of what was given.
-
-    Args:
-        given: Options of the command line, by the names of `GrpoConfig`.
-        settings: What the environment says.
-        engine: What trains.
-        file: What the file of `--config` says.
-        resume: The run to go on with, by name or path.
+    """Makes a request of the options of the command line and of the file of `--config`, by the names of `GrpoConfig`.
 
     Raises:
         UsageError: If something does not fit, or a run that goes on would change.
@@ -104,12 +79,17 @@ def make_plan(
         config = _with_typed_fields(with_adapters(config, words), engine, settings)
         request = GrpoRequest(config, engine, origin=None if beginning is None else beginning.origin)
         return request if "batch_size" in words else _with_fitting_batch(request, settings)
-    run = run_to_resume(resume, given, settings)
-    saved = saved_config(GrpoConfig, RunReader(run), engine.command)
-    # What is saved has no holes: the defaults of a kind of model would fill what it leaves out on purpose.
-    wanted = layers.resolve(GrpoConfig, saved.document(), content, given, chosen)
-    wanted = _with_typed_fields(wanted, engine, settings)
-    check_same(run, saved, wanted, may_change=MAY_CHANGE)
+    run, saved, wanted = resumed(
+        GrpoConfig,
+        resume,
+        given,
+        settings,
+        command=engine.command,
+        file=content,
+        chosen=chosen,
+        complete=lambda config: _with_typed_fields(config, engine, settings),
+        may_change=MAY_CHANGE,
+    )
     if wanted.steps < saved.steps:
         message = f"steps: the run {run.name!r} has {saved.steps}; steps can be raised, not lowered to {wanted.steps}"
         raise UsageError(message, fields=("steps",))
@@ -146,7 +126,6 @@ def check_plan(request: GrpoRequest, settings: Settings) -> CheckedPlan:
 
 
 def _outlook(request: GrpoRequest, sets: Splits, settings: Settings, *, first_step: int) -> Outlook:
-    """What the steps and the evaluations would take in sandboxes, with tools one for each episode besides."""
     config = request.config
     steps = max(config.steps - first_step, 0)
     of_steps = steps * config.batch_size
@@ -170,7 +149,6 @@ def _outlook(request: GrpoRequest, sets: Splits, settings: Settings, *, first_st
 
 
 def _with_fitting_batch(request: GrpoRequest, settings: Settings) -> GrpoRequest:
-    """The request with its default batch, or with a smaller one where the problems do not fill that."""
     try:
         sets = request.splits()
     except (ServiceError, MissingExtraError):

@@ -14,6 +14,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
+from pydantic import JsonValue
+
 from sandrl import extras
 from sandrl.config.grpo import GrpoConfig
 from sandrl.errors import HardwareError, MissingExtraError, UsageError
@@ -21,9 +23,7 @@ from sandrl.events import Emit, Warned, ignore
 from sandrl.installation import install_command, package_command
 from sandrl.models import libraries
 from sandrl.settings import Settings
-from sandrl.trainers.adapters import find_adapters
-from sandrl.trainers.config import Option
-from sandrl.trainers.engines import LORA_MODULES, Engine, LoadedPolicy
+from sandrl.trainers.engines import LORA_MODULES, Engine, LoadedPolicy, find_adapters
 
 _CHECKPOINTING = "unsloth"
 _PROMPT_TOKENS = 1536
@@ -39,7 +39,7 @@ class UnslothEngine(Engine):
     workflow_tag: ClassVar[str] = "unsloth-grpo"
     model: ClassVar[str] = "unsloth/Qwen2.5-0.5B-Instruct-bnb-4bit"
 
-    def defaults(self, *, is_tiny: bool) -> Mapping[str, Option]:
+    def defaults(self, *, is_tiny: bool) -> Mapping[str, JsonValue]:
         """Adapters, and for real models the learning rate of Unsloth's own GRPO notebooks."""
         return {"lora": True} if is_tiny else {"lora": True, "learning_rate": 5e-6}
 

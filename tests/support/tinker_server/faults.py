@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Mapping
@@ -9,11 +10,20 @@ from pathlib import Path
 from typing import Any
 
 from tinker.types import Datum, TensorData
+from torch import Tensor
 
 from sandrl.trainers.tinker.checkpoints import Checkpoints
 from sandrl.trainers.tinker.models import ModelInTraining, as_tokens
 from sandrl.trainers.tinker.service import Service
-from sandrl.trainers.tinker.weights import digest
+
+
+def digest(tensors: Mapping[str, Tensor]) -> str:
+    """A hash of every bit of them: 64 hexadecimal digits."""
+    hashed = hashlib.sha256()
+    for name, tensor in sorted(tensors.items()):
+        hashed.update(name.encode())
+        hashed.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+    return hashed.hexdigest()
 
 
 class Record:

@@ -14,7 +14,7 @@ import pytest
 from rich.console import Console
 
 from sandrl import events
-from sandrl.cli.training import TrainingLines, TrainingTable, reward_call_line, step_line, training_remark
+from sandrl.cli.training import GRPO, TrainingLines, TrainingTable, reward_call_line, step_line, training_remark
 from sandrl.errors import InputError, InterruptedRunError
 from sandrl.problems.splits import load_splits
 from sandrl.runs.recorder import MetricsRecorder, put_together
@@ -73,7 +73,7 @@ def test_calls_for_rewards_name_aviato_only_where_its_sandboxes_were_used(
 
 def test_a_step_without_a_reward_has_a_line_too() -> None:
     metrics: dict[str, float | None] = {"reward/mean": None, "unscorable_share": 1.0, "loss": 0.0, "step_seconds": 2.5}
-    assert step_line(events.StepFinished(0, 3, metrics)) == (
+    assert step_line(events.StepFinished(0, 3, metrics), GRPO) == (
         "Step 1/3: reward – ±–, passed –, unscorable 100%, groups with equal rewards –/–,"
         " executions –, loss 0.0000, 2.5 s"
     )

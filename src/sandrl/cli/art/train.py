@@ -41,7 +41,7 @@ def train(
     json_: Json = False,
 ) -> None:
     """Train a model on episodes of several turns in sandboxes with OpenPipe's ART, on a GPU, Tinker or the CPU."""
-    from sandrl.cli.art import view
+    from sandrl.cli import training
     from sandrl.cli.output import print_json
     from sandrl.cli.work import carry_out
     from sandrl.settings import load_settings
@@ -59,7 +59,7 @@ def train(
         return
     from sandrl.trainers.art.train import run_art
 
-    finished = carry_out(run_art, request, view.choose(is_json=json_))
+    finished = carry_out(run_art, request, training.choose(training.ART, is_json=json_))
     if json_:
         print_json(_document(finished))
     else:
@@ -104,7 +104,7 @@ def _print_summary(run: ArtRun) -> None:
     from sandrl.cli.scores import held_line
 
     trained = [each for each in run.rounds if not each.failure]
-    lines = [f"Trained {len(trained)} steps: step {run.step} of {run.of}"]
+    lines = [f"Trained {len(trained)} steps: step {run.steps} of {run.of}"]
     if run.is_short:
         lines[0] += "; there are no more recorded steps"
     if run.failures:
@@ -121,7 +121,7 @@ def _document(run: ArtRun) -> dict[str, Any]:
         "job_id": run.job_id,
         "run_dir": str(run.run_dir),
         "first_step": run.first_step,
-        "step": run.step,
+        "step": run.steps,
         "of": run.of,
         "dropped": run.dropped,
         **({} if run.held is None else run.held.document()),

@@ -7,7 +7,7 @@ that can be raised and caught.
 """
 
 # The style is explained in `descriptors.py`.
-# ruff: noqa: D102, PERF401, SIM905
+# ruff: noqa: PERF401, SIM905
 
 from __future__ import annotations
 

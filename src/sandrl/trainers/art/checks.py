@@ -11,6 +11,7 @@ from contextlib import redirect_stdout
 from dataclasses import asdict, dataclass
 from io import StringIO
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 from sandrl.bounds import LARGEST_WEIGHT
@@ -33,12 +34,32 @@ from sandrl.runs.directory import checked_run_name
 from sandrl.runs.resumption import content_digest
 from sandrl.settings import Settings
 from sandrl.trainers.art import libraries
-from sandrl.trainers.art.embedding import embedded_model
 from sandrl.trainers.art.groups import Group, groups_of_rows
 from sandrl.trainers.art.renderers import TINY_RENDERER, check_renderer
-from sandrl.trainers.art.results import ArtRequest
 from sandrl.trainers.art.service import EXTRA as TINKER_EXTRA
 from sandrl.trainers.art.service import check_base_model, check_tinker, tinker_address
+from sandrl.trainers.tinker.embedded import embedded_model
+
+COMMAND = "art-train"
+
+
+@dataclass(frozen=True, slots=True)
+class ArtRequest:
+    """What to train.
+
+    Attributes:
+        resume: The directory of the run to resume.
+        why: Why it is trained by that backend, in a few words.
+    """
+
+    config: ArtTrainConfig
+    resume: Path | None = None
+    why: str = "requested"
+
+    @property
+    def recorded(self) -> Path | None:
+        """The directory of the run whose episodes are trained on."""
+        return None if self.config.trajectories is None else Path(self.config.trajectories)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +96,7 @@ class Checked:
 
 
 def check(request: ArtRequest, settings: Settings, *, spends: bool, emit: Emit = ignore) -> Checked:
-    """Finds out what can be wrong.
-
-    Args:
-        request: What is to be trained.
-        settings: What the environment says.
-        spends: Whether a few tokens may be spent to find out more, and the tiny policy be made.
-        emit: Told what happens.
+    """Finds out what can be wrong; `spends`: a few tokens may be spent for that, and the tiny policy be made.
 
     Raises:
         UsageError: If options, problems, extras or hardware do not fit.
@@ -206,7 +221,6 @@ def _recorded(request: ArtRequest) -> tuple[tuple[tuple[Group, ...], ...], tuple
 
 
 def _offered(options: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
-    """The tools that were offered in a run, as its options keep them."""
     kept = options.get(TOOL_SCHEMAS)
     schemas: Sequence[Any] = kept if isinstance(kept, list) else ()
     return tuple(each for each in schemas if isinstance(each, dict) and "name" in each)

@@ -10,7 +10,7 @@ from typing import Any
 from sandrl.config.art import ArtTrainConfig
 from sandrl.errors import InputError, UsageError
 from sandrl.models.libraries import first_line
-from sandrl.trainers.art.histories import openai_tools
+from sandrl.trainers.art.groups import openai_tools
 from sandrl.trainers.art.libraries import load
 from sandrl.trainers.art.service import EXTRA
 

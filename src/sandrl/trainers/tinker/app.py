@@ -25,7 +25,7 @@ from tinker.types.future_retrieve_request import FutureRetrieveRequest
 from tinker.types.session_heartbeat_request import SessionHeartbeatRequest
 from tinker.types.try_again_response import TryAgainResponse
 
-from sandrl.trainers.tinker.refusals import Busy, NotThere, Refused, TakenAlready
+from sandrl.trainers.tinker.options import NameTakenError, NotFoundError, QueueFullError, RequestError
 from sandrl.trainers.tinker.service import Service
 
 Scope: TypeAlias = MutableMapping[str, Any]
@@ -133,9 +133,9 @@ def make_app(service: Service, key: str, *, poll_seconds: float) -> Application:
     """
     app = FastAPI(default_response_class=Answer, openapi_url=None)
 
-    @app.exception_handler(Refused)
-    async def refuse(_: Request, error: Refused) -> Response:
-        kinds = {NotThere: 404, TakenAlready: 409, Busy: 429}
+    @app.exception_handler(RequestError)
+    async def refuse(_: Request, error: RequestError) -> Response:
+        kinds = {NotFoundError: 404, NameTakenError: 409, QueueFullError: 429}
         return Answer({"detail": str(error)}, kinds.get(type(error), 400))
 
     _add_sessions(app, service)
@@ -252,7 +252,7 @@ def _add_sampling(app: FastAPI, service: Service) -> None:
     @app.get(f"{PREFIX}/samplers/{{sampler_id}}")
     async def get_sampler(sampler_id: str) -> types.GetSamplerResponse:
         if sampler_id not in service.samplers:
-            raise NotThere(f"there is no sampler {sampler_id}")
+            raise NotFoundError(f"there is no sampler {sampler_id}")
         return service.samplers[sampler_id]
 
     @app.post(f"{PREFIX}/asample")

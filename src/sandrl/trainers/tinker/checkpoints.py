@@ -23,7 +23,7 @@ from typing import IO
 from pydantic import BaseModel
 from tinker.types import Checkpoint, LoraConfig, ParsedCheckpointTinkerPath
 
-from sandrl.trainers.tinker.refusals import NotThere, Refused, TakenAlready
+from sandrl.trainers.tinker.options import NameTakenError, NotFoundError, RequestError
 
 KINDS = {"training": "weights", "sampler": "sampler_weights"}
 _CONTENT, _ABOUT = "content.pt", "about.json"
@@ -71,14 +71,14 @@ class Checkpoints:
             The path of the checkpoint to be.
 
         Raises:
-            Refused: If the name cannot be used.
-            TakenAlready: If it is in use.
+            RequestError: If the name cannot be used.
+            NameTakenError: If it is in use.
         """
         if not _NAME.fullmatch(name):
-            raise Refused(f"not a valid name of a checkpoint: {name!r}")
+            raise RequestError(f"not a valid name of a checkpoint: {name!r}")
         path = f"tinker://{run}/{KINDS[kind]}/{name}"
         if path in self._reserved or self._place(path).exists():
-            raise TakenAlready(f"{path} already exists")
+            raise NameTakenError(f"{path} already exists")
         self._reserved.add(path)
         return path
 
@@ -108,7 +108,7 @@ class Checkpoints:
         """What was saved.
 
         Raises:
-            NotThere: If nothing was.
+            NotFoundError: If nothing was.
         """
         self.about(path)
         return (self._place(path) / _CONTENT).read_bytes()
@@ -117,12 +117,12 @@ class Checkpoints:
         """What is known of a checkpoint.
 
         Raises:
-            NotThere: If there is none.
+            NotFoundError: If there is none.
         """
         try:
             return About.model_validate_json((self._place(path) / _ABOUT).read_bytes())
         except FileNotFoundError as error:
-            raise NotThere(f"there is no checkpoint {path}") from error
+            raise NotFoundError(f"there is no checkpoint {path}") from error
 
     def of_run(self, run: str) -> list[Checkpoint]:
         """A run's checkpoints, oldest first."""
@@ -146,7 +146,7 @@ class Checkpoints:
         """Removes a checkpoint.
 
         Raises:
-            NotThere: If there is none.
+            NotFoundError: If there is none.
         """
         self.about(path)
         self._remove(self._place(path))
@@ -160,12 +160,12 @@ class Checkpoints:
         """The weights of such a sampler.
 
         Raises:
-            NotThere: If they are gone.
+            NotFoundError: If they are gone.
         """
         try:
             return (self._samplers / _hashed(sampler_id)).read_bytes()
         except FileNotFoundError as error:
-            raise NotThere(
+            raise NotFoundError(
                 f"the weights of the sampler {sampler_id} were deleted: newer samplers replaced them"
             ) from error
 
@@ -187,10 +187,10 @@ class Checkpoints:
         try:
             parsed = ParsedCheckpointTinkerPath.from_tinker_path(path)
         except ValueError as error:
-            raise NotThere(str(error)) from error
+            raise NotFoundError(str(error)) from error
         parts = [parsed.training_run_id, *parsed.checkpoint_id.split("/")]
         if not all(_NAME.fullmatch(part) for part in parts):
-            raise NotThere(f"there is no checkpoint {path}")
+            raise NotFoundError(f"there is no checkpoint {path}")
         return self._directory.joinpath(*parts)
 
 

@@ -16,7 +16,7 @@ from tinker.types import AdamParams, Datum, ForwardBackwardOutput, LoraConfig, M
 from torch import Tensor
 
 from sandrl.trainers.tinker.losses import Config, check_inputs, token_losses
-from sandrl.trainers.tinker.refusals import Refused
+from sandrl.trainers.tinker.options import RequestError
 from sandrl.trainers.tinker.weights import Base, Everything, Lora, Trained, Weights
 
 TOKENS_AT_ONCE = 16_384
@@ -50,7 +50,7 @@ class ModelInTraining:
         self._base = base
         self._trained: Trained = Everything(base) if everything else Lora(base, config)
         if not self._trained.tensors:
-            raise Refused("nothing to train: the model has no linear layer of these types")
+            raise RequestError("nothing to train: the model has no linear layer of these types")
         self._optimizer = torch.optim.AdamW(self._trained.tensors.values())
 
     @property
@@ -68,7 +68,7 @@ class ModelInTraining:
             backward: Whether gradients are wanted.
 
         Raises:
-            Refused: If a datum is not in order; then nothing was changed.
+            RequestError: If a datum is not in order; then nothing was changed.
         """
         examples = [as_example(datum, loss_fn, config, self._base) for datum in data]
         total, outputs = 0.0, []
@@ -116,14 +116,14 @@ class ModelInTraining:
         """Goes back to what was saved; without the optimizer's state, that starts anew.
 
         Raises:
-            Refused: If something else was trained there, or the optimizer's state was not saved.
+            RequestError: If something else was trained there, or the optimizer's state was not saved.
         """
         content = torch.load(io.BytesIO(saved), weights_only=True, map_location=self._base.device)
         shapes = {name: tensor.shape for name, tensor in content["tensors"].items()}
         if shapes != {name: tensor.shape for name, tensor in self._trained.tensors.items()}:
-            raise Refused("the checkpoint belongs to a model with other trained tensors")
+            raise RequestError("the checkpoint belongs to a model with other trained tensors")
         if optimizer and "optimizer" not in content:
-            raise Refused("the checkpoint has no optimizer state: it was saved for sampling")
+            raise RequestError("the checkpoint has no optimizer state: it was saved for sampling")
         with torch.no_grad():
             for name, tensor in self._trained.tensors.items():
                 tensor.copy_(content["tensors"][name])
@@ -144,14 +144,14 @@ def as_example(datum: Datum, loss_fn: str, config: Config, base: Base) -> Exampl
     """Checks a datum.
 
     Raises:
-        Refused: If something is missing, too much, too long or no token.
+        RequestError: If something is missing, too much, too long or no token.
     """
     check_inputs(loss_fn, set(datum.loss_fn_inputs), config)
     tokens = checked_tokens(as_tokens(datum.model_input), base)
     inputs = {name: tensor.to_torch().to(base.device) for name, tensor in datum.loss_fn_inputs.items()}
     for name, tensor in inputs.items():
         if tuple(tensor.shape) != (len(tokens),):
-            raise Refused(f"{name} has the shape {list(tensor.shape)}, but the input has {len(tokens)} tokens")
+            raise RequestError(f"{name} has the shape {list(tensor.shape)}, but the input has {len(tokens)} tokens")
     targets = [int(token) for token in inputs.pop("target_tokens").tolist()]
     return Example(tokens, checked_tokens(targets, base), inputs)
 
@@ -160,14 +160,14 @@ def checked_tokens(tokens: Sequence[int], base: Base) -> list[int]:
     """Tokens that the model can take.
 
     Raises:
-        Refused: If it cannot.
+        RequestError: If it cannot.
     """
     if not tokens:
-        raise Refused("there are no tokens")
+        raise RequestError("there are no tokens")
     if len(tokens) > base.positions:
-        raise Refused(f"{len(tokens)} tokens are more than the model's context window of {base.positions}")
+        raise RequestError(f"{len(tokens)} tokens are more than the model's context window of {base.positions}")
     if min(tokens) < 0 or max(tokens) >= base.vocabulary:
-        raise Refused(f"tokens must be from 0 to {base.vocabulary - 1}")
+        raise RequestError(f"tokens must be from 0 to {base.vocabulary - 1}")
     return list(tokens)
 
 
@@ -205,9 +205,9 @@ def as_tokens(given: ModelInput) -> list[int]:
     """The tokens of an input.
 
     Raises:
-        Refused: If it is more than text.
+        RequestError: If it is more than text.
     """
     try:
         return given.to_ints()
     except ValueError as error:
-        raise Refused("this model accepts only text") from error
+        raise RequestError("this model accepts only text") from error

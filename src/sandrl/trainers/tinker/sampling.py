@@ -26,7 +26,7 @@ from tinker.types import SamplingParams
 from torch import Tensor
 from transformers import DynamicCache
 
-from sandrl.trainers.tinker.refusals import Refused
+from sandrl.trainers.tinker.options import RequestError
 from sandrl.trainers.tinker.weights import Base, Weights
 
 MOST_SAMPLES = 4_096
@@ -89,18 +89,18 @@ def samples(prompt: list[int], params: SamplingParams, count: int, base: Base, c
         chances: Seeds the sequences of a request that names no seed.
 
     Raises:
-        Refused: If that is more than the model can hold, or its numbers make no sense.
+        RequestError: If that is more than the model can hold, or its numbers make no sense.
     """
     limit = base.positions - len(prompt) if params.max_tokens is None else params.max_tokens
     if len(prompt) + limit > base.positions:
-        raise Refused(
+        raise RequestError(
             f"Prompt length plus max_tokens exceeds the model's context window: "
             f"{len(prompt)} + {limit} > {base.positions}"
         )
     if limit < 1 or not 1 <= count <= MOST_SAMPLES:
-        raise Refused(f"max_tokens must be at least 1, and num_samples from 1 to {MOST_SAMPLES}")
+        raise RequestError(f"max_tokens must be at least 1, and num_samples from 1 to {MOST_SAMPLES}")
     if params.temperature < 0 or not 0 < params.top_p <= 1 or params.top_k < -1:
-        raise Refused("temperature must be at least 0, top_p above 0 and up to 1, top_k at least -1")
+        raise RequestError("temperature must be at least 0, top_p above 0 and up to 1, top_k at least -1")
     seed = chances.getrandbits(64) if params.seed is None else params.seed
     return [Sample(prompt, params, limit, random.Random(f"{seed} {number}")) for number in range(count)]
 

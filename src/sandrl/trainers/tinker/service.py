@@ -20,7 +20,6 @@ import torch
 from tinker import types
 
 from sandrl.trainers.tinker.checkpoints import Checkpoints
-from sandrl.trainers.tinker.memory import free_bytes
 from sandrl.trainers.tinker.models import (
     Example,
     ModelInTraining,
@@ -28,10 +27,9 @@ from sandrl.trainers.tinker.models import (
     checked_tokens,
     target_logprobs,
 )
-from sandrl.trainers.tinker.options import ServiceOptions
-from sandrl.trainers.tinker.refusals import Busy, NotThere, Refused
+from sandrl.trainers.tinker.options import NotFoundError, QueueFullError, RequestError, ServiceOptions
 from sandrl.trainers.tinker.sampling import Sample, draw, samples
-from sandrl.trainers.tinker.weights import Base, Weights
+from sandrl.trainers.tinker.weights import Base, Weights, free_bytes
 from sandrl.trainers.tinker.work import Answer, Job, Work
 
 BASE = "base"
@@ -110,7 +108,7 @@ class Service:
         self._check_base(request.base_model)
         config = request.lora_config or types.LoraConfig(rank=32)
         if not 1 <= config.rank <= MOST_RANK:
-            raise Refused(f"the rank must be from 1 to {MOST_RANK}")
+            raise RequestError(f"the rank must be from 1 to {MOST_RANK}")
         model_id = f"{request.session_id}:train:{request.model_seq_id}"
         if model_id not in self._model_ids:
             self._make_room()
@@ -129,7 +127,7 @@ class Service:
         """Forgets the models of sessions that have ended without a word, where there is no room for another one.
 
         Raises:
-            Refused: If there still is none.
+            RequestError: If there still is none.
         """
         if self._has_room():
             return
@@ -140,7 +138,7 @@ class Service:
                 self._model_ids.pop(model_id, None)
         if not self._has_room():
             message = f"{len(self._model_ids)} models are in training, which is the maximum"
-            raise Refused(f"{message}: unload a model, or stop a client that uses one")
+            raise RequestError(f"{message}: unload a model, or stop a client that uses one")
 
     def _has_room(self) -> bool:
         # A model of all weights has four numbers for each: itself, its gradient and Adam's two moments.
@@ -268,10 +266,10 @@ class Service:
     def sample(self, request: types.SampleRequest) -> types.UntypedAPIFuture:
         """Draws samples; with prompt logprobs, also says how likely the prompt was."""
         if request.sampling_session_id is None:
-            raise Refused("sampling requires a sampling session")
+            raise RequestError("sampling requires a sampling session")
         sampler = self.samplers.get(request.sampling_session_id)
         if sampler is None:
-            raise NotThere(f"there is no sampler {request.sampling_session_id}")
+            raise NotFoundError(f"there is no sampler {request.sampling_session_id}")
         key = sampler.sampler_id if sampler.sampler_id in self._unnamed else sampler.model_path or BASE
         prompt = checked_tokens(as_tokens(request.prompt), self.base)
         drawn = samples(prompt, request.sampling_params, request.num_samples, self.base, self._chances)
@@ -308,7 +306,7 @@ class Service:
 
         try:
             return self._ask(request, run)
-        except Busy:
+        except QueueFullError:
             with self.checkpoints.reserved(path):
                 raise
 
@@ -355,16 +353,16 @@ class Service:
 
     def _model(self, model_id: str) -> ModelInTraining:
         if model_id not in self._models:
-            raise NotThere(f"there is no model {model_id}")
+            raise NotFoundError(f"there is no model {model_id}")
         return self._models[model_id]
 
     def _check_model(self, model_id: str) -> None:
         if model_id not in self._model_ids:
-            raise NotThere(f"there is no model {model_id}")
+            raise NotFoundError(f"there is no model {model_id}")
 
     def _check_base(self, name: str) -> None:
         if not self.base.is_called(name):
-            raise Refused(f"{name} is not supported; this server has {self.base.name}")
+            raise RequestError(f"{name} is not supported; this server has {self.base.name}")
 
     def _ask(self, request: _Numbered, run: Callable[[], Answer], tokens: int = 0) -> types.UntypedAPIFuture:
         self._check_model(request.model_id)

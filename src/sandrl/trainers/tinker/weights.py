@@ -10,7 +10,6 @@ LoRA is that of Hu et al. (arXiv:2106.09685) as the Tinker service trains it: W 
 
 from __future__ import annotations
 
-import hashlib
 import math
 import os
 from collections.abc import Mapping
@@ -197,10 +196,10 @@ class Everything:
         return {name: self.tensors[first] for name, first in self._first.items()}
 
 
-def digest(tensors: Mapping[str, Tensor]) -> str:
-    """A hash of every bit of them: 64 hexadecimal digits."""
-    hashed = hashlib.sha256()
-    for name, tensor in sorted(tensors.items()):
-        hashed.update(name.encode())
-        hashed.update(tensor.detach().cpu().contiguous().numpy().tobytes())
-    return hashed.hexdigest()
+def free_bytes() -> int:
+    """How many bytes could be allocated where the models are, on the GPU or on this machine, caches included."""
+    if torch.cuda.is_available():
+        return int(torch.cuda.mem_get_info()[0])
+    with open("/proc/meminfo", encoding="ascii") as file:
+        found = dict(line.split(":", 1) for line in file)
+    return int(found["MemAvailable"].split()[0]) << 10

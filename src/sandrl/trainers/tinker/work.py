@@ -20,7 +20,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
-from sandrl.trainers.tinker.refusals import Busy, Refused
+from sandrl.trainers.tinker.options import QueueFullError, RequestError
 from sandrl.trainers.tinker.sampling import Sample
 
 Answer = dict[str, Any]
@@ -92,14 +92,14 @@ class Work:
         """Puts a job into the queue, if none of the same number is or was there.
 
         Raises:
-            Busy: If the queue is full.
+            QueueFullError: If the queue is full.
         """
         with self._is_waiting:
             if number in self._jobs:
                 return
             is_full = self._waiting and self._tokens_waiting + job.tokens > TOKENS_WAITING
             if is_full or len(self._waiting) >= self._max_waiting:
-                raise Busy(f"{len(self._waiting)} requests are waiting; send this request again later")
+                raise QueueFullError(f"{len(self._waiting)} requests are waiting; send this request again later")
             self._jobs[number] = job
             self._tokens_kept += job.tokens
             self._drop_answers()
@@ -170,7 +170,7 @@ class Work:
 
 
 def _failure(error: BaseException) -> Answer:
-    if isinstance(error, Refused):
+    if isinstance(error, RequestError):
         return {"error": str(error), "category": "user"}
     traceback.print_exception(error)
     return {"error": f"{type(error).__name__}: {error}", "category": "server"}
