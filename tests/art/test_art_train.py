@@ -357,7 +357,7 @@ def test_recorded_episodes_are_trained_on_without_playing_any(training: Training
 def test_a_run_goes_on_at_its_backends_step(training: Training) -> None:
     first = training.run(policy="trained", steps=1)
     again = training.run(resume=True, steps=2)
-    assert (again.first_step, again.step) == (1, 2)
+    assert (again.first_step, again.steps) == (1, 2)
     check_steps(training, again, 2)
     assert first.run_dir == again.run_dir
     assert trained_steps(again) == [1, 2]
@@ -374,7 +374,7 @@ def test_a_step_that_was_trained_but_not_written_down_is_neither_lost_nor_repeat
     last = json.loads(lines[-1])["step"]
     metrics.write_text("".join(line for line in lines if json.loads(line)["step"] != last))
     again = training.run(resume=True, steps=3)
-    assert (again.first_step, again.step) == (2, 3)
+    assert (again.first_step, again.steps) == (2, 3)
     assert trained_steps(again) == [1, 2, 3]
     lost = json.loads(lines[-1])
     restored = next(row for row in steps_of(again) if row.step == lost["step"])
@@ -421,7 +421,7 @@ def test_ctrl_c_finishes_the_step_and_the_second_gives_it_up(training: Training)
     # Whether the service finished the step or not, it is there once.
     training.events = []
     whole = training.run(resume=True)
-    assert whole.step == 3
+    assert whole.steps == 3
     assert trained_steps(whole) == [1, 2, 3]
 
 
@@ -506,7 +506,7 @@ def test_a_proxy_is_not_asked_for_the_server_on_this_machine(
     monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
     monkeypatch.setenv("NO_PROXY", "")
-    assert training.run(policy="trained", steps=1).step == 1
+    assert training.run(policy="trained", steps=1).steps == 1
 
 
 @pytest.mark.slow

@@ -54,14 +54,14 @@ class Record:
 
     def spoil(self, service: Service) -> None:
         """Has the losses of a service be no numbers from that step on."""
-        forward = service.forward
+        compute = service.compute
 
         def spoiled(request: Any, given: Any, *, backward: bool) -> Any:
             if self._nan_after is not None and self._steps >= self._nan_after:
                 given = given.model_copy(update={"data": [_without_numbers(datum) for datum in given.data]})
-            return forward(request, given, backward=backward)
+            return compute(request, given, backward=backward)
 
-        service.forward = spoiled  # type: ignore[method-assign]
+        service.compute = spoiled  # type: ignore[method-assign]
 
 
 def crash_before_save(checkpoints: Checkpoints, number: int | None) -> None:

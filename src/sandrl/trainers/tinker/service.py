@@ -18,6 +18,7 @@ from typing import Any, Protocol
 
 import torch
 from tinker import types
+from tinker.types.session_heartbeat_request import SessionHeartbeatRequest
 
 from sandrl.trainers.tinker.checkpoints import Checkpoints
 from sandrl.trainers.tinker.models import (
@@ -67,14 +68,10 @@ class _Numbered(Protocol):
 
 
 class Service:
-    """The state of the service.
+    """The state of the service; its coroutines are the routes of the same names.
 
-    Args:
-        base: The one model it offers.
-        checkpoints: Where it keeps the checkpoints of clients.
-        options: How it was started.
-        observe: Called on the thread of the queue after each operation on a model, with the operation, the id of the
-            model, and its arguments and results.
+    `observe` is called on the thread of the queue after each operation on a model, with the operation, the id of the
+    model, and its arguments and results.
     """
 
     def __init__(
@@ -93,18 +90,21 @@ class Service:
         self._chances = random.Random() if options.seed is None else random.Random(f"samples {options.seed}")
         self.work = Work(self._draw, options.max_queue)
 
-    def create_session(self) -> str:
-        """Begins a session of a client."""
+    async def get_server_capabilities(self) -> types.GetServerCapabilitiesResponse:
+        names = [self.base.name, self.base.alias] if self.base.alias else [self.base.name]
+        models = [types.SupportedModel(model_name=name, max_context_length=self.base.positions) for name in names]
+        return types.GetServerCapabilitiesResponse(supported_models=models)
+
+    async def create_session(self, _: types.CreateSessionRequest) -> types.CreateSessionResponse:
         session_id = str(uuid.uuid4())
-        self.note_alive(session_id)
-        return session_id
-
-    def note_alive(self, session_id: str) -> None:
-        """Notes that the client of a session is alive."""
         self._heard_at[session_id] = time.monotonic()
+        return types.CreateSessionResponse(session_id=session_id)
 
-    def create_model(self, request: types.CreateModelRequest) -> types.UntypedAPIFuture:
-        """Makes a model in training; a client has its own."""
+    async def session_heartbeat(self, request: SessionHeartbeatRequest) -> dict[str, str]:
+        self._heard_at[request.session_id] = time.monotonic()
+        return {"type": "session_heartbeat"}
+
+    async def create_model(self, request: types.CreateModelRequest) -> types.UntypedAPIFuture:
         self._check_base(request.base_model)
         config = request.lora_config or types.LoraConfig(rank=32)
         if not 1 <= config.rank <= MOST_RANK:
@@ -124,11 +124,7 @@ class Service:
         return future
 
     def _make_room(self) -> None:
-        """Forgets the models of sessions that have ended without a word, where there is no room for another one.
-
-        Raises:
-            RequestError: If there still is none.
-        """
+        # The models of sessions that have ended without a word go, if there is no room for another one.
         if self._has_room():
             return
         now = time.monotonic()
@@ -145,22 +141,22 @@ class Service:
         size = 16 * sum(tensor.numel() for tensor in self.base.weights.values()) if self._options.trains_all else 0
         return len(self._model_ids) < MOST_MODELS and free_bytes() > size + LEAST_FREE_BYTES
 
-    def model_info(self, model_id: str) -> types.GetInfoResponse:
-        """What is known of a model in training."""
-        model = self._model(model_id)
+    async def get_info(self, request: types.GetInfoRequest) -> types.GetInfoResponse:
+        model = self._model(request.model_id)
         name = self.base.name
         data = types.ModelData(arch=self.base.module.config.model_type, model_name=name, tokenizer_id=name)
         return types.GetInfoResponse(
             type="get_info",
             model_data=data,
-            model_id=model_id,
+            model_id=request.model_id,
             is_lora=True,
             lora_rank=model.config.rank,
             model_name=name,
         )
 
-    def unload_model(self, model_id: str) -> types.UntypedAPIFuture:
+    async def unload_model(self, request: types.UnloadModelRequest) -> types.UntypedAPIFuture:
         """Forgets a model; its checkpoints stay."""
+        model_id = request.model_id
         self._check_model(model_id)
 
         def run() -> Answer:
@@ -170,7 +166,13 @@ class Service:
 
         return self._submit(f"{model_id}:unload", model_id, Job(run))
 
-    def forward(
+    async def forward(self, request: types.ForwardRequest) -> types.UntypedAPIFuture:
+        return self.compute(request, request.forward_input, backward=False)
+
+    async def forward_backward(self, request: types.ForwardBackwardRequest) -> types.UntypedAPIFuture:
+        return self.compute(request, request.forward_backward_input, backward=True)
+
+    def compute(
         self, request: _Numbered, given: types.ForwardBackwardInput, *, backward: bool
     ) -> types.UntypedAPIFuture:
         """Computes a loss, and with `backward` its gradients."""
@@ -188,8 +190,7 @@ class Service:
         tokens = sum(len(tensor.data) for datum in given.data for tensor in datum.loss_fn_inputs.values())
         return self._ask(request, run, tokens)
 
-    def optim_step(self, request: types.OptimStepRequest) -> types.UntypedAPIFuture:
-        """Changes the weights by the gradients there are."""
+    async def optim_step(self, request: types.OptimStepRequest) -> types.UntypedAPIFuture:
 
         def run() -> Answer:
             model = self._model(request.model_id)
@@ -201,11 +202,11 @@ class Service:
 
         return self._ask(request, run)
 
-    def save_weights(self, request: types.SaveWeightsRequest) -> types.UntypedAPIFuture:
+    async def save_weights(self, request: types.SaveWeightsRequest) -> types.UntypedAPIFuture:
         """Saves what a model's training can go on from."""
         return self._save(request, "training", request.path)
 
-    def save_weights_for_sampler(self, request: types.SaveWeightsForSamplerRequest) -> types.UntypedAPIFuture:
+    async def save_weights_for_sampler(self, request: types.SaveWeightsForSamplerRequest) -> types.UntypedAPIFuture:
         """Saves what a model can be sampled from; without a name only for this process, as a sampler at once."""
         if request.path is not None or request.sampling_session_seq_id is None:
             return self._save(request, "sampler", request.path)
@@ -226,7 +227,7 @@ class Service:
 
         return self._ask(request, run)
 
-    def load_weights(self, request: types.LoadWeightsRequest) -> types.UntypedAPIFuture:
+    async def load_weights(self, request: types.LoadWeightsRequest) -> types.UntypedAPIFuture:
         """Takes a model back, or over, to a checkpoint of any run."""
 
         def run() -> Answer:
@@ -253,7 +254,9 @@ class Service:
             self._check_model(model_id)
         return types.CheckpointsListResponse(checkpoints=found)
 
-    def create_sampler(self, request: types.CreateSamplingSessionRequest) -> str:
+    async def create_sampling_session(
+        self, request: types.CreateSamplingSessionRequest
+    ) -> types.CreateSamplingSessionResponse:
         """Makes a sampler of a checkpoint or of the base model."""
         if request.model_path is not None:
             self.checkpoints.about(request.model_path)
@@ -261,9 +264,9 @@ class Service:
             self._check_base(request.base_model or "")
         sampler_id = f"{request.session_id}:sample:{request.sampling_session_seq_id}"
         self._add_sampler(sampler_id, request.model_path)
-        return sampler_id
+        return types.CreateSamplingSessionResponse(sampling_session_id=sampler_id)
 
-    def sample(self, request: types.SampleRequest) -> types.UntypedAPIFuture:
+    async def asample(self, request: types.SampleRequest) -> types.UntypedAPIFuture:
         """Draws samples; with prompt logprobs, also says how likely the prompt was."""
         if request.sampling_session_id is None:
             raise RequestError("sampling requires a sampling session")
