@@ -33,18 +33,12 @@ class Division:
 
     @classmethod
     def of(cls, config: GrpoConfig, processes: int) -> Division:
-        """The division that a configuration with typed fields asks for.
-
-        Raises:
-            UsageError: If it divides by less than 1.
-        """
         accumulation = count_of(config.set, "gradient_accumulation_steps", 1)
         passes = count_of(config.set, "steps_per_generation", accumulation)
         return cls(config.samples, processes, accumulation, passes)
 
     @property
     def parts(self) -> int:
-        """In how many equal parts a step must be divisible."""
         return self.processes * self.accumulation
 
     def problems(self, batch_size: int) -> int:

@@ -144,7 +144,6 @@ class Engine:
         extras.check(self.packages, extra=self.extra)
 
     def versions(self) -> dict[str, str]:
-        """The versions of its packages."""
         return libraries.versions(self.packages)
 
     def defaults(self, *, is_tiny: bool) -> Mapping[str, JsonValue]:
@@ -170,7 +169,6 @@ class Engine:
         return LoadedPolicy(model, peft_config=adapters)
 
     def optimizations(self, trainer: Any) -> tuple[str, ...]:
-        """What the engine has changed about a trainer and its model, as found in them."""
         return ()
 
 

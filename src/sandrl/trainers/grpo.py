@@ -48,11 +48,9 @@ class GrpoRun(TrainingRun):
 
     Attributes:
         command: The command that resumes it.
-        checkpoint: The last complete checkpoint.
         best: The best checkpoint by its evaluation; None if none was evaluated.
         evaluations: What was measured of the policy, by the number of steps it had.
-        eval_problems: On how many problems that was measured.
-        is_held_out: Whether these were not trained on.
+        is_held_out: Whether the problems of the evaluations were not trained on.
         optimizations: What the engine had changed about the trainer and its model.
         is_first: Whether this process speaks for all that trained together.
     """

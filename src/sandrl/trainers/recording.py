@@ -69,7 +69,6 @@ class Recorder:
         self._steps_with_gradient = 0
 
     def begin_step(self, step: int) -> None:
-        """A step begins."""
         self._training.begin_step(step)
         self._began = time.monotonic()
 
@@ -116,7 +115,6 @@ class Recorder:
             )
 
     def begin_evaluation(self, done: int) -> None:
-        """An evaluation begins."""
         self._training.session.log.step = done
         self._emit(EvaluationStarted(done, self._eval_problems))
 

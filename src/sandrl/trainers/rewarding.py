@@ -44,7 +44,7 @@ REWARD = "sandrl_reward"
 
 
 class TrainingReward:
-    """Answers a trainer's calls for rewards.
+    """Answers a trainer's calls for rewards, and writes every completion into the run.
 
     Attributes:
         ends: The tokens that end a completion, when the trainer is there; without them no completion is known to be

@@ -116,8 +116,6 @@ class Setup:
     """What a training works on, found out before its run is opened.
 
     Attributes:
-        command: The subcommand.
-        config: How to train.
         problems: Those whose completions are scored; empty if nothing is scored in sandboxes.
         digest: Stands for the content of the problems, or of what else is trained on.
         tags: Tags of the sandboxes.
@@ -173,10 +171,7 @@ class Training:
     def own_job(self, emit: Emit, *tags: str, more_seconds: float = 0.0) -> Job:
         """Makes the job that owns the sandboxes, and warns of weak checks.
 
-        Args:
-            emit: Told what happens in it.
-            tags: Further tags of its sandboxes.
-            more_seconds: How much longer than a completion's checks a sandbox may be needed.
+        `more_seconds` is how much longer than a completion's checks a sandbox may be needed.
         """
         setup, session = self._setup, self.session
         assert self.connection is not None, "there are problems to score"
@@ -202,11 +197,7 @@ class Training:
             self._seconds_before = self._job.spending.seconds
 
     def finish_step(self, event: StepFinished, row: int) -> str | None:
-        """Tells of a step that was written down.
-
-        Returns:
-            Which of `loss` and `grad_norm` is not a number; None if both are.
-        """
+        """Tells of a step that was written down; returns which of `loss` and `grad_norm` is not a number, if any."""
         self._emit(event)
         self.health.add(row, event.metrics)
         values = ((name, event.metrics.get(name)) for name in ("loss", "grad_norm"))

@@ -68,13 +68,12 @@ class Checked:
 
     Attributes:
         config: How it trains, with what was found out where nothing was said: the teacher, its address, the renderer.
-        problems: What it is about; empty where episodes are recorded.
-        recorded: The groups of each recorded step, in order; empty where episodes are played.
+        problems: What it is about; empty if episodes are recorded.
+        recorded: The groups of each recorded step, in order; empty if episodes are run.
         tools: The tools that are or were offered, as JSON schemas of functions.
-        teacher: Where a teacher is asked; None where there is none to ask.
+        teacher: Where a teacher is asked; None without one.
         model: What the backend calls the model: of the tiny policy, its directory.
         notes: What was found, in lines for the user.
-        prompting: How problems are asked.
     """
 
     config: ArtTrainConfig

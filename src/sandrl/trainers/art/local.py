@@ -34,13 +34,7 @@ _SCORED_AT_ONCE = 16
 
 
 class LocalModel(TrainedModel):
-    """A model that is trained on this machine.
-
-    Args:
-        config: What is trained.
-        name: Names the model in ART's directory: the run.
-        path: ART's directory, in which its checkpoints are.
-        loop: The loop the backend lives in.
+    """A model, named after its run, that is trained on this machine; ART's directory has its checkpoints.
 
     Raises:
         ServiceError: If it cannot be loaded, or served.

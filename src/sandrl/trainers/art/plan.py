@@ -45,13 +45,9 @@ class ArtPlan:
     """What a training would do.
 
     Attributes:
-        config: How it would train.
         notes: What was found out, in lines for the user.
-        problems: How many problems it would train on.
-        source: Where these, or the recorded episodes, come from.
-        problems_per_step: How many a step has.
+        source: Where the problems, or the recorded episodes, come from.
         first_step: How many steps the model has had.
-        episodes_per_step: How many episodes a step has.
         recorded_steps: How many steps of recorded episodes there are; 0 if episodes are run.
         outlook: What it would take in sandboxes; None if no episodes are run.
     """
@@ -68,7 +64,6 @@ class ArtPlan:
 
     @property
     def steps(self) -> int:
-        """How many steps the model would have had."""
         return self.config.steps
 
     @property

@@ -46,15 +46,12 @@ def renderer_name(config: ArtTrainConfig) -> str:
 
 
 def check_renderer(config: ArtTrainConfig, model: str, tools: Sequence[Mapping[str, Any]]) -> str:
-    """Makes sure that a renderer writes what will be said, and that the model's tokenizer can be loaded.
+    """The name of the renderer, once it writes what will be said and the model's tokenizer can be loaded.
 
     Args:
         config: Names the renderer and the model.
         model: Where its tokenizer is: what `from_pretrained` of transformers takes.
         tools: The tools that are offered, as JSON schemas of functions.
-
-    Returns:
-        The renderer's name.
 
     Raises:
         UsageError: If there is no such renderer, or it does not support tool calls that are offered.

@@ -52,7 +52,7 @@ class ArtRun(TrainingRun):
 
     @property
     def failures(self) -> tuple[str, ...]:
-        """Why rounds trained nothing, one for each that did not."""
+        """Why rounds trained nothing, one reason for each."""
         return tuple(each.failure for each in self.rounds if each.failure)
 
     @property

@@ -43,7 +43,7 @@ class TinkerModel(TrainedModel):
         settings: Has the key and the address.
         name: Names the model in ART's directory: the run.
         path: ART's directory, which remembers where the checkpoints are.
-        model: What the service calls the model that is trained.
+        model: What the service calls the model.
         loop: The loop the backend lives in.
 
     Raises:

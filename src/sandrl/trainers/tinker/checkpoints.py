@@ -35,8 +35,6 @@ _NAME = re.compile(r"(?!\.+$)[A-Za-z0-9._:-]+")
 
 
 class About(BaseModel):
-    """What is known of a checkpoint without loading it."""
-
     base_model: str
     config: LoraConfig
     time: datetime
@@ -44,11 +42,9 @@ class About(BaseModel):
 
 
 class Checkpoints:
-    """All checkpoints of all training runs.
+    """All checkpoints of all training runs, in a directory that is cleared of a killed service's leftovers.
 
-    Args:
-        directory: Where they lie; made, and cleared of a killed service's leftovers.
-        keep: How many of each kind a training run keeps, the latest; None for all.
+    `keep` is how many of each kind a training run keeps, the latest; None for all.
 
     Raises:
         OSError: If the directory cannot be made, or another service has it.
@@ -65,10 +61,7 @@ class Checkpoints:
             shutil.rmtree(leftover, ignore_errors=True)
 
     def reserve(self, run: str, kind: str, name: str) -> str:
-        """Makes sure of a name before its checkpoint is saved.
-
-        Returns:
-            The path of the checkpoint to be.
+        """Makes sure of a name before its checkpoint is saved, and returns the path of the checkpoint to be.
 
         Raises:
             RequestError: If the name cannot be used.
@@ -91,7 +84,6 @@ class Checkpoints:
             self._reserved.discard(path)
 
     def save(self, path: str, content: bytes, base_model: str, config: LoraConfig) -> None:
-        """Saves a checkpoint."""
         place = self._place(path)
         place.parent.mkdir(parents=True, exist_ok=True)
         about = About(base_model=base_model, config=config, time=datetime.now(UTC), size_bytes=len(content))
@@ -105,16 +97,16 @@ class Checkpoints:
             self._prune(place.parent, self._keep)
 
     def read(self, path: str) -> bytes:
-        """What was saved.
+        """The content of a checkpoint.
 
         Raises:
-            NotFoundError: If nothing was.
+            NotFoundError: If there is none.
         """
         self.about(path)
         return (self._place(path) / _CONTENT).read_bytes()
 
     def about(self, path: str) -> About:
-        """What is known of a checkpoint.
+        """What is known of a checkpoint without loading it.
 
         Raises:
             NotFoundError: If there is none.
@@ -143,11 +135,6 @@ class Checkpoints:
         return sorted(found, key=lambda checkpoint: checkpoint.time)
 
     def delete(self, path: str) -> None:
-        """Removes a checkpoint.
-
-        Raises:
-            NotFoundError: If there is none.
-        """
         self.about(path)
         self._remove(self._place(path))
 
@@ -170,7 +157,6 @@ class Checkpoints:
             ) from error
 
     def delete_sampler(self, sampler_id: str) -> None:
-        """Removes the weights of such a sampler."""
         (self._samplers / _hashed(sampler_id)).unlink(missing_ok=True)
 
     def _prune(self, folder: Path, keep: int) -> None:
@@ -195,11 +181,6 @@ class Checkpoints:
 
 
 def _locked(path: Path) -> IO[bytes]:
-    """Locks a directory for this process, until it ends.
-
-    Raises:
-        BlockingIOError: If another process keeps it locked.
-    """
     file = path.open("wb")
     ends_at = time.monotonic() + _LOCK_SECONDS
     while True:
@@ -214,7 +195,6 @@ def _locked(path: Path) -> IO[bytes]:
 
 
 def _write(path: Path, content: bytes) -> None:
-    """Writes a file that is on the disk before the directory has its name."""
     with path.open("wb") as file:
         file.write(content)
         file.flush()

@@ -99,12 +99,7 @@ class EmbeddedService:
     ) -> Settings:
         """Has the process load its model and listen, and returns the settings with its address and its key.
 
-        Args:
-            config: How it trains.
-            settings: Those to which address and key are added.
-            model: Where its model is, as `embedded_model` found it.
-            run: The run directory, which gets its checkpoints.
-            interrupt: The second wish to stop ends the waiting.
+        The checkpoints are in the run directory. The second wish to stop ends the waiting.
 
         Raises:
             InputError: If the model cannot be loaded.
@@ -159,14 +154,10 @@ class EmbeddedService:
             self._line = answers.readline()
 
     def check_running(self, run_id: str, cause: BaseException | None = None) -> None:
-        """Makes sure that the process is there.
-
-        Args:
-            run_id: The run that it trains.
-            cause: The error that may come of its end.
+        """Makes sure that the process that a run uses has not ended, which may be the cause of an error.
 
         Raises:
-            InfrastructureError: If the process has ended.
+            InfrastructureError: If it has.
         """
         if self._process.poll() is not None:
             raise InfrastructureError(
@@ -200,7 +191,6 @@ class EmbeddedService:
                 file.write(printed)
 
     def close(self) -> None:
-        """Ends the process."""
         requests, answers = self._pipes
         with suppress(OSError):
             requests.close()

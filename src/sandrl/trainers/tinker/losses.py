@@ -26,19 +26,12 @@ Config = Mapping[str, float]
 
 
 def token_losses(name: str, logprobs_T: Tensor, inputs: Inputs, config: Config) -> Tensor:
-    """The loss of every target token of a datum, T.
-
-    Args:
-        name: Which loss function.
-        logprobs_T: The log-probabilities of the target tokens.
-        inputs: What else belongs to the tokens, T each.
-        config: What it is computed with, besides the defaults.
-    """
+    """The loss of every target token of a datum, T; `inputs` are what else belongs to the tokens, T each."""
     return LOSSES[name](logprobs_T, inputs, {**DEFAULTS[name], **config})
 
 
 def check_inputs(name: str, given: set[str], config: Config) -> None:
-    """Sees to it that a datum has what the loss function takes, and nothing else.
+    """Makes sure that a datum has what the loss function takes, and nothing else.
 
     Raises:
         RequestError: If it has not.

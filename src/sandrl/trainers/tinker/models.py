@@ -36,13 +36,7 @@ class Example:
 
 
 class ModelInTraining:
-    """What a training client owns.
-
-    Args:
-        base: What it starts from.
-        config: What is to be trained.
-        everything: All weights instead.
-    """
+    """What a training client owns: trained tensors, with `everything` all weights, and an optimizer."""
 
     def __init__(self, base: Base, config: LoraConfig, *, everything: bool) -> None:
         self.config = config
@@ -55,17 +49,10 @@ class ModelInTraining:
 
     @property
     def tensors(self) -> Mapping[str, Tensor]:
-        """The trained tensors, by name."""
         return self._trained.tensors
 
     def run(self, data: Sequence[Datum], loss_fn: str, config: Config, *, backward: bool) -> ForwardBackwardOutput:
-        """Computes the loss, and adds its gradients to those there are.
-
-        Args:
-            data: What it is computed on.
-            loss_fn: Which loss.
-            config: What the loss is computed with.
-            backward: Whether gradients are wanted.
+        """Computes the loss, and with `backward` adds its gradients to those there are.
 
         Raises:
             RequestError: If a datum is not in order; then nothing was changed.
@@ -89,11 +76,7 @@ class ModelInTraining:
         )
 
     def step(self, adam: AdamParams) -> dict[str, float]:
-        """Changes the trained tensors by the gradients there are, and forgets those.
-
-        Returns:
-            The norm of all gradients together, before it was clipped.
-        """
+        """Changes the trained tensors by their gradients, which it forgets; returns the norm before clipping."""
         norm = torch.nn.utils.clip_grad_norm_(self._trained.tensors.values(), adam.grad_clip_norm or float("inf"))
         self._optimizer.param_groups[0].update(
             lr=adam.learning_rate, betas=(adam.beta1, adam.beta2), eps=adam.eps, weight_decay=adam.weight_decay

@@ -61,8 +61,6 @@ def unobserved(operation: str, model_id: str, about: Mapping[str, Any]) -> None:
 
 
 class _Numbered(Protocol):
-    """A request for a model, with the number its client gave it."""
-
     model_id: str
     seq_id: int | None
 
@@ -203,7 +201,7 @@ class Service:
         return self._ask(request, run)
 
     async def save_weights(self, request: types.SaveWeightsRequest) -> types.UntypedAPIFuture:
-        """Saves what a model's training can go on from."""
+        """Saves what a training can be resumed from."""
         return self._save(request, "training", request.path)
 
     async def save_weights_for_sampler(self, request: types.SaveWeightsForSamplerRequest) -> types.UntypedAPIFuture:
@@ -240,7 +238,6 @@ class Service:
         return self._ask(request, run)
 
     def weights_info(self, path: str) -> types.WeightsInfoResponse:
-        """What a training client needs to know to load a checkpoint."""
         about = self.checkpoints.about(path)
         config = about.config.model_dump(include={"train_unembed", "train_mlp", "train_attn"})
         return types.WeightsInfoResponse(
@@ -248,7 +245,6 @@ class Service:
         )
 
     def run_checkpoints(self, model_id: str) -> types.CheckpointsListResponse:
-        """All checkpoints of a training run."""
         found = self.checkpoints.of_run(model_id)
         if not found:
             self._check_model(model_id)
@@ -317,7 +313,6 @@ class Service:
         draw(self.base, self._weights(key), batch)
 
     def _prompt_logprobs(self, key: str, prompt: list[int], likeliest: int) -> Answer:
-        """How likely each token of a prompt was; the first has nothing before it."""
         weights = self._weights(key)
         logprobs: list[float | None] = [None]
         top: list[list[tuple[int, float]] | None] = [None]

@@ -43,11 +43,7 @@ class Base:
 
     Attributes:
         name: What clients call it.
-        alias: See above.
-        device: What it computes on: `cuda` where there is a GPU.
-        module: The model of transformers, in 32 bits.
-        tokenizer: Its tokenizer.
-        weights: Its parameters.
+        module: The model of transformers, in 32 bits, on a GPU if there is one.
         vocabulary: How many tokens there are.
         positions: The longest sequence, in tokens.
         ends: The tokens that end a sequence.
@@ -79,7 +75,7 @@ class Base:
 
     @torch.inference_mode()
     def _tried(self) -> tuple[bool, bool]:
-        """Tries out how the model can be sampled: models that keep another state than keys and values differ here."""
+        # Models that keep another state than keys and values differ in how they can be sampled.
         step = max(self.vocabulary // 7, 1)
         tokens_1T = self.tensor([[(3 + place * step) % self.vocabulary for place in range(6)]])
         expected_V = self(self.weights, input_ids=tokens_1T, use_cache=False).logits[0, -1]
@@ -129,28 +125,18 @@ class Base:
 
 @dataclass(frozen=True, slots=True)
 class LinearLayer:
-    """A layer that an adapter can be added to.
-
-    Attributes:
-        name: The name of its weights.
-        is_transposed: Whether they are inputs × outputs, as in GPT-2; else outputs × inputs.
-    """
+    """The weights of a layer that an adapter can be added to; transposed: inputs × outputs, as in GPT-2."""
 
     name: str
     is_transposed: bool
 
 
 class Trained(Protocol):
-    """Tensors that an optimizer changes.
-
-    Attributes:
-        tensors: Them, by name.
-    """
+    """Tensors by name that an optimizer changes, and the weights of the whole model with them."""
 
     tensors: dict[str, Tensor]
 
-    def weights(self) -> Weights:
-        """The whole model's weights with them."""
+    def weights(self) -> Weights: ...
 
 
 class Lora:
@@ -173,7 +159,6 @@ class Lora:
             self.tensors[f"{layer.name}.B"] = torch.zeros(rows, config.rank, device=base.device, requires_grad=True)
 
     def weights(self) -> Weights:
-        """The base weights, the adapters added to those that have one."""
         weights = dict(self._base.weights)
         for layer in self._layers:
             change = self._scale * self.tensors[f"{layer.name}.B"] @ self.tensors[f"{layer.name}.A"]
@@ -192,7 +177,6 @@ class Everything:
         self.tensors = {name: base.weights[name].clone().requires_grad_() for name in names.values()}
 
     def weights(self) -> Weights:
-        """The copy; tied weights stay tied."""
         return {name: self.tensors[first] for name, first in self._first.items()}
 
 

@@ -58,7 +58,6 @@ class Job:
 
     @property
     def may_go(self) -> bool:
-        """Whether its answer is of no more use."""
         if not self.answer.done():
             return False
         return self.is_fetched or time.monotonic() - self.ended_at > UNFETCHED_SECONDS
@@ -71,12 +70,7 @@ class Job:
 
 
 class Work:
-    """Does jobs.
-
-    Args:
-        draw: Draws samples from the weights of a sampler.
-        max_waiting: How many jobs may wait.
-    """
+    """Does jobs, of which `max_waiting` may wait; `draw` draws samples from the weights of a sampler."""
 
     def __init__(self, draw: Callable[[str, list[Sample]], None], max_waiting: int) -> None:
         self._draw = draw
@@ -115,13 +109,11 @@ class Work:
                 self._tokens_kept -= self._jobs.pop(number).tokens
 
     def note_fetched(self, number: str) -> None:
-        """Notes that a client has the answer to a job."""
         job = self._jobs.get(number)
         if job is not None:
             job.is_fetched = True
 
     def knows(self, number: str) -> bool:
-        """Whether a job of this number was submitted."""
         return number in self._jobs
 
     def answer(self, number: str) -> Future[Answer] | None:
@@ -147,7 +139,6 @@ class Work:
                 job.end(answer)
 
     def _next(self) -> list[Job]:
-        """The job that has waited longest, and those that go together with it."""
         with self._is_waiting:
             while not self._waiting:
                 self._is_waiting.wait()
