@@ -22,7 +22,7 @@ from sandrl.rollouts.tools import tool_schemas  # noqa: E402
 from sandrl.rollouts.workbench import LOST, Workshop  # noqa: E402
 from sandrl.sandboxes import Job, connect, new_job_id  # noqa: E402
 from sandrl.settings import RuntimeKind, load_settings  # noqa: E402
-from sandrl.trainers.episodes import Environment, environment_factory, episode_end, episode_trainer, message_rows  # noqa: E402  # noqa: E402
+from sandrl.trainers.episodes import Environment, environment_factory, episode_end, episode_trainer, message_rows  # noqa: E402
 from tests.support.assassin import Assassin  # noqa: E402
 from tests.support.dead_daemon import kill_daemon  # noqa: E402
 from tests.support.scripted_episode import (  # noqa: E402

@@ -194,10 +194,8 @@ def test_steps_that_cannot_be_scored_are_shown_and_not_fatal(train: Train, tmp_p
     ("words", "message"),
     [
         (("--model", "/no/such/model"), "there is no model '/no/such/model'"),
-        (("--set", "weight_deca=0"), "did you mean 'weight_decay'?"),
         (("--set", "remove_unused_columns=true"), "the reward function needs every column of the dataset"),
         (("--loss-type", "nonsense"), "--loss-type"),
-        (("--vllm", "colocate"), "--vllm needs a GPU"),
         (("--resume", "nothing"), "no run"),
     ],
 )

@@ -1,4 +1,4 @@
-"""What a training with TRL is about: the request for it, and what its parts share."""
+"""Contains the request for a training with TRL, and the state that its parts share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What trains a policy: TRL alone, or TRL with a model loaded by Unsloth; and adapters whose training is continued.
+"""Defines what trains a policy: TRL alone, or TRL with a model loaded by Unsloth, also with adapters of an earlier run.
 
 There is one runner. An engine contains the differences between the commands: required packages, loading of the policy,
 defaults, and the name of a run. The base class is TRL alone; another engine overrides what differs.

@@ -1,4 +1,4 @@
-"""One training: its run, its job, its steps, its budget and its end, whatever trains.
+"""Manages one training for any engine: its run, its job, its steps, its budget and its end.
 
 TRL's trainer calls back where its steps begin and end, and ART is driven step by step. So the engines share no loop:
 both get a `Training`, and call it where a step begins and ends. A training stops between steps, also for its budget,

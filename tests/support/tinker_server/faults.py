@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,6 @@ from typing import Any
 from tinker.types import Datum, TensorData
 from torch import Tensor
 
-from sandrl.trainers.tinker.checkpoints import Checkpoints
 from sandrl.trainers.tinker.models import ModelInTraining, as_tokens
 from sandrl.trainers.tinker.service import Service
 
@@ -62,26 +60,6 @@ class Record:
             return compute(request, given, backward=backward)
 
         service.compute = spoiled  # type: ignore[method-assign]
-
-
-def crash_before_save(checkpoints: Checkpoints, number: int | None) -> None:
-    """Has the process end before a save of these checkpoints.
-
-    Args:
-        checkpoints: The checkpoints.
-        number: Which save, counted over all models, from 1; None for none.
-    """
-    save = checkpoints.save
-    count = 0
-
-    def counted(*arguments: Any) -> None:
-        nonlocal count
-        count += 1
-        if count == number:
-            os._exit(70)
-        save(*arguments)
-
-    checkpoints.save = counted  # type: ignore[assignment,method-assign]
 
 
 def listed(datum: Datum) -> Mapping[str, Any]:

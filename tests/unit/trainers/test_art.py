@@ -73,9 +73,7 @@ def test_the_defaults_are_the_documented_ones() -> None:
         ({"batch_size": 5}, "batch_size: 5 is not a multiple of samples, which is 2;", ("batch_size",)),
         ({"batch_size": 22}, "batch_size: needs 11 problems, and num_problems is 10", ("batch_size", "num_problems")),
         ({"learning_rate": 0}, "learning_rate: Input should be greater than 0", ("learning_rate",)),
-        ({"learning_rat": 1}, "there is no option 'learning_rat'; did you mean 'learning_rate'?", ()),
         ({"num_steps": 1}, "there is no option 'num_steps'", ()),
-        ({"timeout_seconds": 0}, "timeout_seconds must be at least 0.01 seconds", ("timeout_seconds",)),
         ({"project": "a b"}, "project: String should match pattern", ("project",)),
         ({"max_sandboxes": 1}, "max_sandboxes: must be 2 or more; an episode uses", ("max_sandboxes",)),
     ],
@@ -320,8 +318,8 @@ def test_a_user_who_asks_for_more_sees_each_problem(capsys: pytest.CaptureFixtur
     ]
 
 
-@pytest.mark.parametrize("width", [120, 50])
-def test_a_terminal_has_a_table_with_the_course_of_the_reward(width: int) -> None:
+def test_a_terminal_has_a_table_with_the_course_of_the_reward() -> None:
+    width = 120
     console = Console(width=width, height=30, force_terminal=True, file=StringIO())
     now = 0.0
     with TrainingTable(console, ART, clock=lambda: now) as table:
@@ -338,9 +336,7 @@ def test_a_terminal_has_a_table_with_the_course_of_the_reward(width: int) -> Non
     assert isinstance(paper.file, StringIO)
     said, drawn = console.file.getvalue(), paper.file.getvalue()
     lines = [line.strip() for line in drawn.splitlines()]
-    wide = ["step", "reward", "passed", "dropped", "equal", "groups", "tokens", "loss", "time"]
-    shown = lines[0].split()
-    assert shown == wide if width > 80 else {"step", "reward", "passed", "loss"} <= set(shown)
+    assert lines[0].split() == ["step", "reward", "passed", "dropped", "equal", "groups", "tokens", "loss", "time"]
     assert [line.split()[0] for line in lines[1:5]] == ["1/5", "2/5", "3/5", "4/5"]
     # The round that taught nothing is a gap of the course, not a row.
     assert lines[5].startswith("reward")

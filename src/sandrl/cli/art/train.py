@@ -69,16 +69,16 @@ def train(
 
 
 def _print_plan(plan: ArtPlan) -> None:
-    lines = [*plan.notes]
-    steps = f"Steps: {plan.first_step + 1} to {plan.steps}"
-    if plan.first_step >= plan.steps:
-        steps = f"Steps: all {plan.steps} are done; a larger --steps adds more"
+    config, lines = plan.config, [*plan.notes]
+    steps = f"Steps: {plan.first_step + 1} to {config.steps}"
+    if plan.first_step >= config.steps:
+        steps = f"Steps: all {config.steps} are done; a larger --steps adds more"
     if plan.recorded_steps:
-        lines += [f"Trajectories: {plan.recorded_steps} steps of {plan.source}", steps]
+        lines += [f"Trajectories: {plan.recorded_steps} steps of the run {config.trajectories}", steps]
     else:
         lines += [
-            f"Problems: {plan.problems} of {plan.source}, {plan.problems_per_step} in a step",
-            f"{steps}, each of {plan.episodes_per_step} episodes",
+            f"Problems: {plan.problems} of {config.problems}, {config.groups} in a step",
+            f"{steps}, each of {config.episodes_per_step} episodes",
         ]
     lines.append(f"Rollouts: {plan.episodes}")
     typer.echo("\n".join(visible(line) for line in lines))
@@ -93,7 +93,7 @@ def _plan_document(plan: ArtPlan) -> dict[str, Any]:
         "problems": plan.problems,
         "recorded_steps": plan.recorded_steps,
         "first_step": plan.first_step,
-        "steps": plan.steps,
+        "steps": plan.config.steps,
         "rollouts": plan.episodes,
         "outlook": None if plan.outlook is None else plan.outlook.document(),
     }

@@ -36,9 +36,9 @@ from sandrl.settings import Settings
 from sandrl.trainers.art import libraries
 from sandrl.trainers.art.groups import Group, groups_of_rows
 from sandrl.trainers.art.renderers import TINY_RENDERER, check_renderer
-from sandrl.trainers.art.service import EXTRA as TINKER_EXTRA
 from sandrl.trainers.art.service import check_base_model, check_tinker, tinker_address
 from sandrl.trainers.tinker.embedded import embedded_model
+from sandrl.trainers.tinker.options import EXTRA
 
 COMMAND = "art-train"
 
@@ -163,7 +163,7 @@ def _check_backend(request: ArtRequest, settings: Settings) -> str:
         check_gpu()
         libraries.check_installed("art-local")
         return "local, on a GPU of this machine"
-    libraries.check_installed(TINKER_EXTRA)
+    libraries.check_installed(EXTRA)
     if config.backend is ArtBackendKind.EMBEDDED:
         return f"embedded Tinker service ({request.why})"
     check_tinker(settings)

@@ -46,7 +46,7 @@ class ArtPlan:
 
     Attributes:
         notes: What was found out, in lines for the user.
-        source: Where the problems, or the recorded episodes, come from.
+        problems: How many problems it would train on.
         first_step: How many steps the model has had.
         recorded_steps: How many steps of recorded episodes there are; 0 if episodes are run.
         outlook: What it would take in sandboxes; None if no episodes are run.
@@ -55,21 +55,10 @@ class ArtPlan:
     config: ArtTrainConfig
     notes: tuple[str, ...]
     problems: int
-    source: str
-    problems_per_step: int
     first_step: int
-    episodes_per_step: int
-    recorded_steps: int = 0
-    outlook: Outlook | None = None
-
-    @property
-    def steps(self) -> int:
-        return self.config.steps
-
-    @property
-    def episodes(self) -> int:
-        """How many episodes would be run, if every step trains at its first attempt."""
-        return max(self.steps - self.first_step, 0) * self.episodes_per_step
+    recorded_steps: int
+    episodes: int
+    outlook: Outlook | None
 
 
 def make_request(
@@ -165,21 +154,20 @@ def plan_of(request: ArtRequest, settings: Settings) -> ArtPlan:
     """
     config = request.config
     checked = check(request, settings, spends=False)
-    steps_done = 0 if request.resume is None else steps_made(request.resume)
-    episodes_per_step = 0 if checked.recorded else config.episodes_per_step
-    episodes = max(config.steps - steps_done, 0) * episodes_per_step
+    first_step = 0 if request.resume is None else steps_made(request.resume)
+    outlook, episodes = None, 0
+    if not checked.recorded:
+        # If every step trains at its first attempt.
+        episodes = max(config.steps - first_step, 0) * config.episodes_per_step
+        outlook = outlook_of_episodes(
+            config, settings, command=COMMAND, problems=checked.problems, episodes=episodes, run=request.resume
+        )
     return ArtPlan(
         config,
         checked.notes,
         problems=len(checked.problems),
-        source=config.problems if config.trajectories is None else f"the run {config.trajectories}",
-        problems_per_step=0 if checked.recorded else config.groups,
-        first_step=steps_done,
-        episodes_per_step=episodes_per_step,
+        first_step=first_step,
         recorded_steps=len(checked.recorded),
-        outlook=None
-        if checked.recorded
-        else outlook_of_episodes(
-            config, settings, command=COMMAND, problems=checked.problems, episodes=episodes, run=request.resume
-        ),
+        episodes=episodes,
+        outlook=outlook,
     )

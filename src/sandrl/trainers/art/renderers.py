@@ -12,7 +12,7 @@ from sandrl.errors import InputError, UsageError
 from sandrl.models.libraries import first_line
 from sandrl.trainers.art.groups import openai_tools
 from sandrl.trainers.art.libraries import load
-from sandrl.trainers.art.service import EXTRA
+from sandrl.trainers.tinker.options import EXTRA
 
 TINY_RENDERER = "qwen3_instruct"
 """Writes conversations as the template of the tiny policy does, token for token."""

@@ -17,8 +17,8 @@ from sandrl.models.endpoint import nearest_names
 from sandrl.models.libraries import first_line
 from sandrl.settings import Settings
 from sandrl.trainers.art.libraries import environment, load
+from sandrl.trainers.tinker.options import EXTRA
 
-EXTRA = "art-tinker"
 TINKER_BASE_URL = "https://tinker.thinkingmachines.dev/services/tinker-prod"
 
 # Less than the 15 s within which a user is to know.

@@ -29,7 +29,8 @@ from sandrl.trainers.art.groups import Group, Sample, context, count_tokens, ope
 from sandrl.trainers.art.libraries import hear_signals, load
 from sandrl.trainers.art.loop import EventLoop
 from sandrl.trainers.art.renderers import renderer_name
-from sandrl.trainers.art.service import EXTRA, check_tinker, is_of_question, key_shown, translated
+from sandrl.trainers.art.service import check_tinker, is_of_question, key_shown, translated
+from sandrl.trainers.tinker.options import EXTRA
 
 _PACKAGE = "art.tinker_native.backend"
 _SCORED_AT_ONCE = 64

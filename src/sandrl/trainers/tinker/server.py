@@ -17,7 +17,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -208,7 +208,11 @@ def serve(
                 with interrupt.heard():
                     host = f"[{config.host.strip('[]')}]" if ":" in config.host else config.host
                     emit(TinkerServed(f"http://{host}:{port}", place, key_place, settings.tinker_api_key is None))
-                    _wait(thread, interrupt)
+                    while not interrupt.level:
+                        with suppress(TimeoutError):
+                            interrupt.waker().result(_LOOK_SECONDS)
+                        if not (interrupt.level or thread.is_alive()):
+                            raise ServiceError("the HTTP server ended")
             finally:
                 server.end()
                 thread.join(_LAST_SECONDS)
@@ -224,18 +228,6 @@ def _key_of(settings: Settings, port: int) -> Iterator[tuple[str, str]]:
     key = f"tml-{secrets.token_hex(24)}"
     with kept_secret(folder / str(port), key) as path:
         yield key, str(path)
-
-
-def _wait(server: threading.Thread, interrupt: Interrupt) -> None:
-    while not interrupt.level:
-        waker = interrupt.waker()
-        if interrupt.level:
-            return
-        try:
-            waker.result(_LOOK_SECONDS)
-        except TimeoutError:
-            if not server.is_alive():
-                raise ServiceError("the HTTP server ended") from None
 
 
 def main() -> None:

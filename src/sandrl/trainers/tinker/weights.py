@@ -13,7 +13,6 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
@@ -108,10 +107,10 @@ class Base:
         """Whether a client that names a base model means this one."""
         return bool(name) and (name in (self.name, self.alias) or os.path.realpath(name) == os.path.realpath(self.name))
 
-    def linear_layers(self, config: LoraConfig) -> list[LinearLayer]:
-        """The layers that a request for LoRA means."""
+    def linear_layers(self, config: LoraConfig) -> dict[str, bool]:
+        """The weights that a request for LoRA means, and whether they are inputs × outputs, as in GPT-2."""
         output = self.module.get_output_embeddings()
-        found = []
+        found = {}
         for name, layer in self.module.named_modules():
             if isinstance(layer, torch.nn.Linear | Conv1D):
                 if layer is output:
@@ -119,16 +118,8 @@ class Base:
                 else:
                     wanted = config.train_attn if "attn" in name or "attention" in name else config.train_mlp
                 if wanted:
-                    found.append(LinearLayer(f"{name}.weight", isinstance(layer, Conv1D)))
+                    found[f"{name}.weight"] = isinstance(layer, Conv1D)
         return found
-
-
-@dataclass(frozen=True, slots=True)
-class LinearLayer:
-    """The weights of a layer that an adapter can be added to; transposed: inputs × outputs, as in GPT-2."""
-
-    name: str
-    is_transposed: bool
 
 
 class Trained(Protocol):
@@ -149,20 +140,20 @@ class Lora:
         chance = torch.Generator()
         chance.seed() if config.seed is None else chance.manual_seed(config.seed)
         self.tensors: dict[str, Tensor] = {}
-        for layer in self._layers:
-            rows, columns = base.weights[layer.name].shape
-            if layer.is_transposed:
+        for name, is_transposed in self._layers.items():
+            rows, columns = base.weights[name].shape
+            if is_transposed:
                 rows, columns = columns, rows
             down = torch.empty(config.rank, columns)
             torch.nn.init.kaiming_uniform_(down, a=math.sqrt(5), generator=chance)
-            self.tensors[f"{layer.name}.A"] = down.to(base.device).requires_grad_()
-            self.tensors[f"{layer.name}.B"] = torch.zeros(rows, config.rank, device=base.device, requires_grad=True)
+            self.tensors[f"{name}.A"] = down.to(base.device).requires_grad_()
+            self.tensors[f"{name}.B"] = torch.zeros(rows, config.rank, device=base.device, requires_grad=True)
 
     def weights(self) -> Weights:
         weights = dict(self._base.weights)
-        for layer in self._layers:
-            change = self._scale * self.tensors[f"{layer.name}.B"] @ self.tensors[f"{layer.name}.A"]
-            weights[layer.name] = weights[layer.name] + (change.T if layer.is_transposed else change)
+        for name, is_transposed in self._layers.items():
+            change = self._scale * self.tensors[f"{name}.B"] @ self.tensors[f"{name}.A"]
+            weights[name] = weights[name] + (change.T if is_transposed else change)
         return weights
 
 
