@@ -27,7 +27,7 @@ from sandrl.runs.evaluations import BestCheckpoint
 from sandrl.runs.lineage import ORIGIN
 from sandrl.runs.processes import Processes
 from sandrl.runs.resumption import check_unchanged, digest_of_all
-from sandrl.sandboxes import SandboxRequest
+from sandrl.sandboxes import Job, SandboxRequest
 from sandrl.settings import Settings
 from sandrl.tiny import tiny_policy
 from sandrl.trainers.arguments import trl_arguments
@@ -157,20 +157,8 @@ def _train(context: Context, training: Training, arguments: Any, place: ModelPla
     tell = all_of(counter, session.log, _without_parts(context))
     job = training.own_job(tell)
     recorder = Recorder(context, counter, training, checkpoints, begin=begin)
-    limits = ScoreOptions.of(config).limits
-    suggested = job.connection.concurrency(None)
-    if suggested is not None:
-        suggested = max(suggested // processes.count, 1)
-    options = FunctionOptions(
-        replace(
-            ScoreOptions.of(config, config.concurrency or suggested),
-            second_opinion=step_opinions(config.second_opinion),
-        ),
-        require_isolated=config.require_isolated,
-        warm_sandboxes=config.warm_sandboxes,
-    )
-    reward = TrainingReward(replace(context, emit=tell), options, job=job, session=session)
-    workshop = Workshop(job, timeout_seconds=limits.timeout_seconds, emit=tell)
+    reward = TrainingReward(replace(context, emit=tell), _scoring(context, job), job=job, session=session)
+    workshop = Workshop(job, timeout_seconds=ScoreOptions.of(config).limits.timeout_seconds, emit=tell)
     trainer = make_trainer(context, arguments, place, reward, workshop)
     evaluator = Evaluator(trainer, context, recorder)
     trainer.add_callback(training_callback(context, training, recorder, evaluator))
@@ -191,20 +179,7 @@ def _train(context: Context, training: Training, arguments: Any, place: ModelPla
 
     try:
         with training.explaining(stop), context.interrupt.tearing(), place.kept_offline():
-            if begin is None or begin.step < config.steps:
-                trainer.train(resume_from_checkpoint=None if begin is None else str(begin.path))
-            else:
-                # Killed after its last step. The trainer has no public way to load a checkpoint without training.
-                trainer._load_from_checkpoint(str(begin.path))
-            if (
-                recorder.steps_done == (0 if begin is None else begin.step) < config.steps
-                and not context.interrupt.level
-            ):
-                message = "nothing was trained: the trainer ended without a step"
-                raise TrainingError(message, hint=f"see {PRINTED} in the run directory")
-            if recorder.steps_done == config.steps and evaluator.is_due(config.steps):
-                trainer.state.global_step = config.steps
-                evaluator.evaluate(config.steps)
+            _run_trainer(trainer, context, recorder, evaluator)
     except libraries.load("torch").OutOfMemoryError as error:
         hint = "use a smaller batch_size, or `set` gradient_accumulation_steps=N with a larger N"
         message = "the GPU does not have enough memory for this"
@@ -230,6 +205,35 @@ def _train(context: Context, training: Training, arguments: Any, place: ModelPla
         is_first=processes.is_first,
         flags=training.health.flags,
     )
+
+
+def _scoring(context: Context, job: Job) -> FunctionOptions:
+    config, suggested = context.config, job.connection.concurrency(None)
+    if suggested is not None:
+        suggested = max(suggested // context.processes.count, 1)
+    options = ScoreOptions.of(config, config.concurrency or suggested)
+    return FunctionOptions(
+        replace(options, second_opinion=step_opinions(config.second_opinion)),
+        require_isolated=config.require_isolated,
+        warm_sandboxes=config.warm_sandboxes,
+    )
+
+
+def _run_trainer(trainer: Any, context: Context, recorder: Recorder, evaluator: Evaluator) -> None:
+    # Trains, with the evaluations before and between steps, and evaluates again at the end.
+    steps, begin = context.config.steps, recorder.checkpoint
+    first_step = recorder.steps_done
+    if first_step < steps:
+        trainer.train(resume_from_checkpoint=None if begin is None else str(begin.path))
+    elif begin is not None:
+        # Killed after its last step. The trainer has no public way to load a checkpoint without training.
+        trainer._load_from_checkpoint(str(begin.path))
+    if recorder.steps_done == first_step < steps and not context.interrupt.level:
+        message = "nothing was trained: the trainer ended without a step"
+        raise TrainingError(message, hint=f"see {PRINTED} in the run directory")
+    if recorder.steps_done == steps and evaluator.is_due(steps):
+        trainer.state.global_step = steps
+        evaluator.evaluate(steps)
 
 
 def _without_parts(context: Context) -> Emit:
