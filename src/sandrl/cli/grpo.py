@@ -84,9 +84,9 @@ def _print_plan(plan: CheckedPlan, *, json_output: bool) -> None:
     lines = [
         f"Model: {config.model}" + (f", LoRA of rank {config.lora_rank}" if config.lora else ""),
         *([] if plan.origin is None else [f"Starts from the weights of {plan.origin}"]),
-        f"Problems: {plan.train_problems} of {config.problems}",
+        f"Problems: {len(plan.sets.train)} of {config.problems}",
         f"Evaluation: {_evaluation_plan(plan)}",
-        *([] if plan.remark is None else [f"Note: {plan.remark}"]),
+        *([] if plan.sets.remark is None else [f"Note: {plan.sets.remark}"]),
         f"Steps: {plan.first_step} to {config.steps}, each of {config.groups} problems"
         f" × {config.samples} completions = {config.batch_size}",
         f"Processes: {plan.processes}, {plan.completions_per_pass} completions in a pass of each,"
@@ -98,10 +98,10 @@ def _print_plan(plan: CheckedPlan, *, json_output: bool) -> None:
 def _plan_document(plan: CheckedPlan) -> dict[str, Any]:
     return {
         "config": plan.config.document(),
-        "train_problems": plan.train_problems,
-        "eval_problems": plan.eval_problems,
-        "is_held_out": plan.is_held_out,
-        "remark": plan.remark,
+        "train_problems": len(plan.sets.train),
+        "eval_problems": len(plan.sets.evaluation),
+        "is_held_out": plan.sets.is_held_out,
+        "remark": plan.sets.remark,
         "processes": plan.processes,
         "completions_per_pass": plan.completions_per_pass,
         "on_gpu": plan.on_gpu,
@@ -114,14 +114,14 @@ def _plan_document(plan: CheckedPlan) -> dict[str, Any]:
 
 def _evaluation_plan(plan: CheckedPlan) -> str:
     config = plan.config
-    if not plan.eval_problems:
+    if not plan.sets.evaluation:
         return "none"
     if config.eval_set is not None:
-        what = f"{plan.eval_problems} problems of {config.eval_set}"
-    elif plan.is_held_out:
-        what = f"{plan.eval_problems} held-out problems"
+        what = f"{len(plan.sets.evaluation)} problems of {config.eval_set}"
+    elif plan.sets.is_held_out:
+        what = f"{len(plan.sets.evaluation)} held-out problems"
     else:
-        what = f"{plan.eval_problems} of the same problems (too few to hold out)"
+        what = f"{len(plan.sets.evaluation)} of the same problems (too few to hold out)"
     between = "" if config.eval_every is None else f", after every {config.eval_every} steps"
     sampled = f"{config.eval_samples} sampled completion{'s' * (config.eval_samples > 1)}"
     greedy = " and a greedy one" if config.has_greedy_answers else ""

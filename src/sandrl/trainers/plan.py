@@ -30,8 +30,6 @@ class CheckedPlan:
     """What a run would do.
 
     Attributes:
-        is_held_out: Whether the problems of the evaluations are not trained on.
-        remark: What the user should know about these problems, in one line.
         processes: How many processes would train together.
         completions_per_pass: Completions in one forward and backward pass of a process.
         first_step: The step it would begin with.
@@ -40,10 +38,7 @@ class CheckedPlan:
     """
 
     config: GrpoConfig
-    train_problems: int
-    eval_problems: int
-    is_held_out: bool
-    remark: str | None
+    sets: Splits
     processes: int
     completions_per_pass: int
     on_gpu: bool
@@ -110,17 +105,15 @@ def check_plan(request: GrpoRequest, settings: Settings) -> CheckedPlan:
     with libraries.kept_quiet():
         arguments = trl_arguments(config, sets, world_size=settings.world_size)
     begin = None if request.resume is None else last_checkpoint(checkpoint_directory(config, request.resume))
+    first_step = 0 if begin is None else begin.step
     return CheckedPlan(
         config,
-        train_problems=len(sets.train),
-        eval_problems=len(sets.evaluation),
-        is_held_out=sets.is_held_out,
-        remark=sets.remark,
+        sets=sets,
         processes=settings.world_size,
         completions_per_pass=arguments.per_device_train_batch_size,
         on_gpu=libraries.has_gpu(),
-        first_step=0 if begin is None else begin.step,
-        outlook=_outlook(request, sets, settings, first_step=0 if begin is None else begin.step),
+        first_step=first_step,
+        outlook=_outlook(request, sets, settings, first_step=first_step),
         origin=request.origin,
     )
 

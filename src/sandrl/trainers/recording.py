@@ -52,18 +52,15 @@ class Recorder:
             row.step: row for row in RunReader(session.writer.path).evaluations().rows if row.step <= self.steps_done
         }
         training.watch(self.steps_done)
-        self._training = training
-        self._writer = session.writer
-        self._attempt = session.attempt
-        self._counter = counter
-        self._run = session.writer.path
-        self._processes = context.processes
-        self._checkpoints = checkpoints
+        self._context = context
         self._config = context.config
-        self._command = context.engine.command
-        self._eval_problems = len(context.sets.evaluation)
-        self._is_held_out = context.sets.is_held_out
+        self._processes = context.processes
         self._emit = context.emit
+        self._training = training
+        self._session = session
+        self._run = session.writer.path
+        self._counter = counter
+        self._checkpoints = checkpoints
         self._began = time.monotonic()
         self._steps_here = 0
         self._steps_with_gradient = 0
@@ -115,8 +112,8 @@ class Recorder:
             )
 
     def begin_evaluation(self, done: int) -> None:
-        self._training.session.log.step = done
-        self._emit(EvaluationStarted(done, self._eval_problems))
+        self._session.log.step = done
+        self._emit(EvaluationStarted(done, len(self._context.sets.evaluation)))
 
     def record_evaluation(self, done: int, sampled: Counted, greedy: Counted | None) -> None:
         """An evaluation of sampled, and perhaps greedy, answers is over."""
@@ -126,21 +123,21 @@ class Recorder:
             path, run = self.checkpoint.path, self._run
             checkpoint = str(path.relative_to(run) if path.is_relative_to(run) else path)
         row = EvaluationRow(
-            job_id=self._writer.job_id,
+            job_id=self._session.writer.job_id,
             step=done,
-            attempt=self._attempt,
-            problems=self._eval_problems,
-            is_held_out=self._is_held_out,
+            attempt=self._session.attempt,
+            problems=len(self._context.sets.evaluation),
+            is_held_out=self._context.sets.is_held_out,
             metrics=metrics,
             checkpoint=checkpoint,
         )
         self.evaluations[done] = row
         if self._processes.is_first:
-            self._writer.write_evaluation(row)
+            self._session.writer.write_evaluation(row)
         if done == self._config.steps:
             # No step follows whose row it could be in.
             self._counter.write(done, metrics)
-        self._emit(EvaluationFinished(done, self._eval_problems, metrics))
+        self._emit(EvaluationFinished(done, len(self._context.sets.evaluation), metrics))
         if done == self._config.steps:
             self._training.health.add(done, metrics)
 
@@ -180,7 +177,7 @@ class Recorder:
         if self.checkpoint is None:
             return TrainingError(f"{message}; no earlier checkpoint was saved", hint=hint, fields=fields)
         message = f"{message}; the last good checkpoint is {self.checkpoint.path}"
-        hint = f"start from it: sandrl {self._command} --init-from {self._run.name} --learning-rate …"
+        hint = f"start from it: sandrl {self._context.engine.command} --init-from {self._run.name} --learning-rate …"
         return TrainingError(message, hint=hint)
 
 
