@@ -17,7 +17,7 @@ from sandrl.config.grpo import GrpoConfig
 
 if TYPE_CHECKING:
     from sandrl.trainers.grpo import GrpoRun
-    from sandrl.trainers.plan import CheckedPlan
+    from sandrl.trainers.plan import GrpoPlan
 
 SUMMARIES = {
     "unsloth": "Train like `sandrl grpo`, with a policy loaded by Unsloth: 4-bit weights and LoRA adapters, on a GPU."
@@ -73,7 +73,7 @@ def grpo(
     run.raise_for_outcome()
 
 
-def _print_plan(plan: CheckedPlan, *, json_output: bool) -> None:
+def _print_plan(plan: GrpoPlan, *, json_output: bool) -> None:
     from sandrl.cli.outlook import outlook_lines
     from sandrl.cli.output import print_json
 
@@ -95,7 +95,7 @@ def _print_plan(plan: CheckedPlan, *, json_output: bool) -> None:
     typer.echo("\n".join([*(visible(line) for line in lines), *outlook_lines(plan.outlook)]))
 
 
-def _plan_document(plan: CheckedPlan) -> dict[str, Any]:
+def _plan_document(plan: GrpoPlan) -> dict[str, Any]:
     return {
         "config": plan.config.document(),
         "train_problems": len(plan.sets.train),
@@ -112,7 +112,7 @@ def _plan_document(plan: CheckedPlan) -> dict[str, Any]:
     }
 
 
-def _evaluation_plan(plan: CheckedPlan) -> str:
+def _evaluation_plan(plan: GrpoPlan) -> str:
     config = plan.config
     if not plan.sets.evaluation:
         return "none"

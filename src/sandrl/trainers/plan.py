@@ -22,11 +22,11 @@ from sandrl.trainers.checkpoints import checkpoint_directory, last_checkpoint
 from sandrl.trainers.config import MAY_CHANGE, resolve, resumed
 from sandrl.trainers.context import GrpoRequest
 from sandrl.trainers.engines import TRL, Engine, find_policy, with_adapters
-from sandrl.trainers.origin import beginning_of
+from sandrl.trainers.origin import initial_weights
 
 
 @dataclass(frozen=True, slots=True)
-class CheckedPlan:
+class GrpoPlan:
     """What a run would do.
 
     Attributes:
@@ -65,7 +65,7 @@ def make_plan(
         message = "resume continues a run with its own weights, and init_from starts a new run: give only one of them"
         raise UsageError(message, fields=("resume", "init_from"))
     words = {**content, **given}
-    beginning = beginning_of(words, settings)
+    beginning = initial_weights(words, settings)
     chosen = {} if beginning is None else beginning.choice()
     if resume is None:
         model = chosen.get("model") or words.get("model") or (engine.model if libraries.has_gpu() else TINY)
@@ -91,7 +91,7 @@ def make_plan(
     return GrpoRequest(wanted, engine, resume=run)
 
 
-def check_plan(request: GrpoRequest, settings: Settings) -> CheckedPlan:
+def check_plan(request: GrpoRequest, settings: Settings) -> GrpoPlan:
     """Checks everything that can be checked without a policy, a sandbox or a run directory.
 
     Raises:
@@ -106,7 +106,7 @@ def check_plan(request: GrpoRequest, settings: Settings) -> CheckedPlan:
         arguments = trl_arguments(config, sets, world_size=settings.world_size)
     begin = None if request.resume is None else last_checkpoint(checkpoint_directory(config, request.resume))
     first_step = 0 if begin is None else begin.step
-    return CheckedPlan(
+    return GrpoPlan(
         config,
         sets=sets,
         processes=settings.world_size,

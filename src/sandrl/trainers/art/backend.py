@@ -24,7 +24,7 @@ UNTRAINABLE = (ValueError, TypeError, KeyError, AssertionError, NotImplementedEr
 
 
 @dataclass(frozen=True, slots=True)
-class Trained:
+class StepResult:
     """What a step of training did.
 
     Attributes:
@@ -92,7 +92,7 @@ class TrainedModel(ABC):
         """
 
     @abstractmethod
-    def train(self, groups: Sequence[Group], tools: Sequence[Mapping[str, Any]], *, learning_rate: float) -> Trained:
+    def train(self, groups: Sequence[Group], tools: Sequence[Mapping[str, Any]], *, learning_rate: float) -> StepResult:
         """Takes one step, by groups with logprobs whose rewards differ.
 
         Raises:

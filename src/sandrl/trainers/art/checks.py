@@ -63,7 +63,7 @@ class ArtRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class CheckResult:
     """What a training begins with.
 
     Attributes:
@@ -94,7 +94,7 @@ class Checked:
         return content_digest([*(asdict(each) for each in self.problems), *self.prompting.content()])
 
 
-def check(request: ArtRequest, settings: Settings, *, spends: bool, emit: Emit = ignore) -> Checked:
+def check(request: ArtRequest, settings: Settings, *, spends: bool, emit: Emit = ignore) -> CheckResult:
     """Finds out what can be wrong; `spends`: a few tokens may be spent for that, and the tiny policy be made.
 
     Raises:
@@ -106,7 +106,7 @@ def check(request: ArtRequest, settings: Settings, *, spends: bool, emit: Emit =
         return _check(request, settings, spends=spends, emit=emit)
 
 
-def _check(request: ArtRequest, settings: Settings, *, spends: bool, emit: Emit) -> Checked:
+def _check(request: ArtRequest, settings: Settings, *, spends: bool, emit: Emit) -> CheckResult:
     config = request.config
     ScoreOptions.of(config)
     if request.resume is None:
@@ -140,7 +140,7 @@ def _check(request: ArtRequest, settings: Settings, *, spends: bool, emit: Emit)
         f"Episodes: {actor}" + (f"; scored under {config.base_model}" if config.policy is ArtPolicy.TEACHER else ""),
         f"Tools: {names}" if tools else f"Attempts: up to {config.max_attempts} in an episode",
     )
-    return Checked(config, problems, recorded, tools, teacher, model, notes, prompting)
+    return CheckResult(config, problems, recorded, tools, teacher, model, notes, prompting)
 
 
 def _weights(config: ArtTrainConfig) -> str:

@@ -22,7 +22,7 @@ from sandrl.config.art import ArtTrainConfig
 from sandrl.errors import RequestRefusedError, ServiceError, TrainingError
 from sandrl.models.client import Client
 from sandrl.models.libraries import first_line
-from sandrl.trainers.art.backend import UNTRAINABLE, Trained, TrainedModel, regrouped, scored_message
+from sandrl.trainers.art.backend import UNTRAINABLE, StepResult, TrainedModel, regrouped, scored_message
 from sandrl.trainers.art.groups import Group, Sample, context, openai_tools
 from sandrl.trainers.art.libraries import environment, load
 from sandrl.trainers.art.loop import EventLoop
@@ -89,7 +89,7 @@ class LocalModel(TrainedModel):
         finally:
             stop.set()
 
-    def train(self, groups: Sequence[Group], tools: Sequence[Mapping[str, Any]], *, learning_rate: float) -> Trained:
+    def train(self, groups: Sequence[Group], tools: Sequence[Mapping[str, Any]], *, learning_rate: float) -> StepResult:
         before = self.step
         try:
             with environment(WANDB_API_KEY=None):
@@ -98,7 +98,7 @@ class LocalModel(TrainedModel):
             raise TrainingError(f"ART cannot train step {before + 1}: {first_line(error)}") from error
         metrics = dict(result.metrics)
         # It counts a step that trained nothing, too; the gradient steps tell.
-        return Trained(int(result.step), int(metrics.get(_GRADIENT_STEPS, 0)), int(metrics.get(_TOKENS, 0)), metrics)
+        return StepResult(int(result.step), int(metrics.get(_GRADIENT_STEPS, 0)), int(metrics.get(_TOKENS, 0)), metrics)
 
     def _scored(
         self, groups: Sequence[Group], tools: Sequence[Mapping[str, Any]], client: Client, name: str

@@ -24,7 +24,7 @@ from sandrl.files import write_whole
 from sandrl.models.client import ModelEndpoint
 from sandrl.models.libraries import first_line
 from sandrl.settings import Settings
-from sandrl.trainers.art.backend import UNTRAINABLE, Trained, TrainedModel, regrouped, scored_message
+from sandrl.trainers.art.backend import UNTRAINABLE, StepResult, TrainedModel, regrouped, scored_message
 from sandrl.trainers.art.groups import Group, Sample, context, count_tokens, openai_tools
 from sandrl.trainers.art.libraries import hear_signals, load
 from sandrl.trainers.art.loop import EventLoop
@@ -120,7 +120,7 @@ class TinkerModel(TrainedModel):
         with translated(self._settings):
             return self._loop.run(self._all_scored(groups, openai_tools(tools)), is_step=True)
 
-    def train(self, groups: Sequence[Group], tools: Sequence[Mapping[str, Any]], *, learning_rate: float) -> Trained:
+    def train(self, groups: Sequence[Group], tools: Sequence[Mapping[str, Any]], *, learning_rate: float) -> StepResult:
         before = self.step
         with translated(self._settings):
             try:
@@ -129,7 +129,7 @@ class TinkerModel(TrainedModel):
             except UNTRAINABLE as error:
                 raise TrainingError(f"ART cannot train step {before + 1}: {first_line(error)}") from error
         # The backend moves on by one optimizer step, or, where it found nothing to train, not at all.
-        return Trained(int(result.step), int(result.step) - before, count_tokens(groups), dict(result.metrics))
+        return StepResult(int(result.step), int(result.step) - before, count_tokens(groups), dict(result.metrics))
 
     def close(self) -> None:
         states = list(self._backend._model_state.values())

@@ -38,8 +38,8 @@ from sandrl.runs.resumption import check_unchanged
 from sandrl.sandboxes import Interrupt, SandboxRequest
 from sandrl.settings import Settings
 from sandrl.trainers.art import libraries
-from sandrl.trainers.art.backend import Trained, TrainedModel
-from sandrl.trainers.art.checks import COMMAND, ArtRequest, Checked, check
+from sandrl.trainers.art.backend import StepResult, TrainedModel
+from sandrl.trainers.art.checks import COMMAND, ArtRequest, CheckResult, check
 from sandrl.trainers.art.groups import Group, groups_of, left_out, why_no_gradient, with_gradient
 from sandrl.trainers.art.history import GRADIENT_STEPS, STEP, art_directory, check_sound, next_round
 from sandrl.trainers.art.loop import EventLoop, watched
@@ -108,7 +108,7 @@ def run_art(
 
 
 def _train(
-    checked: Checked,
+    checked: CheckResult,
     settings: Settings,
     training: Training,
     service: EmbeddedService | None,
@@ -155,7 +155,7 @@ def _train(
     )
 
 
-def _model(checked: Checked, settings: Settings, training: Training, loop: EventLoop) -> TrainedModel:
+def _model(checked: CheckResult, settings: Settings, training: Training, loop: EventLoop) -> TrainedModel:
     config, name = checked.config, training.session.writer.run_id
     path = art_directory(training.session.writer.path)
     if config.backend is not ArtBackendKind.LOCAL:
@@ -169,7 +169,7 @@ def _model(checked: Checked, settings: Settings, training: Training, loop: Event
 
 class _Rounds:
     def __init__(
-        self, checked: Checked, model: TrainedModel, training: Training, emit: Emit, interrupt: Interrupt
+        self, checked: CheckResult, model: TrainedModel, training: Training, emit: Emit, interrupt: Interrupt
     ) -> None:
         self.done: list[Round] = []
         self.first_step = self.step = model.step
@@ -303,10 +303,10 @@ class _Rounds:
             )
         return self._teacher
 
-    def _train(self, groups: Sequence[Group], useful: Sequence[Group], dropped: int) -> tuple[Trained, int, str]:
+    def _train(self, groups: Sequence[Group], useful: Sequence[Group], dropped: int) -> tuple[StepResult, int, str]:
         # What the step did, how many episodes have no logprobs to be trained with, and why nothing was trained, if so.
         model, tools = self._model, self._checked.tools
-        nothing = Trained(self.step, gradient_steps=0, tokens=0)
+        nothing = StepResult(self.step, gradient_steps=0, tokens=0)
         if not useful:
             unscored = left_out(groups) if model.needs_logprobs else 0
             return nothing, unscored, why_no_gradient(groups, dropped, needs_logprobs=model.needs_logprobs)
@@ -322,7 +322,7 @@ class _Rounds:
         return trained, unscored, ""
 
 
-def _metrics(trained: Trained, unscored: int, seconds: float) -> dict[str, float | None]:
+def _metrics(trained: StepResult, unscored: int, seconds: float) -> dict[str, float | None]:
     # What a step amounted to, the backend's own numbers under names that all trainers share, or `art/`.
     left = dict(trained.metrics)
     metrics: dict[str, float | None] = {

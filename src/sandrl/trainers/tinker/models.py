@@ -17,7 +17,7 @@ from torch import Tensor
 
 from sandrl.trainers.tinker.losses import Config, check_inputs, token_losses
 from sandrl.trainers.tinker.options import RequestError
-from sandrl.trainers.tinker.weights import Base, Everything, Lora, Trained, Weights
+from sandrl.trainers.tinker.weights import AllWeights, Base, Lora, TrainableTensors, Weights
 
 TOKENS_AT_ONCE = 16_384
 """How many tokens go through the model together, padding included."""
@@ -42,7 +42,7 @@ class ModelInTraining:
         self.config = config
         self.steps = 0
         self._base = base
-        self._trained: Trained = Everything(base) if everything else Lora(base, config)
+        self._trained: TrainableTensors = AllWeights(base) if everything else Lora(base, config)
         if not self._trained.tensors:
             raise RequestError("nothing to train: the model has no linear layer of these types")
         self._optimizer = torch.optim.AdamW(self._trained.tensors.values())

@@ -122,7 +122,7 @@ class Base:
         return found
 
 
-class Trained(Protocol):
+class TrainableTensors(Protocol):
     """Tensors by name that an optimizer changes, and the weights of the whole model with them."""
 
     tensors: dict[str, Tensor]
@@ -157,7 +157,7 @@ class Lora:
         return weights
 
 
-class Everything:
+class AllWeights:
     """A copy of all weights; what the request says of LoRA is left aside."""
 
     def __init__(self, base: Base) -> None:
