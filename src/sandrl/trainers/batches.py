@@ -115,13 +115,9 @@ def _what_fits(config: GrpoConfig, division: Division, problems: int) -> str:
 
 
 def evaluation_batch(problems: int, answers: int, *, processes: int, most: int) -> int:
-    """How many completions a process evaluates at once: whole groups, in as few equal batches as possible.
+    """How many completions a process evaluates at once: whole groups of answers, in as few equal batches as possible.
 
-    Args:
-        problems: How many there are to evaluate on.
-        answers: Completions of each.
-        processes: How many processes share them.
-        most: How many completions a process may have at once, if that is enough for a group.
+    `most` is how many completions a process may have at once, if that is enough for a group.
     """
     whole = answers // math.gcd(answers, processes)
     most = max(most // whole, 1) * whole

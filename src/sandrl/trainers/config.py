@@ -111,7 +111,7 @@ def resumed(
     Args:
         kind: The configuration of the command.
         resume: The run, by name or path.
-        given: What the command line says.
+        given: What the command line says; it beats the file.
         settings: Where runs are.
         command: What started the run.
         file: What the file of `--config` says.

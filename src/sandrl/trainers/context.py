@@ -25,8 +25,6 @@ class GrpoRequest:
     """What to train, and where to keep it.
 
     Attributes:
-        config: How to train; of a run that is resumed, as it was started.
-        engine: What trains.
         resume: The directory of the run to resume.
         sets: Its problems, if they are loaded already.
         origin: The checkpoint of another run that it starts from.
@@ -39,11 +37,6 @@ class GrpoRequest:
     origin: Origin | None = None
 
     def splits(self) -> Splits:
-        """Its problems.
-
-        Raises:
-            InputError: If they cannot be used.
-        """
         return splits_of(self.config) if self.sets is None else self.sets
 
 

@@ -117,7 +117,7 @@ class LoadedPolicy:
 
     Attributes:
         model: A model, or where the trainer loads one from.
-        tokenizer: Its tokenizer; None if the trainer loads it with the model.
+        tokenizer: None if the trainer loads it with the model.
         peft_config: The adapters that the trainer adds; None if it adds none.
     """
 

@@ -32,11 +32,7 @@ _AS_WRITTEN = ""
 
 
 class Environment:
-    """Where one episode after another takes place; subclasses have the tools as methods, for TRL to describe them.
-
-    Attributes:
-        toolbox: That of the current episode.
-    """
+    """Where one episode after another takes place; subclasses have the tools as methods, for TRL to describe them."""
 
     def __init__(self, place: Workplace, tool_set: ToolSet, max_calls: int) -> None:
         self._begin = partial(Toolbox, place, tool_set=tool_set, max_calls=max_calls)

@@ -47,7 +47,6 @@ class GrpoRun(TrainingRun):
     """A training with TRL that has ended.
 
     Attributes:
-        command: The command that resumes it.
         best: The best checkpoint by its evaluation; None if none was evaluated.
         evaluations: What was measured of the policy, by the number of steps it had.
         is_held_out: Whether the problems of the evaluations were not trained on.

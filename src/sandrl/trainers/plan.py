@@ -30,9 +30,7 @@ class GrpoPlan:
     """What a run would do.
 
     Attributes:
-        processes: How many processes would train together.
         completions_per_pass: Completions in one forward and backward pass of a process.
-        first_step: The step it would begin with.
         origin: The checkpoint of another run that it would begin with.
         outlook: What it would take in sandboxes.
     """

@@ -57,7 +57,6 @@ class TrainingRun(ABC):
     """A training that has ended, by itself or because the user wanted it to.
 
     Attributes:
-        run_dir: Its run directory.
         steps: How many steps the policy has had.
         of: How many it was to have.
         flags: The flags that stand at its end.
@@ -119,7 +118,6 @@ class Setup:
         problems: Those whose completions are scored; empty if nothing is scored in sandboxes.
         digest: Stands for the content of the problems, or of what else is trained on.
         tags: Tags of the sandboxes.
-        versions: The versions of the packages that train.
         facts: What the run's options have besides the configuration.
         resume: The directory of the run to resume.
     """
@@ -135,13 +133,7 @@ class Setup:
 
 
 class Training:
-    """A training whose run is open.
-
-    Attributes:
-        session: The run.
-        connection: To the runtime of the sandboxes; None if there are none.
-        health: The flags that the steps raise.
-    """
+    """A training whose run is open; it has no connection if there are no sandboxes."""
 
     def __init__(
         self,

@@ -45,12 +45,7 @@ COMMAND = "art-train"
 
 @dataclass(frozen=True, slots=True)
 class ArtRequest:
-    """What to train.
-
-    Attributes:
-        resume: The directory of the run to resume.
-        why: Why it is trained by that backend, in a few words.
-    """
+    """What to train, which run to resume, and why by that backend, in a few words."""
 
     config: ArtTrainConfig
     resume: Path | None = None
@@ -73,7 +68,7 @@ class CheckResult:
         tools: The tools that are or were offered, as JSON schemas of functions.
         teacher: Where a teacher is asked; None without one.
         model: What the backend calls the model: of the tiny policy, its directory.
-        notes: What was found, in lines for the user.
+        notes: Lines for the user.
     """
 
     config: ArtTrainConfig

@@ -42,11 +42,9 @@ TINY_DEFAULTS: Mapping[str, JsonValue] = {
 
 @dataclass(frozen=True, slots=True)
 class ArtPlan:
-    """What a training would do.
+    """What a training would do, with notes for the user.
 
     Attributes:
-        notes: What was found out, in lines for the user.
-        problems: How many problems it would train on.
         first_step: How many steps the model has had.
         recorded_steps: How many steps of recorded episodes there are; 0 if episodes are run.
         outlook: What it would take in sandboxes; None if no episodes are run.

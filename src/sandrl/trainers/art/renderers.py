@@ -48,10 +48,7 @@ def renderer_name(config: ArtTrainConfig) -> str:
 def check_renderer(config: ArtTrainConfig, model: str, tools: Sequence[Mapping[str, Any]]) -> str:
     """The name of the renderer, once it writes what will be said and the model's tokenizer can be loaded.
 
-    Args:
-        config: Names the renderer and the model.
-        model: Where its tokenizer is: what `from_pretrained` of transformers takes.
-        tools: The tools that are offered, as JSON schemas of functions.
+    `model` is what `from_pretrained` of transformers takes, and the tools are JSON schemas of functions.
 
     Raises:
         UsageError: If there is no such renderer, or it does not support tool calls that are offered.

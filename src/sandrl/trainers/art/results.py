@@ -36,14 +36,7 @@ class Round:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArtRun(TrainingRun):
-    """A training with ART that has ended.
-
-    Attributes:
-        job_id: The job.
-        first_step: How many steps the model had had before.
-        rounds: What was run and trained, in order.
-        is_short: Whether it ended because there was nothing more to train on.
-    """
+    """A training with ART that has ended; `is_short` if there was nothing more to train on."""
 
     job_id: str
     first_step: int

@@ -37,15 +37,9 @@ _SCORED_AT_ONCE = 64
 
 
 class TinkerModel(TrainedModel):
-    """A model that a Tinker service trains.
+    """A model, named after its run, that a Tinker service trains under its own name for it (`model`).
 
-    Args:
-        config: What is trained.
-        settings: Has the key and the address.
-        name: Names the model in ART's directory: the run.
-        path: ART's directory, which remembers where the checkpoints are.
-        model: What the service calls the model.
-        loop: The loop the backend lives in.
+    ART's directory (`path`) remembers where the checkpoints are.
 
     Raises:
         ServiceError: If the service fails, or refuses.

@@ -36,15 +36,12 @@ GATHERING_SECONDS = 0.01
 
 @dataclass(eq=False)
 class Job:
-    """A request to do, and its answer.
+    """A request to do, and its answer, which is `run`'s or says why it failed.
 
     Attributes:
-        run: Does it.
         tokens: About how many tokens the request, or its answer, has.
         sampler: Whose weights it samples from first; None for any other job.
-        samples: The sequences to sample.
-        answer: What `run` returned, or why it failed.
-        ended_at: When that was; 0 before.
+        ended_at: When it had its answer; 0 before.
         is_fetched: Whether the client has it.
     """
 
