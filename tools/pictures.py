@@ -16,20 +16,18 @@ from pathlib import Path
 from pydantic import TypeAdapter
 from rich.console import Console
 
-from sandrl.cli.art.view import ArtTable
 from sandrl.cli.metrics import view
 from sandrl.cli.results import LiveTable
-from sandrl.cli.training import TrainingTable
+from sandrl.cli.training import ART, TrainingTable
 from sandrl.config.scoring import RewardConfig
 from sandrl.events import (
-    ArtStepStarted,
-    ArtStepTrained,
-    ArtTrainingStarted,
     CompletionFinished,
     Event,
     ProblemPlayed,
     RewardCallFinished,
     StepFinished,
+    StepStarted,
+    TrainingStarted,
     all_of,
 )
 from sandrl.rewards import run_reward
@@ -95,7 +93,7 @@ def picture_art(run: Path, picture: Path) -> None:
     rows = step_rows(reader)
     last = rows[int(len(rows) * SHARE_DONE_IN_PICTURE)]
     told: list[tuple[datetime, Event]] = [
-        (row.time, ArtStepTrained(int(row.metrics["train/step"] or 0), row.metrics)) for row in rows
+        (row.time, StepFinished(int(row.metrics["train/step"] or 0) - 1, steps, row.metrics)) for row in rows
     ]
     told = sorted([*told, *_problems_played(reader)], key=lambda each: each[0])
     now = told[0][0]
@@ -103,12 +101,12 @@ def picture_art(run: Path, picture: Path) -> None:
         console = Console(
             record=True, width=COLUMNS_OF_TRAINING, height=26, force_terminal=True, file=nowhere, highlight=False
         )
-        table = ArtTable(console, clock=lambda: now.timestamp())
+        table = TrainingTable(console, ART, clock=lambda: now.timestamp())
         table(_beginning(reader, run, steps))
         for now, event in told:
-            if isinstance(event, ArtStepTrained):
+            if isinstance(event, StepFinished):
                 table(event)
-                table(ArtStepStarted(event.step + 1, 1, _problems_of_a_step(reader)))
+                table(StepStarted(event.step + 1, steps, 1, _problems_of_a_step(reader)))
             elif now > last.time:
                 table(event)
                 if isinstance(event, ProblemPlayed) and event.finished > event.of // 2:
@@ -122,7 +120,8 @@ def _beginning(reader: RunReader, run: Path, steps: int) -> Event:
     options = reader.config.options
     model, problems = str(options["base_model"]), _problems_of_a_step(reader)
     episodes = problems * int(str(options["samples"]))
-    return ArtTrainingStarted(run.name, model, str(options["backend"]), model, problems, 0, steps, episodes)
+    backend = str(options["backend"])
+    return TrainingStarted(run.name, model, problems, 0, steps, episodes, backend=backend, actor=model)
 
 
 def _problems_of_a_step(reader: RunReader) -> int:

@@ -21,7 +21,7 @@ from sandrl.config.rollout import RolloutConfig
 from sandrl.config.scoring import RegradeConfig
 from sandrl.config.words import Extraction
 from sandrl.errors import InterruptedRunError, TrainingError, UsageError
-from sandrl.events import ArtStepFailed, ArtStepTrained, Event
+from sandrl.events import Event, StepFinished
 from sandrl.models import client
 from sandrl.rewards.regrade import regrade, saved_options
 from sandrl.rollouts.run import run_rollouts
@@ -119,10 +119,10 @@ def check_steps(training: Training, run: ArtRun, steps: int) -> None:
 
 def test_the_model_learns_from_its_own_episodes_step_by_step(training: Training) -> None:
     run = training.run(policy="trained", steps=3)
-    assert (run.first_step, run.step, run.of) == (0, 3, 3)
+    assert (run.first_step, run.steps, run.of) == (0, 3, 3)
     run.raise_for_outcome()
     check_steps(training, run, 3)
-    assert [event.step for event in training.events if isinstance(event, ArtStepTrained)] == [1, 2, 3]
+    assert [event.step for event in training.events if isinstance(event, StepFinished)] == [0, 1, 2]
     assert not disagreements(RunReader(run.run_dir), is_complete=True)
     # The policy that acts is the one of the step: what it samples is what it is trained on.
     rows = RunReader(run.run_dir).trajectories().rows
@@ -226,10 +226,10 @@ def test_what_is_trained_on_policy_is_token_for_token_what_was_sampled(training:
 def test_equal_rewards_train_nothing_and_that_is_a_failure(training: Training) -> None:
     with ScriptedModel(lambda question: Says(f"<answer>{reference(question)}</answer>")) as teacher:
         run = training.run(policy="teacher", model="scripted", base_url=teacher.base_url, steps=2)
-    assert (run.step, len(run.rounds)) == (0, 3)
-    failed = [event for event in training.events if isinstance(event, ArtStepFailed)]
-    assert [(event.step, event.attempt) for event in failed] == [(1, 1), (1, 2), (1, 3)]
-    assert "equal rewards in every group: 1 in all, 5 groups" in failed[0].reason
+    assert (run.steps, len(run.rounds)) == (0, 3)
+    failed = [event for event in training.events if isinstance(event, StepFinished)]
+    assert [(event.step, event.attempt) for event in failed] == [(0, 1), (0, 2), (0, 3)]
+    assert "equal rewards in every group: 1 in all, 5 groups" in failed[0].failure
     with pytest.raises(TrainingError, match="step 1 had no gradient, 3 times: equal rewards") as raised:
         run.raise_for_outcome()
     job = RunReader(run.run_dir).config.jobs[-1]
@@ -271,13 +271,13 @@ def test_episodes_longer_than_the_model_can_read_are_left_out_and_said(training:
     uneven = Uneven()
     with ScriptedModel(talkative) as teacher:
         run = training.run(policy="teacher", model="scripted", base_url=teacher.base_url, steps=1, concurrency=1)
-    assert run.step == 0
+    assert run.steps == 0
     assert "20 episodes could not be scored" in run.failures[0]
     with ScriptedModel(lambda question: talkative(question) if question.number == 1 else uneven(question)) as teacher:
         run = training.run(
             name="some", policy="teacher", model="scripted", base_url=teacher.base_url, steps=1, concurrency=1
         )
-    assert run.step == 1
+    assert run.steps == 1
     assert steps_of(run)[0].metrics["train/left_out"] == 1
 
 
@@ -342,7 +342,7 @@ def test_recorded_episodes_are_trained_on_without_playing_any(training: Training
             load_settings(),
         )
     run = training.run(trajectories=str(recorded.run_dir), steps=5)
-    assert (run.step, run.is_short) == (2, True)
+    assert (run.steps, run.is_short) == (2, True)
     run.raise_for_outcome()
     check_steps(training, run, 2)
     assert not (run.run_dir / "sandboxes.jsonl").exists()
@@ -357,7 +357,7 @@ def test_recorded_episodes_are_trained_on_without_playing_any(training: Training
 def test_a_run_goes_on_at_its_backends_step(training: Training) -> None:
     first = training.run(policy="trained", steps=1)
     again = training.run(resume=True, steps=2)
-    assert (again.first_step, again.step) == (1, 2)
+    assert (again.first_step, again.steps) == (1, 2)
     check_steps(training, again, 2)
     assert first.run_dir == again.run_dir
     assert trained_steps(again) == [1, 2]
@@ -374,7 +374,7 @@ def test_a_step_that_was_trained_but_not_written_down_is_neither_lost_nor_repeat
     last = json.loads(lines[-1])["step"]
     metrics.write_text("".join(line for line in lines if json.loads(line)["step"] != last))
     again = training.run(resume=True, steps=3)
-    assert (again.first_step, again.step) == (2, 3)
+    assert (again.first_step, again.steps) == (2, 3)
     assert trained_steps(again) == [1, 2, 3]
     lost = json.loads(lines[-1])
     restored = next(row for row in steps_of(again) if row.step == lost["step"])
@@ -401,7 +401,7 @@ def test_ctrl_c_finishes_the_step_and_the_second_gives_it_up(training: Training)
     training.events = _Hearing(stop_at_first_problem)
     run = training.run(policy="trained", steps=3, interrupt=interrupt)
     assert run.signal_number == 2
-    assert run.step == 1
+    assert run.steps == 1
     check_steps(training, run, 1)
     again = Interrupt()
 
@@ -421,7 +421,7 @@ def test_ctrl_c_finishes_the_step_and_the_second_gives_it_up(training: Training)
     # Whether the service finished the step or not, it is there once.
     training.events = []
     whole = training.run(resume=True)
-    assert whole.step == 3
+    assert whole.steps == 3
     assert trained_steps(whole) == [1, 2, 3]
 
 
@@ -506,7 +506,7 @@ def test_a_proxy_is_not_asked_for_the_server_on_this_machine(
     monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
     monkeypatch.setenv("NO_PROXY", "")
-    assert training.run(policy="trained", steps=1).step == 1
+    assert training.run(policy="trained", steps=1).steps == 1
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ import pytest
 torch: Any = pytest.importorskip("torch", reason="not installed: torch (make test-art)")
 tinker: Any = pytest.importorskip("tinker", reason="not installed: tinker (make test-art)")
 
-from sandrl.trainers.tinker.refusals import Refused  # noqa: E402
+from sandrl.trainers.tinker.options import RequestError  # noqa: E402
 from sandrl.trainers.tinker.sampling import draw, samples  # noqa: E402
 from sandrl.trainers.tinker.weights import Base  # noqa: E402
 from tests.support.tinker_server.process import TinkerServer  # noqa: E402
@@ -66,7 +66,7 @@ def test_other_seeds_and_other_samples_of_a_seed_are_others(base: Base) -> None:
     assert len({tuple(each.tokens) for each in several}) == 7
 
 
-@pytest.mark.parametrize("temperature", [1.0, 0.3, 2.0])
+@pytest.mark.parametrize("temperature", [0.3, 2.0])
 def test_logprobs_are_those_of_a_forward_pass_at_the_temperature(base: Base, temperature: float) -> None:
     (sample,) = drawn(base, temperature=temperature, top_k=20)
     for place, (token, logprob) in enumerate(zip(sample.tokens, sample.logprobs, strict=True)):
@@ -75,11 +75,8 @@ def test_logprobs_are_those_of_a_forward_pass_at_the_temperature(base: Base, tem
 
 
 def test_a_temperature_of_nothing_takes_the_likeliest(base: Base) -> None:
+    # That these are the model's own, and their logprobs, is tested with every architecture.
     (greedy,) = drawn(base, temperature=0.0)
-    for place, (token, logprob) in enumerate(zip(greedy.tokens, greedy.logprobs, strict=True)):
-        logprobs = torch.log_softmax(distribution(base, PROMPT + greedy.tokens[:place]), -1)
-        assert token == logprobs.argmax()
-        assert logprob == pytest.approx(logprobs[token].item(), abs=1e-4)
     assert drawn(base, top_k=1)[0].tokens == drawn(base, top_p=1e-6)[0].tokens == greedy.tokens
 
 
@@ -134,7 +131,7 @@ def test_the_models_own_end_ends_a_sequence(base: Base, untrained_policy: Path) 
 def test_without_a_limit_a_sequence_may_fill_the_context_window(base: Base) -> None:
     (sample,) = drawn(base, PROMPT * 127, max_tokens=None)
     assert len(sample.prompt) + len(sample.tokens) == base.positions
-    with pytest.raises(Refused, match=r"context window: 1016 \+ 9 > 1024"):
+    with pytest.raises(RequestError, match=r"context window: 1016 \+ 9 > 1024"):
         drawn(base, PROMPT * 127, max_tokens=9)
 
 

@@ -16,7 +16,7 @@ import pytest
 httpx: Any = pytest.importorskip("httpx", reason="not installed: httpx (make test-art)")
 tinker: Any = pytest.importorskip("tinker", reason="not installed: tinker (make test-art)")
 
-from tests.support.tinker_server.process import READY, ROOT, TinkerServer, running_server  # noqa: E402
+from tests.support.tinker_server.process import TinkerServer, running_server  # noqa: E402
 
 PROMPT = [1, 40, 41, 42, 43, 2, 50, 51]
 EXAMPLE = {
@@ -26,9 +26,6 @@ EXAMPLE = {
         "weights": {"data": [1.0] * len(PROMPT), "dtype": "float32"},
     },
 }
-
-
-MASK = tinker.TensorData(data=[1.0] * 8, dtype="float32", shape=[8])
 
 
 def client_of(server: TinkerServer, **options: Any) -> Any:
@@ -53,44 +50,6 @@ def http(server: TinkerServer, **headers: str) -> Iterator[Any]:
     """Speaks to a server without the SDK."""
     with httpx.Client(base_url=f"{server.base_url}/api/v1", headers={"X-API-Key": server.key, **headers}) as client:
         yield client
-
-
-def test_without_its_key_it_says_nothing_but_that_it_is_there(tinker_server: TinkerServer) -> None:
-    with pytest.raises(tinker.AuthenticationError):
-        tinker.ServiceClient(base_url=tinker_server.base_url, api_key="tml-of-someone-else")
-    with http(tinker_server, **{"X-API-Key": ""}) as client:
-        assert client.get("/healthz").json() == {"status": "ok"}
-        assert client.get("/get_server_capabilities").status_code == 401
-        assert client.post("/create_model", json={}).status_code == 401
-    with http(tinker_server) as client:
-        (model,) = client.get("/get_server_capabilities").json()["supported_models"]
-        assert model == {"model_name": str(tinker_server.model), "max_context_length": 1024}
-
-
-def test_its_key_is_in_the_environment_and_it_listens_here_alone(untrained_policy: Path) -> None:
-    command = [sys.executable, "-m", "tests.support.tinker_server", "--model", str(untrained_policy)]
-    environment = {**os.environ, "HOLDS_THE_KEY": "tml-key"}
-    for words, complaint in (
-        ((), "TINKER_API_KEY must hold the API key"),
-        (("--key-variable", "HOLDS_THE_KEY", "--host", "0.0.0.0"), "--host must be a loopback address"),
-    ):
-        done = subprocess.run(
-            [*command, *words], capture_output=True, text=True, cwd=ROOT, env=environment, timeout=120
-        )
-        assert done.returncode == 2
-        assert complaint in done.stderr
-
-
-def test_what_it_keeps_for_itself_is_gone_when_it_is_told_to_end(untrained_policy: Path, tmp_path: Path) -> None:
-    argv = [sys.executable, "-m", "tests.support.tinker_server", "--model", str(untrained_policy)]
-    environment = {**os.environ, "TINKER_API_KEY": "tml-key", "TMPDIR": str(tmp_path)}
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=environment) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline().startswith(READY)
-        assert len(list(tmp_path.glob("tinker-server-*"))) == 1
-        process.terminate()
-        assert process.wait(60) == 0
-    assert not list(tmp_path.glob("tinker-server-*"))
 
 
 def test_a_model_it_does_not_have_is_refused_at_once(tinker_server: TinkerServer) -> None:
@@ -300,17 +259,6 @@ def test_losses_are_no_numbers_when_that_is_asked_for(untrained_policy: Path, tm
         service = tinker.ServiceClient(base_url=server.base_url, api_key=server.key)
         other = service.create_sampling_client(base_model=str(server.model))
         assert other.compute_logprobs(tinker.ModelInput.from_ints(PROMPT)).result()[1] < 0
-
-
-def test_it_ends_before_a_save_when_that_is_asked_for(untrained_policy: Path, tmp_path: Path) -> None:
-    state = tmp_path / "state"
-    words = ("--state", state, "--crash-before-save", "2")
-    with running_server(untrained_policy, tmp_path / "record", *words) as server:
-        client = client_of(server)
-        client.save_state("first").result()
-        client.save_state("second")
-        assert server.process.wait(60) == 70
-    assert [path.name for path in state.glob("*/weights/*")] == ["first"]
 
 
 def test_all_weights_can_be_trained_instead(untrained_policy: Path, tmp_path: Path) -> None:

@@ -61,6 +61,35 @@ class Trained:
 
 Train = Callable[..., Trained]
 
+
+def take_trl_step(
+    kind: Any, rewards: Any, rows: list[dict[str, Any]], policy: Path, folder: Path, **arguments: Any
+) -> None:
+    """Takes one step with a subclass of TRL's own trainer, on the processor."""
+    import datasets
+    import torch
+    import trl
+
+    torch.set_num_threads(1)
+    usual: dict[str, Any] = {
+        "output_dir": str(folder),
+        "max_steps": 1,
+        "use_cpu": True,
+        "bf16": False,
+        "gradient_checkpointing": False,
+        "report_to": "none",
+        "save_strategy": "no",
+        "disable_tqdm": True,
+    }
+    trainer = kind(
+        model=str(policy),
+        reward_funcs=rewards,
+        args=trl.GRPOConfig(**usual, **arguments),
+        train_dataset=datasets.Dataset.from_list(rows),
+    )
+    trainer.train()
+
+
 _BROKEN = """
 import os, sys
 from transformers import TrainerCallback, trainer

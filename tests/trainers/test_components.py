@@ -16,7 +16,7 @@ from sandrl.rewards.policies import Components, binary
 from sandrl.rewards.verdict import Verdict
 from sandrl.runs import RunReader
 from sandrl.runs.statistics import training_reward
-from tests.trainers.conftest import TrainHere
+from tests.trainers.conftest import TrainHere, take_trl_step
 
 # Those of libraries are not ours.
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -90,11 +90,8 @@ def test_components_alone_are_a_gradient_and_the_metrics_add_up(train_here: Trai
 @pytest.fixture(scope="module")
 def advantages(tiny_directory: Path, tmp_path_factory: pytest.TempPathFactory) -> Advantages:
     """What TRL's own trainer makes of the rewards of two groups of four, by the case and the kind of scaling."""
-    import datasets
-    import torch
     import trl
 
-    torch.set_num_threads(1)
     found: dict[tuple[str, str], list[float]] = {}
     now: list[float | None] = []
 
@@ -112,28 +109,10 @@ def advantages(tiny_directory: Path, tmp_path_factory: pytest.TempPathFactory) -
     def chosen(prompts: Any, completions: Any, **columns: Any) -> list[float | None]:
         return list(now)
 
-    arguments = trl.GRPOConfig(
-        output_dir=str(tmp_path_factory.mktemp("trained")),
-        max_steps=1,
-        per_device_train_batch_size=2 * GROUP,
-        num_generations=GROUP,
-        max_completion_length=4,
-        use_cpu=True,
-        bf16=False,
-        gradient_checkpointing=False,
-        report_to="none",
-        save_strategy="no",
-        disable_tqdm=True,
-        shuffle_dataset=False,
-    )
     rows = [{"prompt": [{"role": "user", "content": f"Write f{number}."}]} for number in range(2)]
-    trainer = Trainer(
-        model=str(tiny_directory),
-        reward_funcs=chosen,
-        args=arguments,
-        train_dataset=datasets.Dataset.from_list(rows),
-    )
-    trainer.train()
+    sizes = {"per_device_train_batch_size": 2 * GROUP, "num_generations": GROUP, "max_completion_length": 4}
+    folder = tmp_path_factory.mktemp("trained")
+    take_trl_step(Trainer, chosen, rows, tiny_directory, folder, **sizes, shuffle_dataset=False)
     return lambda case, scaling: found[case, scaling]
 
 

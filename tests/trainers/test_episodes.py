@@ -22,8 +22,7 @@ from sandrl.rollouts.sandbox import LOST, JobSandboxes  # noqa: E402
 from sandrl.rollouts.tools import tool_schemas  # noqa: E402
 from sandrl.sandboxes import Job, connect, new_job_id  # noqa: E402
 from sandrl.settings import RuntimeKind, load_settings  # noqa: E402
-from sandrl.trainers.conversations import episode_end, message_rows  # noqa: E402
-from sandrl.trainers.environments import Environment, environment_factory, episode_trainer  # noqa: E402
+from sandrl.trainers.episodes import Environment, environment_factory, episode_end, episode_trainer, message_rows  # noqa: E402
 from tests.support.assassin import Assassin  # noqa: E402
 from tests.support.dead_daemon import kill_daemon  # noqa: E402
 from tests.support.scripted_episode import (  # noqa: E402

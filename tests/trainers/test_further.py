@@ -30,32 +30,15 @@ def test_steps_may_be_raised_and_the_optimizer_is_kept(train_here: TrainHere) ->
         train_here(resume=raised, steps=5)
 
 
-def adapters_of(run: Path) -> dict[str, Any]:
-    """The weights in the last checkpoint of a run."""
-    from safetensors.torch import load_file
-
-    [path] = (run / "checkpoints").glob("*/adapter_model.safetensors")
-    return dict(load_file(path))
-
-
-def test_the_adapters_of_a_checkpoint_are_trained_further(train_here: TrainHere, tmp_path: Path) -> None:
+def test_the_adapters_of_a_checkpoint_need_their_base(train_here: TrainHere, tmp_path: Path) -> None:
     given = {**EPOCHS, "steps": 1, "batch_size": 16, "samples": 8, "lora": True, "lora_rank": 4}
     first = train_here(**{**given, "learning_rate": 4e-3, "lr_schedule": "constant"}, run_name="first")
     checkpoint = first / "checkpoints" / "checkpoint-1"
     common: dict[str, Any] = {**EPOCHS, "problems": "tiny", "extract": "exact", "max_tokens": 48}
     common |= {"model": str(checkpoint), "steps": 1, "batch_size": 16, "samples": 8}
-    same = train_here(**{**common, "learning_rate": 0.0}, run_name="same")
-    before, unchanged = adapters_of(first), adapters_of(same)
-    assert before.keys() == unchanged.keys()
-    assert all(bool((before[name] == unchanged[name]).all()) for name in before)
-    assert any(bool(before[name].any()) for name in before if "lora_B" in name)
-    options = RunReader(same).config.options
-    assert (options["lora"], options["lora_rank"]) == (True, 4)
-    further = adapters_of(train_here(**{**common, "learning_rate": 4e-3}, run_name="further"))
-    assert any(bool((before[name] != further[name]).any()) for name in before)
-
     settings = load_settings()
-    assert check_plan(make_plan(common, settings), settings).config.lora
+    config = check_plan(make_plan(common, settings), settings).config
+    assert (config.lora, config.lora_rank) == (True, 4)
     described = checkpoint / "adapter_config.json"
     content = {**json.loads(described.read_text("utf-8")), "base_model_name_or_path": "/no/such/model"}
     described.write_text(json.dumps(content), encoding="utf-8")

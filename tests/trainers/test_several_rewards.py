@@ -12,6 +12,7 @@ import pytest
 import sandrl
 from sandrl.problems import chat_prompt, load_problems
 from sandrl.rewards import RewardFunction
+from tests.trainers.conftest import take_trl_step
 
 GROUP = 4
 
@@ -44,11 +45,8 @@ def function(problems: Any) -> Iterator[RewardFunction]:
 
 def advantages(functions: Any, problems: Any, policy: Path, folder: Path) -> list[float]:
     """The advantages of one group, in a step of TRL's own trainer."""
-    import datasets
-    import torch
     import trl
 
-    torch.set_num_threads(1)
     found: list[float] = []
 
     class Trainer(trl.GRPOTrainer):  # type: ignore[misc]
@@ -58,24 +56,8 @@ def advantages(functions: Any, problems: Any, policy: Path, folder: Path) -> lis
             return output
 
     rows = [{"prompt": chat_prompt(each, show_tests=1), "task_id": each.task_id} for each in problems.values()]
-    arguments = trl.GRPOConfig(
-        output_dir=str(folder),
-        max_steps=1,
-        per_device_train_batch_size=GROUP,
-        num_generations=GROUP,
-        max_completion_length=16,
-        use_cpu=True,
-        bf16=False,
-        gradient_checkpointing=False,
-        report_to="none",
-        save_strategy="no",
-        disable_tqdm=True,
-        seed=0,
-    )
-    trainer = Trainer(
-        model=str(policy), reward_funcs=functions, args=arguments, train_dataset=datasets.Dataset.from_list(rows)
-    )
-    trainer.train()
+    sizes = {"per_device_train_batch_size": GROUP, "num_generations": GROUP, "max_completion_length": 16}
+    take_trl_step(Trainer, functions, rows, policy, folder, **sizes, seed=0)
     return found
 
 

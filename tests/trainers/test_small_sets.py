@@ -36,11 +36,8 @@ def test_a_small_set_has_a_default_batch_under_which_it_trains(train: Train, few
     assert [row.metrics["reward/groups"] for row in reader.metrics().rows] == [3, 3]
 
 
-@pytest.mark.parametrize("further", [(), ("--dry-run",)])
-def test_a_batch_larger_than_the_set_is_refused_with_what_fits(
-    train: Train, few: Path, further: tuple[str, ...]
-) -> None:
-    done = train("--problems", few, "--batch-size", "32", "--runtime", "local", *further)
+def test_a_batch_larger_than_the_set_is_refused_with_what_fits(train: Train, few: Path) -> None:
+    done = train("--problems", few, "--batch-size", "32", "--runtime", "local")
     assert done.code == 2, done.stderr
     assert "--batch-size 32 with 8 samples needs 4 problems per batch, and the training set has 3" in done.stderr
     assert "hint: use --batch-size 24, or --samples 16" in done.stderr

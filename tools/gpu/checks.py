@@ -15,8 +15,7 @@ from statistics import median
 from sandrl.models.messages import TOKEN_ID
 from sandrl.runs import MetricsRow, RunOutcome, RunReader, disagreements
 from sandrl.trainers.art.history import GRADIENT_STEPS, STEP
-from sandrl.trainers.checkpoints import last_checkpoint
-from sandrl.trainers.directory import CHECKPOINTS
+from sandrl.trainers.checkpoints import CHECKPOINTS, last_checkpoint
 from sandrl.trainers.engines import LORA_MODULES
 from tools.gpu.report import Check, checked
 from tools.gpu.weights import changed, trained_adapters

@@ -16,8 +16,7 @@ from pathlib import Path
 from sandrl.errors import SandrlError, UsageError
 from sandrl.runs import RunReader
 from sandrl.trainers.art.history import steps_made
-from sandrl.trainers.checkpoints import last_checkpoint
-from sandrl.trainers.directory import CHECKPOINTS
+from sandrl.trainers.checkpoints import CHECKPOINTS, last_checkpoint
 from tools.gpu import checks
 from tools.gpu.commands import Command, children_of, end_survivors, sandboxes_of, stop_orphans
 from tools.gpu.machine import MIB_PER_GIB, Gpu, MemoryWatch, Torch, look_at_gpu, versions

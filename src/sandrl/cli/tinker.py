@@ -40,7 +40,7 @@ def serve(config: TinkerServeConfig) -> None:
             super().__call__(event)
 
     extras.check(("fastapi", "tinker", "torch", "transformers", "uvicorn"), extra=EXTRA)
-    from sandrl.trainers.tinker.command import serve as serve_tinker
+    from sandrl.trainers.tinker.server import serve as serve_tinker
 
     interrupt = Interrupt()
     with Said() as said, signals.passed_to(interrupt):

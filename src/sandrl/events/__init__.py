@@ -7,16 +7,6 @@ depends on nothing. The modules group them by subject, and all of them are impor
 
 from __future__ import annotations
 
-from sandrl.events.art import (
-    ArtStepFailed,
-    ArtStepStarted,
-    ArtStepTrained,
-    ArtTrainingStarted,
-    BackendChosen,
-    ModelChosen,
-    ProblemPlayed,
-    TrajectoriesCollected,
-)
 from sandrl.events.event import Emit, Event, LogLevel, all_of, ignore
 from sandrl.events.policies import (
     EndpointLimited,
@@ -55,21 +45,22 @@ from sandrl.events.scoring import (
 from sandrl.events.service import ServiceAsked, ServiceLogged, ServiceStarted, ServiceStopping, TinkerServed
 from sandrl.events.sets import MemberFinished, MemberStarted, MemberTold
 from sandrl.events.training import (
+    BackendChosen,
     CheckpointSaved,
     EvaluationFinished,
     EvaluationStarted,
     FlagRaised,
+    ModelChosen,
+    ProblemPlayed,
     RewardCallFinished,
     StepFinished,
+    StepStarted,
     TrainingStarted,
     TrainingStopping,
+    TrajectoriesCollected,
 )
 
 __all__ = [
-    "ArtStepFailed",
-    "ArtStepStarted",
-    "ArtStepTrained",
-    "ArtTrainingStarted",
     "BackendChosen",
     "BudgetReached",
     "CanaryFinished",
@@ -121,6 +112,7 @@ __all__ = [
     "ServiceStopping",
     "Status",
     "StepFinished",
+    "StepStarted",
     "StopFinished",
     "StopRequested",
     "TinkerServed",

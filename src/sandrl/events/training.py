@@ -3,23 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sandrl.events.event import Event
 
 
 @dataclass(frozen=True, slots=True)
+class BackendChosen(Event):
+    """A model will be trained by this backend of ART: `local`, `tinker` or `embedded`; the reason is a few words."""
+
+    kind: str
+    reason: str
+    model: str
+
+
+@dataclass(frozen=True, slots=True)
+class ModelChosen(Event):
+    """Episodes will be run by this model; place and reason are a few words."""
+
+    name: str
+    place: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class TrainingStarted(Event):
-    """A training run begins, or goes on.
+    """A training run starts, or is resumed.
 
     Attributes:
-        run_id: Its name.
-        model: What is trained.
+        run_id: The name of the run.
+        model: The model that is trained.
         problems: How many problems it trains on.
-        first_step: The first step it will do, from 0; more than 0 where it goes on.
-        steps: How many steps it has in all.
-        completions: How many completions a step has, over all processes.
+        first_step: How many steps the model has had; more than 0 if the run is resumed.
+        steps: How many it is to have.
+        completions: How many completions or episodes a step has, over all processes.
         processes: How many processes train together.
+        backend: ART's backend; empty if ART does not train.
+        actor: The model of ART's episodes; empty if they are recorded ones.
     """
 
     run_id: str
@@ -29,6 +49,61 @@ class TrainingStarted(Event):
     steps: int
     completions: int
     processes: int = 1
+    backend: str = ""
+    actor: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StepStarted(Event):
+    """The episodes of a step are about to be run, or read.
+
+    Attributes:
+        step: Which one, from 0.
+        steps: How many there are.
+        attempt: 1, or more if the episodes before these had no gradient.
+        problems: How many problems the step has.
+    """
+
+    step: int
+    steps: int
+    attempt: int
+    problems: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProblemPlayed(Event):
+    """All episodes of a problem in a step have ended.
+
+    Attributes:
+        task_id: The problem.
+        rewards: Of its episodes, in the order they ended; None for each that was dropped.
+        finished: How many problems of the step have ended.
+        of: How many it has.
+    """
+
+    task_id: str
+    rewards: tuple[float | None, ...]
+    finished: int
+    of: int
+
+
+@dataclass(frozen=True, slots=True)
+class TrajectoriesCollected(Event):
+    """The episodes of a step have ended, or were read.
+
+    Attributes:
+        trajectories: How many have a reward.
+        dropped: How many were lost to infrastructure.
+        reward: Their mean reward; None if there is none.
+        groups: Problems with at least one of them.
+        useful_groups: Groups whose rewards differ.
+    """
+
+    trajectories: int
+    dropped: int
+    reward: float | None
+    groups: int
+    useful_groups: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,21 +145,20 @@ class StepFinished(Event):
         step: Which one, from 0.
         steps: How many there are.
         metrics: Its metrics, by the names that `metrics.jsonl` has them under.
+        failure: Why nothing was trained, so that the step does not count; empty if something was.
+        attempt: Which attempt at the step this was, from 1.
     """
 
     step: int
     steps: int
-    metrics: Mapping[str, float | None]
+    metrics: Mapping[str, float | None] = field(default_factory=dict)
+    failure: str = ""
+    attempt: int = 1
 
 
 @dataclass(frozen=True, slots=True)
 class CheckpointSaved(Event):
-    """A checkpoint is complete.
-
-    Attributes:
-        step: How many steps the policy in it has had.
-        path: Where it is.
-    """
+    """A checkpoint of the policy after so many steps is complete."""
 
     step: int
     path: str
@@ -92,12 +166,7 @@ class CheckpointSaved(Event):
 
 @dataclass(frozen=True, slots=True)
 class EvaluationStarted(Event):
-    """The policy is about to be evaluated.
-
-    Attributes:
-        step: How many steps it has had.
-        problems: On how many problems.
-    """
+    """The policy, which has had so many steps, is about to be evaluated on so many problems."""
 
     step: int
     problems: int
@@ -105,13 +174,7 @@ class EvaluationStarted(Event):
 
 @dataclass(frozen=True, slots=True)
 class EvaluationFinished(Event):
-    """The policy was evaluated.
-
-    Attributes:
-        step: How many steps it has had.
-        problems: On how many problems.
-        metrics: What was measured, by the names that `metrics.jsonl` has it under.
-    """
+    """The policy was evaluated after so many steps; the metrics have the names of `metrics.jsonl`."""
 
     step: int
     problems: int
@@ -120,11 +183,7 @@ class EvaluationFinished(Event):
 
 @dataclass(frozen=True, slots=True)
 class TrainingStopping(Event):
-    """The user asked to stop training.
-
-    Attributes:
-        cancel: False: the step in hand is finished and saved first; True: it is given up.
-    """
+    """The user asked to stop training: the current step is finished and saved first, or it is cancelled."""
 
     cancel: bool
 

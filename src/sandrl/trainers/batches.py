@@ -6,6 +6,7 @@ fewer problems than one batch would therefore give no step and no error. This mo
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -21,7 +22,6 @@ class Division:
 
     Attributes:
         samples: Completions of a problem.
-        processes: How many processes train together.
         accumulation: In how many passes a process computes the gradient of a step.
         passes_per_generation: For how many such passes completions are generated at once.
     """
@@ -33,18 +33,12 @@ class Division:
 
     @classmethod
     def of(cls, config: GrpoConfig, processes: int) -> Division:
-        """The division that a configuration with typed fields asks for.
-
-        Raises:
-            UsageError: If it divides by less than 1.
-        """
         accumulation = count_of(config.set, "gradient_accumulation_steps", 1)
         passes = count_of(config.set, "steps_per_generation", accumulation)
         return cls(config.samples, processes, accumulation, passes)
 
     @property
     def parts(self) -> int:
-        """In how many equal parts a step must be divisible."""
         return self.processes * self.accumulation
 
     def problems(self, batch_size: int) -> int:
@@ -79,13 +73,7 @@ def count_of(fields: Mapping[str, JsonValue], name: str, default: int) -> int:
 
 
 def fitted(config: GrpoConfig, problems: int, *, processes: int) -> GrpoConfig:
-    """The configuration with a batch that the problems can fill: its own, or the largest smaller one.
-
-    Args:
-        config: With the default batch size.
-        problems: How many there are to train on.
-        processes: How many processes train together.
-    """
+    """The configuration with a batch that so many problems can fill: its own, or the largest smaller one."""
     division = Division.of(config, processes)
     if division.problems(config.batch_size) <= problems:
         return config
@@ -94,12 +82,7 @@ def fitted(config: GrpoConfig, problems: int, *, processes: int) -> GrpoConfig:
 
 
 def check_filled(config: GrpoConfig, problems: int, *, processes: int) -> None:
-    """Makes sure that there are problems enough for a step.
-
-    Args:
-        config: How to train; its batch can be divided.
-        problems: How many there are to train on.
-        processes: How many processes train together.
+    """Makes sure that there are problems enough for a step of a batch that can be divided.
 
     Raises:
         UsageError: If there are not; it says what would fit.
@@ -129,3 +112,22 @@ def _what_fits(config: GrpoConfig, division: Division, problems: int) -> str:
     if not choices and division.accumulation > 1:
         choices.append("`set` gradient_accumulation_steps=1")
     return "use " + ", or ".join(choices) if choices else "use more problems, or fewer processes"
+
+
+def evaluation_batch(problems: int, answers: int, *, processes: int, most: int) -> int:
+    """How many completions a process evaluates at once: whole groups of answers, in as few equal batches as possible.
+
+    `most` is how many completions a process may have at once, if that is enough for a group.
+    """
+    whole = answers // math.gcd(answers, processes)
+    most = max(most // whole, 1) * whole
+    batches = max(math.ceil(problems * answers / (processes * most)), 1)
+    return max(math.ceil(problems * answers / (processes * batches * whole)), 1) * whole
+
+
+def missing_problems(problems: int, answers: int, *, processes: int, batch: int) -> int:
+    """How many rows a dataset of problems lacks for batches of equal size in all processes."""
+    if processes == 1:
+        return 0
+    batches = math.ceil(problems * answers / (processes * batch))
+    return batches * processes * batch // answers - problems

@@ -15,7 +15,11 @@ from pathlib import Path
 
 from pydantic import BaseModel, ValidationError
 
+from sandrl.config.grpo import GrpoConfig
 from sandrl.files import write_whole
+
+CHECKPOINTS = "checkpoints"
+"""The directory of the checkpoints, in the run directory."""
 
 _MARKER = "sandrl-checkpoint.json"
 _NAME = re.compile(r"checkpoint-(\d+)")
@@ -23,27 +27,22 @@ _NAME = re.compile(r"checkpoint-(\d+)")
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A whole checkpoint.
-
-    Attributes:
-        step: How many steps the policy in it has had.
-        path: A directory that transformers loads as a model, and its trainer resumes from.
-    """
+    """A complete checkpoint after so many steps: a directory that transformers loads, and TRL resumes from."""
 
     step: int
     path: Path
 
 
 class Marker(BaseModel):
-    """What is written last into a checkpoint.
-
-    Attributes:
-        step: How many steps the policy in it has had.
-        run: The directory of the run that saved it.
-    """
+    """What is written last into a checkpoint: after how many steps, and the directory of the run that saved it."""
 
     step: int
     run: Path | None = None
+
+
+def checkpoint_directory(config: GrpoConfig, run: Path) -> Path:
+    """Where a run keeps its checkpoints."""
+    return run / CHECKPOINTS if config.output_dir is None else Path(config.output_dir).absolute()
 
 
 def mark_whole(directory: Path, step: int, *, run: Path) -> Checkpoint:
@@ -68,13 +67,7 @@ def last_checkpoint(directory: Path) -> Checkpoint | None:
 
 
 def remove_old(directory: Path, most: int, *, besides: Path | None) -> None:
-    """Removes whole checkpoints.
-
-    Args:
-        directory: Where they are.
-        most: How many of the last stay.
-        besides: One that stays, whatever its age.
-    """
+    """Removes all complete checkpoints but the last ones, `most` in number, and one that stays whatever its age."""
     for checkpoint in sorted(_whole(directory), key=lambda each: each.step)[:-most]:
         if checkpoint.path != besides:
             # First of all, it is whole no more: a process can be killed in the middle of this, too.

@@ -1,27 +1,38 @@
-"""The resolved configuration of a GRPO run: defaults by kind of model, file and command line.
+"""The resolved configuration of a training: defaults by kind of model, file and command line.
 
-The layers are merged into a configuration without unset fields. `--print-config` shows it, the run directory stores it,
-and a resumed run is compared with it.
+The layers are merged into a configuration without unset fields. `--print-config` shows it and the run directory stores
+it. A resumed run keeps the configuration with which it started, and options that are given again must have the same
+values: rows that were made with two configurations cannot be compared. Only the number of steps, which changes no
+existing step, and the budget may differ.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TypeAlias
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+from typing import TypeVar
 
 from pydantic import JsonValue
 
 from sandrl.config import layers
 from sandrl.config.grpo import GrpoConfig
+from sandrl.config.model import Config
 from sandrl.config.words import TINY, Extraction
+from sandrl.errors import UsageError
 from sandrl.problems.loading import reading_of
 from sandrl.problems.splits import Splits, load_splits
+from sandrl.runs import RunReader, find_run
+from sandrl.runs.resumption import saved_config
+from sandrl.settings import Settings
 
 REAL_MODEL = "Qwen/Qwen2.5-0.5B-Instruct"
 
-Option: TypeAlias = JsonValue
+MAY_CHANGE = frozenset({"steps", "budget"})
+"""What may be another when a run with TRL is resumed; steps may only be more."""
 
-TINY_DEFAULTS: Mapping[str, Option] = {
+AnyConfig = TypeVar("AnyConfig", bound=Config)
+
+TINY_DEFAULTS: Mapping[str, JsonValue] = {
     "problems": TINY,
     "extract": Extraction.EXACT.value,
     "steps": 80,
@@ -39,7 +50,7 @@ TINY_DEFAULTS: Mapping[str, Option] = {
 TINY_EPISODE_TOKENS = 160
 """How long an episode of the tiny policy may be, tool calls and observations included."""
 
-REAL_DEFAULTS: Mapping[str, Option] = {
+REAL_DEFAULTS: Mapping[str, JsonValue] = {
     "problems": "mbpp",
     # Four problems a step, in four parts: what a GPU of 24 GB holds for half a billion parameters.
     "set": {"gradient_accumulation_steps": 4},
@@ -48,24 +59,18 @@ REAL_DEFAULTS: Mapping[str, Option] = {
 
 
 def resolve(
-    command_line: Mapping[str, Option],
-    file: Mapping[str, Option] | None = None,
+    command_line: Mapping[str, JsonValue],
+    file: Mapping[str, JsonValue] | None = None,
     *,
     default_model: str = TINY,
-    further: Mapping[str, Option] | None = None,
+    further: Mapping[str, JsonValue] | None = None,
 ) -> GrpoConfig:
-    """Puts the layers of a configuration together.
-
-    Args:
-        command_line: What was given there; it beats the file.
-        file: What the file of `--config` says; it beats the defaults.
-        default_model: The model where neither names one.
-        further: Defaults that beat those for the kind of model.
+    """Merges the command line, the file of `--config`, `further` defaults, and those for the kind of model.
 
     Raises:
         UsageError: If a key is unknown or a value is impossible.
     """
-    given: dict[str, Option] = {**(file or {}), **command_line}
+    given: dict[str, JsonValue] = {**(file or {}), **command_line}
     model = given.get("model", default_model)
     defaults = {**(TINY_DEFAULTS if model == TINY else REAL_DEFAULTS), **(further or {})}
     if model == TINY and given.get("rollout") == "tools":
@@ -87,3 +92,59 @@ def splits_of(config: GrpoConfig) -> Splits:
         eval_set=config.eval_set,
         **reading_of(config),
     )
+
+
+def resumed(
+    kind: type[AnyConfig],
+    resume: str,
+    given: Mapping[str, JsonValue],
+    settings: Settings,
+    *,
+    command: str,
+    file: Mapping[str, JsonValue],
+    chosen: Mapping[str, JsonValue],
+    complete: Callable[[AnyConfig], AnyConfig],
+    may_change: Collection[str],
+) -> tuple[Path, AnyConfig, AnyConfig]:
+    """The directory of the run to resume, its saved configuration, and the one with which it is resumed.
+
+    Args:
+        kind: The configuration of the command.
+        resume: The run, by name or path.
+        given: What the command line says; it beats the file.
+        settings: Where runs are.
+        command: What started the run.
+        file: What the file of `--config` says.
+        chosen: What words of the command line stand for; it beats the command line.
+        complete: Completes the configuration before it is compared.
+        may_change: The fields that may differ.
+
+    Raises:
+        UsageError: If there is no such run, it would be somewhere else, or its configuration would change.
+    """
+    if {"run_name", "runs_dir"} & set(given):
+        message = "resume continues a run in its own directory: leave out run_name and runs_dir"
+        raise UsageError(message, fields=("resume", "run_name", "runs_dir"))
+    run = find_run(resume, settings.state_dir, settings.runs_dir)
+    saved = saved_config(kind, RunReader(run), command)
+    # What is saved has no holes: the defaults of a kind of model would fill what it leaves out on purpose.
+    wanted = complete(layers.resolve(kind, saved.document(), file, given, chosen))
+    key = changed_key(saved, wanted, may_change)
+    if key is not None:
+        raise UsageError(
+            f"{key} has changed since the run {run.name!r} was started, so it cannot be resumed with it",
+            hint="leave it out, or start a new run",
+            fields=(key,),
+        )
+    return run, saved, wanted
+
+
+def changed_key(before: Config, after: Config, may_change: Collection[str] = ()) -> str | None:
+    """The first field, or the first key of a table, whose values differ and may not; None if there is none."""
+    for name in type(before).model_fields:
+        one, other = getattr(before, name), getattr(after, name)
+        if one != other and name not in may_change:
+            if not isinstance(one, dict):
+                return name
+            return next(str(key) for key in {**one, **other} if one.get(key) != other.get(key))
+    return None

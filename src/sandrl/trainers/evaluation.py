@@ -18,26 +18,18 @@ from typing import Any
 
 from sandrl.models import libraries
 from sandrl.runs.recorder import Counted
+from sandrl.trainers.batches import evaluation_batch, missing_problems
 from sandrl.trainers.context import Context
-from sandrl.trainers.padding import PADDING_COLUMN, evaluation_batch, missing_problems
 from sandrl.trainers.recording import Recorder
-
-EVALUATION_COLUMN = "is_evaluation"
-"""The column of the dataset that tells the reward what the trainer does not: whether it trains or evaluates."""
-
-GREEDY_COLUMN = "is_greedy"
-"""The column that says whether answers are greedy."""
+from sandrl.trainers.rewarding import GREEDY_COLUMN, PADDING_COLUMN
 
 _SAMPLED, _GREEDY = "sampled", "greedy"
 
 
 def evaluation_datasets(context: Context, rows: Sequence[Mapping[str, Any]], batch: int) -> dict[str, Any]:
-    """What is evaluated on, by the way of answering, and as much padding as the processes need for equal batches.
+    """What is evaluated on, by the way of answering, with as much padding as the processes need for equal batches.
 
-    Args:
-        context: The run.
-        rows: A row for each problem.
-        batch: Sampled answers that a process evaluates at once.
+    `rows` has a row for each problem, and `batch` is how many sampled answers a process evaluates at once.
     """
     config = context.config
     datasets = {_SAMPLED: _dataset(context, rows, config.eval_samples, batch)}
@@ -63,13 +55,7 @@ def _greedy_batch(context: Context) -> int:
 
 
 class Evaluator:
-    """Evaluates a trainer's policy when it is due.
-
-    Args:
-        trainer: TRL's trainer, with the datasets of `evaluation_datasets`.
-        context: The run.
-        recorder: Writes down what is measured, and knows what was measured before.
-    """
+    """Evaluates the policy of TRL's trainer, which has the datasets of `evaluation_datasets`, when it is due."""
 
     def __init__(self, trainer: Any, context: Context, recorder: Recorder) -> None:
         self._trainer = trainer
@@ -100,11 +86,7 @@ class Evaluator:
 
 @contextmanager
 def own_random_state(*words: int) -> Iterator[None]:
-    """Lets a `with` block draw from a random state that these numbers decide, and restores the one before.
-
-    Args:
-        words: Such as the seed, the number of steps and the rank.
-    """
+    """Lets a `with` block draw from a random state that these numbers decide, and restores the one before."""
     numpy, torch = libraries.load("numpy"), libraries.load("torch")
     before = random.getstate(), numpy.random.get_state(), torch.get_rng_state()
     devices = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
@@ -122,7 +104,7 @@ def own_random_state(*words: int) -> Iterator[None]:
 
 @contextmanager
 def _greedy_answers(trainer: Any, batch: int) -> Iterator[None]:
-    """Lets TRL's trainer take the likeliest token everywhere, once for each problem, in a `with` block."""
+    # TRL's trainer takes the likeliest token everywhere, once for each problem, in the `with` block.
     changes: list[tuple[Any, str, Any]] = [
         (trainer, "num_generations_eval", 1),
         (trainer.args, "per_device_eval_batch_size", batch),

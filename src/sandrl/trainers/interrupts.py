@@ -17,10 +17,7 @@ from sandrl.sandboxes import Interrupt, Level
 
 
 class TrainingInterrupt(Interrupt):
-    """The user's wish to stop a training run.
-
-    Args:
-        is_one_of_many: Whether a launcher runs several processes of the training.
+    """The user's wish to stop a training run, whose launcher may run several processes (`is_one_of_many`).
 
     Attributes:
         scoring: The wish to give up the rewards that are being computed; never only to finish them.
@@ -52,12 +49,11 @@ class TrainingInterrupt(Interrupt):
         return True
 
     def exhaust(self, level: Level) -> None:
-        """See `Interrupt`: no more is scored, so that the step in hand is given up if it has not all of its rewards."""
+        # No more is scored, so that the current step is given up if it has not all of its rewards.
         super().exhaust(Level.FINISH)
         self.scoring.exhaust(level)
 
     def error(self) -> InterruptedRunError:
-        """What a run that was stopped ends with, where nobody knows more."""
         return InterruptedRunError("interrupted", signal_number=self.signal_number)
 
     @contextmanager

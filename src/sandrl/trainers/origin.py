@@ -20,8 +20,7 @@ from sandrl.runs import RunReader, find_run
 from sandrl.runs.lineage import Origin
 from sandrl.runs.resumption import saved_config
 from sandrl.settings import Settings
-from sandrl.trainers.checkpoints import last_checkpoint, read_marker
-from sandrl.trainers.directory import checkpoint_directory
+from sandrl.trainers.checkpoints import checkpoint_directory, last_checkpoint, read_marker
 
 COMMANDS = ("grpo", "unsloth")
 """The commands whose runs keep such checkpoints."""
@@ -31,13 +30,8 @@ OF_ONE_RUN = frozenset({"model", "init_from", "run_name", "runs_dir", "output_di
 
 
 @dataclass(frozen=True, slots=True)
-class Beginning:
-    """What a run begins with.
-
-    Attributes:
-        origin: The checkpoint.
-        config: The configuration of the run that saved it; None where that run is gone.
-    """
+class InitialWeights:
+    """The checkpoint that a run begins with, and the configuration of the run that saved it; None if that is gone."""
 
     origin: Origin
     config: GrpoConfig | None
@@ -52,12 +46,8 @@ class Beginning:
         return {"init_from": self.origin.checkpoint, "model": self.origin.checkpoint}
 
 
-def beginning_of(given: Mapping[str, JsonValue], settings: Settings) -> Beginning | None:
-    """Finds the weights that `init_from` names; None where it is not given.
-
-    Args:
-        given: What was given, by field.
-        settings: What the environment says.
+def initial_weights(given: Mapping[str, JsonValue], settings: Settings) -> InitialWeights | None:
+    """Finds the weights that `init_from` of the given fields names; None if it is not given.
 
     Raises:
         InputError: If there is no such run or checkpoint.
@@ -79,14 +69,14 @@ def beginning_of(given: Mapping[str, JsonValue], settings: Settings) -> Beginnin
     return beginning
 
 
-def _find(word: str, settings: Settings) -> Beginning:
+def _find(word: str, settings: Settings) -> InitialWeights:
     path = Path(word).expanduser().absolute()
     marker = read_marker(path)
     if marker is not None:
         # The run that it lies in, or else the one that saved it.
         run = _run_at(path.parent.parent) or (None if marker.run is None else _run_at(marker.run))
         run_id, config = (None, None) if run is None else (run.config.run_id, _config(run))
-        return Beginning(Origin(run_id=run_id, step=marker.step, checkpoint=str(path)), config)
+        return InitialWeights(Origin(run_id=run_id, step=marker.step, checkpoint=str(path)), config)
     run = _run_at(path)
     if run is None and os.sep in word and path.is_dir():
         raise InputError(
@@ -101,7 +91,7 @@ def _find(word: str, settings: Settings) -> Beginning:
     if last is None:
         hint = f"sandrl {run.config.command} --resume {run.config.run_id} resumes that run itself"
         raise InputError("has no complete checkpoint", path=run.path, hint=hint)
-    return Beginning(Origin(run_id=run.config.run_id, step=last.step, checkpoint=str(last.path)), config)
+    return InitialWeights(Origin(run_id=run.config.run_id, step=last.step, checkpoint=str(last.path)), config)
 
 
 def _run_at(path: Path) -> RunReader | None:

@@ -1,9 +1,4 @@
-"""Converts a command's options to a training request, or to the error that explains why the training cannot run.
-
-A resumed run keeps the configuration with which it started, and options that are given again must have the same values:
-rows that were made with two configurations cannot be compared. Only the number of steps can be raised, because that
-changes no existing step.
-"""
+"""Converts a command's options to a training request, or to the error that explains why the training cannot run."""
 
 from __future__ import annotations
 
@@ -12,7 +7,6 @@ from dataclasses import dataclass, replace
 
 from pydantic import JsonValue
 
-from sandrl.config import layers
 from sandrl.config.grpo import GrpoConfig
 from sandrl.config.words import TINY
 from sandrl.errors import MissingExtraError, ServiceError, UsageError
@@ -20,48 +14,29 @@ from sandrl.models import libraries
 from sandrl.problems.splits import Splits
 from sandrl.rewards.estimate import SandboxEstimate, estimate_sandboxes
 from sandrl.rewards.options import ScoreOptions
-from sandrl.runs import RunReader
 from sandrl.runs.lineage import Origin
-from sandrl.runs.resumption import saved_config
 from sandrl.settings import Settings
-from sandrl.trainers.adapters import find_policy, with_adapters
-from sandrl.trainers.arguments import trl_arguments
+from sandrl.trainers.arguments import checked_fields, trl_arguments
 from sandrl.trainers.batches import fitted
-from sandrl.trainers.checkpoints import last_checkpoint
-from sandrl.trainers.config import resolve
-from sandrl.trainers.directory import check_same, checkpoint_directory, run_to_resume
-from sandrl.trainers.engines import TRL, Engine
-from sandrl.trainers.grpo import GrpoRequest
-from sandrl.trainers.origin import beginning_of
-from sandrl.trainers.passthrough import checked_fields
-
-MAY_CHANGE = frozenset({"steps", "budget"})
-"""What may be another when a run goes on; steps may be more."""
+from sandrl.trainers.checkpoints import checkpoint_directory, last_checkpoint
+from sandrl.trainers.config import MAY_CHANGE, resolve, resumed
+from sandrl.trainers.context import GrpoRequest
+from sandrl.trainers.engines import TRL, Engine, find_policy, with_adapters
+from sandrl.trainers.origin import initial_weights
 
 
 @dataclass(frozen=True, slots=True)
-class CheckedPlan:
+class GrpoPlan:
     """What a run would do.
 
     Attributes:
-        config: How it would train.
-        train_problems: On how many problems.
-        eval_problems: On how many it would be evaluated.
-        is_held_out: Whether these are not trained on.
-        remark: What the user should know about these problems, in one line.
-        processes: How many processes would train together.
         completions_per_pass: Completions in one forward and backward pass of a process.
-        on_gpu: Whether there is a GPU.
-        first_step: The step it would begin with.
         origin: The checkpoint of another run that it would begin with.
         outlook: What it would take in sandboxes.
     """
 
     config: GrpoConfig
-    train_problems: int
-    eval_problems: int
-    is_held_out: bool
-    remark: str | None
+    sets: Splits
     processes: int
     completions_per_pass: int
     on_gpu: bool
@@ -78,14 +53,7 @@ def make_plan(
     file: Mapping[str, JsonValue] | None = None,
     resume: str | None = None,
 ) -> GrpoRequest:
-    """Makes a request of what was given.
-
-    Args:
-        given: Options of the command line, by the names of `GrpoConfig`.
-        settings: What the environment says.
-        engine: What trains.
-        file: What the file of `--config` says.
-        resume: The run to go on with, by name or path.
+    """Makes a request of the options of the command line and of the file of `--config`, by the names of `GrpoConfig`.
 
     Raises:
         UsageError: If something does not fit, or a run that goes on would change.
@@ -95,7 +63,7 @@ def make_plan(
         message = "resume continues a run with its own weights, and init_from starts a new run: give only one of them"
         raise UsageError(message, fields=("resume", "init_from"))
     words = {**content, **given}
-    beginning = beginning_of(words, settings)
+    beginning = initial_weights(words, settings)
     chosen = {} if beginning is None else beginning.choice()
     if resume is None:
         model = chosen.get("model") or words.get("model") or (engine.model if libraries.has_gpu() else TINY)
@@ -104,19 +72,24 @@ def make_plan(
         config = _with_typed_fields(with_adapters(config, words), engine, settings)
         request = GrpoRequest(config, engine, origin=None if beginning is None else beginning.origin)
         return request if "batch_size" in words else _with_fitting_batch(request, settings)
-    run = run_to_resume(resume, given, settings)
-    saved = saved_config(GrpoConfig, RunReader(run), engine.command)
-    # What is saved has no holes: the defaults of a kind of model would fill what it leaves out on purpose.
-    wanted = layers.resolve(GrpoConfig, saved.document(), content, given, chosen)
-    wanted = _with_typed_fields(wanted, engine, settings)
-    check_same(run, saved, wanted, may_change=MAY_CHANGE)
+    run, saved, wanted = resumed(
+        GrpoConfig,
+        resume,
+        given,
+        settings,
+        command=engine.command,
+        file=content,
+        chosen=chosen,
+        complete=lambda config: _with_typed_fields(config, engine, settings),
+        may_change=MAY_CHANGE,
+    )
     if wanted.steps < saved.steps:
         message = f"steps: the run {run.name!r} has {saved.steps}; steps can be raised, not lowered to {wanted.steps}"
         raise UsageError(message, fields=("steps",))
     return GrpoRequest(wanted, engine, resume=run)
 
 
-def check_plan(request: GrpoRequest, settings: Settings) -> CheckedPlan:
+def check_plan(request: GrpoRequest, settings: Settings) -> GrpoPlan:
     """Checks everything that can be checked without a policy, a sandbox or a run directory.
 
     Raises:
@@ -130,23 +103,20 @@ def check_plan(request: GrpoRequest, settings: Settings) -> CheckedPlan:
     with libraries.kept_quiet():
         arguments = trl_arguments(config, sets, world_size=settings.world_size)
     begin = None if request.resume is None else last_checkpoint(checkpoint_directory(config, request.resume))
-    return CheckedPlan(
+    first_step = 0 if begin is None else begin.step
+    return GrpoPlan(
         config,
-        train_problems=len(sets.train),
-        eval_problems=len(sets.evaluation),
-        is_held_out=sets.is_held_out,
-        remark=sets.remark,
+        sets=sets,
         processes=settings.world_size,
         completions_per_pass=arguments.per_device_train_batch_size,
         on_gpu=libraries.has_gpu(),
-        first_step=0 if begin is None else begin.step,
-        outlook=_outlook(request, sets, settings, first_step=0 if begin is None else begin.step),
+        first_step=first_step,
+        outlook=_outlook(request, sets, settings, first_step=first_step),
         origin=request.origin,
     )
 
 
 def _outlook(request: GrpoRequest, sets: Splits, settings: Settings, *, first_step: int) -> SandboxEstimate:
-    """What the steps and the evaluations would take in sandboxes, with tools one for each episode besides."""
     config = request.config
     steps = max(config.steps - first_step, 0)
     of_steps = steps * config.batch_size
@@ -169,7 +139,6 @@ def _outlook(request: GrpoRequest, sets: Splits, settings: Settings, *, first_st
 
 
 def _with_fitting_batch(request: GrpoRequest, settings: Settings) -> GrpoRequest:
-    """The request with its default batch, or with a smaller one where the problems do not fill that."""
     try:
         sets = request.splits()
     except (ServiceError, MissingExtraError):

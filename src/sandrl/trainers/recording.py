@@ -17,10 +17,10 @@ from sandrl.events import CheckpointSaved, EvaluationFinished, EvaluationStarted
 from sandrl.runs import EvaluationRow, MetricsRecorder, RunReader
 from sandrl.runs.evaluations import BestCheckpoint, best_checkpoint
 from sandrl.runs.recorder import Counted
-from sandrl.runs.session import RunSession
 from sandrl.runs.summary import FinishedCompletion, Values, named, pass_at
 from sandrl.trainers.checkpoints import Checkpoint, mark_whole, remove_old
 from sandrl.trainers.context import Context
+from sandrl.trainers.training import Training
 
 # The trainer's metrics that are kept under their own names; its rewards are not, ours know their completions.
 _OF_TRAINER = ("loss", "grad_norm", "learning_rate", "kl", "entropy", "num_tokens", "epoch")
@@ -30,62 +30,47 @@ _FAMILIES_OF_TRAINER = ("completions/", "clip_ratio/", "tools/", "sampling/")
 class Recorder:
     """Writes down steps, evaluations and checkpoints.
 
-    Args:
-        context: What run it is.
-        counter: Knows what happened.
-        session: The run, whose log is told the step.
-        checkpoints: Where checkpoints are.
-        begin: The one that the run goes on from; None at its beginning.
-
     Attributes:
-        checkpoint: The last whole checkpoint; None before the first.
+        checkpoint: The last complete checkpoint; None before the first.
         steps_done: How many steps the policy has had.
         evaluations: What was measured of the policy, by the number of steps it had.
-        health: The flags that the steps raise.
     """
 
     def __init__(
         self,
         context: Context,
         counter: MetricsRecorder,
-        session: RunSession,
+        training: Training,
         checkpoints: Path,
         *,
         begin: Checkpoint | None,
     ) -> None:
+        session = training.session
         self.checkpoint = begin
         self.steps_done = 0 if begin is None else begin.step
         self.evaluations: dict[int, EvaluationRow] = {
             row.step: row for row in RunReader(session.writer.path).evaluations().rows if row.step <= self.steps_done
         }
-        self.health = session.health(self.steps_done)
-        self._writer = session.writer
-        self._attempt = session.attempt
-        self._counter = counter
-        self._log = session.log
-        self._run = session.writer.path
-        self._processes = context.processes
-        self._checkpoints = checkpoints
+        training.watch(self.steps_done)
+        self._context = context
         self._config = context.config
-        self._command = context.engine.command
-        self._eval_problems = len(context.sets.evaluation)
-        self._is_held_out = context.sets.is_held_out
+        self._processes = context.processes
         self._emit = context.emit
+        self._training = training
+        self._session = session
+        self._run = session.writer.path
+        self._counter = counter
+        self._checkpoints = checkpoints
         self._began = time.monotonic()
         self._steps_here = 0
         self._steps_with_gradient = 0
 
     def begin_step(self, step: int) -> None:
-        """A step begins."""
-        self._log.step = step
+        self._training.begin_step(step)
         self._began = time.monotonic()
 
     def record_step(self, done: int, logs: Mapping[str, float | None]) -> None:
-        """The trainer logs a step.
-
-        Args:
-            done: How many steps the policy has had now.
-            logs: The trainer's metrics of the step.
+        """The trainer logs a step, after which the policy has had so many.
 
         Raises:
             TrainingError: If the loss or its gradient is no number.
@@ -103,17 +88,15 @@ class Recorder:
         if step in self.evaluations:
             metrics |= self.evaluations[step].metrics
         self._counter.write(step, metrics)
-        self._emit(StepFinished(step, self._config.steps, metrics))
-        self.health.add(step, metrics)
+        wrong = self._training.finish_step(StepFinished(step, self._config.steps, metrics), step)
         self._steps_here += 1
         # Without completions it was a further pass over those of an earlier step.
         self._steps_with_gradient += (
             not counted.completions or metrics["reward/zero_variance_groups"] != metrics["reward/groups"]
         )
-        for name, title in (("loss", "loss"), ("grad_norm", "norm of the gradient")):
-            value = logs.get(name)
-            if value is not None and not math.isfinite(value):
-                raise self.collapsed(f"the {title} of step {step} is not a number, so the policy is unusable")
+        if wrong is not None:
+            title = "loss" if wrong == "loss" else "norm of the gradient"
+            raise self.collapsed(f"the {title} of step {step} is not a number, so the policy is unusable")
 
     def check_that_something_was_trained(self) -> None:
         """Makes sure that rewards have moved the policy.
@@ -129,41 +112,34 @@ class Recorder:
             )
 
     def begin_evaluation(self, done: int) -> None:
-        """An evaluation begins."""
-        self._log.step = done
-        self._emit(EvaluationStarted(done, self._eval_problems))
+        self._session.log.step = done
+        self._emit(EvaluationStarted(done, len(self._context.sets.evaluation)))
 
     def record_evaluation(self, done: int, sampled: Counted, greedy: Counted | None) -> None:
-        """An evaluation is over.
-
-        Args:
-            done: How many steps the policy has had.
-            sampled: What became of sampled answers.
-            greedy: What became of greedy answers; None where there were none.
-        """
+        """An evaluation of sampled, and perhaps greedy, answers is over."""
         metrics = _held_out(sampled.completions, None if greedy is None else greedy.completions)
         checkpoint = None
         if self.checkpoint is not None and self.checkpoint.step == done:
             path, run = self.checkpoint.path, self._run
             checkpoint = str(path.relative_to(run) if path.is_relative_to(run) else path)
         row = EvaluationRow(
-            job_id=self._writer.job_id,
+            job_id=self._session.writer.job_id,
             step=done,
-            attempt=self._attempt,
-            problems=self._eval_problems,
-            is_held_out=self._is_held_out,
+            attempt=self._session.attempt,
+            problems=len(self._context.sets.evaluation),
+            is_held_out=self._context.sets.is_held_out,
             metrics=metrics,
             checkpoint=checkpoint,
         )
         self.evaluations[done] = row
         if self._processes.is_first:
-            self._writer.append(row)
+            self._session.writer.append(row)
         if done == self._config.steps:
             # No step follows whose row it could be in.
             self._counter.write(done, metrics)
-        self._emit(EvaluationFinished(done, self._eval_problems, metrics))
+        self._emit(EvaluationFinished(done, len(self._context.sets.evaluation), metrics))
         if done == self._config.steps:
-            self.health.add(done, metrics)
+            self._training.health.add(done, metrics)
 
     @property
     def best(self) -> BestCheckpoint | None:
@@ -173,12 +149,8 @@ class Recorder:
     def record_checkpoint(self, done: int, *, is_sound: bool) -> None:
         """The trainer has saved a checkpoint, this process's part of it at least.
 
-        Args:
-            done: How many steps the policy in it has had.
-            is_sound: Whether all of its weights are numbers.
-
         Raises:
-            TrainingError: If they are not; the checkpoint does not count then.
+            TrainingError: If its weights are not numbers (`is_sound`); the checkpoint does not count then.
         """
         if not all(self._processes.gather([is_sound])):
             raise self.collapsed(f"step {done - 1} produced weights that are not numbers, so the policy is unusable")
@@ -205,12 +177,11 @@ class Recorder:
         if self.checkpoint is None:
             return TrainingError(f"{message}; no earlier checkpoint was saved", hint=hint, fields=fields)
         message = f"{message}; the last good checkpoint is {self.checkpoint.path}"
-        hint = f"start from it: sandrl {self._command} --init-from {self._run.name} --learning-rate …"
+        hint = f"start from it: sandrl {self._context.engine.command} --init-from {self._run.name} --learning-rate …"
         return TrainingError(message, hint=hint)
 
 
 def _held_out(sampled: Sequence[FinishedCompletion], greedy: Sequence[FinishedCompletion] | None) -> Values:
-    """What answers to held-out problems have measured, by the names that `metrics.jsonl` has it under."""
     estimates = pass_at(sampled)
     found = named("held_out/pass@1", estimates.get(1))
     for k, each in estimates.items():

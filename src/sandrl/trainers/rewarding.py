@@ -2,13 +2,17 @@
 
 The trainer works in steps and the reward function in completions; this module connects both. It counts nothing: it
 emits events, and the recorder combines those of all processes.
+
+Processes that evaluate together need batches of equal size, otherwise they wait for each other indefinitely. Accelerate
+fills the last batches with rows from the beginning, which would be judged and counted twice. So the dataset itself is
+filled with marked rows, and these get no reward.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -24,19 +28,23 @@ from sandrl.runs.session import RunSession
 from sandrl.runs.summary import Summary
 from sandrl.sandboxes import Job
 from sandrl.trainers.context import Context
-from sandrl.trainers.conversations import episode_end, message_rows
-from sandrl.trainers.environments import Environment
-from sandrl.trainers.evaluation import EVALUATION_COLUMN, GREEDY_COLUMN
+from sandrl.trainers.episodes import Environment, episode_end, message_rows
+
+EVALUATION_COLUMN = "is_evaluation"
+"""The column of the dataset that tells the reward what the trainer does not: whether it trains or evaluates."""
+
+GREEDY_COLUMN = "is_greedy"
+"""The column that says whether answers are greedy."""
+
+PADDING_COLUMN = "is_padding"
+"""The column that marks rows without a meaning."""
+
+REWARD = "sandrl_reward"
+"""What TRL names its metrics after."""
 
 
 class TrainingReward:
-    """Answers a trainer's calls for rewards.
-
-    Args:
-        context: The run.
-        options: How to score.
-        job: Owns the sandboxes.
-        session: The run that every completion is written into.
+    """Answers a trainer's calls for rewards, and writes every completion into the run.
 
     Attributes:
         ends: The tokens that end a completion, when the trainer is there; without them no completion is known to be
@@ -44,8 +52,6 @@ class TrainingReward:
     """
 
     def __init__(self, context: Context, options: FunctionOptions, *, job: Job, session: RunSession) -> None:
-        # TRL names its metrics after it.
-        self.__name__ = "sandrl_reward"
         self._function = RewardFunction(
             context.sets.all,
             options,
@@ -90,16 +96,13 @@ class TrainingReward:
         return rewards
 
     def _tell(self, event: Event) -> None:
-        """Passes on what happens; second opinions are written down first, with their step."""
+        # Second opinions are written down first, with their step.
         if isinstance(event, OpinionFinished):
             self._writer.append(opinion_row(event, self._place))
         self._emit(event)
 
     def _sampled(self, ids: Sequence[int], *, is_episode: bool) -> dict[str, Any]:
-        """How many tokens a completion has, and why it ended.
-
-        In those of an episode are the results of its tools, which nobody sampled.
-        """
+        # The number of tokens, and why it ended; an episode's tokens include results of tools, which nobody sampled.
         facts: dict[str, Any] = {"tokens": {"conversation" if is_episode else "completion": len(ids)}}
         if self.ends and ids:
             # As TRL counts `completions/clipped_ratio`.
@@ -107,14 +110,12 @@ class TrainingReward:
         return facts
 
     def _keep(self, result: ScoredCompletion, completion: Completion) -> None:
-        """Writes a completion down as soon as it has its result."""
         problem = self._kept.digest_of(self._problems[result.task_id])
         row = trajectory_row(result, completion, self._place, problem=problem, **self._facts[result.index])
         self._writer.append(row)
 
 
 def _episode(prompt: Text, completion: Text, environment: Environment) -> dict[str, Any]:
-    """What was said in an episode, and how it ended."""
     messages, toolbox = message_rows(prompt, completion), environment.toolbox
     end = toolbox.end or episode_end(messages)
     facts = {"end": end, "tool_calls": toolbox.calls}
@@ -136,3 +137,34 @@ def _finished_call(number: int, summary: Summary, seconds: float) -> RewardCallF
         second_opinions=0 if opinions is None else opinions.answered,
         disagreements=0 if opinions is None else opinions.disagreements,
     )
+
+
+class WithoutPadding:
+    """A reward function that is asked about real rows only; padding gets None."""
+
+    def __init__(self, reward: Callable[..., Awaitable[list[float | None]]], name: str) -> None:
+        self.__name__ = name
+        self._reward = reward
+
+    async def __call__(
+        self, prompts: Sequence[Text], completions: Sequence[Text], **columns: Any
+    ) -> list[float | None]:
+        """Rewards in the order of the rows."""
+        is_padding = columns.pop(PADDING_COLUMN)
+        kept = [place for place, padded in enumerate(is_padding) if not padded]
+        if len(kept) == len(is_padding):
+            return await self._reward(prompts, completions, **columns)
+        for padded, environment in zip(is_padding, columns.get("environments") or (), strict=False):
+            if padded:
+                environment.toolbox.close()
+
+        def chosen(values: Any) -> Any:
+            return [values[place] for place in kept] if isinstance(values, list) else values
+
+        columns = {name: chosen(values) for name, values in columns.items()}
+        # Also where no row is left: the calls of all processes are counted alike.
+        found = await self._reward(chosen(prompts), chosen(completions), **columns)
+        rewards: list[float | None] = [None] * len(is_padding)
+        for place, reward in zip(kept, found, strict=True):
+            rewards[place] = reward
+        return rewards

@@ -14,6 +14,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
+from pydantic import JsonValue
+
 from sandrl import extras
 from sandrl.config.grpo import GrpoConfig
 from sandrl.errors import HardwareError, MissingExtraError, UsageError
@@ -21,17 +23,13 @@ from sandrl.events import Emit, Warned, ignore
 from sandrl.installation import install_command, package_command
 from sandrl.models import libraries
 from sandrl.settings import Settings
-from sandrl.trainers.adapters import find_adapters
-from sandrl.trainers.config import Option
-from sandrl.trainers.engines import LORA_MODULES, Engine, LoadedPolicy
+from sandrl.trainers.engines import LORA_MODULES, Engine, LoadedPolicy, find_adapters
 
 _CHECKPOINTING = "unsloth"
 _PROMPT_TOKENS = 1536
 
 
 class UnslothEngine(Engine):
-    """TRL on a model that Unsloth has loaded."""
-
     command: ClassVar[str] = "unsloth"
     extra: ClassVar[str] = "unsloth"
     # First, so that it is the one that is missed.
@@ -39,8 +37,8 @@ class UnslothEngine(Engine):
     workflow_tag: ClassVar[str] = "unsloth-grpo"
     model: ClassVar[str] = "unsloth/Qwen2.5-0.5B-Instruct-bnb-4bit"
 
-    def defaults(self, *, is_tiny: bool) -> Mapping[str, Option]:
-        """Adapters, and for real models the learning rate of Unsloth's own GRPO notebooks."""
+    def defaults(self, *, is_tiny: bool) -> Mapping[str, JsonValue]:
+        # The learning rate of Unsloth's own GRPO notebooks.
         return {"lora": True} if is_tiny else {"lora": True, "learning_rate": 5e-6}
 
     def prepare(self, settings: Settings, *, emit: Emit = ignore) -> None:
@@ -72,18 +70,12 @@ class UnslothEngine(Engine):
             emit(Warned("no GPU: training on Unsloth's CPU backend, in full precision instead of 4 bits"))
 
     def policy(self, model: str, config: GrpoConfig) -> LoadedPolicy:
-        """Loads the policy by `FastLanguageModel`; all its weights are trained only if adapters are not wanted.
-
-        Raises:
-            UsageError: If Unsloth cannot load it, or not on this machine.
-        """
         try:
             return _load(model, config, on_gpu=libraries.has_gpu())
         except RuntimeError as error:
             raise UsageError(f"Unsloth cannot load {model}: {libraries.first_line(error)}") from error
 
     def optimizations(self, trainer: Any) -> tuple[str, ...]:
-        """What Unsloth has changed about a trainer and its model, as found in them."""
         model = trainer.accelerator.unwrap_model(trainer.model)
         return tuple(_of_weights(model) + _of_memory(model) + _of_code(model, trainer))
 
@@ -93,7 +85,7 @@ UNSLOTH = UnslothEngine()
 
 @contextlib.contextmanager
 def _silence() -> Iterator[None]:
-    """Keeps what is said while Unsloth is imported from the terminal; loggers made meanwhile stay quiet."""
+    # What is said while Unsloth is imported; loggers made meanwhile stay quiet.
     # Never closed: loggers keep the stream.
     streams = contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO())
     with streams[0], streams[1], libraries.without_warnings():
@@ -131,13 +123,13 @@ def _load(model: str, config: GrpoConfig, *, on_gpu: bool) -> LoadedPolicy:
 
 
 def _engine_memory(config: GrpoConfig) -> dict[str, Any]:
-    """The share of the GPU's memory for Unsloth's vLLM, which is made with the model and not from TRL's fields."""
+    # Unsloth's vLLM is made with the model and not from TRL's fields.
     share = config.set.get("vllm_gpu_memory_utilization")
     return {} if share is None else {"gpu_memory_utilization": share}
 
 
 def _longest(model: str, config: GrpoConfig) -> int:
-    """Tokens of prompt and completion; no more than the model has positions for, or Unsloth would stretch these."""
+    # No more tokens than the model has positions for, or Unsloth would stretch these.
     wanted = _PROMPT_TOKENS + config.max_tokens
     try:
         own = libraries.load("transformers").AutoConfig.from_pretrained(model)
@@ -170,7 +162,7 @@ def _of_memory(model: Any) -> list[str]:
 
 
 def _of_code(model: Any, trainer: Any) -> list[str]:
-    """Code of Unsloth's that runs instead of the libraries' own."""
+    # Code of Unsloth's that runs instead of the libraries' own.
     found = []
     replaced = Counter(type(module).__name__ for module in model.modules() if _is_unsloths(module.forward))
     if replaced:

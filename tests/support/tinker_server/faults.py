@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from tinker.types import Datum, TensorData
+from torch import Tensor
 
-from sandrl.trainers.tinker.checkpoints import Checkpoints
 from sandrl.trainers.tinker.models import ModelInTraining, as_tokens
 from sandrl.trainers.tinker.service import Service
-from sandrl.trainers.tinker.weights import digest
+
+
+def digest(tensors: Mapping[str, Tensor]) -> str:
+    """A hash of every bit of them: 64 hexadecimal digits."""
+    hashed = hashlib.sha256()
+    for name, tensor in sorted(tensors.items()):
+        hashed.update(name.encode())
+        hashed.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+    return hashed.hexdigest()
 
 
 class Record:
@@ -44,34 +52,14 @@ class Record:
 
     def spoil(self, service: Service) -> None:
         """Has the losses of a service be no numbers from that step on."""
-        forward = service.forward
+        compute = service.compute
 
         def spoiled(request: Any, given: Any, *, backward: bool) -> Any:
             if self._nan_after is not None and self._steps >= self._nan_after:
                 given = given.model_copy(update={"data": [_without_numbers(datum) for datum in given.data]})
-            return forward(request, given, backward=backward)
+            return compute(request, given, backward=backward)
 
-        service.forward = spoiled  # type: ignore[method-assign]
-
-
-def crash_before_save(checkpoints: Checkpoints, number: int | None) -> None:
-    """Has the process end before a save of these checkpoints.
-
-    Args:
-        checkpoints: The checkpoints.
-        number: Which save, counted over all models, from 1; None for none.
-    """
-    save = checkpoints.save
-    count = 0
-
-    def counted(*arguments: Any) -> None:
-        nonlocal count
-        count += 1
-        if count == number:
-            os._exit(70)
-        save(*arguments)
-
-    checkpoints.save = counted  # type: ignore[assignment,method-assign]
+        service.compute = spoiled  # type: ignore[method-assign]
 
 
 def listed(datum: Datum) -> Mapping[str, Any]:

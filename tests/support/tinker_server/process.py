@@ -49,26 +49,16 @@ class TinkerServer:
 
 
 @contextmanager
-def running_server(
-    model: Path, record: Path, *words: str | Path, key: str | None = None, port: int = 0
-) -> Iterator[TinkerServer]:
-    """Starts a server and ends it, however the block ends.
-
-    Args:
-        model: Its model.
-        record: Its record.
-        words: Further options of the command.
-        key: The API key it asks for; None for one of its own.
-        port: Where it listens; 0 for any.
-    """
+def running_server(model: Path, record: Path, *words: str | Path) -> Iterator[TinkerServer]:
+    """Starts a server, with further options of its command, and ends it, however the block ends."""
     if "--state" not in words:
         # Not the server's own, so that one that is killed leaves nothing behind either.
         with tempfile.TemporaryDirectory(prefix="tinker-server-") as state:
-            with running_server(model, record, "--state", state, *words, key=key, port=port) as server:
+            with running_server(model, record, "--state", state, *words) as server:
                 yield server
             return
-    key = key or f"tml-{secrets.token_hex(16)}"
-    options = ["--model", model, "--record", record, "--port", port, "--while-stdin", *words]
+    key = f"tml-{secrets.token_hex(16)}"
+    options = ["--model", model, "--record", record, *words]
     argv = [sys.executable, "-m", "tests.support.tinker_server", *map(str, options)]
     environment = {**os.environ, "TINKER_API_KEY": key, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
     with subprocess.Popen(

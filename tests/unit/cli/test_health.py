@@ -6,9 +6,8 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from sandrl.cli.art import view
 from sandrl.cli.health import flag_lines, raised_line
-from sandrl.cli.training import TrainingLines, TrainingTable
+from sandrl.cli.training import ART, TrainingLines, TrainingTable
 from sandrl.events import FlagRaised, StepFinished
 from sandrl.runs.flags import flags_of
 from sandrl.runs.health import Health
@@ -55,7 +54,7 @@ def test_a_view_of_a_run_shows_each_flag_in_three_lines() -> None:
 
 
 def test_in_a_pipe_a_flag_is_a_line_on_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
-    for shown in (TrainingLines(), view.StepLines()):
+    for shown in (TrainingLines(), TrainingLines(ART)):
         shown(told())
         assert capsys.readouterr() == ("", f"{LINE}\n")
 

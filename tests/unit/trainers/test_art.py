@@ -10,18 +10,17 @@ import pytest
 from pydantic import JsonValue
 from rich.console import Console
 
-from sandrl.cli.art.view import ArtTable, StepLines, remark_of
+from sandrl.cli.training import ART, TrainingLines, TrainingTable, training_remark
 from sandrl.cli.verbosity import choose_verbosity
 from sandrl.config.art import ArtPolicy, ArtTrainConfig
 from sandrl.config.layers import resolve
 from sandrl.errors import InfrastructureError, InputError, InterruptedRunError, TrainingError, UsageError
 from sandrl.events import (
-    ArtStepFailed,
-    ArtStepStarted,
-    ArtStepTrained,
-    ArtTrainingStarted,
     Event,
     ProblemPlayed,
+    StepFinished,
+    StepStarted,
+    TrainingStarted,
     TrainingStopping,
     TrajectoriesCollected,
 )
@@ -29,11 +28,12 @@ from sandrl.models.messages import Message
 from sandrl.runs import MessageRow, MetricsRow, RunReader, RunWriter, TrajectoryRow
 from sandrl.sandboxes import Interrupt
 from sandrl.settings import Settings
+from sandrl.trainers.art.checks import COMMAND
 from sandrl.trainers.art.groups import Group, Sample, groups_of_rows, why_no_gradient, with_gradient
 from sandrl.trainers.art.history import STEP, check_sound, next_round
 from sandrl.trainers.art.loop import EventLoop
 from sandrl.trainers.art.plan import make_request
-from sandrl.trainers.art.results import COMMAND, ArtRun, Round
+from sandrl.trainers.art.results import ArtRun, Round
 
 JOB = "job-0123abcd"
 
@@ -73,9 +73,7 @@ def test_the_defaults_are_the_documented_ones() -> None:
         ({"batch_size": 5}, "batch_size: 5 is not a multiple of samples, which is 2;", ("batch_size",)),
         ({"batch_size": 22}, "batch_size: needs 11 problems, and num_problems is 10", ("batch_size", "num_problems")),
         ({"learning_rate": 0}, "learning_rate: Input should be greater than 0", ("learning_rate",)),
-        ({"learning_rat": 1}, "there is no option 'learning_rat'; did you mean 'learning_rate'?", ()),
         ({"num_steps": 1}, "there is no option 'num_steps'", ()),
-        ({"timeout_seconds": 0}, "timeout_seconds must be at least 0.01 seconds", ("timeout_seconds",)),
         ({"project": "a b"}, "project: String should match pattern", ("project",)),
         ({"max_sandboxes": 1}, "max_sandboxes: must be 2 or more; an episode uses", ("max_sandboxes",)),
     ],
@@ -238,7 +236,8 @@ def round_(step: int, failure: str = "", *, trajectories: int = 4, dropped: int 
 
 def run(*rounds: Round, of: int = 3, **more: object) -> ArtRun:
     step = rounds[-1].step if rounds else 0
-    return ArtRun(JOB, Path("runs/r"), first_step=0, step=step, of=of, rounds=rounds, **more)  # type: ignore[arg-type]
+    fields = {"job_id": JOB, "run_dir": Path("runs/r"), "first_step": 0, "steps": step, "of": of, "rounds": rounds}
+    return ArtRun(**{**fields, **more})  # type: ignore[arg-type]
 
 
 def test_how_a_training_ends() -> None:
@@ -249,7 +248,7 @@ def test_how_a_training_ends() -> None:
     with pytest.raises(TrainingError):
         run(round_(0, "equal"), is_short=True).raise_for_outcome()
     # Steps of earlier jobs count, and failures of earlier steps do not.
-    ArtRun(JOB, Path("runs/r"), first_step=5, step=5, of=3, rounds=()).raise_for_outcome()
+    run(first_step=5, steps=5).raise_for_outcome()
     run(round_(2, "equal"), is_short=True, of=9).raise_for_outcome()
     with pytest.raises(TrainingError, match="step 2 had no gradient, 1 times"):
         run(round_(0, "equal"), round_(0, "equal"), round_(1), round_(1, "equal")).raise_for_outcome()
@@ -273,14 +272,14 @@ METRICS = {
     "step_seconds": 52.44,
 }
 TOLD: list[Event] = [
-    ArtTrainingStarted("r", "base", "tinker", "base", 10, 0, 5, 20),
-    ArtStepStarted(1, 1, 10),
+    TrainingStarted("r", "base", 10, 0, 5, 20, backend="tinker", actor="base"),
+    StepStarted(0, 5, 1, 10),
     ProblemPlayed("mbpp/602", (1.0, None), 3, 10),
-    TrajectoriesCollected(1, 20, 0, 0.35, 10, 7),
-    ArtStepTrained(1, METRICS),
-    ArtStepStarted(2, 2, 10),
-    TrajectoriesCollected(2, 0, 20, None, 0, 0),
-    ArtStepFailed(2, 2, "no episode has a reward, 20 dropped", {"episodes/dropped": 20.0}),
+    TrajectoriesCollected(20, 0, 0.35, 10, 7),
+    StepFinished(0, 5, METRICS),
+    StepStarted(1, 5, 2, 10),
+    TrajectoriesCollected(0, 20, None, 0, 0),
+    StepFinished(1, 5, {"episodes/dropped": 20.0}, "no episode has a reward, 20 dropped", 2),
 ]
 STEP_LINES = [
     "Step 1/5: reward 0.35 ±0.48, passed 35%, dropped 0, groups with equal rewards 3/10, tokens 4213,"
@@ -292,7 +291,7 @@ BEGUN = "Training: base (tinker), to step 5, episodes by base: 20 per step on 10
 
 @pytest.mark.parametrize("shows_steps", [True, False])
 def test_each_step_has_one_line(capsys: pytest.CaptureFixture[str], shows_steps: bool) -> None:
-    shown = StepLines(shows_steps=shows_steps)
+    shown = TrainingLines(ART, shows_steps=shows_steps)
     for event in TOLD:
         shown(event)
     out, err = capsys.readouterr()
@@ -302,7 +301,7 @@ def test_each_step_has_one_line(capsys: pytest.CaptureFixture[str], shows_steps:
 
 def test_a_user_who_asks_for_more_sees_each_problem(capsys: pytest.CaptureFixture[str]) -> None:
     choose_verbosity(verbose=True, quiet=False)
-    shown = StepLines()
+    shown = TrainingLines(ART)
     for event in TOLD:
         shown(event)
     choose_verbosity(verbose=False, quiet=False)
@@ -319,16 +318,16 @@ def test_a_user_who_asks_for_more_sees_each_problem(capsys: pytest.CaptureFixtur
     ]
 
 
-@pytest.mark.parametrize("width", [120, 50])
-def test_a_terminal_has_a_table_with_the_course_of_the_reward(width: int) -> None:
+def test_a_terminal_has_a_table_with_the_course_of_the_reward() -> None:
+    width = 120
     console = Console(width=width, height=30, force_terminal=True, file=StringIO())
     now = 0.0
-    with ArtTable(console, clock=lambda: now) as table:
+    with TrainingTable(console, ART, clock=lambda: now) as table:
         for event in TOLD:
             table(event)
-        for step in (2, 3, 4):
-            table(ArtStepTrained(step, {**METRICS, "reward/mean": 0.2 * step}))
-        table(ArtStepStarted(5, 1, 10))
+        for step in (1, 2, 3):
+            table(StepFinished(step, 5, {**METRICS, "reward/mean": 0.2 * (step + 1)}))
+        table(StepStarted(4, 5, 1, 10))
         table(ProblemPlayed("mbpp/7", (1.0,), 4, 10))
         now = 9.0
         paper = Console(width=width, height=30, file=StringIO())
@@ -337,9 +336,7 @@ def test_a_terminal_has_a_table_with_the_course_of_the_reward(width: int) -> Non
     assert isinstance(paper.file, StringIO)
     said, drawn = console.file.getvalue(), paper.file.getvalue()
     lines = [line.strip() for line in drawn.splitlines()]
-    wide = ["step", "reward", "passed", "dropped", "equal", "groups", "tokens", "loss", "time"]
-    shown = lines[0].split()
-    assert shown == wide if width > 80 else {"step", "reward", "passed", "loss"} <= set(shown)
+    assert lines[0].split() == ["step", "reward", "passed", "dropped", "equal", "groups", "tokens", "loss", "time"]
     assert [line.split()[0] for line in lines[1:5]] == ["1/5", "2/5", "3/5", "4/5"]
     # The round that taught nothing is a gap of the course, not a row.
     assert lines[5].startswith("reward")
@@ -351,8 +348,8 @@ def test_a_terminal_has_a_table_with_the_course_of_the_reward(width: int) -> Non
 
 
 def test_a_training_that_goes_on_says_from_which_step() -> None:
-    begun = ArtTrainingStarted("r", "base", "tinker", "base", 10, 2, 5, 20)
-    assert remark_of(begun) == BEGUN.replace("step 5,", "step 5, resumed at step 3,")
+    begun = TrainingStarted("r", "base", 10, 2, 5, 20, backend="tinker", actor="base")
+    assert training_remark(begun) == BEGUN.replace("step 5,", "step 5, resumed at step 3,")
 
 
 def test_the_settings_find_tinkers_key_and_treat_it_as_a_secret() -> None:

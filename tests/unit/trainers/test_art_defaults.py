@@ -15,9 +15,8 @@ from sandrl.config.rollout import RolloutConfig
 from sandrl.config.tinker import TinkerServeConfig
 from sandrl.errors import UsageError
 from sandrl.settings import Settings
-from sandrl.trainers.art import defaults, playing
-from sandrl.trainers.art.defaults import resolve_art
-from sandrl.trainers.art.plan import make_request
+from sandrl.trainers.art import plan, playing
+from sandrl.trainers.art.plan import make_request, resolve_art
 from sandrl.trainers.art.renderers import renderer_name
 
 BARE = Settings(state_dir=Path("/nonexistent/state"), cache_dir=Path("/nonexistent/cache"))
@@ -28,7 +27,7 @@ TEACHER = replace(BARE, openai_api_key="sk-x")
 
 @pytest.fixture(autouse=True)
 def _no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(defaults, "can_train_here", lambda: False)
+    monkeypatch.setattr(plan, "can_train_here", lambda: False)
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from sandrl.trainers.checkpoints import last_checkpoint, mark_whole, remove_old
     [(1, None, {5}), (1, 2, {2, 5}), (2, 5, {4, 5}), (3, 1, {1, 3, 4, 5}), (9, None, {1, 2, 3, 4, 5})],
 )
 def test_the_last_ones_and_the_best_stay(tmp_path: Path, most: int, besides: int | None, stay: set[int]) -> None:
+    assert last_checkpoint(tmp_path / "none") is None
     for step in range(1, 7):
         (tmp_path / f"checkpoint-{step}").mkdir()
         if step < 6:

@@ -11,9 +11,8 @@ from sandrl.config.grpo import GrpoConfig
 from sandrl.config.layers import parse_assignments
 from sandrl.config.toml import read_toml, to_toml
 from sandrl.errors import InputError, UsageError
-from sandrl.trainers.config import resolve
-from sandrl.trainers.directory import changed_key
-from sandrl.trainers.passthrough import checked_fields
+from sandrl.trainers.arguments import checked_fields
+from sandrl.trainers.config import changed_key, resolve
 
 
 def test_defaults_follow_the_model() -> None:

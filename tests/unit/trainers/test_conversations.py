@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sandrl.runs import MessageRow, ToolCallRow
-from sandrl.trainers.conversations import episode_end, message_rows
+from sandrl.trainers.episodes import episode_end, message_rows
 
 PROMPT = [{"role": "system", "content": "Solve it."}, {"role": "user", "content": "Add one."}]
 

@@ -16,7 +16,7 @@ from sandrl.runs.lineage import ORIGIN, Origin
 from sandrl.settings import Settings, load_settings
 from sandrl.trainers.checkpoints import mark_whole
 from sandrl.trainers.config import resolve
-from sandrl.trainers.origin import Beginning, beginning_of
+from sandrl.trainers.origin import InitialWeights, initial_weights
 
 
 @pytest.fixture
@@ -43,8 +43,8 @@ def trained(settings: Settings, *steps: int, command: str = "grpo", name: str = 
         return writer.path
 
 
-def found(settings: Settings, word: object, **given: JsonValue) -> Beginning:
-    beginning = beginning_of({"init_from": str(word), **given}, settings)
+def found(settings: Settings, word: object, **given: JsonValue) -> InitialWeights:
+    beginning = initial_weights({"init_from": str(word), **given}, settings)
     assert beginning is not None
     return beginning
 
@@ -81,7 +81,7 @@ def test_the_model_may_be_repeated_and_no_other_given(settings: Settings) -> Non
     assert found(settings, "first", model="tiny").choice() == {"init_from": checkpoint, "model": checkpoint}
     assert found(settings, "first", model=checkpoint).origin.step == 10
     with pytest.raises(UsageError, match=r"^model: init_from already selects the weights, run first after") as caught:
-        beginning_of({"init_from": "first", "model": "org/model"}, settings)
+        initial_weights({"init_from": "first", "model": "org/model"}, settings)
     assert caught.value.fields == ("model", "init_from")
 
 
@@ -100,7 +100,7 @@ def test_a_run_without_weights_to_begin_with_is_refused(settings: Settings, tmp_
     }
     for word, message in expected.items():
         with pytest.raises(InputError, match=re.escape(message)):
-            beginning_of({"init_from": word}, settings)
+            initial_weights({"init_from": word}, settings)
 
 
 def test_a_run_shows_which_weights_it_began_with(settings: Settings) -> None:

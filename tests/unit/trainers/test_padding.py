@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from sandrl.trainers.padding import PADDING_COLUMN, WithoutPadding, evaluation_batch, missing_problems
+from sandrl.trainers.batches import evaluation_batch, missing_problems
+from sandrl.trainers.rewarding import PADDING_COLUMN, WithoutPadding
 
 
 def test_batches_are_equal_whole_groups_and_hardly_padded() -> None:

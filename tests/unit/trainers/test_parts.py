@@ -14,13 +14,12 @@ import pytest
 from rich.console import Console
 
 from sandrl import events
-from sandrl.cli.training import TrainingLines, TrainingTable, reward_call_line, step_line, training_remark
+from sandrl.cli.training import GRPO, TrainingLines, TrainingTable, reward_call_line, step_line, training_remark
 from sandrl.errors import InputError, InterruptedRunError
 from sandrl.problems.splits import load_splits
 from sandrl.runs.recorder import MetricsRecorder, put_together
 from sandrl.sandboxes import Level
 from sandrl.settings import RuntimeKind
-from sandrl.trainers.checkpoints import Checkpoint, last_checkpoint, mark_whole
 from sandrl.trainers.interrupts import TrainingInterrupt
 
 HERE = (RuntimeKind.LOCAL, RuntimeKind.DAEMONLESS)
@@ -73,7 +72,7 @@ def test_calls_for_rewards_name_aviato_only_where_its_sandboxes_were_used(
 
 def test_a_step_without_a_reward_has_a_line_too() -> None:
     metrics: dict[str, float | None] = {"reward/mean": None, "unscorable_share": 1.0, "loss": 0.0, "step_seconds": 2.5}
-    assert step_line(events.StepFinished(0, 3, metrics)) == (
+    assert step_line(events.StepFinished(0, 3, metrics), GRPO) == (
         "Step 1/3: reward – ±–, passed –, unscorable 100%, groups with equal rewards –/–,"
         " executions –, loss 0.0000, 2.5 s"
     )
@@ -180,15 +179,6 @@ def test_a_recorder_forgets_what_was_taken() -> None:
     recorder(events.Warned("no number in it"))
     assert len(recorder.take().calls) == 1
     assert recorder.take().calls == ()
-
-
-def test_a_checkpoint_without_its_marker_does_not_exist(tmp_path: Path) -> None:
-    assert last_checkpoint(tmp_path / "none") is None
-    for step in (10, 20, 30):
-        (tmp_path / f"checkpoint-{step}").mkdir()
-    mark_whole(tmp_path, 10, run=tmp_path)
-    mark_whole(tmp_path, 20, run=tmp_path)
-    assert last_checkpoint(tmp_path) == Checkpoint(20, tmp_path / "checkpoint-20")
 
 
 def test_a_set_with_splits_keeps_them_and_the_evaluation_is_the_same_for_every_seed() -> None:

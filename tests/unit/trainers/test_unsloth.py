@@ -22,7 +22,7 @@ from sandrl.models import libraries
 from sandrl.settings import Settings, load_settings
 from sandrl.trainers.config import resolve
 from sandrl.trainers.engines import TRL
-from sandrl.trainers.library_output import PrintedFile
+from sandrl.trainers.training import PrintedFile
 from sandrl.trainers.unsloth import UNSLOTH
 
 PROJECTIONS = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]

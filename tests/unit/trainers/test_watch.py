@@ -8,11 +8,11 @@ import pytest
 
 from sandrl.errors import EndpointError
 from sandrl.events import Event, Warned
-from sandrl.trainers.art import watch
+from sandrl.trainers.art import loop
 
 
 def test_a_service_that_stops_answering_is_said_once_and_so_is_its_return(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watch, "_PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(loop, "_PAUSE_SECONDS", 0.01)
     told: list[Event] = []
     answers = iter([True, False, True, False, False, False, False, True])
     asked_all = threading.Event()
@@ -24,7 +24,7 @@ def test_a_service_that_stops_answering_is_said_once_and_so_is_its_return(monkey
         elif not answer:
             raise EndpointError("Tinker cannot be reached")
 
-    with watch.watched(check, told.append):
+    with loop.watched(check, told.append):
         assert asked_all.wait(60)
     away, back = told
     assert isinstance(away, Warned)

@@ -41,7 +41,7 @@ def train(
     json_: Json = False,
 ) -> None:
     """Train a model on episodes of several turns in sandboxes with OpenPipe's ART, on a GPU, Tinker or the CPU."""
-    from sandrl.cli.art import view
+    from sandrl.cli import training
     from sandrl.cli.output import print_json
     from sandrl.cli.work import carry_out
     from sandrl.settings import load_settings
@@ -59,7 +59,7 @@ def train(
         return
     from sandrl.trainers.art.train import run_art
 
-    finished = carry_out(run_art, request, view.choose(is_json=json_))
+    finished = carry_out(run_art, request, training.choose(training.ART, is_json=json_))
     if json_:
         print_json(_document(finished))
     else:
@@ -69,16 +69,16 @@ def train(
 
 
 def _print_plan(plan: ArtPlan) -> None:
-    lines = [*plan.notes]
-    steps = f"Steps: {plan.first_step + 1} to {plan.steps}"
-    if plan.first_step >= plan.steps:
-        steps = f"Steps: all {plan.steps} are done; a larger --steps adds more"
+    config, lines = plan.config, [*plan.notes]
+    steps = f"Steps: {plan.first_step + 1} to {config.steps}"
+    if plan.first_step >= config.steps:
+        steps = f"Steps: all {config.steps} are done; a larger --steps adds more"
     if plan.recorded_steps:
-        lines += [f"Trajectories: {plan.recorded_steps} steps of {plan.source}", steps]
+        lines += [f"Trajectories: {plan.recorded_steps} steps of the run {config.trajectories}", steps]
     else:
         lines += [
-            f"Problems: {plan.problems} of {plan.source}, {plan.problems_per_step} in a step",
-            f"{steps}, each of {plan.episodes_per_step} episodes",
+            f"Problems: {plan.problems} of {config.problems}, {config.groups} in a step",
+            f"{steps}, each of {config.episodes_per_step} episodes",
         ]
     lines.append(f"Rollouts: {plan.episodes}")
     typer.echo("\n".join(visible(line) for line in lines))
@@ -93,7 +93,7 @@ def _plan_document(plan: ArtPlan) -> dict[str, Any]:
         "problems": plan.problems,
         "recorded_steps": plan.recorded_steps,
         "first_step": plan.first_step,
-        "steps": plan.steps,
+        "steps": plan.config.steps,
         "rollouts": plan.episodes,
         "outlook": None if plan.outlook is None else plan.outlook.document(),
     }
@@ -104,7 +104,7 @@ def _print_summary(run: ArtRun) -> None:
     from sandrl.cli.scores import held_line
 
     trained = [each for each in run.rounds if not each.failure]
-    lines = [f"Trained {len(trained)} steps: step {run.step} of {run.of}"]
+    lines = [f"Trained {len(trained)} steps: step {run.steps} of {run.of}"]
     if run.is_short:
         lines[0] += "; there are no more recorded steps"
     if run.failures:
@@ -121,7 +121,7 @@ def _document(run: ArtRun) -> dict[str, Any]:
         "job_id": run.job_id,
         "run_dir": str(run.run_dir),
         "first_step": run.first_step,
-        "step": run.step,
+        "step": run.steps,
         "of": run.of,
         "dropped": run.dropped,
         **({} if run.held is None else run.held.document()),

@@ -69,7 +69,9 @@ def table(listed: Sequence[OwnedSandbox], *, wide: bool = False, width: int | No
     return _table(listed, wide=wide).lay_out(None if wide else width)
 
 
-def print_table(listed: Sequence[OwnedSandbox], *, wide: bool = False, most: int | None = None, err: bool = False) -> None:
+def print_table(
+    listed: Sequence[OwnedSandbox], *, wide: bool = False, most: int | None = None, err: bool = False
+) -> None:
     """Prints sandboxes: so many rows at most, the rest counted; with `wide` all there is to tell, and nothing cut."""
     shown = listed[:most]
     laid_out = _table(shown, wide=wide).print(err=err, whole=wide)

@@ -11,6 +11,7 @@ from contextlib import redirect_stdout
 from dataclasses import asdict, dataclass
 from io import StringIO
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 from sandrl.bounds import LARGEST_WEIGHT
@@ -33,27 +34,41 @@ from sandrl.runs.directory import checked_run_name
 from sandrl.runs.resumption import content_digest
 from sandrl.settings import Settings
 from sandrl.trainers.art import libraries
-from sandrl.trainers.art.embedding import embedded_model
 from sandrl.trainers.art.groups import Group, groups_of_rows
 from sandrl.trainers.art.renderers import TINY_RENDERER, check_renderer
-from sandrl.trainers.art.results import ArtRequest
-from sandrl.trainers.art.service import EXTRA as TINKER_EXTRA
 from sandrl.trainers.art.service import check_base_model, check_tinker, tinker_address
+from sandrl.trainers.tinker.embedded import embedded_model
+from sandrl.trainers.tinker.options import EXTRA
+
+COMMAND = "art-train"
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class ArtRequest:
+    """What to train, which run to resume, and why by that backend, in a few words."""
+
+    config: ArtTrainConfig
+    resume: Path | None = None
+    why: str = "requested"
+
+    @property
+    def recorded(self) -> Path | None:
+        """The directory of the run whose episodes are trained on."""
+        return None if self.config.trajectories is None else Path(self.config.trajectories)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult:
     """What a training begins with.
 
     Attributes:
         config: How it trains, with what was found out where nothing was said: the teacher, its address, the renderer.
-        problems: What it is about; empty where episodes are recorded.
-        recorded: The groups of each recorded step, in order; empty where episodes are played.
+        problems: What it is about; empty if episodes are recorded.
+        recorded: The groups of each recorded step, in order; empty if episodes are run.
         tools: The tools that are or were offered, as JSON schemas of functions.
-        teacher: Where a teacher is asked; None where there is none to ask.
+        teacher: Where a teacher is asked; None without one.
         model: What the backend calls the model: of the tiny policy, its directory.
-        notes: What was found, in lines for the user.
-        prompting: How problems are asked.
+        notes: Lines for the user.
     """
 
     config: ArtTrainConfig
@@ -74,14 +89,8 @@ class Checked:
         return content_digest([*(asdict(each) for each in self.problems), *self.prompting.content()])
 
 
-def check(request: ArtRequest, settings: Settings, *, spends: bool, emit: Emit = ignore) -> Checked:
-    """Finds out what can be wrong.
-
-    Args:
-        request: What is to be trained.
-        settings: What the environment says.
-        spends: Whether a few tokens may be spent to find out more, and the tiny policy be made.
-        emit: Told what happens.
+def check(request: ArtRequest, settings: Settings, *, spends: bool, emit: Emit = ignore) -> CheckResult:
+    """Finds out what can be wrong; `spends`: a few tokens may be spent for that, and the tiny policy be made.
 
     Raises:
         UsageError: If options, problems, extras or hardware do not fit.
@@ -92,7 +101,7 @@ def check(request: ArtRequest, settings: Settings, *, spends: bool, emit: Emit =
         return _check(request, settings, spends=spends, emit=emit)
 
 
-def _check(request: ArtRequest, settings: Settings, *, spends: bool, emit: Emit) -> Checked:
+def _check(request: ArtRequest, settings: Settings, *, spends: bool, emit: Emit) -> CheckResult:
     config = request.config
     ScoreOptions.of(config)
     if request.resume is None:
@@ -126,7 +135,7 @@ def _check(request: ArtRequest, settings: Settings, *, spends: bool, emit: Emit)
         f"Episodes: {actor}" + (f"; scored under {config.base_model}" if config.policy is ArtPolicy.TEACHER else ""),
         f"Tools: {names}" if tools else f"Attempts: up to {config.max_attempts} in an episode",
     )
-    return Checked(config, problems, recorded, tools, teacher, model, notes, prompting)
+    return CheckResult(config, problems, recorded, tools, teacher, model, notes, prompting)
 
 
 def _weights(config: ArtTrainConfig) -> str:
@@ -149,7 +158,7 @@ def _check_backend(request: ArtRequest, settings: Settings) -> str:
         check_gpu()
         libraries.check_installed("art-local")
         return "local, on a GPU of this machine"
-    libraries.check_installed(TINKER_EXTRA)
+    libraries.check_installed(EXTRA)
     if config.backend is ArtBackendKind.EMBEDDED:
         return f"embedded Tinker service ({request.why})"
     check_tinker(settings)
@@ -206,7 +215,6 @@ def _recorded(request: ArtRequest) -> tuple[tuple[tuple[Group, ...], ...], tuple
 
 
 def _offered(options: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
-    """The tools that were offered in a run, as its options keep them."""
     kept = options.get(TOOL_SCHEMAS)
     schemas: Sequence[Any] = kept if isinstance(kept, list) else ()
     return tuple(each for each in schemas if isinstance(each, dict) and "name" in each)

@@ -1,36 +1,39 @@
-"""Groups of episodes with rewards, and the reasons why a step on them would have no gradient.
+"""Groups of episodes with rewards, why a step on them would have no gradient, and their form for ART.
 
 Whether a group has a gradient is decided here, before the backend is called. Backends skip such groups silently, and
 some count a step that did nothing.
+
+ART trains the last sampled message of a history and repeats earlier ones in the context of later ones. Each turn of an
+episode therefore gets a history of its own, in which earlier turns are plain messages: every turn is trained exactly
+once, in the context in which it was sampled.
 """
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Any
 
+from sandrl.models.endpoint import chat_message
 from sandrl.models.messages import TOKEN_ID, Message
 from sandrl.rollouts.episodes import Episode
 from sandrl.rollouts.records import result_of
 from sandrl.runs import TrajectoryRow
 from sandrl.runs.statistics import training_reward
+from sandrl.trainers.art.libraries import load
 
 EQUAL_REWARDS = "equal rewards in every group"
 """How the usual reason for a step without a gradient begins."""
 
+_FINISH_REASONS = frozenset({"stop", "length", "tool_calls", "content_filter"})
+
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One scored episode.
-
-    Attributes:
-        id: Names it in its run.
-        messages: The conversation, prompt and results of tools included.
-        reward: The number it is trained on: its reward with its components.
-    """
+    """One scored episode: its conversation, and its reward with its components, on which it is trained."""
 
     id: str
     messages: tuple[Message, ...]
@@ -55,12 +58,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The scored episodes of one problem in one step.
-
-    Attributes:
-        task_id: The problem.
-        samples: The episodes; those that were dropped are not among them.
-    """
+    """The scored episodes of one problem in one step, without those that were dropped."""
 
     task_id: str
     samples: tuple[Sample, ...]
@@ -85,7 +83,9 @@ def groups_of(episodes: Iterable[Episode]) -> tuple[Group, ...]:
         if reward is not None:
             sample = Sample(episode.id, tuple(episode.messages), reward)
             found[episode.problem.task_id].append((episode.number, sample))
-    ordered = {task: [sample for _, sample in sorted(samples, key=_number)] for task, samples in found.items()}
+    ordered = {
+        task: [sample for _, sample in sorted(samples, key=lambda entry: entry[0])] for task, samples in found.items()
+    }
     return tuple(Group(task_id, tuple(samples)) for task_id, samples in ordered.items())
 
 
@@ -104,12 +104,7 @@ def groups_of_rows(rows: Iterable[TrajectoryRow]) -> dict[int, tuple[Group, ...]
 
 
 def with_gradient(groups: Sequence[Group], *, needs_logprobs: bool) -> tuple[Group, ...]:
-    """The groups that teach something.
-
-    Args:
-        groups: All of a step.
-        needs_logprobs: Whether episodes without logprobs cannot be trained on; their groups go without them.
-    """
+    """The groups of a step that have a gradient, with `needs_logprobs` without the episodes that have no logprobs."""
     usable = [
         replace(group, samples=tuple(each for each in group.samples if each.has_logprobs)) if needs_logprobs else group
         for group in groups
@@ -118,13 +113,7 @@ def with_gradient(groups: Sequence[Group], *, needs_logprobs: bool) -> tuple[Gro
 
 
 def why_no_gradient(groups: Sequence[Group], dropped: int, *, needs_logprobs: bool) -> str:
-    """Why none of a step's groups teaches anything, in a few words.
-
-    Args:
-        groups: All of them.
-        dropped: How many episodes were lost to infrastructure.
-        needs_logprobs: As for `with_gradient`.
-    """
+    """Why none of a step's groups has a gradient, in a few words; `dropped` episodes were lost to infrastructure."""
     samples = [sample for group in groups for sample in group.samples]
     usable = [sample for sample in samples if sample.has_logprobs or not needs_logprobs]
     lost = f", {dropped} dropped" if dropped else ""
@@ -141,5 +130,65 @@ def why_no_gradient(groups: Sequence[Group], dropped: int, *, needs_logprobs: bo
     return f"{EQUAL_REWARDS}{shown}, {len(groups)} groups{lost}"
 
 
-def _number(entry: tuple[int, Sample]) -> int:
-    return entry[0]
+def left_out(groups: Sequence[Group]) -> int:
+    """How many episodes of groups have no logprobs."""
+    return sum(not sample.has_logprobs for group in groups for sample in group.samples)
+
+
+def count_tokens(groups: Sequence[Group]) -> int:
+    """How many sampled tokens of groups have an advantage that is not 0."""
+    return sum(
+        len(sample.messages[turn].tokens)
+        for group in groups
+        for sample in group.samples
+        if not math.isclose(sample.reward, group.mean_reward, abs_tol=1e-9)
+        for turn in sample.turns
+    )
+
+
+def art_group(group: Group, tools: Sequence[Mapping[str, Any]], *, extra: str) -> Any:
+    """ART's `TrajectoryGroup` of a group; the tools that were offered are JSON schemas of functions."""
+    art = load("art", extra=extra)
+    return art.TrajectoryGroup([_trajectory(art, sample, openai_tools(tools), extra) for sample in group.samples])
+
+
+def openai_tools(tools: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]] | None:
+    """Tools as a chat completion takes them; None if there are none."""
+    return [{"type": "function", "function": tool} for tool in tools] or None
+
+
+def context(sample: Sample, turn: int) -> list[dict[str, Any]]:
+    """The messages before a turn, exactly as they were sent when it was sampled."""
+    return [chat_message(message) for message in sample.messages[:turn]]
+
+
+def _trajectory(art: Any, sample: Sample, tools: list[dict[str, Any]] | None, extra: str) -> Any:
+    histories = [
+        art.trajectories.History(
+            messages_and_choices=[*context(sample, turn), _choice(sample.messages[turn], extra)], tools=tools
+        )
+        for turn in sample.turns
+    ]
+    first, *others = histories
+    return art.Trajectory(
+        messages_and_choices=first.messages_and_choices,
+        tools=tools,
+        additional_histories=others,
+        reward=sample.reward,
+        metadata={"id": sample.id},
+    )
+
+
+def _choice(message: Message, extra: str) -> Any:
+    # A sampled message as the OpenAI client would have given it.
+    document: dict[str, Any] = {
+        "index": 0,
+        "finish_reason": message.finish_reason if message.finish_reason in _FINISH_REASONS else "stop",
+        "message": {**chat_message(message), "role": "assistant"},
+    }
+    if message.logprobs:
+        pairs = zip(message.tokens, message.logprobs, strict=True)
+        document["logprobs"] = {
+            "content": [{"token": token, "logprob": logprob, "top_logprobs": []} for token, logprob in pairs]
+        }
+    return load("openai.types.chat.chat_completion", extra=extra).Choice.model_validate(document)

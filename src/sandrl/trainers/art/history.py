@@ -17,11 +17,7 @@ GRADIENT_STEPS = "train/gradient_steps"
 
 
 def next_round(writer: RunWriter, step: int) -> int:
-    """The round that a run goes on with, after the files know all that the backend does.
-
-    Args:
-        writer: The run.
-        step: How many steps the backend's model has had.
+    """The round at which a run is resumed, after its files know all `step` steps that the backend does.
 
     Raises:
         UsageError: If the backend has lost steps that the run has made.
@@ -46,12 +42,11 @@ def next_round(writer: RunWriter, step: int) -> int:
 
 
 def steps_made(run: Path) -> int:
-    """How many steps a run has written down."""
     return _steps(_rounds(RunReader(run)))
 
 
 def _rounds(reader: RunReader) -> list[MetricsRow]:
-    """The rows of whole rounds; one that was given up has no step."""
+    # One that was given up has no step.
     return [row for row in reader.metrics().rows if row.metrics.get(STEP) is not None]
 
 

@@ -62,10 +62,7 @@ def load(module: str, *, extra: str) -> ModuleType:
 
 
 def hear_signals() -> None:
-    """Has signals interrupt waits again.
-
-    Polars, which ART imports, handles them in a way that resumes a wait instead: Ctrl-C was heard when it was over.
-    """
+    """Has signals interrupt waits again, which Polars, imported by ART, lets resume instead."""
     if threading.current_thread() is threading.main_thread():
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             handler = signal.getsignal(number)
@@ -98,10 +95,7 @@ def kept_quiet() -> AbstractContextManager[None]:
 
 @contextmanager
 def environment(**values: str | None) -> Iterator[None]:
-    """Sets variables for the length of a `with` block, or takes them away where the value is None.
-
-    What libraries take from the environment only is put there for as long as they look.
-    """
+    """Sets variables for a `with` block, or removes those that are None: what libraries take from there only."""
     before = {name: os.environ.get(name) for name in values}
     _set(values.items())
     try:

@@ -10,22 +10,20 @@ from __future__ import annotations
 
 import asyncio
 import os
-import secrets
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sandrl.config.art import ArtPolicy, ArtTrainConfig
+from sandrl.config.art import ArtTrainConfig
 from sandrl.errors import RequestRefusedError, ServiceError, TrainingError
-from sandrl.models.client import Client, ModelEndpoint
+from sandrl.models.client import Client
 from sandrl.models.libraries import first_line
-from sandrl.models.messages import TOKEN_ID
-from sandrl.trainers.art.backend import UNTRAINABLE, Trained, served_here
-from sandrl.trainers.art.groups import Group, Sample
-from sandrl.trainers.art.histories import art_group, context, openai_tools
+from sandrl.trainers.art.backend import UNTRAINABLE, StepResult, TrainedModel, regrouped, scored_message
+from sandrl.trainers.art.groups import Group, Sample, context, openai_tools
 from sandrl.trainers.art.libraries import environment, load
 from sandrl.trainers.art.loop import EventLoop
 
@@ -35,31 +33,22 @@ _GRADIENT_STEPS, _TOKENS = "data/step_num_gradient_steps", "data/step_trainer_to
 _SCORED_AT_ONCE = 16
 
 
-class LocalModel:
-    """A model that is trained on this machine.
-
-    Args:
-        config: What is trained.
-        name: Names the model in ART's directory: the run.
-        path: ART's directory, in which its checkpoints are.
-        loop: The loop the backend lives in.
+class LocalModel(TrainedModel):
+    """A model, named after its run, that is trained on this machine; ART's directory has its checkpoints.
 
     Raises:
         ServiceError: If it cannot be loaded, or served.
     """
 
-    needs_logprobs: bool
+    extra = EXTRA
 
     def __init__(self, config: ArtTrainConfig, *, name: str, path: Path, loop: EventLoop) -> None:
-        self.needs_logprobs = config.policy is ArtPolicy.TRAINED
-        self._loop = loop
-        self._config = config
+        super().__init__(config, loop)
         self._tokenizer: Any = None
         # Unsloth changes what is imported after it.
         os.environ.setdefault("IMPORT_UNSLOTH", "1")
         art = load("art", extra=EXTRA)
         local = load("art.local", extra=EXTRA)
-        token = secrets.token_urlsafe(32)
         hide_token(load("art.unsloth.service", extra=EXTRA))
         self._model = art.TrainableModel(
             name=name,
@@ -69,9 +58,9 @@ class LocalModel:
         )
         self._backend = local.LocalBackend(in_process=True, path=str(path))
         # Metrics are sandrl's own to report; and vLLM finds its token where nobody else looks.
-        with environment(WANDB_API_KEY=None, VLLM_API_KEY=token):
+        with environment(WANDB_API_KEY=None, VLLM_API_KEY=self._token):
             try:
-                loop.run(self._model.register(self._backend, _openai_client_config=served_here(token)))
+                self._register()
             except (OSError, ImportError, *UNTRAINABLE) as error:
                 self.close()
                 raise ServiceError(
@@ -84,25 +73,12 @@ class LocalModel:
 
     @property
     def step(self) -> int:
-        """How many steps it has had."""
         return int(self._loop.run(self._model.get_step(), is_step=True))
 
-    @property
-    def endpoint(self) -> ModelEndpoint:
-        """Where it can be asked."""
-        return ModelEndpoint.of(self._config, self._model.inference_base_url, self._model.inference_api_key)
-
-    @property
-    def name(self) -> str:
-        """What its endpoint calls it now."""
-        return str(self._model.get_inference_name(self.step))
-
     def check_alive(self) -> None:
-        """Makes sure that vLLM answers."""
         Client(self.endpoint).look("models")
 
     def score(self, groups: Sequence[Group], tools: Sequence[Mapping[str, Any]]) -> list[Group]:
-        """Finds the tokens and logprobs that what others said has under the model, by vLLM."""
         if self._tokenizer is None:
             transformers = load("transformers", extra=EXTRA)
             self._tokenizer = transformers.AutoTokenizer.from_pretrained(self._config.base_model)
@@ -113,55 +89,40 @@ class LocalModel:
         finally:
             stop.set()
 
-    def train(self, groups: Sequence[Group], tools: Sequence[Mapping[str, Any]], *, learning_rate: float) -> Trained:
-        """Takes one step."""
+    def train(self, groups: Sequence[Group], tools: Sequence[Mapping[str, Any]], *, learning_rate: float) -> StepResult:
         before = self.step
-        art_groups = [art_group(group, tools, extra=EXTRA) for group in groups]
         try:
             with environment(WANDB_API_KEY=None):
-                result = self._loop.run(
-                    self._backend.train(self._model, art_groups, learning_rate=learning_rate), is_step=True
-                )
+                result = self._trained(groups, tools, learning_rate=learning_rate)
         except (OSError, *UNTRAINABLE) as error:
             raise TrainingError(f"ART cannot train step {before + 1}: {first_line(error)}") from error
         metrics = dict(result.metrics)
         # It counts a step that trained nothing, too; the gradient steps tell.
-        return Trained(int(result.step), int(metrics.get(_GRADIENT_STEPS, 0)), int(metrics.get(_TOKENS, 0)), metrics)
-
-    def close(self) -> None:
-        """Ends vLLM and frees the GPU."""
-        self._loop.close(self._backend.close())
+        return StepResult(int(result.step), int(metrics.get(_GRADIENT_STEPS, 0)), int(metrics.get(_TOKENS, 0)), metrics)
 
     def _scored(
         self, groups: Sequence[Group], tools: Sequence[Mapping[str, Any]], client: Client, name: str
     ) -> list[Group]:
-        """The groups with the tokens and logprobs they have under the model as it is now."""
         offered = openai_tools(tools)
 
         def score(sample: Sample) -> Sample:
             messages = list(sample.messages)
             for turn in sample.turns:
                 prompt, spoken = spoken_tokens(self._tokenizer, context(sample, turn + 1), offered)
-                tokens = tuple(f"{TOKEN_ID}{token}" for token in spoken)
-                try:
+                logprobs: Sequence[float] = ()
+                # A refused request is longer than the model can read, as a rule: a teacher may well read more.
+                with suppress(RequestRefusedError):
                     logprobs = score_tokens(client, name, prompt, spoken)
-                except RequestRefusedError:
-                    # Longer than the model can read, as a rule: a teacher may well read more.
-                    tokens, logprobs = (), ()
-                messages[turn] = replace(sample.messages[turn], tokens=tokens, logprobs=logprobs)
+                messages[turn] = scored_message(messages[turn], spoken, logprobs)
             return replace(sample, messages=tuple(messages))
 
         with ThreadPoolExecutor(_SCORED_AT_ONCE) as pool:
-            scored = pool.map(score, [sample for group in groups for sample in group.samples])
-            return [replace(group, samples=tuple(next(scored) for _ in group.samples)) for group in groups]
+            samples = [sample for group in groups for sample in group.samples]
+            return regrouped(groups, list(pool.map(score, samples)))
 
 
 def hide_token(service: Any) -> None:
-    """Keeps the token of ART's vLLM off its command line; vLLM reads it from `VLLM_API_KEY`.
-
-    Args:
-        service: ART's module that starts it.
-    """
+    """Keeps the token of the vLLM that this module of ART starts off its command line, for `VLLM_API_KEY`."""
     build = service.build_vllm_runtime_server_cmd
 
     def without_token(config: Any) -> list[str]:
@@ -176,13 +137,7 @@ def hide_token(service: Any) -> None:
 def spoken_tokens(
     tokenizer: Any, messages: Sequence[Mapping[str, Any]], tools: list[dict[str, Any]] | None
 ) -> tuple[list[int], list[int]]:
-    """The tokens of a conversation up to where its last message begins, and those of that message, its end included.
-
-    Args:
-        tokenizer: Of the model, with its chat template.
-        messages: The conversation; its last message is the model's.
-        tools: The tools that were offered.
-    """
+    """The tokens of a conversation up to where its last message begins, and those of that message, its end included."""
     # Templates write things of their own before a message, such as an empty thought: those are no words of its.
     mark = "\u241f"
     spoken_text = tokenizer.apply_chat_template([*messages], tools=tools, tokenize=False)
@@ -199,16 +154,7 @@ def spoken_tokens(
 
 
 def score_tokens(client: Client, name: str, prompt: Sequence[int], spoken: Sequence[int]) -> tuple[float, ...]:
-    """The logprobs that a model behind vLLM gives to tokens it did not sample.
-
-    Args:
-        client: Asks vLLM.
-        name: The model.
-        prompt: The tokens before them.
-        spoken: The tokens (T).
-
-    Returns:
-        One for each of them (T).
+    """The logprobs (T) that a model behind vLLM gives to tokens (T) it did not sample, after a prompt.
 
     Raises:
         EndpointError: If vLLM gives none.

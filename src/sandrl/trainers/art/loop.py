@@ -1,34 +1,34 @@
 """The event loop of ART, in a thread of its own; other threads submit coroutines and wait for results.
 
 ART's backends and the server of the trained model are coroutines of one loop, while episodes are threads that wait. A
-request to cancel also wakes a waiting thread, so Ctrl-C works during a training step of several minutes.
+request to cancel also wakes a waiting thread, so Ctrl-C works during a training step of several minutes. While the
+library of a service waits silently, a second thread reports what the training is waiting for.
 """
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, wait
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from sandrl.errors import InterruptedRunError, ServiceError
-from sandrl.events import Emit, TrainingStopping, ignore
+from sandrl.errors import InterruptedRunError, SandrlError, ServiceError
+from sandrl.events import Emit, TrainingStopping, Warned, ignore
 from sandrl.sandboxes import Interrupt, Level
 
 Result = TypeVar("Result")
 
 _CLOSING_SECONDS = 10.0
+_PAUSE_SECONDS = 5.0
+# One miss is no absence.
+_MISSES = 2
 
 
 class EventLoop:
-    """A running event loop, between the two ends of a `with` block.
-
-    Args:
-        interrupt: The user's wish to stop: the second gives up what is waited for.
-        emit: Told of such a wish.
-    """
+    """A running event loop, between the two ends of a `with` block."""
 
     def __init__(self, interrupt: Interrupt, emit: Emit = ignore) -> None:
         self._interrupt = interrupt
@@ -52,11 +52,7 @@ class EventLoop:
             self._loop.close()
 
     def run(self, work: Coroutine[Any, Any, Result], *, is_step: bool = False) -> Result:
-        """Runs a coroutine and waits for it.
-
-        Args:
-            work: The coroutine.
-            is_step: Whether it is part of a step, which the first wish to stop lets finish; anything else it gives up.
+        """Runs a coroutine and waits for it; only a part of a step is not given up at the first wish to stop.
 
         Raises:
             InterruptedRunError: If the user does not want to wait any more.
@@ -98,8 +94,34 @@ class EventLoop:
 
 
 async def _cancel_others() -> None:
-    """Ends what still goes on in the loop."""
     others = asyncio.all_tasks() - {asyncio.current_task()}
     for task in others:
         task.cancel()
     await asyncio.gather(*others, return_exceptions=True)
+
+
+@contextmanager
+def watched(check: Callable[[], None], emit: Emit) -> Iterator[None]:
+    """Says when a service stops answering `check` for the length of a `with` block, and when it answers again."""
+    over = threading.Event()
+
+    def watch() -> None:
+        misses = 0
+        while not over.wait(_PAUSE_SECONDS):
+            try:
+                check()
+            except SandrlError as error:
+                misses += 1
+                if misses == _MISSES and not over.is_set():
+                    hint = "waiting for it; press Ctrl-C twice to cancel the step, and use `resume` to continue later"
+                    emit(Warned(error.message, hint, (*error.fields, "resume")))
+            else:
+                if misses >= _MISSES and not over.is_set():
+                    emit(Warned("it answers again"))
+                misses = 0
+
+    threading.Thread(target=watch, name="sandrl-watch", daemon=True).start()
+    try:
+        yield
+    finally:
+        over.set()

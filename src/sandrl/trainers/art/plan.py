@@ -1,61 +1,62 @@
-"""Converts a command's options to a training request, and to the plan that `--dry-run` prints."""
+"""Converts a command's options to a training request, and to the plan that `--dry-run` prints.
+
+The default backend, model and acting policy depend on the machine and its keys, and are resolved to ordinary options.
+The run stores them, so a resumed run uses the same values even if the keys have changed.
+"""
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from pydantic import JsonValue
 
-from sandrl.config.art import MAY_CHANGE, ArtTrainConfig
+from sandrl.config.art import MAY_CHANGE, ArtBackendKind, ArtPolicy, ArtTrainConfig, BackendChoice, choose_backend
 from sandrl.config.layers import resolve
+from sandrl.config.words import TINY, EpisodeKind, Extraction
+from sandrl.models.gpu import gpu_count
 from sandrl.rewards.estimate import SandboxEstimate
 from sandrl.rollouts.outlook import outlook_of_episodes
-from sandrl.runs import RunReader, find_run
-from sandrl.runs.resumption import saved_config
+from sandrl.runs import find_run
 from sandrl.settings import Settings
-from sandrl.trainers.art.checks import check
-from sandrl.trainers.art.defaults import choice_of, resolve_art
+from sandrl.trainers.art.checks import COMMAND, ArtRequest, check
 from sandrl.trainers.art.history import steps_made
-from sandrl.trainers.art.results import COMMAND, ArtRequest
-from sandrl.trainers.directory import check_same, run_to_resume
+from sandrl.trainers.config import resumed
+
+TINY_DEFAULTS: Mapping[str, JsonValue] = {
+    "problems": TINY,
+    "num_problems": 16,
+    "samples": 8,
+    "steps": 20,
+    "rollout": EpisodeKind.ATTEMPTS.value,
+    "max_attempts": 1,
+    "extract": Extraction.EXACT.value,
+    "max_tokens": 48,
+    "learning_rate": 4e-4,
+    "lora": False,
+}
+"""How the tiny policy is trained where nothing else is said."""
 
 
 @dataclass(frozen=True, slots=True)
 class ArtPlan:
-    """What a training would do.
+    """What a training would do, with notes for the user.
 
     Attributes:
-        config: How it would train.
-        notes: What was found out, in lines for the user.
-        problems: How many problems it would train on.
-        source: Where these, or the recorded episodes, come from.
-        problems_per_step: How many a step has.
         first_step: How many steps the model has had.
-        episodes_per_step: How many episodes a step has.
-        recorded_steps: How many steps of recorded episodes there are; 0 where episodes are played.
-        outlook: What it would take in sandboxes; None where no episodes are played.
+        recorded_steps: How many steps of recorded episodes there are; 0 if episodes are run.
+        outlook: What it would take in sandboxes; None if no episodes are run.
     """
 
     config: ArtTrainConfig
     notes: tuple[str, ...]
     problems: int
-    source: str
-    problems_per_step: int
     first_step: int
-    episodes_per_step: int
-    recorded_steps: int = 0
-    outlook: SandboxEstimate | None = None
-
-    @property
-    def steps(self) -> int:
-        """How many steps the model would have had."""
-        return self.config.steps
-
-    @property
-    def episodes(self) -> int:
-        """How many episodes would be played, if every step trains at its first attempt."""
-        return max(self.steps - self.first_step, 0) * self.episodes_per_step
+    recorded_steps: int
+    episodes: int
+    outlook: SandboxEstimate | None
 
 
 def make_request(
@@ -65,36 +66,81 @@ def make_request(
     file: Mapping[str, JsonValue] | None = None,
     resume: str | None = None,
 ) -> ArtRequest:
-    """Makes a request of what was given.
-
-    Args:
-        given: Options of the command line, by the names of `ArtTrainConfig`.
-        settings: What the environment says.
-        file: What the file of `--config` says.
-        resume: The run to go on with, by name or path.
+    """Makes a request of the options of the command line and of the file of `--config`.
 
     Raises:
-        UsageError: If something does not fit, or a run that goes on would change.
+        UsageError: If something does not fit, or the configuration of a resumed run would change.
     """
+    content = file or {}
     if resume is None:
-        config, choice = resolve_art(file or {}, given, settings)
+        config, choice = resolve_art(content, given, settings)
         return ArtRequest(_found(config, settings), why=choice.reason)
-    run = run_to_resume(resume, given, settings)
-    saved = saved_config(ArtTrainConfig, RunReader(run), COMMAND)
-    said = {**(file or {}), **given}
-    # The words `auto` and `tinker` stand for what they would stand for in a new run.
-    chosen = {"backend": choice_of(str(said["backend"]), settings).kind} if "backend" in said else {}
-    wanted = _found(resolve(ArtTrainConfig, saved.document(), file or {}, given, chosen), settings)
-    check_same(run, saved, wanted, may_change=MAY_CHANGE)
+    said = {**content, **given}
+    run, _, wanted = resumed(
+        ArtTrainConfig,
+        resume,
+        given,
+        settings,
+        command=COMMAND,
+        file=content,
+        # The words `auto` and `tinker` stand for what they would stand for in a new run.
+        chosen={"backend": _choice_of(str(said["backend"]), settings).kind} if "backend" in said else {},
+        complete=lambda config: _found(config, settings),
+        may_change=MAY_CHANGE,
+    )
     return ArtRequest(wanted, resume=run, why="the run was started with it")
 
 
 def _found(config: ArtTrainConfig, settings: Settings) -> ArtTrainConfig:
-    """The configuration as the run keeps it: whoever goes on with it may stand in another directory."""
+    # The run with the episodes as the run keeps it: whoever resumes this one may be in another directory.
     if config.trajectories is None:
         return config
     recorded = find_run(config.trajectories, settings.state_dir, settings.runs_dir)
     return config.model_copy(update={"trajectories": str(recorded.absolute())})
+
+
+def resolve_art(
+    file: Mapping[str, Any], given: Mapping[str, Any], settings: Settings
+) -> tuple[ArtTrainConfig, BackendChoice]:
+    """The configuration of a new training, whose backend is never `auto`, and why it has that backend.
+
+    Raises:
+        UsageError: If a key is unknown or a value is impossible.
+    """
+    said = {**file, **given}
+    choice = _choice_of(str(said.get("backend", ArtBackendKind.AUTO.value)), settings)
+    defaults: dict[str, JsonValue] = {}
+    if choice.kind is ArtBackendKind.EMBEDDED:
+        defaults["base_model"] = TINY
+        if said.get("base_model", TINY) == TINY:
+            defaults |= TINY_DEFAULTS
+    if not _has_teacher(said, choice, settings):
+        defaults["policy"] = ArtPolicy.TRAINED.value
+    # Of a word that is no backend, the configuration says so.
+    chosen = {"backend": choice.kind.value} if said.get("backend", "auto") in set(ArtBackendKind) else {}
+    return resolve(ArtTrainConfig, defaults, file, given, chosen), choice
+
+
+def _choice_of(backend: str, settings: Settings) -> BackendChoice:
+    requested = ArtBackendKind(backend) if backend in set(ArtBackendKind) else ArtBackendKind.AUTO
+    return choose_backend(requested, settings, can_train_here=can_train_here())
+
+
+def can_train_here() -> bool:
+    """Whether this machine has a GPU, and the packages of the extra `art-local`."""
+    return all(importlib.util.find_spec(name) for name in ("art", "unsloth")) and gpu_count() > 0
+
+
+def _has_teacher(said: Mapping[str, Any], choice: BackendChoice, settings: Settings) -> bool:
+    # Whether there is somebody to learn from, and nothing says that the model is to act itself.
+    if said.get("trajectories") is not None:
+        # Recorded episodes are scored anew, whoever ran them.
+        return True
+    if said.get("model") is not None or said.get("base_url") is not None:
+        return True
+    if choice.kind is ArtBackendKind.EMBEDDED:
+        return False
+    return settings.openai_api_key is not None or settings.openai_base_url is not None
 
 
 def plan_of(request: ArtRequest, settings: Settings) -> ArtPlan:
@@ -106,21 +152,20 @@ def plan_of(request: ArtRequest, settings: Settings) -> ArtPlan:
     """
     config = request.config
     checked = check(request, settings, spends=False)
-    steps_done = 0 if request.resume is None else steps_made(request.resume)
-    episodes_per_step = 0 if checked.recorded else config.episodes_per_step
-    episodes = max(config.steps - steps_done, 0) * episodes_per_step
+    first_step = 0 if request.resume is None else steps_made(request.resume)
+    outlook, episodes = None, 0
+    if not checked.recorded:
+        # If every step trains at its first attempt.
+        episodes = max(config.steps - first_step, 0) * config.episodes_per_step
+        outlook = outlook_of_episodes(
+            config, settings, command=COMMAND, problems=checked.problems, episodes=episodes, run=request.resume
+        )
     return ArtPlan(
         config,
         checked.notes,
         problems=len(checked.problems),
-        source=config.problems if config.trajectories is None else f"the run {config.trajectories}",
-        problems_per_step=0 if checked.recorded else config.groups,
-        first_step=steps_done,
-        episodes_per_step=episodes_per_step,
+        first_step=first_step,
         recorded_steps=len(checked.recorded),
-        outlook=None
-        if checked.recorded
-        else outlook_of_episodes(
-            config, settings, command=COMMAND, problems=checked.problems, episodes=episodes, run=request.resume
-        ),
+        episodes=episodes,
+        outlook=outlook,
     )

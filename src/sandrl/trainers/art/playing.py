@@ -45,24 +45,14 @@ _PROBE_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class RolloutRequest:
-    """Episodes to play.
-
-    Attributes:
-        config: What to play, and how.
-        why: Why the tiny policy plays in this process, in a few words; empty where an endpoint is asked.
-    """
+    """Episodes to run; `why` the tiny policy runs them in this process is a few words, empty with an endpoint."""
 
     config: RolloutConfig
     why: str = ""
 
 
 def make_request(file: Mapping[str, Any], given: Mapping[str, Any], settings: Settings) -> RolloutRequest:
-    """Makes a request of what was given.
-
-    Args:
-        file: What the file of `--config` says.
-        given: What the command line says; it beats the file.
-        settings: What the environment says.
+    """Makes a request of the file of `--config` and the command line, which beats the file.
 
     Raises:
         UsageError: If something does not fit.
@@ -78,7 +68,6 @@ def make_request(file: Mapping[str, Any], given: Mapping[str, Any], settings: Se
 
 
 def _why_tiny(said: Mapping[str, Any], settings: Settings) -> str:
-    """Why the tiny policy plays; empty if it does not."""
     if said.get("base_url") or said.get("use_openai") or settings.openai_base_url is not None:
         return ""
     if said.get("model") == TINY:
@@ -96,7 +85,6 @@ def _why_tiny(said: Mapping[str, Any], settings: Settings) -> str:
 def play_rollouts(
     request: RolloutRequest, settings: Settings, *, emit: Emit = ignore, interrupt: Interrupt | None = None
 ) -> RolloutRun:
-    """Plays episodes; see `run_rollouts`."""
     if not request.why:
         return run_rollouts(request.config, settings, emit=emit, interrupt=interrupt)
     emit(ModelChosen(TINY, "in this process", request.why))

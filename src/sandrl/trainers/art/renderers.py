@@ -10,9 +10,9 @@ from typing import Any
 from sandrl.config.art import ArtTrainConfig
 from sandrl.errors import InputError, UsageError
 from sandrl.models.libraries import first_line
-from sandrl.trainers.art.histories import openai_tools
+from sandrl.trainers.art.groups import openai_tools
 from sandrl.trainers.art.libraries import load
-from sandrl.trainers.art.service import EXTRA
+from sandrl.trainers.tinker.options import EXTRA
 
 TINY_RENDERER = "qwen3_instruct"
 """Writes conversations as the template of the tiny policy does, token for token."""
@@ -46,15 +46,9 @@ def renderer_name(config: ArtTrainConfig) -> str:
 
 
 def check_renderer(config: ArtTrainConfig, model: str, tools: Sequence[Mapping[str, Any]]) -> str:
-    """Makes sure that a renderer writes what will be said, and that the model's tokenizer can be loaded.
+    """The name of the renderer, once it writes what will be said and the model's tokenizer can be loaded.
 
-    Args:
-        config: Names the renderer and the model.
-        model: Where its tokenizer is: what `from_pretrained` of transformers takes.
-        tools: The tools that are offered, as JSON schemas of functions.
-
-    Returns:
-        The renderer's name.
+    `model` is what `from_pretrained` of transformers takes, and the tools are JSON schemas of functions.
 
     Raises:
         UsageError: If there is no such renderer, or it does not support tool calls that are offered.

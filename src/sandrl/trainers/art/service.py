@@ -17,8 +17,8 @@ from sandrl.models.endpoint import nearest_names
 from sandrl.models.libraries import first_line
 from sandrl.settings import Settings
 from sandrl.trainers.art.libraries import environment, load
+from sandrl.trainers.tinker.options import EXTRA
 
-EXTRA = "art-tinker"
 TINKER_BASE_URL = "https://tinker.thinkingmachines.dev/services/tinker-prod"
 
 # Less than the 15 s within which a user is to know.
@@ -29,7 +29,6 @@ _KEY_HINT = "set ART_TINKER_API_KEY (or TINKER_API_KEY) to a key of https://tink
 
 
 def tinker_address(settings: Settings) -> str:
-    """Where the service is."""
     return settings.tinker_base_url or TINKER_BASE_URL
 
 
@@ -70,18 +69,13 @@ def check_tinker(settings: Settings) -> None:
 
 @contextmanager
 def key_shown(settings: Settings) -> Iterator[None]:
-    """Lets Tinker's SDK find the key and the address, in the environment only, for the length of a `with` block."""
+    """Lets Tinker's SDK find the key and the address in the environment for the length of a `with` block."""
     with environment(TINKER_API_KEY=settings.tinker_api_key, TINKER_BASE_URL=settings.tinker_base_url):
         yield
 
 
 def check_base_model(base_model: str, settings: Settings, *, scores: bool) -> None:
-    """Makes sure that the service lets us in and trains a model.
-
-    Args:
-        base_model: The model.
-        settings: Has the key.
-        scores: Whether it must score tokens that another model sampled; it is asked to score three.
+    """Makes sure that the service lets us in and trains a model; with `scores`, also that it scores three tokens.
 
     Raises:
         AuthenticationError: If it refuses the key.

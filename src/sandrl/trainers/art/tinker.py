@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import hmac
 import json
-import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -19,54 +18,47 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from sandrl.config.art import ArtBackendKind, ArtPolicy, ArtTrainConfig
+from sandrl.config.art import ArtBackendKind, ArtTrainConfig
 from sandrl.errors import EndpointError, InputError, TrainingError
 from sandrl.files import write_whole
 from sandrl.models.client import ModelEndpoint
 from sandrl.models.libraries import first_line
-from sandrl.models.messages import TOKEN_ID, Message
 from sandrl.settings import Settings
-from sandrl.trainers.art.backend import UNTRAINABLE, Trained, count_tokens, served_here
-from sandrl.trainers.art.groups import Group, Sample
-from sandrl.trainers.art.histories import art_group, context, openai_tools
+from sandrl.trainers.art.backend import UNTRAINABLE, StepResult, TrainedModel, regrouped, scored_message
+from sandrl.trainers.art.groups import Group, Sample, context, count_tokens, openai_tools
 from sandrl.trainers.art.libraries import hear_signals, load
 from sandrl.trainers.art.loop import EventLoop
 from sandrl.trainers.art.renderers import renderer_name
-from sandrl.trainers.art.service import EXTRA, check_tinker, is_of_question, key_shown, translated
+from sandrl.trainers.art.service import check_tinker, is_of_question, key_shown, translated
+from sandrl.trainers.tinker.options import EXTRA
 
 _PACKAGE = "art.tinker_native.backend"
 _SCORED_AT_ONCE = 64
 
 
-class TinkerModel:
-    """A model that a Tinker service trains.
+class TinkerModel(TrainedModel):
+    """A model, named after its run, that a Tinker service trains under its own name for it (`model`).
 
-    Args:
-        config: What is trained.
-        settings: Has the key.
-        name: Names the model in ART's directory: the run.
-        path: ART's directory, which remembers where the checkpoints are.
-        model: What the service calls the model that is trained.
-        loop: The loop the backend lives in.
+    ART's directory (`path`) remembers where the checkpoints are.
 
     Raises:
         ServiceError: If the service fails, or refuses.
     """
 
+    extra = EXTRA
+
     def __init__(
         self, config: ArtTrainConfig, settings: Settings, *, name: str, path: Path, model: str, loop: EventLoop
     ) -> None:
-        # What is without logprobs gets them from the service.
-        self.needs_logprobs = config.policy is ArtPolicy.TRAINED
+        super().__init__(config, loop)
         self._settings = settings
-        self._loop = loop
-        self._config = config
         art, self._tinker = load("art", extra=EXTRA), load("tinker", extra=EXTRA)
         self._data = load("art.tinker_native.data", extra=EXTRA)
         self._renderers = load("tinker_cookbook.renderers", extra=EXTRA)
-        token = secrets.token_urlsafe(32)
+        # Adapters that are made of a seed, where the service is ours.
+        seed = {"seed": config.seed} if config.backend is ArtBackendKind.EMBEDDED else {}
         with key_shown(settings), translated(settings):
-            self._backend = _guarded_backend(token)(path=str(path))
+            self._backend = _guarded_backend(self._token)(path=str(path))
             self._model = _model_class(art)(
                 name=name,
                 project=config.project,
@@ -75,18 +67,17 @@ class TinkerModel:
                 _internal_config={
                     "tinker_native_args": {
                         "renderer_name": renderer_name(config),
-                        "training_client_args": _training_client(config),
+                        "training_client_args": {"rank": config.lora_rank, **seed},
                     }
                 },
             )
             try:
-                self._register(served_here(token))
+                self._resume()
             except BaseException:
                 self.close()
                 raise
 
-    def _register(self, server: Mapping[str, Any]) -> None:
-        """Finds the model's last checkpoint, or makes the model, and starts the server it is asked through."""
+    def _resume(self) -> None:
         try:
             known = int((self._model.read_state() or {}).get("latest_step", 0))
         except (ValueError, TypeError, AttributeError) as error:
@@ -96,7 +87,7 @@ class TinkerModel:
                 hint="start a new run under another name",
             ) from error
         try:
-            self._loop.run(self._model.register(self._backend, _openai_client_config=server))
+            self._register()
         except TimeoutError as error:
             raise EndpointError(f"the server for {self._model.base_model!r} does not answer: {error}") from error
         hear_signals()
@@ -108,51 +99,37 @@ class TinkerModel:
 
     @property
     def step(self) -> int:
-        """How many steps it has had."""
         return int(self._state.current_step)
 
     @property
     def endpoint(self) -> ModelEndpoint:
-        """Where it can be asked."""
-        found = ModelEndpoint.of(self._config, self._model.inference_base_url, self._model.inference_api_key)
         # It is on this machine, and what is behind it is asked again by its SDK.
+        found = super().endpoint
         return replace(found, retries=min(found.retries, 1))
 
     def check_alive(self) -> None:
-        """Makes sure that the service answers."""
         check_tinker(self._settings)
 
-    @property
-    def name(self) -> str:
-        """What its endpoint calls it now."""
-        return str(self._model.get_inference_name(self.step))
-
     def score(self, groups: Sequence[Group], tools: Sequence[Mapping[str, Any]]) -> list[Group]:
-        """Finds the tokens and logprobs that what others said has under the model."""
         with translated(self._settings):
             return self._loop.run(self._all_scored(groups, openai_tools(tools)), is_step=True)
 
-    def train(self, groups: Sequence[Group], tools: Sequence[Mapping[str, Any]], *, learning_rate: float) -> Trained:
-        """Takes one step."""
+    def train(self, groups: Sequence[Group], tools: Sequence[Mapping[str, Any]], *, learning_rate: float) -> StepResult:
         before = self.step
         with translated(self._settings):
             try:
-                art_groups = [art_group(group, tools, extra=EXTRA) for group in groups]
                 # Without a checkpoint the next job would begin at the base model again, under a later step's name.
-                result = self._loop.run(
-                    self._backend.train(self._model, art_groups, learning_rate=learning_rate, save_checkpoint=True),
-                    is_step=True,
-                )
+                result = self._trained(groups, tools, learning_rate=learning_rate, save_checkpoint=True)
             except UNTRAINABLE as error:
                 raise TrainingError(f"ART cannot train step {before + 1}: {first_line(error)}") from error
         # The backend moves on by one optimizer step, or, where it found nothing to train, not at all.
-        return Trained(int(result.step), int(result.step) - before, count_tokens(groups), dict(result.metrics))
+        return StepResult(int(result.step), int(result.step) - before, count_tokens(groups), dict(result.metrics))
 
     def close(self) -> None:
-        """Ends its server, and what keeps the service waiting for us."""
         states = list(self._backend._model_state.values())
-        self._loop.close(self._backend.close())
+        super().close()
         for state in states:
+            # It keeps the service waiting for us.
             state.service_client.holder.close()
 
     @property
@@ -168,43 +145,34 @@ class TinkerModel:
         except ExceptionGroup as errors:
             # They fail alike, and whoever translates errors of the service looks for one.
             raise errors.exceptions[0] from None
-        scored = [task.result() for task in pending]
-        found = iter(scored)
-        return [replace(group, samples=tuple(next(found) for _ in group.samples)) for group in groups]
+        return regrouped(groups, [task.result() for task in pending])
 
     async def _scored(self, sample: Sample, tools: list[dict[str, Any]] | None, room: asyncio.Semaphore) -> Sample:
-        """An episode whose turns have the tokens and logprobs they have under the model as it is now."""
         messages = list(sample.messages)
         for turn in sample.turns:
             async with room:
-                messages[turn] = await self._scored_turn(sample, turn, tools)
+                prompt, spoken = self._tokens(context(sample, turn + 1), tools)
+                logprobs = await self._logprobs([*prompt, *spoken])
+                messages[turn] = scored_message(messages[turn], spoken, logprobs[len(prompt) :])
         return replace(sample, messages=tuple(messages))
 
-    async def _scored_turn(self, sample: Sample, turn: int, tools: list[dict[str, Any]] | None) -> Message:
+    async def _logprobs(self, tokens: list[int]) -> list[float | None]:
         tinker = self._tinker
-        prompt, spoken = self._tokens(context(sample, turn + 1), tools)
         sampler = self._state.sampler_clients[self.step]
         try:
-            found = await sampler.compute_logprobs_async(self._tinker.ModelInput.from_ints([*prompt, *spoken]))
+            return list(await sampler.compute_logprobs_async(tinker.ModelInput.from_ints(tokens)) or [])
         except (tinker.APIStatusError, tinker.RequestFailedError) as error:
             if not is_of_question(error):
                 raise
             # Longer than the model can read, as a rule: a teacher may well read more.
-            found = None
-        logprobs = list(found or [])[len(prompt) :]
-        if len(logprobs) != len(spoken) or None in logprobs:
-            return replace(sample.messages[turn], tokens=(), logprobs=())
-        return replace(
-            sample.messages[turn], tokens=tuple(f"{TOKEN_ID}{token}" for token in spoken), logprobs=tuple(logprobs)
-        )
+            return []
 
     def _tokens(
         self, messages: Sequence[dict[str, Any]], tools: list[dict[str, Any]] | None
     ) -> tuple[list[int], list[int]]:
-        """The tokens of a conversation up to its last message, and those of that message, its end included."""
-        data, renderers = self._data, self._renderers
-        renderer = self._state.renderer
-        rendered = data.convert_openai_messages_to_renderer_format(list(messages), tools, renderer)
+        # The tokens of a conversation up to its last message, and those of that message, its end included.
+        renderers, renderer = self._renderers, self._state.renderer
+        rendered = self._data.convert_openai_messages_to_renderer_format(list(messages), tools, renderer)
         tokens, weights = renderer.build_supervised_example(
             rendered, train_on_what=renderers.TrainOnWhat.LAST_ASSISTANT_MESSAGE
         )
@@ -213,8 +181,7 @@ class TinkerModel:
 
 
 def _model_class(art: Any) -> type[Any]:
-    """ART's model, whose state is whole at every moment: what is lost of it is where the checkpoints are."""
-
+    # Its state is whole at every moment: what is lost of it is where the checkpoints are.
     class WholeModel(art.TrainableModel):  # type: ignore[misc]
         def overwrite_state(self, state: dict[str, Any]) -> None:
             directory = Path(self._get_output_dir())
@@ -224,18 +191,8 @@ def _model_class(art: Any) -> type[Any]:
     return WholeModel
 
 
-def _training_client(config: ArtTrainConfig) -> dict[str, Any]:
-    """What adapters a model in training has."""
-    seed = {"seed": config.seed} if config.backend is ArtBackendKind.EMBEDDED else {}
-    return {"rank": config.lora_rank, **seed}
-
-
 def _guarded_backend(token: str) -> type[Any]:
-    """ART's backend with a server that only answers those who have a token.
-
-    Args:
-        token: The token.
-    """
+    # ART's backend with a server that only answers those who have the token.
     module: Any = load(_PACKAGE, extra=EXTRA)
     fastapi: Any = load("fastapi", extra=EXTRA)
     responses = load("fastapi.responses", extra=EXTRA)
@@ -248,13 +205,9 @@ def _guarded_backend(token: str) -> type[Any]:
             raise fastapi.HTTPException(401, "this server belongs to a training; a request needs its token")
 
     async def explain(request: Any, error: Any) -> Any:
-        """A refusal by the service as what it is: the question's fault is told from the service's."""
-        is_ours = (
-            getattr(error, "status_code", 500) in (400, 413, 422)
-            or "user" in str(getattr(error, "category", "")).lower()
-        )
+        # The question's fault is told from the service's.
         document = {"error": {"message": first_line(error)}}
-        return responses.JSONResponse(document, status_code=400 if is_ours else 503)
+        return responses.JSONResponse(document, status_code=400 if is_of_question(error) else 503)
 
     admit.__annotations__["request"] = fastapi.Request
 
@@ -289,7 +242,7 @@ def _guarded_backend(token: str) -> type[Any]:
             await serving
 
         def _crash_on_server_exit(self, task: asyncio.Task[None]) -> None:
-            """Ends the server's task, not the process: there are sandboxes to stop, and results to keep."""
+            # Not the process: there are sandboxes to stop, and results to keep.
             if not task.cancelled():
                 task.exception()
 
@@ -298,7 +251,6 @@ def _guarded_backend(token: str) -> type[Any]:
 
 @contextmanager
 def _replaced(module: Any, **others: Any) -> Iterator[None]:
-    """Gives a module other globals for the length of a `with` block."""
     before = {name: getattr(module, name) for name in others}
     vars(module).update(others)
     try:

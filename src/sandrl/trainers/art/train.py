@@ -12,68 +12,50 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Sequence
-from contextlib import ExitStack, redirect_stdout, suppress
-from dataclasses import replace
+from contextlib import ExitStack, suppress
 from statistics import pstdev
 
 from sandrl.config.art import ArtBackendKind, ArtTrainConfig
-from sandrl.errors import BudgetError, InterruptedRunError, MissingExtraError, SandrlError, TrainingError
+from sandrl.errors import InterruptedRunError, MissingExtraError, SandrlError, TrainingError
 from sandrl.events import (
-    ArtStepFailed,
-    ArtStepStarted,
-    ArtStepTrained,
-    ArtTrainingStarted,
     BackendChosen,
     Emit,
     ProblemPlayed,
+    StepFinished,
+    StepStarted,
+    TrainingStarted,
     TrajectoriesCollected,
     ignore,
 )
 from sandrl.models import Sampling
 from sandrl.models.endpoint import EndpointModel
 from sandrl.models.libraries import versions
-from sandrl.rewards.calibration import packages_of
-from sandrl.rewards.judge import judge_version
-from sandrl.rewards.options import ScoreOptions
-from sandrl.rewards.scoring import lifetime_seconds
-from sandrl.rewards.weak_checks import warn_of_weak_checks
 from sandrl.rollouts.episodes import Episode
 from sandrl.rollouts.records import result_of
 from sandrl.rollouts.steps import PlayedStep, StepOptions, StepPlayer, problems_of
 from sandrl.rollouts.tools import TOOL_SCHEMAS
-from sandrl.runs import RunWriter
-from sandrl.runs.flags import Flag
-from sandrl.runs.resumption import PROBLEMS_DIGEST, check_unchanged
-from sandrl.runs.session import RunPlan, RunSession, open_run
-from sandrl.sandboxes import Connection, Interrupt, SandboxRequest, new_job_id
-from sandrl.sandboxes.spending import Allowance
+from sandrl.runs.resumption import check_unchanged
+from sandrl.sandboxes import Interrupt, SandboxRequest
 from sandrl.settings import Settings
 from sandrl.trainers.art import libraries
-from sandrl.trainers.art.backend import Trained, TrainedModel, left_out
-from sandrl.trainers.art.checks import Checked, check
-from sandrl.trainers.art.embedding import cancelled_at_its_end, check_running, keep_log, serve_embedded
-from sandrl.trainers.art.groups import Group, groups_of, why_no_gradient, with_gradient
+from sandrl.trainers.art.backend import StepResult, TrainedModel
+from sandrl.trainers.art.checks import COMMAND, ArtRequest, CheckResult, check
+from sandrl.trainers.art.groups import Group, groups_of, left_out, why_no_gradient, with_gradient
 from sandrl.trainers.art.history import GRADIENT_STEPS, STEP, art_directory, check_sound, next_round
-from sandrl.trainers.art.loop import EventLoop
-from sandrl.trainers.art.results import COMMAND, ArtRequest, ArtRun, Round
-from sandrl.trainers.art.watch import watched
-from sandrl.trainers.budget import StepBudget
-from sandrl.trainers.library_output import FILE, PrintedFile
-from sandrl.trainers.tinker.embedded import embedded_service
+from sandrl.trainers.art.loop import EventLoop, watched
+from sandrl.trainers.art.results import ArtRun, Round, stop_of
+from sandrl.trainers.tinker.embedded import EmbeddedService
 from sandrl.trainers.tinker.options import EXTRA
-
-WORKFLOW_TAG = "art-training"
+from sandrl.trainers.training import PRINTED, Setup, Stop, Training, open_training
 
 MOST_ATTEMPTS = 3
-"""How many rounds in a row may teach nothing before the training has failed."""
+"""How many rounds in a row may have no gradient before the training has failed."""
 
+_WORKFLOW_TAG = "art-training"
 # Episodes end when the model does; their sandboxes must outlive the slowest.
 _EPISODE_SECONDS = 3600.0
-_PACKAGES = {
-    ArtBackendKind.TINKER: ("openpipe-art", "tinker", "tinker-cookbook", "torch", "transformers"),
-    ArtBackendKind.EMBEDDED: ("openpipe-art", "tinker", "tinker-cookbook", "torch", "transformers"),
-    ArtBackendKind.LOCAL: ("openpipe-art", "torch", "transformers", "unsloth"),
-}
+_TINKER_PACKAGES = ("openpipe-art", "tinker", "tinker-cookbook", "torch", "transformers")
+_LOCAL_PACKAGES = ("openpipe-art", "torch", "transformers", "unsloth")
 # What ART calls the numbers that every trainer has.
 _KNOWN = {"loss": ("loss/train", "loss:mean"), "grad_norm": ("loss/grad_norm", "grad_norm", "unclipped_grad_l2:mean")}
 _LOSS_SUM = "loss:sum"
@@ -84,188 +66,135 @@ def run_art(
 ) -> ArtRun:
     """Trains a model on episodes in sandboxes, and leaves a run directory.
 
-    Args:
-        request: What to train.
-        settings: What the environment says.
-        emit: Told what happens.
-        interrupt: The user's wish to stop.
-
     Raises:
         UsageError: If options, problems, extras or hardware do not fit.
         BudgetError: If the budget was used up in the middle of a step.
         ServiceError: If a service does not answer, or refuses.
         TrainingError: If the loss is no number.
-        InterruptedRunError: If the user did not want the step in hand to be finished.
+        InterruptedRunError: If the user did not want the current step to be finished.
     """
     interrupt = interrupt or Interrupt()
+    config = request.config
     with ExitStack() as stack:
         stack.enter_context(libraries.kept_quiet())
-        asked = request.config
-        allowance = SandboxRequest.of(asked).allowance(settings, run=request.resume)
-        emit(BackendChosen(asked.backend.value, request.why, asked.base_model))
+        allowance = SandboxRequest.of(config).allowance(settings, run=request.resume)
+        emit(BackendChosen(config.backend.value, request.why, config.base_model))
         service = None
-        if asked.backend is ArtBackendKind.EMBEDDED:
+        if config.backend is ArtBackendKind.EMBEDDED:
             # A missing extra is an error of `check`, after those of the options.
             with suppress(MissingExtraError):
                 libraries.check_installed(EXTRA)
-                service = stack.enter_context(embedded_service())
+                service = EmbeddedService()
+                stack.callback(service.close)
         checked = check(request, settings, spends=True, emit=emit)
         config = checked.config
         if request.resume is not None:
             check_sound(request.resume)
-            source = config.trajectories or config.problems
-            check_unchanged(request.resume, checked.digest, repr(source))
-        connection = None
-        if not checked.recorded:
-            warn_of_weak_checks(checked.problems, settings.state_dir, emit)
-            connection = SandboxRequest.of(config).connect(settings, needed=packages_of(checked.problems), emit=emit)
-        plan = RunPlan(
+            check_unchanged(request.resume, checked.digest, repr(config.trajectories or config.problems))
+        is_local = config.backend is ArtBackendKind.LOCAL
+        setup = Setup(
             command=COMMAND,
-            job_id=new_job_id(),
-            options={
-                **config.document(),
-                PROBLEMS_DIGEST: checked.digest,
-                TOOL_SCHEMAS: [dict(tool) for tool in checked.tools],
-                **({**connection.facts(), **allowance.facts} if connection is not None else {}),
-            },
-            changes={"steps": config.steps, "budget": config.budget, **allowance.facts},
-            versions={"judge": judge_version(), **versions(_PACKAGES[config.backend])},
-            runs_dir=config.runs_dir,
-            name=config.run_name,
-            log_level=config.log_level,
+            config=config,
+            problems={each.task_id: each for each in checked.problems},
+            digest=checked.digest,
+            tags=(_WORKFLOW_TAG, f"project:{config.project}"),
+            versions=versions(_LOCAL_PACKAGES if is_local else _TINKER_PACKAGES),
+            facts={TOOL_SCHEMAS: [dict(tool) for tool in checked.tools]},
             resume=request.resume,
-            report_to=config.report_to,
-            project=config.project,
-            is_training=True,
         )
-        session = stack.enter_context(open_run(plan, settings, interrupt=interrupt, emit=emit))
-        writer = session.writer
-        session.stack.enter_context(redirect_stdout(PrintedFile(writer.path / FILE)))
-        loop = session.stack.enter_context(EventLoop(interrupt, emit))
-        try:
+        training = stack.enter_context(open_training(setup, settings, allowance, interrupt=interrupt, emit=emit))
+        run = training.finish(_train(checked, settings, training, service, emit, interrupt))
+    return training.ended(run)
+
+
+def _train(
+    checked: CheckResult,
+    settings: Settings,
+    training: Training,
+    service: EmbeddedService | None,
+    emit: Emit,
+    interrupt: Interrupt,
+) -> ArtRun:
+    config, session = checked.config, training.session
+    writer = session.writer
+
+    def stop() -> Stop:
+        saved = f"the steps before it are saved in {writer.path}"
+        return stop_of(f"interrupted before the current step was trained; {saved}", writer.run_id)
+
+    loop = session.stack.enter_context(EventLoop(interrupt, emit))
+    try:
+        with training.explaining(stop):
             if service is not None:
-                session.stack.callback(keep_log, service, writer.path)
-                settings = serve_embedded(
-                    service,
-                    config,
-                    settings,
-                    model=checked.model,
-                    run=writer.path,
-                    interrupt=interrupt,
-                )
-            model = _model(config, settings, writer, loop, checked.model)
+                session.stack.callback(service.keep_log, writer.path)
+                settings = service.serve(config, settings, model=checked.model, run=writer.path, interrupt=interrupt)
+            model = _model(checked, settings, training, loop)
             session.stack.callback(model.close)
-            training = _Training(config, checked, model, session, emit, interrupt)
-            if connection is not None:
-                training.open_stage(connection, allowance)
+            rounds = _Rounds(checked, model, training, emit, interrupt)
+            if not checked.recorded:
+                rounds.open_stage()
             session.stack.enter_context(watched(model.check_alive, emit))
             if service is not None:
-                session.stack.enter_context(cancelled_at_its_end(service, interrupt))
-            training.run()
-            if service is not None and training.step < config.steps:
-                check_running(service, writer.run_id)
-        except SandrlError as error:
-            if service is not None:
-                check_running(service, writer.run_id, error)
-            if not isinstance(error, InterruptedRunError):
-                raise
-            if interrupt.is_exhausted:
-                raise BudgetError(
-                    f"{session.exhausted} before the current step was trained; the steps before it are saved in"
-                    f" {writer.path}",
-                    hint=f"sandrl art train --resume {writer.run_id} --budget … continues with a larger budget",
-                    fields=("budget",),
-                ) from error
-            raise InterruptedRunError(
-                f"interrupted before the current step was trained; the steps before it are saved in {writer.path}",
-                signal_number=error.signal_number,
-                hint=f"sandrl art train --resume {writer.run_id}",
-            ) from error
-        run = ArtRun(
-            writer.job_id,
-            writer.path,
-            first_step=training.first_step,
-            step=training.step,
-            of=config.steps,
-            rounds=tuple(training.rounds),
-            is_short=training.is_short,
-            flags=training.flags,
-        )
-        session.failure = run.failure
-        session.is_complete = interrupt.is_exhausted and run.step >= run.of
-    return replace(
-        run,
-        signal_number=interrupt.signal_number,
-        cleanup_error=session.cleanup_error(),
-        held=None if connection is None else session.held(),
-        exhausted=session.exhausted,
+                session.stack.enter_context(service.cancelling(interrupt))
+            rounds.run()
+            if service is not None and rounds.step < config.steps:
+                service.check_running(writer.run_id)
+    except SandrlError as error:
+        if service is not None:
+            service.check_running(writer.run_id, error)
+        raise
+    return ArtRun(
+        job_id=writer.job_id,
+        run_dir=writer.path,
+        first_step=rounds.first_step,
+        steps=rounds.step,
+        of=config.steps,
+        rounds=tuple(rounds.done),
+        is_short=rounds.is_short,
+        flags=training.health.flags,
     )
 
 
-def _model(config: ArtTrainConfig, settings: Settings, writer: RunWriter, loop: EventLoop, served: str) -> TrainedModel:
-    path = art_directory(writer.path)
+def _model(checked: CheckResult, settings: Settings, training: Training, loop: EventLoop) -> TrainedModel:
+    config, name = checked.config, training.session.writer.run_id
+    path = art_directory(training.session.writer.path)
     if config.backend is not ArtBackendKind.LOCAL:
         from sandrl.trainers.art.tinker import TinkerModel
 
-        return TinkerModel(config, settings, name=writer.run_id, path=path, model=served, loop=loop)
+        return TinkerModel(config, settings, name=name, path=path, model=checked.model, loop=loop)
     from sandrl.trainers.art.local import LocalModel
 
-    return LocalModel(config, name=writer.run_id, path=path, loop=loop)
+    return LocalModel(config, name=name, path=path, loop=loop)
 
 
-class _Training:
-    """Plays and trains, round by round."""
-
+class _Rounds:
     def __init__(
-        self,
-        config: ArtTrainConfig,
-        checked: Checked,
-        model: TrainedModel,
-        session: RunSession,
-        emit: Emit,
-        interrupt: Interrupt,
+        self, checked: CheckResult, model: TrainedModel, training: Training, emit: Emit, interrupt: Interrupt
     ) -> None:
-        self.rounds: list[Round] = []
+        self.done: list[Round] = []
         self.first_step = self.step = model.step
         self.is_short = False
-        self._config = config
+        self._config: ArtTrainConfig = checked.config
         self._checked = checked
         self._model = model
-        self._session = session
+        self._training = training
+        self._session = training.session
         self._interrupt = interrupt
         self._emit = emit
-        self._round = next_round(session.writer, model.step)
-        self._recorder = session.recorder(first_step=self._round)
-        self._health = session.health(self._round)
+        self._round = next_round(self._session.writer, model.step)
+        self._recorder = self._session.recorder(first_step=self._round)
+        training.watch(self._round)
         self._stop = threading.Event()
         self._player: StepPlayer | None = None
-        self._budget: StepBudget | None = None
         self._teacher: EndpointModel | None = None
 
-    @property
-    def flags(self) -> tuple[Flag, ...]:
-        """The flags that stand after the latest round."""
-        return self._health.flags
-
-    def open_stage(self, connection: Connection, allowance: Allowance) -> None:
-        """Makes the job whose sandboxes the episodes are played in."""
+    def open_stage(self) -> None:
+        # The job whose sandboxes the episodes are run in.
         config, checked, session = self._config, self._checked, self._session
         tell = session.told(self._recorder)
         actor = config.base_model if checked.teacher is None else config.teacher
-        lifetime = lifetime_seconds({each.task_id: each for each in checked.problems}, ScoreOptions.of(config).limits)
-        tags = (WORKFLOW_TAG, f"project:{config.project}", f"run-name:{session.writer.run_id}", *session.tags)
-        job = session.own(
-            SandboxRequest.of(config, *tags, f"model:{actor}").job(
-                connection,
-                command=COMMAND,
-                max_lifetime_seconds=_EPISODE_SECONDS + lifetime,
-                writer=session.writer,
-                allowance=allowance,
-                interrupt=self._interrupt,
-                emit=tell,
-            )
-        )
-        self._budget = StepBudget(job)
+        tags = (f"run-name:{session.writer.run_id}", f"model:{actor}")
+        job = self._training.own_job(tell, *tags, more_seconds=_EPISODE_SECONDS)
         # Before the job ends: who waits for an endpoint must not come back to a job that is over.
         session.stack.callback(self._stop.set)
         options = StepOptions.of(
@@ -276,18 +205,17 @@ class _Training:
         )
 
     def run(self) -> None:
-        """Trains until the last step, or until there is a reason not to go on."""
         config, checked = self._config, self._checked
         self._emit(
-            ArtTrainingStarted(
+            TrainingStarted(
                 self._session.writer.run_id,
-                base_model=config.base_model,
-                backend=config.backend.value,
-                actor="" if checked.recorded else (config.base_model if checked.teacher is None else config.teacher),
+                model=config.base_model,
                 problems=len(checked.problems),
                 first_step=self.step,
                 steps=config.steps,
-                episodes=config.episodes_per_step,
+                completions=config.episodes_per_step,
+                backend=config.backend.value,
+                actor="" if checked.recorded else (config.base_model if checked.teacher is None else config.teacher),
             )
         )
         attempt = 1
@@ -295,11 +223,9 @@ class _Training:
             if checked.recorded and self._round >= len(checked.recorded):
                 self.is_short = True
                 return
-            if self._budget is not None:
-                self._budget.begin_step()
+            self._training.begin_step(self._round)
             done = self._one_round(attempt)
-            if self._budget is not None:
-                self._budget.end_step(is_last=self.step >= config.steps)
+            self._training.end_step(is_last=self.step >= config.steps)
             attempt = attempt + 1 if done.failure else 1
             if done.dropped and not done.trajectories:
                 self._model.check_alive()
@@ -308,10 +234,10 @@ class _Training:
 
     def _one_round(self, attempt: int) -> Round:
         began = time.monotonic()
-        self._session.log.step = self._round
+        steps = self._config.steps
         if self._checked.recorded:
             groups, played = self._checked.recorded[self._round], None
-            self._emit(ArtStepStarted(self.step + 1, attempt, len(groups)))
+            self._emit(StepStarted(self.step, steps, attempt, len(groups)))
         else:
             played = self._play(attempt)
             groups = groups_of(played.episodes)
@@ -319,7 +245,7 @@ class _Training:
         rewards = [sample.reward for group in groups for sample in group.samples]
         mean = math.fsum(rewards) / len(rewards) if rewards else None
         useful = with_gradient(groups, needs_logprobs=self._model.needs_logprobs)
-        self._emit(TrajectoriesCollected(self.step + 1, len(rewards), dropped, mean, len(groups), len(useful)))
+        self._emit(TrajectoriesCollected(len(rewards), dropped, mean, len(groups), len(useful)))
         trained, unscored, failure = self._train(groups, useful, dropped)
         metrics = _metrics(trained, unscored, time.monotonic() - began)
         if played is None:
@@ -330,17 +256,13 @@ class _Training:
         written = self._recorder.log(self._round, {**(played.metrics if played is not None else {}), **metrics})
         before, self.step = self.step, trained.step
         done = Round(self.step, len(rewards), dropped, mean, {} if failure else metrics, failure)
-        self.rounds.append(done)
-        if failure:
-            self._emit(ArtStepFailed(before + 1, attempt, failure, written))
-        else:
-            self._emit(ArtStepTrained(self.step, written))
-        self._health.add(self._round, written)
+        self.done.append(done)
+        event = StepFinished(before if failure else self.step - 1, steps, written, failure, attempt)
+        wrong = self._training.finish_step(event, self._round)
         self._round += 1
         if failure and trained.step > before:
             # As ART's local backend does; to go on from there would be to count what was none.
             raise TrainingError(f"step {trained.step} had no gradient, but the backend counted it: {failure}")
-        wrong = next((name for name in _KNOWN if not math.isfinite(metrics.get(name) or 0.0)), None)
         if wrong is not None:
             raise TrainingError(
                 f"the {wrong} of step {self.step} is not a number, so the model is unusable from that step on",
@@ -352,7 +274,7 @@ class _Training:
         config = self._config
         assert self._player is not None, "it exists only if episodes are run"
         problems = problems_of(self._round, config.groups, self._checked.problems)
-        self._emit(ArtStepStarted(self.step + 1, attempt, len(problems)))
+        self._emit(StepStarted(self.step, config.steps, attempt, len(problems)))
         left = dict.fromkeys((problem.task_id for problem in problems), config.samples)
         rewards: defaultdict[str, list[float | None]] = defaultdict(list)
 
@@ -370,7 +292,7 @@ class _Training:
         return played
 
     def _actor(self) -> EndpointModel:
-        """Who plays: the teacher, or the trained model as it is now, which has another name after each step."""
+        # The teacher, or the trained model as it is now, which has another name after each step.
         config = self._config
         sampling = Sampling.of(config)
         if self._checked.teacher is None:
@@ -381,15 +303,10 @@ class _Training:
             )
         return self._teacher
 
-    def _train(self, groups: Sequence[Group], useful: Sequence[Group], dropped: int) -> tuple[Trained, int, str]:
-        """Takes a step, if there is something to learn.
-
-        Returns:
-            What it did, how many episodes have no logprobs to be trained with, and why nothing was trained; empty if
-            something was.
-        """
+    def _train(self, groups: Sequence[Group], useful: Sequence[Group], dropped: int) -> tuple[StepResult, int, str]:
+        # What the step did, how many episodes have no logprobs to be trained with, and why nothing was trained, if so.
         model, tools = self._model, self._checked.tools
-        nothing = Trained(self.step, gradient_steps=0, tokens=0)
+        nothing = StepResult(self.step, gradient_steps=0, tokens=0)
         if not useful:
             unscored = left_out(groups) if model.needs_logprobs else 0
             return nothing, unscored, why_no_gradient(groups, dropped, needs_logprobs=model.needs_logprobs)
@@ -401,13 +318,12 @@ class _Training:
             return nothing, unscored, f"{lost}: usually because they are longer than its context"
         trained = model.train(learnable, tools, learning_rate=self._config.learning_rate)
         if not trained.gradient_steps:
-            why = "the backend had nothing to train on; see printed.log in the run directory"
-            return trained, unscored, why
+            return trained, unscored, f"the backend had nothing to train on; see {PRINTED} in the run directory"
         return trained, unscored, ""
 
 
-def _metrics(trained: Trained, unscored: int, seconds: float) -> dict[str, float | None]:
-    """What a step amounted to, the backend's own numbers under names that all trainers share, or `art/`."""
+def _metrics(trained: StepResult, unscored: int, seconds: float) -> dict[str, float | None]:
+    # What a step amounted to, the backend's own numbers under names that all trainers share, or `art/`.
     left = dict(trained.metrics)
     metrics: dict[str, float | None] = {
         STEP: float(trained.step),

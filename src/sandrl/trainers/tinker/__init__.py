@@ -9,9 +9,10 @@ Requests and answers are the SDK's own types, so the service accepts what the SD
 SDK parses. Behind the routes are one queue and one thread that owns all weights, so the requests of a client are
 processed in the order in which the client made them.
 
-In a comparison with another service of the API, SkyRL's (`skyrl-tx` 0.3.0, JAX), on the same base model and datums, the
-losses of a first step were 829.87939 and 829.87940 (cross_entropy), 135.11006 and 135.11007 (importance_sampling),
-154.307205 and 154.307207 (ppo); no logprob differed by more than 2e-6. SkyRL's service has no cispo, which ART uses.
+In a comparison with SkyRL's service of the API (`skyrl-tx` 0.3.0, JAX), on the same base model and datums, the losses
+of a first step were 829.87939 and 829.87940 (cross_entropy), 135.11006 and 135.11007 (importance_sampling), 154.307205
+and 154.307207 (ppo); no logprob differed by more than 2e-6. Its successor `skyrl` 0.3.0, which has cispo, does not
+replace this service: it trains LoRA alone, of Llama 3, Qwen 3 and DeepSeek 3, and asks for no key.
 
 `app` has the routes, `service` their operations, `work` the queue, `models` the models in training, `losses` the loss
 functions, `sampling` the sampler, `checkpoints` the files, `server` the process. Only `embedded` and `options`, which

@@ -22,10 +22,9 @@ from starlette.responses import Response
 from tinker import types
 from tinker.types.client_config_request import ClientConfigRequest
 from tinker.types.future_retrieve_request import FutureRetrieveRequest
-from tinker.types.session_heartbeat_request import SessionHeartbeatRequest
 from tinker.types.try_again_response import TryAgainResponse
 
-from sandrl.trainers.tinker.refusals import Busy, NotThere, Refused, TakenAlready
+from sandrl.trainers.tinker.options import NameTakenError, NotFoundError, QueueFullError, RequestError
 from sandrl.trainers.tinker.service import Service
 
 Scope: TypeAlias = MutableMapping[str, Any]
@@ -39,6 +38,23 @@ MOST_BODY_BYTES = 64 << 20
 
 PREFIX = "/api/v1"
 
+OPERATIONS = (
+    "create_session",
+    "session_heartbeat",
+    "create_model",
+    "get_info",
+    "unload_model",
+    "forward",
+    "forward_backward",
+    "optim_step",
+    "save_weights",
+    "save_weights_for_sampler",
+    "load_weights",
+    "create_sampling_session",
+    "asample",
+)
+"""The methods of `Service` that are routes with the names, requests and answers of the SDK."""
+
 
 class Answer(JSONResponse):
     """JSON in which a float that is no number, as losses are once a training has gone wrong, is a string.
@@ -47,7 +63,6 @@ class Answer(JSONResponse):
     """
 
     def render(self, content: Any) -> bytes:
-        """The body."""
         try:
             return json.dumps(content, allow_nan=False).encode()
         except ValueError:
@@ -75,19 +90,13 @@ def _spelled(content: Any) -> Any:
 
 
 class Edge:
-    """Lets requests with the key through to an application, and bodies of a bounded size.
-
-    Args:
-        app: The application.
-        key: The API key that requests must have.
-    """
+    """Lets requests with the key through to an application, and bodies of a bounded size."""
 
     def __init__(self, app: Application, key: str) -> None:
         self._app = app
         self._key = key.encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handles one request."""
         if scope["type"] != "http":
             return
         headers = {name.lower(): value for name, value in scope["headers"]}
@@ -124,24 +133,48 @@ def _too_large() -> Response:
 
 
 def make_app(service: Service, key: str, *, poll_seconds: float) -> Application:
-    """Makes the application.
-
-    Args:
-        service: The operations.
-        key: The API key that requests must have.
-        poll_seconds: How long a request for a future waits for the answer.
-    """
+    """Makes the application, in which a request for a future waits for the answer for `poll_seconds`."""
     app = FastAPI(default_response_class=Answer, openapi_url=None)
 
-    @app.exception_handler(Refused)
-    async def refuse(_: Request, error: Refused) -> Response:
-        kinds = {NotThere: 404, TakenAlready: 409, Busy: 429}
+    @app.exception_handler(RequestError)
+    async def refuse(_: Request, error: RequestError) -> Response:
+        kinds = {NotFoundError: 404, NameTakenError: 409, QueueFullError: 429}
         return Answer({"detail": str(error)}, kinds.get(type(error), 400))
 
-    _add_sessions(app, service)
-    _add_training(app, service)
-    _add_checkpoints(app, service)
-    _add_sampling(app, service)
+    @app.get(f"{PREFIX}/healthz")
+    async def healthz() -> types.HealthResponse:
+        return types.HealthResponse(status="ok")
+
+    @app.post(f"{PREFIX}/client/config")
+    async def client_config(_: ClientConfigRequest) -> types.ClientConfigResponse:
+        return types.ClientConfigResponse()
+
+    @app.post(f"{PREFIX}/telemetry")
+    async def telemetry(_: TelemetryBatch) -> types.TelemetryResponse:
+        return types.TelemetryResponse(status="accepted")
+
+    app.get(f"{PREFIX}/get_server_capabilities")(service.get_server_capabilities)
+    for name in OPERATIONS:
+        app.post(f"{PREFIX}/{name}")(getattr(service, name))
+
+    @app.post(f"{PREFIX}/weights_info")
+    async def weights_info(request: WeightsInfoRequest) -> types.WeightsInfoResponse:
+        return service.weights_info(request.tinker_path)
+
+    @app.get(f"{PREFIX}/training_runs/{{model_id}}/checkpoints")
+    async def run_checkpoints(model_id: str) -> types.CheckpointsListResponse:
+        return service.run_checkpoints(model_id)
+
+    @app.delete(f"{PREFIX}/training_runs/{{model_id}}/checkpoints/{{folder}}/{{name}}", status_code=204)
+    async def delete_checkpoint(model_id: str, folder: str, name: str) -> Response:
+        service.checkpoints.delete(f"tinker://{model_id}/{folder}/{name}")
+        return Response(status_code=204)
+
+    @app.get(f"{PREFIX}/samplers/{{sampler_id}}")
+    async def get_sampler(sampler_id: str) -> types.GetSamplerResponse:
+        if sampler_id not in service.samplers:
+            raise NotFoundError(f"there is no sampler {sampler_id}")
+        return service.samplers[sampler_id]
 
     @app.post(f"{PREFIX}/retrieve_future")
     async def retrieve_future(request: FutureRetrieveRequest) -> Response:
@@ -157,104 +190,3 @@ def make_app(service: Service, key: str, *, poll_seconds: float) -> Application:
             return Answer(later.model_dump(), 408)
 
     return Edge(app, key)
-
-
-def _add_sessions(app: FastAPI, service: Service) -> None:
-    @app.get(f"{PREFIX}/healthz")
-    async def healthz() -> types.HealthResponse:
-        return types.HealthResponse(status="ok")
-
-    @app.get(f"{PREFIX}/get_server_capabilities")
-    async def get_server_capabilities() -> types.GetServerCapabilitiesResponse:
-        base = service.base
-        names = [base.name, base.alias] if base.alias else [base.name]
-        models = [types.SupportedModel(model_name=name, max_context_length=base.positions) for name in names]
-        return types.GetServerCapabilitiesResponse(supported_models=models)
-
-    @app.post(f"{PREFIX}/client/config")
-    async def client_config(_: ClientConfigRequest) -> types.ClientConfigResponse:
-        return types.ClientConfigResponse()
-
-    @app.post(f"{PREFIX}/create_session")
-    async def create_session(_: types.CreateSessionRequest) -> types.CreateSessionResponse:
-        return types.CreateSessionResponse(session_id=service.create_session())
-
-    @app.post(f"{PREFIX}/session_heartbeat")
-    async def session_heartbeat(request: SessionHeartbeatRequest) -> dict[str, str]:
-        service.note_alive(request.session_id)
-        return {"type": "session_heartbeat"}
-
-    @app.post(f"{PREFIX}/telemetry")
-    async def telemetry(_: TelemetryBatch) -> types.TelemetryResponse:
-        return types.TelemetryResponse(status="accepted")
-
-
-def _add_training(app: FastAPI, service: Service) -> None:
-    @app.post(f"{PREFIX}/create_model")
-    async def create_model(request: types.CreateModelRequest) -> types.UntypedAPIFuture:
-        return service.create_model(request)
-
-    @app.post(f"{PREFIX}/get_info")
-    async def get_info(request: types.GetInfoRequest) -> types.GetInfoResponse:
-        return service.model_info(request.model_id)
-
-    @app.post(f"{PREFIX}/unload_model")
-    async def unload_model(request: types.UnloadModelRequest) -> types.UntypedAPIFuture:
-        return service.unload_model(request.model_id)
-
-    @app.post(f"{PREFIX}/forward")
-    async def forward(request: types.ForwardRequest) -> types.UntypedAPIFuture:
-        return service.forward(request, request.forward_input, backward=False)
-
-    @app.post(f"{PREFIX}/forward_backward")
-    async def forward_backward(request: types.ForwardBackwardRequest) -> types.UntypedAPIFuture:
-        return service.forward(request, request.forward_backward_input, backward=True)
-
-    @app.post(f"{PREFIX}/optim_step")
-    async def optim_step(request: types.OptimStepRequest) -> types.UntypedAPIFuture:
-        return service.optim_step(request)
-
-
-def _add_checkpoints(app: FastAPI, service: Service) -> None:
-    @app.post(f"{PREFIX}/save_weights")
-    async def save_weights(request: types.SaveWeightsRequest) -> types.UntypedAPIFuture:
-        return service.save_weights(request)
-
-    @app.post(f"{PREFIX}/save_weights_for_sampler")
-    async def save_weights_for_sampler(request: types.SaveWeightsForSamplerRequest) -> types.UntypedAPIFuture:
-        return service.save_weights_for_sampler(request)
-
-    @app.post(f"{PREFIX}/load_weights")
-    async def load_weights(request: types.LoadWeightsRequest) -> types.UntypedAPIFuture:
-        return service.load_weights(request)
-
-    @app.post(f"{PREFIX}/weights_info")
-    async def weights_info(request: WeightsInfoRequest) -> types.WeightsInfoResponse:
-        return service.weights_info(request.tinker_path)
-
-    @app.get(f"{PREFIX}/training_runs/{{model_id}}/checkpoints")
-    async def run_checkpoints(model_id: str) -> types.CheckpointsListResponse:
-        return service.run_checkpoints(model_id)
-
-    @app.delete(f"{PREFIX}/training_runs/{{model_id}}/checkpoints/{{folder}}/{{name}}", status_code=204)
-    async def delete_checkpoint(model_id: str, folder: str, name: str) -> Response:
-        service.checkpoints.delete(f"tinker://{model_id}/{folder}/{name}")
-        return Response(status_code=204)
-
-
-def _add_sampling(app: FastAPI, service: Service) -> None:
-    @app.post(f"{PREFIX}/create_sampling_session")
-    async def create_sampling_session(
-        request: types.CreateSamplingSessionRequest,
-    ) -> types.CreateSamplingSessionResponse:
-        return types.CreateSamplingSessionResponse(sampling_session_id=service.create_sampler(request))
-
-    @app.get(f"{PREFIX}/samplers/{{sampler_id}}")
-    async def get_sampler(sampler_id: str) -> types.GetSamplerResponse:
-        if sampler_id not in service.samplers:
-            raise NotThere(f"there is no sampler {sampler_id}")
-        return service.samplers[sampler_id]
-
-    @app.post(f"{PREFIX}/asample")
-    async def asample(request: types.SampleRequest) -> types.UntypedAPIFuture:
-        return service.sample(request)

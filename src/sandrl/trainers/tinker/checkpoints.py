@@ -23,7 +23,7 @@ from typing import IO
 from pydantic import BaseModel
 from tinker.types import Checkpoint, LoraConfig, ParsedCheckpointTinkerPath
 
-from sandrl.trainers.tinker.refusals import NotThere, Refused, TakenAlready
+from sandrl.trainers.tinker.options import NameTakenError, NotFoundError, RequestError
 
 KINDS = {"training": "weights", "sampler": "sampler_weights"}
 _CONTENT, _ABOUT = "content.pt", "about.json"
@@ -35,8 +35,6 @@ _NAME = re.compile(r"(?!\.+$)[A-Za-z0-9._:-]+")
 
 
 class About(BaseModel):
-    """What is known of a checkpoint without loading it."""
-
     base_model: str
     config: LoraConfig
     time: datetime
@@ -44,11 +42,9 @@ class About(BaseModel):
 
 
 class Checkpoints:
-    """All checkpoints of all training runs.
+    """All checkpoints of all training runs, in a directory that is cleared of a killed service's leftovers.
 
-    Args:
-        directory: Where they lie; made, and cleared of a killed service's leftovers.
-        keep: How many of each kind a training run keeps, the latest; None for all.
+    `keep` is how many of each kind a training run keeps, the latest; None for all.
 
     Raises:
         OSError: If the directory cannot be made, or another service has it.
@@ -65,20 +61,17 @@ class Checkpoints:
             shutil.rmtree(leftover, ignore_errors=True)
 
     def reserve(self, run: str, kind: str, name: str) -> str:
-        """Makes sure of a name before its checkpoint is saved.
-
-        Returns:
-            The path of the checkpoint to be.
+        """Makes sure of a name before its checkpoint is saved, and returns the path of the checkpoint to be.
 
         Raises:
-            Refused: If the name cannot be used.
-            TakenAlready: If it is in use.
+            RequestError: If the name cannot be used.
+            NameTakenError: If it is in use.
         """
         if not _NAME.fullmatch(name):
-            raise Refused(f"not a valid name of a checkpoint: {name!r}")
+            raise RequestError(f"not a valid name of a checkpoint: {name!r}")
         path = f"tinker://{run}/{KINDS[kind]}/{name}"
         if path in self._reserved or self._place(path).exists():
-            raise TakenAlready(f"{path} already exists")
+            raise NameTakenError(f"{path} already exists")
         self._reserved.add(path)
         return path
 
@@ -91,7 +84,6 @@ class Checkpoints:
             self._reserved.discard(path)
 
     def save(self, path: str, content: bytes, base_model: str, config: LoraConfig) -> None:
-        """Saves a checkpoint."""
         place = self._place(path)
         place.parent.mkdir(parents=True, exist_ok=True)
         about = About(base_model=base_model, config=config, time=datetime.now(UTC), size_bytes=len(content))
@@ -105,24 +97,24 @@ class Checkpoints:
             self._prune(place.parent, self._keep)
 
     def read(self, path: str) -> bytes:
-        """What was saved.
+        """The content of a checkpoint.
 
         Raises:
-            NotThere: If nothing was.
+            NotFoundError: If there is none.
         """
         self.about(path)
         return (self._place(path) / _CONTENT).read_bytes()
 
     def about(self, path: str) -> About:
-        """What is known of a checkpoint.
+        """What is known of a checkpoint without loading it.
 
         Raises:
-            NotThere: If there is none.
+            NotFoundError: If there is none.
         """
         try:
             return About.model_validate_json((self._place(path) / _ABOUT).read_bytes())
         except FileNotFoundError as error:
-            raise NotThere(f"there is no checkpoint {path}") from error
+            raise NotFoundError(f"there is no checkpoint {path}") from error
 
     def of_run(self, run: str) -> list[Checkpoint]:
         """A run's checkpoints, oldest first."""
@@ -143,11 +135,6 @@ class Checkpoints:
         return sorted(found, key=lambda checkpoint: checkpoint.time)
 
     def delete(self, path: str) -> None:
-        """Removes a checkpoint.
-
-        Raises:
-            NotThere: If there is none.
-        """
         self.about(path)
         self._remove(self._place(path))
 
@@ -160,17 +147,16 @@ class Checkpoints:
         """The weights of such a sampler.
 
         Raises:
-            NotThere: If they are gone.
+            NotFoundError: If they are gone.
         """
         try:
             return (self._samplers / _hashed(sampler_id)).read_bytes()
         except FileNotFoundError as error:
-            raise NotThere(
+            raise NotFoundError(
                 f"the weights of the sampler {sampler_id} were deleted: newer samplers replaced them"
             ) from error
 
     def delete_sampler(self, sampler_id: str) -> None:
-        """Removes the weights of such a sampler."""
         (self._samplers / _hashed(sampler_id)).unlink(missing_ok=True)
 
     def _prune(self, folder: Path, keep: int) -> None:
@@ -187,19 +173,14 @@ class Checkpoints:
         try:
             parsed = ParsedCheckpointTinkerPath.from_tinker_path(path)
         except ValueError as error:
-            raise NotThere(str(error)) from error
+            raise NotFoundError(str(error)) from error
         parts = [parsed.training_run_id, *parsed.checkpoint_id.split("/")]
         if not all(_NAME.fullmatch(part) for part in parts):
-            raise NotThere(f"there is no checkpoint {path}")
+            raise NotFoundError(f"there is no checkpoint {path}")
         return self._directory.joinpath(*parts)
 
 
 def _locked(path: Path) -> IO[bytes]:
-    """Locks a directory for this process, until it ends.
-
-    Raises:
-        BlockingIOError: If another process keeps it locked.
-    """
     file = path.open("wb")
     ends_at = time.monotonic() + _LOCK_SECONDS
     while True:
@@ -214,7 +195,6 @@ def _locked(path: Path) -> IO[bytes]:
 
 
 def _write(path: Path, content: bytes) -> None:
-    """Writes a file that is on the disk before the directory has its name."""
     with path.open("wb") as file:
         file.write(content)
         file.flush()

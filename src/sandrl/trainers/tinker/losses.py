@@ -19,37 +19,30 @@ from collections.abc import Callable, Mapping
 
 from torch import Tensor
 
-from sandrl.trainers.tinker.refusals import Refused
+from sandrl.trainers.tinker.options import RequestError
 
 Inputs = Mapping[str, Tensor]
 Config = Mapping[str, float]
 
 
 def token_losses(name: str, logprobs_T: Tensor, inputs: Inputs, config: Config) -> Tensor:
-    """The loss of every target token of a datum, T.
-
-    Args:
-        name: Which loss function.
-        logprobs_T: The log-probabilities of the target tokens.
-        inputs: What else belongs to the tokens, T each.
-        config: What it is computed with, besides the defaults.
-    """
+    """The loss of every target token of a datum, T; `inputs` are what else belongs to the tokens, T each."""
     return LOSSES[name](logprobs_T, inputs, {**DEFAULTS[name], **config})
 
 
 def check_inputs(name: str, given: set[str], config: Config) -> None:
-    """Sees to it that a datum has what the loss function takes, and nothing else.
+    """Makes sure that a datum has what the loss function takes, and nothing else.
 
     Raises:
-        Refused: If it has not.
+        RequestError: If it has not.
     """
     if name not in LOSSES:
-        raise Refused(f"unknown loss function {name!r}")
+        raise RequestError(f"unknown loss function {name!r}")
     expected = {"target_tokens", *INPUTS[name]}
     if given != expected:
-        raise Refused(f"{name} takes {sorted(expected)} as loss_fn_inputs, not {sorted(given)}")
+        raise RequestError(f"{name} takes {sorted(expected)} as loss_fn_inputs, not {sorted(given)}")
     if unknown := set(config) - set(DEFAULTS[name]):
-        raise Refused(f"{name} does not take {sorted(unknown)} in its loss_fn_config")
+        raise RequestError(f"{name} does not take {sorted(unknown)} in its loss_fn_config")
 
 
 def _cross_entropy(logprobs_T: Tensor, inputs: Inputs, config: Config) -> Tensor:

@@ -16,8 +16,8 @@ from tinker.types import AdamParams, Datum, ForwardBackwardOutput, LoraConfig, M
 from torch import Tensor
 
 from sandrl.trainers.tinker.losses import Config, check_inputs, token_losses
-from sandrl.trainers.tinker.refusals import Refused
-from sandrl.trainers.tinker.weights import Base, Everything, Lora, Trained, Weights
+from sandrl.trainers.tinker.options import RequestError
+from sandrl.trainers.tinker.weights import AllWeights, Base, Lora, TrainableTensors, Weights
 
 TOKENS_AT_ONCE = 16_384
 """How many tokens go through the model together, padding included."""
@@ -36,39 +36,26 @@ class Example:
 
 
 class ModelInTraining:
-    """What a training client owns.
-
-    Args:
-        base: What it starts from.
-        config: What is to be trained.
-        everything: All weights instead.
-    """
+    """What a training client owns: trained tensors, with `everything` all weights, and an optimizer."""
 
     def __init__(self, base: Base, config: LoraConfig, *, everything: bool) -> None:
         self.config = config
         self.steps = 0
         self._base = base
-        self._trained: Trained = Everything(base) if everything else Lora(base, config)
+        self._trained: TrainableTensors = AllWeights(base) if everything else Lora(base, config)
         if not self._trained.tensors:
-            raise Refused("nothing to train: the model has no linear layer of these types")
+            raise RequestError("nothing to train: the model has no linear layer of these types")
         self._optimizer = torch.optim.AdamW(self._trained.tensors.values())
 
     @property
     def tensors(self) -> Mapping[str, Tensor]:
-        """The trained tensors, by name."""
         return self._trained.tensors
 
     def run(self, data: Sequence[Datum], loss_fn: str, config: Config, *, backward: bool) -> ForwardBackwardOutput:
-        """Computes the loss, and adds its gradients to those there are.
-
-        Args:
-            data: What it is computed on.
-            loss_fn: Which loss.
-            config: What the loss is computed with.
-            backward: Whether gradients are wanted.
+        """Computes the loss, and with `backward` adds its gradients to those there are.
 
         Raises:
-            Refused: If a datum is not in order; then nothing was changed.
+            RequestError: If a datum is not in order; then nothing was changed.
         """
         examples = [as_example(datum, loss_fn, config, self._base) for datum in data]
         total, outputs = 0.0, []
@@ -89,11 +76,7 @@ class ModelInTraining:
         )
 
     def step(self, adam: AdamParams) -> dict[str, float]:
-        """Changes the trained tensors by the gradients there are, and forgets those.
-
-        Returns:
-            The norm of all gradients together, before it was clipped.
-        """
+        """Changes the trained tensors by their gradients, which it forgets; returns the norm before clipping."""
         norm = torch.nn.utils.clip_grad_norm_(self._trained.tensors.values(), adam.grad_clip_norm or float("inf"))
         self._optimizer.param_groups[0].update(
             lr=adam.learning_rate, betas=(adam.beta1, adam.beta2), eps=adam.eps, weight_decay=adam.weight_decay
@@ -116,14 +99,14 @@ class ModelInTraining:
         """Goes back to what was saved; without the optimizer's state, that starts anew.
 
         Raises:
-            Refused: If something else was trained there, or the optimizer's state was not saved.
+            RequestError: If something else was trained there, or the optimizer's state was not saved.
         """
         content = torch.load(io.BytesIO(saved), weights_only=True, map_location=self._base.device)
         shapes = {name: tensor.shape for name, tensor in content["tensors"].items()}
         if shapes != {name: tensor.shape for name, tensor in self._trained.tensors.items()}:
-            raise Refused("the checkpoint belongs to a model with other trained tensors")
+            raise RequestError("the checkpoint belongs to a model with other trained tensors")
         if optimizer and "optimizer" not in content:
-            raise Refused("the checkpoint has no optimizer state: it was saved for sampling")
+            raise RequestError("the checkpoint has no optimizer state: it was saved for sampling")
         with torch.no_grad():
             for name, tensor in self._trained.tensors.items():
                 tensor.copy_(content["tensors"][name])
@@ -144,14 +127,14 @@ def as_example(datum: Datum, loss_fn: str, config: Config, base: Base) -> Exampl
     """Checks a datum.
 
     Raises:
-        Refused: If something is missing, too much, too long or no token.
+        RequestError: If something is missing, too much, too long or no token.
     """
     check_inputs(loss_fn, set(datum.loss_fn_inputs), config)
     tokens = checked_tokens(as_tokens(datum.model_input), base)
     inputs = {name: tensor.to_torch().to(base.device) for name, tensor in datum.loss_fn_inputs.items()}
     for name, tensor in inputs.items():
         if tuple(tensor.shape) != (len(tokens),):
-            raise Refused(f"{name} has the shape {list(tensor.shape)}, but the input has {len(tokens)} tokens")
+            raise RequestError(f"{name} has the shape {list(tensor.shape)}, but the input has {len(tokens)} tokens")
     targets = [int(token) for token in inputs.pop("target_tokens").tolist()]
     return Example(tokens, checked_tokens(targets, base), inputs)
 
@@ -160,14 +143,14 @@ def checked_tokens(tokens: Sequence[int], base: Base) -> list[int]:
     """Tokens that the model can take.
 
     Raises:
-        Refused: If it cannot.
+        RequestError: If it cannot.
     """
     if not tokens:
-        raise Refused("there are no tokens")
+        raise RequestError("there are no tokens")
     if len(tokens) > base.positions:
-        raise Refused(f"{len(tokens)} tokens are more than the model's context window of {base.positions}")
+        raise RequestError(f"{len(tokens)} tokens are more than the model's context window of {base.positions}")
     if min(tokens) < 0 or max(tokens) >= base.vocabulary:
-        raise Refused(f"tokens must be from 0 to {base.vocabulary - 1}")
+        raise RequestError(f"tokens must be from 0 to {base.vocabulary - 1}")
     return list(tokens)
 
 
@@ -205,9 +188,9 @@ def as_tokens(given: ModelInput) -> list[int]:
     """The tokens of an input.
 
     Raises:
-        Refused: If it is more than text.
+        RequestError: If it is more than text.
     """
     try:
         return given.to_ints()
     except ValueError as error:
-        raise Refused("this model accepts only text") from error
+        raise RequestError("this model accepts only text") from error

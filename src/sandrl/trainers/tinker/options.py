@@ -1,4 +1,4 @@
-"""Options of a Tinker service that `sandrl tinker serve` and an embedded service share."""
+"""The options of a Tinker service, and the errors of a client's request as opposed to errors of the service."""
 
 from __future__ import annotations
 
@@ -34,3 +34,19 @@ class ServiceOptions:
     seed: int | None = None
     keep: int | None = None
     max_queue: int = 4_096
+
+
+class RequestError(Exception):
+    """A request that cannot be done as it was made; the SDK raises it with the category `user`."""
+
+
+class NotFoundError(RequestError):
+    """The request names a model, a checkpoint or a sampler that does not exist."""
+
+
+class NameTakenError(RequestError):
+    """The request would save a checkpoint under a name that is in use; the SDK takes this for a save done twice."""
+
+
+class QueueFullError(RequestError):
+    """The queue is full; the SDK sends the request again later."""

@@ -26,7 +26,7 @@ from tinker.types import SamplingParams
 from torch import Tensor
 from transformers import DynamicCache
 
-from sandrl.trainers.tinker.refusals import Refused
+from sandrl.trainers.tinker.options import RequestError
 from sandrl.trainers.tinker.weights import Base, Weights
 
 MOST_SAMPLES = 4_096
@@ -38,13 +38,9 @@ CACHE_BYTES = 1 << 30
 
 @dataclass(eq=False)
 class Sample:
-    """A sequence that is being drawn.
+    """A sequence of at most `limit` tokens that is being drawn with random numbers of its own.
 
     Attributes:
-        prompt: What it continues.
-        params: How tokens are drawn.
-        limit: How many at most.
-        chance: Where its random numbers come from.
         tokens, logprobs: What was drawn so far.
         stop_reason: Why it ended; None while it has not.
     """
@@ -58,7 +54,6 @@ class Sample:
     stop_reason: Literal["stop", "length"] | None = None
 
     def take(self, token: int, logprob: float, base: Base) -> None:
-        """Takes the next token."""
         self.tokens.append(token)
         self.logprobs.append(logprob)
         if self._is_stopped(token, base):
@@ -79,28 +74,21 @@ class Sample:
 
 
 def samples(prompt: list[int], params: SamplingParams, count: int, base: Base, chances: random.Random) -> list[Sample]:
-    """What a request for some samples is drawn as.
-
-    Args:
-        prompt: The tokens to continue.
-        params: How tokens are drawn.
-        count: How many sequences.
-        base: The model.
-        chances: Seeds the sequences of a request that names no seed.
+    """What a request for `count` samples is drawn as; `chances` seeds the sequences of a request that names no seed.
 
     Raises:
-        Refused: If that is more than the model can hold, or its numbers make no sense.
+        RequestError: If that is more than the model can hold, or its numbers make no sense.
     """
     limit = base.positions - len(prompt) if params.max_tokens is None else params.max_tokens
     if len(prompt) + limit > base.positions:
-        raise Refused(
+        raise RequestError(
             f"Prompt length plus max_tokens exceeds the model's context window: "
             f"{len(prompt)} + {limit} > {base.positions}"
         )
     if limit < 1 or not 1 <= count <= MOST_SAMPLES:
-        raise Refused(f"max_tokens must be at least 1, and num_samples from 1 to {MOST_SAMPLES}")
+        raise RequestError(f"max_tokens must be at least 1, and num_samples from 1 to {MOST_SAMPLES}")
     if params.temperature < 0 or not 0 < params.top_p <= 1 or params.top_k < -1:
-        raise Refused("temperature must be at least 0, top_p above 0 and up to 1, top_k at least -1")
+        raise RequestError("temperature must be at least 0, top_p above 0 and up to 1, top_k at least -1")
     seed = chances.getrandbits(64) if params.seed is None else params.seed
     return [Sample(prompt, params, limit, random.Random(f"{seed} {number}")) for number in range(count)]
 
@@ -160,7 +148,6 @@ def _draw(base: Base, weights: Weights, batch: Sequence[Sample]) -> None:
 
 
 def _next(logits_BV: Tensor, live: Sequence[Sample]) -> tuple[Tensor, Tensor]:
-    """One token for each sequence, and its log-probability."""
     if not torch.isfinite(logits_BV).all():
         raise ArithmeticError("the model's weights are not finite: sampling is not possible")
     device = logits_BV.device
@@ -177,7 +164,6 @@ def _next(logits_BV: Tensor, live: Sequence[Sample]) -> tuple[Tensor, Tensor]:
 
 
 def _cut(chances_BV: Tensor, live: Sequence[Sample]) -> Tensor:
-    """Leaves the likeliest tokens alone: top_k of them, and as few as have top_p together."""
     if all(each.params.top_k < 1 and each.params.top_p == 1 for each in live):
         return chances_BV
     size, device = chances_BV.shape[-1], chances_BV.device

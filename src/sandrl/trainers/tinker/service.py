@@ -18,9 +18,9 @@ from typing import Any, Protocol
 
 import torch
 from tinker import types
+from tinker.types.session_heartbeat_request import SessionHeartbeatRequest
 
 from sandrl.trainers.tinker.checkpoints import Checkpoints
-from sandrl.trainers.tinker.memory import free_bytes
 from sandrl.trainers.tinker.models import (
     Example,
     ModelInTraining,
@@ -28,10 +28,9 @@ from sandrl.trainers.tinker.models import (
     checked_tokens,
     target_logprobs,
 )
-from sandrl.trainers.tinker.options import ServiceOptions
-from sandrl.trainers.tinker.refusals import Busy, NotThere, Refused
+from sandrl.trainers.tinker.options import NotFoundError, QueueFullError, RequestError, ServiceOptions
 from sandrl.trainers.tinker.sampling import Sample, draw, samples
-from sandrl.trainers.tinker.weights import Base, Weights
+from sandrl.trainers.tinker.weights import Base, Weights, free_bytes
 from sandrl.trainers.tinker.work import Answer, Job, Work
 
 BASE = "base"
@@ -62,21 +61,15 @@ def unobserved(operation: str, model_id: str, about: Mapping[str, Any]) -> None:
 
 
 class _Numbered(Protocol):
-    """A request for a model, with the number its client gave it."""
-
     model_id: str
     seq_id: int | None
 
 
 class Service:
-    """The state of the service.
+    """The state of the service; its coroutines are the routes of the same names.
 
-    Args:
-        base: The one model it offers.
-        checkpoints: Where it keeps the checkpoints of clients.
-        options: How it was started.
-        observe: Called on the thread of the queue after each operation on a model, with the operation, the id of the
-            model, and its arguments and results.
+    `observe` is called on the thread of the queue after each operation on a model, with the operation, the id of the
+    model, and its arguments and results.
     """
 
     def __init__(
@@ -95,22 +88,25 @@ class Service:
         self._chances = random.Random() if options.seed is None else random.Random(f"samples {options.seed}")
         self.work = Work(self._draw, options.max_queue)
 
-    def create_session(self) -> str:
-        """Begins a session of a client."""
+    async def get_server_capabilities(self) -> types.GetServerCapabilitiesResponse:
+        names = [self.base.name, self.base.alias] if self.base.alias else [self.base.name]
+        models = [types.SupportedModel(model_name=name, max_context_length=self.base.positions) for name in names]
+        return types.GetServerCapabilitiesResponse(supported_models=models)
+
+    async def create_session(self, _: types.CreateSessionRequest) -> types.CreateSessionResponse:
         session_id = str(uuid.uuid4())
-        self.note_alive(session_id)
-        return session_id
-
-    def note_alive(self, session_id: str) -> None:
-        """Notes that the client of a session is alive."""
         self._heard_at[session_id] = time.monotonic()
+        return types.CreateSessionResponse(session_id=session_id)
 
-    def create_model(self, request: types.CreateModelRequest) -> types.UntypedAPIFuture:
-        """Makes a model in training; a client has its own."""
+    async def session_heartbeat(self, request: SessionHeartbeatRequest) -> dict[str, str]:
+        self._heard_at[request.session_id] = time.monotonic()
+        return {"type": "session_heartbeat"}
+
+    async def create_model(self, request: types.CreateModelRequest) -> types.UntypedAPIFuture:
         self._check_base(request.base_model)
         config = request.lora_config or types.LoraConfig(rank=32)
         if not 1 <= config.rank <= MOST_RANK:
-            raise Refused(f"the rank must be from 1 to {MOST_RANK}")
+            raise RequestError(f"the rank must be from 1 to {MOST_RANK}")
         model_id = f"{request.session_id}:train:{request.model_seq_id}"
         if model_id not in self._model_ids:
             self._make_room()
@@ -126,11 +122,7 @@ class Service:
         return future
 
     def _make_room(self) -> None:
-        """Forgets the models of sessions that have ended without a word, where there is no room for another one.
-
-        Raises:
-            Refused: If there still is none.
-        """
+        # The models of sessions that have ended without a word go, if there is no room for another one.
         if self._has_room():
             return
         now = time.monotonic()
@@ -140,29 +132,29 @@ class Service:
                 self._model_ids.pop(model_id, None)
         if not self._has_room():
             message = f"{len(self._model_ids)} models are in training, which is the maximum"
-            raise Refused(f"{message}: unload a model, or stop a client that uses one")
+            raise RequestError(f"{message}: unload a model, or stop a client that uses one")
 
     def _has_room(self) -> bool:
         # A model of all weights has four numbers for each: itself, its gradient and Adam's two moments.
         size = 16 * sum(tensor.numel() for tensor in self.base.weights.values()) if self._options.trains_all else 0
         return len(self._model_ids) < MOST_MODELS and free_bytes() > size + LEAST_FREE_BYTES
 
-    def model_info(self, model_id: str) -> types.GetInfoResponse:
-        """What is known of a model in training."""
-        model = self._model(model_id)
+    async def get_info(self, request: types.GetInfoRequest) -> types.GetInfoResponse:
+        model = self._model(request.model_id)
         name = self.base.name
         data = types.ModelData(arch=self.base.module.config.model_type, model_name=name, tokenizer_id=name)
         return types.GetInfoResponse(
             type="get_info",
             model_data=data,
-            model_id=model_id,
+            model_id=request.model_id,
             is_lora=True,
             lora_rank=model.config.rank,
             model_name=name,
         )
 
-    def unload_model(self, model_id: str) -> types.UntypedAPIFuture:
+    async def unload_model(self, request: types.UnloadModelRequest) -> types.UntypedAPIFuture:
         """Forgets a model; its checkpoints stay."""
+        model_id = request.model_id
         self._check_model(model_id)
 
         def run() -> Answer:
@@ -172,7 +164,13 @@ class Service:
 
         return self._submit(f"{model_id}:unload", model_id, Job(run))
 
-    def forward(
+    async def forward(self, request: types.ForwardRequest) -> types.UntypedAPIFuture:
+        return self.compute(request, request.forward_input, backward=False)
+
+    async def forward_backward(self, request: types.ForwardBackwardRequest) -> types.UntypedAPIFuture:
+        return self.compute(request, request.forward_backward_input, backward=True)
+
+    def compute(
         self, request: _Numbered, given: types.ForwardBackwardInput, *, backward: bool
     ) -> types.UntypedAPIFuture:
         """Computes a loss, and with `backward` its gradients."""
@@ -190,8 +188,7 @@ class Service:
         tokens = sum(len(tensor.data) for datum in given.data for tensor in datum.loss_fn_inputs.values())
         return self._ask(request, run, tokens)
 
-    def optim_step(self, request: types.OptimStepRequest) -> types.UntypedAPIFuture:
-        """Changes the weights by the gradients there are."""
+    async def optim_step(self, request: types.OptimStepRequest) -> types.UntypedAPIFuture:
 
         def run() -> Answer:
             model = self._model(request.model_id)
@@ -203,11 +200,11 @@ class Service:
 
         return self._ask(request, run)
 
-    def save_weights(self, request: types.SaveWeightsRequest) -> types.UntypedAPIFuture:
-        """Saves what a model's training can go on from."""
+    async def save_weights(self, request: types.SaveWeightsRequest) -> types.UntypedAPIFuture:
+        """Saves what a training can be resumed from."""
         return self._save(request, "training", request.path)
 
-    def save_weights_for_sampler(self, request: types.SaveWeightsForSamplerRequest) -> types.UntypedAPIFuture:
+    async def save_weights_for_sampler(self, request: types.SaveWeightsForSamplerRequest) -> types.UntypedAPIFuture:
         """Saves what a model can be sampled from; without a name only for this process, as a sampler at once."""
         if request.path is not None or request.sampling_session_seq_id is None:
             return self._save(request, "sampler", request.path)
@@ -228,7 +225,7 @@ class Service:
 
         return self._ask(request, run)
 
-    def load_weights(self, request: types.LoadWeightsRequest) -> types.UntypedAPIFuture:
+    async def load_weights(self, request: types.LoadWeightsRequest) -> types.UntypedAPIFuture:
         """Takes a model back, or over, to a checkpoint of any run."""
 
         def run() -> Answer:
@@ -241,7 +238,6 @@ class Service:
         return self._ask(request, run)
 
     def weights_info(self, path: str) -> types.WeightsInfoResponse:
-        """What a training client needs to know to load a checkpoint."""
         about = self.checkpoints.about(path)
         config = about.config.model_dump(include={"train_unembed", "train_mlp", "train_attn"})
         return types.WeightsInfoResponse(
@@ -249,13 +245,14 @@ class Service:
         )
 
     def run_checkpoints(self, model_id: str) -> types.CheckpointsListResponse:
-        """All checkpoints of a training run."""
         found = self.checkpoints.of_run(model_id)
         if not found:
             self._check_model(model_id)
         return types.CheckpointsListResponse(checkpoints=found)
 
-    def create_sampler(self, request: types.CreateSamplingSessionRequest) -> str:
+    async def create_sampling_session(
+        self, request: types.CreateSamplingSessionRequest
+    ) -> types.CreateSamplingSessionResponse:
         """Makes a sampler of a checkpoint or of the base model."""
         if request.model_path is not None:
             self.checkpoints.about(request.model_path)
@@ -263,15 +260,15 @@ class Service:
             self._check_base(request.base_model or "")
         sampler_id = f"{request.session_id}:sample:{request.sampling_session_seq_id}"
         self._add_sampler(sampler_id, request.model_path)
-        return sampler_id
+        return types.CreateSamplingSessionResponse(sampling_session_id=sampler_id)
 
-    def sample(self, request: types.SampleRequest) -> types.UntypedAPIFuture:
+    async def asample(self, request: types.SampleRequest) -> types.UntypedAPIFuture:
         """Draws samples; with prompt logprobs, also says how likely the prompt was."""
         if request.sampling_session_id is None:
-            raise Refused("sampling requires a sampling session")
+            raise RequestError("sampling requires a sampling session")
         sampler = self.samplers.get(request.sampling_session_id)
         if sampler is None:
-            raise NotThere(f"there is no sampler {request.sampling_session_id}")
+            raise NotFoundError(f"there is no sampler {request.sampling_session_id}")
         key = sampler.sampler_id if sampler.sampler_id in self._unnamed else sampler.model_path or BASE
         prompt = checked_tokens(as_tokens(request.prompt), self.base)
         drawn = samples(prompt, request.sampling_params, request.num_samples, self.base, self._chances)
@@ -308,7 +305,7 @@ class Service:
 
         try:
             return self._ask(request, run)
-        except Busy:
+        except QueueFullError:
             with self.checkpoints.reserved(path):
                 raise
 
@@ -316,7 +313,6 @@ class Service:
         draw(self.base, self._weights(key), batch)
 
     def _prompt_logprobs(self, key: str, prompt: list[int], likeliest: int) -> Answer:
-        """How likely each token of a prompt was; the first has nothing before it."""
         weights = self._weights(key)
         logprobs: list[float | None] = [None]
         top: list[list[tuple[int, float]] | None] = [None]
@@ -355,16 +351,16 @@ class Service:
 
     def _model(self, model_id: str) -> ModelInTraining:
         if model_id not in self._models:
-            raise NotThere(f"there is no model {model_id}")
+            raise NotFoundError(f"there is no model {model_id}")
         return self._models[model_id]
 
     def _check_model(self, model_id: str) -> None:
         if model_id not in self._model_ids:
-            raise NotThere(f"there is no model {model_id}")
+            raise NotFoundError(f"there is no model {model_id}")
 
     def _check_base(self, name: str) -> None:
         if not self.base.is_called(name):
-            raise Refused(f"{name} is not supported; this server has {self.base.name}")
+            raise RequestError(f"{name} is not supported; this server has {self.base.name}")
 
     def _ask(self, request: _Numbered, run: Callable[[], Answer], tokens: int = 0) -> types.UntypedAPIFuture:
         self._check_model(request.model_id)

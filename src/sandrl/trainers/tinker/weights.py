@@ -10,11 +10,9 @@ LoRA is that of Hu et al. (arXiv:2106.09685) as the Tinker service trains it: W 
 
 from __future__ import annotations
 
-import hashlib
 import math
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
@@ -44,11 +42,7 @@ class Base:
 
     Attributes:
         name: What clients call it.
-        alias: See above.
-        device: What it computes on: `cuda` where there is a GPU.
-        module: The model of transformers, in 32 bits.
-        tokenizer: Its tokenizer.
-        weights: Its parameters.
+        module: The model of transformers, in 32 bits, on a GPU if there is one.
         vocabulary: How many tokens there are.
         positions: The longest sequence, in tokens.
         ends: The tokens that end a sequence.
@@ -80,7 +74,7 @@ class Base:
 
     @torch.inference_mode()
     def _tried(self) -> tuple[bool, bool]:
-        """Tries out how the model can be sampled: models that keep another state than keys and values differ here."""
+        # Models that keep another state than keys and values differ in how they can be sampled.
         step = max(self.vocabulary // 7, 1)
         tokens_1T = self.tensor([[(3 + place * step) % self.vocabulary for place in range(6)]])
         expected_V = self(self.weights, input_ids=tokens_1T, use_cache=False).logits[0, -1]
@@ -113,10 +107,10 @@ class Base:
         """Whether a client that names a base model means this one."""
         return bool(name) and (name in (self.name, self.alias) or os.path.realpath(name) == os.path.realpath(self.name))
 
-    def linear_layers(self, config: LoraConfig) -> list[LinearLayer]:
-        """The layers that a request for LoRA means."""
+    def linear_layers(self, config: LoraConfig) -> dict[str, bool]:
+        """The weights that a request for LoRA means, and whether they are inputs × outputs, as in GPT-2."""
         output = self.module.get_output_embeddings()
-        found = []
+        found = {}
         for name, layer in self.module.named_modules():
             if isinstance(layer, torch.nn.Linear | Conv1D):
                 if layer is output:
@@ -124,34 +118,16 @@ class Base:
                 else:
                     wanted = config.train_attn if "attn" in name or "attention" in name else config.train_mlp
                 if wanted:
-                    found.append(LinearLayer(f"{name}.weight", isinstance(layer, Conv1D)))
+                    found[f"{name}.weight"] = isinstance(layer, Conv1D)
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class LinearLayer:
-    """A layer that an adapter can be added to.
-
-    Attributes:
-        name: The name of its weights.
-        is_transposed: Whether they are inputs × outputs, as in GPT-2; else outputs × inputs.
-    """
-
-    name: str
-    is_transposed: bool
-
-
-class Trained(Protocol):
-    """Tensors that an optimizer changes.
-
-    Attributes:
-        tensors: Them, by name.
-    """
+class TrainableTensors(Protocol):
+    """Tensors by name that an optimizer changes, and the weights of the whole model with them."""
 
     tensors: dict[str, Tensor]
 
-    def weights(self) -> Weights:
-        """The whole model's weights with them."""
+    def weights(self) -> Weights: ...
 
 
 class Lora:
@@ -164,25 +140,24 @@ class Lora:
         chance = torch.Generator()
         chance.seed() if config.seed is None else chance.manual_seed(config.seed)
         self.tensors: dict[str, Tensor] = {}
-        for layer in self._layers:
-            rows, columns = base.weights[layer.name].shape
-            if layer.is_transposed:
+        for name, is_transposed in self._layers.items():
+            rows, columns = base.weights[name].shape
+            if is_transposed:
                 rows, columns = columns, rows
             down = torch.empty(config.rank, columns)
             torch.nn.init.kaiming_uniform_(down, a=math.sqrt(5), generator=chance)
-            self.tensors[f"{layer.name}.A"] = down.to(base.device).requires_grad_()
-            self.tensors[f"{layer.name}.B"] = torch.zeros(rows, config.rank, device=base.device, requires_grad=True)
+            self.tensors[f"{name}.A"] = down.to(base.device).requires_grad_()
+            self.tensors[f"{name}.B"] = torch.zeros(rows, config.rank, device=base.device, requires_grad=True)
 
     def weights(self) -> Weights:
-        """The base weights, the adapters added to those that have one."""
         weights = dict(self._base.weights)
-        for layer in self._layers:
-            change = self._scale * self.tensors[f"{layer.name}.B"] @ self.tensors[f"{layer.name}.A"]
-            weights[layer.name] = weights[layer.name] + (change.T if layer.is_transposed else change)
+        for name, is_transposed in self._layers.items():
+            change = self._scale * self.tensors[f"{name}.B"] @ self.tensors[f"{name}.A"]
+            weights[name] = weights[name] + (change.T if is_transposed else change)
         return weights
 
 
-class Everything:
+class AllWeights:
     """A copy of all weights; what the request says of LoRA is left aside."""
 
     def __init__(self, base: Base) -> None:
@@ -193,14 +168,13 @@ class Everything:
         self.tensors = {name: base.weights[name].clone().requires_grad_() for name in names.values()}
 
     def weights(self) -> Weights:
-        """The copy; tied weights stay tied."""
         return {name: self.tensors[first] for name, first in self._first.items()}
 
 
-def digest(tensors: Mapping[str, Tensor]) -> str:
-    """A hash of every bit of them: 64 hexadecimal digits."""
-    hashed = hashlib.sha256()
-    for name, tensor in sorted(tensors.items()):
-        hashed.update(name.encode())
-        hashed.update(tensor.detach().cpu().contiguous().numpy().tobytes())
-    return hashed.hexdigest()
+def free_bytes() -> int:
+    """How many bytes could be allocated where the models are, on the GPU or on this machine, caches included."""
+    if torch.cuda.is_available():
+        return int(torch.cuda.mem_get_info()[0])
+    with open("/proc/meminfo", encoding="ascii") as file:
+        found = dict(line.split(":", 1) for line in file)
+    return int(found["MemAvailable"].split()[0]) << 10

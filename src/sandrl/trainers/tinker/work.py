@@ -20,7 +20,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
-from sandrl.trainers.tinker.refusals import Busy, Refused
+from sandrl.trainers.tinker.options import QueueFullError, RequestError
 from sandrl.trainers.tinker.sampling import Sample
 
 Answer = dict[str, Any]
@@ -36,15 +36,12 @@ GATHERING_SECONDS = 0.01
 
 @dataclass(eq=False)
 class Job:
-    """A request to do, and its answer.
+    """A request to do, and its answer, which is `run`'s or says why it failed.
 
     Attributes:
-        run: Does it.
         tokens: About how many tokens the request, or its answer, has.
         sampler: Whose weights it samples from first; None for any other job.
-        samples: The sequences to sample.
-        answer: What `run` returned, or why it failed.
-        ended_at: When that was; 0 before.
+        ended_at: When it had its answer; 0 before.
         is_fetched: Whether the client has it.
     """
 
@@ -58,7 +55,6 @@ class Job:
 
     @property
     def may_go(self) -> bool:
-        """Whether its answer is of no more use."""
         if not self.answer.done():
             return False
         return self.is_fetched or time.monotonic() - self.ended_at > UNFETCHED_SECONDS
@@ -71,12 +67,7 @@ class Job:
 
 
 class Work:
-    """Does jobs.
-
-    Args:
-        draw: Draws samples from the weights of a sampler.
-        max_waiting: How many jobs may wait.
-    """
+    """Does jobs, of which `max_waiting` may wait; `draw` draws samples from the weights of a sampler."""
 
     def __init__(self, draw: Callable[[str, list[Sample]], None], max_waiting: int) -> None:
         self._draw = draw
@@ -92,14 +83,14 @@ class Work:
         """Puts a job into the queue, if none of the same number is or was there.
 
         Raises:
-            Busy: If the queue is full.
+            QueueFullError: If the queue is full.
         """
         with self._is_waiting:
             if number in self._jobs:
                 return
             is_full = self._waiting and self._tokens_waiting + job.tokens > TOKENS_WAITING
             if is_full or len(self._waiting) >= self._max_waiting:
-                raise Busy(f"{len(self._waiting)} requests are waiting; send this request again later")
+                raise QueueFullError(f"{len(self._waiting)} requests are waiting; send this request again later")
             self._jobs[number] = job
             self._tokens_kept += job.tokens
             self._drop_answers()
@@ -115,13 +106,11 @@ class Work:
                 self._tokens_kept -= self._jobs.pop(number).tokens
 
     def note_fetched(self, number: str) -> None:
-        """Notes that a client has the answer to a job."""
         job = self._jobs.get(number)
         if job is not None:
             job.is_fetched = True
 
     def knows(self, number: str) -> bool:
-        """Whether a job of this number was submitted."""
         return number in self._jobs
 
     def answer(self, number: str) -> Future[Answer] | None:
@@ -147,7 +136,6 @@ class Work:
                 job.end(answer)
 
     def _next(self) -> list[Job]:
-        """The job that has waited longest, and those that go together with it."""
         with self._is_waiting:
             while not self._waiting:
                 self._is_waiting.wait()
@@ -170,7 +158,7 @@ class Work:
 
 
 def _failure(error: BaseException) -> Answer:
-    if isinstance(error, Refused):
+    if isinstance(error, RequestError):
         return {"error": str(error), "category": "user"}
     traceback.print_exception(error)
     return {"error": f"{type(error).__name__}: {error}", "category": "server"}

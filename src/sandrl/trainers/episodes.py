@@ -1,39 +1,38 @@
-"""Episodes with tools inside TRL's loop: the environment of each episode, and the trainer that runs it.
+"""Episodes with tools inside TRL's loop: environments, the trainer that runs them, and the messages that a run stores.
 
 The toolbox answers every call, as in other episodes. TRL's loop would answer some calls with its own messages: calls of
 unknown tools, and calls whose arguments are not an object. Its trainer looks tools up in a table by name and parses
 sampled text with the tokenizer; with a table that contains every name, and arguments that are always an object, both
 cases reach the toolbox. TRL continues to sample after a submission; later calls have no effect. A message whose calls
-the template cannot parse has no calls, for TRL as for a server, and is the last one.
+the template cannot parse has no calls, for TRL as for a server, and is the last one. Content that cannot be parsed is
+stored as text: a dropped message could be the one that explains the reward.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from sandrl.config.words import ToolSet
+from sandrl.rewards.trainer_batch import Message, Text, text_of
+from sandrl.rollouts.ends import EpisodeEnd
 from sandrl.rollouts.sandbox import SandboxSource
 from sandrl.rollouts.toolbox import Toolbox
 from sandrl.rollouts.tools import TOOLS, Tool
-from sandrl.trainers.conversations import AS_WRITTEN, written
+from sandrl.runs import MessageRow, ToolCallRow
 
 _SELF = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
+# Where templates put what a model thinks before it answers.
+_THOUGHTS = ("reasoning_content", "thinking")
+# The argument of a call that stands for all of them, where they are no object: so TRL can pass them on.
+_AS_WRITTEN = ""
 
 
 class Environment:
-    """Where one episode after another takes place; subclasses have the tools as methods, for TRL to describe them.
-
-    Args:
-        place: Where sandboxes come from.
-        tool_set: The tools there are.
-        max_calls: How many calls an episode may have.
-
-    Attributes:
-        toolbox: That of the episode.
-    """
+    """Where one episode after another takes place; subclasses have the tools as methods, for TRL to describe them."""
 
     def __init__(self, place: SandboxSource, tool_set: ToolSet, max_calls: int) -> None:
         self._begin = partial(Toolbox, place, tool_set=tool_set, max_calls=max_calls)
@@ -50,25 +49,20 @@ class Environment:
         return self.toolbox.loss
 
     def reset(self, **row: Any) -> None:
-        """Begins another episode.
-
-        Args:
-            row: The row of the dataset it is about, of which `task_id` is used.
-        """
+        """Begins another episode, on the problem `task_id` of a row of the dataset."""
         self.toolbox.close()
         self.toolbox = self._begin(str(row.get("task_id", "")))
 
 
 def environment_factory(place: SandboxSource, tool_set: ToolSet, max_calls: int) -> Callable[[], Environment]:
-    """What makes the environments of episodes; see `Environment` for the arguments."""
+    """What makes the environments of episodes."""
     methods = {name: _method(name, tool) for name, tool in TOOLS[tool_set].items()}
     kind: type[Environment] = type("Environment", (Environment,), methods)
     return lambda: kind(place, tool_set, max_calls)
 
 
 def _method(name: str, tool: type[Tool]) -> Callable[..., str]:
-    """A tool as TRL and transformers want it: described by its signature and its docstring."""
-
+    # A tool as TRL and transformers want it: described by its signature and its docstring.
     def method(self: Environment, /, **arguments: Any) -> str:
         return _answer(self.toolbox, name, arguments)
 
@@ -92,11 +86,7 @@ def _method(name: str, tool: type[Tool]) -> Callable[..., str]:
 
 
 def episode_trainer(trainer: Any) -> Any:
-    """The class of a trainer whose tool loop leaves every call to the environments.
-
-    Args:
-        trainer: TRL's `GRPOTrainer`, or what an engine has made of it.
-    """
+    """The class of a trainer whose tool loop leaves every call to the environments, from TRL's `GRPOTrainer`."""
 
     class EpisodeTrainer(trainer):  # type: ignore[misc]
         def __init__(self, *arguments: Any, **named: Any) -> None:
@@ -112,8 +102,7 @@ def episode_trainer(trainer: Any) -> Any:
 
 
 class _EveryTool(dict[str, Callable[..., str]]):
-    """TRL's table of tools by name, in which there is every name."""
-
+    # TRL's table of tools by name, in which there is every name.
     def __init__(self, toolbox: Toolbox) -> None:
         super().__init__()
         self._toolbox = toolbox
@@ -126,14 +115,61 @@ class _EveryTool(dict[str, Callable[..., str]]):
 
 
 def _answer(toolbox: Toolbox, name: str, arguments: dict[str, Any]) -> str:
-    return toolbox.call(name, arguments.get(AS_WRITTEN, arguments))
+    return toolbox.call(name, arguments.get(_AS_WRITTEN, arguments))
 
 
 def _with_objects(message: Any) -> Any:
-    """A parsed message whose calls all have an object as arguments."""
+    # All calls of the message then have an object as arguments.
     calls = message.get("tool_calls") if isinstance(message, Mapping) else None
     for call in calls if isinstance(calls, list) else ():
         function = call.get("function") if isinstance(call, dict) else None
         if isinstance(function, dict) and not isinstance(arguments := function.get("arguments"), Mapping | None):
-            function["arguments"] = {AS_WRITTEN: written(arguments)}
+            function["arguments"] = {_AS_WRITTEN: _written(arguments)}
     return message
+
+
+def message_rows(prompt: Text, completion: Text) -> tuple[MessageRow, ...]:
+    """The messages of an episode: those of its prompt, those of the policy, and the results of its tools."""
+    return (*_rows(prompt, role="user"), *_rows(completion, role="assistant"))
+
+
+def episode_end(messages: Sequence[MessageRow]) -> EpisodeEnd:
+    """Why an episode ended that its tools have not: TRL takes back what is too long, the answers to calls included."""
+    last = messages[-1]
+    is_last_word = last.role == "assistant" and not last.tool_calls
+    return EpisodeEnd.NO_TOOL_CALLS if is_last_word else EpisodeEnd.TOO_LONG
+
+
+def _written(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _rows(said: Text, *, role: str) -> list[MessageRow]:
+    if isinstance(said, str):
+        return [MessageRow(role=role, content=said)]
+    return [_row(message, role) for message in said]
+
+
+def _row(message: Message, role: str) -> MessageRow:
+    thoughts = [f"<think>\n{message[name]}\n</think>\n" for name in _THOUGHTS if message.get(name)]
+    calls = message.get("tool_calls")
+    name = message.get("name")
+    return MessageRow(
+        role=str(message.get("role") or role),
+        content="".join([*thoughts, text_of((message,))]),
+        tool_calls=tuple(_call(call) for call in calls) if isinstance(calls, list | tuple) else (),
+        name=None if name is None else str(name),
+        tool_call_id=None if message.get("tool_call_id") is None else str(message["tool_call_id"]),
+    )
+
+
+def _call(call: Any) -> ToolCallRow:
+    function = call.get("function", call) if isinstance(call, Mapping) else None
+    if not isinstance(function, Mapping):
+        return ToolCallRow(name="", arguments=_written(call))
+    arguments = function.get("arguments", "")
+    return ToolCallRow(
+        name=str(function.get("name") or ""),
+        arguments=_written(arguments.get(_AS_WRITTEN, arguments) if isinstance(arguments, Mapping) else arguments),
+        id=str(call.get("id") or ""),
+    )
