@@ -78,7 +78,7 @@ ATTACKS = {
     ),
     "replaces the modules of the judge": Attack(
         "import sys\ndef given(x): return getattr(sys, 'planted', 0)\nassert f(given) == 1 and f(given) == 1",
-        f"{PEER}\ndef f(g):\n    peer = find_peer()\n    peer.replaced = lambda: {{'planted': 1}}\n"
+        f"{PEER}\ndef f(g):\n    peer = find_peer()\n    peer.world.changes = lambda: {{'sys:planted': (1,)}}\n"
         "    return peer.ask('call', g, (0,))\n",
     ),
     "gives a check's class another equality": Attack(

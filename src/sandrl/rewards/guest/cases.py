@@ -62,7 +62,6 @@ class Comparison:
         read_exactly(1, self.from_it)
 
     def outcome(self, position: int, ended: ChildExit) -> tuple[str, str]:
-        """Returns (status, detail) of a case, by its number from 0, that ran to its end."""
         printed, _ = head(ended.stdout, self.most_bytes)
         try:
             write_all(self.to_it, b"%16d%16d" % (position, len(printed)) + printed)

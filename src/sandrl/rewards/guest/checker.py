@@ -220,7 +220,6 @@ def find_all_processes(call: Libc | None) -> None:
 
 
 def judge_checked(request: Request, call: Libc | None) -> Judgment:
-    """Judges a completion that reads standard input and prints by the checker of its problem."""
     find_all_processes(call)
     return judge_cases(request, call, compared=lambda request: CheckedComparison(request, call))
 

@@ -78,7 +78,6 @@ def blame(error: BaseException) -> str:
 
 
 def judge_top_level(error: BaseException) -> tuple[str, str]:
-    """Returns (status, detail) for what ended the completion's own top-level code."""
     lines = completion_lines(error)
     if lines:
         return blame(error), describe(error, lines[-1])

@@ -47,8 +47,6 @@ _ENDS_LOOPS = (StopIteration, StopAsyncIteration)
 
 
 class CompletionProcess(GuardedPeer):
-    """The judge's end of the channel, to a completion's process."""
-
     def __init__(self, channel: Channel, pid: int) -> None:
         GuardedPeer.__init__(self, channel)
         self.pid = pid

@@ -188,7 +188,6 @@ class Clock:
 
     @property
     def excused(self) -> float:
-        """Seconds by the clock that did not count."""
         return self.limits[0].excused
 
     def start(self, most: float | None = None) -> None:
@@ -251,7 +250,6 @@ class Clock:
         self.gap = 0.0
 
     def tick(self) -> None:
-        """Finds out whether the time is over; raises `DeadlineReached` if it is."""
         now = monotonic()
         late = now - self.due
         if late < 0:

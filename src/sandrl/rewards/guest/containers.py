@@ -24,7 +24,6 @@ def is_solid(kind: Any) -> bool:
 
 
 def solid_base(kind: Any) -> type | None:
-    """The builtin type that a class is derived from, if values of it can cross."""
     return next(filter(is_solid, type.__dict__["__mro__"].__get__(kind)), None)
 
 
@@ -56,7 +55,6 @@ def plain_form(value: Any, solid: Any) -> object:
 
 
 def fill(value: Any, solid: Any, content: Any) -> None:
-    """Gives a container the content of another one."""
     change = change_in_library(solid)
     if change is not None:
         change(value, content)
@@ -74,7 +72,6 @@ def fill(value: Any, solid: Any, content: Any) -> None:
 
 
 def size_of(value: Any) -> int:
-    """How many items a mutable container has."""
     return len(value) if change_in_library(type(value)) is None else int(value.size)
 
 

@@ -23,8 +23,6 @@ _STEP_SECONDS = 0.002
 
 
 class Peer(Crossing):
-    """One end of the channel."""
-
     def __init__(self, channel: Channel) -> None:
         Crossing.__init__(self)
         self.channel = channel
@@ -220,7 +218,6 @@ class Peer(Crossing):
         return self.loop.create_task(wait())
 
     def step(self, task: Any) -> bool:
-        """Runs our loop until a task is done, but not for long; returns whether it is."""
         events = __import__("asyncio").events
         outer = events._get_running_loop()
         events._set_running_loop(None)

@@ -96,7 +96,6 @@ class Removal:
         return True
 
     def is_gone(self, name: str, parent: int | None) -> bool:
-        """Removes a file, or an empty directory; returns whether it is gone."""
         self.left -= 1
         for way in (posix.unlink, posix.rmdir):
             try:

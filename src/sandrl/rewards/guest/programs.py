@@ -302,7 +302,6 @@ class Program:
         """Looks at the directories of a run before they are removed; there is nothing to look for here."""
 
     def made_in(self, place: Place) -> list[tuple[str, int, bytes]]:
-        """What the compiler has made; nothing if that is too large."""
         try:
             return [each for each in read_files(place.work) if each[0] != self.plan["file"]]
         except TooLarge:

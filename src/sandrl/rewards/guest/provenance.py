@@ -77,7 +77,6 @@ class Provenance:
             self.made.update(own)
 
     def is_class_of_check(self, subject: object) -> bool:
-        """Whether something is a class that the check knows by its own name, and in no other way."""
         if not issubclass(type(subject), ProxyClass):
             return False
         number = number_behind(subject)

@@ -69,8 +69,6 @@ the_peer: list[Peer] = []
 
 
 class ProxyClass(type):
-    """The class of proxy classes."""
-
     _proxy_number = -1
     _proxy_solid: type | None = None
     # Where a class of the standard library is found: this process may have the same one.
@@ -121,8 +119,6 @@ class ProxyClass(type):
 
 
 class Proxy(metaclass=ProxyClass):
-    """Every proxy class is derived from this one."""
-
     _proxy_number = -1
     _proxy_solid: type | None = None
 
@@ -160,7 +156,6 @@ class Proxy(metaclass=ProxyClass):
 
 
 def is_proxy(value: object) -> bool:
-    """Whether a value stands for an object or a class of the other process."""
     kind = type(value)
     return issubclass(type(kind), ProxyClass) or issubclass(kind, ProxyClass)
 

@@ -56,7 +56,6 @@ def details_of(judged: Judgment) -> str:
 
 
 def excerpts_of(judged: Judgment) -> str:
-    """What failed checks got and expected, by their numbers from 0, as far as there is room."""
     room = ExcerptRoom()
     told = []
     for number, (got, expected, line, begin) in judged.excerpts.items():

@@ -204,7 +204,6 @@ class Router:
             data = data[os.write(1, data) :]
 
     def order(self, line: str) -> None:
-        """Writes a line to the forker; a pipe takes it at once."""
         os.write(self.orders, line.encode() + b"\n")
 
     def handle(self, words: list[str]) -> None:

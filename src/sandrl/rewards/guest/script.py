@@ -45,8 +45,6 @@ def run_script(request: Request, say: Say) -> object:
 
 
 def run_to_end(request: Request, say: Say, namespace: dict[str, Any], own_id: int) -> object:
-    """Runs setup and code; returns the argument of the `SystemExit` that the process ends with."""
-
     def explain(status: str, detail: str) -> None:
         if posix.getpid() == own_id:
             say(b"end %s %s\n" % (status.encode(), to_hex(detail).encode()))
@@ -138,7 +136,6 @@ def judge_program(ended: ChildExit, seconds: float, judge_exit: JudgeExit = judg
 
 
 def judge_script(request: Request, call: Libc | None) -> Judgment:
-    """Judges a completion that is a check itself: it exits with 0."""
     stdin = posix.open("/dev/null", posix.O_RDONLY)
     ended = run_child(run_script, request, stdin, request["timeout_seconds"], call)
     status, detail = judge_program(ended, request["timeout_seconds"])

@@ -126,7 +126,6 @@ def leave_in_fork(pid: int) -> None:
 
 
 def run_completion(request: Request, say: Say, channel: Channel) -> None:
-    """The whole life of the completion's process: its code, then answers, then the end."""
     pid = posix.getpid()
     namespace = fresh_module()
     try:

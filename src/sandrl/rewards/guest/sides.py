@@ -105,7 +105,6 @@ class ValueText:
         self.put("," + last if kind is tuple and size == 1 else last)
 
     def key_of(self, item: object) -> str:
-        """The text of an item, by which a set is ordered."""
         one = ValueText(self.plain)
         one.left = 50
         one.show(item, MOST_LEVELS)
@@ -153,7 +152,6 @@ def line_of(error: BaseException, namespace: dict[str, Any]) -> tuple[int, Any, 
 
 
 def belongs(code: Any, outer: Any) -> bool:
-    """Whether a code object is another one, or is part of it."""
     return code is outer or any(
         type(each) is type(outer) and each.co_filename == outer.co_filename and belongs(code, each)
         for each in outer.co_consts

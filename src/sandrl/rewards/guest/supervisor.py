@@ -183,7 +183,6 @@ class Ends:
 
 
 def has_ended(pid: int) -> bool:
-    """Whether a child has ended, and waits to be waited for."""
     return posix.waitid(posix.P_PID, pid, posix.WEXITED | posix.WNOHANG | posix.WNOWAIT) is not None
 
 
@@ -310,7 +309,6 @@ _LETTERS = {
 
 
 def letter_of(status: str) -> str:
-    """How a check went whose completion ended so in it."""
     return _LETTERS.get(status, FAILED)
 
 

@@ -302,7 +302,6 @@ class Encoder:
         self.value(parts, levels - 1)
 
     def of_library(self, value: object, kind: Any, place: tuple[str, str], levels: int) -> bool:
-        """Adds the parts of a value of a library; returns whether it has any."""
         is_changeable = change_in_library(kind) is not None
         is_new = id(value) not in self.indexes and id(value) not in self.shared
         parts = parts_in_library(place, value) if is_new or not is_changeable else ()

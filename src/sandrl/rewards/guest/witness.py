@@ -84,7 +84,6 @@ class Witness:
         return result
 
     def decide_among(self, name: str, left: Any, right: Any, states: list[Any]) -> Any:
-        """The same for `==` and `!=` with a plain value, which other values hide."""
         others = decoys_of(right)
         place = posix.urandom(1)[0] % (len(others) + 1)
         is_equal = [self.is_equal(name, left, each) for each in others[:place]]
@@ -191,7 +190,6 @@ class Witness:
         return value
 
     def built(self, state: Any) -> Any:
-        """An object of the reference's class with a state."""
         kind = type(state)
         if kind is dict:
             return {self.built(key): self.built(part) for key, part in state.items()}

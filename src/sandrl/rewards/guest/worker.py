@@ -60,7 +60,6 @@ def try_cell(cells: Cells) -> str:
 
 
 def settle(cells: Cells) -> str:
-    """Prepares this process to make cells, and tries to; returns why that is not possible, empty if it is."""
     try:
         cells.settle()
         return try_cell(cells)
@@ -90,8 +89,6 @@ def load_program(name: str, sizes: list[int], entry: str) -> Callable[[int], Any
 
 
 class Forker:
-    """Clones the cells that the router asks for, and reports how they ended."""
-
     def __init__(self, cells: Cells, orders: int, answers: int, router: int) -> None:
         self.cells = cells
         self.orders = orders
@@ -129,7 +126,6 @@ class Forker:
                         return work
 
     def handle(self, words: list[str]) -> Callable[[], Any] | None:
-        """Handles a line of the router; in a cell it returns the work of the cell's first process."""
         if words[0] == "program":
             _, name, entry, *sizes = words
             self.programs[name] = load_program(name, [int(size) for size in sizes], entry)

@@ -48,7 +48,6 @@ class Items:
         self.original = dict(mapping)
 
     def change(self) -> tuple[Any, ...] | None:
-        """The values in tuples by their keys, empty ones for none, if some are others than they were."""
         keys = {*self.original, *self.mapping} if self.keys is None else self.keys
         found = {}
         for key in keys:
@@ -59,8 +58,6 @@ class Items:
 
 
 class Setting:
-    """What only functions tell and change."""
-
     def __init__(self, name: str) -> None:
         self.read = SETTINGS[name][0]
         self.original = self.read()
@@ -176,7 +173,6 @@ class World:
         self.watch_target(target, rest[-1])
 
     def watch_target(self, target: Any, name: str) -> None:
-        """Watches an attribute, if its owner is a thing that both sides have."""
         where = place_of(target)
         if where is not None:
             key = where + ("" if where.endswith(":") else ".") + name
@@ -200,7 +196,6 @@ class World:
             known.keys |= keys
 
     def watch_mock(self) -> None:
-        """Watches whatever `unittest.mock` is about to replace."""
         mock: Any = __import__("unittest.mock", fromlist=("",))
         enter, update, world = mock._patch.__enter__, mock._patch_dict._patch_dict, self
 

@@ -244,9 +244,10 @@ EXPLOITS = (
     _question(
         "judge-with-other-modules",
         "has the judge replace its modules and functions while it answers",
-        "peer.replaced = lambda: {'modules': {}, 'exit': None, 'meta_path': [], 'excepthook': None, 'settrace': None}\n"
-        "for _ in range(3):\n    try: peer.ask('__len__', [1])\n    except Exception: pass\n"
-        "del peer.replaced\nreturn True",
+        "names = 'sys:modules sys:meta_path builtins:abs builtins:AssertionError checks:expected'.split()\n"
+        "peer.world.changes = lambda: {name: (None,) for name in names}\n"
+        "for _ in range(3):\n    try: peer.ask('call', arguments[0], (1,))\n    except Exception: pass\n"
+        "del peer.world.changes\nreturn True",
     ),
     _question(
         "questions-without-end",
