@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from sandrl.cli.completion import values
-from sandrl.cli.configured import Given, given_to
+from sandrl.cli.configured import CommandInput, given_to
 from sandrl.config.grpo import GrpoConfig
 
 SUMMARIES = {
@@ -20,7 +20,7 @@ SUMMARIES = {
 
 @given_to(GrpoConfig)
 def grpo(
-    given: Given[GrpoConfig],
+    given: CommandInput[GrpoConfig],
     context: typer.Context,
     *,
     resume: Annotated[

@@ -43,7 +43,7 @@ from sandrl.rollouts.workbench import Workshop
 from sandrl.runs import EvaluationRow, MetricsRecorder
 from sandrl.runs.evaluations import BestCheckpoint
 from sandrl.runs.flags import Flag
-from sandrl.runs.held import Held
+from sandrl.runs.held import SandboxTime
 from sandrl.runs.lineage import ORIGIN, Origin
 from sandrl.runs.processes import Processes
 from sandrl.runs.resumption import PROBLEMS_DIGEST, check_unchanged, digest_of_all
@@ -135,7 +135,7 @@ class GrpoRun:
     flags: tuple[Flag, ...] = ()
     signal_number: int = 0
     cleanup_error: CleanupError | None = None
-    held: Held = field(default_factory=Held)
+    held: SandboxTime = field(default_factory=SandboxTime)
     exhausted: str = ""
 
     def raise_for_outcome(self) -> None:

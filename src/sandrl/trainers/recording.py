@@ -16,7 +16,7 @@ from sandrl.errors import TrainingError
 from sandrl.events import CheckpointSaved, EvaluationFinished, EvaluationStarted, StepFinished
 from sandrl.runs import EvaluationRow, MetricsRecorder, RunReader
 from sandrl.runs.evaluations import BestCheckpoint, best_checkpoint
-from sandrl.runs.recorder import Counted
+from sandrl.runs.recorder import EventCounts
 from sandrl.runs.session import RunSession
 from sandrl.runs.summary import FinishedCompletion, Values, named, pass_at
 from sandrl.trainers.checkpoints import Checkpoint, mark_whole, remove_old
@@ -133,7 +133,7 @@ class Recorder:
         self._log.step = done
         self._emit(EvaluationStarted(done, self._eval_problems))
 
-    def record_evaluation(self, done: int, sampled: Counted, greedy: Counted | None) -> None:
+    def record_evaluation(self, done: int, sampled: EventCounts, greedy: EventCounts | None) -> None:
         """An evaluation is over.
 
         Args:
@@ -190,7 +190,7 @@ class Recorder:
             remove_old(self._checkpoints, most, besides=None if best is None else best.path)
             self._emit(CheckpointSaved(done, str(self.checkpoint.path)))
 
-    def take(self) -> Counted:
+    def take(self) -> EventCounts:
         """What has happened in all processes since the last time; all of them must ask."""
         counted = self._counter.take()
         if self._processes.count > 1:

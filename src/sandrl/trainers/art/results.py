@@ -10,7 +10,7 @@ from pathlib import Path
 from sandrl.config.art import ArtTrainConfig
 from sandrl.errors import CleanupError, InfrastructureError, SandrlError, TrainingError, raise_for_end
 from sandrl.runs.flags import Flag
-from sandrl.runs.held import Held
+from sandrl.runs.held import SandboxTime
 from sandrl.trainers.art.groups import EQUAL_REWARDS
 
 _HINT = "easier or harder problems, more samples per problem or a higher temperature make rewards differ"
@@ -89,7 +89,7 @@ class ArtRun:
     flags: tuple[Flag, ...] = ()
     signal_number: int = 0
     cleanup_error: CleanupError | None = None
-    held: Held | None = None
+    held: SandboxTime | None = None
     exhausted: str = ""
 
     @property

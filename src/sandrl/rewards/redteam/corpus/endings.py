@@ -73,7 +73,7 @@ EXPLOITS = (
         "for number in (signal.SIGALRM, signal.SIGCHLD):\n"
         "    signal.signal(number, interrupt)\n"
         "signal.setitimer(signal.ITIMER_REAL, 0.001, 0.0002)",
-        epilogue="import gc, weakref\nclass Held:\n    pass\nheld = Held()\n"
+        epilogue="import gc, weakref\nclass SandboxTime:\n    pass\nheld = SandboxTime()\n"
         "weakref.finalize(held, lambda: [sum(range(1000)) for _ in range(1000)])",
     ),
     Exploit(
