@@ -333,10 +333,10 @@ def test_what_is_no_run_is_never_removed(sandrl: Run, tmp_path: Path) -> None:
 
 
 def test_a_run_is_found_by_its_path_or_the_beginning_of_a_name_or_a_job(sandrl: Run, run: Path, tmp_path: Path) -> None:
-    for name in ("grpo-1", "grpo-2"):
-        write_run(tmp_path / "runs", [trajectory()], name=name)
     for name in ("sam", str(run), "0123abcd", "sample"):
         assert json.loads(sandrl("runs", "show", name, "--json").stdout)["run_id"] == "sample"
+    for name in ("grpo-1", "grpo-2"):
+        write_run(tmp_path / "runs", [trajectory()], name=name)
     several = sandrl("runs", "show", "grpo")
     assert (several.returncode, "grpo-1" in several.stderr and "grpo-2" in several.stderr) == (2, True)
     unknown = sandrl("metrics", "zzz")
