@@ -335,7 +335,7 @@ _CLOSE, _LEAST_SHARE = 0.8, 0.42
 
 
 @dataclass(frozen=True, slots=True)
-class Meant:
+class Suggestion:
     """The name that was probably meant.
 
     Attributes:
@@ -356,26 +356,26 @@ def folded(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "_", words.lower()).strip("_")
 
 
-def meant(name: str, known: Iterable[str], words: Mapping[str, str] | None = None) -> Meant | None:
+def meant(name: str, known: Iterable[str], words: Mapping[str, str] | None = None) -> Suggestion | None:
     """The known name that was probably meant; None if none fits. Other words are those of options unless given."""
     asked, names, by_word = _looked_up(name, known, words)
     if not asked or not names:
         return None
     if asked in names or asked in by_word:
-        return by_word[asked] if asked not in names else Meant(names[asked])
+        return by_word[asked] if asked not in names else Suggestion(names[asked])
     close = difflib.get_close_matches(asked[:100], [*names, *by_word], n=1, cutoff=_CLOSE)
     if close:
-        return by_word[close[0]] if close[0] not in names else Meant(names[close[0]])
+        return by_word[close[0]] if close[0] not in names else Suggestion(names[close[0]])
     found = max(names, key=lambda each: _share(asked, each))
     if _share(asked, found) >= _LEAST_SHARE:
-        return Meant(names[found])
+        return Suggestion(names[found])
     return None
 
 
-def meant_exactly(name: str, known: Iterable[str], words: Mapping[str, str] | None = None) -> Meant | None:
+def meant_exactly(name: str, known: Iterable[str], words: Mapping[str, str] | None = None) -> Suggestion | None:
     """The known name that an unknown one means, as `meant`, without guesses by spelling and by common words."""
     asked, names, by_word = _looked_up(name, known, words)
-    return Meant(names[asked]) if asked in names else by_word.get(asked)
+    return Suggestion(names[asked]) if asked in names else by_word.get(asked)
 
 
 def near(name: str, known: Iterable[str], words: Mapping[str, str] | None = None) -> str:
@@ -386,14 +386,14 @@ def near(name: str, known: Iterable[str], words: Mapping[str, str] | None = None
 
 def _looked_up(
     name: str, known: Iterable[str], words: Mapping[str, str] | None
-) -> tuple[str, dict[str, str], dict[str, Meant]]:
+) -> tuple[str, dict[str, str], dict[str, Suggestion]]:
     names = {folded(each): each for each in reversed(list(known))}
-    by_word: dict[str, Meant] = {}
+    by_word: dict[str, Suggestion] = {}
     for target, others in (_WORDS if words is None else words).items():
         plain, _, form = target.partition("=")
         if folded(plain) in names:
             for word in others.split():
-                by_word.setdefault(word, Meant(names[folded(plain)], form))
+                by_word.setdefault(word, Suggestion(names[folded(plain)], form))
     return folded(name), names, by_word
 
 

@@ -50,6 +50,14 @@ def sandrl(tmp_path: Path, forked_commands: ForkedCommands) -> Run:
 
 
 @pytest.fixture
+def own_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A state directory and runs of one test."""
+    (tmp_path / "state").mkdir(mode=0o700)
+    monkeypatch.setenv("SANDRL_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("SANDRL_RUNS_DIR", str(tmp_path / "runs"))
+
+
+@pytest.fixture
 def own_runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A state directory, and so a runtime, of one test: nothing there is left over from another."""
     monkeypatch.setenv("SANDRL_STATE_DIR", str(tmp_path / "state"))

@@ -17,12 +17,7 @@ from tests.support.programs import require_program
 from tests.support.sample_runs import failed, trajectory, write_run
 from tests.support.terminal import run_on_terminal
 
-
-@pytest.fixture(autouse=True)
-def _own_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "state").mkdir(mode=0o700)
-    monkeypatch.setenv("SANDRL_STATE_DIR", str(tmp_path / "state"))
-    monkeypatch.setenv("SANDRL_RUNS_DIR", str(tmp_path / "runs"))
+pytestmark = pytest.mark.usefixtures("own_index")
 
 
 @pytest.fixture
@@ -126,12 +121,6 @@ def test_a_plot_has_its_axes(sandrl: Run, run: Path) -> None:
     assert done.stdout.startswith("reward/mean: 1 at step 3\n")
     assert "└" in done.stdout
     assert "█" in done.stdout
-
-
-def test_a_killed_run_without_metrics_is_counted_from_its_completions(sandrl: Run, tmp_path: Path) -> None:
-    write_run(tmp_path / "runs", [trajectory(0), failed(1)], outcome=None)
-    document = json.loads(sandrl("metrics", "--json").stdout)
-    assert (document["state"], document["metrics"]["pass_rate"]["last"]) == ("killed", 0.5)
 
 
 def test_trouble_is_flagged_with_what_to_do(sandrl: Run, tmp_path: Path) -> None:

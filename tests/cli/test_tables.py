@@ -15,15 +15,12 @@ RUN = "grpo-20261124-180000-ab12"
 
 
 @pytest.fixture(autouse=True)
-def _a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "state").mkdir(mode=0o700)
-    monkeypatch.setenv("SANDRL_STATE_DIR", str(tmp_path / "state"))
-    monkeypatch.setenv("SANDRL_RUNS_DIR", str(tmp_path / "runs"))
+def _a_run(own_index: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PAGER", "cat")
     write_run(tmp_path / "runs", [trajectory(0, step=0), failed(1, step=1)], name=RUN, command="grpo")
 
 
-@pytest.mark.parametrize("columns", [60, 80, 140])
+@pytest.mark.parametrize("columns", [60, 140])
 @pytest.mark.parametrize(
     "words",
     [

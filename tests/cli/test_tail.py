@@ -12,12 +12,7 @@ from sandrl.runs import LogRow, RunOutcome, RunWriter
 from tests.cli.conftest import SANDRL, Run
 from tests.support.terminal import run_on_terminal
 
-
-@pytest.fixture(autouse=True)
-def _own_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "state").mkdir(mode=0o700)
-    monkeypatch.setenv("SANDRL_STATE_DIR", str(tmp_path / "state"))
-    monkeypatch.setenv("SANDRL_RUNS_DIR", str(tmp_path / "runs"))
+pytestmark = pytest.mark.usefixtures("own_index")
 
 
 def begin(tmp_path: Path, *, resume: bool = False) -> RunWriter:
@@ -87,9 +82,3 @@ def test_ctrl_c_is_the_way_out_and_hostile_text_reaches_no_terminal(tmp_path: Pa
     assert shown.exit_code == 0
     assert "\x1b[2J" not in shown.text
     assert "Traceback" not in shown.text
-
-
-def test_a_run_that_does_not_exist_is_refused_with_the_next_command(sandrl: Run, tmp_path: Path) -> None:
-    begin(tmp_path).close()
-    done = sandrl("runs", "tail", "nope")
-    assert (done.returncode, "sandrl runs ls" in done.stderr) == (2, True)

@@ -25,9 +25,6 @@ def test_a_password_in_an_address_is_refused_and_not_repeated() -> None:
     with pytest.raises(UsageError, match="base_url contains a user or password") as caught:
         refuse_password("http://me:hunter2@localhost:8000/v1", "base_url")
     assert "hunter2" not in str(caught.value)
-
-
-def test_what_is_no_address_is_not_repeated_either() -> None:
     with pytest.raises(UsageError) as caught:
         check_address("ftp://me:hunter2@host", "base_url")
     assert "hunter2" not in str(caught.value)

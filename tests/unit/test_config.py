@@ -295,20 +295,6 @@ def test_an_impossible_value_is_refused_by_the_name_of_its_field(
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--timeout", "0"], "--timeout must be at least"),
-        (["--cache", "x", "--no-cache"], "--cache: has no effect without caching"),
-        (["--tag", " x", "--tag", "\t"], "--tag must not be empty"),
-    ],
-)
-def test_the_command_line_calls_fields_by_their_flags(words: list[str], message: str) -> None:
-    with pytest.raises(UsageError) as caught:
-        heard(RewardConfig, words)
-    assert caught.value.message.startswith(message)
-
-
-@pytest.mark.parametrize(
     ("text", "message"),
     [
         ("stepz = 3", "field 'stepz': there is no such key"),

@@ -14,7 +14,7 @@ from sandrl.cli.tables import Cell, Column, Table, print_wrapped
 from sandrl.cli.text import counted, share_text, visible
 
 if TYPE_CHECKING:
-    from sandrl.runs.comparison import Comparison, Pairing, Setting, Source, Turned
+    from sandrl.runs.comparison import Change, Comparison, Pairing, Setting, Source
     from sandrl.runs.statistics import PairedDifference
 
 _INDEX_SECONDS = 1.0
@@ -215,12 +215,12 @@ def _p_text(p_value: float) -> str:
     return "p < 0.0001" if p_value < 0.0001 else f"p = {p_value:.2g}" if p_value < 0.1 else f"p = {p_value:.2f}"
 
 
-def _turned_text(turned: Turned) -> str:
+def _turned_text(turned: Change) -> str:
     (before, first), (after, second) = turned.first, turned.second
     return turned.task_id if first == second == 1 else f"{turned.task_id} ({before}/{first} to {after}/{second})"
 
 
-def _print_names(what: str, problems: Sequence[str | Turned], limit: int) -> None:
+def _print_names(what: str, problems: Sequence[str | Change], limit: int) -> None:
     if problems:
         names = [each if isinstance(each, str) else _turned_text(each) for each in problems[:limit]]
         more = f" and {len(problems) - limit} more (--limit, --json)" if len(problems) > limit else ""

@@ -47,7 +47,7 @@ _PRINT_CONFIG = Annotated[
 
 
 @dataclass(frozen=True, slots=True)
-class Given(Generic[ConfigT]):
+class CommandInput(Generic[ConfigT]):
     """What the user has given to a command.
 
     Attributes:
@@ -78,12 +78,12 @@ class Given(Generic[ConfigT]):
 
 
 def configured(
-    model: type[ConfigT], *, resolved: Callable[[Given[ConfigT]], ConfigT] = Given.resolve
+    model: type[ConfigT], *, resolved: Callable[[CommandInput[ConfigT]], ConfigT] = CommandInput.resolve
 ) -> Callable[[Body], Body]:
     """Makes a command of a function whose first parameter takes a configuration, made of what was given."""
 
     def decorate(body: Body) -> Body:
-        def resolving(given: Given[ConfigT], **others: Any) -> None:
+        def resolving(given: CommandInput[ConfigT], **others: Any) -> None:
             config = resolved(given)
             if not given.prints(config):
                 body(config, **others)
@@ -94,7 +94,7 @@ def configured(
 
 
 def given_to(model: type[ConfigT]) -> Callable[[Body], Body]:
-    """Makes a command of a function whose first parameter takes a `Given`, to resolve it by itself.
+    """Makes a command of a function whose first parameter takes a `CommandInput`, to resolve it by itself.
 
     A parameter `context`, if it has one, takes the context of the command line; the others stay as they are.
     """
@@ -110,7 +110,7 @@ def _command(model: type[Config], body: Body, called: Body) -> Body:
         file, wants_text = words["config_file"], words["print_config"]
         choose_verbosity(verbose=words["verbose"], quiet=words["quiet"])
         with notify.notifying(), Flags(model):
-            given = Given(
+            given = CommandInput(
                 model,
                 {name: _read(name, option, words[name]) for name, option in options(model) if _is_given(context, name)},
                 {} if file is None else read_toml(model, file),

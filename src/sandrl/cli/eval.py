@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sandrl.cli.completion import values
-from sandrl.cli.configured import Given, given_to
+from sandrl.cli.configured import CommandInput, given_to
 from sandrl.cli.evaluation_set import TableFormat, evaluate_set
 from sandrl.cli.outlook import DryRun, print_outlook
 from sandrl.cli.output import Json
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @given_to(EvalConfig)
 def evaluate(
-    given: Given[EvalConfig],
+    given: CommandInput[EvalConfig],
     *,
     greedy: Annotated[
         bool, typer.Option("--greedy", help="Use greedy decoding; the same as `--temperature 0`.")

@@ -19,7 +19,7 @@ from sandrl.cli.text import counted, share_text, visible
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from sandrl.cli.configured import Given
+    from sandrl.cli.configured import CommandInput
     from sandrl.config.eval import EvalConfig
     from sandrl.evaluation.leaderboard import Leaderboard, Standing
     from sandrl.evaluation.sets import EvalSet
@@ -88,7 +88,13 @@ class SetProgress(Remarks):
 
 
 def evaluate_set(
-    file: Path, given: Given[EvalConfig], asked: Mapping[str, Any], table: TableFormat, *, dry_run: bool, json_: bool
+    file: Path,
+    given: CommandInput[EvalConfig],
+    asked: Mapping[str, Any],
+    table: TableFormat,
+    *,
+    dry_run: bool,
+    json_: bool,
 ) -> None:
     """Evaluates a set, and prints its leaderboard."""
     from sandrl.cli import notify

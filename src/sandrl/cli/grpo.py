@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sandrl.cli.completion import values
-from sandrl.cli.configured import Given, given_to
+from sandrl.cli.configured import CommandInput, given_to
 from sandrl.cli.text import visible
 from sandrl.cli.verbosity import note
 from sandrl.config.grpo import GrpoConfig
@@ -26,7 +26,7 @@ SUMMARIES = {
 
 @given_to(GrpoConfig)
 def grpo(
-    given: Given[GrpoConfig],
+    given: CommandInput[GrpoConfig],
     context: typer.Context,
     *,
     resume: Annotated[

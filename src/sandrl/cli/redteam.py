@@ -15,7 +15,7 @@ from sandrl.config.scoring import RedteamConfig
 
 if TYPE_CHECKING:
     from sandrl.rewards.redteam import RedteamReport
-    from sandrl.runs.held import Held
+    from sandrl.runs.held import SandboxTime
 
 
 @configured(RedteamConfig)
@@ -102,7 +102,7 @@ def _document(report: RedteamReport, source: str) -> dict[str, Any]:
     }
 
 
-def _print_report(report: RedteamReport, held: Held) -> None:
+def _print_report(report: RedteamReport, held: SandboxTime) -> None:
     from sandrl.cli.scores import held_line
     from sandrl.cli.tables import Column, Table
     from sandrl.cli.text import visible

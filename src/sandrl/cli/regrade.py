@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from sandrl.cli.configured import Given, configured
+from sandrl.cli.configured import CommandInput, configured
 from sandrl.cli.outlook import DryRun, print_outlook
 from sandrl.cli.output import Json
 from sandrl.cli.runs import open_run
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _LONGEST_DETAIL = 160
 
 
-def _with_those_of_the_run(given: Given[RegradeConfig]) -> RegradeConfig:
+def _with_those_of_the_run(given: CommandInput[RegradeConfig]) -> RegradeConfig:
     from sandrl.rewards.regrade import saved_options
 
     asked = given.resolve()

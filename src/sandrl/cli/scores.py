@@ -18,7 +18,7 @@ from sandrl.cli.verbosity import first, is_quiet, is_verbose, note
 if TYPE_CHECKING:
     from sandrl.events.results import ScoredCompletion
     from sandrl.rewards import ScoreReport
-    from sandrl.runs.held import Held
+    from sandrl.runs.held import SandboxTime
     from sandrl.runs.statistics import Estimate
     from sandrl.runs.summary import OpinionTotals, Summary
 
@@ -92,7 +92,7 @@ def total_lines(summary: Summary, *, has_pass_at_1: bool = False) -> list[str]:
     return lines
 
 
-def held_line(held: Held) -> str:
+def held_line(held: SandboxTime) -> str:
     """The sandbox time of some work, and its cost where a price is known."""
     return f"Sandbox time: {held.text}"
 

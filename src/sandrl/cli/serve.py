@@ -17,7 +17,7 @@ def serve(config: ServeConfig) -> None:
     from sandrl.sandboxes import Interrupt
     from sandrl.settings import load_settings
 
-    class Said(Remarks):
+    class ServiceRemarks(Remarks):
         """Says where the service is on standard output; remarks go to standard error."""
 
         def __call__(self, event: events.Event) -> None:
@@ -30,5 +30,5 @@ def serve(config: ServeConfig) -> None:
     from sandrl.service import server
 
     interrupt = Interrupt()
-    with Said() as said, signals.passed_to(interrupt):
+    with ServiceRemarks() as said, signals.passed_to(interrupt):
         server.serve(config, load_settings(), emit=said, interrupt=interrupt)

@@ -28,7 +28,7 @@ def serve(config: TinkerServeConfig) -> None:
     from sandrl.settings import load_settings
     from sandrl.trainers.tinker.options import EXTRA
 
-    class Said(Remarks):
+    class ServiceRemarks(Remarks):
         """Says where the service is on standard output; remarks go to standard error."""
 
         def __call__(self, event: events.Event) -> None:
@@ -43,5 +43,5 @@ def serve(config: TinkerServeConfig) -> None:
     from sandrl.trainers.tinker.server import serve as serve_tinker
 
     interrupt = Interrupt()
-    with Said() as said, signals.passed_to(interrupt):
+    with ServiceRemarks() as said, signals.passed_to(interrupt):
         serve_tinker(config, load_settings(), emit=said, interrupt=interrupt)

@@ -33,7 +33,7 @@ from sandrl.rewards.judge import Judge, judge_version
 from sandrl.rewards.options import ScoreOptions
 from sandrl.rewards.scoring import lifetime_seconds, score
 from sandrl.runs import RunReader, TrajectoryRow
-from sandrl.runs.held import Held
+from sandrl.runs.held import SandboxTime
 from sandrl.runs.summary import OpinionTotals
 from sandrl.sandboxes import Interrupt, SandboxRequest
 from sandrl.settings import Settings
@@ -84,7 +84,7 @@ class Regrading:
     cleanup_error: CleanupError | None = None
     second_opinion: OpinionTotals | None = None
     disagreements: tuple[ScoredCompletion, ...] = ()
-    held: Held = field(default_factory=Held)
+    held: SandboxTime = field(default_factory=SandboxTime)
     exhausted: str = ""
 
     def raise_for_outcome(self) -> None:

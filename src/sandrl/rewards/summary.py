@@ -9,7 +9,7 @@ from typing import Any
 from sandrl.errors import InfrastructureError, InputError, SandrlError, UsageError
 from sandrl.events import Warned
 from sandrl.events.results import ScoredCompletion, Status
-from sandrl.runs.held import Held
+from sandrl.runs.held import SandboxTime
 from sandrl.runs.signs import TRUNCATED_ANSWERS_SHARE
 from sandrl.runs.summary import Summary
 
@@ -32,7 +32,7 @@ class ScoreReport:
     summary: Summary
     unfinished: int = 0
     signal_number: int = 0
-    held: Held | None = None
+    held: SandboxTime | None = None
 
     def __iter__(self) -> Iterator[ScoredCompletion]:
         return iter(self.results)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from sandrl.errors import CleanupError, InfrastructureError, raise_for_end
-from sandrl.runs.held import Held
+from sandrl.runs.held import SandboxTime
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class RolloutRun:
     unfinished: int = 0
     signal_number: int = 0
     cleanup_error: CleanupError | None = None
-    held: Held = field(default_factory=Held)
+    held: SandboxTime = field(default_factory=SandboxTime)
     exhausted: str = ""
 
     @property

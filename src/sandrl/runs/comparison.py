@@ -118,7 +118,7 @@ class ComparedRun:
 
 
 @dataclass(frozen=True, slots=True)
-class Turned:
+class Change:
     """A problem that one of two runs solves more often.
 
     Attributes:
@@ -159,8 +159,8 @@ class Pairing:
     passed: PairedDifference | None
     reward: PairedDifference | None
     adjusted_p_value: float | None = None
-    gained: tuple[Turned, ...] = ()
-    lost: tuple[Turned, ...] = ()
+    gained: tuple[Change, ...] = ()
+    lost: tuple[Change, ...] = ()
     only_first: tuple[str, ...] = ()
     only_second: tuple[str, ...] = ()
     unscorable: tuple[str, ...] = ()
@@ -414,12 +414,12 @@ def _pairing(
     )
 
 
-def _turned(compared: Iterable[tuple[Tally, Tally]]) -> tuple[tuple[Turned, ...], tuple[Turned, ...]]:
-    changes: dict[bool, list[tuple[float, Turned]]] = {True: [], False: []}
+def _turned(compared: Iterable[tuple[Tally, Tally]]) -> tuple[tuple[Change, ...], tuple[Change, ...]]:
+    changes: dict[bool, list[tuple[float, Change]]] = {True: [], False: []}
     for a, b in compared:
         change = b.passed / b.scored - a.passed / a.scored
         if change:
-            changes[change > 0.0].append((abs(change), Turned(a.task_id, (a.passed, a.scored), (b.passed, b.scored))))
+            changes[change > 0.0].append((abs(change), Change(a.task_id, (a.passed, a.scored), (b.passed, b.scored))))
     gained, lost = (
         tuple(turned for _, turned in sorted(found, key=lambda each: -each[0])) for found in changes.values()
     )
@@ -517,7 +517,7 @@ def _run_document(run: ComparedRun) -> dict[str, Any]:
     }
 
 
-def _turned_document(turned: Turned) -> dict[str, Any]:
+def _turned_document(turned: Change) -> dict[str, Any]:
     (before, first), (after, second) = turned.first, turned.second
     return {
         "task_id": turned.task_id,

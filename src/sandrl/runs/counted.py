@@ -14,7 +14,7 @@ _NO_COMPONENTS: dict[str, float] = {}
 
 
 @dataclass(frozen=True, slots=True)
-class CountedRow:
+class SlimRow:
     """What is counted of a row; the fields are those of `TrajectoryRow`, and one more.
 
     Attributes:
@@ -47,17 +47,17 @@ class CountedRow:
     contradicts_checks: bool
 
 
-_FIELDS = tuple(each.name for each in fields(CountedRow) if each.name != "contradicts_checks")
+_FIELDS = tuple(each.name for each in fields(SlimRow) if each.name != "contradicts_checks")
 
 
-def counted(rows: Iterable[TrajectoryRow]) -> Iterator[CountedRow]:
+def counted(rows: Iterable[TrajectoryRow]) -> Iterator[SlimRow]:
     """What is counted of each of some rows."""
     for row in rows:
         passed = sum(check.status == "passed" for check in row.checks)
         values = {name: _shared(getattr(row, name)) for name in _FIELDS}
         # Of older rows nothing is said about single checks.
         contradicts_checks = bool(row.checks) and (passed, len(row.checks)) != (row.passed, row.total)
-        yield CountedRow(**values, contradicts_checks=contradicts_checks)
+        yield SlimRow(**values, contradicts_checks=contradicts_checks)
 
 
 def _shared(value: Any) -> Any:

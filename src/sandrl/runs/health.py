@@ -17,7 +17,7 @@ from sandrl.runs.rows import MetricsRow
 
 
 @dataclass(slots=True)
-class _Told:
+class _Reports:
     times: int
     seen: int
 
@@ -32,7 +32,7 @@ class Health:
     def __init__(self, rows: Iterable[MetricsRow] = (), *, first_step: int = 0, emit: Emit = ignore) -> None:
         self._courses = courses_of((row.step, row.metrics) for row in rows if row.step < first_step)
         self._emit = emit
-        self._told: dict[str, _Told] = {}
+        self._told: dict[str, _Reports] = {}
         self.flags = raised(self._courses)
 
     def add(self, step: int, metrics: Mapping[str, float | None]) -> None:
@@ -40,7 +40,7 @@ class Health:
         self._courses.add(step, metrics)
         self.flags = raised(self._courses)
         for flag in self.flags:
-            told = self._told.setdefault(flag.name, _Told(times=0, seen=step))
+            told = self._told.setdefault(flag.name, _Reports(times=0, seen=step))
             if not told.times or step - told.seen > RECENT_STEPS * 2 ** (told.times - 1):
                 told.times += 1
                 self._emit(

@@ -25,7 +25,7 @@ COST_METRIC = "cost"
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class SandboxTime:
     """Sandbox time, and its price.
 
     Attributes:
@@ -61,12 +61,12 @@ class Held:
             "currency": None if cost is None else cost.currency,
         }
 
-    def plus(self, seconds: float) -> Held:
+    def plus(self, seconds: float) -> SandboxTime:
         """The same with more seconds."""
-        return Held(self.seconds + seconds, self.price)
+        return SandboxTime(self.seconds + seconds, self.price)
 
 
-def held_by(reader: RunReader) -> Held:
+def held_by(reader: RunReader) -> SandboxTime:
     """How long the sandboxes of a run existed so far, and what that cost by the price that the run keeps.
 
     A sandbox of a running job counts until now. One whose end no line says counts until its job ended; where the job
@@ -75,7 +75,7 @@ def held_by(reader: RunReader) -> Held:
     jobs = {job.job_id: job for job in reader.config.jobs}
     last_id = reader.config.jobs[-1].job_id if reader.config.jobs else ""
     running = last_id if reader.is_running else ""
-    return Held(seconds_of(reader.each_sandbox(), jobs, running=running), price_in(reader.config.options))
+    return SandboxTime(seconds_of(reader.each_sandbox(), jobs, running=running), price_in(reader.config.options))
 
 
 def seconds_of(ledger: Iterable[SandboxRow], jobs: Mapping[str, JobRecord], *, running: str = "") -> float:

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from sandrl.runs.counted import CountedRow, counted
+from sandrl.runs.counted import SlimRow, counted
 from sandrl.runs.reader import RunReader
 from sandrl.runs.rows import MetricsRow, OpinionRow, SandboxEvent, SandboxRow
 from sandrl.runs.summary import completion_metrics, opinion_metrics
@@ -53,7 +53,7 @@ def disagreements(reader: RunReader, *, is_complete: bool) -> tuple[str, ...]:
 
 
 def contradictions(
-    reader: RunReader, trajectories: Sequence[CountedRow], opinions: Sequence[OpinionRow], *, is_complete: bool
+    reader: RunReader, trajectories: Sequence[SlimRow], opinions: Sequence[OpinionRow], *, is_complete: bool
 ) -> tuple[str, ...]:
     """What in a run does not add up, where its completions have been read."""
     ledger, metrics = _Intents.of(reader.each_sandbox()), reader.metrics().rows
@@ -92,13 +92,13 @@ class _Intents:
         return cls(executions + len(warm & used), opinions)
 
 
-def _has_nothing_to_execute(row: CountedRow) -> bool:
+def _has_nothing_to_execute(row: SlimRow) -> bool:
     # Whether an episode was lost before there was a completion, or its problem cannot be judged.
     is_refused = row.status in ("invalid_problem", "not_isolated") and not row.cached
     return (row.dropped or is_refused) and not row.sandboxes
 
 
-def _of_completions(rows: Sequence[CountedRow]) -> list[str]:
+def _of_completions(rows: Sequence[SlimRow]) -> list[str]:
     counts = {name: value or 0.0 for name, value in completion_metrics(rows).items()}
     others = sum(row.contradicts_checks for row in rows)
     return [
@@ -114,7 +114,7 @@ def _of_completions(rows: Sequence[CountedRow]) -> list[str]:
     ]
 
 
-def _of_opinions(rows: Sequence[CountedRow], opinions: Sequence[OpinionRow], ledger: _Intents) -> list[str]:
+def _of_opinions(rows: Sequence[SlimRow], opinions: Sequence[OpinionRow], ledger: _Intents) -> list[str]:
     # Each opinion is on one completion, which has failed; each sandbox it says it had is in the ledger.
     known = [row for row in rows if row.second_opinion is not None]
     of_others = sum(
@@ -150,7 +150,7 @@ def _of_opinions_with_metrics(
     return wrong
 
 
-def _with_ledger(rows: Sequence[CountedRow], ledger: _Intents, *, is_complete: bool) -> list[str]:
+def _with_ledger(rows: Sequence[SlimRow], ledger: _Intents, *, is_complete: bool) -> list[str]:
     intents = ledger.executions
     executions = sum(row.sandboxes - row.cells for row in rows)
     if is_complete:
@@ -158,8 +158,8 @@ def _with_ledger(rows: Sequence[CountedRow], ledger: _Intents, *, is_complete: b
     return [] if intents >= executions else [f"sandboxes in the ledger: {intents}, fewer than executions: {executions}"]
 
 
-def _with_metrics(rows: Sequence[CountedRow], metrics: Sequence[MetricsRow], *, is_complete: bool) -> list[str]:
-    by_step: defaultdict[int, list[CountedRow]] = defaultdict(list)
+def _with_metrics(rows: Sequence[SlimRow], metrics: Sequence[MetricsRow], *, is_complete: bool) -> list[str]:
+    by_step: defaultdict[int, list[SlimRow]] = defaultdict(list)
     for row in rows:
         if not row.held_out:
             by_step[row.step or 0].append(row)

@@ -16,9 +16,9 @@ from pathlib import Path
 
 from sandrl.errors import InputError, RunOutcome
 from sandrl.runs.config import RunConfig
-from sandrl.runs.counted import CountedRow, counted
+from sandrl.runs.counted import SlimRow, counted
 from sandrl.runs.evaluations import HELD_OUT, BestCheckpoint, best_checkpoint
-from sandrl.runs.held import COST_METRIC, SECONDS_METRIC, Held, held_by
+from sandrl.runs.held import COST_METRIC, SECONDS_METRIC, SandboxTime, held_by
 from sandrl.runs.index import RunEntry
 from sandrl.runs.lineage import Origin, origin_of
 from sandrl.runs.log import executions_by_step
@@ -95,7 +95,7 @@ class RunOverview:
     error: str | None = None
     origin: Origin | None = None
     best: BestCheckpoint | None = None
-    held: Held | None = None
+    held: SandboxTime | None = None
     hash_seed: int | None = None
 
 
@@ -188,7 +188,7 @@ def step_rows(reader: RunReader, known: Iterable[MetricsRow] | None = None) -> t
 
 def counted_rows(reader: RunReader) -> tuple[MetricsRow, ...]:
     """Metrics of each step as they follow from its completions, and from the executions in the log."""
-    steps: defaultdict[int, list[CountedRow]] = defaultdict(list)
+    steps: defaultdict[int, list[SlimRow]] = defaultdict(list)
     for row in counted(reader.each_trajectory()):
         if not row.held_out:
             steps[row.step or 0].append(row)

@@ -27,7 +27,7 @@ from sandrl.events import (
     Warned,
     ignore,
 )
-from sandrl.runs.held import Held
+from sandrl.runs.held import SandboxTime
 from sandrl.runs.measures import ExecutionStats, execution_metrics, execution_stats
 from sandrl.runs.processes import Processes
 from sandrl.runs.rows import MetricsRow
@@ -36,7 +36,7 @@ from sandrl.runs.writer import RunWriter
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class EventCounts:
     """What has happened; that of one process after that of another, in the order of their ranks.
 
     Attributes:
@@ -52,7 +52,7 @@ class Counted:
     held_seconds: float = 0.0
 
     @classmethod
-    def of(cls, events: Sequence[Event]) -> Counted:
+    def of(cls, events: Sequence[Event]) -> EventCounts:
         """What some events tell."""
         return cls(
             tuple(event.result for event in events if isinstance(event, CompletionFinished)),
@@ -101,10 +101,10 @@ class MetricsRecorder(Closing):
         attempt: int = 1,
         first_step: int = 0,
         processes: Processes | None = None,
-        held: Held | None = None,
+        held: SandboxTime | None = None,
         emit: Emit = ignore,
     ) -> None:
-        self.held = held or Held()
+        self.held = held or SandboxTime()
         self._writer = writer
         self._attempt = attempt
         self._processes = processes or Processes()
@@ -128,12 +128,12 @@ class MetricsRecorder(Closing):
             # What sandboxes take after the last row is added to that (see `RunSession`).
             self._has_news = self._has_news or not isinstance(event, SandboxesHeld)
 
-    def take(self) -> Counted:
+    def take(self) -> EventCounts:
         """What has happened since the last reset, in all processes, and a reset; all of them must ask."""
         with self._lock:
             events, self._events = self._events, []
             self._has_news = False
-        counted = Counted.of(self._processes.gather(events))
+        counted = EventCounts.of(self._processes.gather(events))
         self.held = self.held.plus(counted.held_seconds)
         return counted
 
@@ -145,7 +145,7 @@ class MetricsRecorder(Closing):
     def execution_stats(self) -> dict[str, ExecutionStats]:
         """What happened in each sandbox since the last reset, by its id."""
         with self._lock:
-            return execution_stats(Counted.of(self._events).executions)
+            return execution_stats(EventCounts.of(self._events).executions)
 
     def log(self, step: int, extra: Mapping[str, float | None] | None = None, *, reset: bool = True) -> Values:
         """Writes the metrics of a step, and returns them.
@@ -187,9 +187,9 @@ class MetricsRecorder(Closing):
                 # The job may be ending because of this very error, which must not be covered by another.
                 self._emit(Warned(f"the last metrics are lost: {error.message}"))
 
-    def _held(self) -> Held:
-        return self.held.plus(Counted.of(self._events).held_seconds)
+    def _held(self) -> SandboxTime:
+        return self.held.plus(EventCounts.of(self._events).held_seconds)
 
     def _values(self) -> Values:
-        counted = Counted.of(self._events)
+        counted = EventCounts.of(self._events)
         return counted.metrics if counted.completions else counted.judge_metrics

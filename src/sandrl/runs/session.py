@@ -22,7 +22,7 @@ from sandrl.errors import CleanupError, RunOutcome, SandrlError, ServiceError, e
 from sandrl.events import Emit, LogLevel, RunOpened, all_of, ignore
 from sandrl.extras import broken_library
 from sandrl.runs.health import Health
-from sandrl.runs.held import SECONDS_METRIC, Held, held_by, price_in
+from sandrl.runs.held import SECONDS_METRIC, SandboxTime, held_by, price_in
 from sandrl.runs.log import RunLog
 from sandrl.runs.overview import step_rows
 from sandrl.runs.processes import Processes
@@ -117,7 +117,7 @@ class RunSession:
         self.attempt = len(RunReader(writer.path).config.jobs)
         reader = RunReader(writer.path)
         # This job has no line in the ledger yet.
-        self.held_before = held_by(reader) if self.attempt > 1 else Held(0.0, price_in(reader.config.options))
+        self.held_before = held_by(reader) if self.attempt > 1 else SandboxTime(0.0, price_in(reader.config.options))
         self.tags: tuple[str, ...] = ()
         self.is_complete = False
         self.failure: SandrlError | None = None
@@ -158,7 +158,7 @@ class RunSession:
         """What the work ends with because its budget is used up; empty if it is not."""
         return "" if self._job is None else self._job.exhausted
 
-    def held(self) -> Held:
+    def held(self) -> SandboxTime:
         """The sandbox time that the run has used, by its ledger, and its cost."""
         return held_by(RunReader(self.writer.path))
 

@@ -230,14 +230,14 @@ def _margin(courses: Courses, name: str, first: Point, last: Point) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class _Compared:
+class _Trend:
     metrics: tuple[str, ...]
     begin: float
     now: float
     steps: tuple[int, int]
 
     @classmethod
-    def of(cls, metrics: tuple[str, ...], first: Sequence[Point], recent: Sequence[Point]) -> _Compared | None:
+    def of(cls, metrics: tuple[str, ...], first: Sequence[Point], recent: Sequence[Point]) -> _Trend | None:
         begin = first[:BASELINE_STEPS]
         points = [point for point in recent if point.step > begin[-1].step] if begin else []
         if len(points) < BASELINE_STEPS:
@@ -248,12 +248,12 @@ class _Compared:
         return Finding(message.format(begin=self.begin, now=self.now), self.metrics, self.now, threshold, self.steps)
 
 
-def _compared(courses: Courses, *names: str) -> _Compared | None:
+def _compared(courses: Courses, *names: str) -> _Trend | None:
     name = next((each for each in names if courses.of(each).count), None)
-    return None if name is None else _Compared.of((name,), courses.of(name).first, courses.recent(name))
+    return None if name is None else _Trend.of((name,), courses.of(name).first, courses.recent(name))
 
 
-def _compared_lengths(courses: Courses) -> _Compared | None:
+def _compared_lengths(courses: Courses) -> _Trend | None:
     # Compares how many tokens a completion has; an episode has those of all of its turns.
     if not _is_training(courses):
         return None
@@ -264,7 +264,7 @@ def _compared_lengths(courses: Courses) -> _Compared | None:
     def by_episode(points: Iterable[Point]) -> list[Point]:
         return [Point(step, tokens / counts[step]) for step, tokens in points if counts.get(step)]
 
-    return _Compared.of((TOKENS, EPISODES), by_episode(courses.of(TOKENS).first), by_episode(courses.recent(TOKENS)))
+    return _Trend.of((TOKENS, EPISODES), by_episode(courses.of(TOKENS).first), by_episode(courses.recent(TOKENS)))
 
 
 def _is_training(courses: Courses) -> bool:

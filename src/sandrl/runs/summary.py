@@ -15,12 +15,12 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from sandrl.events import ScoredCompletion, Status
-from sandrl.runs.counted import CountedRow
+from sandrl.runs.counted import SlimRow
 from sandrl.runs.rows import TrajectoryRow
 from sandrl.runs.statistics import Estimate, deviation, estimate, mean, pass_at_k, training_reward
 
 Values: TypeAlias = dict[str, float | None]
-FinishedCompletion: TypeAlias = ScoredCompletion | TrajectoryRow | CountedRow
+FinishedCompletion: TypeAlias = ScoredCompletion | TrajectoryRow | SlimRow
 
 _PASS_AT = (1, 5, 10, 100)
 

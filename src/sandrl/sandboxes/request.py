@@ -22,7 +22,7 @@ from sandrl.events import Emit, ignore
 from sandrl.prices import price_of
 from sandrl.quantities import size_text
 from sandrl.runs import OwnerRow, RunReader, RunWriter
-from sandrl.runs.held import Held, held_by, price_in
+from sandrl.runs.held import SandboxTime, held_by, price_in
 from sandrl.sandboxes.connection import connect
 from sandrl.sandboxes.interrupt import Interrupt
 from sandrl.sandboxes.job import Job
@@ -112,7 +112,7 @@ class SandboxRequest:
         kind = settings.choose_runtime(self.runtime).kind.value
         price = price_of(kind, settings)
         reader = None if run is None else RunReader(run)
-        before = Held() if reader is None else held_by(reader)
+        before = SandboxTime() if reader is None else held_by(reader)
         if price is None and reader is not None:
             price = price_in(reader.config.options)
         if self.budget is None:
@@ -125,7 +125,7 @@ class SandboxRequest:
             message = f"budget {self.budget} cannot be used on runtime {kind}: {error}"
             raise UsageError(message, hint=hint, fields=("budget",)) from error
         if run is not None and before.seconds >= seconds:
-            text = Held(before.seconds, price).text
+            text = SandboxTime(before.seconds, price).text
             raise BudgetError(
                 f"the budget of {self.budget} is used up: the run {run.name!r} has used {text} of sandbox time",
                 hint="a larger `budget` resumes the run",

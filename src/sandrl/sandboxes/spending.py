@@ -18,7 +18,7 @@ from datetime import datetime
 from pydantic import JsonValue
 
 from sandrl.config.budget import Money
-from sandrl.runs.held import PRICE_OPTION, Held
+from sandrl.runs.held import PRICE_OPTION, SandboxTime
 from sandrl.runs.rows import now
 from sandrl.sandboxes.interrupt import Level
 
@@ -122,9 +122,9 @@ class Spending:
             return self._closed_seconds + math.fsum(_seconds(since, at) for since in self._open.values())
 
     @property
-    def held(self) -> Held:
+    def held(self) -> SandboxTime:
         """The sandbox time that the run has used so far, including earlier jobs."""
-        return Held(self.allowance.before_seconds + self.seconds, self.allowance.price)
+        return SandboxTime(self.allowance.before_seconds + self.seconds, self.allowance.price)
 
     def take(self) -> float:
         """The sandbox time used since the last call; below 0 if sandboxes had ended earlier than was known then."""

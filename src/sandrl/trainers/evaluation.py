@@ -17,7 +17,7 @@ from itertools import cycle, islice
 from typing import Any
 
 from sandrl.models import libraries
-from sandrl.runs.recorder import Counted
+from sandrl.runs.recorder import EventCounts
 from sandrl.trainers.batches import evaluation_batch, missing_problems
 from sandrl.trainers.context import Context
 from sandrl.trainers.recording import Recorder
@@ -73,7 +73,7 @@ class Evaluator:
     def evaluate(self, done: int) -> None:
         """Evaluates the policy, which has had so many steps; all processes must."""
         self._recorder.begin_evaluation(done)
-        greedy: Counted | None = None
+        greedy: EventCounts | None = None
         with own_random_state(self._config.seed, done, self._processes.rank):
             self._trainer.evaluate(_SAMPLED)
             sampled = self._recorder.take()

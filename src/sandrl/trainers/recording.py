@@ -16,7 +16,7 @@ from sandrl.errors import TrainingError
 from sandrl.events import CheckpointSaved, EvaluationFinished, EvaluationStarted, StepFinished
 from sandrl.runs import EvaluationRow, MetricsRecorder, RunReader
 from sandrl.runs.evaluations import BestCheckpoint, best_checkpoint
-from sandrl.runs.recorder import Counted
+from sandrl.runs.recorder import EventCounts
 from sandrl.runs.summary import FinishedCompletion, Values, named, pass_at
 from sandrl.trainers.checkpoints import Checkpoint, mark_whole, remove_old
 from sandrl.trainers.context import Context
@@ -115,7 +115,7 @@ class Recorder:
         self._session.log.step = done
         self._emit(EvaluationStarted(done, len(self._context.sets.evaluation)))
 
-    def record_evaluation(self, done: int, sampled: Counted, greedy: Counted | None) -> None:
+    def record_evaluation(self, done: int, sampled: EventCounts, greedy: EventCounts | None) -> None:
         """An evaluation of sampled, and perhaps greedy, answers is over."""
         metrics = _held_out(sampled.completions, None if greedy is None else greedy.completions)
         checkpoint = None
@@ -162,7 +162,7 @@ class Recorder:
             remove_old(self._checkpoints, most, besides=None if best is None else best.path)
             self._emit(CheckpointSaved(done, str(self.checkpoint.path)))
 
-    def take(self) -> Counted:
+    def take(self) -> EventCounts:
         """What has happened in all processes since the last time; all of them must ask."""
         counted = self._counter.take()
         if self._processes.count > 1:

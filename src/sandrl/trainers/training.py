@@ -31,7 +31,7 @@ from sandrl.rewards.scoring import lifetime_seconds
 from sandrl.rewards.weak_checks import warn_of_weak_checks
 from sandrl.runs.flags import Flag
 from sandrl.runs.health import Health
-from sandrl.runs.held import Held
+from sandrl.runs.held import SandboxTime
 from sandrl.runs.processes import Processes
 from sandrl.runs.resumption import PROBLEMS_DIGEST
 from sandrl.runs.session import RunPlan, RunSession, open_run
@@ -72,7 +72,7 @@ class TrainingRun(ABC):
     flags: tuple[Flag, ...] = ()
     signal_number: int = 0
     cleanup_error: CleanupError | None = None
-    held: Held | None = None
+    held: SandboxTime | None = None
     exhausted: str = ""
 
     @property

@@ -25,7 +25,7 @@ from sandrl.errors import SandrlError
 from sandrl.runs.report.page import Source, content_policy, empty_page
 from sandrl.viewer.comparison import Comparisons
 from sandrl.viewer.library import Library
-from sandrl.viewer.run import ViewedRun
+from sandrl.viewer.run import RunView
 from sandrl.viewer.selection import Selection
 
 _NO_STORE = {"Cache-Control": "no-store"}
@@ -143,10 +143,10 @@ class View:
             await asyncio.sleep(_WAKE_SECONDS)
         return True
 
-    def _found(self, request: Request) -> ViewedRun:
+    def _found(self, request: Request) -> RunView:
         return self._of(request.path_params["run"])
 
-    def _of(self, key: str) -> ViewedRun:
+    def _of(self, key: str) -> RunView:
         run = self._library.find(key)
         if run is None:
             raise HTTPException(404, "there is no run with this key; it may have been removed")

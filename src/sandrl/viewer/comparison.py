@@ -25,7 +25,7 @@ from sandrl.runs.comparison import (
 )
 from sandrl.runs.report.parts import estimates_part
 from sandrl.runs.series import is_bound, series_of
-from sandrl.viewer.run import ViewedRun, stamp_of
+from sandrl.viewer.run import RunView, stamp_of
 
 MOST_PROBLEMS = 1_000
 """How many problems one answer has at most."""
@@ -34,10 +34,10 @@ _MOST_KEPT = 4
 
 
 @dataclass(frozen=True, slots=True)
-class _Compared:
+class _Table:
     problems: list[dict[str, Any]]
     differing: list[dict[str, Any]]
-    used: list[ViewedRun]
+    used: list[RunView]
     found: Comparison | None
 
 
@@ -46,10 +46,10 @@ class Comparisons:
 
     def __init__(self) -> None:
         self._mutex = threading.Lock()
-        self._known: OrderedDict[tuple[object, ...], _Compared] = OrderedDict()
+        self._known: OrderedDict[tuple[object, ...], _Table] = OrderedDict()
 
     def page(
-        self, runs: Sequence[ViewedRun], search: str, *, only: str, of: str, offset: int, limit: int
+        self, runs: Sequence[RunView], search: str, *, only: str, of: str, offset: int, limit: int
     ) -> dict[str, Any]:
         """What `GET api/compare` answers, without `runs`: the runs, and the same problems side by side.
 
@@ -75,7 +75,7 @@ class Comparisons:
             **comparison_part([run.key for run in runs], [run.key for run in compared.used], compared.found),
         }
 
-    def _compared(self, runs: Sequence[ViewedRun]) -> _Compared:
+    def _compared(self, runs: Sequence[RunView]) -> _Table:
         name = tuple((run.key, run.refresh().version, stamp_of(run.path, "config")) for run in runs)
         with self._mutex:
             known = self._known.pop(name, None) or _compared(runs)
@@ -85,7 +85,7 @@ class Comparisons:
             return known
 
 
-def _compared(runs: Sequence[ViewedRun]) -> _Compared:
+def _compared(runs: Sequence[RunView]) -> _Table:
     problems: dict[str, tuple[set[str], list[dict[str, Any] | None]]] = {}
     used = []
     for at, run in enumerate(runs):
@@ -101,10 +101,10 @@ def _compared(runs: Sequence[ViewedRun]) -> _Compared:
         for task_id, (digests, cells) in problems.items()
     ]
     differing = [problem for problem in found if _differ(problem["cells"])]
-    return _Compared(found, differing, used, compared_runs(used))
+    return _Table(found, differing, used, compared_runs(used))
 
 
-def compared_runs(runs: Sequence[ViewedRun]) -> Comparison | None:
+def compared_runs(runs: Sequence[RunView]) -> Comparison | None:
     """Runs that have completions, compared with the first one; None without any."""
     return compare([Source(run.key, run.columns) for run in runs]) if runs else None
 
@@ -145,7 +145,7 @@ def pairing_part(pairing: Pairing) -> dict[str, Any]:
     }
 
 
-def curves(readers: Sequence[RunReader], runs: Sequence[ViewedRun]) -> dict[str, list[dict[str, Any] | None]]:
+def curves(readers: Sequence[RunReader], runs: Sequence[RunView]) -> dict[str, list[dict[str, Any] | None]]:
     """Each metric over the steps of each run; None where a run has not measured it."""
     found = [
         series_of(run.metrics(reader, run.totals(run.refresh()))) for reader, run in zip(readers, runs, strict=True)

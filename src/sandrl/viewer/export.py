@@ -25,7 +25,7 @@ from sandrl.runs.report.document import problem_document, trajectory_document
 from sandrl.runs.report.page import Source, empty_page, packed
 from sandrl.viewer.comparison import compared_runs, pairing_part, run_part
 from sandrl.viewer.library import Library
-from sandrl.viewer.run import ViewedRun
+from sandrl.viewer.run import RunView
 from sandrl.viewer.selection import each_brief
 
 CHUNK = 200
@@ -124,7 +124,7 @@ def _put(new: Path, folder: Path) -> None:
     shutil.rmtree(old, ignore_errors=True)
 
 
-def _write_run(run: ViewedRun, data: Path) -> None:
+def _write_run(run: RunView, data: Path) -> None:
     while not run.columns.refresh().is_complete:
         pass
     _write(data, run.key, run.document())
@@ -148,7 +148,7 @@ def _write_run(run: ViewedRun, data: Path) -> None:
             at += 1
 
 
-def _comparisons(runs: list[ViewedRun], left_out: list[str]) -> dict[str, Any]:
+def _comparisons(runs: list[RunView], left_out: list[str]) -> dict[str, Any]:
     # Each run compared with each one after it, as pages compare those that a reader chooses.
     readable = [run for run in runs if run.path.name not in left_out]
     used = []

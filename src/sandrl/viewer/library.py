@@ -6,14 +6,16 @@ import hashlib
 import itertools
 import os
 import re
+import sqlite3
 import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Self
 
-from sandrl.errors import InputError
+from sandrl.errors import InputError, SandrlError
 from sandrl.runs import MetricsRow, RunReader, RunState, count_steps, find_run, list_runs, state_of
 from sandrl.runs.config import read_config
 from sandrl.runs.directory import is_running
@@ -23,15 +25,64 @@ from sandrl.runs.overview import latest_pass_at_1
 from sandrl.runs.report.document import run_seconds
 from sandrl.runs.report.parts import total_of
 from sandrl.runs.series import series_of
-from sandrl.viewer.indexing import Indexer
-from sandrl.viewer.run import ViewedRun, has_metrics, stamp_of
+from sandrl.viewer.run import RunView, has_metrics, stamp_of
 
 CURVE_POINTS = 60
 """How many points the curve of a run in the list has at most."""
 
 _LOOK_SECONDS = 0.8
 _KINDS = ("config", "failure", "metrics", "evaluations", "trajectories", "opinions", "problems")
+_TURN_SECONDS = 1.0
+_ENDING_SECONDS = 2.0
+# Whoever waits for an answer meanwhile gets a turn, too.
+_PAUSE_SECONDS = 0.01
 _NO_LETTER = re.compile(r"[^A-Za-z0-9._-]")
+
+
+class Indexer:
+    """A thread that works on the indexes of runs, as long as there is something to do."""
+
+    def __init__(self) -> None:
+        self._mutex = threading.Lock()
+        self._waiting: list[RunView] = []
+        self._thread: threading.Thread | None = None
+        self._is_closed = False
+
+    def add(self, run: RunView) -> None:
+        """Works on a run, before all others."""
+        with self._mutex:
+            if self._is_closed:
+                return
+            if run in self._waiting:
+                self._waiting.remove(run)
+            self._waiting.append(run)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._work, name="sandrl-index", daemon=True)
+                self._thread.start()
+
+    def close(self) -> None:
+        """Ends after the turn that is in hand, if that takes no longer than a moment."""
+        with self._mutex:
+            self._is_closed = True
+            thread = self._thread
+        if thread is not None:
+            # What it is at is rolled back if it takes longer: the index goes on from there next time.
+            thread.join(_ENDING_SECONDS)
+
+    def _work(self) -> None:
+        while True:
+            with self._mutex:
+                if self._is_closed or not self._waiting:
+                    self._thread = None
+                    return
+                run = self._waiting[-1]
+            is_done = True
+            with suppress(SandrlError, OSError, sqlite3.Error):
+                is_done = run.work(_TURN_SECONDS)
+            with self._mutex:
+                if is_done and run in self._waiting:
+                    self._waiting.remove(run)
+            time.sleep(_PAUSE_SECONDS)
 
 
 class Library:
@@ -44,7 +95,7 @@ class Library:
         self.indexer = Indexer()
         self._mutex = threading.Lock()
         self._looking = threading.Lock()
-        self._runs: dict[str, ViewedRun] = {}
+        self._runs: dict[str, RunView] = {}
         self._briefs: dict[str, tuple[object, dict[str, Any]]] = {}
         self._open_ended: dict[Path, tuple[object, bool]] = {}
         self._seen: tuple[float, dict[str, object]] = (0.0, {})
@@ -78,7 +129,7 @@ class Library:
         # A directory that does not exist.
         return Path(os.devnull)
 
-    def find(self, key: str) -> ViewedRun | None:
+    def find(self, key: str) -> RunView | None:
         """The run of a key, or of a run's id if only one run has it; None if there is none."""
         with self._mutex:
             known = self._runs.get(key)
@@ -90,11 +141,11 @@ class Library:
             return None
         return self.open(key if key in named else named[0], entries)
 
-    def open(self, key: str, entries: Mapping[str, RunEntry]) -> ViewedRun:
+    def open(self, key: str, entries: Mapping[str, RunEntry]) -> RunView:
         """The run of a key that is there."""
         with self._mutex:
             if key not in self._runs:
-                self._runs[key] = ViewedRun(key, entries[key].path, self._cache_dir, self.indexer.add)
+                self._runs[key] = RunView(key, entries[key].path, self._cache_dir, self.indexer.add)
             return self._runs[key]
 
     def documents(self) -> dict[str, Any]:
@@ -179,7 +230,7 @@ def thinned(values: Sequence[float], most: int = CURVE_POINTS) -> list[float]:
     return [sum(values[a:b]) / (b - a) for a, b in itertools.pairwise(edges)]
 
 
-def _brief(run: ViewedRun) -> dict[str, Any]:
+def _brief(run: RunView) -> dict[str, Any]:
     reader = RunReader(run.path)
     config = reader.config
     jobs = config.jobs

@@ -33,17 +33,17 @@ SELECT step, held_out, place, rank, greedy, repeat FROM rows WHERE number {side}
 
 
 @dataclass(frozen=True, slots=True)
-class _Counted:
+class _KeptTotals:
     version: int
     made_at: float
     cost_seconds: float
     totals: Totals
 
 
-class ViewedRun:
+class RunView:
     """A run that is looked at; `index_on` is told that there is more to index than a request can wait for."""
 
-    def __init__(self, key: str, path: Path, cache_dir: Path, index_on: Callable[[ViewedRun], None]) -> None:
+    def __init__(self, key: str, path: Path, cache_dir: Path, index_on: Callable[[RunView], None]) -> None:
         self.key = key
         self.path = path
         self.columns = RunColumns(path, cache_dir)
@@ -52,7 +52,7 @@ class ViewedRun:
         self._index_on = index_on
         self._mutex = threading.Lock()
         self._counting = threading.Lock()
-        self._totals: _Counted | None = None
+        self._totals: _KeptTotals | None = None
         self._metrics: tuple[object, tuple[MetricsRow, ...]] | None = None
         self._checked: tuple[object, list[str]] | None = None
 
@@ -120,7 +120,7 @@ class ViewedRun:
             now = time.monotonic()
             if not kept and progress.is_complete:
                 self.columns.keep("totals", progress.version, asdict(totals))
-            self._totals = _Counted(progress.version, now, now - began, totals)
+            self._totals = _KeptTotals(progress.version, now, now - began, totals)
             return totals
 
     def metrics(self, reader: RunReader, totals: Totals | None) -> tuple[MetricsRow, ...]:

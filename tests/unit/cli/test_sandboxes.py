@@ -6,12 +6,10 @@ import shlex
 from datetime import UTC, datetime, timedelta
 
 import pytest
-import typer
 
 from sandrl.cli.sandboxes.options import StatusName
 from sandrl.cli.sandboxes.table import expiry, span, table
 from sandrl.cli.text import visible_lines
-from sandrl.cli.units import age
 from sandrl.errors import CleanupError, InterruptedRunError, UsageError
 from sandrl.sandboxes import Liveness
 from sandrl.sandboxes.cleanup import CleanupPlan, CleanupReport, CleanupRequest
@@ -19,17 +17,6 @@ from sandrl.sandboxes.listing import OwnedSandbox, SandboxSelection
 from sandrl.sandboxes.providers.protocol import STATUSES, SandboxInfo
 
 ID = "391dd7c9-3028-40f4-a2ab-146082d3b93e"
-
-
-@pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("15m", 900), ("2h", 7200), ("1d", 86400), ("1.5h", 5400)])
-def test_durations_have_a_number_and_a_unit(text: str, seconds: float) -> None:
-    assert age(text) == seconds
-
-
-@pytest.mark.parametrize("text", ["", "5", "h", "-1h", "1w", "inf", "٣h", "1e3s"])
-def test_what_is_no_duration_is_refused_with_examples(text: str) -> None:
-    with pytest.raises(typer.BadParameter, match="30s, 2m or 1h30m, or 1d"):
-        age(text)
 
 
 def test_the_statuses_offered_are_those_of_the_library() -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from sandrl.cli.progress import remark, word_for
+from sandrl.cli.progress import remark
 from sandrl.cli.scores import result_line, total_lines
 from sandrl.events import CompletionFinished, RetryScheduled, RuntimeChosen, StopRequested, Warned
 from sandrl.events.results import ScoredCompletion, Status, Trust
@@ -50,14 +50,6 @@ def test_pass_at_k_is_shown_where_there_are_samples() -> None:
 
 def test_nothing_scored_has_no_rate() -> None:
     assert total_lines(summarise([BROKEN]))[:2] == ["Total reward: 0.0/0", "Pass rate: – (no completion was scored)"]
-
-
-def test_a_word_for_every_result() -> None:
-    assert [word_for(*case) for case in (("passed", 1.0), ("timeout", 0.0), ("infrastructure", None))] == [
-        "PASS",
-        "FAIL",
-        "ERROR",
-    ]
 
 
 def test_remarks_say_what_happens() -> None:

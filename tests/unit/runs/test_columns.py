@@ -89,16 +89,6 @@ def test_it_goes_on_where_it_stopped_and_reads_nothing_twice(run: Path, columns:
     assert [id_ for _, id_ in indexed(columns)] == ["c0", "c1", "c2"]
 
 
-def test_an_index_outlives_its_process(run: Path, columns: RunColumns, tmp_path: Path) -> None:
-    write(run, trajectory(0), trajectory(1))
-    complete(columns)
-    version = columns.progress().version
-    again = RunColumns(run, tmp_path / "cache")
-    assert again.refresh().version == version
-    write(run, trajectory(2))
-    assert [id_ for _, id_ in indexed(again)] == ["c0", "c1", "c2"]
-
-
 def test_an_unfinished_line_is_left_out_until_it_is_finished(run: Path, columns: RunColumns) -> None:
     write(run, trajectory(0))
     line = trajectory(1).to_json()
@@ -140,20 +130,15 @@ def test_a_damaged_index_is_made_again(run: Path, columns: RunColumns, tmp_path:
     assert len(indexed(RunColumns(run, tmp_path / "cache"))) == 50
 
 
-def test_another_run_in_the_same_place_gets_an_index_of_its_own(run: Path, columns: RunColumns) -> None:
+@pytest.mark.parametrize("rows", [(trajectory(5),), (trajectory(0),)], ids=["another run", "cut"])
+def test_files_that_have_not_only_grown_are_read_again(
+    run: Path, columns: RunColumns, rows: tuple[TrajectoryRow, ...]
+) -> None:
     write(run, trajectory(0), trajectory(1))
     complete(columns)
     (run / "trajectories.jsonl").unlink()
-    write(run, trajectory(5))
-    assert [id_ for _, id_ in indexed(columns)] == ["c5"]
-
-
-def test_a_file_that_was_cut_is_read_again(run: Path, columns: RunColumns) -> None:
-    write(run, trajectory(0), trajectory(1))
-    complete(columns)
-    file = run / "trajectories.jsonl"
-    file.write_bytes(file.read_bytes().splitlines(keepends=True)[0])
-    assert [id_ for _, id_ in indexed(columns)] == ["c0"]
+    write(run, *rows)
+    assert [id_ for _, id_ in indexed(columns)] == [row.id for row in rows]
 
 
 def test_the_index_never_touches_the_run(run: Path, columns: RunColumns) -> None:
@@ -183,11 +168,6 @@ def test_rows_of_replaced_attempts_are_left_out_however_they_come(run: Path, col
     write(run, trajectory(9, step=1, attempt=1, rank=1, id="late"), rank=1)
     write(run, trajectory(9, step=1, attempt=2, rank=1, id="again"), rank=1)
     assert indexed(columns) == in_report(run) == [("0.0", "c0"), ("1.1", "new"), ("1.9r1", "again")]
-
-
-def test_outside_of_steps_one_completion_is_replaced_alone(run: Path, columns: RunColumns) -> None:
-    write(run, trajectory(0), trajectory(1), trajectory(0, attempt=2, id="again"))
-    assert indexed(columns) == in_report(run) == [("-.1", "c1"), ("-.0", "again")]
 
 
 def test_keys_tell_rows_of_one_place_apart_and_stay(run: Path, columns: RunColumns) -> None:
@@ -290,13 +270,15 @@ def test_a_run_without_completions_is_complete(columns: RunColumns) -> None:
     assert (progress.rows, progress.total_bytes, progress.is_complete) == (0, 0, True)
 
 
-def test_two_processes_fill_one_index(run: Path, columns: RunColumns, tmp_path: Path) -> None:
+def test_two_processes_fill_one_index_that_outlives_both(run: Path, columns: RunColumns, tmp_path: Path) -> None:
     other = RunColumns(run, tmp_path / "cache")
     for index in range(6):
         write(run, trajectory(index))
         complete(other if index % 2 else columns)
     assert len(indexed(columns)) == 6
     assert indexed(columns) == indexed(other)
+    version = columns.progress().version
+    assert RunColumns(run, tmp_path / "cache").refresh().version == version
 
 
 @pytest.mark.parametrize("field", ["index", "step", "rank", "passed", "sandboxes"])

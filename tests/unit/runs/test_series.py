@@ -81,6 +81,7 @@ def test_every_view_of_a_run_can_be_taken_while_its_job_writes(tmp_path: Path) -
         while not is_done.is_set() or not views:
             document = report_document(RunReader(writer.path))
             assert document["run"]["state"] == "running"
+            assert not any("could not be read" in note for note in document["notes"])
             seen = overview(RunEntry("run", writer.path, datetime.now(UTC)))
             assert seen.completions <= 300
             views += 1

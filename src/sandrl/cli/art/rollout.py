@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from sandrl.cli.configured import Given, given_to
+from sandrl.cli.configured import CommandInput, given_to
 from sandrl.cli.outlook import DryRun, print_outlook
 from sandrl.cli.output import Json
 from sandrl.cli.progress import Remarks
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @given_to(RolloutConfig)
 def rollout(
-    given: Given[RolloutConfig],
+    given: CommandInput[RolloutConfig],
     *,
     dry_run: DryRun = False,
     json_: Json = False,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sandrl.cli.completion import values
-from sandrl.cli.configured import Given, given_to
+from sandrl.cli.configured import CommandInput, given_to
 from sandrl.cli.outlook import outlook_lines
 from sandrl.cli.output import Json
 from sandrl.cli.text import visible
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @given_to(ArtTrainConfig)
 def train(
-    given: Given[ArtTrainConfig],
+    given: CommandInput[ArtTrainConfig],
     *,
     resume: Annotated[
         str | None,

@@ -102,7 +102,7 @@ FILES = {"bash": "sandrl.bash", "zsh": "_sandrl", "fish": "sandrl.fish"}
 
 
 @dataclass(frozen=True)
-class Installed:
+class CompletionFiles:
     """Where completion was installed.
 
     Attributes:
@@ -127,7 +127,7 @@ def current_shell(environment: Mapping[str, str] | None = None) -> str:
     raise UsageError("the current shell is not bash, zsh or fish", hint="run the command in one of these shells")
 
 
-def install(shell: str, environment: Mapping[str, str] | None = None) -> Installed:
+def install(shell: str, environment: Mapping[str, str] | None = None) -> CompletionFiles:
     """Writes a shell's script into the user's home, and makes the shell read it; doing it again renews it.
 
     Raises:
@@ -154,7 +154,7 @@ def install(shell: str, environment: Mapping[str, str] | None = None) -> Install
             _add_line(start_file, f"[[ -r {name} ]] && source {name}  # completion of sandrl")
     except OSError as error:
         raise UsageError(f"completion cannot be installed: {error.filename}: {error.strerror}", hint=by_hand) from error
-    return Installed(shell, script, start_file)
+    return CompletionFiles(shell, script, start_file)
 
 
 def _base(environment: Mapping[str, str], variable: str, usual: Path) -> Path:

@@ -21,7 +21,7 @@ from sandrl.rewards.redteam.corpus import EXPLOITS, EXPLOITS_IN_CPP
 from sandrl.rewards.redteam.corpus.compiled import PRIMES
 from sandrl.rewards.redteam.exploit import COMPILED, Exploit, ExploitKind, aim_at
 from sandrl.rewards.scoring import lifetime_seconds
-from sandrl.runs.held import Held
+from sandrl.runs.held import SandboxTime
 from sandrl.sandboxes import Interrupt, SandboxRequest
 from sandrl.settings import Settings
 
@@ -38,7 +38,7 @@ class RedteamRun:
 
     report: RedteamReport
     cleanup_error: CleanupError | None = None
-    held: Held = field(default_factory=Held)
+    held: SandboxTime = field(default_factory=SandboxTime)
     exhausted: str = ""
 
     def raise_for_outcome(self) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from sandrl.errors import RunOutcome
 from sandrl.runs.columns import RowPlace
 from sandrl.runs.config import RunConfig
-from sandrl.runs.counted import CountedRow, counted
+from sandrl.runs.counted import SlimRow, counted
 from sandrl.runs.flags import flags_of
 from sandrl.runs.held import held_by
 from sandrl.runs.identity import contradictions
@@ -140,7 +140,7 @@ def rates_of(times: Sequence[float]) -> list[tuple[float, float]]:
     return [((at + 1) * span, counts[at] / span) for at in range(max(counts) + 1)]
 
 
-def _counted(rows: Sequence[CountedRow]) -> Completions:
+def _counted(rows: Sequence[SlimRow]) -> Completions:
     own = [row for row in rows if not row.held_out]
     summary = summarise(own)
     several = any(count > 1 for count in Counter(row.task_id for row in own if row.reward is not None).values())
