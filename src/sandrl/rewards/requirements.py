@@ -64,7 +64,7 @@ class Starter:
         name: The name that it defines at its top level.
         preamble: The code before that definition: imports, helpers, constants.
         method: The method that it leaves open, where it defines a class; empty otherwise.
-        header: The class as far as that method, in Python, or as far as its brace; empty where it defines a function.
+        header: In Python, all of it as far as that method; else the class as far as its brace. Empty for a function.
         beginning: All of it up to where a body goes; None if no body is left open.
         indentation: The blanks before each line of that body, in Python.
     """
@@ -174,9 +174,8 @@ def _read(text: str, names: tuple[str, ...]) -> Starter | None:
         is_last = node is tree.body[-1]
         if isinstance(node, _Function) and node.name == names[0]:
             beginning = _beginning(code, node) if is_last else None
-            return Starter(
-                node.name, _lines_before(code, node), beginning=beginning, indentation=_indentation(code, node)
-            )
+            preamble, indentation = _lines_before(code, node).strip(), _indentation(code, node)
+            return Starter(node.name, preamble, beginning=beginning, indentation=indentation)
         if isinstance(node, ast.ClassDef) and (node.name == names[0] or _method(node, names[0]) is not None):
             method = next((found for name in reversed(names) if (found := _method(node, name)) is not None), None)
             return _of_class(code, node, method, is_last=is_last)
@@ -200,7 +199,7 @@ def _of_class(code: str, node: ast.ClassDef, method: _Function | None, *, is_las
     functions = [each for each in node.body if isinstance(each, _Function)]
     if method is None and len(functions) == 1:
         [method] = functions
-    preamble = _lines_before(code, node)
+    preamble = _lines_before(code, node).strip()
     if method is None:
         return Starter(node.name, preamble)
     is_open = method is node.body[-1]
@@ -208,19 +207,15 @@ def _of_class(code: str, node: ast.ClassDef, method: _Function | None, *, is_las
         node.name,
         preamble,
         method=method.name,
-        header=_lines_before(code, method, node) if is_open else "",
+        header=_lines_before(code, method) if is_open else "",
         beginning=_beginning(code, method) if is_last and is_open else None,
         indentation=_indentation(code, method),
     )
 
 
-def _lines_before(code: str, node: _Function | ast.ClassDef, after: ast.ClassDef | None = None) -> str:
-    lines = code.split("\n")[: _first_line(node) - 1]
-    return "\n".join(lines).strip() if after is None else "\n".join(lines[_first_line(after) - 1 :])
-
-
-def _first_line(node: _Function | ast.ClassDef) -> int:
-    return min([node.lineno, *(each.lineno for each in node.decorator_list)])
+def _lines_before(code: str, node: _Function | ast.ClassDef) -> str:
+    first = min([node.lineno, *(each.lineno for each in node.decorator_list)])
+    return "\n".join(code.split("\n")[: first - 1])
 
 
 def _indentation(code: str, node: _Function) -> str:
