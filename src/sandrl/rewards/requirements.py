@@ -117,7 +117,7 @@ def starter_of(problem: Problem) -> Starter | None:
 def _starters(problem: Problem) -> Iterator[Starter | None]:
     if not problem.is_python:
         syntax = SYNTAXES[problem.language]
-        yield from (_read_definitions(text, syntax) for text in _texts_in_another_language(problem))
+        yield from (_read_definitions(text, syntax) for text in _texts(problem))
         return
     # `Solution().solve` and `Solution.solve` name a class and its method.
     names = tuple(_NAME.findall(problem.entry_point or "")[:2])
@@ -145,24 +145,32 @@ def _names_used(problem: Problem) -> frozenset[str]:
     return frozenset(name for source in read for name in source.needs if name not in defined)
 
 
-# In Python
-
-
-def _texts(problem: Problem, names: tuple[str, ...]) -> Iterator[str]:
+def _texts(problem: Problem, names: tuple[str, ...] = ()) -> Iterator[str]:
     # The likeliest first.
     if problem.starter_code:
         yield problem.starter_code
     prompt = problem.prompt.replace("\r\n", "\n")
-    if len(prompt) > _MAX_LENGTH or not any(re.search(rf"\b{re.escape(name)}\b", prompt) for name in names):
+    if len(prompt) > _MAX_LENGTH:
         return
-    yield prompt
-    yield from (block.code for block in reversed(fences(prompt)))
-    for start in [found.start() for found in _STARTS.finditer(prompt)][:_MAX_STARTS]:
-        text = prompt[start:]
-        yield text
-        # Sentences may follow the code.
-        ends = [found.start() for found in _ENDS.finditer(text) if found.start()]
-        yield from (text[:end] for end in reversed(ends[:_MAX_STARTS]))
+    if not problem.is_python:
+        blocks = fences(prompt)
+        for block in reversed(blocks):
+            if find_language(block.language) is None or block.is_in(problem.language):
+                yield block.code
+        if not blocks:
+            yield prompt
+    elif any(re.search(rf"\b{re.escape(name)}\b", prompt) for name in names):
+        yield prompt
+        yield from (block.code for block in reversed(fences(prompt)))
+        for start in [found.start() for found in _STARTS.finditer(prompt)][:_MAX_STARTS]:
+            text = prompt[start:]
+            yield text
+            # Sentences may follow the code.
+            ends = [found.start() for found in _ENDS.finditer(text) if found.start()]
+            yield from (text[:end] for end in reversed(ends[:_MAX_STARTS]))
+
+
+# In Python
 
 
 def _read(text: str, names: tuple[str, ...]) -> Starter | None:
@@ -257,21 +265,6 @@ def _is_placeholder(statement: ast.stmt) -> bool:
 
 
 # In other languages
-
-
-def _texts_in_another_language(problem: Problem) -> Iterator[str]:
-    if problem.starter_code:
-        yield problem.starter_code
-    prompt = problem.prompt.replace("\r\n", "\n")
-    if len(prompt) > _MAX_LENGTH:
-        return
-    blocks = fences(prompt)
-    for block in reversed(blocks):
-        language = find_language(block.language) if block.language else None
-        if language is None or language.name == problem.language:
-            yield block.code
-    if not blocks:
-        yield prompt
 
 
 def _read_definitions(code: str, syntax: Syntax) -> Starter | None:
