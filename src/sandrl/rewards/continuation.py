@@ -87,7 +87,7 @@ def _wholes(starter: Starter, code: str) -> Iterator[str]:
         plain = textwrap.dedent(code)
         if _defines(plain, starter.method):
             outer = starter.indentation.removesuffix("    ") or "    "
-            yield f"{starter.preamble}\n{starter.header}\n{textwrap.indent(plain, outer)}"
+            yield f"{starter.header}\n{textwrap.indent(plain, outer)}"
     for body in _bodies(code, starter.indentation):
         yield f"{starter.beginning}\n{body}"
 

@@ -17,6 +17,8 @@ MAX_LENGTH = 60_000
 
 _MAX_HEADER = 2000
 _BOUNDARY = re.compile(r"[{};]")
+_BRACE = re.compile(r"[{}]")
+_HOLDER = re.compile(r"\b(?:class|impl|mod|module)\b")
 _CALLED = re.compile(r"(~?\b[A-Za-z_]\w*)\s*\(")
 _CLASS = re.compile(r"\b(?:class|struct|interface|enum|record|union|namespace)\s+(?P<name>[A-Za-z_]\w*)")
 _ANNOTATION = re.compile(r"@\w+(?:\([^()]*\))?")
@@ -92,12 +94,10 @@ def without(code: str, spans: Iterable[tuple[int, int]]) -> str:
 
 
 def _definitions(plain: str, syntax: Syntax, start: int, end: int) -> Iterator[Definition]:
-    if syntax.closes != "}":
-        yield from _by_lines(plain, syntax, start, end)
-    elif syntax.definition is None:
+    if syntax.definition is None:
         yield from _by_headers(plain, start, end)
     else:
-        yield from _by_keywords(plain, syntax.definition, start, end)
+        yield from _by_keywords(plain, syntax.definition, syntax.closes, start, end)
 
 
 def _by_headers(plain: str, start: int, end: int) -> Iterator[Definition]:
@@ -146,8 +146,9 @@ def _begin(plain: str, boundary: int) -> int:
     return max(plain.rfind("\n", 0, first) + 1, boundary)
 
 
-def _by_keywords(plain: str, pattern: re.Pattern[str], start: int, end: int) -> Iterator[Definition]:
-    braces = [(found.start(), found[0]) for found in re.compile(r"[{}]").finditer(plain, start, end)]
+def _by_keywords(plain: str, pattern: re.Pattern[str], closes: str, start: int, end: int) -> Iterator[Definition]:
+    has_braces = closes == "}"
+    braces = [(found.start(), found[0]) for found in _BRACE.finditer(plain, start, end)] if has_braces else []
     place, depth, last = 0, 0, start
     for found in pattern.finditer(plain, start, end):
         if found.start() < last:
@@ -157,17 +158,24 @@ def _by_keywords(plain: str, pattern: re.Pattern[str], start: int, end: int) -> 
             place += 1
         if depth:
             continue
-        definition = _to_brace(plain, found, braces, place, end)
+        definition = _to_brace(plain, found, braces, place, end) if has_braces else _to_line(plain, found, closes, end)
         last = definition.end
         yield definition
 
 
-def _to_brace(plain: str, found: re.Match[str], braces: list[tuple[int, str]], place: int, end: int) -> Definition:
+def _name_of(found: re.Match[str]) -> tuple[str, bool]:
+    # And whether it is a class.
     groups = found.groupdict()
-    name = groups["name"] or groups.get("word") or ""
-    is_class = re.search(r"\b(?:class|impl|mod|module)\b", found[0]) is not None
-    line_end = plain.find("\n", found.end())
-    line_end = end if line_end < 0 else min(line_end, end)
+    return groups["name"] or groups.get("word") or "", _HOLDER.search(found[0]) is not None
+
+
+def _line_end(plain: str, place: int, end: int) -> int:
+    found = plain.find("\n", place, end)
+    return end if found < 0 else found
+
+
+def _to_brace(plain: str, found: re.Match[str], braces: list[tuple[int, str]], place: int, end: int) -> Definition:
+    name, is_class = _name_of(found)
     place = _body(plain, found.end(), braces, place)
     opening = braces[place][0] if place < len(braces) and braces[place][1] == "{" else end
     opening = opening if opening < found.end() + _MAX_HEADER else end
@@ -176,7 +184,7 @@ def _to_brace(plain: str, found: re.Match[str], braces: list[tuple[int, str]], p
     stop = re.compile(r";|\n[ \t]*+\n|\n(?=[ \t]*+\w++[ \t]*+[=(.])").search(plain, found.end(), limit)
     head = plain[found.end() : min(opening, limit)]
     if opening == end or (stop is not None and stop.start() < opening and head.count("(") == head.count(")")):
-        last = line_end if stop is None or stop[0] != ";" else min(stop.end(), end)
+        last = min(stop.end(), end) if stop is not None and stop[0] == ";" else _line_end(plain, found.end(), end)
         return Definition(name, found.start(), max(last, found.end()), max(last, found.end()), True)
     depth = 0
     for at, brace in braces[place:]:
@@ -211,22 +219,13 @@ def _statement_end(plain: str, place: int, end: int) -> int:
     return place if found is None else found.end()
 
 
-def _by_lines(plain: str, syntax: Syntax, start: int, end: int) -> Iterator[Definition]:
-    # Definitions that a line with a word ends, at the indentation of the line that begins them.
-    assert syntax.definition is not None
-    last = start
-    for found in syntax.definition.finditer(plain, start, end):
-        if found.start() < last:
-            continue
-        groups = found.groupdict()
-        name = groups["name"] or groups.get("word") or ""
-        indentation = re.match(r"[ \t]*", found[0])
-        blanks = "" if indentation is None else indentation[0]
-        closing = re.compile(rf"^{blanks}{syntax.closes}\b", re.MULTILINE).search(plain, found.end(), end)
-        line_end = plain.find("\n", found.end())
-        line_end = end if line_end < 0 else line_end
-        one_line = re.compile(rf"\b{syntax.closes}[ \t]*$").search(plain[found.start() : line_end])
-        last = line_end if one_line is not None else end if closing is None else closing.end()
-        is_class = "class" in found[0] or "module" in found[0]
-        is_whole = one_line is not None or closing is not None
-        yield Definition(name, found.start(), last, min(line_end + 1, last), is_whole, is_class)
+def _to_line(plain: str, found: re.Match[str], closes: str, end: int) -> Definition:
+    # A line with a word ends it, at the indentation of the line that begins it.
+    name, is_class = _name_of(found)
+    indentation = found[0][: len(found[0]) - len(found[0].lstrip(" \t"))]
+    line_end = _line_end(plain, found.end(), end)
+    if re.search(rf"\b{closes}[ \t]*$", plain[found.start() : line_end]) is not None:
+        return Definition(name, found.start(), line_end, line_end, True, is_class)
+    closing = re.compile(rf"^{indentation}{closes}\b", re.MULTILINE).search(plain, found.end(), end)
+    last = end if closing is None else closing.end()
+    return Definition(name, found.start(), last, min(line_end + 1, last), closing is not None, is_class)

@@ -15,11 +15,11 @@ from sandrl.config.words import Extraction
 from sandrl.problems import Completion, Problem
 from sandrl.problems.languages import PYTHON
 from sandrl.rewards.continuation import continues, join_to_starter
-from sandrl.rewards.markup import MAX_BLOCKS, Element, Fence, fences, lone_closings, tagged, tidy
+from sandrl.rewards.markup import MAX_BLOCKS, Element, Fence, fences, lone_closings, tagged
 from sandrl.rewards.requirements import Requirement, requirement_of
 from sandrl.rewards.selection import select
-from sandrl.rewards.sources import MAX_LENGTH
-from sandrl.rewards.text_sources import TextSources, code_within, sources_of
+from sandrl.rewards.sources import MAX_LENGTH, tidy
+from sandrl.rewards.text_sources import sources_of
 from sandrl.rewards.turns import first_reply, without_end_tokens, without_reasoning, without_start_tokens
 
 __all__ = ["Extraction", "extract", "extract_code", "join_to_starter"]
@@ -34,16 +34,10 @@ _BEGIN_TAG, _DONE_TAG = re.compile(r"^[ \t]*\[BEGIN\]", re.MULTILINE), re.compil
 _LONE_TAG = re.compile(r"</(?:answer|code|python|solution)>|\[/PYTHON\]|^[ \t]*\[DONE\]", re.IGNORECASE | re.MULTILINE)
 _FIRST_WORD = re.compile(r"\s*([\w+#.-]{1,20})[ \t]*\n")
 _DEFINITION = re.compile(r"^[ \t]*(?:(?:async[ \t]+)?def|class|import|from)[ \t]+\w+", re.MULTILINE)
-_CODE_BEGINS = re.compile(
-    r"^(?:import|from|def|class|async[ \t]+def|@\w+|[^\W\d][\w, \t]*=[^=]|print\("
-    r"|(?:for|while|with|if|try)\b.*:[ \t]*$)",
-    re.MULTILINE,
-)
 _LINE_END = re.compile(r"\r\n?")
 _ORDER_MARK = re.compile(r"^[\ufeff\u200b]+", re.MULTILINE)
 # Code of Markdown without fences.
 _INDENTED = re.compile(r"^(?:(?: {4}|\t)[^\n]*+\n?|[ \t]*+\n)++", re.MULTILINE)
-_MAX_CUTS = 12
 
 
 def extract(text: str, how: Extraction = Extraction.AUTO, problem: Problem | None = None) -> str | None:
@@ -213,36 +207,19 @@ class _Search:
         return self._problem is not None and continues(self._problem, code)
 
     def _plain(self, text: str) -> str | None:
-        code = tidy(text)
+        # A text that is nothing but code.
         if self._problem is None:
             return None
-        if isinstance(self._sources, TextSources):
-            if not self._sources.begins_like_code(text) and not self._continues(text):
-                return None
-            within = code_within(text, self._sources.syntax)
-            return self._choose([within]) or (text if self._continues(text) else None)
-        if (chosen := self._choose([code])) is not None:
-            return chosen
-        source = self._sources.read(code)
-        is_value = source is not None and source.is_expression
-        return text if not is_value and self._continues(text) else None
+        chosen = self._choose([self._sources.whole(text)])
+        is_body = chosen is None and not self._sources.is_value(tidy(text)) and self._continues(text)
+        return text if is_body else chosen
 
     def _embedded(self, text: str) -> str | None:
+        # Code between sentences before and after it.
         if self._problem is None:
             return None
-        if isinstance(self._sources, TextSources):
-            return self._choose([code_within(text, self._sources.syntax)])
-        begins = [found.start() for found in _CODE_BEGINS.finditer(text)]
-        for start in begins[:_MAX_CUTS]:
-            for end in _ends(text, start):
-                if (chosen := self._choose([text[start:end].rstrip()])) is not None:
-                    return chosen
-        return None
-
-
-def _ends(text: str, start: int) -> list[int]:
-    ends = [found.start() for found in re.finditer(r"^(?=[^\s)\]}#@])", text[start:], re.MULTILINE)]
-    return [len(text), *(start + end for end in reversed(ends[1:]) if end)][:_MAX_CUTS]
+        found = (self._choose([code]) for code in self._sources.pieces(text))
+        return next((code for code in found if code is not None), None)
 
 
 def _real(text: str, answers: list[Element]) -> list[Element]:

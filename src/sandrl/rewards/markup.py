@@ -7,12 +7,11 @@ a fence or a tag inside a string of code that compiles is part of that code.
 from __future__ import annotations
 
 import re
-import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sandrl.problems.languages import PYTHON, find_language
-from sandrl.rewards.sources import MAX_LENGTH, Sources
+from sandrl.rewards.sources import MAX_LENGTH, Sources, tidy
 
 _PYTHON_NAMES = frozenset({"python2", "ipython", "sage"})
 
@@ -73,11 +72,6 @@ class Element:
     closed: bool
     start: int
     end: int
-
-
-def tidy(code: str) -> str:
-    """Drops empty lines around the code and the indentation that all of its lines share."""
-    return textwrap.dedent(re.sub(r"\A(?:[ \t]*\n)+", "", code)).rstrip()
 
 
 @dataclass(frozen=True, slots=True)

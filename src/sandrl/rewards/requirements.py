@@ -64,7 +64,7 @@ class Starter:
         name: The name that it defines at its top level.
         preamble: The code before that definition: imports, helpers, constants.
         method: The method that it leaves open, where it defines a class; empty otherwise.
-        header: The class as far as that method, in Python, or as far as its brace; empty where it defines a function.
+        header: In Python, all of it as far as that method; else the class as far as its brace. Empty for a function.
         beginning: All of it up to where a body goes; None if no body is left open.
         indentation: The blanks before each line of that body, in Python.
     """
@@ -117,7 +117,7 @@ def starter_of(problem: Problem) -> Starter | None:
 def _starters(problem: Problem) -> Iterator[Starter | None]:
     if not problem.is_python:
         syntax = SYNTAXES[problem.language]
-        yield from (_read_definitions(text, syntax) for text in _texts_in_another_language(problem))
+        yield from (_read_definitions(text, syntax) for text in _texts(problem))
         return
     # `Solution().solve` and `Solution.solve` name a class and its method.
     names = tuple(_NAME.findall(problem.entry_point or "")[:2])
@@ -145,24 +145,32 @@ def _names_used(problem: Problem) -> frozenset[str]:
     return frozenset(name for source in read for name in source.needs if name not in defined)
 
 
-# In Python
-
-
-def _texts(problem: Problem, names: tuple[str, ...]) -> Iterator[str]:
+def _texts(problem: Problem, names: tuple[str, ...] = ()) -> Iterator[str]:
     # The likeliest first.
     if problem.starter_code:
         yield problem.starter_code
     prompt = problem.prompt.replace("\r\n", "\n")
-    if len(prompt) > _MAX_LENGTH or not any(re.search(rf"\b{re.escape(name)}\b", prompt) for name in names):
+    if len(prompt) > _MAX_LENGTH:
         return
-    yield prompt
-    yield from (block.code for block in reversed(fences(prompt)))
-    for start in [found.start() for found in _STARTS.finditer(prompt)][:_MAX_STARTS]:
-        text = prompt[start:]
-        yield text
-        # Sentences may follow the code.
-        ends = [found.start() for found in _ENDS.finditer(text) if found.start()]
-        yield from (text[:end] for end in reversed(ends[:_MAX_STARTS]))
+    if not problem.is_python:
+        blocks = fences(prompt)
+        for block in reversed(blocks):
+            if find_language(block.language) is None or block.is_in(problem.language):
+                yield block.code
+        if not blocks:
+            yield prompt
+    elif any(re.search(rf"\b{re.escape(name)}\b", prompt) for name in names):
+        yield prompt
+        yield from (block.code for block in reversed(fences(prompt)))
+        for start in [found.start() for found in _STARTS.finditer(prompt)][:_MAX_STARTS]:
+            text = prompt[start:]
+            yield text
+            # Sentences may follow the code.
+            ends = [found.start() for found in _ENDS.finditer(text) if found.start()]
+            yield from (text[:end] for end in reversed(ends[:_MAX_STARTS]))
+
+
+# In Python
 
 
 def _read(text: str, names: tuple[str, ...]) -> Starter | None:
@@ -174,9 +182,8 @@ def _read(text: str, names: tuple[str, ...]) -> Starter | None:
         is_last = node is tree.body[-1]
         if isinstance(node, _Function) and node.name == names[0]:
             beginning = _beginning(code, node) if is_last else None
-            return Starter(
-                node.name, _lines_before(code, node), beginning=beginning, indentation=_indentation(code, node)
-            )
+            preamble, indentation = _lines_before(code, node).strip(), _indentation(code, node)
+            return Starter(node.name, preamble, beginning=beginning, indentation=indentation)
         if isinstance(node, ast.ClassDef) and (node.name == names[0] or _method(node, names[0]) is not None):
             method = next((found for name in reversed(names) if (found := _method(node, name)) is not None), None)
             return _of_class(code, node, method, is_last=is_last)
@@ -200,7 +207,7 @@ def _of_class(code: str, node: ast.ClassDef, method: _Function | None, *, is_las
     functions = [each for each in node.body if isinstance(each, _Function)]
     if method is None and len(functions) == 1:
         [method] = functions
-    preamble = _lines_before(code, node)
+    preamble = _lines_before(code, node).strip()
     if method is None:
         return Starter(node.name, preamble)
     is_open = method is node.body[-1]
@@ -208,19 +215,15 @@ def _of_class(code: str, node: ast.ClassDef, method: _Function | None, *, is_las
         node.name,
         preamble,
         method=method.name,
-        header=_lines_before(code, method, node) if is_open else "",
+        header=_lines_before(code, method) if is_open else "",
         beginning=_beginning(code, method) if is_last and is_open else None,
         indentation=_indentation(code, method),
     )
 
 
-def _lines_before(code: str, node: _Function | ast.ClassDef, after: ast.ClassDef | None = None) -> str:
-    lines = code.split("\n")[: _first_line(node) - 1]
-    return "\n".join(lines).strip() if after is None else "\n".join(lines[_first_line(after) - 1 :])
-
-
-def _first_line(node: _Function | ast.ClassDef) -> int:
-    return min([node.lineno, *(each.lineno for each in node.decorator_list)])
+def _lines_before(code: str, node: _Function | ast.ClassDef) -> str:
+    first = min([node.lineno, *(each.lineno for each in node.decorator_list)])
+    return "\n".join(code.split("\n")[: first - 1])
 
 
 def _indentation(code: str, node: _Function) -> str:
@@ -262,21 +265,6 @@ def _is_placeholder(statement: ast.stmt) -> bool:
 
 
 # In other languages
-
-
-def _texts_in_another_language(problem: Problem) -> Iterator[str]:
-    if problem.starter_code:
-        yield problem.starter_code
-    prompt = problem.prompt.replace("\r\n", "\n")
-    if len(prompt) > _MAX_LENGTH:
-        return
-    blocks = fences(prompt)
-    for block in reversed(blocks):
-        language = find_language(block.language) if block.language else None
-        if language is None or language.name == problem.language:
-            yield block.code
-    if not blocks:
-        yield prompt
 
 
 def _read_definitions(code: str, syntax: Syntax) -> Starter | None:

@@ -12,6 +12,7 @@ import html
 import re
 import symtable
 import sys
+import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -35,6 +36,14 @@ _CODE_LINE = re.compile(
     r"""|(?:import|from|def|class|async|if|for|while|with|try|assert|global|del)\b"""
     r"""|[^\W\d][\w.]*[ \t]*(?:[=(\[,:]|[-+*/|&^%]=))"""
 )
+
+_CODE_BEGINS = re.compile(
+    r"^(?:import|from|def|class|async[ \t]+def|@\w+|[^\W\d][\w, \t]*=[^=]|print\("
+    r"|(?:for|while|with|if|try)\b.*:[ \t]*$)",
+    re.MULTILINE,
+)
+_UNINDENTED = re.compile(r"^(?=[^\s)\]}#@])", re.MULTILINE)
+_MAX_CUTS = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +111,22 @@ class Sources:
         source = self.read(text)
         return source is not None and not source.is_expression
 
+    def is_value(self, text: str) -> bool:
+        """Whether a text is source, and no more than a value."""
+        return self.compiles(text) and not self.is_code(text)
+
+    def whole(self, text: str) -> str:
+        """The code of a text that is nothing but code."""
+        return tidy(text)
+
+    def pieces(self, text: str) -> Iterator[str]:
+        """The parts of a text that may be code between sentences, the likeliest first."""
+        for start in [found.start() for found in _CODE_BEGINS.finditer(text)][:_MAX_CUTS]:
+            # With the text, or before one of its last lines without indentation.
+            ends = [found.start() for found in _UNINDENTED.finditer(text[start:])][1:]
+            for end in [len(text), *(start + end for end in reversed(ends) if end)][:_MAX_CUTS]:
+                yield text[start:end].rstrip()
+
     def begins_like_code(self, text: str) -> bool:
         """Whether the first line of a text looks like code, not like a sentence."""
         return _CODE_LINE.match(text.lstrip("\n")) is not None
@@ -115,6 +140,11 @@ class Sources:
 
     def _source_of(self, code: str) -> Source | None:
         return read_source(code)
+
+
+def tidy(code: str) -> str:
+    """Drops empty lines around the code and the indentation that all of its lines share."""
+    return textwrap.dedent(re.sub(r"\A(?:[ \t]*\n)+", "", code)).rstrip()
 
 
 def refusal(code: str) -> str | None:

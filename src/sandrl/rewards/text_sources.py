@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+from collections.abc import Iterator
 
 from sandrl.rewards.definitions import MAX_LENGTH, Text, read_text, without
 from sandrl.rewards.sources import Source, Sources
@@ -49,6 +50,32 @@ class TextSources(Sources):
             return code
         return html.unescape(code) if _ENTITY.search(self.shown(code)) is not None else code
 
+    def is_value(self, text: str) -> bool:
+        return False  # a body may read like one
+
+    def whole(self, text: str) -> str:
+        # From the first line that looks like code to the first sentence after a blank line; empty for none.
+        if len(text) > MAX_LENGTH:
+            return text
+        lines = text.split("\n")
+        first = next(
+            (n for n, line in enumerate(lines) if line.strip() and self.syntax.begins.match(line.rstrip())), None
+        )
+        if first is None:
+            return ""
+        code = lines[first:]
+        depth, is_after_blank = 0, False
+        for number, plain in enumerate(masked("\n".join(code), self.syntax).split("\n")):
+            is_sentence = is_after_blank and _SENTENCE.fullmatch(plain) is not None
+            if _FENCE.match(plain) is not None or (is_sentence and depth <= 0):
+                return "\n".join(code[:number]).rstrip()
+            depth += plain.count("{") - plain.count("}")
+            is_after_blank = not plain.strip()
+        return "\n".join(code).rstrip()
+
+    def pieces(self, text: str) -> Iterator[str]:
+        yield self.whole(text)
+
     def _source_of(self, code: str) -> Source | None:
         text = read_text(code, self.syntax)
         is_blank = not text.plain.strip() and "#" not in code
@@ -72,25 +99,6 @@ class TextSources(Sources):
 def sources_of(language: str) -> Sources:
     """What reads source in a language."""
     return TextSources(language) if language in SYNTAXES else Sources()
-
-
-def code_within(text: str, syntax: Syntax) -> str:
-    """The text from the first line that looks like code to the first sentence after a blank line; empty for none."""
-    if len(text) > MAX_LENGTH:
-        return text
-    lines = text.split("\n")
-    first = next((n for n, line in enumerate(lines) if line.strip() and syntax.begins.match(line.rstrip())), None)
-    if first is None:
-        return ""
-    code = lines[first:]
-    depth, is_after_blank = 0, False
-    for number, plain in enumerate(masked("\n".join(code), syntax).split("\n")):
-        is_sentence = is_after_blank and _SENTENCE.fullmatch(plain) is not None
-        if _FENCE.match(plain) is not None or (is_sentence and depth <= 0):
-            return "\n".join(code[:number]).rstrip()
-        depth += plain.count("{") - plain.count("}")
-        is_after_blank = not plain.strip()
-    return "\n".join(code).rstrip()
 
 
 def _is_closed(text: Text) -> bool:

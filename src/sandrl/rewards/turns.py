@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 
-from sandrl.rewards.markup import END_TOKEN, MAX_BLOCKS, fences, is_mention, is_within, lone_closings, tagged, tidy
-from sandrl.rewards.sources import MAX_LENGTH, Sources
+from sandrl.rewards.markup import END_TOKEN, MAX_BLOCKS, fences, is_mention, is_within, lone_closings, tagged
+from sandrl.rewards.sources import MAX_LENGTH, Sources, tidy
 
 # A line that is `[DONE]` does nothing as code; prompts of MBPP end answers with it.
 _END = re.compile(rf"(?:\s*(?:{END_TOKEN}|^\[DONE\]))+\s*\Z", re.MULTILINE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from tests.support.judges import InProcessJudge
 
 from sandrl.problems import Completion, Problem
@@ -33,26 +34,21 @@ def test_the_canary_is_asked_when_the_retries_are_used_up() -> None:
     assert steps == [Step.RETRY, Step.RETRY, Step.ASK_CANARY]
 
 
-def test_a_canary_that_fails_blames_the_runtime() -> None:
+@pytest.mark.parametrize(
+    ("canaries", "steps"),
+    [
+        ([False], [Step.BLAME_RUNTIME]),
+        ([True, False], [Step.RETRY, Step.BLAME_RUNTIME]),
+        ([True, True], [Step.RETRY, Step.BLAME_CODE]),
+    ],
+)
+def test_only_a_failure_between_two_canaries_that_passed_blames_the_code(
+    canaries: list[bool], steps: list[Step]
+) -> None:
     one = attempt()
-    one.fail("lost", has_run=True)
-    assert one.hear_canary(passed=False) is Step.BLAME_RUNTIME
-
-
-def test_only_a_failure_between_two_canaries_blames_the_code() -> None:
-    one = attempt()
-    assert one.fail("lost", has_run=True) is Step.ASK_CANARY
-    assert one.hear_canary(passed=True) is Step.RETRY
-    assert one.fail("lost", has_run=True) is Step.ASK_CANARY
-    assert one.hear_canary(passed=True) is Step.BLAME_CODE
-
-
-def test_an_outage_between_the_canaries_blames_the_runtime() -> None:
-    one = attempt()
-    one.fail("lost", has_run=True)
-    one.hear_canary(passed=True)
-    one.fail("lost", has_run=True)
-    assert one.hear_canary(passed=False) is Step.BLAME_RUNTIME
+    for passed, step in zip(canaries, steps, strict=True):
+        assert one.fail("lost", has_run=True) is Step.ASK_CANARY
+        assert one.hear_canary(passed=passed) is step
 
 
 def test_a_judge_that_ends_late_once_says_nothing() -> None:

@@ -174,20 +174,16 @@ def test_sleeping_takes_no_processor_time() -> None:
     assert verdict.cpu_seconds < 0.2
 
 
-def test_a_problem_s_own_limit_counts_more() -> None:
-    problem = replace(TESTS, timeout_seconds=0.2)
-    assert judged(problem, "import time\ntime.sleep(60)").detail == "it ran longer than 0.2 s"
-
-
 def test_a_check_that_catches_the_end_of_its_time_has_not_passed() -> None:
     code = "import time\ndef f(x):\n    try: time.sleep(0.5)\n    except BaseException: pass\n    return x + 1"
     verdict = judged(TESTS, code, Limits(check_timeout_seconds=0.1))
     assert (verdict.status, verdict.passed) == (Status.TIMEOUT, 0)
 
 
-def test_a_problem_s_own_limit_for_its_checks_counts_more() -> None:
-    problem = replace(TESTS, check_timeout_seconds=0.1)
-    code = "import time\ndef f(x):\n    time.sleep(60)"
+def test_a_problem_s_own_limits_count_more() -> None:
+    problem = replace(TESTS, timeout_seconds=0.2)
+    assert judged(problem, "import time\ntime.sleep(60)").detail == "it ran longer than 0.2 s"
+    problem, code = replace(TESTS, check_timeout_seconds=0.1), "import time\ndef f(x):\n    time.sleep(60)"
     assert judged(problem, code, Limits(check_timeout_seconds=50)).detail == "check 1 of 2: it ran longer than 0.1 s"
 
 
