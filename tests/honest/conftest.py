@@ -6,15 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from sandrl.runtime import daemon
 from sandrl.sandboxes import Job, connect, new_job_id
 from sandrl.settings import RuntimeKind, load_settings
 
 
 @pytest.fixture(scope="module")
 def job() -> Iterator[Job]:
-    settings = load_settings()
-    connection = connect(settings, runtime=RuntimeKind.LOCAL)
+    connection = connect(load_settings(), runtime=RuntimeKind.LOCAL)
     with Job(connection, job_id=new_job_id(), max_lifetime_seconds=1800) as job:
         yield job
-    daemon.stop(settings.state_dir)

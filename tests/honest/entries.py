@@ -45,7 +45,7 @@ A section's text ends before the blank lines that precede the next marker, and w
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -193,32 +193,16 @@ def _make(identifier: str, draft: _Draft, base: _Draft, style: str) -> tuple[Ent
     own = {name for name, _ in draft.sections}
     hidden = own | (_CHECKS if own & _CHECKS else frozenset())
     sections = [*draft.sections, *((name, text) for name, text in base.sections if name not in hidden)]
-    texts: dict[str, str] = {}
-    tests: list[str] = []
-    cases: list[Case] = []
-    stdin = ""
-    for name, text in sections:
-        if name == "test":
-            tests.append(text)
-        elif name == "asserts":
-            tests.extend(line for line in text.split("\n") if line.strip())
-        elif name == "stdin":
-            stdin = text
-        elif name == "stdout":
-            cases.append(Case(stdin, text))
-            stdin = ""
-        elif name in texts:
-            raise BadEntry(f"{identifier}: two sections {name}")
-        else:
-            texts[name] = text
+    texts = _texts(sections, identifier)
+    tests, cases = _checks(sections)
     if "code" not in texts or bool(tests) == bool(cases):
         raise BadEntry(f"{identifier}: an entry has code, and either tests or cases")
     tolerance = words.get("tolerance")
     problem = Problem(
         task_id=identifier,
         prompt=texts.get("prompt", ""),
-        tests=tuple(tests),
-        cases=tuple(cases),
+        tests=tests,
+        cases=cases,
         tolerance=None if tolerance is None else Tolerance(absolute=float(tolerance)),
         setup=texts.get("setup", ""),
         prelude=STANDARD if "prelude" in flags else "",
@@ -239,6 +223,33 @@ def _make(identifier: str, draft: _Draft, base: _Draft, style: str) -> tuple[Ent
         places = {"name": problem.entry_point or "main", **dict(reversed(sections))}
         entry = replace(entry, text=_fill(entry.text, places, identifier))
     return entry, texts.get("wrong")
+
+
+def _texts(sections: Sequence[tuple[str, str]], identifier: str) -> dict[str, str]:
+    texts: dict[str, str] = {}
+    for name, text in sections:
+        if name in texts:
+            raise BadEntry(f"{identifier}: two sections {name}")
+        if name not in _CHECKS:
+            texts[name] = text
+    return texts
+
+
+def _checks(sections: Sequence[tuple[str, str]]) -> tuple[tuple[str, ...], tuple[Case, ...]]:
+    tests: list[str] = []
+    cases: list[Case] = []
+    stdin = ""
+    for name, text in sections:
+        if name == "test":
+            tests.append(text)
+        elif name == "asserts":
+            tests += [line for line in text.split("\n") if line.strip()]
+        elif name == "stdin":
+            stdin = text
+        elif name == "stdout":
+            cases.append(Case(stdin, text))
+            stdin = ""
+    return tuple(tests), tuple(cases)
 
 
 def _fill(layout: str, texts: Mapping[str, str], identifier: str) -> str:

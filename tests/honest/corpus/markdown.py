@@ -140,12 +140,6 @@ wrong.
 </answer>
 <think>I could also have written <answer></answer> with pow, but this is fine.</think>
 
-# === closing-fence-with-end-of-text-token of=square
-# --- completion
-```python
-{{code}}
-```<|endoftext|>
-
 # === open-fence-cut-off of=square
 # --- completion
 ```python
@@ -192,12 +186,6 @@ wrong.
    ```bash
    python -c "print(1)"
    ```
-
-# === tilde-fence of=square
-# --- completion
-~~~python
-{{code}}
-~~~
 
 # === four-backticks
 # --- code
