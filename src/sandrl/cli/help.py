@@ -8,13 +8,10 @@ appears in `--help-all` only, unless it is named there. In a narrow terminal, he
 from __future__ import annotations
 
 import copy
-import importlib
 import shutil
-import sys
 from collections import defaultdict
 from collections.abc import Sequence
 from itertools import takewhile
-from types import ModuleType
 from typing import Any
 
 import typer
@@ -37,7 +34,6 @@ class HelpCommand(TyperCommand):
         """Writes a table if the terminal has room for it, otherwise a list."""
         shown = self if ctx.meta.get(HELP_ALL) else self._short(ctx.command_path)
         if shutil.get_terminal_size().columns >= _WIDE:
-            _import_tables()
             TyperCommand.format_help(shown, ctx, formatter)
         else:
             # The plain help of click, which Typer's class replaces by the table.
@@ -88,19 +84,6 @@ class HelpGroup(TyperGroup):
 def asks_for_all(args: Sequence[str]) -> bool:
     """Whether the words of a command ask for the whole help."""
     return HELP_ALL in takewhile(lambda word: word != "--", args)
-
-
-def _import_tables() -> None:
-    # Typer's tables also import what draws Markdown and tracebacks, which takes as long as the rest, and no help has.
-    unused = {name: ModuleType(name) for name in ("rich.markdown", "rich.traceback") if name not in sys.modules}
-    for name, module in unused.items():
-        setattr(module, name.removeprefix("rich.").title(), object)
-    sys.modules.update(unused)
-    try:
-        importlib.import_module("typer.rich_utils")
-    finally:
-        for name in unused:
-            del sys.modules[name]
 
 
 def _answer(ctx: typer.Context, args: Sequence[str]) -> None:
