@@ -75,11 +75,6 @@ class HelpGroup(TyperGroup):
         _answer(ctx, args[:1])
         return super().parse_args(ctx, args)
 
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Writes a table."""
-        _import_tables()
-        super().format_help(ctx, formatter)
-
 
 def asks_for_all(args: Sequence[str]) -> bool:
     """Whether the words of a command ask for the whole help."""
