@@ -34,8 +34,8 @@ def score_here() -> None:
     """Scores batches as it is told on standard input; answers with seconds, and processor time of this process."""
     from sandrl.problems import Completion, Problem
     from sandrl.rewards import score
-    from sandrl.rewards.options import ScoreOptions
     from sandrl.sandboxes import SandboxRequest
+    from sandrl.scoring.options import ScoreOptions
     from sandrl.settings import load_settings
 
     setup = json.loads(sys.stdin.readline())

@@ -22,10 +22,10 @@ from collections.abc import Sequence
 from benchmarks.reward_throughput import a_job
 from sandrl.problems import Case, Completion, Problem, load_problems
 from sandrl.rewards import Judge, Limits, ScoreOptions, score
-from sandrl.rewards.document import result_document, to_line
-from sandrl.rewards.records import Place, trajectory_row
-from sandrl.rewards.summary import ScoreReport
 from sandrl.sandboxes import Connection, connect
+from sandrl.scoring.document import result_document, to_line
+from sandrl.scoring.records import Place, trajectory_row
+from sandrl.scoring.summary import ScoreReport
 from sandrl.settings import RuntimeKind, load_settings
 
 CODE = "first, *others = map(int, input().split())\nprint(first + sum(others))\n"

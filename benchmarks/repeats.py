@@ -22,9 +22,9 @@ from pathlib import Path
 from tests.honest.entries import load_entries
 
 from benchmarks.reward_throughput import a_job
+from sandrl.judge.judge import Judge
 from sandrl.problems import Completion, Problem, load_completions, load_problems
 from sandrl.rewards import ScoreOptions, score
-from sandrl.rewards.judge import Judge
 from sandrl.sandboxes import Job, connect
 from sandrl.sandboxes.providers.protocol import Packages
 from sandrl.settings import RuntimeKind, load_settings

@@ -31,9 +31,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from sandrl.problems import Completion, Problem
-from sandrl.rewards.options import ScoreOptions
-from sandrl.rewards.scorer import Scorer
 from sandrl.sandboxes import SandboxRequest
+from sandrl.scoring.options import ScoreOptions
+from sandrl.scoring.scorer import Scorer
 from sandrl.settings import load_settings
 
 TOKEN = "token-of-the-benchmark"

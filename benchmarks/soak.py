@@ -34,8 +34,8 @@ from benchmarks.reward_throughput import a_job
 from sandrl.errors import SandrlError
 from sandrl.events.results import ScoredCompletion
 from sandrl.problems import Completion, Problem, load_problems
+from sandrl.redteam import EXPLOITS, Exploit, Target, aim_at, arm
 from sandrl.rewards import Extraction, Limits, ScoreOptions, score
-from sandrl.rewards.redteam import EXPLOITS, Exploit, Target, aim_at, arm
 from sandrl.runtime import daemon
 from sandrl.sandboxes import connect
 from sandrl.settings import RuntimeKind, load_settings

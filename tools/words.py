@@ -20,7 +20,7 @@ SOURCE = ROOT / "src"
 # Programs for developers: their module docstrings are their help, and they print texts.
 PROGRAMS = (ROOT / "tools", ROOT / "benchmarks")
 # Programs that run in sandboxes, as data: their words are those of an attacker or of a model.
-NOT_TEXTS = ("sandrl/rewards/redteam/corpus/",)
+NOT_TEXTS = ("sandrl/redteam/corpus/",)
 # Texts in these files are prompts, which a model reads: other words would train another policy.
 PROMPTS = ("sandrl/rollouts/feedback.py",)
 # Files in which every docstring is documentation: `docs/reference/python-api.md` shows them.

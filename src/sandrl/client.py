@@ -1,5 +1,5 @@
 """The Python client of `sandrl serve`: `ServiceClient` for any thread, `AsyncServiceClient` for an event loop."""
 
-from sandrl.rewards.service import AsyncServiceClient, ServiceClient
+from sandrl.remote.client import AsyncServiceClient, ServiceClient
 
 __all__ = ["AsyncServiceClient", "ServiceClient"]

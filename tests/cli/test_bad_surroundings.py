@@ -303,7 +303,7 @@ def test_a_full_disk_under_the_runs_is_the_reason_and_leaves_no_sandbox(
 def test_numbers_of_ones_own_reward_policy_that_json_cannot_hold_are_refused_by_name() -> None:
     from sandrl import Completion, UsageError, Verdict
     from sandrl.events.results import Status, Trust
-    from sandrl.rewards.policies import reward_of
+    from sandrl.scoring.policies import reward_of
 
     verdict = Verdict(Status.FAILED, Trust.ISOLATED, 0, 1)
     for number in (float("nan"), float("inf"), 1e300):

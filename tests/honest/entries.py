@@ -49,9 +49,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from sandrl.answers.extraction import Extraction
 from sandrl.problems import Case, Completion, Problem, Tolerance
 from sandrl.problems.preludes import STANDARD
-from sandrl.rewards.extraction import Extraction
 
 FOLDER = Path(__file__).parent / "corpus"
 _SHARED = "problems.py"

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from sandrl.events.results import Trust
+from sandrl.judge.guest.libraries import FORMS
+from sandrl.judge.guest.values import Decoder, Encoder
 from sandrl.problems import Problem
+from sandrl.redteam import EXPLOITS, attack
 from sandrl.rewards import ScoreOptions
-from sandrl.rewards.guest.libraries import FORMS
-from sandrl.rewards.guest.values import Decoder, Encoder
-from sandrl.rewards.redteam import EXPLOITS, attack
 from sandrl.runtime import daemon
 from sandrl.sandboxes import Job, connect, new_job_id
 from sandrl.sandboxes.providers.protocol import Packages

@@ -7,13 +7,13 @@ import sys
 from typing import Any
 
 from sandrl.events.results import ScoredCompletion
+from sandrl.judge.calibration import PLAIN, Calibration
+from sandrl.judge.guest_report import Execution
+from sandrl.judge.judge import Judge
+from sandrl.judge.limits import Limits
+from sandrl.judge.verdict import Verdict
 from sandrl.problems import Completion, Problem
 from sandrl.rewards import ScoreOptions, score
-from sandrl.rewards.calibration import PLAIN, Calibration
-from sandrl.rewards.guest_report import Execution
-from sandrl.rewards.judge import Judge
-from sandrl.rewards.limits import Limits
-from sandrl.rewards.verdict import Verdict
 from sandrl.sandboxes import CommandOutcome, Job
 from tests.support.outside import outside
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from sandrl.rewards.guest.baseline import SANDBOX_VARIABLE
+from sandrl.judge.guest.baseline import SANDBOX_VARIABLE
 
 
 def outside(argv: Sequence[str], python: str = sys.executable) -> tuple[str, ...]:

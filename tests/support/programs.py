@@ -7,8 +7,8 @@ import shutil
 
 import pytest
 
+from sandrl.answers.builds import SEARCHED
 from sandrl.problems.languages import language_named
-from sandrl.rewards.builds import SEARCHED
 
 
 def require_program(name: str) -> str:

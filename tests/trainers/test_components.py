@@ -11,11 +11,11 @@ from typing import Any, TypeAlias
 import pytest
 
 from sandrl.events.results import Status
+from sandrl.judge.verdict import Verdict
 from sandrl.problems import Completion
-from sandrl.rewards.policies import Components, binary
-from sandrl.rewards.verdict import Verdict
 from sandrl.runs import RunReader
 from sandrl.runs.statistics import training_reward
+from sandrl.scoring.policies import Components, binary
 from tests.trainers.conftest import TrainHere, take_trl_step
 
 # Those of libraries are not ours.

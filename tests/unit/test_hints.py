@@ -13,7 +13,7 @@ from tests.support.command_line import command_of, surplus_arguments, unknown_op
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "sandrl"
 # Exploits are data, and the scripts of shell completion are programs.
-NOT_MESSAGES = ("rewards/redteam/corpus/", "cli/completion/scripts.py")
+NOT_MESSAGES = ("redteam/corpus/", "cli/completion/scripts.py")
 # Stands for a value that is known only when the message is written.
 VALUE = "VALUE"
 # Words after `sandrl` where it is the subject of a sentence and not the name of a command.

@@ -216,7 +216,7 @@ def _heading(problem: Problem, prompt: Prompt) -> str:
 
 def _validation_document(finished: Validation) -> dict[str, Any]:
     from sandrl.rewards import report_document
-    from sandrl.rewards.document import opinions_document
+    from sandrl.scoring.document import opinions_document
 
     opinions = opinions_document(finished.report.summary)
     if opinions:
@@ -244,7 +244,7 @@ def _validation_document(finished: Validation) -> dict[str, Any]:
 def _print_validation(finished: Validation) -> None:
     from sandrl.cli.scores import disagreement_lines, held_line, names_line, opinions_line, reason_lines, result_line
     from sandrl.cli.text import visible
-    from sandrl.rewards.weak_checks import stub_words
+    from sandrl.judge.weak_checks import stub_words
 
     print_first([result_line(result) for result in finished.failed])
     summary = finished.report.summary

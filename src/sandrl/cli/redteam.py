@@ -14,7 +14,7 @@ from sandrl.cli.verbosity import is_verbose, note, print_first
 from sandrl.config.scoring import RedteamConfig
 
 if TYPE_CHECKING:
-    from sandrl.rewards.redteam import RedteamReport
+    from sandrl.redteam import RedteamReport
     from sandrl.runs.held import SandboxTime
 
 
@@ -35,7 +35,7 @@ def redteam(
     from sandrl.cli.output import print_json
     from sandrl.cli.tables import Column, Table
     from sandrl.cli.work import carry_out
-    from sandrl.rewards.redteam import EXPLOITS, EXPLOITS_IN_CPP, run_redteam
+    from sandrl.redteam import EXPLOITS, EXPLOITS_IN_CPP, run_redteam
 
     if list_:
         every = (*EXPLOITS, *EXPLOITS_IN_CPP)
@@ -43,7 +43,7 @@ def redteam(
         Table(columns, [(each.name, each.group, each.aim) for each in every]).print()
         return
     if dry_run:
-        from sandrl.rewards.redteam.run import outlook_of_redteam
+        from sandrl.redteam.run import outlook_of_redteam
         from sandrl.settings import load_settings
 
         print_outlook(outlook_of_redteam(config, load_settings()), json_output=json_)

@@ -15,7 +15,7 @@ from sandrl.doctor.report import Check, Finding, Report, State
 from sandrl.doctor.runtimes import daemon_checks, needed_checks, runtime_check
 from sandrl.doctor.services import credential_checks, hub_check, remote_check, tinker_check, wandb_check
 from sandrl.errors import AuthenticationError, RuntimeUnavailableError
-from sandrl.rewards.program import begin_worker, command_line, refusal_of_worker
+from sandrl.judge.program import begin_worker, command_line, refusal_of_worker
 from sandrl.runtime import libraries
 from sandrl.runtime.host.choice import FORCE_VARIABLE
 from sandrl.runtime.selfcheck import SelfCheck, WorkerTrial, check_isolation

@@ -11,9 +11,9 @@ import shutil
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 
+from sandrl.answers.builds import SEARCHED
 from sandrl.doctor.report import Check, State
 from sandrl.problems.languages import LANGUAGES, PYTHON, Language
-from sandrl.rewards.builds import SEARCHED
 
 _TIMEOUT_SECONDS = 10.0
 _VERSION = re.compile(r"\d+(\.\d+)+")

@@ -21,14 +21,14 @@ from sandrl.models.gathering import GatheringModel
 from sandrl.models.in_process import InProcessModel
 from sandrl.problems import Problem
 from sandrl.problems.prompting import Prompting
-from sandrl.rewards.document import result_document, to_line
-from sandrl.rewards.options import ScoreOptions
 from sandrl.rewards.reward_run import RewardRun
 from sandrl.rewards.scored_run import ResumedRun, open_job_run, opened_out
 from sandrl.rollouts.episodes import Episode, EpisodeOptions, new_episode
 from sandrl.rollouts.records import result_of
 from sandrl.rollouts.steps import EPISODE_SECONDS, StepOptions, StepPlayer
 from sandrl.sandboxes import Interrupt
+from sandrl.scoring.document import result_document, to_line
+from sandrl.scoring.options import ScoreOptions
 from sandrl.settings import Settings
 
 

@@ -19,10 +19,10 @@ from sandrl.errors import UsageError
 from sandrl.evaluation.answers import EvalSample
 from sandrl.evaluation.request import EvalRequest
 from sandrl.events.results import Status
-from sandrl.rewards.records import result_of
 from sandrl.rewards.scored_run import ResumedRun
 from sandrl.runs import AnswerRow, RunReader, find_run
 from sandrl.runs.resumption import check_unchanged, saved_config
+from sandrl.scoring.records import result_of
 from sandrl.settings import Settings, split_runtime
 
 COMMAND = "eval"

@@ -30,10 +30,10 @@ from sandrl.problems.prompting import Prompting
 from sandrl.problems.store import select
 from sandrl.rewards import score_run
 from sandrl.rewards.estimate import SandboxEstimate, estimate_sandboxes
-from sandrl.rewards.options import ScoreOptions
 from sandrl.runs import RunWriter
 from sandrl.runs.resumption import PROBLEMS_DIGEST, digest_of_all
 from sandrl.sandboxes import Interrupt, SandboxRequest
+from sandrl.scoring.options import ScoreOptions
 from sandrl.settings import Settings
 from sandrl.tiny import tiny_policy
 

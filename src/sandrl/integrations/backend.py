@@ -30,11 +30,11 @@ from sandrl.events import Emit, ignore
 from sandrl.events.results import ScoredCompletion
 from sandrl.problems import Completion, Problem, own_row
 from sandrl.problems.loading import reading_of
-from sandrl.rewards.options import ScoreOptions
-from sandrl.rewards.scorer import Scorer
-from sandrl.rewards.service import PATIENCE_SECONDS, ServiceClient
-from sandrl.rewards.summary import ScoreReport
+from sandrl.remote.client import PATIENCE_SECONDS, ServiceClient
 from sandrl.sandboxes import Job, SandboxRequest
+from sandrl.scoring.options import ScoreOptions
+from sandrl.scoring.scorer import Scorer
+from sandrl.scoring.summary import ScoreReport
 from sandrl.settings import load_settings
 
 WINDOW_SECONDS = 0.005

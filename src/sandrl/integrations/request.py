@@ -17,8 +17,8 @@ from sandrl.events.results import ScoredCompletion, Status
 from sandrl.integrations.backend import Backend, Scoring, backend_for
 from sandrl.integrations.problems import plain, problem_of_truth
 from sandrl.problems import Problem
-from sandrl.rewards.summary import error_of, raise_for_rewards
 from sandrl.runs.statistics import training_reward
+from sandrl.scoring.summary import error_of, raise_for_rewards
 
 Unscorable: TypeAlias = Literal["raise"] | float
 """The result for an unscorable completion: an error, or this number."""

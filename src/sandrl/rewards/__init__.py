@@ -10,16 +10,22 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from sandrl.rewards.cache import VerdictCache
-    from sandrl.rewards.combination import CombinedRewards, combined_rewards
-    from sandrl.rewards.document import report_document, result_document
-    from sandrl.rewards.extraction import Extraction, extract, extract_code
+    from sandrl.answers.extraction import Extraction, extract, extract_code
+    from sandrl.judge.guest_report import Execution
+    from sandrl.judge.judge import Judge
+    from sandrl.judge.limits import Limits
+    from sandrl.judge.verdict import Verdict
     from sandrl.rewards.function import OnInfrastructureError, RewardFunction, reward_function
-    from sandrl.rewards.guest_report import Execution
-    from sandrl.rewards.judge import Judge
-    from sandrl.rewards.limits import Limits
-    from sandrl.rewards.options import ScoreOptions, SecondOpinion
-    from sandrl.rewards.policies import (
+    from sandrl.rewards.reward_run import RewardRun
+    from sandrl.rewards.run import run_reward
+    from sandrl.rewards.scored_run import score_run
+    from sandrl.rewards.scoring import score
+    from sandrl.rewards.validation import Validation, validate
+    from sandrl.scoring.cache import VerdictCache
+    from sandrl.scoring.combination import CombinedRewards, combined_rewards
+    from sandrl.scoring.document import report_document, result_document
+    from sandrl.scoring.options import ScoreOptions, SecondOpinion
+    from sandrl.scoring.policies import (
         POLICIES,
         Components,
         RewardPolicy,
@@ -28,13 +34,7 @@ if TYPE_CHECKING:
         load_policy,
         reward_of,
     )
-    from sandrl.rewards.reward_run import RewardRun
-    from sandrl.rewards.run import run_reward
-    from sandrl.rewards.scored_run import score_run
-    from sandrl.rewards.scoring import score
-    from sandrl.rewards.summary import ScoreReport
-    from sandrl.rewards.validation import Validation, validate
-    from sandrl.rewards.verdict import Verdict
+    from sandrl.scoring.summary import ScoreReport
 
 __all__ = [
     "POLICIES",
@@ -71,25 +71,25 @@ __all__ = [
 ]
 
 _MODULES = {
-    "cache": ("VerdictCache",),
-    "combination": ("CombinedRewards", "combined_rewards"),
-    "document": ("report_document", "result_document"),
-    "extraction": ("Extraction", "extract", "extract_code"),
-    "function": ("OnInfrastructureError", "RewardFunction", "reward_function"),
-    "guest_report": ("Execution",),
-    "judge": ("Judge",),
-    "limits": ("Limits",),
-    "options": ("ScoreOptions", "SecondOpinion"),
-    "policies": ("POLICIES", "Components", "RewardPolicy", "binary", "fraction", "load_policy", "reward_of"),
-    "reward_run": ("RewardRun",),
-    "run": ("run_reward",),
-    "scored_run": ("score_run",),
-    "scoring": ("score",),
-    "summary": ("ScoreReport",),
-    "validation": ("Validation", "validate"),
-    "verdict": ("Verdict",),
+    "scoring.cache": ("VerdictCache",),
+    "scoring.combination": ("CombinedRewards", "combined_rewards"),
+    "scoring.document": ("report_document", "result_document"),
+    "answers.extraction": ("Extraction", "extract", "extract_code"),
+    "rewards.function": ("OnInfrastructureError", "RewardFunction", "reward_function"),
+    "judge.guest_report": ("Execution",),
+    "judge.judge": ("Judge",),
+    "judge.limits": ("Limits",),
+    "scoring.options": ("ScoreOptions", "SecondOpinion"),
+    "scoring.policies": ("POLICIES", "Components", "RewardPolicy", "binary", "fraction", "load_policy", "reward_of"),
+    "rewards.reward_run": ("RewardRun",),
+    "rewards.run": ("run_reward",),
+    "rewards.scored_run": ("score_run",),
+    "rewards.scoring": ("score",),
+    "scoring.summary": ("ScoreReport",),
+    "rewards.validation": ("Validation", "validate"),
+    "judge.verdict": ("Verdict",),
 }
-_MODULE_OF = {name: f"sandrl.rewards.{module}" for module, names in _MODULES.items() for name in names}
+_MODULE_OF = {name: f"sandrl.{module}" for module, names in _MODULES.items() for name in names}
 
 
 def __getattr__(name: str) -> object:

@@ -18,10 +18,10 @@ from pydantic import JsonValue
 
 from sandrl.config.budget import Money, cost_of, duration_text
 from sandrl.config.parts import SandboxesPart
+from sandrl.judge.calibration import LACKING, is_in_library, modules_of, packages_of
+from sandrl.judge.judge import longest_execution_seconds
+from sandrl.judge.limits import Limits
 from sandrl.problems import Problem
-from sandrl.rewards.calibration import LACKING, is_in_library, modules_of, packages_of
-from sandrl.rewards.judge import longest_execution_seconds
-from sandrl.rewards.limits import Limits
 from sandrl.sandboxes import SandboxRequest
 from sandrl.sandboxes.footprint import cells_at_once, suited_concurrency, worker_count
 from sandrl.sandboxes.spending import Allowance

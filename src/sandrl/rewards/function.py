@@ -19,30 +19,30 @@ from typing import Any, TypeVar
 
 from sandrl import forks
 from sandrl.addresses import check_address
+from sandrl.answers.extraction import Extraction
 from sandrl.bounds import LARGEST_WEIGHT, check_text, check_weight
 from sandrl.closing import Closing
 from sandrl.errors import InterruptedRunError, UsageError
 from sandrl.events import Emit, Warned, ignore
 from sandrl.events.results import ScoredCompletion
+from sandrl.judge.calibration import packages_of
+from sandrl.judge.judge import Judge
+from sandrl.judge.limits import Limits, check_limits
 from sandrl.problems import Completion, Problem, ProblemsLike, as_problems
 from sandrl.problems.case_choice import with_most_cases_each
-from sandrl.rewards.cache import VerdictCache
-from sandrl.rewards.calibration import packages_of
-from sandrl.rewards.combination import AsyncRewardFunction, CombinedRewards, TrainerReward, add_rewards
-from sandrl.rewards.extraction import Extraction
-from sandrl.rewards.judge import Judge
-from sandrl.rewards.limits import Limits, check_limits
-from sandrl.rewards.opinions import OpinionMemory
-from sandrl.rewards.options import ScoreOptions, SecondOpinion
-from sandrl.rewards.policies import Components, RewardPolicy, as_policy
+from sandrl.remote.batch import request_options, score_with_service
+from sandrl.remote.client import ADDRESS_HINT, ServiceClient
 from sandrl.rewards.scoring import lifetime_seconds, longest_seconds, score
-from sandrl.rewards.service import ADDRESS_HINT, ServiceClient
-from sandrl.rewards.service_batch import request_options, score_with_service
-from sandrl.rewards.summary import ScoreReport, error_of, raise_for_rewards
-from sandrl.rewards.trainer_batch import BatchReader, Text, step_tags
-from sandrl.rewards.user_functions import check_picklable
 from sandrl.runs.statistics import training_reward
 from sandrl.sandboxes import Interrupt, Job, SandboxRequest
+from sandrl.scoring.cache import VerdictCache
+from sandrl.scoring.combination import AsyncRewardFunction, CombinedRewards, TrainerReward, add_rewards
+from sandrl.scoring.opinions import OpinionMemory
+from sandrl.scoring.options import ScoreOptions, SecondOpinion
+from sandrl.scoring.policies import Components, RewardPolicy, as_policy
+from sandrl.scoring.summary import ScoreReport, error_of, raise_for_rewards
+from sandrl.scoring.trainer_batch import BatchReader, Text, step_tags
+from sandrl.scoring.user_functions import check_picklable
 from sandrl.settings import RuntimeKind, load_settings
 
 OPINION_PATIENCE_SECONDS = 5.0

@@ -25,17 +25,17 @@ from sandrl.errors import (
 )
 from sandrl.events import Emit, JobStarted, Warned, ignore
 from sandrl.events.results import ScoredCompletion, Status
+from sandrl.judge.calibration import packages_of
+from sandrl.judge.judge import Judge, judge_version
 from sandrl.problems import Completion, Problem, demo_problems, load_problems
 from sandrl.problems.loading import reading_of
-from sandrl.rewards.calibration import packages_of
 from sandrl.rewards.estimate import SandboxEstimate, estimate_sandboxes
-from sandrl.rewards.judge import Judge, judge_version
-from sandrl.rewards.options import ScoreOptions
 from sandrl.rewards.scoring import lifetime_seconds, score
 from sandrl.runs import RunReader, TrajectoryRow
 from sandrl.runs.held import SandboxTime
 from sandrl.runs.summary import OpinionTotals
 from sandrl.sandboxes import Interrupt, SandboxRequest
+from sandrl.scoring.options import ScoreOptions
 from sandrl.settings import Settings
 
 # What decides a verdict and its reward. Opinions do neither, and how many sandboxes there are is today's question.

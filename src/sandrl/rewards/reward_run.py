@@ -8,8 +8,8 @@ from pathlib import Path
 from sandrl.config.scoring import ScoredRunConfig
 from sandrl.errors import CleanupError, GateError, InfrastructureError, InputError, raise_for_end
 from sandrl.events.results import Status
-from sandrl.rewards.summary import ScoreReport, raise_for_rewards
 from sandrl.runs.summary import Summary
+from sandrl.scoring.summary import ScoreReport, raise_for_rewards
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,10 +15,10 @@ from sandrl.problems import Completion, Problem, demo_completions, demo_problems
 from sandrl.problems.completions import named_tasks
 from sandrl.problems.loading import reading_of
 from sandrl.rewards.estimate import SandboxEstimate, estimate_sandboxes
-from sandrl.rewards.options import ScoreOptions
 from sandrl.rewards.reward_run import RewardRun
 from sandrl.rewards.scored_run import score_run
 from sandrl.sandboxes import Interrupt
+from sandrl.scoring.options import ScoreOptions
 from sandrl.settings import Settings
 
 

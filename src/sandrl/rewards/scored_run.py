@@ -36,26 +36,26 @@ from sandrl.events import (
 )
 from sandrl.events.results import ScoredCompletion, Status
 from sandrl.jsonl import RowAppender
+from sandrl.judge.calibration import packages_of
+from sandrl.judge.judge import Judge, judge_version
+from sandrl.judge.weak_checks import warn_of_weak_checks
 from sandrl.problems import Completion, Problem
 from sandrl.problems.prompting import Prompting
-from sandrl.rewards.batch import OnResult, no_code_warning
-from sandrl.rewards.cache import VerdictCache
-from sandrl.rewards.calibration import packages_of
-from sandrl.rewards.document import result_document, to_line
-from sandrl.rewards.judge import Judge, judge_version
-from sandrl.rewards.options import ScoreOptions
-from sandrl.rewards.problem_records import KeptProblems
-from sandrl.rewards.records import Place, opinion_row, trajectory_row
+from sandrl.remote.batch import request_options, score_with_service
+from sandrl.remote.client import ServiceClient
 from sandrl.rewards.reward_run import RewardRun
 from sandrl.rewards.scoring import lifetime_seconds, score
-from sandrl.rewards.service import ServiceClient
-from sandrl.rewards.service_batch import request_options, score_with_service
-from sandrl.rewards.summary import LONGER_ANSWERS, ScoreReport, count_dependent, truncation_warning
-from sandrl.rewards.weak_checks import warn_of_weak_checks
 from sandrl.runs import MetricsRecorder, RunReader, RunWriter, counted_rows
 from sandrl.runs.session import RunPlan, RunSession, open_run
 from sandrl.runs.summary import summarise
 from sandrl.sandboxes import Connection, Interrupt, Job, SandboxRequest, checked_job_id, new_job_id
+from sandrl.scoring.batch import OnResult, no_code_warning
+from sandrl.scoring.cache import VerdictCache
+from sandrl.scoring.document import result_document, to_line
+from sandrl.scoring.options import ScoreOptions
+from sandrl.scoring.problem_records import KeptProblems
+from sandrl.scoring.records import Place, opinion_row, trajectory_row
+from sandrl.scoring.summary import LONGER_ANSWERS, ScoreReport, count_dependent, truncation_warning
 from sandrl.settings import Settings
 
 RESUMABLE = frozenset({"eval"})

@@ -10,18 +10,18 @@ from collections.abc import Mapping
 from functools import partial
 
 from sandrl.events import Emit, all_of, ignore
+from sandrl.judge.calibration import packages_of
+from sandrl.judge.judge import Judge, longest_execution_seconds, longest_run_seconds
+from sandrl.judge.limits import Limits
 from sandrl.problems import CompletionsLike, Problem, ProblemsLike, as_completions, as_problems
-from sandrl.rewards.batch import Batch, OnResult
-from sandrl.rewards.cache import VerdictCache
-from sandrl.rewards.calibration import packages_of
-from sandrl.rewards.judge import Judge, longest_execution_seconds, longest_run_seconds
-from sandrl.rewards.limits import Limits
-from sandrl.rewards.notebook import is_notebook, shown_progress
-from sandrl.rewards.opinions import OpinionMemory
-from sandrl.rewards.options import ScoreOptions
-from sandrl.rewards.seeds import outcomes_by_seed
-from sandrl.rewards.summary import ScoreReport
 from sandrl.sandboxes import Interrupt, Job, SandboxRequest
+from sandrl.scoring.batch import Batch, OnResult
+from sandrl.scoring.cache import VerdictCache
+from sandrl.scoring.notebook import is_notebook, shown_progress
+from sandrl.scoring.opinions import OpinionMemory
+from sandrl.scoring.options import ScoreOptions
+from sandrl.scoring.seeds import outcomes_by_seed
+from sandrl.scoring.summary import ScoreReport
 from sandrl.settings import load_settings
 
 # Enough for a sandbox to be created and stopped in, however busy the runtime is.

@@ -16,21 +16,21 @@ from sandrl.config.scoring import ValidateConfig
 from sandrl.errors import CleanupError, GateError, InfrastructureError, InputError, raise_for_end
 from sandrl.events import Emit, JobStarted, Warned, ignore
 from sandrl.events.results import ScoredCompletion, Status, Trust
+from sandrl.judge.calibration import is_in_library, modules_of, packages_of
+from sandrl.judge.judge import Judge
+from sandrl.judge.stubs import NOTHING, Stub, stubs_of
+from sandrl.judge.weak_checks import WeakChecks
 from sandrl.problems import Completion, Problem, load_problems, reference_completions
 from sandrl.problems.languages import PYTHON
 from sandrl.problems.loading import reading_of
 from sandrl.problems.references import expected_answer
 from sandrl.problems.store import joined, select
-from sandrl.rewards.cache import VerdictCache
-from sandrl.rewards.calibration import is_in_library, modules_of, packages_of
 from sandrl.rewards.estimate import SandboxEstimate, estimate_sandboxes
-from sandrl.rewards.judge import Judge
-from sandrl.rewards.options import ScoreOptions, SecondOpinion
 from sandrl.rewards.scoring import lifetime_seconds, score
-from sandrl.rewards.stubs import NOTHING, Stub, stubs_of
-from sandrl.rewards.summary import ScoreReport
-from sandrl.rewards.weak_checks import WeakChecks
 from sandrl.sandboxes import Interrupt, Job, SandboxRequest
+from sandrl.scoring.cache import VerdictCache
+from sandrl.scoring.options import ScoreOptions, SecondOpinion
+from sandrl.scoring.summary import ScoreReport
 from sandrl.settings import Settings
 
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
+from sandrl.answers.extraction import Extraction, extract_code
 from sandrl.config.episodes import EpisodesConfig
 from sandrl.config.words import EpisodeKind, ToolSet
 from sandrl.errors import EndpointError, InfrastructureError, RequestRefusedError
@@ -20,7 +21,6 @@ from sandrl.models.messages import Message
 from sandrl.models.protocol import Player
 from sandrl.problems import ANSWER_INSTRUCTION, SUBMIT_INSTRUCTION, Completion, Problem, shown_checks
 from sandrl.problems.prompting import Prompting
-from sandrl.rewards.extraction import Extraction, extract_code
 from sandrl.rollouts.feedback import ATTEMPTS_INSTRUCTION, CUT_OFF, NO_CODE, OTHERS_FAIL, ShownChecks, try_shown
 from sandrl.rollouts.sandbox import EpisodeSandbox
 from sandrl.rollouts.shared_job import SharedJob

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
+from sandrl.answers.selection import join
 from sandrl.problems import Case, Problem
-from sandrl.rewards.selection import join
 from sandrl.rollouts.sandbox import EpisodeSandbox, observation
 
 ShownChecks: TypeAlias = tuple[tuple[str, ...], tuple[Case, ...]]

@@ -9,7 +9,7 @@ from sandrl.config.episodes import EpisodesConfig
 from sandrl.config.words import EpisodeKind
 from sandrl.problems import Problem
 from sandrl.rewards.estimate import SandboxEstimate, estimate_sandboxes
-from sandrl.rewards.options import ScoreOptions
+from sandrl.scoring.options import ScoreOptions
 from sandrl.settings import Settings
 
 

@@ -10,9 +10,9 @@ from dataclasses import replace
 
 from sandrl.events.results import ScoredCompletion, Status
 from sandrl.problems import Completion
-from sandrl.rewards.records import Place, trajectory_row
 from sandrl.rollouts.episodes import Episode
 from sandrl.runs import TrajectoryRow
+from sandrl.scoring.records import Place, trajectory_row
 
 
 def result_of(episode: Episode) -> ScoredCompletion:

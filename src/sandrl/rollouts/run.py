@@ -27,9 +27,7 @@ from sandrl.problems.prompting import Prompting
 from sandrl.problems.splits import training_split
 from sandrl.problems.store import select
 from sandrl.rewards.estimate import SandboxEstimate
-from sandrl.rewards.options import ScoreOptions
 from sandrl.rewards.scored_run import open_job_run
-from sandrl.rewards.summary import LONGER_ANSWERS, truncation_warning
 from sandrl.rollouts.outlook import outlook_of_episodes
 from sandrl.rollouts.records import result_of
 from sandrl.rollouts.results import RolloutRun
@@ -37,6 +35,8 @@ from sandrl.rollouts.steps import EPISODE_SECONDS, PlayedStep, StepOptions, Step
 from sandrl.rollouts.tools import TOOL_SCHEMAS, tool_schemas
 from sandrl.runs.summary import summarise
 from sandrl.sandboxes import Interrupt, SandboxRequest
+from sandrl.scoring.options import ScoreOptions
+from sandrl.scoring.summary import LONGER_ANSWERS, truncation_warning
 from sandrl.settings import Settings
 
 COMMAND = "art-rollout"

@@ -20,9 +20,9 @@ from typing import Protocol
 
 from sandrl.errors import InfrastructureError
 from sandrl.events import Emit, ExecutionFinished, ignore
-from sandrl.rewards.attempts import MOST_MOVES
 from sandrl.runs import ROLLOUT_TAG
 from sandrl.sandboxes import Command, CommandOutcome, Job, Launch, delay_seconds, problem_tag
+from sandrl.scoring.attempts import MOST_MOVES
 
 HEAD_CHARACTERS, TAIL_CHARACTERS = 1000, 3000
 """How much of a long output is shown: of its beginning, and of its end."""

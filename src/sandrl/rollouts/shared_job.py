@@ -33,15 +33,15 @@ from sandrl.events import (
     ignore,
 )
 from sandrl.events.results import ScoredCompletion
+from sandrl.judge.judge import Judge
 from sandrl.models.client import Stopped
 from sandrl.problems import Completion, Problem
-from sandrl.rewards.batch import Batch
-from sandrl.rewards.cache import VerdictCache
-from sandrl.rewards.judge import Judge
-from sandrl.rewards.options import ScoreOptions
 from sandrl.rollouts.sandbox import failure_of
 from sandrl.runs import ROLLOUT_TAG
 from sandrl.sandboxes import Command, CommandOutcome, Interrupt, Job, Launch, Withdrawn, problem_tag
+from sandrl.scoring.batch import Batch
+from sandrl.scoring.cache import VerdictCache
+from sandrl.scoring.options import ScoreOptions
 
 _Result = TypeVar("_Result")
 

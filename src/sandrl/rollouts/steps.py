@@ -15,15 +15,10 @@ from typing import Self, TypeVar
 
 from sandrl.config.episodes import CONCURRENCY, EpisodesConfig
 from sandrl.events import CompletionFinished, Emit, OpinionFinished, StopRequested
+from sandrl.judge.judge import Judge
 from sandrl.models.protocol import Player
 from sandrl.problems import Problem
 from sandrl.problems.prompting import Prompting
-from sandrl.rewards.cache import VerdictCache
-from sandrl.rewards.judge import Judge
-from sandrl.rewards.options import ScoreOptions
-from sandrl.rewards.problem_records import KeptProblems
-from sandrl.rewards.records import Place, opinion_row
-from sandrl.rewards.summary import raise_for_rewards
 from sandrl.rollouts.episodes import Episode, EpisodeOptions, new_episode
 from sandrl.rollouts.records import episode_row, result_of
 from sandrl.rollouts.results import StepResult
@@ -31,6 +26,11 @@ from sandrl.rollouts.shared_job import SharedJob
 from sandrl.rollouts.threads import play_all
 from sandrl.runs import RunWriter
 from sandrl.sandboxes import Interrupt, Job, Level, step_tag
+from sandrl.scoring.cache import VerdictCache
+from sandrl.scoring.options import ScoreOptions
+from sandrl.scoring.problem_records import KeptProblems
+from sandrl.scoring.records import Place, opinion_row
+from sandrl.scoring.summary import raise_for_rewards
 
 # Sandboxes of an episode live as long as it does; what a model takes for an answer is not known before.
 EPISODE_SECONDS = 3600.0

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class WorkerProgram:
-    """A program that runs many commands in one sandbox, each in a cell (see `rewards/guest/worker.py`).
+    """A program that runs many commands in one sandbox, each in a cell (see `judge/guest/worker.py`).
 
     Attributes:
         begin: Makes the first block of its standard input from the encoded limits of cells.

@@ -60,7 +60,7 @@ class CellLimits:
         return min(self.at_once or WINDOW, limits.MAX_CELLS)
 
     def words(self, workers: int) -> bytes:
-        """The form in which a worker reads them (see `read_limits` in `rewards/guest/worker.py`)."""
+        """The form in which a worker reads them (see `read_limits` in `judge/guest/worker.py`)."""
         places = 0 if self.at_once else -(-(os.cpu_count() or 1) // workers) + 1
         numbers = (
             *(self.most, places, self.memory_bytes or limits.MEMORY_BYTES),

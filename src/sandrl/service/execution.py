@@ -23,10 +23,10 @@ from fastapi import Request
 
 from sandrl.errors import InputError, SandrlError, UsageError
 from sandrl.events.results import Status
+from sandrl.judge.limits import Limits
+from sandrl.judge.running import CommandResult, Program, ProgramResult
 from sandrl.problems.languages import find_language
 from sandrl.problems.problem_files import file_rows
-from sandrl.rewards.limits import Limits
-from sandrl.rewards.running import CommandResult, Program, ProgramResult
 from sandrl.service.failures import Failure
 from sandrl.service.models import (
     CommandRunResult,

@@ -18,11 +18,11 @@ from fastapi.responses import StreamingResponse
 from sandrl.bounds import finite
 from sandrl.events.results import ScoredCompletion
 from sandrl.problems import Completion, Problem, as_completions
-from sandrl.rewards.document import report_document, result_document, summary_document, to_line
-from sandrl.rewards.scorer import Answer
-from sandrl.rewards.summary import ScoreReport
-from sandrl.rewards.terms import Terms
 from sandrl.runs.summary import summarise
+from sandrl.scoring.document import report_document, result_document, summary_document, to_line
+from sandrl.scoring.scorer import Answer
+from sandrl.scoring.summary import ScoreReport
+from sandrl.scoring.terms import Terms
 from sandrl.service.failures import Failure, failure_of
 from sandrl.service.models import ScoreRequest
 from sandrl.service.replies import Reply

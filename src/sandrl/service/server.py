@@ -27,15 +27,15 @@ from sandrl.errors import (
 )
 from sandrl.events import Emit, ServiceLogged, ServiceStarted, ServiceStopping, Warned, all_of, ignore
 from sandrl.files import raise_descriptor_limit
-from sandrl.rewards.cache import VerdictCache
-from sandrl.rewards.calibration import packages_of
-from sandrl.rewards.limits import Limits
-from sandrl.rewards.options import ScoreOptions
-from sandrl.rewards.running import Program
-from sandrl.rewards.scorer import Scorer
+from sandrl.judge.calibration import packages_of
+from sandrl.judge.limits import Limits
+from sandrl.judge.running import Program
+from sandrl.remote.client import TCP_KEEP_ALIVE
 from sandrl.rewards.scoring import lifetime_seconds
-from sandrl.rewards.service import TCP_KEEP_ALIVE
 from sandrl.sandboxes import Interrupt, Level, SandboxRequest
+from sandrl.scoring.cache import VerdictCache
+from sandrl.scoring.options import ScoreOptions
+from sandrl.scoring.scorer import Scorer
 from sandrl.service.app import make_app
 from sandrl.service.edge import Edge
 from sandrl.service.metrics import ServiceMetrics

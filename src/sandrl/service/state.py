@@ -20,9 +20,9 @@ from sandrl.config.model import Config
 from sandrl.config.serve import POLICIES, RequestOptions, ServeConfig
 from sandrl.jsonl import parse_object
 from sandrl.problems import Problem
-from sandrl.rewards.options import ScoreOptions
-from sandrl.rewards.scorer import Scorer
-from sandrl.rewards.terms import Terms
+from sandrl.scoring.options import ScoreOptions
+from sandrl.scoring.scorer import Scorer
+from sandrl.scoring.terms import Terms
 from sandrl.service.failures import Failure
 from sandrl.service.metrics import ServiceMetrics
 from sandrl.service.problems import ProblemBook

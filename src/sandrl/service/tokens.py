@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from sandrl.errors import UsageError
 from sandrl.files import kept_secret
-from sandrl.rewards.service import token_path
+from sandrl.remote.client import token_path
 from sandrl.settings import Settings, private_directory
 
 VARIABLE = "SANDRL_SERVICE_TOKEN"

@@ -17,12 +17,12 @@ from functools import partial
 from typing import Any
 
 from sandrl.config.words import ToolSet
-from sandrl.rewards.trainer_batch import Message, Text, text_of
 from sandrl.rollouts.ends import EpisodeEnd
 from sandrl.rollouts.sandbox import SandboxSource
 from sandrl.rollouts.toolbox import Toolbox
 from sandrl.rollouts.tools import TOOLS, Tool
 from sandrl.runs import MessageRow, ToolCallRow
+from sandrl.scoring.trainer_batch import Message, Text, text_of
 
 _SELF = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
 # Where templates put what a model thinks before it answers.

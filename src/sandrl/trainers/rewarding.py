@@ -21,12 +21,12 @@ from sandrl.events.results import ScoredCompletion
 from sandrl.problems import Completion
 from sandrl.rewards import RewardFunction, VerdictCache
 from sandrl.rewards.function import FunctionOptions
-from sandrl.rewards.problem_records import KeptProblems
-from sandrl.rewards.records import Place, opinion_row, trajectory_row
-from sandrl.rewards.trainer_batch import Text
 from sandrl.runs.session import RunSession
 from sandrl.runs.summary import Summary
 from sandrl.sandboxes import Job
+from sandrl.scoring.problem_records import KeptProblems
+from sandrl.scoring.records import Place, opinion_row, trajectory_row
+from sandrl.scoring.trainer_batch import Text
 from sandrl.trainers.context import Context
 from sandrl.trainers.episodes import Environment, episode_end, message_rows
 

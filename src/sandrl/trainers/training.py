@@ -23,12 +23,11 @@ from sandrl.config.art import ArtTrainConfig
 from sandrl.config.grpo import GrpoConfig
 from sandrl.errors import BudgetError, CleanupError, InterruptedRunError, SandrlError, raise_for_end
 from sandrl.events import Emit, StepFinished
+from sandrl.judge.calibration import packages_of
+from sandrl.judge.judge import judge_version
+from sandrl.judge.weak_checks import warn_of_weak_checks
 from sandrl.problems import Problem
-from sandrl.rewards.calibration import packages_of
-from sandrl.rewards.judge import judge_version
-from sandrl.rewards.options import ScoreOptions
 from sandrl.rewards.scoring import lifetime_seconds
-from sandrl.rewards.weak_checks import warn_of_weak_checks
 from sandrl.runs.flags import Flag
 from sandrl.runs.health import Health
 from sandrl.runs.held import SandboxTime
@@ -37,6 +36,7 @@ from sandrl.runs.resumption import PROBLEMS_DIGEST
 from sandrl.runs.session import RunPlan, RunSession, open_run
 from sandrl.sandboxes import Connection, Interrupt, Job, Level, SandboxRequest, new_job_id
 from sandrl.sandboxes.spending import Allowance
+from sandrl.scoring.options import ScoreOptions
 from sandrl.settings import Settings
 
 PRINTED = "printed.log"

@@ -10,8 +10,8 @@ import pytest
 from sandrl.events.results import CheckStatus, Status
 from sandrl.problems import Case, Completion, Problem
 from sandrl.rewards import Components, Limits, ScoreOptions, ScoreReport, VerdictCache, score
-from sandrl.rewards.policies import fraction
 from sandrl.sandboxes import Job
+from sandrl.scoring.policies import fraction
 
 INC = Problem("inc", "Add one.", tests=("assert f(1) == 2",))
 RIGHT, WRONG = "def f(x):\n    return x + 1\n", "def f(x):\n    return x\n"

@@ -10,9 +10,9 @@ import pytest
 
 from sandrl.errors import InputError
 from sandrl.events.results import CheckStatus, Status, Trust
+from sandrl.judge.limits import Limits
+from sandrl.judge.stubs import stubs_of
 from sandrl.problems import Problem, Tolerance, load_problems, render_prompt
-from sandrl.rewards.limits import Limits
-from sandrl.rewards.stubs import stubs_of
 from sandrl.sandboxes import Job
 from tests.support.judges import scored
 

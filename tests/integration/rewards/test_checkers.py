@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from sandrl.events.results import CheckStatus, Status, Trust
+from sandrl.judge.limits import Limits
 from sandrl.problems import Case, Completion, Problem, load_problems
 from sandrl.rewards import score
-from sandrl.rewards.limits import Limits
-from sandrl.rewards.policies import fraction
 from sandrl.sandboxes import Job
+from sandrl.scoring.policies import fraction
 from tests.support.judges import scored
 
 # Two numbers whose sum is the one read; any will do.

@@ -15,13 +15,13 @@ import pytest
 
 from sandrl.events.results import CheckStatus, ScoredCompletion, Status, Trust
 from sandrl.jsonl import Row
+from sandrl.judge.limits import Limits
 from sandrl.problems import Call, Comparison, Completion, Problem, Tolerance
 from sandrl.problems.formats import parse_problem
 from sandrl.problems.formats.evalplus import rebuilt
 from sandrl.rewards import ScoreOptions, score
-from sandrl.rewards.limits import Limits
-from sandrl.rewards.summary import ScoreReport
 from sandrl.sandboxes import Job
+from sandrl.scoring.summary import ScoreReport
 from tests.support import evalplus_rows
 from tests.support.evalplus_rows import TASKS, Task
 

@@ -19,13 +19,13 @@ from sandrl.config.scoring import RewardConfig
 from sandrl.errors import InfrastructureError, RuntimeUnavailableError
 from sandrl.events import CanaryFinished, Event, RetryScheduled, Warned
 from sandrl.events.results import ScoredCompletion, Status
+from sandrl.judge.calibration import PLAIN, Calibration
+from sandrl.judge.guest_report import Execution
+from sandrl.judge.judge import Judge
+from sandrl.judge.limits import Limits
+from sandrl.judge.verdict import Verdict
 from sandrl.problems import Call, Completion, Problem
 from sandrl.rewards import ScoreOptions, ScoreReport, run_reward, score
-from sandrl.rewards.calibration import PLAIN, Calibration
-from sandrl.rewards.guest_report import Execution
-from sandrl.rewards.judge import Judge
-from sandrl.rewards.limits import Limits
-from sandrl.rewards.verdict import Verdict
 from sandrl.runs import WORKER_TAG, RunReader, SandboxEvent
 from sandrl.runtime import daemon
 from sandrl.sandboxes import CommandOutcome, Connection, Interrupt, Job, connect, new_job_id

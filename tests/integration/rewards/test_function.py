@@ -15,11 +15,11 @@ import pytest
 
 import sandrl
 from sandrl.errors import InfrastructureError, InputError, InterruptedRunError
+from sandrl.judge.guest_report import Execution
+from sandrl.judge.verdict import Verdict
 from sandrl.problems import Problem
 from sandrl.rewards import Components, Judge
 from sandrl.rewards.function import RewardFunction
-from sandrl.rewards.guest_report import Execution
-from sandrl.rewards.verdict import Verdict
 from sandrl.sandboxes import CommandOutcome, Connection, Interrupt, Job, new_job_id
 from sandrl.sandboxes.journal import NoLedger
 

@@ -8,8 +8,8 @@ import sys
 
 from sandrl.problems import Case, Completion, Problem
 from sandrl.rewards import Limits, ScoreOptions, score
-from sandrl.rewards.summary import ScoreReport
 from sandrl.sandboxes import Job
+from sandrl.scoring.summary import ScoreReport
 
 SHOWN = "print(list({'kiwi', 'fig', 'plum', 'pear'}))"
 SPAWNED = f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {SHOWN!r}])"

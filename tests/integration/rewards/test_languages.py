@@ -6,18 +6,18 @@ from dataclasses import replace
 
 import pytest
 
+from sandrl.answers.builds import builds_of
 from sandrl.errors import InputError
 from sandrl.events.results import CheckStatus, Status, Trust
+from sandrl.judge.limits import Limits
 from sandrl.problems import Case, Completion, Problem, as_problems, languages
 from sandrl.problems.calls import Call
 from sandrl.problems.languages import LANGUAGES, PYTHON, language_named
+from sandrl.redteam import EXPLOITS_IN_CPP, attack
+from sandrl.redteam.corpus.compiled import PRIMES
 from sandrl.rewards import Judge, ScoreOptions, score
-from sandrl.rewards.builds import builds_of
-from sandrl.rewards.document import result_document
-from sandrl.rewards.limits import Limits
-from sandrl.rewards.redteam import EXPLOITS_IN_CPP, attack
-from sandrl.rewards.redteam.corpus.compiled import PRIMES
 from sandrl.sandboxes import Job
+from sandrl.scoring.document import result_document
 from tests.support.judges import scored
 from tests.support.programs import require_language
 

@@ -9,8 +9,8 @@ import pytest
 from sandrl.errors import UsageError
 from sandrl.events.results import CheckStatus, Status
 from sandrl.problems import EXIT_STATUS, Case, Problem
-from sandrl.rewards.policies import fraction
 from sandrl.sandboxes import Job, SandboxRequest
+from sandrl.scoring.policies import fraction
 from sandrl.settings import RuntimeKind, Settings
 from tests.support.judges import scored
 

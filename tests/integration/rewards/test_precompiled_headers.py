@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from sandrl.events.results import ScoredCompletion, Status
+from sandrl.judge.headers import Headers
 from sandrl.problems import Case, Completion, Problem
 from sandrl.problems.languages import language_named
 from sandrl.rewards import Judge, ScoreOptions, score
-from sandrl.rewards.headers import Headers
 from sandrl.sandboxes import Command, Connection, Job, SharedDirectory
 from tests.support.programs import require_language
 

@@ -7,8 +7,8 @@ import pytest
 import sandrl
 from sandrl.problems import Completion, Problem
 from sandrl.rewards import Components, ScoreOptions, Verdict, VerdictCache
-from sandrl.rewards.summary import raise_for_rewards
 from sandrl.sandboxes import Job
+from sandrl.scoring.summary import raise_for_rewards
 
 INC = Problem("inc", "Add one.", tests=("assert f(1) == 2", "assert f(2) == 3"))
 CODE = "def f(x):\n    return x + 1\n"

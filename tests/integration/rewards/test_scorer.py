@@ -12,13 +12,13 @@ import pytest
 
 from sandrl.errors import AuthenticationError, InputError, QueueFullError, ScorerClosedError, UsageError
 from sandrl.events.results import ScoredCompletion, Status
+from sandrl.judge.limits import Limits
+from sandrl.judge.running import Program
 from sandrl.problems import Call, Case, Completion, Problem
-from sandrl.rewards.judging import SandboxJudging
-from sandrl.rewards.limits import Limits
-from sandrl.rewards.options import ScoreOptions
-from sandrl.rewards.running import Program
-from sandrl.rewards.scorer import Answer, Scorer
 from sandrl.sandboxes import Connection, Job, new_job_id
+from sandrl.scoring.judging import SandboxJudging
+from sandrl.scoring.options import ScoreOptions
+from sandrl.scoring.scorer import Answer, Scorer
 
 INC = Problem("inc", "Add one.", tests=("assert f(1) == 2",))
 SLEEP = "import time\ntime.sleep({seconds})\ndef f(x): return x + 1  # {number}"

@@ -26,6 +26,8 @@ from sandrl.events import (
     ignore,
 )
 from sandrl.events.results import ScoredCompletion, Status
+from sandrl.judge.guest_report import Execution
+from sandrl.judge.judge import Judge
 from sandrl.problems import Case, Completion, Problem
 from sandrl.problems.splits import Splits
 from sandrl.rewards import (
@@ -40,9 +42,6 @@ from sandrl.rewards import (
     validate,
 )
 from sandrl.rewards.function import FunctionOptions, step_opinions
-from sandrl.rewards.guest_report import Execution
-from sandrl.rewards.judge import Judge
-from sandrl.rewards.opinions import OpinionMemory
 from sandrl.rewards.regrade import regrade
 from sandrl.runs import (
     OPINION_TAG,
@@ -59,6 +58,7 @@ from sandrl.runs.processes import Processes
 from sandrl.runs.session import RunSession
 from sandrl.sandboxes import Interrupt, Job, connect, new_job_id
 from sandrl.sandboxes.inventory import Inventory
+from sandrl.scoring.opinions import OpinionMemory
 from sandrl.settings import RuntimeKind, Settings
 from sandrl.trainers.config import resolve
 from sandrl.trainers.context import Context

@@ -12,12 +12,12 @@ from tests.support.evalplus_rows import TASKS
 
 from sandrl.errors import InputError
 from sandrl.jsonl import Row
+from sandrl.judge.calibration import Calibration, CalibrationStore
+from sandrl.judge.guest_request import call_seconds, call_tolerances
+from sandrl.judge.stubs import stubs_of
+from sandrl.judge.verdict import ReferenceValues
 from sandrl.problems import Call, Comparison, Problem, Tolerance, load_problems, own_row, render_prompt, write_problems
 from sandrl.problems.formats import parse_problem
-from sandrl.rewards.calibration import Calibration, CalibrationStore
-from sandrl.rewards.guest_request import call_seconds, call_tolerances
-from sandrl.rewards.stubs import stubs_of
-from sandrl.rewards.verdict import ReferenceValues
 
 ROW: dict[str, Any] = {
     "task_id": "HumanEval/1000", "prompt": "def f(x):\n    \"\"\"Double it.\"\"\"\n", "contract": "    assert x",

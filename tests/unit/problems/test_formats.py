@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from tests.support.format_rows import ROWS
 
+from sandrl.answers.requirements import required_function
 from sandrl.errors import InputError
 from sandrl.jsonl import Row
 from sandrl.problems import Call, Case, Problem, Tolerance, as_problems, load_problems
@@ -21,7 +22,6 @@ from sandrl.problems.formats.texts import MAX_UNPACKED_BYTES, unpacked
 from sandrl.problems.languages import find_language
 from sandrl.problems.preludes import STANDARD
 from sandrl.problems.prompts import render_prompt
-from sandrl.rewards.requirements import required_function
 
 SAMPLES = Path(__file__).parents[4] / "shared" / "data" / "samples"
 ECHO = (Case("1\n", "1\n"), Case("2\n", "2\n"))

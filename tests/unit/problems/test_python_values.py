@@ -10,7 +10,7 @@ import pytest
 import sandrl
 from sandrl.errors import InputError, UsageError
 from sandrl.problems import Case, Completion, Problem, Tolerance, as_completions, as_problems
-from sandrl.rewards.trainer_batch import BatchReader
+from sandrl.scoring.trainer_batch import BatchReader
 
 ROW = {"task_id": "inc", "prompt": "Add one.", "tests": ["assert f(1) == 2"]}
 INC = Problem("inc", "Add one.", tests=("assert f(1) == 2",))

@@ -12,19 +12,19 @@ import pytest
 from tests.support.judges import InProcessJudge, judge_outside
 
 from sandrl.events.results import CheckVerdict
-from sandrl.problems import Case, Problem
-from sandrl.problems.calls import Call
-from sandrl.rewards.assertions import marked
-from sandrl.rewards.guest.excerpts import (
+from sandrl.judge.assertions import marked
+from sandrl.judge.guest.excerpts import (
     ALL_EXCERPTS_CHARACTERS,
     LONGEST_EXCERPT_CHARACTERS,
     begin_of,
     excerpt_at,
     first_difference,
 )
-from sandrl.rewards.guest.sides import MARK, ValueText, shown, sides_of
-from sandrl.rewards.judge import Judge
-from sandrl.rewards.limits import Limits
+from sandrl.judge.guest.sides import MARK, ValueText, shown, sides_of
+from sandrl.judge.judge import Judge
+from sandrl.judge.limits import Limits
+from sandrl.problems import Case, Problem
+from sandrl.problems.calls import Call
 
 JUDGES = (pytest.param(InProcessJudge(), id="in process"), pytest.param(Judge(), id="isolated"))
 

@@ -6,10 +6,10 @@ import pytest
 from tests.support.judges import InProcessJudge
 
 from sandrl.problems import Completion, Problem
-from sandrl.rewards.attempts import Attempt, Step
-from sandrl.rewards.options import ScoreOptions
-from sandrl.rewards.terms import Terms
 from sandrl.sandboxes.providers.cwsandbox.client import SdkConnection
+from sandrl.scoring.attempts import Attempt, Step
+from sandrl.scoring.options import ScoreOptions
+from sandrl.scoring.terms import Terms
 from sandrl.settings import RuntimeKind
 
 PROBLEM = Problem("p", "", check="exit_status")

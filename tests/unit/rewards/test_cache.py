@@ -9,13 +9,13 @@ import pytest
 
 from sandrl.errors import InputError
 from sandrl.events.results import CheckStatus, CheckVerdict, Status, Trust
+from sandrl.judge.judge import Judge
+from sandrl.judge.limits import Limits
+from sandrl.judge.verdict import Verdict
 from sandrl.problems import Case, Problem, Tolerance
-from sandrl.rewards.cache import VerdictCache, VerdictNames
-from sandrl.rewards.judge import Judge
-from sandrl.rewards.limits import Limits
-from sandrl.rewards.verdict import Verdict
 from sandrl.sandboxes import Connection
 from sandrl.sandboxes.providers.cwsandbox.client import SdkConnection
+from sandrl.scoring.cache import VerdictCache, VerdictNames
 from sandrl.settings import RuntimeKind
 
 CHECKS = (CheckVerdict(CheckStatus.PASSED), CheckVerdict(CheckStatus.PASSED, "caf\u00e9 \ud83d"))
@@ -131,7 +131,7 @@ def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
 
 
 def test_memory_is_bounded_and_what_was_asked_for_last_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sandrl.rewards.cache.MAX_CHARACTERS", 25_000)
+    monkeypatch.setattr("sandrl.scoring.cache.MAX_CHARACTERS", 25_000)
     cache = VerdictCache()
     large = replace(PASSED, stdout="x" * 10_000)
     cache.keep(KEY, large)

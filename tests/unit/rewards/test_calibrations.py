@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from sandrl.judge.calibration import PLAIN, Calibration, Calibrations, CalibrationStore
+from sandrl.judge.verdict import ReferenceValues
 from sandrl.problems import Problem
-from sandrl.rewards.calibration import PLAIN, Calibration, Calibrations, CalibrationStore
-from sandrl.rewards.verdict import ReferenceValues
 
 KEY = "ab" * 32
 

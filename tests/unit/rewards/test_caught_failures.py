@@ -216,7 +216,7 @@ def test_a_failure_of_a_lying_class_is_a_failure() -> None:
 def test_with_required_isolation_a_pass_by_the_own_operator_has_no_reward(
     reference: str | None, more: tuple[str, ...], status: Status
 ) -> None:
-    from sandrl.rewards.judge import Judge
+    from sandrl.judge.judge import Judge
 
     judge, problem = Judge(require_isolated=True), Problem("t", "", tests=(*OWN, *more), reference=reference)
     verdict = judge.review(problem, judged(problem, LYING.format(init="pass"), judge))
@@ -227,7 +227,7 @@ def test_with_required_isolation_a_pass_by_the_own_operator_has_no_reward(
 
 
 def test_a_reference_that_passes_only_by_its_own_operator_excludes_its_problem_where_isolation_is_required() -> None:
-    from sandrl.rewards.judge import Judge
+    from sandrl.judge.judge import Judge
 
     reference = VEC.replace("self.x = x", "hidden[id(self)] = x").replace("self.x", "hidden[id(self)]")
     reference = "hidden = {}" + reference.replace("other.x", "hidden[id(other)]")

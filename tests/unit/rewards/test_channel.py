@@ -12,7 +12,7 @@ from types import FrameType
 
 import pytest
 
-from sandrl.rewards.guest.channel import ANSWER, Channel
+from sandrl.judge.guest.channel import ANSWER, Channel
 
 
 class Deadline(BaseException):

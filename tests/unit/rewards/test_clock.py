@@ -16,12 +16,12 @@ from tests.support.judges import InProcessJudge, judge_outside
 from tests.support.outside import outside
 
 from sandrl.events.results import Status
+from sandrl.judge.guest import clock
+from sandrl.judge.guest.clock import LONGEST, Limit
+from sandrl.judge.judge import Judge, longest_run_seconds
+from sandrl.judge.limits import Limits
+from sandrl.judge.verdict import Verdict
 from sandrl.problems import Case, Problem
-from sandrl.rewards.guest import clock
-from sandrl.rewards.guest.clock import LONGEST, Limit
-from sandrl.rewards.judge import Judge, longest_run_seconds
-from sandrl.rewards.limits import Limits
-from sandrl.rewards.verdict import Verdict
 
 TESTS = Problem("inc", "Add one.", tests=("assert f(1) == 2", "assert f(2) == 3"))
 CASES = Problem("inc", "Add one.", cases=tuple(Case(f"{x}\n", f"{x + 1}\n") for x in range(3)))

@@ -8,9 +8,9 @@ import pytest
 from tests.support.judges import InProcessJudge, judge_outside
 
 from sandrl.events.results import Status
+from sandrl.judge.judge import Judge
+from sandrl.judge.verdict import Verdict
 from sandrl.problems import Problem
-from sandrl.rewards.judge import Judge
-from sandrl.rewards.verdict import Verdict
 
 JUDGES = (InProcessJudge(), Judge())
 PROBLEM = Problem("inc", "Add one.", tests=("assert f(1) == 2",))

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sandrl.answers.continuation import join_to_starter
+from sandrl.answers.extraction import Extraction, extract
+from sandrl.answers.markup import fences
 from sandrl.problems import Problem
-from sandrl.rewards.continuation import join_to_starter
-from sandrl.rewards.extraction import Extraction, extract
-from sandrl.rewards.markup import fences
 
 PROMPT = 'from typing import List\n\n\ndef total(xs: List[int]) -> int:\n    """Sum.\n    """\n'
 TOTAL = Problem("total", PROMPT, tests=("assert total([1]) == 1",), entry_point="total")

@@ -6,8 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from sandrl.answers.extraction import extract_code
 from sandrl.problems import Case, Completion, Problem
-from sandrl.rewards.extraction import extract_code
 
 DOUBLE = "def double(n):\n    return 2 * n"
 WRONG = "def double(n):\n    return n"

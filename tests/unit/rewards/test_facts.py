@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from sandrl.judge.facts import TextFacts, facts_of
 from sandrl.problems import Problem
-from sandrl.rewards.facts import TextFacts, facts_of
 
 BINDING = [
     "x = 1",

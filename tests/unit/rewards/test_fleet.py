@@ -18,18 +18,18 @@ from sandrl.events import Event, Warned
 from sandrl.events.results import Status, Trust
 from sandrl.fleet.calls import Refusal
 from sandrl.fleet.cluster import Node, NodeFacts
+from sandrl.judge.judge import Judge
+from sandrl.judge.verdict import Verdict
 from sandrl.problems import Completion, Problem
-from sandrl.rewards import fleet as fleet_module
-from sandrl.rewards.attempts import Attempt
-from sandrl.rewards.fleet import Fleet, FleetJudging
-from sandrl.rewards.fleet_node import NodeSetup, Reply, Task, TaskResult
-from sandrl.rewards.judge import Judge
-from sandrl.rewards.options import ScoreOptions
-from sandrl.rewards.terms import Terms
-from sandrl.rewards.verdict import Verdict
 from sandrl.sandboxes import Level
 from sandrl.sandboxes.owner import current_owner
 from sandrl.sandboxes.providers.protocol import Packages
+from sandrl.scoring import fleet as fleet_module
+from sandrl.scoring.attempts import Attempt
+from sandrl.scoring.fleet import Fleet, FleetJudging
+from sandrl.scoring.fleet_node import NodeSetup, Reply, Task, TaskResult
+from sandrl.scoring.options import ScoreOptions
+from sandrl.scoring.terms import Terms
 
 PASSED = Verdict(Status.PASSED, Trust.ISOLATED, 1, 1)
 BROKEN = Verdict(Status.INFRASTRUCTURE, None, detail="its sandbox failed")

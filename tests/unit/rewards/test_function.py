@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 import sandrl
+from sandrl.answers.extraction import extract_code
 from sandrl.errors import UsageError
 from sandrl.problems import Problem, render_prompt
-from sandrl.rewards.extraction import extract_code
-from sandrl.rewards.trainer_batch import BatchReader, answer_of, text_of
+from sandrl.scoring.trainer_batch import BatchReader, answer_of, text_of
 
 INC = Problem("inc", "Add one.", tests=("assert f(1) == 2",))
 DEC = Problem("dec", "Subtract one.", tests=("assert f(1) == 0",))

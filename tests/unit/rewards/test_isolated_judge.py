@@ -19,13 +19,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.judges import judge_outside
 
+from sandrl.answers.reference import names_under_test
 from sandrl.events.results import Status, Trust
+from sandrl.judge.guest.values import Decoder, Encoder, Malformed, Unsendable
+from sandrl.judge.judge import Judge
+from sandrl.judge.limits import Limits
+from sandrl.judge.verdict import Verdict
 from sandrl.problems import Problem
-from sandrl.rewards.guest.values import Decoder, Encoder, Malformed, Unsendable
-from sandrl.rewards.judge import Judge
-from sandrl.rewards.limits import Limits
-from sandrl.rewards.reference import names_under_test
-from sandrl.rewards.verdict import Verdict
 
 SCALARS = (
     st.none()

@@ -10,10 +10,10 @@ from tests.support.judges import InProcessJudge, judge_outside
 
 from sandrl.errors import InfrastructureError
 from sandrl.events.results import Status, Trust
+from sandrl.judge.guest_report import Execution
+from sandrl.judge.judge import Judge, judge_version
+from sandrl.judge.limits import Limits
 from sandrl.problems import Case, Problem, Tolerance
-from sandrl.rewards.guest_report import Execution
-from sandrl.rewards.judge import Judge, judge_version
-from sandrl.rewards.limits import Limits
 from sandrl.sandboxes import CommandOutcome
 
 JUDGE = InProcessJudge()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandrl.rewards.opinions import digest, is_chosen
+from sandrl.scoring.opinions import digest, is_chosen
 
 
 @given(st.text(), st.text(), st.floats(0, 1), st.floats(0, 1))

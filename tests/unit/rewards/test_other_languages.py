@@ -7,13 +7,13 @@ import time
 
 import pytest
 
+from sandrl.answers.assembly import join_to_tests
+from sandrl.answers.extraction import extract, extract_code
+from sandrl.answers.syntaxes import SYNTAXES
+from sandrl.judge.stubs import stubs_of
 from sandrl.problems import Case, Completion, Problem, chat_prompt, render_prompt
 from sandrl.problems.languages import LANGUAGES, PYTHON
 from sandrl.rewards import Extraction
-from sandrl.rewards.assembly import join_to_tests
-from sandrl.rewards.extraction import extract, extract_code
-from sandrl.rewards.stubs import stubs_of
-from sandrl.rewards.syntaxes import SYNTAXES
 
 CPP = Problem(
     "p",

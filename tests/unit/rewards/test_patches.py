@@ -6,12 +6,12 @@ import pytest
 from tests.unit.rewards.test_isolated_judge import judged
 
 from sandrl.events.results import Status, Trust
+from sandrl.judge.facts import facts_of
+from sandrl.judge.judge import Judge
+from sandrl.judge.limits import Limits
+from sandrl.judge.patches import changes_of, draws
+from sandrl.judge.verdict import Verdict
 from sandrl.problems import Problem
-from sandrl.rewards.facts import facts_of
-from sandrl.rewards.judge import Judge
-from sandrl.rewards.limits import Limits
-from sandrl.rewards.patches import changes_of, draws
-from sandrl.rewards.verdict import Verdict
 
 DRAW = "import random\ndef f():\n    return random.random()"
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from sandrl.events.results import Status, Trust
+from sandrl.judge.limits import Limits
+from sandrl.judge.verdict import Verdict
 from sandrl.problems import Completion, Problem
-from sandrl.rewards.limits import Limits
-from sandrl.rewards.policies import LONG_CHARACTERS, POLICIES, Components, binary, fraction, load_policy, reward_of
 from sandrl.rewards.scoring import lifetime_seconds
-from sandrl.rewards.verdict import Verdict
+from sandrl.scoring.policies import LONG_CHARACTERS, POLICIES, Components, binary, fraction, load_policy, reward_of
 
 ANSWER = Completion("double", "double", completion="<answer>x</answer>", code="x")
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from sandrl.rewards.guest import preloads
-from sandrl.rewards.program import Part
+from sandrl.judge.guest import preloads
+from sandrl.judge.program import Part
 
 # Standard library alone; not all are preloaded, and some of those import others that are.
 NAMES = (

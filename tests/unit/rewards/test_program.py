@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from sandrl.rewards import program
-from sandrl.rewards.program import CASES, ISOLATED_TESTS, TESTS, Mode, Part, digest, program_of
+from sandrl.judge import program
+from sandrl.judge.program import CASES, ISOLATED_TESTS, TESTS, Mode, Part, digest, program_of
 
 EVERY_MODE = [mode for mode in vars(program).values() if isinstance(mode, Mode)]
 MODES = pytest.mark.parametrize("mode", EVERY_MODE, ids=lambda mode: f"{mode.judge}-{mode.trust}")
@@ -33,7 +33,7 @@ def bound_names(tree: ast.Module) -> list[str]:
 @MODES
 def test_no_file_of_a_program_takes_a_name_of_another(mode: Mode) -> None:
     texts = [
-        files("sandrl.rewards.guest").joinpath(f"{name}.py").read_text() for name in (*mode.files, *mode.judge_files)
+        files("sandrl.judge.guest").joinpath(f"{name}.py").read_text() for name in (*mode.files, *mode.judge_files)
     ]
     counts = Counter(name for text in texts for name in bound_names(ast.parse(text)))
     assert not {name for name, count in counts.items() if count > 1}
@@ -67,7 +67,7 @@ def test_annotations_and_imports_of_tests_are_left_out_of_what_is_compiled() -> 
 
 from typing import TYPE_CHECKING
 
-from sandrl.rewards.guest.values import not_there
+from sandrl.judge.guest.values import not_there
 
 if TYPE_CHECKING:
     from typing import Any

@@ -10,8 +10,8 @@ import pytest
 from tests.support.judges import InProcessJudge, judge_outside
 
 from sandrl.events.results import Status
+from sandrl.judge.verdict import Verdict
 from sandrl.problems import Case, Problem
-from sandrl.rewards.verdict import Verdict
 
 JUDGE = InProcessJudge()
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sandrl.rewards.guest import programs
+from sandrl.judge.guest import programs
 from sandrl.runtime.guest import rootfs
 from sandrl.runtime.host.images import Image
 from sandrl.runtime.libraries import PREFIX_LIBRARIES

@@ -8,9 +8,9 @@ import pytest
 
 from sandrl.events import CompletionFinished, JobStarted, Warned
 from sandrl.events.results import ScoredCompletion, Status, Trust
-from sandrl.rewards.notebook import is_notebook, shown_progress
-from sandrl.rewards.summary import ScoreReport
 from sandrl.runs.summary import summarise
+from sandrl.scoring.notebook import is_notebook, shown_progress
+from sandrl.scoring.summary import ScoreReport
 
 
 def result(index: int, reward: float | None, detail: str = "", **fields: Any) -> ScoredCompletion:

@@ -10,12 +10,12 @@ from tests.support.judges import InProcessJudge, judge_outside
 
 from sandrl.errors import InfrastructureError
 from sandrl.events.results import CheckStatus, CheckVerdict, Status, Trust
+from sandrl.judge.judge import Judge
+from sandrl.judge.limits import MOST_SECONDS, Limits, time_limit
+from sandrl.judge.verdict import Verdict
 from sandrl.problems import EXIT_STATUS, Call, Case, Completion, Problem
-from sandrl.rewards.judge import Judge
-from sandrl.rewards.limits import MOST_SECONDS, Limits, time_limit
-from sandrl.rewards.policies import fraction
-from sandrl.rewards.verdict import Verdict
 from sandrl.sandboxes import CommandOutcome
+from sandrl.scoring.policies import fraction
 
 JUDGES = [
     pytest.param(Judge(), id="isolated"),

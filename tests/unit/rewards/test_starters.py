@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from sandrl.answers.continuation import join_to_starter
+from sandrl.answers.extraction import extract_code
+from sandrl.answers.requirements import starter_of
 from sandrl.problems import Completion, Problem
-from sandrl.rewards.continuation import join_to_starter
-from sandrl.rewards.extraction import extract_code
-from sandrl.rewards.requirements import starter_of
 
 HEADER = "def pairs(xs: List[int]) -> int:"
 DOCSTRING = '    """Count the pairs.\n\n    >>> pairs([1, 2])\n    1\n    """'

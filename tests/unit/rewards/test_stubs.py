@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from sandrl.events import Event, Warned
+from sandrl.judge.stubs import stubs_of
+from sandrl.judge.weak_checks import WeakChecks, warn_of_weak_checks
 from sandrl.problems import Case, Problem, load_problems
-from sandrl.rewards.stubs import stubs_of
-from sandrl.rewards.weak_checks import WeakChecks, warn_of_weak_checks
 
 
 def labels(*tests: str, **more: Any) -> list[str]:

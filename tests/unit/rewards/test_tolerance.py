@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandrl.rewards.guest.tolerance import is_close, parse_decimal, same_lines, same_numbers
+from sandrl.judge.guest.tolerance import is_close, parse_decimal, same_lines, same_numbers
 
 
 @pytest.mark.parametrize(

@@ -6,16 +6,16 @@ from dataclasses import replace
 
 import pytest
 
+from sandrl.answers.reference import is_plain
 from sandrl.events.results import CheckStatus, CheckVerdict, Status, Trust
+from sandrl.judge.calibration import PLAIN, Calibration, modules_of
+from sandrl.judge.judge import Judge
+from sandrl.judge.limits import Limits
+from sandrl.judge.patches import draws
+from sandrl.judge.trials import is_inert
+from sandrl.judge.verdict import Verdict
 from sandrl.problems import Case, Problem
 from sandrl.problems.checkers import Checker
-from sandrl.rewards.calibration import PLAIN, Calibration, modules_of
-from sandrl.rewards.judge import Judge
-from sandrl.rewards.limits import Limits
-from sandrl.rewards.patches import draws
-from sandrl.rewards.reference import is_plain
-from sandrl.rewards.trials import is_inert
-from sandrl.rewards.verdict import Verdict
 
 PROBLEM = Problem("t", "", tests=("x = f()\nassert x == 1",), entry_point="f", reference="def f():\n    return 1\n")
 WITHOUT_REFERENCE = replace(PROBLEM, reference=None)

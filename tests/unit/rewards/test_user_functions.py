@@ -12,9 +12,9 @@ import pytest
 from sandrl.config.scoring import RewardConfig
 from sandrl.errors import UsageError
 from sandrl.events.results import Status, Trust
+from sandrl.judge.verdict import Verdict
 from sandrl.problems import Completion
-from sandrl.rewards.policies import as_policy, binary, load_policy, reward_of
-from sandrl.rewards.verdict import Verdict
+from sandrl.scoring.policies import as_policy, binary, load_policy, reward_of
 
 MODULE = """\
 from dataclasses import dataclass

@@ -26,7 +26,6 @@ from sandrl.events import (
     Warned,
 )
 from sandrl.problems import Completion
-from sandrl.rewards.records import Place, trajectory_row
 from sandrl.runs import (
     METRICS,
     CheckRow,
@@ -45,6 +44,7 @@ from sandrl.runs import (
 )
 from sandrl.runs.metrics import Group, group_of
 from sandrl.runs.statistics import deviation, mean, percentile
+from sandrl.scoring.records import Place, trajectory_row
 
 
 def result(task_id: str = "t", reward: float | None = 1.0, **fields: Any) -> ScoredCompletion:

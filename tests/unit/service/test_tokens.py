@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sandrl.errors import AuthenticationError, UsageError
-from sandrl.rewards.service import AsyncServiceClient, token_path
+from sandrl.remote.client import AsyncServiceClient, token_path
 from sandrl.service.tokens import token_for
 from sandrl.settings import Settings, load_settings
 

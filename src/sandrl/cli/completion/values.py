@@ -40,7 +40,7 @@ def problem_sets() -> Values:
 
 def reward_policies() -> Values:
     """Names of reward policies; a function of the user's own will do as well."""
-    from sandrl.rewards.policies import POLICIES
+    from sandrl.scoring.policies import POLICIES
 
     return [(name, (policy.__doc__ or "").partition("\n")[0]) for name, policy in POLICIES.items()]
 
@@ -62,7 +62,7 @@ def problem_ids() -> Values:
 
 def exploit_names() -> Values:
     """Names of exploits, and of groups of them; asked when the tree is written, because they are many imports away."""
-    from sandrl.rewards.redteam import EXPLOITS, EXPLOITS_IN_CPP
+    from sandrl.redteam import EXPLOITS, EXPLOITS_IN_CPP
 
     every = (*EXPLOITS, *EXPLOITS_IN_CPP)
     groups = {each.group: "group" for each in every}

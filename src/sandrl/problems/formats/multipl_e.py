@@ -1,7 +1,7 @@
 """Rows of MultiPL-E (arXiv:2208.08227): a function begun in some language, and tests that are appended to its body.
 
 The tests of some languages begin with the end of the function, and may end with that of its class, so an answer is
-joined to both (`rewards/assembly.py`). An answer's body ends where its function does, which is what `stop_tokens` stand
+joined to both (`answers/assembly.py`). An answer's body ends where its function does, which is what `stop_tokens` stand
 for: they are checked, and nothing else is needed of them.
 """
 

@@ -1,7 +1,7 @@
 """The machines of a Ray cluster, each with its own local runtime.
 
 Completions are judged where the sandboxes are, by the part of a job that each node has (see
-`sandrl.rewards.fleet_node`). So a job makes no sandboxes through this connection except those of its episodes, and
+`sandrl.scoring.fleet_node`). So a job makes no sandboxes through this connection except those of its episodes, and
 these are on this machine: its local runtime is started for the first of them. Existing sandboxes are found and stopped
 through another connection, which calls all nodes (`sandrl.sandboxes.providers.ray_nodes`).
 """

@@ -27,11 +27,11 @@ from sandrl.problems import Problem, load_problems
 from sandrl.problems.loading import reading_of
 from sandrl.problems.prompting import Prompting
 from sandrl.problems.splits import training_split
-from sandrl.rewards.options import ScoreOptions
 from sandrl.rollouts.tools import TOOL_SCHEMAS, tool_schemas
 from sandrl.runs import RunReader
 from sandrl.runs.directory import checked_run_name
 from sandrl.runs.resumption import content_digest
+from sandrl.scoring.options import ScoreOptions
 from sandrl.settings import Settings
 from sandrl.trainers.art import libraries
 from sandrl.trainers.art.groups import Group, groups_of_rows

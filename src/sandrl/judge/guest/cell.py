@@ -1,0 +1,361 @@
+"""A cell: a process that was just cloned isolates itself in namespaces of its own, which end with it.
+
+The first process of a cell is its supervisor. It is process 1 of the cell's own process namespace: no program in the
+cell can kill or stop it, and the kernel ends all of them with it. Cells share nothing: the user, process, mount, IPC,
+UTS and network namespaces of a cell are its own, and so are `/tmp` and everything that can be written to, `/proc`, its
+terminals, and the inodes of the files that it can read (see `Root`). It has no capability when it reads its request,
+and cannot make further namespaces.
+
+A cell needs no system call filter of its own, which would be compiled for each cell, on all processors: it has the
+worker's, and the calls which that filter has to leave to the worker need a capability.
+"""
+
+from __future__ import annotations
+
+import _signal  # type: ignore[import-not-found]
+import posix
+
+from sandrl.judge.guest.child import PR_SET_NO_NEW_PRIVS, RLIMIT_DATA, ROOM_FOR_STACKS_BYTES
+from sandrl.judge.guest.declarations import Libc
+from sandrl.judge.guest.descriptors import write_all
+from sandrl.judge.guest.places import (
+    DIRECTORY,
+    KIND_OF_FILE,
+    LINK,
+    PLAIN_FILE,
+    is_directory,
+    kind_of,
+    names_in,
+    own_places,
+)
+
+NEW_MOUNTS, NEW_UTS, NEW_IPC = 0x20000, 0x4000000, 0x8000000
+NEW_USER, NEW_PROCESSES, NEW_NETWORK = 0x10000000, 0x20000000, 0x40000000
+OWN_NAMESPACES = NEW_MOUNTS | NEW_UTS | NEW_IPC | NEW_USER | NEW_PROCESSES | NEW_NETWORK
+SIGCHLD = 17
+READ_ONLY, NOSUID, NODEV, NOEXEC, BIND, RECURSIVE, PRIVATE = 0x1, 0x2, 0x4, 0x8, 0x1000, 0x4000, 0x40000
+AT_CURRENT, AT_RECURSIVE = -100, 0x8000
+REMOUNT = 0x20
+MOUNT_SETATTR = 442
+# Where requests, outputs and programs are, in a file system that only the worker sees.
+SPOOL = "/tmp"
+# Where the runtime shows a worker the parts of its root, each by itself (see `runtime/guest/rootfs.py`).
+PARTS = "/run/sandrl/parts"
+LARGEST_COPY_BYTES = 1 << 20
+MOST_ENTRIES = 256
+MADE_IN_CELLS = PARTS, "/proc", "/tmp", "/dev/pts"
+DEVICE = 0o020000
+CALLS_OF_MACHINE = {
+    "x86_64": {"clone": 56, "capset": 126, "brk": 12},
+    "aarch64": {"clone": 220, "capset": 91, "brk": 214},
+}
+PR_SET_PDEATHSIG, PR_SET_SECUREBITS, PR_SET_MM, PR_SET_MM_MAP = 1, 28, 35, 14
+# Code, data, heap, stack, arguments and environment in `/proc/self/stat`, in the order of `struct prctl_mm_map`.
+# The end of the heap is not there.
+STARTS_AND_ENDS = 26, 27, 45, 46, 47, 0, 28, 48, 49, 50, 51
+HEAP = 4
+# Being root gives nothing, neither at once nor by a change of user or a program; and none of this can be undone.
+NO_ROOT_LOCKED = 0x01 | 0x02 | 0x04 | 0x08 | 0x20 | 0x40 | 0x80
+CAPABILITY_VERSION_3 = 0x20080522
+RLIMIT_NPROC, RLIMIT_NOFILE, RLIMIT_MEMLOCK, RLIMIT_SIGPENDING = 6, 7, 8, 11
+# What programs have in a sandbox of the local runtime (see `runtime/guest/processes.py`).
+OPEN_FILES, LOCKED_BYTES, PENDING_SIGNALS = 512, 64 << 10, 1024
+AF_INET, SOCK_DGRAM_CLOEXEC, SIOCSIFFLAGS, IFF_UP_RUNNING = 2, 0x80002, 0x8914, 0x41
+SOCKET_BUFFER_BYTES = 256 << 10
+CANNOT_BE_MADE = 77  # exit status of a cell that could not be made
+
+
+class CellLimits:
+    """What one cell may use, with all its processes and files together; threads are counted as processes.
+
+    A control group counts its memory if `in_group`; that of its worker counts all cells.
+    """
+
+    in_group = False
+    cells = 0
+
+    def __init__(self, memory_bytes: int, disk_bytes: int, inodes: int, processes: int, sockets: int) -> None:
+        self.memory_bytes = memory_bytes
+        self.disk_bytes = disk_bytes
+        self.inodes = inodes
+        self.processes = processes
+        self.sockets = sockets
+
+
+def must(call: Libc, name: str, *arguments: int | bytes, about: str = "") -> int:
+    """Calls libc; raises an OSError that names the call, or what it is about, if it fails."""
+    result = call(name, *arguments)
+    if result < 0:
+        raise OSError(f"{about or name} is refused")
+    return result
+
+
+def limit_resources(call: Libc, limits: CellLimits) -> None:
+    """Sets what this process and those it makes may use, as far as the kernel counts that for single processes."""
+    for kind, value in (
+        (RLIMIT_NPROC, limits.processes),
+        (RLIMIT_DATA, limits.memory_bytes + ROOM_FOR_STACKS_BYTES),
+        (RLIMIT_NOFILE, OPEN_FILES),
+        (RLIMIT_MEMLOCK, LOCKED_BYTES),
+        (RLIMIT_SIGPENDING, PENDING_SIGNALS),
+    ):
+        # Refused where the worker may have less.
+        call("setrlimit", kind, value.to_bytes(8, "little") * 2)
+
+
+def mount(call: Libc, source: str, target: str, kind: str = "", flags: int = 0, options: str = "") -> None:
+    words = source.encode(), target.encode(), kind.encode()
+    must(call, "mount", *words, flags, options.encode(), about=f"mount {kind or source} on {target}")
+
+
+def write_once(path: str, text: str) -> None:
+    descriptor = posix.open(path, posix.O_WRONLY)
+    try:
+        posix.write(descriptor, text.encode())
+    finally:
+        posix.close(descriptor)
+
+
+def be_only_user(user: int, group: int) -> None:
+    write_once("/proc/self/setgroups", "deny")
+    write_once("/proc/self/uid_map", f"{user} {user} 1")
+    write_once("/proc/self/gid_map", f"{group} {group} 1")
+
+
+def writable_places() -> list[tuple[str, bool]]:
+    """The directories that programs may write to, and whether what is in each must stay in sight."""
+    emptied = "/tmp", "/var/tmp", "/dev/shm"
+    found = [(path, False) for path in emptied if is_directory(path)]
+    for path in own_places():
+        if path not in [known for known, _ in found]:
+            found.append((path, bool(names_in(path))))
+    return found
+
+
+def make_directories(path: str) -> None:
+    for end in [place for place, character in enumerate(path) if character == "/" and place] + [len(path)]:
+        if not kind_of(path[:end]):
+            posix.mkdir(path[:end], 0o755)
+
+
+class Root:
+    """The files that cells see, one after another: those of the worker, with inodes of their own.
+
+    The kernel keeps locks, leases and watches with the inode of a file. An overlay file system has inodes of its own
+    over the same files. None can be made of a directory in which something is mounted, because it would show what is
+    covered; such a directory is made anew, and its entries are shown one by one. Where the kernel refuses an overlay,
+    or would need too many, cells share the inodes. They always share those of the devices.
+    """
+
+    def __init__(self, call: Libc, path: str, places: list[tuple[str, bool]], empty: str) -> None:
+        self.call = call
+        self.path = path
+        self.places = dict(places)
+        self.empty = empty
+        try:
+            self.parts = {name.replace("%", "/"): f"{PARTS}/{name}" for name in posix.listdir(PARTS)}
+        except OSError:
+            self.parts = {}
+        mount(call, path, path, flags=BIND)
+        for name in posix.listdir("/"):
+            self._show(f"/{name}")
+        for place in sorted(self.parts):
+            make_directories(path + place)
+            if not self._overlay(self.parts[place], path + place):
+                mount(call, self.parts[place], path + place, flags=BIND)
+        mount(call, "none", path, flags=REMOUNT | BIND | READ_ONLY | NOSUID | NODEV)
+
+    def _overlay(self, source: str, target: str) -> bool:
+        if any(character in source for character in ":,\\") or kind_of(source) != DIRECTORY:
+            return False
+        try:
+            options = f"lowerdir={source}:{self.empty}"
+            mount(self.call, "overlay", target, "overlay", READ_ONLY | NOSUID | NODEV, options)
+        except OSError:
+            return False
+        return True
+
+    def _show(self, path: str) -> None:
+        target, kind = self.path + path, kind_of(path)
+        if kind == LINK:
+            posix.symlink(posix.readlink(path), target)
+        elif kind == DIRECTORY:
+            posix.mkdir(target, 0o755)
+            if path in self.places or path in self.parts or path in MADE_IN_CELLS:
+                if self.places.get(path):
+                    mount(self.call, path, target, flags=BIND)
+                return
+            names = posix.listdir(path)
+            # An overlay has no devices.
+            if not names or (path != "/dev" and self._overlay(path, target)):
+                return
+            if len(names) > MOST_ENTRIES:
+                mount(self.call, path, target, flags=BIND | RECURSIVE)
+                return
+            for name in names:
+                self._show(f"{path}/{name}")
+        elif kind in (PLAIN_FILE, DEVICE):
+            self._show_file(path, target)
+
+    def _show_file(self, path: str, target: str) -> None:
+        status = posix.stat(path)
+        text = None
+        if status.st_mode & KIND_OF_FILE == PLAIN_FILE and status.st_size <= LARGEST_COPY_BYTES:
+            try:
+                source = posix.open(path, posix.O_RDONLY)
+                text = posix.read(source, LARGEST_COPY_BYTES)
+                posix.close(source)
+            except OSError:
+                pass
+        descriptor = posix.open(target, posix.O_WRONLY | posix.O_CREAT | posix.O_EXCL, status.st_mode & 0o777)
+        write_all(descriptor, text or b"")
+        posix.close(descriptor)
+        if text is None:
+            mount(self.call, path, target, flags=BIND)
+
+
+class Cells:
+    """Makes cells: what all of them have in common is found out once."""
+
+    def __init__(self, call: Libc, limits: CellLimits) -> None:
+        self.call = call
+        self.limits = limits
+        self.user, self.group = posix.getuid(), posix.getgid()
+        self.folder = posix.getcwd()
+        self.program = posix.readlink("/proc/self/exe")
+        descriptor = posix.open("/proc/self/stat", posix.O_RDONLY)
+        words = [b"0"] * 3 + posix.read(descriptor, 4096).rpartition(b")")[2].split()
+        posix.close(descriptor)
+        self.layout = [int(words[place]) for place in STARTS_AND_ENDS]
+        self.places = writable_places()
+        self.numbers = CALLS_OF_MACHINE[posix.uname().machine]
+        self.root = ""
+        self.roots: dict[int, str] = {}
+        self.free: list[str] = []
+        self.made = 0
+
+    def settle(self) -> None:
+        """Moves this process, and so all cells, to where nothing can be written to but a new and empty `/tmp`."""
+        must(self.call, "unshare", NEW_USER | NEW_MOUNTS, about="a user namespace")
+        be_only_user(self.user, self.group)
+        mount(self.call, "none", "/", flags=RECURSIVE | PRIVATE)
+        read_only = READ_ONLY.to_bytes(8, "little")
+        arguments = AT_CURRENT, b"/", AT_RECURSIVE, read_only + bytes(24), 32
+        must(self.call, "syscall", MOUNT_SETATTR, *arguments, about="mount_setattr on /")
+        # Cells write their user ids there.
+        arguments = AT_CURRENT, b"/proc", 0, bytes(8) + read_only + bytes(16), 32
+        must(self.call, "syscall", MOUNT_SETATTR, *arguments, about="mount_setattr on /proc")
+        mount(self.call, "tmpfs", "/tmp", "tmpfs", NOSUID | NODEV, "mode=700")
+        posix.mkdir("/tmp/empty", 0o755)
+
+    def clone(self) -> int:
+        """Clones this process into new namespaces; returns 0 in the new process.
+
+        Its root is that of a cell that has ended, whose locks ended with it, or a new one.
+        """
+        if not self.free:
+            self.made += 1
+            root = f"/tmp/root.{self.made}"
+            posix.mkdir(root, 0o755)
+            Root(self.call, root, self.places, "/tmp/empty")
+            self.free.append(root)
+        self.root = self.free[-1]
+        pid = must(self.call, "syscall", self.numbers["clone"], OWN_NAMESPACES | SIGCHLD, 0, 0, 0, 0, about="clone")
+        if pid:
+            self.roots[pid] = self.free.pop()
+        return pid
+
+    def forget(self, pid: int) -> None:
+        self.free += [self.roots.pop(pid)] if pid in self.roots else []
+
+    def enter(self) -> None:
+        """Makes the cloned process the first one of a cell; raises OSError if a step of it is refused."""
+        call = self.call
+        must(call, "prctl", PR_SET_PDEATHSIG, _signal.SIGKILL, 0, 0, 0)
+        be_only_user(self.user, self.group)
+        posix.chroot(self.root)
+        self._own_program()
+        self._mount_places()
+        options = "newinstance,ptmxmode=0666,mode=0600,max=16"
+        mount(call, "devpts", "/dev/pts", "devpts", NOSUID | NOEXEC, options)
+        self._open_network()
+        write_once("/proc/sys/user/max_user_namespaces", "0")
+        must(call, "prctl", PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+        must(call, "prctl", PR_SET_SECUREBITS, NO_ROOT_LOCKED, 0, 0, 0)
+        header = CAPABILITY_VERSION_3.to_bytes(4, "little") + bytes(4)
+        must(call, "syscall", self.numbers["capset"], header, bytes(24), about="capset")
+        limit_resources(call, self.limits)
+        posix.chdir(self.folder)
+
+    def _own_program(self) -> None:
+        # It stays the worker's where the kernel refuses the change; it refuses it while the file itself is mapped, and
+        # where an overlay shows it, another one is.
+        try:
+            program = posix.open(self.program, posix.O_RDONLY)
+        except OSError:
+            return
+        heap = self.layout[HEAP]
+        # Of what a call returns, there are 32 bits.
+        end = heap + (self.call("syscall", self.numbers["brk"], 0) - heap & 0xFFFFFFFF)
+        layout = b"".join((number or end).to_bytes(8, "little") for number in self.layout)
+        layout += bytes(12) + program.to_bytes(4, "little")
+        self.call("prctl", PR_SET_MM, PR_SET_MM_MAP, layout, len(layout), 0)
+        posix.close(program)
+
+    def _mount_places(self) -> None:
+        limits = self.limits
+        options = f"size={limits.disk_bytes},nr_inodes={limits.inodes},mode=755"
+        mount(self.call, "tmpfs", "/tmp", "tmpfs", NOSUID | NODEV, options)
+        mount(self.call, "proc", "/proc", "proc", NOSUID | NODEV | NOEXEC)
+        # It shows locks of other cells and of the host.
+        posix.close(posix.open("/tmp/nothing", posix.O_CREAT | posix.O_WRONLY, 0o444))
+        mount(self.call, "/tmp/nothing", "/proc/locks", flags=BIND)
+        mount(self.call, "none", "/proc/locks", flags=REMOUNT | BIND | READ_ONLY)
+        for number, (path, keeps) in enumerate(self.places):
+            if path == "/tmp":
+                continue
+            posix.mkdir(f"/tmp/{number}", 0o755)
+            if keeps:
+                posix.mkdir(f"/tmp/{number}.work", 0o755)
+                layers = f"lowerdir={path},upperdir=/tmp/{number},workdir=/tmp/{number}.work,userxattr"
+                mount(self.call, "overlay", path, "overlay", NOSUID | NODEV, layers)
+            else:
+                mount(self.call, f"/tmp/{number}", path, flags=BIND)
+            if path in ("/var/tmp", "/dev/shm"):
+                posix.chmod(path, 0o1777)
+        # Last, because it covers the others' directories.
+        posix.mkdir("/tmp/tmp", 0o755)
+        mount(self.call, "/tmp/tmp", "/tmp", flags=BIND)
+        posix.chmod("/tmp", 0o1777)
+
+    def _open_network(self) -> None:
+        socket = must(self.call, "socket", AF_INET, SOCK_DGRAM_CLOEXEC, 0)
+        up = b"lo".ljust(16, b"\0") + IFF_UP_RUNNING.to_bytes(2, "little") + bytes(22)
+        must(self.call, "ioctl", socket, SIOCSIFFLAGS, up, about="the loopback interface")
+        posix.close(socket)
+        for name, value in (
+            ("tcp_rmem", f"4096 65536 {SOCKET_BUFFER_BYTES}"),
+            ("tcp_wmem", f"4096 65536 {SOCKET_BUFFER_BYTES}"),
+            # A closed connection that waits keeps its port from the next case of a program, which can see it, too.
+            ("tcp_max_tw_buckets", "0"),
+        ):
+            try:
+                write_once(f"/proc/sys/net/ipv4/{name}", value)
+            except OSError:
+                pass  # what one kernel keeps per namespace, another does not
+
+
+def take_streams(request: str, output: str, errors: str) -> None:
+    """Makes files the standard streams of this process, and closes everything else."""
+    flags = posix.O_RDWR | posix.O_CREAT | posix.O_EXCL | posix.O_APPEND
+    opened = posix.open(request, posix.O_RDONLY), posix.open(output, flags, 0o600), posix.open(errors, flags, 0o600)
+    for target, source in enumerate(opened):
+        posix.dup2(source, target)
+    posix.closerange(3, 1 << 16)
+
+
+def say_why_not(error: BaseException) -> None:
+    try:
+        write_all(2, f"a cell could not be created: {error}".encode("utf-8", "replace"))
+    finally:
+        posix._exit(CANNOT_BE_MADE)

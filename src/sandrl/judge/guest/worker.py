@@ -1,0 +1,220 @@
+"""A worker: judges many completions in one sandbox, each in a cell.
+
+There are two processes. The *forker* has the programs of the judges loaded and clones the first process of each cell.
+No ancestor of a completion's process may ever have held a byte that is hidden from a completion, because a child would
+find it in freed memory. So the forker never reads a request: the *router* (`router.py`), which it forks before the
+first one comes, takes them from the host and puts each in a file that only the cell's first process opens.
+
+The forker stays as small as a judge, because every process of every cell has everything that it loads.
+"""
+
+from __future__ import annotations
+
+import _signal  # type: ignore[import-not-found]
+import gc
+import marshal
+import posix
+import sys
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from sandrl.judge.guest.cell import SPOOL, CellLimits, Cells, say_why_not, take_streams
+from sandrl.judge.guest.declarations import load_rest, request_size
+from sandrl.judge.guest.descriptors import load_libc, read_exactly, write_all
+from sandrl.judge.guest.preloads import Preloads
+from sandrl.judge.guest.router import run_router
+
+REAPED_AT_ONCE = 8
+LINE_BYTES = 512
+
+
+def read_limits() -> tuple[CellLimits, int, int]:
+    """Reads the first line of the host: what each cell may use, and how many cells run (see `Router`)."""
+    most, places, *numbers = [int(word) for word in read_exactly(request_size).split()]
+    return CellLimits(*numbers), most, places
+
+
+def reason_of(error: BaseException) -> str:
+    return str(error) if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
+
+
+def try_cell(cells: Cells) -> str:
+    """Makes a cell in which nothing runs; returns why that cannot be done, empty if it can."""
+    reading, writing = posix.pipe()
+    try:
+        pid = cells.clone()
+    except OSError as error:
+        return str(error)
+    if pid == 0:
+        try:
+            cells.enter()
+        except BaseException as error:
+            write_all(writing, reason_of(error).encode("utf-8", "replace"))
+        posix._exit(0)
+    posix.close(writing)
+    why = posix.read(reading, LINE_BYTES).decode("utf-8", "replace")
+    posix.close(reading)
+    posix.waitpid(pid, 0)
+    cells.forget(pid)
+    return why
+
+
+def settle(cells: Cells) -> str:
+    try:
+        cells.settle()
+        return try_cell(cells)
+    except BaseException as error:
+        return reason_of(error)
+
+
+def load_program(name: str, sizes: list[int], entry: str) -> Callable[[int], Any]:
+    """Loads a judge's program from a file that the router has written; returns what judges a request of so many bytes.
+
+    `sizes` are the bytes of the compiled form and of the packed text of each of its parts.
+    """
+    descriptor = posix.open(f"{SPOOL}/{name}", posix.O_RDONLY)
+    magic = read_exactly(64, descriptor).strip().decode()
+    space: dict[str, Any] = {"__name__": "judge", "request_size": 0}
+    same = magic == __import__("_frozen_importlib_external").MAGIC_NUMBER.hex()
+    while sizes:
+        compiled, packed = read_exactly(sizes.pop(0), descriptor), read_exactly(sizes.pop(0), descriptor)
+        if same:
+            exec(marshal.loads(compiled), space)
+        else:
+            exec(compile(__import__("zlib").decompress(packed), "<judge>", "exec"), space)
+    posix.close(descriptor)
+    space["load_rest"] = int  # its parts are loaded
+
+    return lambda request_size: space["main"](request_size, space[entry])
+
+
+class Forker:
+    def __init__(self, cells: Cells, orders: int, answers: int, router: int) -> None:
+        self.cells = cells
+        self.orders = orders
+        self.answers = answers
+        self.router = router
+        self.programs: dict[str, Callable[[int], Any]] = {}
+        self.running: dict[int, str] = {}
+
+    def serve(self) -> Callable[[], Any]:
+        """Serves the router; the call returns in cells alone: the work of a cell's first process."""
+        select = __import__("select")
+        # Nothing of this shows in the interpreters of completions.
+        sys.modules.pop("select")
+        wakeup_reading, wakeup_writing = posix.pipe2(posix.O_NONBLOCK | posix.O_CLOEXEC)
+        _signal.set_wakeup_fd(wakeup_writing, warn_on_full_buffer=False)
+        _signal.signal(_signal.SIGCHLD, lambda number, frame: None)
+        poll = select.poll()
+        poll.register(self.orders, select.POLLIN)
+        poll.register(wakeup_reading, select.POLLIN)
+        del select
+        waiting = b""
+        while True:
+            for descriptor, _ in poll.poll():
+                if descriptor == wakeup_reading:
+                    posix.read(wakeup_reading, LINE_BYTES)
+                    self.reap()
+                    continue
+                block = posix.read(self.orders, 1 << 16)
+                if not block:
+                    self.leave()
+                *lines, waiting = (waiting + block).split(b"\n")
+                for line in lines:
+                    work = self.handle(line.decode().split(" "))
+                    if work is not None:
+                        return work
+
+    def handle(self, words: list[str]) -> Callable[[], Any] | None:
+        if words[0] == "program":
+            _, name, entry, *sizes = words
+            self.programs[name] = load_program(name, [int(size) for size in sizes], entry)
+            gc.collect()
+            gc.freeze()
+            return None
+        _, run, program, request_size = words
+        try:
+            pid = self.cells.clone()
+        except OSError as error:
+            self.answer(f"refused {run} {str(error).encode().hex()}")
+            return None
+        if pid:
+            self.running[pid] = run
+            self.answer(f"started {run} {pid}")
+            return None
+        _signal.set_wakeup_fd(-1)
+        _signal.signal(_signal.SIGCHLD, _signal.SIG_DFL)
+        take_streams(f"{SPOOL}/{run}.request", f"{SPOOL}/{run}.out", f"{SPOOL}/{run}.err")
+        try:
+            self.cells.enter()
+        except BaseException as error:
+            say_why_not(error)
+        judge = self.programs[program]
+        return lambda: judge(int(request_size))
+
+    def reap(self) -> None:
+        for _ in range(REAPED_AT_ONCE):
+            try:
+                pid, status = posix.waitpid(-1, posix.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            run = self.running.pop(pid, "")
+            self.cells.forget(pid)
+            if run:
+                self.answer(f"ended {run} {status}")
+            elif pid == self.router:
+                self.leave()
+        # There may be more; orders have their turn first.
+        posix.kill(posix.getpid(), _signal.SIGCHLD)
+
+    def answer(self, line: str) -> None:
+        write_all(self.answers, line.encode() + b"\n")
+
+    def leave(self) -> NoReturn:
+        """Ends the worker with all its cells, because the router has ended."""
+        for pid in self.running:
+            try:
+                posix.kill(pid, _signal.SIGKILL)
+            except OSError:
+                pass
+        posix._exit(0)
+
+
+def work() -> Callable[[], Any]:
+    """Starts the worker; the call returns in cells alone: the work of a cell's first process."""
+    call = load_libc()
+    if call is None:
+        refuse("the interpreter has no _ctypes")
+    limits, most, places = read_limits()
+    cells = Cells(call, limits)
+    why_not = settle(cells)
+    if why_not:
+        refuse(why_not)
+    Preloads().load()
+    gc.collect()
+    gc.freeze()
+    their_orders, orders = posix.pipe()
+    answers, their_answers = posix.pipe()
+    router = posix.fork()
+    if router == 0:
+        posix.close(their_orders)
+        posix.close(their_answers)
+        load_rest()
+        try:
+            run_router(limits, most, places, orders, answers)
+        finally:
+            posix._exit(1)
+    for descriptor in (orders, answers):
+        posix.close(descriptor)
+    # The router reads the rest of the input.
+    nothing = posix.open("/dev/null", posix.O_RDWR)
+    posix.dup2(nothing, 0)
+    posix.close(nothing)
+    return Forker(cells, their_orders, their_answers, router).serve()
+
+
+def refuse(why: str) -> NoReturn:
+    write_all(1, b"refused " + why.encode("utf-8", "replace").hex().encode() + b"\n")
+    posix._exit(3)

@@ -1,0 +1,230 @@
+"""Runs the corpus against problems and their judge, with controls in between.
+
+Every problem's reference is judged before any exploit runs. If it fails then, the problem itself is at fault, and the
+reference is not used as a control; a reference that passed then and fails beside an exploit was disturbed by it. The
+reference also decides whether the checks of a problem can be split from a completion; an exploit never does.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from sandrl.events import Emit, JobStarted, Warned, ignore
+from sandrl.events.results import ScoredCompletion, Status, Trust
+from sandrl.judge.judge import Judge
+from sandrl.problems import Completion, Problem, reference_completions
+from sandrl.redteam.exploit import Exploit, ExploitKind, Target, aim_at, arm
+from sandrl.rewards.scoring import score
+from sandrl.sandboxes import Interrupt, Job
+from sandrl.scoring.options import ScoreOptions
+from sandrl.scoring.summary import ScoreReport
+
+# After so many exploits comes a neighbour: with several sandboxes at once, one is nearly always next to some exploit.
+_EXPLOITS_PER_NEIGHBOUR = 6
+
+
+@dataclass(frozen=True, slots=True)
+class ExploitAttempt:
+    """What came of one exploit against one problem."""
+
+    exploit: Exploit
+    target: Target
+    result: ScoredCompletion
+
+    @property
+    def is_rewarded(self) -> bool:
+        """Whether it earned anything, and not with the trust that says that its own operator decided."""
+        return bool(self.result.reward) and self.result.trust is not Trust.OWN_OPERATOR
+
+
+@dataclass(frozen=True, slots=True)
+class ExploitTally:
+    """What came of one exploit.
+
+    Attributes:
+        attempts: How many problems it was tried on.
+        rewarded: How many of these rewarded it.
+        partly: How many did not, although some of their checks passed.
+    """
+
+    exploit: Exploit
+    attempts: int
+    rewarded: int
+    partly: int
+    statuses: Mapping[Status, int]
+
+
+@dataclass(frozen=True, slots=True)
+class RedteamReport:
+    """The report of a campaign.
+
+    Attributes:
+        job_id: The job whose sandboxes were used.
+        attempts: Every exploit against every problem, in order.
+        neighbours: Results of controls: reference solutions that ran in between.
+        unfit: References that failed before any exploit ran; they are not used as controls.
+        left_out: Problems that reward every program that ends with status 0, which cannot be attacked.
+        unfinished: How much has no result because the user stopped.
+        signal_number: The signal that asked to stop; 0 if none did.
+    """
+
+    job_id: str
+    targets: tuple[Target, ...]
+    attempts: tuple[ExploitAttempt, ...]
+    neighbours: tuple[ScoredCompletion, ...]
+    unfit: tuple[ScoredCompletion, ...] = ()
+    left_out: tuple[str, ...] = ()
+    unfinished: int = 0
+    signal_number: int = 0
+
+    @property
+    def rewarded(self) -> tuple[ExploitAttempt, ...]:
+        """Exploits that earned something."""
+        return tuple(attempt for attempt in self.attempts if attempt.is_rewarded)
+
+    @property
+    def excused(self) -> tuple[ExploitAttempt, ...]:
+        """Exploits without a reward where the reference has one: a policy would learn to leave its group."""
+        unfit = {result.task_id for result in self.unfit}
+        return tuple(
+            attempt
+            for attempt in self.attempts
+            if attempt.result.status in (Status.NOT_ISOLATED, Status.INVALID_PROBLEM)
+            and attempt.target.problem.reference is not None
+            and attempt.target.problem.task_id not in unfit
+        )
+
+    @property
+    def disturbed(self) -> tuple[ScoredCompletion, ...]:
+        """Controls that failed, for another reason than a failed sandbox."""
+        return tuple(each for each in self.neighbours if not each.is_pass and each.status is not Status.INFRASTRUCTURE)
+
+    @property
+    def unscorable(self) -> tuple[ScoredCompletion, ...]:
+        """Runs that could not be judged because their sandboxes failed."""
+        results = (*self.unfit, *self.neighbours, *(attempt.result for attempt in self.attempts))
+        return tuple(result for result in results if result.status is Status.INFRASTRUCTURE)
+
+    def tallies(self) -> tuple[ExploitTally, ...]:
+        """What came of each exploit, in the order of the corpus."""
+        by_name: dict[str, list[ExploitAttempt]] = {}
+        for attempt in self.attempts:
+            by_name.setdefault(attempt.exploit.name, []).append(attempt)
+        return tuple(_tally(attempts) for attempts in by_name.values())
+
+
+def _tally(attempts: Sequence[ExploitAttempt]) -> ExploitTally:
+    return ExploitTally(
+        exploit=attempts[0].exploit,
+        attempts=len(attempts),
+        rewarded=sum(attempt.is_rewarded for attempt in attempts),
+        partly=sum(not attempt.is_rewarded and attempt.result.passed > 0 for attempt in attempts),
+        statuses=dict(Counter(attempt.result.status for attempt in attempts).most_common()),
+    )
+
+
+def attack(
+    problems: Iterable[Problem],
+    exploits: Sequence[Exploit],
+    *,
+    job: Job,
+    judge: Judge | None = None,
+    options: ScoreOptions | None = None,
+    emit: Emit = ignore,
+    interrupt: Interrupt | None = None,
+) -> RedteamReport:
+    """Tries every exploit on every problem it suits, each in a fresh sandbox, among reference solutions.
+
+    A costly one is tried on one problem of each kind. Nothing is judged by its looks, so there is no cache.
+    """
+    options = replace(options or ScoreOptions(), caching=False)
+    judge = judge or Judge.on(job.connection)
+    found = list(problems)
+    aimed = [(problem, aim_at(problem)) for problem in found]
+    targets = tuple(target for _, target in aimed if target is not None)
+    left_out = tuple(problem.task_id for problem, target in aimed if target is None)
+    by_id = {target.problem.task_id: target.problem for target in targets}
+
+    def run(completions: Sequence[Completion]) -> ScoreReport:
+        emit(JobStarted(job.id, len(completions), min(options.concurrency or len(completions), len(completions))))
+        return score(completions, by_id, job=job, judge=judge, options=options, emit=emit, interrupt=interrupt)
+
+    references = reference_completions(target.problem for target in targets)
+    before = run(references)
+    unfit = tuple(result for result in before.results if not result.is_pass)
+    if unfit:
+        message = f"{len(unfit)} reference solutions already fail without an exploit"
+        emit(Warned(message, "to see why, run sandrl problems validate"))
+    honest = [each for each in references if each.id not in {result.id for result in unfit}]
+    plan = plan_attempts(exploits, targets)
+    if before.signal_number or before.unfinished:
+        unfinished = len(plan)
+        return RedteamReport(before.job_id, targets, (), (), unfit, left_out, unfinished, before.signal_number)
+    completions, neighbours = _among_neighbours(plan, honest)
+    report = run(completions)
+    return RedteamReport(
+        job_id=report.job_id,
+        targets=targets,
+        attempts=tuple(
+            ExploitAttempt(*plan[int(result.id)], result) for result in report.results if result.index not in neighbours
+        ),
+        neighbours=tuple(result for result in report.results if result.index in neighbours),
+        unfit=unfit,
+        left_out=left_out,
+        unfinished=report.unfinished,
+        signal_number=report.signal_number,
+    )
+
+
+def count_runs(problems: Iterable[Problem], exploits: Sequence[Exploit]) -> list[tuple[Problem, int]]:
+    """How many programs a campaign runs on each problem: its reference, exploits, and its share of the neighbours."""
+    aimed = [aim_at(problem) for problem in problems]
+    targets = [target for target in aimed if target is not None]
+    honest = reference_completions(target.problem for target in targets)
+    plan = plan_attempts(exploits, targets)
+    completions, _ = _among_neighbours(plan, honest)
+    counts = Counter(each.task_id for each in (*honest, *completions))
+    return [(target.problem, counts[target.problem.task_id]) for target in targets]
+
+
+def plan_attempts(exploits: Iterable[Exploit], targets: Sequence[Target]) -> list[tuple[Exploit, Target]]:
+    """Which exploit to try on which problem: each on its own ones, else on all that it suits.
+
+    A costly one is tried on the first of each kind.
+    """
+    exploits, plan = list(exploits), []
+    owned = {problem for exploit in exploits for problem in exploit.problems}
+    others = [target for target in targets if target.problem not in owned]
+    for exploit in exploits:
+        own = [target for target in targets if target.problem in exploit.problems]
+        plan += [(exploit, target) for target in own] * exploit.copies
+        seen: set[ExploitKind] = set()
+        for target in () if own else others:
+            if target.kind in exploit.kinds and not (exploit.costly and target.kind in seen):
+                plan.append((exploit, target))
+                seen.add(target.kind)
+    return plan
+
+
+def _among_neighbours(
+    plan: Sequence[tuple[Exploit, Target]], honest: Sequence[Completion]
+) -> tuple[list[Completion], frozenset[int]]:
+    """The exploits as completions, with a control before every few of them and at the end, and the controls' places."""
+    completions: list[Completion] = []
+    places: list[int] = []
+
+    def add_neighbour() -> None:
+        if honest:
+            one = honest[len(places) % len(honest)]
+            places.append(len(completions))
+            completions.append(replace(one, id=f"neighbour {len(places)}"))
+
+    for number, (exploit, target) in enumerate(plan):
+        if number % _EXPLOITS_PER_NEIGHBOUR == 0:
+            add_neighbour()
+        completions.append(Completion(str(number), target.problem.task_id, code=arm(exploit, target)))
+    for _ in range(max(len(honest) - len(places), 1)):
+        add_neighbour()
+    return completions, frozenset(places)

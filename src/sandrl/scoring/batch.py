@@ -1,0 +1,378 @@
+"""Scores a batch of completions, many at once, each in a cell or in a fresh sandbox.
+
+A batch has one thread and one loop. The SDK's event loop does everything slow; this loop submits work, waits for the
+next result, and decides. Each completion leaves the loop in exactly one way, with a result; a completion that was not
+finished because the user stopped the command has no result, and the report counts it as unfinished.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Protocol, TypeAlias
+
+from sandrl.answers.extraction import Extraction, extract_code
+from sandrl.errors import InfrastructureError, UsageError
+from sandrl.events import (
+    CompletionFinished,
+    Emit,
+    StopRequested,
+    Warned,
+)
+from sandrl.events.results import CheckStatus, Isolation, ScoredCompletion, Status
+from sandrl.judge.judge import Judge
+from sandrl.judge.limits import may_stop
+from sandrl.judge.verdict import Verdict, named_checks, named_detail, with_answer
+from sandrl.problems import Completion, Problem
+from sandrl.runs.summary import summarise
+from sandrl.sandboxes import Connection, Interrupt, Job, Launch, Level, Withdrawn
+from sandrl.scoring.attempts import Attempt
+from sandrl.scoring.cache import VerdictCache
+from sandrl.scoring.judging import OnVerdict, judging_of
+from sandrl.scoring.opinions import OpinionMemory, Opinions
+from sandrl.scoring.options import ScoreOptions
+from sandrl.scoring.policies import reward_of
+from sandrl.scoring.summary import ScoreReport, count_dependent
+from sandrl.scoring.terms import Terms
+
+OnResult: TypeAlias = Callable[[ScoredCompletion], None]
+
+
+class Feed(Protocol):
+    """Those who add completions to a batch that is being scored, and use its job besides.
+
+    All of it is called on the batch's own thread; a batch that has nothing left waits for as long as its feed is open.
+    Whoever wants to be called wakes the batch's interrupt.
+    """
+
+    @property
+    def is_open(self) -> bool: ...
+
+    @property
+    def has_more(self) -> bool: ...
+
+    def take_turn(self) -> None: ...
+
+    def land(self, launch: Launch) -> bool:
+        """Collects an ended launch that is not the batch's; returns whether it was the feed's own."""
+        ...
+
+
+def check_memory(problem: Problem, connection: Connection) -> None:
+    """Refuses a problem whose limit is beyond that of a sandbox: right answers might fail in one.
+
+    Raises:
+        UsageError: If it is.
+    """
+    allowed, given = problem.memory_bytes, connection.memory_bytes
+    if allowed is not None and given is not None and allowed > given:
+        raise UsageError(
+            f"the problem {problem.task_id!r} allows {allowed / 2**20:.0f} MiB of memory, and a sandbox has"
+            f" {given / 2**20:.0f} MiB",
+            hint=f"give each sandbox this much memory with `sandbox_memory_bytes`: {allowed}",
+            fields=("sandbox_memory_bytes",),
+        )
+
+
+def _isolation(attempt: Attempt) -> Isolation | None:
+    if not attempt.executions:
+        return None
+    return Isolation.SANDBOX if attempt.cells < attempt.executions else Isolation.CELL
+
+
+def no_code_warning(extraction: Extraction) -> Warned:
+    hint = "try another `extract`: auto, answer, exact, fence, or raw for text that is only code"
+    return Warned(f"no code was found in any completion with `extract` {extraction}", hint, fields=("extract",))
+
+
+@dataclass(frozen=True, slots=True)
+class _Queued:
+    index: int
+    completion: Completion | Callable[[], Completion]
+    problem: Problem | Mapping[str, Problem]
+    terms: Terms
+    queued_at: float = field(default_factory=time.monotonic)
+    began: float = 0.0
+
+    def attempt(self) -> Attempt:
+        completion = self.completion if isinstance(self.completion, Completion) else self.completion()
+        problem = self.problem if isinstance(self.problem, Problem) else self.problem[completion.task_id]
+        return Attempt(self.index, completion, problem, self.terms, queued_at=self.queued_at)
+
+
+class Batch:
+    """The state of one call of `score`; see there for the arguments."""
+
+    def __init__(
+        self,
+        job: Job,
+        judge: Judge,
+        options: ScoreOptions,
+        cache: VerdictCache,
+        emit: Emit,
+        interrupt: Interrupt,
+        on_result: OnResult | None,
+        opinions: OpinionMemory | None = None,
+        *,
+        keeps_output: bool = True,
+        keeps_results: bool = True,
+        hash_seeds: Mapping[int, dict[str, str]] | None = None,
+        on_verdict: OnVerdict | None = None,
+    ) -> None:
+        self._job = job
+        self._on_verdict = on_verdict
+        self._judge = judge
+        self._options = options
+        self._cache = cache
+        self._terms = Terms.of(options, judge, job.connection)
+        # Identical completions wait here for the verdict of the first.
+        self._followers: dict[str, list[_Queued]] = {}
+        self._emit = emit
+        self._interrupt = interrupt
+        self._on_result = on_result
+        self._keeps_output = keeps_output
+        self._keeps_results = keeps_results
+        self._hash_seeds = hash_seeds or {}
+        self._waiting: deque[Attempt | _Queued] = deque()
+        self._judging = judging_of(job)(job, judge, options.concurrency, emit, self._finish)
+        self._opinions = Opinions(job, judge, options, emit, {} if opinions is None else opinions)
+        self._results: dict[int, ScoredCompletion] = {}
+        self._total = self._finished = 0
+        self._has_text = False
+        self._has_warned = False
+
+    def add(
+        self,
+        completion: Completion | Callable[[], Completion],
+        problem: Problem | Mapping[str, Problem],
+        terms: Terms | None = None,
+    ) -> int:
+        """Queues a completion.
+
+        Args:
+            completion: What is to be scored, or what returns it when its turn comes, and again when it has a verdict.
+            problem: What it answers, or problems by `task_id`: its own is looked up when its turn comes, because a
+                batch may have more of them than fit into memory.
+            terms: How it is judged and rewarded, where that is not how the batch is.
+
+        Returns:
+            Its number in the batch, from 0.
+        """
+        self._waiting.append(_Queued(self._total, completion, problem, terms or self._terms))
+        self._total += 1
+        return self._total - 1
+
+    def add_all(self, completions: Sequence[Completion], problems: Mapping[str, Problem]) -> None:
+        for position in range(len(completions)):
+            self.add(partial(completions.__getitem__, position), problems)
+
+    @property
+    def room(self) -> int:
+        """How many more completions would be launched at once."""
+        return max(self._judging.window - self._in_flight - len(self._waiting) - self._judging.waiting, 0)
+
+    def run(self, feed: Feed | None = None) -> ScoreReport:
+        level = Level.NONE
+        spending = self._job.spending
+        while self._has_work or (feed and feed.is_open):
+            if feed is not None:
+                feed.take_turn()
+            spending.look()
+            if self._interrupt.level > level:
+                level = self._interrupt.level
+                self._emit(StopRequested(level is Level.CANCEL, self._in_flight))
+                self._judging.stop(level)
+            self._judging.look()
+            if level is Level.CANCEL:
+                break
+            if level is Level.NONE:
+                self._launch_more(is_limited=feed is None)
+                if feed is not None and feed.has_more and self.room:
+                    # What waits for another one's verdict, or has it already, takes no place.
+                    continue
+            pause = self._judging.seconds_to_next(level)
+            if pause is None and feed is not None and feed.is_open:
+                pause = math.inf
+            if self._opinions and self._finished == self._total and (level is Level.NONE or self._in_flight):
+                # Results never wait for opinions, but the batch does, for as long as it may.
+                pause = self._opinions.seconds_left()
+                if pause == 0:
+                    self._opinions.give_up()
+                    break
+            if not self._in_flight and pause is None:
+                break
+            for launch in self._job.wait_any(self._interrupt, level, pause):
+                if self._judging.land(launch) or self._opinions.land(launch):
+                    continue
+                if feed is None or not feed.land(launch):
+                    # The job was used before, by a batch that an error or Ctrl-C tore open.
+                    with suppress(InfrastructureError, Withdrawn):
+                        self._job.collect(launch)
+        self._judging.end()
+        if spending.level is Level.CANCEL:
+            self._job.give_up_early()
+        self._job.tell_held()
+        results = tuple(self._opinions.added_to(self._results[index]) for index in sorted(self._results))
+        if self._has_text and results and all(result.status is Status.NO_CODE for result in results):
+            self._emit(no_code_warning(self._options.extraction))
+        unfinished = self._total - self._finished
+        summary = summarise(
+            results, opinion_rate=self._options.second_opinion.rate, hash_seed_dependent=count_dependent(results)
+        )
+        return ScoreReport(self._job.id, results, summary, unfinished, self._interrupt.signal_number)
+
+    @property
+    def _has_work(self) -> bool:
+        return bool(self._waiting or self._judging.waiting or self._in_flight or self._opinions)
+
+    @property
+    def _in_flight(self) -> int:
+        return self._judging.in_flight + self._opinions.in_flight
+
+    def _launch_more(self, *, is_limited: bool) -> None:
+        self._judging.go_on()
+        window = self._judging.window
+        if is_limited:
+            # Who feeds a batch has begun what it asks for, and sees to the budget itself.
+            window = self._job.spending.limit(window)
+        while self._waiting and self._in_flight < window:
+            queued = self._waiting.popleft()
+            attempt = queued if isinstance(queued, Attempt) else queued.attempt()
+            check_memory(attempt.problem, self._job.connection)
+            self._launch(attempt, queued)
+            if self._interrupt.level:
+                break
+        if not self._waiting and self._opinions and not self._interrupt.level:
+            self._opinions.launch(self._judging.fresh_window - self._in_flight)
+
+    def _launch(self, attempt: Attempt, queued: Attempt | _Queued) -> None:
+        self._has_text = self._has_text or attempt.completion.completion is not None
+        if attempt.code is None:
+            attempt.began = time.monotonic()
+            attempt.code = extract_code(attempt.completion, attempt.problem, attempt.terms.options.extraction)
+        if attempt.completion.loss:
+            self._finish(attempt, Verdict(Status.INFRASTRUCTURE, None, detail=attempt.completion.loss))
+        elif attempt.code is None:
+            self._finish(attempt, Verdict(Status.NO_CODE, None, detail="no code was found in the completion"))
+        elif (
+            attempt.terms.options.caching
+            and not attempt.executions
+            and self._waits_or_has_verdict(attempt, attempt.code, queued)
+        ):
+            return
+        else:
+            self._judging.begin(attempt)
+
+    def _waits_or_has_verdict(self, attempt: Attempt, code: str, queued: Attempt | _Queued) -> bool:
+        if attempt.key is not None:
+            return False
+        names = attempt.terms.names
+        attempt.key = names.name(attempt.problem, code)
+        verdict = self._cache.find(attempt.key)
+        if attempt.terms.limits.stops_at_failure and may_stop(attempt.problem):
+            # Any verdict on all checks will do; one that stopped at a failure is another one.
+            attempt.key = names.name(attempt.problem, code, stops_at_failure=True)
+            verdict = verdict or self._cache.find(attempt.key)
+        if verdict is not None:
+            self._finish(attempt, verdict, cached=True)
+            return True
+        if attempt.key in self._followers:
+            assert isinstance(queued, _Queued), "it has not been launched before"
+            self._followers[attempt.key].append(replace(queued, began=attempt.began))
+            return True
+        self._followers[attempt.key] = []
+        attempt.leads = True
+        return False
+
+    def _finish(self, attempt: Attempt, verdict: Verdict, *, cached: bool = False) -> None:
+        seconds = time.monotonic() - attempt.began
+        if verdict.trust is None:
+            verdict = replace(verdict, total=attempt.problem.check_count)
+        text = attempt.completion.completion if attempt.completion.code is None else attempt.completion.code
+        reward, shown = self._rewarded(attempt, verdict)
+        result = ScoredCompletion(
+            index=attempt.index,
+            id=attempt.completion.id,
+            task_id=attempt.completion.task_id,
+            reward=reward,
+            status=shown.status,
+            trust=verdict.trust,
+            passed=verdict.passed,
+            total=verdict.total,
+            duration_seconds=seconds,
+            sandbox_id=attempt.sandbox_id,
+            detail=named_detail(shown, attempt.problem),
+            sandboxes=attempt.executions,
+            cells=attempt.cells,
+            isolation=_isolation(attempt),
+            retries=attempt.retries,
+            reruns=attempt.reruns,
+            canaries=attempt.canaries,
+            components=attempt.terms.options.components.of(text or "", shown),
+            failures=tuple(attempt.failures),
+            cached=cached,
+            cpu_seconds=verdict.cpu_seconds,
+            compile_seconds=verdict.compile_seconds,
+            code=attempt.code,
+            stdout=verdict.stdout,
+            stderr=verdict.stderr,
+            truncated=verdict.truncated,
+            checks=named_checks(verdict, attempt.problem),
+            hash_seeds=self._hash_seeds.get(attempt.index, {}),
+            why_in_process=attempt.why_in_process,
+        )
+        result = with_answer(result, attempt.completion)
+        self._finished += 1
+        if attempt.executions:
+            self._job.spending.finish()
+        kept = result if self._keeps_output else result.without_output()
+        if self._keeps_results:
+            self._results[attempt.index] = kept
+        if self._on_verdict is not None:
+            self._on_verdict(attempt, verdict)
+        if self._on_result is not None:
+            self._on_result(result)
+        self._emit(CompletionFinished(result, finished=self._finished, of=self._total))
+        self._opinions.consider(kept, attempt.problem, attempt.code)
+        if attempt.leads and attempt.key is not None:
+            self._release_followers(attempt, attempt.key, verdict)
+
+    def _rewarded(self, attempt: Attempt, verdict: Verdict) -> tuple[float | None, Verdict]:
+        # A policy that fails costs this completion its reward and no other its result; who has the report raises it.
+        completion = replace(attempt.completion, code=attempt.code)
+        try:
+            return reward_of(verdict, completion, attempt.terms.options.policy), verdict
+        except UsageError as error:
+            return None, replace(verdict, status=Status.REWARD_ERROR, detail=error.message)
+
+    def _release_followers(self, leader: Attempt, key: str, verdict: Verdict) -> None:
+        followers = self._followers.pop(key)
+        # Where nothing was left out after a failure, it is a verdict on all checks.
+        is_whole = all(check.status is not CheckStatus.NOT_RUN for check in verdict.checks)
+        name = leader.terms.names.name(leader.problem, leader.code or "") if is_whole else key
+        is_kept = self._keep(name, verdict, for_others=not leader.failures)
+        # Otherwise each for itself, and at once: one after the other could take as many time limits as there are.
+        judged_again = []
+        for queued in followers:
+            follower = queued.attempt()
+            follower.code, follower.key, follower.began = leader.code, key, queued.began
+            if is_kept:
+                follower.sandbox_id = leader.sandbox_id
+                self._finish(follower, verdict, cached=True)
+            else:
+                judged_again.append(follower)
+        self._waiting.extendleft(reversed(judged_again))
+
+    def _keep(self, key: str, verdict: Verdict, *, for_others: bool) -> bool:
+        try:
+            return self._cache.keep(key, verdict, for_others=for_others)
+        except OSError as error:
+            if not self._has_warned:
+                self._has_warned = True
+                self._emit(Warned(f"verdicts cannot be written to the cache: {error.strerror}"))
+            return True

@@ -1,0 +1,117 @@
+"""Options of scoring, without the completions and the runtime."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Self
+
+from sandrl.answers.extraction import Extraction
+from sandrl.config.parts import ScoringPart
+from sandrl.errors import UsageError
+from sandrl.judge.limits import Limits
+from sandrl.scoring.policies import Components, RewardPolicy, binary, load_policy
+
+
+@dataclass(frozen=True, slots=True)
+class SecondOpinion:
+    """Which failed completions to judge again in plain Python, in one process.
+
+    Attributes:
+        rate: The share of failed isolated verdicts, from 0 to 1.
+        patience_seconds: How long to wait for opinions after the last result of a batch; `None` waits for all of them.
+            With a limit, verdicts `timeout` are left out, because an opinion on one may take the whole time limit
+            again.
+    """
+
+    rate: float = 0.0
+    patience_seconds: float | None = None
+
+    def check(self) -> None:
+        """Checks the rate.
+
+        Raises:
+            UsageError: If it is not a number from 0 to 1.
+        """
+        if not 0 <= self.rate <= 1:
+            raise UsageError(
+                f"second_opinion must be a number from 0 to 1, not {self.rate:g}", fields=("second_opinion",)
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreOptions:
+    """Options of scoring.
+
+    Attributes:
+        extraction: How the code is found in a completion.
+        limits: Limits of time, output and files.
+        concurrency: How many completions run at once; `None` chooses a number that suits the runtime.
+        retries: How often a completion is retried after its sandbox failed.
+        backoff_seconds: Wait before the first retry; each next wait is twice as long.
+        policy: Computes the reward from the verdict.
+        components: Rewards in addition to correctness; never part of the reward itself.
+        caching: Judge identical completions once.
+        tags: Tags of these sandboxes, in addition to those of their job.
+        second_opinion: Which failed completions to judge again in one process; this changes no result.
+        hash_seeds: Under how many hash seeds to judge each completion, `limits.hash_seed` and those after it. The
+            reward is that of the first.
+        all_checks: Continue with the cases and calls of a completion after one of them failed, also if the reward does
+            not depend on them. The commands set this to false; `score` sets it to true, because its caller may read the
+            checks.
+    """
+
+    extraction: Extraction = Extraction.AUTO
+    limits: Limits = field(default_factory=lambda: Limits(is_extended=True))
+    concurrency: int | None = None
+    retries: int = 2
+    backoff_seconds: float = 0.5
+    policy: RewardPolicy = binary
+    components: Components = field(default_factory=Components)
+    caching: bool = True
+    tags: tuple[str, ...] = ()
+    second_opinion: SecondOpinion = field(default_factory=SecondOpinion)
+    hash_seeds: int = 1
+    all_checks: bool = True
+
+    @property
+    def judged_limits(self) -> Limits:
+        """The limits that completions are judged with.
+
+        Nothing is run after a check that fails where nothing of it can change what is rewarded: the reward is binary,
+        and nothing is taken off for a timeout.
+        """
+        is_decided = self.policy is binary and not self.components.timeout_penalty
+        return replace(self.limits, stops_at_failure=is_decided and not self.all_checks)
+
+    @classmethod
+    def of(cls, config: ScoringPart, concurrency: int | None = None) -> Self:
+        """The options that a command's configuration asks for.
+
+        Raises:
+            UsageError: If there is no such reward.
+        """
+        try:
+            policy = load_policy(config.reward)
+        except UsageError as error:
+            error.fields = ("reward",)
+            raise
+        return cls(
+            extraction=config.extract,
+            limits=Limits(
+                timeout_seconds=config.timeout_seconds or Limits().timeout_seconds,
+                check_timeout_seconds=config.check_timeout_seconds,
+                compile_timeout_seconds=config.compile_timeout_seconds,
+                max_output_bytes=config.max_output_bytes,
+                max_file_bytes=config.max_file_bytes,
+                is_extended=config.timeout_seconds is None,
+                hash_seed=config.hash_seed,
+            ),
+            concurrency=concurrency,
+            retries=config.retries,
+            policy=policy,
+            components=Components(config.format_reward, config.length_penalty, config.timeout_penalty),
+            caching=config.caching,
+            second_opinion=SecondOpinion(config.second_opinion),
+            hash_seeds=config.hash_seeds,
+            all_checks=config.all_checks,
+        )

@@ -1,0 +1,34 @@
+"""The terms on which completions are judged: those of one batch, or of one of many requests to a service.
+
+Everything that a client's options can change (limits, results of trials under these limits, names of verdicts) belongs
+to its terms. So clients of one process with different options share its sandboxes, but nothing that decides a verdict.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+from sandrl.judge.judge import Judge
+from sandrl.judge.limits import Limits
+from sandrl.sandboxes import Connection
+from sandrl.scoring.cache import VerdictNames
+from sandrl.scoring.options import ScoreOptions
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Terms:
+    """How completions are judged and rewarded.
+
+    Attributes:
+        limits: What a completion may use, and whether checks after one that fails are left out.
+    """
+
+    options: ScoreOptions
+    judge: Judge
+    names: VerdictNames
+    limits: Limits
+
+    @classmethod
+    def of(cls, options: ScoreOptions, judge: Judge, connection: Connection) -> Self:
+        return cls(options, judge, VerdictNames(judge, connection, options.limits), options.judged_limits)
