@@ -9,8 +9,8 @@ import typer
 
 from sandrl.cli.completion import values
 from sandrl.cli.configured import CommandInput, given_to
+from sandrl.cli.estimate import DryRun, print_estimate
 from sandrl.cli.evaluation_set import TableFormat, evaluate_set
-from sandrl.cli.outlook import DryRun, print_outlook
 from sandrl.cli.output import Json
 from sandrl.cli.verbosity import note
 from sandrl.config.eval import EvalConfig
@@ -73,9 +73,9 @@ def evaluate(
     if given.prints(request.config):
         return
     if dry_run:
-        from sandrl.evaluation.run import outlook_of_eval
+        from sandrl.evaluation.run import estimate_eval
 
-        print_outlook(outlook_of_eval(request, load_settings()), json_output=json_)
+        print_estimate(estimate_eval(request, load_settings()), json_output=json_)
         return
     finished = carry_out(run_eval, request, results.choose(json_output=True))
     if json_:

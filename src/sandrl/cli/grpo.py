@@ -74,7 +74,7 @@ def grpo(
 
 
 def _print_plan(plan: GrpoPlan, *, json_output: bool) -> None:
-    from sandrl.cli.outlook import outlook_lines
+    from sandrl.cli.estimate import estimate_lines
     from sandrl.cli.output import print_json
 
     config = plan.config
@@ -92,7 +92,7 @@ def _print_plan(plan: GrpoPlan, *, json_output: bool) -> None:
         f"Processes: {plan.processes}, {plan.completions_per_pass} completions in a pass of each,"
         f" on the {'GPU' if plan.on_gpu else 'CPU'}",
     ]
-    typer.echo("\n".join([*(visible(line) for line in lines), *outlook_lines(plan.outlook)]))
+    typer.echo("\n".join([*(visible(line) for line in lines), *estimate_lines(plan.estimate)]))
 
 
 def _plan_document(plan: GrpoPlan) -> dict[str, Any]:
@@ -108,7 +108,7 @@ def _plan_document(plan: GrpoPlan) -> dict[str, Any]:
         "first_step": plan.first_step,
         "steps": plan.config.steps,
         "origin": None if plan.origin is None else plan.origin.model_dump(mode="json"),
-        "outlook": plan.outlook.document(),
+        "outlook": plan.estimate.document(),
     }
 
 

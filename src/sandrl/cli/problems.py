@@ -9,7 +9,7 @@ import typer
 
 from sandrl.cli.completion import values
 from sandrl.cli.configured import configured
-from sandrl.cli.outlook import DryRun, print_outlook
+from sandrl.cli.estimate import DryRun, print_estimate
 from sandrl.cli.output import Json
 from sandrl.cli.verbosity import note, print_first
 from sandrl.config.parts import LANGUAGE_HELP, MAP_HELP, PROBLEMS_HELP
@@ -149,10 +149,10 @@ def validate(config: ValidateConfig, *, dry_run: DryRun = False, json_: Json = F
     from sandrl.rewards import validate as judge_references
 
     if dry_run:
-        from sandrl.rewards.validation import outlook_of_validation
+        from sandrl.rewards.validation import estimate_validation
         from sandrl.settings import load_settings
 
-        print_outlook(outlook_of_validation(config, load_settings()), json_output=json_)
+        print_estimate(estimate_validation(config, load_settings()), json_output=json_)
         return
     finished = carry_out(judge_references, config, results.choose(json_output=True))
     if json_:

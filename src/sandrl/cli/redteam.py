@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sandrl.cli.configured import configured
-from sandrl.cli.outlook import DryRun, print_outlook
+from sandrl.cli.estimate import DryRun, print_estimate
 from sandrl.cli.output import Json
 from sandrl.cli.verbosity import is_verbose, note, print_first
 from sandrl.config.scoring import RedteamConfig
@@ -43,10 +43,10 @@ def redteam(
         Table(columns, [(each.name, each.group, each.aim) for each in every]).print()
         return
     if dry_run:
-        from sandrl.redteam.run import outlook_of_redteam
+        from sandrl.redteam.run import estimate_redteam
         from sandrl.settings import load_settings
 
-        print_outlook(outlook_of_redteam(config, load_settings()), json_output=json_)
+        print_estimate(estimate_redteam(config, load_settings()), json_output=json_)
         return
     finished = carry_out(run_redteam, config, results.choose(json_output=True))
     if json_:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from sandrl.cli.configured import CommandInput, configured
-from sandrl.cli.outlook import DryRun, print_outlook
+from sandrl.cli.estimate import DryRun, print_estimate
 from sandrl.cli.output import Json
 from sandrl.cli.runs import open_run
 from sandrl.cli.verbosity import note, print_first
@@ -33,12 +33,12 @@ def regrade(config: RegradeConfig, *, dry_run: DryRun = False, json_: Json = Fal
     from sandrl.cli import results
     from sandrl.cli.output import print_json
     from sandrl.cli.work import carry_out
-    from sandrl.rewards.regrade import outlook_of_regrading, regrade
+    from sandrl.rewards.regrade import estimate_regrading, regrade
 
     if dry_run:
         from sandrl.settings import load_settings
 
-        print_outlook(outlook_of_regrading(config, load_settings()), json_output=json_)
+        print_estimate(estimate_regrading(config, load_settings()), json_output=json_)
         return
     finished = carry_out(regrade, config, results.choose(json_output=True))
     if json_:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sandrl.cli.configured import configured
-from sandrl.cli.outlook import DryRun, print_outlook
+from sandrl.cli.estimate import DryRun, print_estimate
 from sandrl.cli.output import Json
 from sandrl.cli.verbosity import note
 from sandrl.config.scoring import RewardConfig
@@ -19,10 +19,10 @@ def reward(config: RewardConfig, *, dry_run: DryRun = False, json_: Json = False
     from sandrl.rewards import report_document, run_reward
 
     if dry_run:
-        from sandrl.rewards.run import outlook_of_reward
+        from sandrl.rewards.run import estimate_reward
         from sandrl.settings import load_settings
 
-        print_outlook(outlook_of_reward(config, load_settings()), json_output=json_)
+        print_estimate(estimate_reward(config, load_settings()), json_output=json_)
         return
     finished = carry_out(run_reward, config, results.choose(json_output=json_))
     if json_:

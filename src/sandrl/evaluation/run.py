@@ -136,7 +136,7 @@ def run_eval(
     return EvalRun(model.name, len(problems), config, run, model.limit.tokens)
 
 
-def outlook_of_eval(request: EvalRequest, settings: Settings) -> SandboxEstimate:
+def estimate_eval(request: EvalRequest, settings: Settings) -> SandboxEstimate:
     """What evaluating a model would take in sandboxes; the model is neither loaded nor asked.
 
     Raises:

@@ -146,8 +146,8 @@ class LocalBackend(Closing):
         completion = Completion(
             problem.task_id, problem.task_id, None if is_code else text, code=text if is_code else None
         )
-        terms = scorer.terms(scoring.score, require_isolated=scoring.config.require_isolated)
-        return scorer.submit([(completion, problem)], terms).first(lambda result: result)
+        context = scorer.context(scoring.score, require_isolated=scoring.config.require_isolated)
+        return scorer.submit([(completion, problem)], context).first(lambda result: result)
 
     def close(self) -> None:
         with self._lock:

@@ -138,7 +138,7 @@ def run_redteam(
     return RedteamRun(report, job.cleanup_error(), job.spending.held, job.exhausted)
 
 
-def outlook_of_redteam(request: RedteamConfig, settings: Settings) -> SandboxEstimate:
+def estimate_redteam(request: RedteamConfig, settings: Settings) -> SandboxEstimate:
     """What a campaign would take; nothing is started, and exploits in C++ count where there is a compiler here.
 
     Raises:

@@ -184,7 +184,7 @@ def regrade(
     )
 
 
-def outlook_of_regrading(request: RegradeConfig, settings: Settings) -> SandboxEstimate:
+def estimate_regrading(request: RegradeConfig, settings: Settings) -> SandboxEstimate:
     reader = RunReader(Path(request.run))
     problems = _problems(request, reader)
     known = (row.task_id for row in reader.each_trajectory() if row.completion is not None or row.code is not None)

@@ -47,7 +47,7 @@ def run_reward(
     )
 
 
-def outlook_of_reward(request: RewardConfig, settings: Settings) -> SandboxEstimate:
+def estimate_reward(request: RewardConfig, settings: Settings) -> SandboxEstimate:
     completions, problems = _load_checked(request, ignore)
     return estimate_sandboxes(
         request,

@@ -171,7 +171,7 @@ def validate(
     return Validation(request, report, without_reference, seconds, stubs, invalid, job.cleanup_error(), job.exhausted)
 
 
-def outlook_of_validation(request: ValidateConfig, settings: Settings) -> SandboxEstimate:
+def estimate_validation(request: ValidateConfig, settings: Settings) -> SandboxEstimate:
     """What validating a set of problems would take; nothing is started.
 
     Raises:

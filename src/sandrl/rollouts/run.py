@@ -28,7 +28,7 @@ from sandrl.problems.splits import training_split
 from sandrl.problems.store import select
 from sandrl.rewards.estimate import SandboxEstimate
 from sandrl.rewards.scored_run import open_job_run
-from sandrl.rollouts.outlook import outlook_of_episodes
+from sandrl.rollouts.estimate import estimate_episodes
 from sandrl.rollouts.records import result_of
 from sandrl.rollouts.results import RolloutRun
 from sandrl.rollouts.steps import EPISODE_SECONDS, PlayedStep, StepOptions, StepPlayer, problems_of
@@ -130,14 +130,14 @@ def run_rollouts(
     )
 
 
-def outlook_of_rollouts(request: RolloutConfig, settings: Settings) -> SandboxEstimate:
+def estimate_rollouts(request: RolloutConfig, settings: Settings) -> SandboxEstimate:
     """What playing the episodes would take in sandboxes; no model is asked, and nothing is started.
 
     Raises:
         UsageError: If an option or the input cannot be used.
     """
     _, problems = _problems(request)
-    return outlook_of_episodes(
+    return estimate_episodes(
         request,
         settings,
         command=COMMAND,

@@ -19,7 +19,7 @@ from sandrl.judge.guest_report import Execution
 from sandrl.judge.verdict import Verdict
 from sandrl.problems import Completion, Problem
 from sandrl.sandboxes import Launch
-from sandrl.scoring.terms import Terms
+from sandrl.scoring.context import ScoringContext
 
 # So many failures that a stall explains are forgiven: code that fails for its own reasons must not go on for ever.
 _MOST_STALLS = 10
@@ -78,7 +78,7 @@ class Attempt:
     index: int
     completion: Completion
     problem: Problem
-    terms: Terms
+    context: ScoringContext
     code: str | None = None
     key: str | None = None
     leads: bool = False
@@ -125,7 +125,7 @@ class Attempt:
             has_stalled: Whether this process or the runtime did nothing for a while in the meantime.
             has_moved: Whether its runtime ended, and another one has taken the place of it.
         """
-        retries = self.terms.options.retries
+        retries = self.context.options.retries
         self.failures.append(reason)
         if has_moved and self.moves < MOST_MOVES:
             self.moves += 1

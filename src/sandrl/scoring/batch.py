@@ -33,12 +33,12 @@ from sandrl.runs.summary import summarise
 from sandrl.sandboxes import Connection, Interrupt, Job, Launch, Level, Withdrawn
 from sandrl.scoring.attempts import Attempt
 from sandrl.scoring.cache import VerdictCache
+from sandrl.scoring.context import ScoringContext
 from sandrl.scoring.judging import OnVerdict, judging_of
 from sandrl.scoring.opinions import OpinionMemory, Opinions
 from sandrl.scoring.options import ScoreOptions
 from sandrl.scoring.policies import reward_of
 from sandrl.scoring.summary import ScoreReport, count_dependent
-from sandrl.scoring.terms import Terms
 
 OnResult: TypeAlias = Callable[[ScoredCompletion], None]
 
@@ -95,14 +95,14 @@ class _Queued:
     index: int
     completion: Completion | Callable[[], Completion]
     problem: Problem | Mapping[str, Problem]
-    terms: Terms
+    context: ScoringContext
     queued_at: float = field(default_factory=time.monotonic)
     began: float = 0.0
 
     def attempt(self) -> Attempt:
         completion = self.completion if isinstance(self.completion, Completion) else self.completion()
         problem = self.problem if isinstance(self.problem, Problem) else self.problem[completion.task_id]
-        return Attempt(self.index, completion, problem, self.terms, queued_at=self.queued_at)
+        return Attempt(self.index, completion, problem, self.context, queued_at=self.queued_at)
 
 
 class Batch:
@@ -129,7 +129,7 @@ class Batch:
         self._judge = judge
         self._options = options
         self._cache = cache
-        self._terms = Terms.of(options, judge, job.connection)
+        self._context = ScoringContext.of(options, judge, job.connection)
         # Identical completions wait here for the verdict of the first.
         self._followers: dict[str, list[_Queued]] = {}
         self._emit = emit
@@ -150,7 +150,7 @@ class Batch:
         self,
         completion: Completion | Callable[[], Completion],
         problem: Problem | Mapping[str, Problem],
-        terms: Terms | None = None,
+        context: ScoringContext | None = None,
     ) -> int:
         """Queues a completion.
 
@@ -158,12 +158,12 @@ class Batch:
             completion: What is to be scored, or what returns it when its turn comes, and again when it has a verdict.
             problem: What it answers, or problems by `task_id`: its own is looked up when its turn comes, because a
                 batch may have more of them than fit into memory.
-            terms: How it is judged and rewarded, where that is not how the batch is.
+            context: How it is judged and rewarded, where that is not how the batch is.
 
         Returns:
             Its number in the batch, from 0.
         """
-        self._waiting.append(_Queued(self._total, completion, problem, terms or self._terms))
+        self._waiting.append(_Queued(self._total, completion, problem, context or self._context))
         self._total += 1
         return self._total - 1
 
@@ -254,13 +254,13 @@ class Batch:
         self._has_text = self._has_text or attempt.completion.completion is not None
         if attempt.code is None:
             attempt.began = time.monotonic()
-            attempt.code = extract_code(attempt.completion, attempt.problem, attempt.terms.options.extraction)
+            attempt.code = extract_code(attempt.completion, attempt.problem, attempt.context.options.extraction)
         if attempt.completion.loss:
             self._finish(attempt, Verdict(Status.INFRASTRUCTURE, None, detail=attempt.completion.loss))
         elif attempt.code is None:
             self._finish(attempt, Verdict(Status.NO_CODE, None, detail="no code was found in the completion"))
         elif (
-            attempt.terms.options.caching
+            attempt.context.options.caching
             and not attempt.executions
             and self._waits_or_has_verdict(attempt, attempt.code, queued)
         ):
@@ -271,10 +271,10 @@ class Batch:
     def _waits_or_has_verdict(self, attempt: Attempt, code: str, queued: Attempt | _Queued) -> bool:
         if attempt.key is not None:
             return False
-        names = attempt.terms.names
+        names = attempt.context.names
         attempt.key = names.name(attempt.problem, code)
         verdict = self._cache.find(attempt.key)
-        if attempt.terms.limits.stops_at_failure and may_stop(attempt.problem):
+        if attempt.context.limits.stops_at_failure and may_stop(attempt.problem):
             # Any verdict on all checks will do; one that stopped at a failure is another one.
             attempt.key = names.name(attempt.problem, code, stops_at_failure=True)
             verdict = verdict or self._cache.find(attempt.key)
@@ -313,7 +313,7 @@ class Batch:
             retries=attempt.retries,
             reruns=attempt.reruns,
             canaries=attempt.canaries,
-            components=attempt.terms.options.components.of(text or "", shown),
+            components=attempt.context.options.components.of(text or "", shown),
             failures=tuple(attempt.failures),
             cached=cached,
             cpu_seconds=verdict.cpu_seconds,
@@ -346,7 +346,7 @@ class Batch:
         # A policy that fails costs this completion its reward and no other its result; who has the report raises it.
         completion = replace(attempt.completion, code=attempt.code)
         try:
-            return reward_of(verdict, completion, attempt.terms.options.policy), verdict
+            return reward_of(verdict, completion, attempt.context.options.policy), verdict
         except UsageError as error:
             return None, replace(verdict, status=Status.REWARD_ERROR, detail=error.message)
 
@@ -354,7 +354,7 @@ class Batch:
         followers = self._followers.pop(key)
         # Where nothing was left out after a failure, it is a verdict on all checks.
         is_whole = all(check.status is not CheckStatus.NOT_RUN for check in verdict.checks)
-        name = leader.terms.names.name(leader.problem, leader.code or "") if is_whole else key
+        name = leader.context.names.name(leader.problem, leader.code or "") if is_whole else key
         is_kept = self._keep(name, verdict, for_others=not leader.failures)
         # Otherwise each for itself, and at once: one after the other could take as many time limits as there are.
         judged_again = []

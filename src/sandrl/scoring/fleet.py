@@ -304,13 +304,13 @@ class Fleet:
                 return
         else:
             link.failed_in_a_row = 0
-        if isinstance(item.attempt.terms.judge, ProgramJudge):
-            item.attempt.terms.judge.latest = judged.program
+        if isinstance(item.attempt.context.judge, ProgramJudge):
+            item.attempt.context.judge.latest = judged.program
         self._finish(item, judged.verdict)
 
     def _may_try_elsewhere(self, item: WorkItem) -> bool:
         others = {link.node.name for link in self._links.values() if not link.is_leaving} - item.avoided
-        return bool(others) and len(item.avoided) <= item.attempt.terms.options.retries
+        return bool(others) and len(item.avoided) <= item.attempt.context.options.retries
 
     def _lose(self, link: Link, error: InfrastructureError) -> None:
         del self._links[link.node.id]
@@ -387,10 +387,10 @@ class Fleet:
 
 
 def _task(number: int, attempt: Attempt) -> Task:
-    terms, judge = attempt.terms, attempt.terms.judge
+    context, judge = attempt.context, attempt.context.judge
     # What is rewarded, and what is left out after a failure, was decided here, where the policy is.
-    plain = replace(terms.options, limits=terms.limits, policy=binary, components=Components(), caching=False)
-    options = _same(replace(plain, all_checks=not terms.limits.stops_at_failure))
+    plain = replace(context.options, limits=context.limits, policy=binary, components=Components(), caching=False)
+    options = _same(replace(plain, all_checks=not context.limits.stops_at_failure))
     # That of a program has none of its own.
     is_required = judge.requires_isolated
     program = judge.program if isinstance(judge, ProgramJudge) else None
@@ -418,7 +418,7 @@ def _count(item: WorkItem, judged: TaskResult) -> None:
 
 
 def _longest(item: WorkItem) -> float:
-    return longest_execution_seconds(item.attempt.problem, item.attempt.terms.limits) + _OVERDUE_SECONDS
+    return longest_execution_seconds(item.attempt.problem, item.attempt.context.limits) + _OVERDUE_SECONDS
 
 
 class FleetJudging(Judging):

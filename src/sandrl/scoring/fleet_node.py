@@ -26,9 +26,9 @@ from sandrl.sandboxes.keeper import Keeper
 from sandrl.sandboxes.owner import Owner
 from sandrl.sandboxes.tags import job_tag, owner_tag
 from sandrl.scoring.attempts import Attempt
+from sandrl.scoring.context import ScoringContext
 from sandrl.scoring.options import ScoreOptions
 from sandrl.scoring.scorer import Scorer, Ticket
-from sandrl.scoring.terms import Terms
 from sandrl.settings import load_settings
 
 # An answer waits so long for the first result, and so long for more of them.
@@ -147,7 +147,7 @@ class NodeScorer:
             for task in tasks:
                 completion = replace(task.completion, id=str(task.number))
                 ticket = self._scorer.submit(
-                    [(completion, task.problem)], self._terms(task), on_result=_ignore, is_bounded=False
+                    [(completion, task.problem)], self._context(task), on_result=_ignore, is_bounded=False
                 )
                 self._tickets[task.number] = ticket
                 ticket.future.add_done_callback(self._look_for_failure)
@@ -196,10 +196,10 @@ class NodeScorer:
         has_little = len(self._tickets) <= self._window * _LOW_SHARE
         return has_little or self._is_closing or self._failure is not None
 
-    def _terms(self, task: Task) -> Terms:
+    def _context(self, task: Task) -> ScoringContext:
         if task.program is not None:
-            return self._scorer.terms_of_program(task.program, task.options)
-        return self._scorer.terms(task.options, require_isolated=task.require_isolated)
+            return self._scorer.context_of_program(task.program, task.options)
+        return self._scorer.context(task.options, require_isolated=task.require_isolated)
 
     def _look_for_failure(self, ended: Future[tuple[ScoredCompletion, ...]]) -> None:
         if not ended.cancelled() and (error := ended.exception()) is not None:
@@ -221,7 +221,7 @@ class NodeScorer:
                 self._events.append(event)
 
     def _keep(self, attempt: Attempt, verdict: Verdict) -> None:
-        number, judge = int(attempt.completion.id), attempt.terms.judge
+        number, judge = int(attempt.completion.id), attempt.context.judge
         executions = tuple(self._executions.pop(attempt.index, ()))
         with self._news:
             if self._tickets.pop(number, None) is None:

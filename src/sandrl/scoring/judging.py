@@ -27,8 +27,8 @@ from sandrl.problems import Problem
 from sandrl.runs import CANARY_TAG
 from sandrl.sandboxes import Job, Launch, Level, Withdrawn, delay_seconds, problem_tag
 from sandrl.scoring.attempts import Attempt, Step
+from sandrl.scoring.context import ScoringContext
 from sandrl.scoring.executions import execution_finished
-from sandrl.scoring.terms import Terms
 from sandrl.settings import RuntimeKind, load_settings
 
 _STOPPED = "a process of the completion, or its sandbox, was stopped for a while"
@@ -86,9 +86,9 @@ class Judging(Protocol):
 
 @dataclass(slots=True, eq=False)
 class _OpenCalibration:
-    # A problem whose trials run, by the terms of the first completion that waits for them.
+    # A problem whose trials run, in the context of the first completion that waits for them.
     problem: Problem
-    terms: Terms
+    context: ScoringContext
     trials: Trials
     name: str
     waiting: list[Attempt]
@@ -182,11 +182,11 @@ class SandboxJudging(Judging):
     # Completions
 
     def _execute(self, attempt: Attempt) -> None:
-        completion, problem, terms = attempt.completion, attempt.problem, attempt.terms
+        completion, problem, context = attempt.completion, attempt.problem, attempt.context
         known = self._calibration(attempt)
         if known is None:
             return
-        refused = terms.judge.refusal(problem, known)
+        refused = context.judge.refusal(problem, known)
         if refused is not None:
             self._finish(attempt, refused)
             return
@@ -194,9 +194,9 @@ class SandboxJudging(Judging):
         attempt.executions += 1
         # Prepared anew for every sandbox: an execution's key is used once.
         together = bool(attempt.reruns)
-        attempt.execution = terms.judge.prepare(problem, attempt.code or "", terms.limits, known, together=together)
+        attempt.execution = context.judge.prepare(problem, attempt.code or "", context.limits, known, together=together)
         self._emit(CompletionStarted(attempt.index, completion.id, completion.task_id, attempt.executions))
-        extra = terms.options.tags
+        extra = context.options.tags
         launch = self._job.launch(
             attempt.execution.command,
             tags=(problem_tag(completion.task_id), *extra),
@@ -213,7 +213,7 @@ class SandboxJudging(Judging):
         attempt.sandbox_id = launch.sandbox_id or attempt.sandbox_id
         try:
             outcome = self._job.collect(launch, keep=True)
-            verdict = attempt.terms.judge.interpret(attempt.execution, outcome)
+            verdict = attempt.context.judge.interpret(attempt.execution, outcome)
         except Withdrawn:
             return
         except InfrastructureError as error:
@@ -244,7 +244,7 @@ class SandboxJudging(Judging):
             self._take(attempt.end_late(has_stalled=self._job.has_stalled(launch.launched_at)), attempt)
             return
         self._job.release(launch)
-        ruling = attempt.terms.judge.review(attempt.problem, verdict)
+        ruling = attempt.context.judge.review(attempt.problem, verdict)
         if ruling is not None:
             self._finish(attempt, ruling)
             return
@@ -254,7 +254,7 @@ class SandboxJudging(Judging):
 
     def _leave_cell(self, attempt: Attempt, reason: str) -> None:
         attempt.leave_cell(reason)
-        self._emit(_retry_of(attempt, attempt.executions + 1 + attempt.terms.options.retries, reason, 0.0))
+        self._emit(_retry_of(attempt, attempt.executions + 1 + attempt.context.options.retries, reason, 0.0))
         self._waiting_alone.append(attempt)
 
     def _finish(self, attempt: Attempt, verdict: Verdict) -> None:
@@ -294,7 +294,7 @@ class SandboxJudging(Judging):
     def _retry(self, attempt: Attempt, reason: str, *, at_once: bool) -> None:
         # Where the reference of its problem failed to run, the completion itself was not run yet.
         attempt.retries += bool(attempt.executions)
-        options = attempt.terms.options
+        options = attempt.context.options
         delay = 0.0 if at_once else delay_seconds(len(attempt.failures), options.backoff_seconds)
         most = max(attempt.executions + 1, options.retries + 1 + attempt.reruns)
         self._emit(_retry_of(attempt, most, reason, delay))
@@ -304,7 +304,7 @@ class SandboxJudging(Judging):
         # In the sandbox that failed, or in a fresh one where that has been tried or never was.
         attempt.canaries += 1
         execution = prepare_canary(self._judge)
-        tags = (CANARY_TAG, *attempt.terms.options.tags)
+        tags = (CANARY_TAG, *attempt.context.options.tags)
         launch = self._job.launch(execution.command, tags=tags, within=attempt.suspect)
         self._canaries[launch] = (attempt, execution)
 
@@ -342,28 +342,28 @@ class SandboxJudging(Judging):
 
     def _calibration(self, attempt: Attempt) -> Calibration | None:
         # None if the completion waits for what is being determined.
-        problem, terms = attempt.problem, attempt.terms
-        known = terms.judge.calibrations.find(problem)
+        problem, context = attempt.problem, attempt.context
+        known = context.judge.calibrations.find(problem)
         if known is not None:
             return known
-        running = self._calibrating.get((terms.judge, problem))
+        running = self._calibrating.get((context.judge, problem))
         if running is not None:
             running.waiting.append(attempt)
             return None
-        trials = terms.judge.calibrate(problem, terms.options.limits)
+        trials = context.judge.calibrate(problem, context.options.limits)
         try:
             first = next(trials)
         except StopIteration as end:
             known = end.value
         else:
-            name = terms.names.name_calibration(problem)
+            name = context.names.name_calibration(problem)
             known = self._store.find(name, problem)
             if known is None:
-                running = _OpenCalibration(problem, terms, trials, name, [attempt])
-                self._calibrating[terms.judge, problem] = running
+                running = _OpenCalibration(problem, context, trials, name, [attempt])
+                self._calibrating[context.judge, problem] = running
                 self._try(running, first)
                 return None
-        terms.judge.calibrations.keep(problem, known)
+        context.judge.calibrations.keep(problem, known)
         return known
 
     def _try(self, running: _OpenCalibration, trial: Trial) -> None:
@@ -374,7 +374,7 @@ class SandboxJudging(Judging):
 
     def _launch_trial(self, trial: Trial, of: list[_OpenCalibration], *, alone: bool) -> None:
         of[0].waiting[0].canaries += 1
-        execution, extra = trial.prepare(), of[0].terms.options.tags
+        execution, extra = trial.prepare(), of[0].context.options.tags
         tags = (CANARY_TAG, problem_tag(of[0].problem.task_id), *extra)
         launch = self._job.launch(execution.command, tags=tags, alone=alone, traced=() if alone else extra)
         self._trials[launch] = trial, execution, of
@@ -389,7 +389,7 @@ class SandboxJudging(Judging):
                 return
             if outcome.timed_out or outcome.exit_code == STOPPED:
                 raise InfrastructureError("the sandbox that calibrated the problem hung, or was stopped")
-            verdict = of[0].terms.judge.interpret(execution, outcome)
+            verdict = of[0].context.judge.interpret(execution, outcome)
         except Withdrawn:
             self._shared.pop(trial.key, None)
             return
@@ -400,7 +400,7 @@ class SandboxJudging(Judging):
             self._shared.pop(trial.key, None)
             has_moved = not launch.may_have_caused(error) and self._job.reconnect(launch)
             for running in of:
-                del self._calibrating[running.terms.judge, running.problem]
+                del self._calibrating[running.context.judge, running.problem]
                 for attempt in running.waiting:
                     self._take(attempt.fail(error.message, has_run=False, has_moved=has_moved), attempt)
             return
@@ -414,8 +414,8 @@ class SandboxJudging(Judging):
                 self._try(running, following)
 
     def _end_calibration(self, running: _OpenCalibration, found: Calibration) -> None:
-        del self._calibrating[running.terms.judge, running.problem]
-        running.terms.judge.calibrations.keep(running.problem, found)
+        del self._calibrating[running.context.judge, running.problem]
+        running.context.judge.calibrations.keep(running.problem, found)
         self._store.keep(running.name, found)
         self._ready.extendleft(reversed(running.waiting))
 

@@ -32,9 +32,9 @@ from sandrl.problems import Completion, Problem
 from sandrl.sandboxes import Interrupt, Job, Launch, Withdrawn
 from sandrl.scoring.batch import Batch, OnResult, check_memory
 from sandrl.scoring.cache import VerdictCache
+from sandrl.scoring.context import ScoringContext
 from sandrl.scoring.judging import OnVerdict
 from sandrl.scoring.options import ScoreOptions
-from sandrl.scoring.terms import Terms
 
 Answer: TypeAlias = tuple[Completion, Problem]
 """A completion, and the problem that it answers."""
@@ -42,7 +42,7 @@ Answer: TypeAlias = tuple[Completion, Problem]
 _Value = TypeVar("_Value")
 
 _MOST_TERMS = 16
-# What the judges of all terms know is in memory besides the problems, most of which they share.
+# What the judges of all contexts know is in memory besides the problems, most of which they share.
 _KNOWLEDGE_BYTES = 64 << 20
 _MOST_WAITING = 65_536
 _LATEST = 256
@@ -70,11 +70,16 @@ class Ticket:
     """
 
     def __init__(
-        self, scorer: Scorer, client: _Client, answers: Sequence[Answer], terms: Terms, on_result: OnResult | None
+        self,
+        scorer: Scorer,
+        client: _Client,
+        answers: Sequence[Answer],
+        context: ScoringContext,
+        on_result: OnResult | None,
     ) -> None:
         self.future: Future[tuple[ScoredCompletion, ...]] = Future()
         self.client = client
-        self.terms = terms
+        self.context = context
         self.waiting: deque[tuple[int, Answer]] = deque(enumerate(answers))
         self.in_flight = 0
         self._scorer = scorer
@@ -156,7 +161,7 @@ class Scorer(Closing):
         self.max_waiting = max_waiting
         self._longest_seconds = longest_seconds
         self._judge = Judge.on(job.connection)
-        self._terms: OrderedDict[tuple[ScoreOptions, bool], Terms] = OrderedDict()
+        self._context: OrderedDict[tuple[ScoreOptions, bool], ScoringContext] = OrderedDict()
         self._lock = threading.Lock()
         self._bell = Interrupt()
         self._clients: dict[str, _Client] = {}
@@ -188,17 +193,17 @@ class Scorer(Closing):
     def in_flight(self) -> int:
         return len(self._flying)
 
-    def terms(self, options: ScoreOptions, *, require_isolated: bool = False) -> Terms:
-        """The terms of completions that are scored with such options; what was learnt under them is kept."""
+    def context(self, options: ScoreOptions, *, require_isolated: bool = False) -> ScoringContext:
+        """The context of completions that are scored with such options; what was learnt in it is kept."""
         key = options, require_isolated
         with self._lock:
-            known = self._terms.get(key)
+            known = self._context.get(key)
             if known is None:
                 judge = Judge.on(self._job.connection, require_isolated=require_isolated, known_bytes=_KNOWLEDGE_BYTES)
-                known = self._terms[key] = Terms.of(options, judge, self._job.connection)
-            self._terms.move_to_end(key)
-            while len(self._terms) > _MOST_TERMS:
-                self._terms.popitem(last=False)
+                known = self._context[key] = ScoringContext.of(options, judge, self._job.connection)
+            self._context.move_to_end(key)
+            while len(self._context) > _MOST_TERMS:
+                self._context.popitem(last=False)
         return known
 
     def check(self, problem: Problem, limits: Limits) -> None:
@@ -219,7 +224,7 @@ class Scorer(Closing):
     def submit(
         self,
         answers: Sequence[Answer],
-        terms: Terms,
+        context: ScoringContext,
         *,
         client: str = "",
         on_result: OnResult | None = None,
@@ -247,7 +252,7 @@ class Scorer(Closing):
             if is_bounded and self.waiting + len(self._flying) + len(answers) > self.max_waiting:
                 raise QueueFullError(self.waiting + len(self._flying), self.retry_seconds)
             owner = self._clients.setdefault(client, _Client(client))
-            ticket = Ticket(self, owner, answers, terms, on_result)
+            ticket = Ticket(self, owner, answers, context, on_result)
             if not answers:
                 ticket.future.set_result(())
                 return ticket
@@ -268,7 +273,7 @@ class Scorer(Closing):
             QueueFullError: If they have no room in the queue.
             ScorerClosedError: If the scorer is closed.
         """
-        return self.submit(answers, self.terms(options), client=client).future.result()
+        return self.submit(answers, self.context(options), client=client).future.result()
 
     def run(
         self, program: Program, limits: Limits, *, retries: int = 2, client: str = "", is_bounded: bool = True
@@ -282,13 +287,13 @@ class Scorer(Closing):
         """
         problem = program.problem
         self.check(problem, limits)
-        terms = self.terms_of_program(program, ScoreOptions(limits=limits, caching=False, retries=retries))
-        ticket = self.submit([(program.completion(), problem)], terms, client=client, is_bounded=is_bounded)
-        assert isinstance(terms.judge, ProgramJudge), "it was made for the program"
-        return ticket.first(terms.judge.result)
+        context = self.context_of_program(program, ScoreOptions(limits=limits, caching=False, retries=retries))
+        ticket = self.submit([(program.completion(), problem)], context, client=client, is_bounded=is_bounded)
+        assert isinstance(context.judge, ProgramJudge), "it was made for the program"
+        return ticket.first(context.judge.result)
 
-    def terms_of_program(self, program: Program, options: ScoreOptions) -> Terms:
-        return Terms.of(options, ProgramJudge(self._judge, program), self._job.connection)
+    def context_of_program(self, program: Program, options: ScoreOptions) -> ScoringContext:
+        return ScoringContext.of(options, ProgramJudge(self._judge, program), self._job.connection)
 
     @property
     def retry_seconds(self) -> float:
@@ -335,7 +340,7 @@ class Scorer(Closing):
                 client.in_flight += 1
                 ticket.in_flight += 1
                 self._place(client)
-                self._flying[self._batch.add(completion, problem, ticket.terms)] = ticket, position
+                self._flying[self._batch.add(completion, problem, ticket.context)] = ticket, position
                 room -= 1
 
     def land(self, launch: Launch) -> bool:

@@ -19,10 +19,10 @@ from sandrl.bounds import finite
 from sandrl.events.results import ScoredCompletion
 from sandrl.problems import Completion, Problem, as_completions
 from sandrl.runs.summary import summarise
+from sandrl.scoring.context import ScoringContext
 from sandrl.scoring.document import report_document, result_document, summary_document, to_line
 from sandrl.scoring.scorer import Answer
 from sandrl.scoring.summary import ScoreReport
-from sandrl.scoring.terms import Terms
 from sandrl.service.failures import Failure, failure_of
 from sandrl.service.models import ScoreRequest
 from sandrl.service.replies import Reply
@@ -44,11 +44,11 @@ async def score(service: Service, request: Request) -> Response:
         reply = service.replies.find(key, digest)
     if reply is None:
         body = await read_body(request, ScoreRequest)
-        answers, terms = await _understood(service, body)
+        answers, context = await _understood(service, body)
         # A request with the same key may have come meanwhile.
         reply = service.replies.find(key, digest) if key is not None else None
         if reply is None:
-            reply = begin(service, answers, terms, client_of(request))
+            reply = begin(service, answers, context, client_of(request))
             if key is not None:
                 service.replies.keep(key, digest, reply)
     service.replies.join(reply)
@@ -73,7 +73,7 @@ async def score(service: Service, request: Request) -> Response:
     return Response(content, media_type="application/json")
 
 
-async def _understood(service: Service, body: ScoreRequest) -> tuple[list[Answer], Terms]:
+async def _understood(service: Service, body: ScoreRequest) -> tuple[list[Answer], ScoringContext]:
     options, scoring = service.options(body.options)
 
     def read() -> list[Answer]:
@@ -89,10 +89,10 @@ async def _understood(service: Service, body: ScoreRequest) -> tuple[list[Answer
 
     is_long = len(body.completions) > _MANY_RESULTS or body.problems is not None
     answers = await asyncio.to_thread(read) if is_long else read()
-    return answers, service.terms(options, scoring)
+    return answers, service.context(options, scoring)
 
 
-def begin(service: Service, answers: Sequence[Answer], terms: Terms, client: str) -> Reply:
+def begin(service: Service, answers: Sequence[Answer], context: ScoringContext, client: str) -> Reply:
     """Hands completions over to be scored.
 
     Raises:
@@ -114,7 +114,7 @@ def begin(service: Service, answers: Sequence[Answer], terms: Terms, client: str
             reply.add(replace(told, stdout="", stderr="", code=None))
 
     outbox = Outbox(take)
-    ticket = service.scorer.submit(answers, terms, client=client, on_result=outbox.put)
+    ticket = service.scorer.submit(answers, context, client=client, on_result=outbox.put)
     reply.owns(ticket.cancel)
 
     def end(done: Future[Any]) -> None:
@@ -162,4 +162,4 @@ async def score_all(service: Service, rows: Sequence[tuple[Completion, Problem]]
     options, scoring = service.options(None)
     for _, problem in rows:
         service.scorer.check(problem, scoring.limits)
-    return begin(service, rows, service.terms(options, scoring), client)
+    return begin(service, rows, service.context(options, scoring), client)

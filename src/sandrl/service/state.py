@@ -20,9 +20,9 @@ from sandrl.config.model import Config
 from sandrl.config.serve import POLICIES, RequestOptions, ServeConfig
 from sandrl.jsonl import parse_object
 from sandrl.problems import Problem
+from sandrl.scoring.context import ScoringContext
 from sandrl.scoring.options import ScoreOptions
 from sandrl.scoring.scorer import Scorer
-from sandrl.scoring.terms import Terms
 from sandrl.service.failures import Failure
 from sandrl.service.metrics import ServiceMetrics
 from sandrl.service.problems import ProblemBook
@@ -95,8 +95,8 @@ class Service:
             check_most(f"options.{name}", getattr(options, name), getattr(self.config, name))
         return options, ScoreOptions.of(options)
 
-    def terms(self, options: RequestOptions, score: ScoreOptions) -> Terms:
-        return self.scorer.terms(score, require_isolated=options.require_isolated)
+    def context(self, options: RequestOptions, score: ScoreOptions) -> ScoringContext:
+        return self.scorer.context(score, require_isolated=options.require_isolated)
 
     def find_problem(self, task_id: str, place: str) -> Problem:
         """A problem of the sets that the service was started with.

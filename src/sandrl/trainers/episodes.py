@@ -17,9 +17,8 @@ from functools import partial
 from typing import Any
 
 from sandrl.config.words import ToolSet
-from sandrl.rollouts.ends import EpisodeEnd
 from sandrl.rollouts.sandbox import SandboxSource
-from sandrl.rollouts.toolbox import Toolbox
+from sandrl.rollouts.toolbox import EpisodeEnd, Toolbox
 from sandrl.rollouts.tools import TOOLS, Tool
 from sandrl.runs import MessageRow, ToolCallRow
 from sandrl.scoring.trainer_batch import Message, Text, text_of

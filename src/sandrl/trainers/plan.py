@@ -32,7 +32,7 @@ class GrpoPlan:
     Attributes:
         completions_per_pass: Completions in one forward and backward pass of a process.
         origin: The checkpoint of another run that it would begin with.
-        outlook: What it would take in sandboxes.
+        estimate: What it would take in sandboxes.
     """
 
     config: GrpoConfig
@@ -41,7 +41,7 @@ class GrpoPlan:
     completions_per_pass: int
     on_gpu: bool
     first_step: int
-    outlook: SandboxEstimate
+    estimate: SandboxEstimate
     origin: Origin | None = None
 
 
@@ -111,12 +111,12 @@ def check_plan(request: GrpoRequest, settings: Settings) -> GrpoPlan:
         completions_per_pass=arguments.per_device_train_batch_size,
         on_gpu=libraries.has_gpu(),
         first_step=first_step,
-        outlook=_outlook(request, sets, settings, first_step=first_step),
+        estimate=_estimate(request, sets, settings, first_step=first_step),
         origin=request.origin,
     )
 
 
-def _outlook(request: GrpoRequest, sets: Splits, settings: Settings, *, first_step: int) -> SandboxEstimate:
+def _estimate(request: GrpoRequest, sets: Splits, settings: Settings, *, first_step: int) -> SandboxEstimate:
     config = request.config
     steps = max(config.steps - first_step, 0)
     of_steps = steps * config.batch_size

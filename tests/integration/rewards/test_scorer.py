@@ -74,7 +74,7 @@ def test_what_is_in_the_cache_is_answered_however_much_of_it_there_is(scorer: Sc
 
 
 def test_one_completion_does_not_wait_for_the_crowd_of_another_client(scorer: Scorer) -> None:
-    crowd = scorer.submit(sleepers(60, 0.2), scorer.terms(OPTIONS), client="crowd")
+    crowd = scorer.submit(sleepers(60, 0.2), scorer.context(OPTIONS), client="crowd")
     time.sleep(0.3)
     scorer.score(answers(1, first=1000), OPTIONS, client="one")
     assert len(crowd.waiting) > 30
@@ -82,7 +82,7 @@ def test_one_completion_does_not_wait_for_the_crowd_of_another_client(scorer: Sc
 
 
 def test_requests_of_one_client_take_turns(scorer: Scorer) -> None:
-    crowd = scorer.submit(sleepers(60, 0.2), scorer.terms(OPTIONS), client="same")
+    crowd = scorer.submit(sleepers(60, 0.2), scorer.context(OPTIONS), client="same")
     time.sleep(0.3)
     scorer.score(answers(1, first=1000), OPTIONS, client="same")
     assert len(crowd.waiting) > 30
@@ -91,8 +91,8 @@ def test_requests_of_one_client_take_turns(scorer: Scorer) -> None:
 
 def test_clients_share_the_sandboxes_evenly_however_long_their_programs_run(scorer: Scorer) -> None:
     """A client whose programs sleep must not end up with all places because the others give theirs back."""
-    slow = scorer.submit(sleepers(200, 0.5), scorer.terms(OPTIONS), client="slow")
-    quick = scorer.submit(answers(300, first=1000), scorer.terms(OPTIONS), client="quick")
+    slow = scorer.submit(sleepers(200, 0.5), scorer.context(OPTIONS), client="slow")
+    quick = scorer.submit(answers(300, first=1000), scorer.context(OPTIONS), client="quick")
     time.sleep(2.0)
     shares = []
     for _ in range(20):
@@ -106,7 +106,7 @@ def test_clients_share_the_sandboxes_evenly_however_long_their_programs_run(scor
 
 def test_what_is_cancelled_before_its_turn_never_runs(scorer: Scorer) -> None:
     told: list[ScoredCompletion] = []
-    ticket = scorer.submit(sleepers(40, 0.2), scorer.terms(OPTIONS), on_result=told.append)
+    ticket = scorer.submit(sleepers(40, 0.2), scorer.context(OPTIONS), on_result=told.append)
     time.sleep(0.3)
     ticket.cancel()
     seen = len(told)
@@ -119,23 +119,23 @@ def test_what_is_cancelled_before_its_turn_never_runs(scorer: Scorer) -> None:
 
 def test_a_full_queue_refuses_and_says_when_to_come_again(job: Job) -> None:
     with Scorer(job, concurrency=2, max_waiting=10) as scorer:
-        scorer.submit(sleepers(10, 0.5), scorer.terms(OPTIONS))
+        scorer.submit(sleepers(10, 0.5), scorer.context(OPTIONS))
         with pytest.raises(QueueFullError) as caught:
-            scorer.submit(answers(10, first=100), scorer.terms(OPTIONS))
+            scorer.submit(answers(10, first=100), scorer.context(OPTIONS))
         assert caught.value.retry_seconds >= 1
         with pytest.raises(QueueFullError):
-            scorer.submit(answers(11, first=100), scorer.terms(OPTIONS))
+            scorer.submit(answers(11, first=100), scorer.context(OPTIONS))
 
 
 def test_a_closed_scorer_refuses_and_tells_those_who_wait(job: Job) -> None:
     scorer = Scorer(job, concurrency=2)
-    ticket = scorer.submit(sleepers(50, 0.3), scorer.terms(OPTIONS))
+    ticket = scorer.submit(sleepers(50, 0.3), scorer.context(OPTIONS))
     scorer.close()
     scorer.close()
     with pytest.raises(ScorerClosedError):
         ticket.future.result(1)
     with pytest.raises(ScorerClosedError):
-        scorer.submit(answers(1), scorer.terms(OPTIONS))
+        scorer.submit(answers(1), scorer.context(OPTIONS))
 
 
 def test_options_of_one_caller_change_no_verdict_of_another(scorer: Scorer) -> None:
@@ -155,13 +155,13 @@ def test_options_of_one_caller_change_no_verdict_of_another(scorer: Scorer) -> N
     assert scored.reward == 1.0
 
 
-def test_terms_with_the_same_options_are_the_same_and_their_number_is_bounded(scorer: Scorer) -> None:
-    first = scorer.terms(OPTIONS)
-    assert scorer.terms(ScoreOptions()) is first
-    assert scorer.terms(OPTIONS, require_isolated=True) is not first
+def test_contexts_with_the_same_options_are_the_same_and_their_number_is_bounded(scorer: Scorer) -> None:
+    first = scorer.context(OPTIONS)
+    assert scorer.context(ScoreOptions()) is first
+    assert scorer.context(OPTIONS, require_isolated=True) is not first
     for number in range(40):
-        scorer.terms(ScoreOptions(limits=Limits(timeout_seconds=1 + number)))
-    assert len(scorer._terms) <= 16
+        scorer.context(ScoreOptions(limits=Limits(timeout_seconds=1 + number)))
+    assert len(scorer._context) <= 16
 
 
 def test_an_error_of_one_batch_ends_its_requests_and_the_scorer_goes_on(
@@ -292,7 +292,7 @@ def test_an_unknown_language_is_refused(scorer: Scorer) -> None:
 
 
 def test_a_program_given_up_before_its_turn_never_runs(scorer: Scorer) -> None:
-    crowd = scorer.submit(sleepers(40, 0.3), scorer.terms(OPTIONS), client="same")
+    crowd = scorer.submit(sleepers(40, 0.3), scorer.context(OPTIONS), client="same")
     running = scorer.run(Program("print(1)"), Limits(), client="same")
     waiting = scorer.waiting
     running.cancel()

@@ -8,8 +8,8 @@ from tests.support.judges import InProcessJudge
 from sandrl.problems import Completion, Problem
 from sandrl.sandboxes.providers.cwsandbox.client import SdkConnection
 from sandrl.scoring.attempts import Attempt, Step
+from sandrl.scoring.context import ScoringContext
 from sandrl.scoring.options import ScoreOptions
-from sandrl.scoring.terms import Terms
 from sandrl.settings import RuntimeKind
 
 PROBLEM = Problem("p", "", check="exit_status")
@@ -17,8 +17,8 @@ LOCAL = SdkConnection(kind=RuntimeKind.LOCAL, reason="", address="http://127.0.0
 
 
 def attempt(retries: int = 0) -> Attempt:
-    terms = Terms.of(ScoreOptions(retries=retries), InProcessJudge(), LOCAL)
-    return Attempt(0, Completion("c", "p", code="pass"), PROBLEM, terms)
+    context = ScoringContext.of(ScoreOptions(retries=retries), InProcessJudge(), LOCAL)
+    return Attempt(0, Completion("c", "p", code="pass"), PROBLEM, context)
 
 
 def test_code_that_never_ran_is_never_blamed() -> None:

@@ -26,10 +26,10 @@ from sandrl.sandboxes.owner import current_owner
 from sandrl.sandboxes.providers.protocol import Packages
 from sandrl.scoring import fleet as fleet_module
 from sandrl.scoring.attempts import Attempt
+from sandrl.scoring.context import ScoringContext
 from sandrl.scoring.fleet import Fleet, FleetJudging
 from sandrl.scoring.fleet_node import NodeSetup, Reply, Task, TaskResult
 from sandrl.scoring.options import ScoreOptions
-from sandrl.scoring.terms import Terms
 
 PASSED = Verdict(Status.PASSED, Trust.ISOLATED, 1, 1)
 BROKEN = Verdict(Status.INFRASTRUCTURE, None, detail="its sandbox failed")
@@ -175,10 +175,10 @@ class Trial:
     def judge(self, count: int, seconds: float = 20.0, until: Callable[[], bool] | None = None) -> None:
         options = ScoreOptions()
         connection = cast(Any, _NAMED)
-        terms = Terms.of(options, Judge(), connection)
+        context = ScoringContext.of(options, Judge(), connection)
         problem = Problem("p", "", tests=("assert f(1) == 2",))
         for number in range(count):
-            attempt = Attempt(number, Completion(str(number), "p", code="x"), problem, terms, code="x")
+            attempt = Attempt(number, Completion(str(number), "p", code="x"), problem, context, code="x")
             self.attempts[str(number)] = attempt
             self.judging.begin(attempt)
         ends_at = time.monotonic() + seconds

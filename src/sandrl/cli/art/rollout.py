@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from sandrl.cli.configured import CommandInput, given_to
-from sandrl.cli.outlook import DryRun, print_outlook
+from sandrl.cli.estimate import DryRun, print_estimate
 from sandrl.cli.output import Json
 from sandrl.cli.progress import Remarks
 from sandrl.cli.verbosity import note
@@ -35,9 +35,9 @@ def rollout(
     if given.prints(request.config):
         return
     if dry_run:
-        from sandrl.rollouts.run import outlook_of_rollouts
+        from sandrl.rollouts.run import estimate_rollouts
 
-        print_outlook(outlook_of_rollouts(request.config, load_settings()), json_output=json_)
+        print_estimate(estimate_rollouts(request.config, load_settings()), json_output=json_)
         return
     finished = carry_out(play_rollouts, request, Remarks() if json_ else _Steps())
     if json_:

@@ -9,7 +9,7 @@ import typer
 
 from sandrl.cli.completion import values
 from sandrl.cli.configured import CommandInput, given_to
-from sandrl.cli.outlook import outlook_lines
+from sandrl.cli.estimate import estimate_lines
 from sandrl.cli.output import Json
 from sandrl.cli.text import visible
 from sandrl.cli.verbosity import note
@@ -82,8 +82,8 @@ def _print_plan(plan: ArtPlan) -> None:
         ]
     lines.append(f"Rollouts: {plan.episodes}")
     typer.echo("\n".join(visible(line) for line in lines))
-    if plan.outlook is not None:
-        typer.echo("\n".join(outlook_lines(plan.outlook)))
+    if plan.estimate is not None:
+        typer.echo("\n".join(estimate_lines(plan.estimate)))
 
 
 def _plan_document(plan: ArtPlan) -> dict[str, Any]:
@@ -95,7 +95,7 @@ def _plan_document(plan: ArtPlan) -> dict[str, Any]:
         "first_step": plan.first_step,
         "steps": plan.config.steps,
         "rollouts": plan.episodes,
-        "outlook": None if plan.outlook is None else plan.outlook.document(),
+        "outlook": None if plan.estimate is None else plan.estimate.document(),
     }
 
 

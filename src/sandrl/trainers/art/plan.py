@@ -18,7 +18,7 @@ from sandrl.config.layers import resolve
 from sandrl.config.words import TINY, EpisodeKind, Extraction
 from sandrl.models.gpu import gpu_count
 from sandrl.rewards.estimate import SandboxEstimate
-from sandrl.rollouts.outlook import outlook_of_episodes
+from sandrl.rollouts.estimate import estimate_episodes
 from sandrl.runs import find_run
 from sandrl.settings import Settings
 from sandrl.trainers.art.checks import COMMAND, ArtRequest, check
@@ -47,7 +47,7 @@ class ArtPlan:
     Attributes:
         first_step: How many steps the model has had.
         recorded_steps: How many steps of recorded episodes there are; 0 if episodes are run.
-        outlook: What it would take in sandboxes; None if no episodes are run.
+        estimate: What it would take in sandboxes; None if no episodes are run.
     """
 
     config: ArtTrainConfig
@@ -56,7 +56,7 @@ class ArtPlan:
     first_step: int
     recorded_steps: int
     episodes: int
-    outlook: SandboxEstimate | None
+    estimate: SandboxEstimate | None
 
 
 def make_request(
@@ -153,11 +153,11 @@ def plan_of(request: ArtRequest, settings: Settings) -> ArtPlan:
     config = request.config
     checked = check(request, settings, spends=False)
     first_step = 0 if request.resume is None else steps_made(request.resume)
-    outlook, episodes = None, 0
+    estimate, episodes = None, 0
     if not checked.recorded:
         # If every step trains at its first attempt.
         episodes = max(config.steps - first_step, 0) * config.episodes_per_step
-        outlook = outlook_of_episodes(
+        estimate = estimate_episodes(
             config, settings, command=COMMAND, problems=checked.problems, episodes=episodes, run=request.resume
         )
     return ArtPlan(
@@ -167,5 +167,5 @@ def plan_of(request: ArtRequest, settings: Settings) -> ArtPlan:
         first_step=first_step,
         recorded_steps=len(checked.recorded),
         episodes=episodes,
-        outlook=outlook,
+        estimate=estimate,
     )

@@ -19,19 +19,19 @@ DryRun = Annotated[
 ]
 
 
-def print_outlook(outlook: SandboxEstimate, *, json_output: bool) -> None:
+def print_estimate(estimate: SandboxEstimate, *, json_output: bool) -> None:
     """Prints what a command would take, as lines or as one JSON document."""
     from sandrl.cli.output import print_json
 
     if json_output:
-        print_json(outlook.document())
+        print_json(estimate.document())
         return
-    for line in outlook_lines(outlook):
+    for line in estimate_lines(estimate):
         typer.echo(line)
 
 
-def outlook_lines(outlook: SandboxEstimate) -> list[str]:
+def estimate_lines(estimate: SandboxEstimate) -> list[str]:
     """What a command would take, for people."""
     from sandrl.cli.text import visible
 
-    return [visible(line) for line in outlook.lines]
+    return [visible(line) for line in estimate.lines]

@@ -1,7 +1,7 @@
-"""The terms on which completions are judged: those of one batch, or of one of many requests to a service.
+"""The context of completions, which decides their verdicts: that of a batch, or of one of many requests to a service.
 
 Everything that a client's options can change (limits, results of trials under these limits, names of verdicts) belongs
-to its terms. So clients of one process with different options share its sandboxes, but nothing that decides a verdict.
+to its context, so clients with different options share the sandboxes of a process, but nothing that decides a verdict.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from sandrl.scoring.options import ScoreOptions
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Terms:
+class ScoringContext:
     """How completions are judged and rewarded.
 
     Attributes:

@@ -13,7 +13,7 @@ from sandrl.scoring.options import ScoreOptions
 from sandrl.settings import Settings
 
 
-def outlook_of_episodes(
+def estimate_episodes(
     config: EpisodesConfig,
     settings: Settings,
     *,
@@ -22,7 +22,7 @@ def outlook_of_episodes(
     episodes: int,
     run: Path | None = None,
 ) -> SandboxEstimate:
-    """Makes the outlook of some episodes.
+    """Makes the estimate of some episodes.
 
     Args:
         config: How they are played.
