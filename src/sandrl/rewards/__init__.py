@@ -1,4 +1,4 @@
-"""Rewards for completions: extracts the code, judges it, scores the verdict, and summarises the results.
+"""The entry points of scoring: `score`, `reward_function`, and the runs of commands that score completions.
 
 The public names below are loaded on first use, because the command line needs some of the light modules of this
 package to show its help, and the heavy ones (pydantic, the SDK) only to work.
