@@ -14,7 +14,8 @@ SETUP   = $(PYTHON) tools/setup_venv.py
 # Extra words for the program at hand: make test ARGS='-k judge'.
 ARGS   ?=
 # How many processes run the tests of `make test`, each those of whole files; 0: pytest itself (make test JOBS=0 ARGS=--pdb).
-JOBS   ?= 2
+# More than there are processors: most tests wait.
+JOBS   ?= 4
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check static format lint types imports generated words docs docs-exceptions docs-serve venv-docs generate venv venv-base venv-grpo test-grpo venv-unsloth test-unsloth venv-art test-art venv-integrations test-integrations lock pictures bench wheel release venv-release clean
