@@ -1,6 +1,6 @@
 """Every test session starts from a known environment: no credentials of the developer, directories of its own.
 
-`make test` runs the tests in several processes of pytest-xdist, and this file is executed in each of them: each has its own
+`make test` runs the tests in several processes of pytest-xdist, and each of them executes this file: each has its own
 state directory, and so its own local runtime. Tests marked `alone` never run beside another test.
 """
 

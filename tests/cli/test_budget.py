@@ -119,8 +119,9 @@ def test_a_budget_that_is_large_enough_changes_nothing(sandrl: Run, problems: Pa
 
 def test_money_needs_a_price_and_then_bounds_the_run(sandrl: Run, completions: Path, problems: Path) -> None:
     words = ("reward", completions, "--problems", problems, "--budget", "$0.05", "-c", "2")
-    refused = sandrl(*words)
+    refused = sandrl(*words, "--out", "results.jsonl")
     assert refused.returncode == 2
+    assert not (completions.parent / "results.jsonl").exists()
     assert "--budget $0.05 cannot be used on runtime local: no price is set" in refused.stderr
     assert "sandrl prices set local PRICE" in refused.stderr
     assert "Job:" not in refused.stderr

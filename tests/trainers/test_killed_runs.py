@@ -1,4 +1,8 @@
-"""A run that is killed at random moments costs nothing; the moments are written to standard error (`pytest -s`)."""
+"""What is killed costs nothing: a run at random moments, or the daemon under a run.
+
+What these tests find out besides passing, they write to standard error (`pytest -s`): the moments of the kills, and how
+long the steps took in which the daemon was killed.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +22,9 @@ from typing import Any
 import pytest
 
 from sandrl.runs import MetricsRow, RunReader
+from sandrl.settings import load_settings
 from sandrl.trainers.checkpoints import last_checkpoint
+from tests.support.dead_daemon import kill_daemon
 from tests.support.own_problems import own_problems
 
 STEPS = 15
@@ -210,3 +216,58 @@ def test_killed_at_ten_random_moments_a_run_makes_what_an_uninterrupted_one_make
     assert Counter(Counter(row["task_id"] for row in trained).values()) == {12: 20}
     assert {row["task_id"].partition("-")[0] for row in trained if row["reward"]} == {"function", "class", "program"}
     assert len({row["reward"] for row in trained}) == 2
+
+
+# In every tenth step, each time elsewhere: sandboxes stand ready, completions are being judged, most are judged.
+KILLED_STEPS = {10: 0.0, 20: 0.3, 30: 0.7}
+DISTURBED = (
+    *("--steps", "30", "--batch-size", "64", "--eval-problems", "32", "--concurrency", "4", "--runtime", "local"),
+)
+
+
+def kill_daemons(training: Training, run: Path, batch_size: int) -> None:
+    """Kills the daemon in some steps, when so large a share of their completions is judged."""
+    for step, share in KILLED_STEPS.items():
+        while training.count("Step ") < step - 1:
+            assert training.process.poll() is None, training.lines[-5:]
+            time.sleep(0.01)
+        wanted = share * batch_size
+        while len([row for row in RunReader(run).trajectories().rows if row.step == step - 1]) < wanted:
+            assert training.process.poll() is None, training.lines[-5:]
+            time.sleep(0.01)
+        kill_daemon(load_settings().state_dir)
+
+
+def step_seconds(run: Path) -> list[float]:
+    rows: tuple[MetricsRow, ...] = RunReader(run).metrics().rows
+    return [seconds for row in rows if (seconds := row.metrics.get("step_seconds")) is not None]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.usefixtures("tiny_directory")
+def test_a_daemon_that_is_killed_in_every_tenth_step_changes_no_reward(tmp_path: Path) -> None:
+    runs = [tmp_path / "runs" / name for name in ("whole", "disturbed")]
+    for run in runs:
+        training = Training(tmp_path, *DISTURBED, "--run-name", run.name)
+        try:
+            if run.name == "disturbed":
+                kill_daemons(training, run, 64)
+        finally:
+            code = training.end()
+        assert code == 0, training.lines
+    whole, disturbed = ([*RunReader(run).trajectories().rows] for run in runs)
+    # The policy's samples do not depend on the daemon, as long as the rewards do not.
+    assert [row for row in disturbed if row.reward is None] == []
+    pairs = [
+        sorted((row.step, row.held_out, row.index, row.completion, row.reward, row.status) for row in rows)
+        for rows in (whole, disturbed)
+    ]
+    assert pairs[0] == pairs[1]
+    weights = Path("checkpoints") / "checkpoint-30" / "model.safetensors"
+    assert (runs[0] / weights).read_bytes() == (runs[1] / weights).read_bytes()
+    for step, (own, seconds) in enumerate(zip(*map(step_seconds, runs), strict=True), start=1):
+        note = "  daemon killed" if step in KILLED_STEPS else ""
+        sys.stderr.write(f"step {step:2}: {own:5.1f} s undisturbed, {seconds:5.1f} s{note}\n")
+    moved = sum(row.retries for row in disturbed)
+    sys.stderr.write(f"{moved} executions were repeated because the daemon was killed\n")

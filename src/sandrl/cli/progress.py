@@ -191,9 +191,9 @@ class Remarks:
             return text
         return None if is_quiet() else self._sparing.take(type(event).__name__, text)
 
-    def tell_step(self, event: events.Event, line: str) -> None:
-        """Shows a line about a part of the work, which is a result, sparingly."""
-        kind = type(event).__name__
+    def tell_step(self, event: events.Event, line: str, kind: str = "") -> None:
+        """Shows a line about a part of the work, which is a result, sparingly: so many of each kind of event."""
+        kind = kind or type(event).__name__
         self._step_kinds.add(kind)
         shown = None if is_quiet() else self._sparing.take(kind, line)
         if shown is not None:

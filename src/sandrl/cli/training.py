@@ -232,7 +232,7 @@ class TrainingLines(Remarks):
     def __call__(self, event: events.Event) -> None:
         match event:
             case events.StepFinished(metrics=metrics, failure=failure):
-                self.tell_step(event, step_line(event, self._columns))
+                self.tell_step(event, step_line(event, self._columns), "failed step" if failure else "")
                 if self._columns is ART and is_verbose() and not failure:
                     self.put(f"Trained: step={event.step + 1}, metrics={_backend_metrics(metrics)}")
             case events.RewardCallFinished():

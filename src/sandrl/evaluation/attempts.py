@@ -22,7 +22,7 @@ from sandrl.models.in_process import InProcessModel
 from sandrl.problems import Problem
 from sandrl.problems.prompting import Prompting
 from sandrl.rewards.reward_run import RewardRun
-from sandrl.rewards.scored_run import ResumedRun, open_job_run, opened_out
+from sandrl.rewards.scored_run import ResumedRun, open_job_run
 from sandrl.rollouts.episodes import Episode, EpisodeOptions, new_episode
 from sandrl.rollouts.records import result_of
 from sandrl.rollouts.steps import EPISODE_SECONDS, StepOptions, StepPlayer
@@ -64,6 +64,7 @@ def evaluate_attempts(
         facts=facts,
         versions=versions,
         resume=None if resumed is None else resumed.path,
+        out=config.out,
         episode_seconds=EPISODE_SECONDS,
         emit=emit,
         interrupt=interrupt,
@@ -84,11 +85,10 @@ def evaluate_attempts(
         run.tell(JobStarted(job.id, total, options.concurrency))
         player = StepPlayer(options, job=job, writer=session.writer, emit=run.tell, interrupt=interrupt, stop=stop)
         episodes = [new_episode(each.index, each.id, each.problem, options.episode) for each in wanted]
-        out = None if config.out is None else session.stack.enter_context(opened_out(config.out))
 
         def keep(episode: Episode) -> None:
-            if out is not None:
-                out.append(to_line(result_document(result_of(episode))))
+            if run.out is not None:
+                run.out.append(to_line(result_document(result_of(episode))))
 
         played = player.play_episodes(episodes, actor, known=len(results), on_end=keep)
         results += [result_of(episode) for episode in played.episodes]

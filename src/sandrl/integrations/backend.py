@@ -11,7 +11,7 @@ import asyncio
 import atexit
 import json
 import threading
-from collections import defaultdict
+import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
@@ -213,14 +213,14 @@ class ServiceBackend(Closing):
         self._name = name
         self._window_seconds = window_seconds
         self._patience_seconds = patience_seconds
-        self._lock = threading.Lock()
+        self._changed = threading.Condition()
         self._waiting: list[_Call] = []
         self._client: ServiceClient | None = None
         forks.watch(self)
 
     def after_fork(self) -> None:
         atexit.unregister(self.close)
-        self._lock = threading.Lock()
+        self._changed = threading.Condition()
         self._waiting = []
         self._client = None
 
@@ -235,39 +235,52 @@ class ServiceBackend(Closing):
             MissingExtraError: If `httpx` is not installed.
         """
         call = _Call(problem, text, is_code, scoring or Scoring.of())
-        with self._lock:
+        with self._changed:
             if self._client is None:
                 self._client = ServiceClient(
                     self.url, self._token, patience_seconds=self._patience_seconds, name=self._name
                 )
                 atexit.register(self.close)
-            if not self._waiting:
-                self._client.call_later(self._window_seconds, partial(self._flush, self._client))
+                threading.Thread(target=self._work, args=(self._client,), name="sandrl-requests", daemon=True).start()
             self._waiting.append(call)
+            self._changed.notify_all()
         return call.done
 
     def close(self) -> None:
         """Closes its connections, and gives up what is under way; the next completion opens others."""
         atexit.unregister(self.close)
-        client, left = self._client, self._taken()
-        self._client = None
+        with self._changed:
+            client, self._client = self._client, None
+            left, self._waiting = self._waiting, []
+            self._changed.notify_all()
         for call in left:
             call.done.cancel()
         if client is not None:
             client.close()
 
-    def _taken(self) -> list[_Call]:
-        with self._lock:
-            taken, self._waiting = self._waiting, []
-        return taken
+    # Makes requests of calls, until the client is another one.
+    def _work(self, client: ServiceClient) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._waiting or self._client is not client)
+                ends_at = time.monotonic() + self._window_seconds
+                while self._client is client and len(self._waiting) < MOST_ROWS:
+                    left = ends_at - time.monotonic()
+                    if left <= 0:
+                        break
+                    self._changed.wait(left)
+                if self._client is not client:
+                    return
+                calls = self._take()
+            self._ask(client, calls)
 
-    def _flush(self, client: ServiceClient) -> None:
-        calls = defaultdict(list)
-        for call in self._taken():
-            calls[id(call.scoring)].append(call)
-        for alike in calls.values():
-            for first in range(0, len(alike), MOST_ROWS):
-                self._ask(client, alike[first : first + MOST_ROWS])
+    # Those with the same options as the first, up to the size of a request.
+    def _take(self) -> list[_Call]:
+        wanted = self._waiting[0].scoring
+        alike = [call for call in self._waiting if call.scoring is wanted][:MOST_ROWS]
+        taken = set(map(id, alike))
+        self._waiting = [call for call in self._waiting if id(call) not in taken]
+        return alike
 
     def _ask(self, client: ServiceClient, calls: Sequence[_Call]) -> None:
         try:
@@ -285,7 +298,7 @@ class ServiceBackend(Closing):
                 options=calls[0].scoring.of_request,
                 on_result=lambda result: _tell(calls[result.index], result),
             )
-        except Exception as error:  # noqa: BLE001 - those who wait are told
+        except Exception as error:  # noqa: BLE001 - those who wait are told, and the thread goes on
             for call in calls:
                 _end(call.done, error)
             return

@@ -390,10 +390,6 @@ class ServiceClient(Closing):
     def is_ready(self) -> bool:
         return self._run(self._client.is_ready()).result()
 
-    def call_later(self, seconds: float, call: Callable[[], object]) -> None:
-        """Calls a function, which must not wait, on the thread of the connections."""
-        self._loop.call_soon_threadsafe(self._loop.call_later, seconds, call)
-
     def close(self) -> None:
         """Closes the connections, and gives up unfinished requests; a second call has no effect."""
         if self._is_inherited or self._loop.is_closed():

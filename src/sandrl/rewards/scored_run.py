@@ -81,6 +81,7 @@ class JobRun:
     interrupt: Interrupt
     connection: Connection | None
     job: Job | None
+    out: RowAppender | None
 
     def end(
         self, finished: int, total: int, *, is_resumed: bool, metrics: Mapping[str, float | None] | None = None
@@ -137,6 +138,7 @@ def open_job_run(
     resume: Path | None = None,
     service: str | None = None,
     project: str | None = None,
+    out: Path | None = None,
     episode_seconds: float = 0.0,
     emit: Emit,
     interrupt: Interrupt,
@@ -149,6 +151,7 @@ def open_job_run(
         versions: Versions of what it works with, besides the usual.
         resume: The directory of the run to resume.
         service: The address of a service that scores: there is no job then.
+        out: A file for the documents of results; it is opened once the options are known to be usable.
         episode_seconds: How long sandboxes live besides the time of judging.
 
     Raises:
@@ -158,24 +161,26 @@ def open_job_run(
     job_id = checked_job_id(job_id) if job_id else new_job_id()
     sandboxes = SandboxRequest.of(config, *tags)
     allowance = sandboxes.allowance(settings, run=resume)
-    connection = None
-    if service is None:
-        connection = sandboxes.connect(settings, needed=packages_of(problems.values()), emit=emit)
-    found = {"service": service} if connection is None else connection.facts()
-    plan = RunPlan(
-        command=command,
-        job_id=job_id,
-        options={**config.document(), **found, **allowance.facts, **(facts or {})},
-        changes={"budget": config.budget, **allowance.facts},
-        versions={**(versions or {}), **({} if connection is None else {"judge": judge_version()})},
-        runs_dir=config.runs_dir,
-        name=config.run_name,
-        resume=resume,
-        report_to=config.report_to,
-        project=project,
-        log_level=config.log_level,
-    )
-    with open_run(plan, settings, interrupt=interrupt, emit=emit) as session:
+    with ExitStack() as stack:
+        results = None if out is None else stack.enter_context(_opened_out(out))
+        connection = None
+        if service is None:
+            connection = sandboxes.connect(settings, needed=packages_of(problems.values()), emit=emit)
+        found = {"service": service} if connection is None else connection.facts()
+        plan = RunPlan(
+            command=command,
+            job_id=job_id,
+            options={**config.document(), **found, **allowance.facts, **(facts or {})},
+            changes={"budget": config.budget, **allowance.facts},
+            versions={**(versions or {}), **({} if connection is None else {"judge": judge_version()})},
+            runs_dir=config.runs_dir,
+            name=config.run_name,
+            resume=resume,
+            report_to=config.report_to,
+            project=project,
+            log_level=config.log_level,
+        )
+        session = stack.enter_context(open_run(plan, settings, interrupt=interrupt, emit=emit))
         recorder = session.recorder()
         tell = session.told(recorder)
         warn_of_weak_checks(problems.values(), settings.state_dir, tell)
@@ -193,7 +198,7 @@ def open_job_run(
                     emit=tell,
                 )
             )
-        yield JobRun(session, recorder, tell, interrupt, connection, job)
+        yield JobRun(session, recorder, tell, interrupt, connection, job, results)
 
 
 def score_run(
@@ -232,7 +237,6 @@ def score_run(
     wanted = ScoreOptions.of(request)
     with ExitStack() as stack:
         cache = VerdictCache(request.cache)
-        out = None if request.out is None else stack.enter_context(opened_out(request.out))
         client = None if request.service is None else stack.enter_context(ServiceClient(request.service))
         run = stack.enter_context(
             open_job_run(
@@ -246,6 +250,7 @@ def score_run(
                 versions=versions,
                 resume=None if resumed is None else resumed.path,
                 service=request.service,
+                out=request.out,
                 emit=emit,
                 interrupt=interrupt,
             )
@@ -297,8 +302,8 @@ def score_run(
                 numbered = place.of(result)
                 problem = kept.digest_of(problems[result.task_id])
                 writer.append(trajectory_row(numbered, batch[result.index], where, problem=problem))
-                if out is not None:
-                    out.append(to_line(result_document(numbered)))
+                if run.out is not None:
+                    run.out.append(to_line(result_document(numbered)))
 
             report = scorer(batch, emit=place.tell, on_result=keep)
             results += [place.of(result) for result in report.results]
@@ -364,7 +369,7 @@ class _Place:
 
 
 @contextmanager
-def opened_out(path: Path) -> Iterator[RowAppender]:
+def _opened_out(path: Path) -> Iterator[RowAppender]:
     """The file of `out`, to which results are appended.
 
     Raises:

@@ -59,22 +59,35 @@ def result_of_document(document: Mapping[str, Any], index: int) -> ScoredComplet
         "cached": isolation is None and document.get("trust") is not None,
     }
     try:
-        return _RESULT.validate_python({**document, **how})
+        told = {name: document[name] for name in _REQUIRED}
+        told |= {name: document[name] for name in _OPTIONAL if name in document}
+        return _RESULT.validate_python({**told, **how})
+    except KeyError as error:
+        raise ValueError(f"is not a result of a completion: no {error}") from error
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        raise ValueError(f"is not a result of a completion: {first['loc']}: {first['msg']}") from error
+        where = ".".join(map(str, first["loc"]))
+        raise ValueError(f"is not a result of a completion: {where}: {first['msg']}") from error
+
+
+# What the document of each completion has, and what some have, of which a result is made.
+_REQUIRED = (
+    *("id", "task_id", "reward", "status", "trust", "passed", "total", "duration_seconds", "sandbox_id", "detail"),
+    "checks",
+)
+_OPTIONAL = ("isolation", "components", "compile_seconds", "finish_reason")
 
 
 def _check_document(check: CheckVerdict) -> dict[str, Any]:
     document: dict[str, Any] = {"status": check.status.value, "detail": check.detail}
     if check.name:
         document["name"] = check.name
-    told = {name: getattr(check, name) for name in _OPTIONAL}
+    told = {name: getattr(check, name) for name in _OPTIONAL_OF_CHECK}
     return {**document, **{name: value for name, value in told.items() if value is not None}}
 
 
-# Of a check; only where it is known.
-_OPTIONAL = ("score", "got", "expected", "line")
+# Only where it is known.
+_OPTIONAL_OF_CHECK = ("score", "got", "expected", "line")
 
 
 def report_document(report: ScoreReport) -> dict[str, Any]:

@@ -381,30 +381,25 @@ class SandboxJudging(Judging):
 
     def _land_trial(self, launch: Launch) -> None:
         trial, execution, of = self._trials.pop(launch)
+        if launch.in_cell and self._came_to_nothing(launch):
+            # It is repeated in a sandbox of its own.
+            self._launch_trial(trial, of, alone=True)
+            return
+        self._shared.pop(trial.key, None)
         try:
             outcome = self._job.collect(launch)
-            if launch.in_cell and outcome.exit_code not in (0, 1):
-                # What came to nothing in a cell is repeated in a sandbox of its own.
-                self._launch_trial(trial, of, alone=True)
-                return
             if outcome.timed_out or outcome.exit_code == STOPPED:
                 raise InfrastructureError("the sandbox that calibrated the problem hung, or was stopped")
             verdict = of[0].context.judge.interpret(execution, outcome)
         except Withdrawn:
-            self._shared.pop(trial.key, None)
             return
         except InfrastructureError as error:
-            if launch.in_cell and launch.may_have_caused(error):
-                self._launch_trial(trial, of, alone=True)
-                return
-            self._shared.pop(trial.key, None)
             has_moved = not launch.may_have_caused(error) and self._job.reconnect(launch)
             for running in of:
                 del self._calibrating[running.context.judge, running.problem]
                 for attempt in running.waiting:
                     self._take(attempt.fail(error.message, has_run=False, has_moved=has_moved), attempt)
             return
-        self._shared.pop(trial.key, None)
         for running in of:
             try:
                 following = running.trials.send(verdict)
@@ -412,6 +407,14 @@ class SandboxJudging(Judging):
                 self._end_calibration(running, end.value)
             else:
                 self._try(running, following)
+
+    def _came_to_nothing(self, launch: Launch) -> bool:
+        try:
+            return self._job.collect(launch).exit_code not in (0, 1)
+        except InfrastructureError as error:
+            return launch.may_have_caused(error)
+        except Withdrawn:
+            return False
 
     def _end_calibration(self, running: _OpenCalibration, found: Calibration) -> None:
         del self._calibrating[running.context.judge, running.problem]

@@ -125,10 +125,10 @@ def run_grpo(
             },
             resume=request.resume,
         )
-        with (
-            interrupt.answered(told),
-            open_training(setup, settings, allowance, interrupt=interrupt, emit=told, processes=processes) as training,
-        ):
+        answering = interrupt.answered(told)
+        with open_training(
+            setup, settings, allowance, interrupt=interrupt, emit=told, processes=processes, answering=answering
+        ) as training:
             run = training.finish(_train(context, training, arguments, place))
     return training.ended(run)
 

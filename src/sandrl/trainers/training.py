@@ -12,7 +12,7 @@ import io
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, redirect_stdout
+from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stdout
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -252,8 +252,11 @@ def open_training(
     interrupt: Interrupt,
     emit: Emit,
     processes: Processes | None = None,
+    answering: AbstractContextManager[None] | None = None,
 ) -> Iterator[Training]:
     """Finds the runtime, and opens the run of a training; what libraries print goes into its directory.
+
+    `answering` answers wishes to stop; it is entered when there is a runtime, because nothing can be saved before.
 
     Raises:
         UsageError: If the run cannot be opened.
@@ -281,7 +284,10 @@ def open_training(
         is_training=True,
     )
     processes = processes or Processes()
-    with open_run(plan, settings, interrupt=interrupt, processes=processes, emit=emit) as session:
+    with (
+        answering or nullcontext(),
+        open_run(plan, settings, interrupt=interrupt, processes=processes, emit=emit) as session,
+    ):
         session.stack.enter_context(redirect_stdout(PrintedFile(session.writer.path / PRINTED)))
         yield Training(setup, settings, session, connection, allowance.shared(processes.count), interrupt, emit)
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 
 import pytest
 
 from sandrl.errors import AuthenticationError, EndpointError, RequestRefusedError, UsageError
 from sandrl.models import client
-from sandrl.models.client import ModelEndpoint
+from sandrl.models.client import ModelEndpoint, Stopped
 from sandrl.models.endpoint import EndpointModel
 from sandrl.models.messages import Message, Reply, ToolCall
 from sandrl.models.protocol import Sampling
@@ -212,3 +213,11 @@ def test_arguments_that_are_no_json_are_sent_back_as_json() -> None:
     said = Message("assistant", "", (ToolCall("1", "f", "{broken"),))
     _, questions = ask([Says("ok")], (*HELLO, said, Message("tool", "no", tool_call_id="1")))
     assert questions[0].messages[1]["tool_calls"][0]["function"]["arguments"] == '{"malformed": "{broken"}'
+
+
+def test_who_wants_no_answer_any_more_waits_for_none() -> None:
+    stop = threading.Event()
+    with ScriptedModel([Fault(500, {"Retry-After": "50"})]) as server:
+        threading.Timer(0.2, stop.set).start()
+        with pytest.raises(Stopped):
+            EndpointModel(ModelEndpoint(server.base_url), MODEL, stop=stop).reply(HELLO)

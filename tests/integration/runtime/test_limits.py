@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import pytest
 from cwsandbox import ProcessResult, Sandbox, SandboxTimeoutError, Session
@@ -195,3 +196,29 @@ def test_a_timeout_kills_the_whole_tree(sandbox: Sandbox) -> None:
     while "sleep 100" in (left := sandbox.exec(["sh", "-c", listing]).result().stdout):
         assert time.monotonic() < deadline, left
         time.sleep(0.1)
+
+
+def test_nothing_is_left_on_the_host_when_a_sandbox_with_escapees_ends(
+    session: Session, endpoint: DaemonEndpoint
+) -> None:
+    sandbox = session.sandbox()
+    marker = "3141.59"
+    sandbox.exec(["sh", "-c", f"(setsid setsid sleep {marker} >/dev/null 2>&1 &) ; true"]).result()
+    deadline = time.monotonic() + 10
+    while not _host_processes(marker):
+        assert time.monotonic() < deadline, "the escapee never appeared"
+        time.sleep(0.02)
+    sandbox.stop().result()
+    assert not _host_processes(marker)
+
+
+def _host_processes(marker: str) -> list[str]:
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            command = path.read_bytes()
+        except OSError:
+            continue
+        if f"sleep\0{marker}".encode() in command:
+            found.append(path.parent.name)
+    return found

@@ -321,3 +321,11 @@ def test_a_function_runs_in_a_sandbox(session: Session) -> None:
         return a + b
 
     assert add.remote(2, 3).result() == 5
+
+
+def test_list_pages_through_many(session: Session) -> None:
+    tag = unique_tag()
+    sandboxes = [session.sandbox(tags=[tag]) for _ in range(130)]
+    refs = [sandbox.start() for sandbox in sandboxes]
+    cwsandbox.results(refs)
+    assert len(session.list(tags=[tag]).result()) == 130

@@ -11,7 +11,7 @@ import pytest
 from sandrl import events
 from sandrl.cli.progress import Remarks
 from sandrl.cli.results import ResultLines
-from sandrl.cli.training import TrainingLines
+from sandrl.cli.training import ART, TrainingLines
 from sandrl.cli.verbosity import MOST_LINES, Sparing, choose_verbosity, print_first
 from sandrl.events import RetryScheduled, ScoredCompletion, Status, Warned
 
@@ -66,6 +66,14 @@ def test_a_training_of_many_quick_steps_keeps_its_first_and_its_last_step(capsys
     with TrainingLines() as shown:
         shown(events.StepFinished(0, 1, {}))
     assert capsys.readouterr().out.startswith("Step 1/1: ")
+
+
+def test_a_step_that_failed_is_shown_after_many_quick_steps(capsys: pytest.CaptureFixture[str]) -> None:
+    with TrainingLines(ART) as shown:
+        for step in range(40):
+            failure = "no episode has a reward" if step == 30 else ""
+            shown(events.StepFinished(step, 40, {}, failure, 2))
+    assert "Step 31 failed, nothing was trained (attempt 2): no episode has a reward" in capsys.readouterr().out
 
 
 def test_the_progress_of_scoring_is_a_line_now_and_then(capsys: pytest.CaptureFixture[str]) -> None:

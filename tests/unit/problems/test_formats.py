@@ -805,3 +805,9 @@ def test_a_ground_truth_that_is_code_names_its_field_where_it_is_wrong() -> None
         {"functional": "assert f(1)", "inputs": ["1"], "outputs": ["2"]}
     )
     assert "only problems of code" in error("42")
+
+
+def test_the_reference_of_code_contests_is_its_first_solution_in_python_3() -> None:
+    row = dict(next(row for name, row in ROWS if name == "CodeContests"))
+    row["solutions"] = {"language": [2, 1, 3, 3], "solution": ["int main", "print 1", "print(input())", "other"]}
+    assert parsed(row).problem.reference == "print(input())"

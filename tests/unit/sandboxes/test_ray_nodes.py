@@ -8,6 +8,7 @@ from concurrent.futures import Future
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -49,15 +50,16 @@ class FakeCluster(Cluster):
     def examine(self, nodes: Sequence[Node]) -> list[NodeFacts]:
         return [NodeFacts(node, "3.11.7", "0.1.0", self.problems.get(node.name, "")) for node in nodes]
 
-    def run(self, node: Node, function: str, *arguments: object) -> Future[object]:
-        answer: Future[object] = Future()
+    def _run(self, node: Node, function: Any, *arguments: object) -> Future[Any]:
+        name, *arguments_of_it = arguments
+        answer: Future[Any] = Future()
         has = self.has[node.name]
         if isinstance(has, Exception):
             answer.set_exception(has)
         elif isinstance(has, Refusal):
             answer.set_result(has)
         else:
-            answer.set_result(self._answer(node, has, function.partition(":")[2], arguments))
+            answer.set_result(self._answer(node, has, str(name).partition(":")[2], tuple(arguments_of_it)))
         return answer
 
     def _answer(self, node: Node, has: Sequence[SandboxInfo], name: str, arguments: tuple[object, ...]) -> object:

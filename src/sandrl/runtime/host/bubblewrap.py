@@ -52,9 +52,12 @@ class BubblewrapLauncher(Launcher):
         if self._program is None:
             raise LaunchError("bwrap is not installed")
 
-    async def _launch(self, request: BootRequest, agent_end: socket.socket, block: int) -> int:
+    async def _ready(self) -> None:
         if self._program is None:
             raise LaunchError("bwrap is not installed")
+
+    async def _launch(self, request: BootRequest, agent_end: socket.socket, block: int) -> int:
+        assert self._program is not None, "it is ready"
         self._running = [process for process in self._running if process.poll() is None]
         descriptor = agent_end.fileno()
         limits = {name: getattr(request, name) for name in ProcessLimits.__slots__ if name != "cells"}
@@ -77,8 +80,15 @@ class BubblewrapLauncher(Launcher):
             )
         except OSError as error:
             raise LaunchError(f"bwrap: {error.strerror}") from error
+        try:
+            pidfd = os.pidfd_open(process.pid)
+        except OSError as error:
+            # Its host users are given back.
+            process.kill()
+            process.wait()
+            raise LaunchError(f"bwrap: {error.strerror}") from error
         self._running.append(process)
-        return os.pidfd_open(process.pid)
+        return pidfd
 
     @property
     def _shows_prebuilt(self) -> bool:

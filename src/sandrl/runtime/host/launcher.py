@@ -112,6 +112,7 @@ class Launcher(ABC):
         Raises:
             LaunchError: If it cannot be started.
         """
+        await self._ready()
         block = self.users.take()
         if block is None:
             raise LaunchError("every host uid of the range is in use by a sandbox")
@@ -123,6 +124,10 @@ class Launcher(ABC):
             raise
         self._blocks[pidfd] = block
         return pidfd
+
+    # Waits until a launch need not wait: the blocks of sandboxes that end meanwhile come back.
+    @abstractmethod
+    async def _ready(self) -> None: ...
 
     @abstractmethod
     async def _launch(self, request: BootRequest, agent_end: socket.socket, block: int) -> int: ...

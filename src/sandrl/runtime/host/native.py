@@ -147,6 +147,9 @@ class NativeLauncher(Launcher):
             raise LaunchError("the fork server ended")
         return self._server
 
+    async def _ready(self) -> None:
+        await self._serving()
+
     async def _launch(self, request: BootRequest, agent_end: socket.socket, block: int) -> int:
         server = await self._serving()
         message = {"user": self.users.inner_uid(block), **dataclasses.asdict(request.together())}
