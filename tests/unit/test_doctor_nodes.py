@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import Future
 from importlib import metadata
+from typing import Any
 
 import pytest
 
@@ -32,8 +33,8 @@ class FakeCluster(Cluster):
     def examine(self, nodes: Sequence[Node]) -> list[NodeFacts]:
         return list(self.facts)
 
-    def run(self, node: Node, function: str, *arguments: object) -> Future[object]:
-        answer: Future[object] = Future()
+    def _run(self, node: Node, function: Any, *arguments: object) -> Future[Any]:
+        answer: Future[Any] = Future()
         view = self.views[node.name]
         if isinstance(view, Exception):
             answer.set_exception(view)

@@ -19,9 +19,10 @@ from benchmarks import stops
 
 from sandrl.events import CompletionFinished, Emit, Event, RetryScheduled, ignore
 from sandrl.events.results import ScoredCompletion, Status
+from sandrl.judge import guest_command
 from sandrl.judge.limits import Limits
 from sandrl.problems import Completion, Problem
-from sandrl.rewards import ScoreOptions, guest_command, score
+from sandrl.rewards import ScoreOptions, score
 from sandrl.runtime import daemon
 from sandrl.sandboxes import Job, connect, new_job_id
 from sandrl.settings import RuntimeKind, Settings
