@@ -9,12 +9,11 @@ from __future__ import annotations
 import os
 import re
 import shutil
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from sandrl.answers.definitions import read_text
-from sandrl.answers.syntaxes import SYNTAXES
 from sandrl.problems import Problem
 from sandrl.problems.languages import SOURCE, TYPE, Form, Language, language_named
 
@@ -25,7 +24,7 @@ _TEXTS_AND_COMMENTS = re.compile(
     r"|//[^\n]*|/\*.*?(?:\*/|\Z)",
     re.DOTALL,
 )
-_PUBLIC, _VOID = re.compile(r"\bpublic\b"), re.compile(r"\bvoid\s")
+_TYPE_OR_BRACE = re.compile(r"[{}]|\b(class|interface|enum|record)\s+([\w$]+)|\bpublic\b|\bvoid\s+main\s*\(|;")
 _PACKAGE = re.compile(r"^[ \t]*package[ \t]+([\w.]+)\s*;", re.MULTILINE)
 _USUAL_TYPE = "Main"
 SEARCHED = "/usr/bin:/bin"
@@ -96,7 +95,7 @@ def build_of(language: Language, source: str) -> Build:
     form = next(form for form in language.forms if form.suits(code))
     if TYPE not in form.source:
         return Build(language, form, source, file_name=form.source)
-    file_type, main_type = _java_types(source)
+    file_type, main_type = _java_types(code)
     package = _PACKAGE.search(code)
     prefix = f"{package.group(1)}." if package is not None else ""
     return Build(language, form, source, prefix + main_type, form.source.replace(TYPE, file_type))
@@ -127,19 +126,41 @@ def _without_comments(source: str) -> str:
     return _TEXTS_AND_COMMENTS.sub(blank, source)
 
 
-def _java_types(source: str) -> tuple[str, str]:
+@dataclass(slots=True)
+class _Type:
+    name: str
+    is_public: bool
+    has_main: bool = False
+
+
+def _java_types(code: str) -> tuple[str, str]:
     # The type that gives a source file its name, and the one that `main` is in. The compiler demands that a public type
     # has the name of its file; without one any name will do.
-    text = read_text(source, SYNTAXES["java"])
-    types = [each for each in text.definitions if each.is_class]
-    public = next((each.name for each in types if _PUBLIC.search(text.header(each)) and _is_short(each.name)), None)
-    mains = (
-        each.name
-        for each in types
-        if any(inner.name == "main" and _VOID.search(text.header(inner)) for inner in text.inner(each))
-    )
-    return public or _USUAL_TYPE, next(mains, None) or public or (types[0].name if types else _USUAL_TYPE)
+    types = list(_top_types(code))
+    public = next((found.name for found in types if found.is_public and len(found.name.encode()) < _MOST_BYTES), None)
+    main = next((found.name for found in types if found.has_main), None)
+    main = main or public or (types[0].name if types else _USUAL_TYPE)
+    return public or _USUAL_TYPE, main
 
 
-def _is_short(name: str) -> bool:
-    return len(name.encode()) < _MOST_BYTES
+def _top_types(code: str) -> Iterator[_Type]:
+    depth, is_public = 0, False
+    latest: _Type | None = None
+    for found in _TYPE_OR_BRACE.finditer(code):
+        word = found.group()
+        if word == "{":
+            depth += 1
+        elif word == "}":
+            depth, is_public = max(depth - 1, 0), False
+        elif word == ";":
+            is_public = False
+        elif word == "public":
+            is_public = True
+        elif found.group(2) and not depth:
+            if latest is not None:
+                yield latest
+            latest, is_public = _Type(found.group(2), is_public), False
+        elif word.startswith("void") and depth == 1 and latest is not None:
+            latest.has_main = True
+    if latest is not None:
+        yield latest

@@ -36,18 +36,37 @@ _HEADER, _COMPILED, _SOURCES, _SIGNATURE = "everything.h", "everything.h.gch", "
 # A comment that goes on in the next line, by a backslash, ends the search.
 _STEP = re.compile(
     r"[ \t\r\n\f\v]+|//[^\n\\]*\n|/\*[^*]*\*+(?:[^/*][^*]*\*+)*/"
-    r"|#[ \t]*include[ \t]*<(bits/stdc\+\+\.h|[\w.+-]+)>[ \t\r]*(?=\n|//|/\*|\Z)"
+    r"|#[ \t]*include[ \t]*<([\w./+-]+)>[ \t\r]*(?=\n|//|/\*|\Z)"
+)
+_STANDARD = frozenset(
+    re.findall(
+        r"[\w.]+",
+        "algorithm any array atomic barrier bit bitset cassert ccomplex cctype cerrno cfenv cfloat charconv chrono "
+        "cinttypes ciso646 climits clocale cmath codecvt compare complex concepts condition_variable coroutine "
+        "csetjmp csignal cstdalign cstdarg cstdbool cstddef cstdint cstdio cstdlib cstring ctgmath ctime cuchar "
+        "cwchar cwctype deque exception execution filesystem forward_list fstream functional future initializer_list "
+        "iomanip ios iosfwd iostream istream iterator latch limits list locale map memory memory_resource mutex new "
+        "numbers numeric optional ostream queue random ranges ratio regex scoped_allocator semaphore set shared_mutex "
+        "source_location span sstream stack stdexcept stop_token streambuf string string_view strstream syncstream "
+        "system_error thread tuple type_traits typeindex typeinfo unordered_map unordered_set utility valarray "
+        "variant vector version assert.h complex.h ctype.h errno.h fenv.h float.h inttypes.h iso646.h limits.h "
+        "locale.h math.h setjmp.h signal.h stdalign.h stdarg.h stdbool.h stddef.h stdint.h stdio.h stdlib.h string.h "
+        "tgmath.h time.h uchar.h wchar.h wctype.h ",
+    )
 )
 
 
 def begins_with_everything(source: str) -> bool:
-    """Whether a program includes `<bits/stdc++.h>` after nothing but comments and headers of the compiler."""
+    """Whether a program includes `<bits/stdc++.h>` after nothing but comments and standard headers."""
     place = 0
     is_at_start = True
     while (found := _STEP.match(source, place)) is not None:
         name = found[1]
-        if name is not None and (not is_at_start or name == _EVERYTHING):
-            return is_at_start
+        if name is not None:
+            if not is_at_start or (name != _EVERYTHING and name not in _STANDARD):
+                return False
+            if name == _EVERYTHING:
+                return True
         # A directive must be the first in its line, and what ends in a comment is in one line.
         step = found.group()
         is_at_start = name is None and (is_at_start or ("\n" in step and not step.startswith("/*")))

@@ -41,9 +41,10 @@ _EXCERPT_BYTES = 300
 _MISSING_MODULE = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
 # The modules that decide, on this machine, what is judged and how.
 _DECIDING = (
-    *("answers/builds", "answers/definitions", "answers/reference", "answers/syntaxes", "judge/assertions"),
-    *("judge/calibration", "judge/facts", "judge/guest_command", "judge/guest_report", "judge/guest_request"),
-    *("judge/judge", "judge/limits", "judge/patches", "judge/trials"),
+    *("syntax", "answers/builds", "answers/definitions", "answers/markup", "answers/reference", "answers/requirements"),
+    *("answers/sources", "answers/syntaxes", "answers/text_sources", "judge/assertions", "judge/calibration"),
+    *("judge/facts", "judge/guest_command", "judge/guest_report", "judge/guest_request", "judge/judge"),
+    *("judge/limits", "judge/patches", "judge/stubs", "judge/trials", "judge/verdict"),
 )
 
 

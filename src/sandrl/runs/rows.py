@@ -47,8 +47,8 @@ class Stored(BaseModel):
         frozen=True, extra="ignore", validate_by_name=True, serialize_by_alias=True, ser_json_inf_nan="strings"
     )
 
-    file: ClassVar[str] = ""
-    """What the names of the files begin with that have such rows."""
+    file: ClassVar[str]
+    """What the names of the files begin with that have such rows; only rows that are appended to a file have it."""
 
     schema_version: int = Field(default=SCHEMA, alias="schema")
 

@@ -560,3 +560,33 @@ items = [1]
 b = Box(items)
 items.append(2)
 assert b.content == [1, 2]
+
+# === ordered-dict-moved-by-the-completion
+# --- code
+def touch(cache, key):
+    cache.move_to_end(key)
+
+
+def oldest(cache):
+    return next(iter(cache))
+# --- test
+from collections import OrderedDict
+
+cache = OrderedDict(a=1, b=2, c=3)
+touch(cache, "a")
+assert list(cache) == ["b", "c", "a"]
+assert oldest(cache) == "b"
+
+# === ordered-dict-moved-by-the-check
+# --- code
+def oldest(cache):
+    return next(iter(cache))
+# --- test
+from collections import OrderedDict
+
+cache = OrderedDict(a=1, b=2, c=3)
+assert oldest(cache) == "a"
+cache.move_to_end("a")
+assert oldest(cache) == "b"
+cache.move_to_end("c", last=False)
+assert oldest(cache) == "c"

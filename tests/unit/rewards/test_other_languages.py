@@ -8,6 +8,7 @@ import time
 import pytest
 
 from sandrl.answers.assembly import join_to_tests
+from sandrl.answers.builds import build_of
 from sandrl.answers.extraction import extract, extract_code
 from sandrl.answers.syntaxes import SYNTAXES
 from sandrl.judge.stubs import stubs_of
@@ -24,6 +25,21 @@ CPP = Problem(
 PROGRAM = Problem("p", "Print twice the number.", cases=(Case("2\n", "4\n"),), language="cpp")
 MAIN = '#include <iostream>\n\nint main() {\n    int n;\n    std::cin >> n;\n    std::cout << 2 * n << "\\n";\n}'
 BODY = "    return 2 * n;\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "file", "main"),
+    [
+        ("public class Foo$Bar { public static void main(String[] a) {} }", "Foo$Bar.java", "Foo$Bar"),
+        ("public class Été { public static void main(String[] a) {} }", "Été.java", "Été"),
+        ("class Été { public static void main(String[] a) {} }", "Main.java", "Été"),
+        ("public @interface Mark {}\nclass A { public static void main(String[] a) {} }", "Mark.java", "A"),
+        ("class Helper {}\npublic class Run { static void main(String[] a) {} }", "Run.java", "Run"),
+    ],
+)
+def test_a_java_program_is_compiled_in_the_file_of_its_public_type(source: str, file: str, main: str) -> None:
+    build = build_of(next(each for each in LANGUAGES if each.name == "java"), source)
+    assert (build.file_name, build.type_name) == (file, main)
 
 
 def code_of(completion: str, problem: Problem = CPP) -> str:

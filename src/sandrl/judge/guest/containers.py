@@ -51,7 +51,7 @@ def plain_form(value: Any, solid: Any) -> object:
         return solid.__add__(value, solid())
     if solid is bytearray:
         return bytearray.__getitem__(value, slice(None))[:]
-    return list(solid.__iter__(value)) if content_kind(solid) is list else dict(dict.items(value))
+    return list(solid.__iter__(value)) if content_kind(solid) is list else dict(solid.items(value))
 
 
 def fill(value: Any, solid: Any, content: Any) -> None:

@@ -80,7 +80,7 @@ class ProxyClass(type):
     def __getattribute__(cls, name: str) -> object:
         if name[:8] == "__array_" and name != "__array__":
             raise AttributeError(f"type object {type.__getattribute__(cls, '__name__')!r} has no attribute {name!r}")
-        if name in LOCAL_OF_CLASSES or name[:8] == "_proxy_":
+        if name in LOCAL_OF_CLASSES or name[:7] == "_proxy_":
             if name in ("__mro__", "__bases__"):
                 return tuple([base for base in type.__getattribute__(cls, name) if base is not Proxy])
             if name == "mro":

@@ -20,7 +20,7 @@ import time
 from typing import NoReturn
 
 from sandrl.judge.guest.cell import SPOOL, CellLimits
-from sandrl.runtime.guest.processes import ProcessLimits, read, send_signal
+from sandrl.runtime.guest.processes import ProcessLimits, read
 from sandrl.runtime.guest.watchdog import Watchdog
 
 HEADER_BYTES = 128
@@ -141,6 +141,14 @@ class Incoming:
                 whole.append(self.words)
                 self.words = []
         return whole
+
+
+def kill(pid: int) -> None:
+    """Kills a process that may be gone, or out of reach."""
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except OSError:
+        pass
 
 
 class Router:
@@ -266,7 +274,7 @@ class Router:
             cell.ticks = ticks
             if now - cell.began > cell.seconds:
                 cell.is_late = True
-                send_signal(cell.pid, signal.SIGKILL)
+                kill(cell.pid)
                 continue
             if cell.watchdog is None:
                 cell.watchdog = Watchdog(self.limits, -1, cell.pid)
@@ -276,7 +284,7 @@ class Router:
                 cell.watchdog.relieve_memory(family[1:] or family)
             elif breach is not None:
                 for pid in family[1:]:
-                    send_signal(pid, signal.SIGKILL)
+                    kill(pid)
 
 
 def run_router(limits: CellLimits, most: int, places: int, orders: int, answers: int) -> NoReturn:

@@ -97,9 +97,6 @@ REBUILT: dict[tuple[str, str], tuple[Callable[[Any], tuple[Any, ...]], tuple[typ
     ("datetime", "timezone"): (lambda value: value.__getinitargs__(), (object, str)),
     ("zoneinfo", "ZoneInfo"): (_zone, (str,)),
     ("array", "array"): (lambda value: (value.typecode, list(value)), (str, list)),
-    ("builtins", "complex"): (lambda value: (value.real, value.imag), (float,)),
-    # Before Python 3.10 these may be of a derived class.
-    ("builtins", "range"): (lambda value: tuple(map(int.__index__, (value.start, value.stop, value.step))), (int,)),
     ("builtins", "slice"): (lambda value: (value.start, value.stop, value.step), (object, str)),
     ("builtins", "mappingproxy"): (lambda value: (dict(value),), (object,)),
     ("builtins", "dict_keys"): (lambda value: (dict.fromkeys(value),), (dict,)),
@@ -123,8 +120,6 @@ def _rebuild_memoryview(data: bytes | bytearray, code: Any, shape: tuple[int, ..
 
 # Builtin classes, of which some have no name in their module, and some no constructor.
 _BUILTINS: dict[str, tuple[type, Callable[..., Any]]] = {
-    "complex": (complex, complex),
-    "range": (range, range),
     "slice": (slice, slice),
     "mappingproxy": (type(type.__dict__), type(type.__dict__)),
     "dict_keys": (type({}.keys()), dict.keys),
@@ -255,6 +250,10 @@ class Encoder:
         elif kind is bytearray:
             if not self.is_known(value):
                 self.parts.append(b"B%d;%s" % (len(value), bytes(value)))
+        elif kind is complex:
+            self.parts.append(b"c%s;%s;" % (repr(value.real).encode(), repr(value.imag).encode()))
+        elif kind is range:
+            self.parts.append(b"r%x;%x;%x;" % (value.start, value.stop, value.step))
         elif value is Ellipsis or value is NotImplemented:
             self.parts.append(b"E" if value is Ellipsis else b"M")
         else:
@@ -431,6 +430,10 @@ class Decoder:
             return self.containers[index]
         if tag == b"n":
             return __import__("math").nan
+        if tag == b"c":
+            return complex(float(self.field()), float(self.field()))
+        if tag == b"r":
+            return range(int(self.field(), 16), int(self.field(), 16), int(self.field(), 16))
         if tag == b"x":
             return self.rebuilt(REBUILT, CHANGEABLE_PLACES, rebuilt_object)
         if tag == b"y":
