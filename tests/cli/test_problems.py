@@ -295,6 +295,16 @@ def test_a_set_without_references_cannot_be_validated(sandrl: Run, tmp_path: Pat
     assert done.stderr == f"sandrl: error: {path}: field 'reference': no problem has a reference solution\n"
 
 
+def test_completions_of_the_bundled_set_are_scored(sandrl: Run, tmp_path: Path) -> None:
+    code = "def rice_grains(squares):\n    return 2 ** squares - 1\n"
+    path = written(tmp_path / "c.jsonl", {"task_id": "rice-grains", "code": code}, {"task_id": "is-even", "code": ""})
+    done = sandrl("reward", path, "--json")
+    assert done.returncode == 2
+    assert "there is no problem 'is-even'" in done.stderr
+    done = sandrl("reward", path, "--json", "--skip-bad-rows")
+    assert [result["reward"] for result in json.loads(done.stdout)["results"]] == [1.0]
+
+
 def test_a_checker_must_accept_the_expected_outputs_and_no_stub(sandrl: Run, tmp_path: Path) -> None:
     cases = [{"stdin": "5\n", "stdout": "2 3\n"}, {"stdin": "7\n", "stdout": "3 4\n"}]
     row = {"prompt": "Split.", "cases": cases}

@@ -40,6 +40,9 @@ In a completion, `{{SECTION}}` is the first text of that section and `{{name}}` 
 and marks of a quotation that precede it in its line precede each of its lines.
 
 A section's text ends before the blank lines that precede the next marker, and with a newline.
+
+A mistake never drops an entry or a check: every problem has a name of its own and an entry that uses it, every text
+for completions is in a completion, `stdout` follows `stdin`, and a line that begins like a marker is one.
 """
 
 from __future__ import annotations
@@ -47,6 +50,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 
 from sandrl.answers.extraction import Extraction
@@ -57,6 +61,7 @@ FOLDER = Path(__file__).parent / "corpus"
 _SHARED = "problems.py"
 _HEADER = re.compile(r"^# === (\S+)(.*)$")
 _SECTION = re.compile(r"^# --- (\w+)$")
+_MARKER = re.compile(r"^\s?#\s?(===|---)")
 _PLACE = re.compile(r"(^[ \t>#]*)?\{\{(\w+)\}\}", re.MULTILINE)
 _SINGLE = frozenset({"code", "wrong", "completion", "setup", "reference", "prompt"})
 _CHECKS = frozenset({"test", "asserts", "stdin", "stdout"})
@@ -65,7 +70,7 @@ _FLAGS = frozenset({"wrong", "prelude", "problem"})
 
 
 class BadEntry(Exception):
-    """A file of the corpus breaks its format."""
+    """A file of the corpus breaks its format. The message begins with the file and the line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,13 +105,21 @@ class Entry:
 @dataclass(slots=True)
 class _Draft:
     name: str
+    place: str
     words: Mapping[str, str]
     flags: frozenset[str]
-    lines: list[tuple[str, list[str]]] = field(default_factory=list)
+    # Name, place and lines of each section.
+    lines: list[tuple[str, str, list[str]]] = field(default_factory=list)
+    # Of a problem: the sections that entries use.
+    used: set[str] = field(default_factory=set)
+
+    @property
+    def is_problem(self) -> bool:
+        return "problem" in self.flags
 
     @property
     def sections(self) -> list[tuple[str, str]]:
-        return [(name, _text(name, "\n".join(lines))) for name, lines in self.lines]
+        return [(name, _text(name, "\n".join(lines))) for name, _, lines in self.lines]
 
 
 def load_entries(folder: Path = FOLDER) -> tuple[Entry, ...]:
@@ -115,45 +128,61 @@ def load_entries(folder: Path = FOLDER) -> tuple[Entry, ...]:
     Raises:
         BadEntry: If a file breaks the format, or two entries have one name.
     """
+    files = {path: _read(path) for path in sorted(folder.glob("*.py"))}
+    shared = _problems(files.get(folder / _SHARED, []), {})
     entries: dict[str, Entry] = {}
-    for path in sorted(folder.glob("*.py")):
-        for entry in read_entries(path):
-            if entry.id in entries:
-                raise BadEntry(f"{path}: there are two entries {entry.id}")
-            entries[entry.id] = entry
+    for path, drafts in files.items():
+        problems = shared if path.name == _SHARED else _problems(drafts, shared)
+        for draft in drafts:
+            for entry in () if draft.is_problem else _finish(draft, problems, path.stem):
+                if entry.id in entries:
+                    raise BadEntry(f"{draft.place}: there are two entries {entry.id}")
+                entries[entry.id] = entry
+    _check_use([draft for drafts in files.values() for draft in drafts if draft.is_problem])
     return tuple(entries.values())
 
 
-def read_entries(path: Path) -> list[Entry]:
-    """Reads one file of the corpus, and the problems beside it."""
-    drafts = _read(path)
-    shared = path.with_name(_SHARED)
-    known = _read(shared) if shared != path and shared.exists() else []
-    problems = {draft.name: draft for draft in [*known, *drafts] if "problem" in draft.flags}
-    entries: list[Entry] = []
+def _problems(drafts: Sequence[_Draft], known: Mapping[str, _Draft]) -> dict[str, _Draft]:
+    problems = dict(known)
     for draft in drafts:
-        if "problem" not in draft.flags:
-            entries += _finish(draft, problems, path)
-    return entries
+        if draft.is_problem and problems.setdefault(draft.name, draft) is not draft:
+            raise BadEntry(f"{draft.place}: there are two problems {draft.name}")
+    return problems
+
+
+def _check_use(problems: Sequence[_Draft]) -> None:
+    for problem in problems:
+        if not problem.used:
+            raise BadEntry(f"{problem.place}: no entry uses {problem.name}")
+        for name, place, _ in problem.lines:
+            if name not in problem.used:
+                raise BadEntry(f"{place}: no completion uses {name}")
 
 
 def _read(path: Path) -> list[_Draft]:
     drafts: list[_Draft] = []
     # Not `splitlines`: form feeds and Unicode line separators may be part of a solution.
     for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), 1):
+        place = f"{path.name}:{number}"
         if header := _HEADER.match(line):
-            drafts.append(_begin(header, f"{path.name}:{number}"))
+            drafts.append(_begin(header, place))
+        elif drafts and (section := _SECTION.match(line)):
+            if not drafts[-1].is_problem and section[1] not in _SINGLE | _CHECKS:
+                raise BadEntry(f"{place}: no section is called {section[1]}")
+            drafts[-1].lines.append((section[1], place, []))
+        elif _MARKER.match(line):
+            raise BadEntry(f"{place}: {line!r} begins like a marker and is none")
         elif not drafts:
             if line.strip() and not line.startswith("#"):
-                raise BadEntry(f"{path.name}:{number}: a line before the first entry")
-        elif section := _SECTION.match(line):
-            if "problem" not in drafts[-1].flags and section[1] not in _SINGLE | _CHECKS:
-                raise BadEntry(f"{path.name}:{number}: no section is called {section[1]}")
-            drafts[-1].lines.append((section[1], []))
+                raise BadEntry(f"{place}: a line before the first entry")
         elif drafts[-1].lines:
-            drafts[-1].lines[-1][1].append(line)
+            drafts[-1].lines[-1][2].append(line)
         elif line.strip():
-            raise BadEntry(f"{path.name}:{number}: a line before the first section")
+            raise BadEntry(f"{place}: a line before the first section")
+    for draft in drafts:
+        for (name, place, _), (following, _, _) in pairwise([*draft.lines, ("", "", [])]):
+            if name == "stdin" and following != "stdout":
+                raise BadEntry(f"{place}: no stdout follows stdin")
     return drafts
 
 
@@ -163,7 +192,11 @@ def _begin(header: re.Match[str], place: str) -> _Draft:
     flags = frozenset(name for name, mark, _ in pairs if not mark)
     if not words.keys() <= _WORDS or not flags <= _FLAGS:
         raise BadEntry(f"{place}: unknown words in {header[0]!r}")
-    return _Draft(header[1], words, flags)
+    if len(words) + len(flags) < len(pairs):
+        raise BadEntry(f"{place}: a word is repeated in {header[0]!r}")
+    if "problem" in flags and "of" in words:
+        raise BadEntry(f"{place}: a problem is not of another problem")
+    return _Draft(header[1], place, words, flags)
 
 
 def _text(section: str, body: str) -> str:
@@ -172,15 +205,15 @@ def _text(section: str, body: str) -> str:
     return re.sub(r"\A(?:[ \t]*\n)+", "", body).rstrip() + "\n"
 
 
-def _finish(draft: _Draft, problems: Mapping[str, _Draft], path: Path) -> Iterator[Entry]:
-    identifier = f"{path.stem}/{draft.name}"
+def _finish(draft: _Draft, problems: Mapping[str, _Draft], style: str) -> Iterator[Entry]:
+    identifier = f"{style}/{draft.name}"
     names = draft.words["of"].split(",") if "of" in draft.words else []
     if not problems.keys() >= set(names):
-        raise BadEntry(f"{identifier}: no such problem among {', '.join(names)}")
-    nothing = _Draft("", {}, frozenset())
+        raise BadEntry(f"{draft.place}: no such problem among {', '.join(names)}")
+    nothing = _Draft("", "", {}, frozenset())
     for problem in [problems[name] for name in names] or [nothing]:
         suffix = f"-{problem.name}" if len(names) > 1 else ""
-        entry, wrong = _make(f"{identifier}{suffix}", draft, problem, path.stem)
+        entry, wrong = _make(f"{identifier}{suffix}", draft, problem, style)
         yield entry
         if wrong is not None:
             name = f"{entry.id}-wrong"
@@ -193,10 +226,10 @@ def _make(identifier: str, draft: _Draft, base: _Draft, style: str) -> tuple[Ent
     own = {name for name, _ in draft.sections}
     hidden = own | (_CHECKS if own & _CHECKS else frozenset())
     sections = [*draft.sections, *((name, text) for name, text in base.sections if name not in hidden)]
-    texts = _texts(sections, identifier)
+    texts = _texts(sections, draft.place)
     tests, cases = _checks(sections)
     if "code" not in texts or bool(tests) == bool(cases):
-        raise BadEntry(f"{identifier}: an entry has code, and either tests or cases")
+        raise BadEntry(f"{draft.place}: an entry has code, and either tests or cases")
     tolerance = words.get("tolerance")
     problem = Problem(
         task_id=identifier,
@@ -219,17 +252,19 @@ def _make(identifier: str, draft: _Draft, base: _Draft, style: str) -> tuple[Ent
         extraction=Extraction(words.get("extract", "auto")),
         is_wrong="wrong" in flags,
     )
+    base.used |= _SINGLE | _CHECKS
     if entry.text is not None:
+        base.used |= {name for _, name in _PLACE.findall(entry.text)}
         places = {"name": problem.entry_point or "main", **dict(reversed(sections))}
-        entry = replace(entry, text=_fill(entry.text, places, identifier))
+        entry = replace(entry, text=_fill(entry.text, places, draft.place))
     return entry, texts.get("wrong")
 
 
-def _texts(sections: Sequence[tuple[str, str]], identifier: str) -> dict[str, str]:
+def _texts(sections: Sequence[tuple[str, str]], place: str) -> dict[str, str]:
     texts: dict[str, str] = {}
     for name, text in sections:
         if name in texts:
-            raise BadEntry(f"{identifier}: two sections {name}")
+            raise BadEntry(f"{place}: two sections {name}")
         if name not in _CHECKS:
             texts[name] = text
     return texts
@@ -252,11 +287,11 @@ def _checks(sections: Sequence[tuple[str, str]]) -> tuple[tuple[str, ...], tuple
     return tuple(tests), tuple(cases)
 
 
-def _fill(layout: str, texts: Mapping[str, str], identifier: str) -> str:
-    def text_of(place: re.Match[str]) -> str:
-        prefix, name = place[1] or "", place[2]
+def _fill(layout: str, texts: Mapping[str, str], place: str) -> str:
+    def text_of(found: re.Match[str]) -> str:
+        prefix, name = found[1] or "", found[2]
         if name not in texts:
-            raise BadEntry(f"{identifier}: there is no text {name}")
+            raise BadEntry(f"{place}: there is no text {name}")
         lines = texts[name].rstrip("\n").split("\n")
         return "\n".join(prefix + line if line else prefix.rstrip() for line in lines)
 

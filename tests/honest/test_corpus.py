@@ -9,7 +9,7 @@ import pytest
 
 from sandrl.sandboxes import Job
 from tests.honest.comparison import agreement, compare
-from tests.honest.entries import BadEntry, Entry, load_entries, read_entries
+from tests.honest.entries import BadEntry, Entry, load_entries
 
 KNOWN = frozenset(
     line for line in (Path(__file__).parent / "known.txt").read_text().splitlines() if not line.startswith("#")
@@ -88,23 +88,57 @@ def test_a_layout_is_an_entry_for_each_problem_it_names(tmp_path: Path) -> None:
     assert wrong.problem.tests == own.problem.tests
 
 
+CODE = "# --- code\nx = 1\n"
+GOOD = f"{CODE}# --- test\nassert x\n"
+PROBLEM = f"# === p problem\n{GOOD}"
+
+
 @pytest.mark.parametrize(
-    "text",
+    ("line", "text"),
     [
-        "x = 1\n",
-        "# === a\nx = 1\n",
-        "# === a\n# --- code\nx = 1\n",
-        "# === a\n# --- asserts\nassert x\n",
-        "# === a\n# --- codes\nx = 1\n",
-        "# === a wrongly\n# --- code\nx = 1\n# --- test\nassert x\n",
-        "# === a\n# --- code\nx = 1\n# --- code\nx = 2\n# --- test\nassert x\n",
-        "# === a\n# --- code\nx = 1\n# --- test\nassert x\n# --- stdout\n1\n",
-        "# === a of=b\n# --- code\nx = 1\n# --- test\nassert x\n",
-        "# === a\n# --- code\nx = 1\n# --- completion\n{{usage}}\n# --- test\nassert x\n",
+        (1, "x = 1\n"),
+        (2, "# === a\nx = 1\n"),
+        (1, f"# === a\n{CODE}"),
+        (1, "# === a\n# --- asserts\nassert x\n"),
+        (2, "# === a\n# --- codes\nx = 1\n"),
+        (1, f"# === a wrongly\n{GOOD}"),
+        (1, f"# === a\n{CODE}{GOOD}"),
+        (1, f"# === a\n{GOOD}# --- stdout\n1\n"),
+        (1, f"# === a of=b\n{GOOD}"),
+        (1, f"# === a\n{GOOD}# --- completion\n{{{{usage}}}}\n"),
+        (6, f"# === a\n{GOOD}# === a\n{GOOD}"),
     ],
 )
-def test_a_broken_file_is_refused(tmp_path: Path, text: str) -> None:
-    path = tmp_path / "style.py"
-    path.write_text(text)
-    with pytest.raises(BadEntry):
-        read_entries(path)
+def test_a_broken_file_is_refused(tmp_path: Path, line: int, text: str) -> None:
+    (tmp_path / "style.py").write_text(text)
+    with pytest.raises(BadEntry, match=rf"^style\.py:{line}: "):
+        load_entries(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("place", "shared", "text"),
+    [
+        ("style.py:6: there are two problems p", "", f"{PROBLEM}{PROBLEM}# === a of=p\n"),
+        ("style.py:1: there are two problems p", PROBLEM, f"{PROBLEM}# === a of=p\n"),
+        ("style.py:1: no entry uses p", "", f"{PROBLEM}# === a\n{GOOD}"),
+        ("problems.py:1: no entry uses p", PROBLEM, f"# === a\n{GOOD}"),
+        ("style.py:1: a problem is not of", "", f"# === p problem of=q\n{GOOD}# === a of=p\n"),
+        ("style.py:1: unknown words", "", f"# === p problem to=q\n{GOOD}# === a of=p\n"),
+        ("style.py:6: a word is repeated", "", f"{PROBLEM}# === a of=p of=p\n"),
+        ("style.py:6: no completion uses assert", "", f"{PROBLEM}# --- assert\nassert x > 1\n# === a of=p\n"),
+        ("problems.py:6: no completion uses assert", f"{PROBLEM}# --- assert\nassert x > 1\n", "# === a of=p\n"),
+        ("style.py:4: no stdout follows", "", f"# === a\n{CODE}# --- stdin\n1\n# --- stdin\n2\n# --- stdout\n3\n"),
+        ("style.py:6: no stdout follows", "", f"# === a\n{GOOD}# --- stdin\n1\n"),
+        ("style.py:6: '# --- test ' begins", "", f"# === a\n{GOOD}# --- test \nassert x > 1\n"),
+        ("style.py:6: '# ===b' begins", "", f"# === a\n{GOOD}# ===b\n{GOOD}"),
+        ("style.py:1: '# --- code' begins", "", f"{CODE}# === a\n{GOOD}"),
+    ],
+)
+def test_a_mistake_that_would_drop_an_entry_or_a_check_is_refused(
+    tmp_path: Path, place: str, shared: str, text: str
+) -> None:
+    (tmp_path / "problems.py").write_text(shared)
+    (tmp_path / "style.py").write_text(text)
+    with pytest.raises(BadEntry) as refused:
+        load_entries(tmp_path)
+    assert str(refused.value).startswith(place)

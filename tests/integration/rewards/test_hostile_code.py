@@ -92,6 +92,12 @@ def test_stdin_programs_run_in_sandboxes_too(job: Job) -> None:
     assert [result.reward for result in report.results] == list(codes.values())
 
 
+def test_what_one_completion_leaves_behind_the_next_does_not_see(job: Job) -> None:
+    plant = "open('/tmp/planted', 'w').close(); open('planted', 'w').close()\n" + HONEST
+    look = "import os\nassert not os.path.exists('/tmp/planted') and not os.path.exists('planted')\n" + HONEST
+    assert [result.reward for result in score_codes(job, [plant, look] * 3)] == [1.0] * 6
+
+
 def test_no_completion_buys_itself_a_null_by_breaking_what_its_problem_needs(job: Job) -> None:
     problem = Problem(
         "echo",

@@ -296,6 +296,18 @@ def test_a_judge_that_ended_by_itself_without_a_verdict_is_not_the_codes_fault(e
         JUDGE.interpret(prepared(), CommandOutcome("sb", exit_code, b"", b"sh: python: not found\n"))
 
 
+def test_a_report_that_cannot_be_read_is_the_codes_fault() -> None:
+    forged = (
+        "import os\n"
+        "for fd in range(3, 30):\n"
+        "    try: os.write(fd, b'end passed zz\\n')\n"
+        "    except OSError: pass\n"
+        "os._exit(0)"
+    )
+    verdict = judged(TESTS, forged)
+    assert (verdict.status, verdict.detail) == (Status.CRASHED, "its report cannot be read")
+
+
 def test_the_services_own_timeout_is_a_timeout() -> None:
     verdict = JUDGE.interpret(prepared(), CommandOutcome("sb", None))
     assert verdict.status is Status.TIMEOUT

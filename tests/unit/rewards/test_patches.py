@@ -72,6 +72,21 @@ def test_a_check_that_draws_inputs_after_calls_is_no_obstacle_where_the_referenc
     assert changes_of(problem_of(check, reference="import random\ndef f(n):\n    random.shuffle([n])\n")).obstacle
 
 
+def test_where_isolation_is_required_such_a_problem_gets_no_reward_from_either_way() -> None:
+    judge = Judge(require_isolated=True)
+    problem = problem_of(
+        "from unittest.mock import patch\nwith patch('builtins.len', return_value=1):\n    assert f() == 1"
+    )
+    trials = judge.calibrate(problem, Limits())
+    known = next(trials)
+    assert known.prepare().trust is Trust.IN_PROCESS
+    with pytest.raises(StopIteration) as end:
+        trials.send(Verdict(Status.PASSED, Trust.IN_PROCESS, 1, 1))
+    refused = judge.refusal(problem, end.value.value)
+    assert refused is not None
+    assert refused.status is Status.NOT_ISOLATED
+
+
 def test_draws_are_facts_of_the_reference_and_the_checks() -> None:
     assert draws(problem_of("assert f() < 1", reference=DRAW))
     assert draws(problem_of("import random\nassert f(random.random())"))

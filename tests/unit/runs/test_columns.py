@@ -170,6 +170,11 @@ def test_rows_of_replaced_attempts_are_left_out_however_they_come(run: Path, col
     assert indexed(columns) == in_report(run) == [("0.0", "c0"), ("1.1", "new"), ("1.9r1", "again")]
 
 
+def test_outside_of_steps_one_completion_is_replaced_alone(run: Path, columns: RunColumns) -> None:
+    write(run, trajectory(0), trajectory(1), trajectory(0, attempt=2, id="again"))
+    assert indexed(columns) == in_report(run) == [("-.1", "c1"), ("-.0", "again")]
+
+
 def test_keys_tell_rows_of_one_place_apart_and_stay(run: Path, columns: RunColumns) -> None:
     write(run, trajectory(0, step=0, id="a"), trajectory(0, step=0, id="b"), trajectory(0, step=0, held_out=True))
     before = indexed(columns)
