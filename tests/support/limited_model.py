@@ -46,6 +46,9 @@ class Limit:
 
     def _refill(self) -> float:
         now = time.monotonic()
+        if not self.refused:
+            # Time begins with the first refusal: a slow machine is refused as well.
+            self._since = now
         if self._has_bucket:
             rate = self._count / self._seconds
             self._room = min(self._room + (now - self._since) * rate, float(self._count))
