@@ -29,7 +29,8 @@ REFUSALS: dict[str, Callable[[float], Fault]] = {
     "reset": lambda left: Fault(
         429, {"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": f"{left * 1000:.0f}ms"}
     ),
-    "503": lambda left: Fault(503, {"Retry-After": f"{left:.3f}"}),
+    # Without a time to wait it is a failure.
+    "503": lambda left: Fault(503, {"Retry-After": f"{max(left, 0.001):.3f}"}),
     "529": lambda _: Fault(529, body={"error": {"type": "overloaded_error", "message": "Overloaded"}}),
 }
 
