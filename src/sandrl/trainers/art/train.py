@@ -32,7 +32,7 @@ from sandrl.models.endpoint import EndpointModel
 from sandrl.models.libraries import versions
 from sandrl.rollouts.episodes import Episode
 from sandrl.rollouts.records import result_of
-from sandrl.rollouts.steps import PlayedStep, StepOptions, StepPlayer, problems_of
+from sandrl.rollouts.steps import EPISODE_SECONDS, PlayedStep, StepOptions, StepPlayer, problems_of
 from sandrl.rollouts.tools import TOOL_SCHEMAS
 from sandrl.runs.resumption import check_unchanged
 from sandrl.sandboxes import Interrupt, SandboxRequest
@@ -52,8 +52,6 @@ MOST_ATTEMPTS = 3
 """How many rounds in a row may have no gradient before the training has failed."""
 
 _WORKFLOW_TAG = "art-training"
-# Episodes end when the model does; their sandboxes must outlive the slowest.
-_EPISODE_SECONDS = 3600.0
 _TINKER_PACKAGES = ("openpipe-art", "tinker", "tinker-cookbook", "torch", "transformers")
 _LOCAL_PACKAGES = ("openpipe-art", "torch", "transformers", "unsloth")
 # What ART calls the numbers that every trainer has.
@@ -194,7 +192,7 @@ class _Rounds:
         tell = session.told(self._recorder)
         actor = config.base_model if checked.teacher is None else config.teacher
         tags = (f"run-name:{session.writer.run_id}", f"model:{actor}")
-        job = self._training.own_job(tell, *tags, more_seconds=_EPISODE_SECONDS)
+        job = self._training.own_job(tell, *tags, more_seconds=EPISODE_SECONDS)
         # Before the job ends: who waits for an endpoint must not come back to a job that is over.
         session.stack.callback(self._stop.set)
         options = StepOptions.of(
