@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from sandrl.sandboxes import Interrupt
 
 _ANSWER = b"\nsandrl: already stopping; sandboxes are being cleaned up\n"
-_INTERRUPTED_AGAIN_SECONDS = 0.5
+_LONGEST_WAIT_SECONDS = 0.5
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -69,17 +69,22 @@ def repeated_interrupt() -> Iterator[None]:
     """Raises the `KeyboardInterrupt` of a Ctrl-C again and again until the `with` block has ended.
 
     For blocks that wait in a library and have nothing to save: a library may swallow the exception, or wait for an
-    answer on its way out.
+    answer on its way out. Python also handles a signal only after the wait in which it arrives, and a signal that
+    arrives just before the kernel's wait does not end it: a timer ends every wait.
     """
+    is_interrupted = False
 
     def interrupt(number: int, frame: FrameType | None) -> None:
-        signal.setitimer(signal.ITIMER_REAL, _INTERRUPTED_AGAIN_SECONDS)
-        raise KeyboardInterrupt
+        nonlocal is_interrupted
+        is_interrupted = is_interrupted or number == signal.SIGINT
+        if is_interrupted:
+            raise KeyboardInterrupt
 
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         yield
         return
     previous = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGALRM)}
+    signal.setitimer(signal.ITIMER_REAL, _LONGEST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS)
     try:
         yield
     finally:

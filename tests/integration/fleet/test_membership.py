@@ -33,13 +33,13 @@ def own_cluster(tmp_path: Path) -> Iterator[RayCluster]:
 
 @pytest.mark.slow
 def test_a_node_that_is_drained_finishes_what_it_has(own_cluster: RayCluster, tmp_path: Path) -> None:
-    run = start_run(own_cluster, tmp_path / "run", slow(0.2, 100), "--concurrency", "2")
+    run = start_run(own_cluster, tmp_path / "run", slow(0.2, 200), "--concurrency", "2")
     run.wait_for_rows(8)
     drain(own_cluster, 0)
     wait_until(lambda: "is being drained" in run.told)
     no_sandbox_left([own_cluster.nodes[0]], 40)
     assert run.process.poll() is None
-    assert Counter(each["reward"] for each in run.finish()["results"]) == {1.0: 100}
+    assert Counter(each["reward"] for each in run.finish()["results"]) == {1.0: 200}
     assert "lost" not in run.told
     assert not any(row["retries"] for row in run.rows())
     no_sandbox_left(own_cluster.nodes)
