@@ -1,10 +1,11 @@
 """A cell: a process that was just cloned isolates itself in namespaces of its own, which end with it.
 
 The first process of a cell is its supervisor. It is process 1 of the cell's own process namespace: no program in the
-cell can kill or stop it, and the kernel ends all of them with it. Cells share nothing: the user, process, mount, IPC,
-UTS and network namespaces of a cell are its own, and so are `/tmp` and everything that can be written to, `/proc`, its
-terminals, and the inodes of the files that it can read (see `Root`). It has no capability when it reads its request,
-and cannot make further namespaces.
+cell can kill or stop it, and the kernel ends all of them with it. Cells share nothing: the user, process, mount, IPC
+and UTS namespaces of a cell are its own, and so are `/tmp` and everything that can be written to, `/proc`, its
+terminals, and the inodes of the files that it can read (see `Root`). A network namespace costs more than all the others
+together: one that the kernel says nobody has used serves another cell (see `Network`). A cell has no capability when it
+reads its request, and cannot make further namespaces.
 
 A cell needs no system call filter of its own, which would be compiled for each cell, on all processors: it has the
 worker's, and the calls which that filter has to leave to the worker need a capability.
@@ -31,7 +32,7 @@ from sandrl.judge.guest.places import (
 
 NEW_MOUNTS, NEW_UTS, NEW_IPC = 0x20000, 0x4000000, 0x8000000
 NEW_USER, NEW_PROCESSES, NEW_NETWORK = 0x10000000, 0x20000000, 0x40000000
-OWN_NAMESPACES = NEW_MOUNTS | NEW_UTS | NEW_IPC | NEW_USER | NEW_PROCESSES | NEW_NETWORK
+OWN_NAMESPACES = NEW_MOUNTS | NEW_UTS | NEW_IPC | NEW_USER | NEW_PROCESSES
 SIGCHLD = 17
 READ_ONLY, NOSUID, NODEV, NOEXEC, BIND, RECURSIVE, PRIVATE = 0x1, 0x2, 0x4, 0x8, 0x1000, 0x4000, 0x40000
 AT_CURRENT, AT_RECURSIVE = -100, 0x8000
@@ -214,6 +215,75 @@ class Root:
             mount(self.call, path, target, flags=BIND)
 
 
+# What the kernel counts in each network namespace: packets by interface, and what was asked of each protocol.
+NETWORK_COUNTERS = "dev", "snmp", "snmp6"
+COUNTERS_BYTES = 1 << 16
+
+
+class Network:
+    """A network namespace with a loopback interface, for one cell at a time.
+
+    It serves another cell if its counters are what they were when it was made, and no socket of it is left: so nothing
+    was sent in it, nor tried. All that cells can change of it otherwise needs a capability, which they do not have.
+    """
+
+    def __init__(self, call: Libc) -> None:
+        must(call, "unshare", NEW_NETWORK, about="a network namespace")
+        self.call = call
+        self.descriptor = posix.open("/proc/self/ns/net", posix.O_RDONLY | posix.O_CLOEXEC)
+        socket = must(call, "socket", AF_INET, SOCK_DGRAM_CLOEXEC, 0)
+        up = b"lo".ljust(16, b"\0") + IFF_UP_RUNNING.to_bytes(2, "little") + bytes(22)
+        must(call, "ioctl", socket, SIOCSIFFLAGS, up, about="the loopback interface")
+        posix.close(socket)
+        for name, value in (
+            ("tcp_rmem", f"4096 65536 {SOCKET_BUFFER_BYTES}"),
+            ("tcp_wmem", f"4096 65536 {SOCKET_BUFFER_BYTES}"),
+            # A closed connection that waits keeps its port from the next case of a program, which can see it, too.
+            ("tcp_max_tw_buckets", "0"),
+        ):
+            try:
+                write_once(f"/proc/sys/net/ipv4/{name}", value)
+            except OSError:
+                pass  # what one kernel keeps per namespace, another does not
+        self.counters = self.read_counters()
+
+    def enter(self) -> None:
+        must(self.call, "setns", self.descriptor, NEW_NETWORK, about="a network namespace")
+
+    def read_counters(self) -> list[bytes]:
+        # Of what is said of sockets, the first line alone is about this namespace.
+        counters = [read_whole("/proc/self/net/sockstat").partition(b"\n")[0]]
+        return counters + [read_whole(f"/proc/self/net/{name}") for name in NETWORK_COUNTERS]
+
+    def is_unused(self) -> bool:
+        self.enter()
+        return self.counters[0] == b"sockets: used 0" and self.read_counters() == self.counters
+
+    def close(self) -> None:
+        posix.close(self.descriptor)
+
+
+def read_whole(path: str) -> bytes:
+    """A file of the kernel; none if it is not there, or longer than the kernel's counters are."""
+    try:
+        descriptor = posix.open(path, posix.O_RDONLY)
+    except OSError:
+        return b""
+    try:
+        return posix.read(descriptor, COUNTERS_BYTES)
+    finally:
+        posix.close(descriptor)
+
+
+class Slot:
+    """What cells use one after another: a root, whose locks end with each, and a network that nobody has used."""
+
+    network: Network | None = None
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+
+
 class Cells:
     """Makes cells: what all of them have in common is found out once."""
 
@@ -230,8 +300,8 @@ class Cells:
         self.places = writable_places()
         self.numbers = CALLS_OF_MACHINE[posix.uname().machine]
         self.root = ""
-        self.roots: dict[int, str] = {}
-        self.free: list[str] = []
+        self.slots: dict[int, Slot] = {}
+        self.free: list[Slot] = []
         self.made = 0
 
     def settle(self) -> None:
@@ -251,22 +321,33 @@ class Cells:
     def clone(self) -> int:
         """Clones this process into new namespaces; returns 0 in the new process.
 
-        Its root is that of a cell that has ended, whose locks ended with it, or a new one.
+        Its root and its network are those of a cell that has ended, or new ones.
         """
         if not self.free:
             self.made += 1
             root = f"/tmp/root.{self.made}"
             posix.mkdir(root, 0o755)
             Root(self.call, root, self.places, "/tmp/empty")
-            self.free.append(root)
-        self.root = self.free[-1]
+            self.free.append(Slot(root))
+        slot = self.free[-1]
+        self.root = slot.root
+        if slot.network is None:
+            slot.network = Network(self.call)
+        else:
+            slot.network.enter()
         pid = must(self.call, "syscall", self.numbers["clone"], OWN_NAMESPACES | SIGCHLD, 0, 0, 0, 0, about="clone")
         if pid:
-            self.roots[pid] = self.free.pop()
+            self.slots[pid] = self.free.pop()
         return pid
 
     def forget(self, pid: int) -> None:
-        self.free += [self.roots.pop(pid)] if pid in self.roots else []
+        slot = self.slots.pop(pid, None)
+        if slot is None:
+            return
+        if slot.network is not None and not slot.network.is_unused():
+            slot.network.close()
+            slot.network = None
+        self.free.append(slot)
 
     def enter(self) -> None:
         """Makes the cloned process the first one of a cell; raises OSError if a step of it is refused."""
@@ -278,7 +359,6 @@ class Cells:
         self._mount_places()
         options = "newinstance,ptmxmode=0666,mode=0600,max=16"
         mount(call, "devpts", "/dev/pts", "devpts", NOSUID | NOEXEC, options)
-        self._open_network()
         write_once("/proc/sys/user/max_user_namespaces", "0")
         must(call, "prctl", PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
         must(call, "prctl", PR_SET_SECUREBITS, NO_ROOT_LOCKED, 0, 0, 0)
@@ -327,22 +407,6 @@ class Cells:
         posix.mkdir("/tmp/tmp", 0o755)
         mount(self.call, "/tmp/tmp", "/tmp", flags=BIND)
         posix.chmod("/tmp", 0o1777)
-
-    def _open_network(self) -> None:
-        socket = must(self.call, "socket", AF_INET, SOCK_DGRAM_CLOEXEC, 0)
-        up = b"lo".ljust(16, b"\0") + IFF_UP_RUNNING.to_bytes(2, "little") + bytes(22)
-        must(self.call, "ioctl", socket, SIOCSIFFLAGS, up, about="the loopback interface")
-        posix.close(socket)
-        for name, value in (
-            ("tcp_rmem", f"4096 65536 {SOCKET_BUFFER_BYTES}"),
-            ("tcp_wmem", f"4096 65536 {SOCKET_BUFFER_BYTES}"),
-            # A closed connection that waits keeps its port from the next case of a program, which can see it, too.
-            ("tcp_max_tw_buckets", "0"),
-        ):
-            try:
-                write_once(f"/proc/sys/net/ipv4/{name}", value)
-            except OSError:
-                pass  # what one kernel keeps per namespace, another does not
 
 
 def take_streams(request: str, output: str, errors: str) -> None:

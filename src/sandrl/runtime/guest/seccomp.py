@@ -77,7 +77,7 @@ _BY_ARGUMENT = {
     *("clone", "clone3", "socket", "ioctl", "fcntl", "personality", "setpriority", "close_range", "mmap"),
     *_ON_ITSELF_ONLY,
 }
-_FOR_CELLS = {"unshare", "mount", "umount2", "pivot_root", "mount_setattr", "chroot"}
+_FOR_CELLS = {"unshare", "setns", "mount", "umount2", "pivot_root", "mount_setattr", "chroot"}
 # A missing system call is what a library that probes for these expects.
 _MISSING = {
     "inotify_init",
