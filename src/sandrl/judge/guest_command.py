@@ -21,6 +21,7 @@ from sandrl.judge.limits import (
     time_limit,
 )
 from sandrl.judge.program import ISOLATED_TESTS, Mode, begin_worker, cell_program_of, command_line, program_of
+from sandrl.judge.pure_checks import are_pure
 from sandrl.judge.verdict import ReferenceValues
 from sandrl.problems import Case, Problem
 from sandrl.sandboxes import CellCommand, Command, WorkerProgram
@@ -102,6 +103,7 @@ class GuestCommands:
             hash_seed=limits.hash_seed,
             keeps=keeps,
             cases=problem.cases if mode in COMPARED else (),
+            is_apart=mode is ISOLATED_TESTS and are_pure(problem),
         )
 
     def packed(
@@ -115,6 +117,7 @@ class GuestCommands:
         hash_seed: int = 0,
         keeps: bool = False,
         cases: tuple[Case, ...] = (),
+        is_apart: bool = False,
     ) -> Execution:
         """A request to the guest, ready to be run.
 
@@ -137,6 +140,7 @@ class GuestCommands:
                 program_block=program.payload,
                 request=b"".join((body, hidden, key.encode())),
                 open_bytes=len(body),
+                is_apart=is_apart,
             ),
         )
         return Execution(

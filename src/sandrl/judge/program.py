@@ -96,12 +96,14 @@ class Mode:
     Attributes:
         files: What its program is made of, in the order in which names are needed.
         judge_files: What the judge alone needs, and loads with `load_rest` after the fork.
+        cell_files: What a worker needs more, whose cells may have their judge outside.
     """
 
     trust: Trust
     files: tuple[str, ...]
     judge: str
     judge_files: tuple[str, ...] = ()
+    cell_files: tuple[str, ...] = ()
 
 
 TESTS = Mode(Trust.IN_PROCESS, (*_FRAME, "excerpts", "sides", "in_process", "report"), "judge_tests")
@@ -135,6 +137,7 @@ ISOLATED_TESTS = Mode(
     ),
     "judge_isolated",
     ("provenance", "guarded", "witness", "client", "calls", "sides", "checks"),
+    ("cell", "outside"),
 )
 
 
@@ -195,7 +198,7 @@ class CellProgram:
 @cache
 def cell_program_of(mode: Mode) -> CellProgram:
     """The program that judges in a mode, for the cells of a worker: all of it is loaded before the first is made."""
-    texts = _text_of(mode.files), _text_of(mode.judge_files)
+    texts = _text_of(mode.files), _text_of((*mode.judge_files, *mode.cell_files))
     parts = [_part_of(text) for text in texts if text]
     name = "program-" + hashlib.sha256(b"".join((mode.judge.encode(), *texts))).hexdigest()[:8]
     content = [importlib.util.MAGIC_NUMBER.hex().encode().ljust(_HEADER_BYTES)]

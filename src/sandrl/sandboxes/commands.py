@@ -30,6 +30,7 @@ class CellCommand:
         program: Names the program that the worker must have received.
         request: Standard input of the command.
         open_bytes: How much of the request a completion may hold.
+        is_apart: Whether a judge outside of the cell may judge it, after others and before others.
     """
 
     worker: WorkerProgram
@@ -37,6 +38,7 @@ class CellCommand:
     program_block: bytes = field(repr=False)
     request: bytes = field(repr=False)
     open_bytes: int
+    is_apart: bool = False
 
 
 class _Input:

@@ -291,7 +291,9 @@ class Workers:
             worker.known.add(cell.program)
             worker.write(cell.program_block)
         milliseconds = int(launch.command.timeout_seconds * 1000)
-        header = f"run {launch.key} {len(cell.request)} {cell.program} {cell.open_bytes} {milliseconds}"
+        header = (
+            f"run {launch.key} {len(cell.request)} {cell.program} {cell.open_bytes} {milliseconds} {int(cell.is_apart)}"
+        )
         worker.write(header.encode().ljust(_HEADER_BYTES) + cell.request)
 
     def receive(self, has_stalled: Callable[[float], bool]) -> list[Launch]:

@@ -91,6 +91,12 @@ def must(call: Libc, name: str, *arguments: int | bytes, about: str = "") -> int
     return result
 
 
+def drop_capabilities(call: Libc) -> None:
+    header = CAPABILITY_VERSION_3.to_bytes(4, "little") + bytes(4)
+    number = CALLS_OF_MACHINE[posix.uname().machine]["capset"]
+    must(call, "syscall", number, header, bytes(24), about="capset")
+
+
 def limit_resources(call: Libc, limits: CellLimits) -> None:
     """Sets what this process and those it makes may use, as far as the kernel counts that for single processes."""
     for kind, value in (
@@ -362,8 +368,7 @@ class Cells:
         write_once("/proc/sys/user/max_user_namespaces", "0")
         must(call, "prctl", PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
         must(call, "prctl", PR_SET_SECUREBITS, NO_ROOT_LOCKED, 0, 0, 0)
-        header = CAPABILITY_VERSION_3.to_bytes(4, "little") + bytes(4)
-        must(call, "syscall", self.numbers["capset"], header, bytes(24), about="capset")
+        drop_capabilities(call)
         limit_resources(call, self.limits)
         posix.chdir(self.folder)
 

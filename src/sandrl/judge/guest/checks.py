@@ -28,7 +28,6 @@ from sandrl.judge.guest.supervisor import (
     Child,
     Ends,
     Judgment,
-    end_child,
     filled,
     judge_child,
     letter_of,
@@ -323,7 +322,7 @@ def watch_for_end(completion: CompletionProcess) -> None:
 def judge_apart(child: Child, channel: Channel, request: Request, hidden: Request) -> Judgment:
     """Judges a completion that runs in a child; `request` is known there, too, and `hidden` here alone."""
     seconds = request["timeout_seconds"]
-    completion = CompletionProcess(channel, child.pid)
+    completion = CompletionProcess(channel, child.signal)
     clock = Clock(seconds, child.pid)
     checks = Checks(completion, hidden, clock, request)
     status, detail, gone, is_whole = "passed", "", False, False
@@ -351,7 +350,7 @@ def judge_apart(child: Child, channel: Channel, request: Request, hidden: Reques
     # The end of the channel is the end of the completion's work.
     channel.close()
     # It has a moment to flush what it printed.
-    ended = end_child(child, min(clock.left, FLUSH_SECONDS), clock)
+    ended = child.end(min(clock.left, FLUSH_SECONDS), clock)
     if gone:
         status, detail = judge_child(ended, seconds)
         if status in ("passed", "timeout", "invalid_problem", "not_isolated"):

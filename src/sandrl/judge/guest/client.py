@@ -8,8 +8,8 @@ requires a class.
 
 from __future__ import annotations
 
-import posix
 import sys
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 from sandrl.judge.guest.channel import ANSWER, INTERRUPT, READY, Channel
@@ -47,9 +47,9 @@ _ENDS_LOOPS = (StopIteration, StopAsyncIteration)
 
 
 class CompletionProcess(GuardedPeer):
-    def __init__(self, channel: Channel, pid: int) -> None:
+    def __init__(self, channel: Channel, signal: Callable[[int], None]) -> None:
         GuardedPeer.__init__(self, channel)
-        self.pid = pid
+        self.signal = signal
         # Exceptions of the completion by `id`, each with its status and a description.
         self.blamed: dict[int, tuple[BaseException, str, str]] = {}
         self.gone = False
@@ -208,7 +208,7 @@ class CompletionProcess(GuardedPeer):
             return
         try:
             clock.start(LET_GO_SECONDS)
-            posix.kill(self.pid, INTERRUPT)
+            self.signal(INTERRUPT)
             self.gone = self.channel.receive()[0] != ANSWER
             self.channel.take()
         except (DeadlineReached, CompletionGone, EOFError, OSError):

@@ -171,6 +171,8 @@ class Clock:
     """What is left of a completion's time; `left` is not kept up to date while the clock runs."""
 
     running: Clock | None = None
+    # Whether a process of the completion could continue this one after a stop.
+    is_reachable = True
     # Whether a process of the completion was seen stopped, at any time, and whether all stood still.
     saw_stop = stood_still = False
 
@@ -296,7 +298,7 @@ def was_continued_by(process: bytes) -> bool:
     signal; then the user is 0, too.
     """
     users = read_start(b"/proc/%s/status" % process).partition(b"\nUid:")[2].split()[:4]
-    if posix.getpid() == 1 or (users and b"%d" % posix.getuid() not in users):
+    if not Clock.is_reachable or posix.getpid() == 1 or (users and b"%d" % posix.getuid() not in users):
         return False
     sent = _signal.sigtimedwait((_signal.SIGCONT,), 0)
     return sent is not None and not (sent.si_code == SENT_BY_KILL and sent.si_pid == 0 and sent.si_uid != 0)

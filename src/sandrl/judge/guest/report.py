@@ -19,10 +19,9 @@ from sandrl.judge.guest.supervisor import CHECKER_FAILED, PASSED, TIMED_OUT, End
 KEY_BYTES = 32
 
 
-def report(request: Request, judged: Judgment) -> int:
+def report(request: Request, judged: Judgment, key: str, outputs: tuple[int, int] = (1, 2)) -> int:
     """Writes output and verdict to the host; returns the exit status: 0 on a pass, else `STOPPED` or 1."""
     _signal.signal(_signal.SIGALRM, _signal.SIG_IGN)  # what outlived its completion may still send it
-    key = read_exactly(KEY_BYTES).decode()
     printed, stdout_size = head(judged.stdout, request["max_output_bytes"])
     complained, stderr_size = head(judged.stderr, request["max_output_bytes"])
     status, detail = judged.status, judged.detail
@@ -39,8 +38,8 @@ def report(request: Request, judged: Judgment) -> int:
     verdict = " ".join(map(str, fields)) + "\n"
     if judged.returned is not None:
         verdict = f"{key} returned {judged.returned}\n{verdict}"
-    write_all(2, complained)
-    write_all(1, printed + b"\n" + verdict.encode())
+    write_all(outputs[1], complained)
+    write_all(outputs[0], printed + b"\n" + verdict.encode())
     if status == "passed":
         return 0
     is_late = status in ("timeout", CHECKER_FAILED) or TIMED_OUT in [letter for letter, _ in judged.checks]
@@ -77,4 +76,5 @@ def main(request_size: int, judge: Callable[[Request, Libc | None], Judgment]) -
         call("prctl", PR_SET_DUMPABLE, 0, 0, 0, 0)
     listen()
     Ends.listen()
-    posix._exit(report(request, judge(request, call)))
+    judged = judge(request, call)
+    posix._exit(report(request, judged, read_exactly(KEY_BYTES).decode()))

@@ -3,7 +3,7 @@
 As many cells run as there are processors for. A cell whose processes all wait (for a clock, a lock, each other) leaves
 its place to the next one. So programs that sleep delay no others, and programs that compute do not crowd one another.
 The router passes on how a cell ended. The host interprets it, and runs a completion without a verdict once more, in a
-sandbox of its own.
+sandbox of its own. So it does where a judge outside of the cells ends before its completion is judged.
 
 This process holds what completions must not see. It forks nothing, and only what it forked before is an ancestor of a
 completion.
@@ -36,6 +36,9 @@ MOST_OUTPUT_BYTES = 64 << 20
 # A place that a waiting cell has left is taken only where so much memory is left for the next one.
 FREE_MEMORY_BYTES = 256 << 20
 LATE, NOT_MADE = "late", "refused"
+# The pipes and files of a completion with a judge outside of its cell (see `outside.py`).
+PIPES_OF_RUN = "questions", "answers", "orders", "news"
+FILES_OF_RUN = "stdout", "stderr", "report"
 
 
 class Cell:
@@ -45,7 +48,7 @@ class Cell:
     waited lately. `looks` counts how often it was looked for in vain.
     """
 
-    def __init__(self, run: str, program: str, request_size: str, seconds: float) -> None:
+    def __init__(self, run: str, program: str, request_size: str, seconds: float, is_apart: bool) -> None:
         self.run = run
         self.program = program
         self.request_size = request_size
@@ -57,6 +60,33 @@ class Cell:
         self.is_waiting = False
         self.is_late = False
         self.watchdog: Watchdog | None = None
+        self.is_apart = is_apart
+        self.judge: Judge | None = None
+        # The exit status of its judgement, once the judge outside has said it, and that of the cell.
+        self.judged = self.ended = ""
+        self.why = b""
+
+    def outcome(self) -> str:
+        return LATE if self.is_late else NOT_MADE if self.why else self.judged or self.ended
+
+
+class Judge:
+    """A judge outside of cells; it judges one completion at a time."""
+
+    def __init__(self, name: str, program: str) -> None:
+        self.name = name
+        self.program = program
+        self.place = f"{SPOOL}/{name}"
+        os.mkfifo(self.place, 0o600)
+        # For both directions, so that opening it waits for nobody.
+        self.orders = os.open(self.place, os.O_RDWR | os.O_CLOEXEC)
+
+    def order(self, line: str) -> None:
+        os.write(self.orders, line.encode() + b"\n")
+
+    def close(self) -> None:
+        os.close(self.orders)
+        os.unlink(self.place)
 
 
 class Process:
@@ -168,6 +198,9 @@ class Router:
         self.queue: list[Cell] = []
         self.running: dict[str, Cell] = {}
         self.results: list[str] = []
+        self.judges: dict[str, Judge] = {}
+        self.idle: list[Judge] = []
+        self.made = 0
         self.watched = self.sent_at = self.gathered = time.monotonic()
 
     def serve(self) -> None:
@@ -219,8 +252,8 @@ class Router:
             _, name, _, entry, *sizes = words
             self.order(" ".join(["program", name, entry, *sizes]))
         else:
-            _, run, _, program, request_size, milliseconds = words
-            self.queue.append(Cell(run, program, request_size, int(milliseconds) / 1000))
+            _, run, _, program, request_size, milliseconds, is_apart = words
+            self.queue.append(Cell(run, program, request_size, int(milliseconds) / 1000, is_apart == "1"))
 
     def start_more(self) -> None:
         while self.queue and len(self.running) < self.most:
@@ -234,20 +267,78 @@ class Router:
             cell = self.queue.pop(0)
             cell.began = time.monotonic()
             self.running[cell.run] = cell
-            self.order(f"cell {cell.run} {cell.program} {cell.request_size}")
+            if cell.is_apart:
+                cell.judge = self.free_judge(cell.program)
+                for name in PIPES_OF_RUN:
+                    os.mkfifo(f"{SPOOL}/{cell.run}.{name}", 0o600)
+            self.order(f"cell {cell.run} {cell.program} {cell.request_size} {int(cell.is_apart)}")
+
+    def free_judge(self, program: str) -> Judge:
+        """A judge that waits, or a new one; so there are never more of a program than cells run at once."""
+        for judge in self.idle:
+            if judge.program == program:
+                self.idle.remove(judge)
+                return judge
+        if len(self.idle) >= self.most:
+            self.idle.pop(0).order("leave")
+        self.made += 1
+        judge = Judge(f"judge.{self.made}", program)
+        self.judges[judge.name] = judge
+        self.order(f"judge {judge.name} {program}")
+        return judge
 
     def note(self, words: list[str]) -> None:
-        if words[0] == "started":
-            self.running[words[1]].pid = int(words[2])
-        elif words[0] == "refused":
-            self.finish(self.running.pop(words[1]), NOT_MADE, bytes.fromhex(words[2]))
-        elif words[0] == "ended":
-            cell = self.running.pop(words[1])
-            self.finish(cell, LATE if cell.is_late else str(os.waitstatus_to_exitcode(int(words[2]))))
+        kind, name, *rest = words
+        if kind == "left":
+            self.note_end_of_judge(name)
+            return
+        cell = self.running.get(name)
+        if cell is None:
+            return  # the last word of a judge that is being ended
+        if kind == "started":
+            cell.pid = int(rest[0])
+            if cell.judge is not None:
+                cell.judge.order(f"{cell.run} {cell.request_size} {cell.pid}")
+            elif cell.is_apart:
+                kill(cell.pid)  # its judge has ended
+        elif kind == "refused":
+            self.finish(cell, NOT_MADE, bytes.fromhex(rest[0]))
+        elif kind == "judged":
+            cell.judged, judge, cell.judge = rest[0], cell.judge, None
+            if judge is not None and rest[1] == "0":
+                self.idle.append(judge)
+            if cell.ended:
+                self.finish(cell, cell.outcome())
+        elif kind == "ended":
+            cell.ended = str(os.waitstatus_to_exitcode(int(rest[0])))
+            if cell.judge is None or cell.ended != "0":
+                self.finish(cell, cell.outcome(), cell.why)
+
+    def note_end_of_judge(self, name: str) -> None:
+        judge = self.judges.pop(name)
+        judge.close()
+        if judge in self.idle:
+            self.idle.remove(judge)
+        for cell in [each for each in self.running.values() if each.judge is judge]:
+            cell.judge, cell.why = None, b"its judge ended"
+            if cell.ended:
+                self.finish(cell, NOT_MADE, cell.why)
+            elif cell.pid:
+                kill(cell.pid)
 
     def finish(self, cell: Cell, exit_code: str, why: bytes = b"") -> None:
+        del self.running[cell.run]
+        if cell.judge is not None:
+            # It waits for a cell that is not there.
+            self.order(f"end {cell.judge.name}")
         place = f"{SPOOL}/{cell.run}"
         os.unlink(place + ".request")
+        if cell.is_apart:
+            for name in (*PIPES_OF_RUN, *FILES_OF_RUN):
+                try:
+                    os.unlink(f"{place}.{name}")
+                except OSError:
+                    pass  # the cell could not be made
         printed, errors = take_file(place + ".out"), take_file(place + ".err") or why
         words = [binascii.b2a_base64(each, newline=False).decode() or "-" for each in (printed, errors)]
         if not self.results:

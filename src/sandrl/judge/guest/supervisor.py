@@ -215,6 +215,48 @@ class Child:
         self.stderr = stderr
         self.report = report
 
+    def signal(self, number: int) -> None:
+        posix.kill(self.pid, number)
+
+    def end(self, seconds: float, before: Clock | None = None) -> ChildExit:
+        """Waits at most `seconds` for it, and kills its group; the time of the clock `before` is reported, too."""
+        wait_status, cpu, peak = None, 0.0, 0
+        clock = Clock(seconds, self.pid)
+        try:
+            clock.start()
+            # Once it is waited for, the kernel's account of it is gone.
+            posix.waitid(posix.P_PID, self.pid, posix.WEXITED | posix.WNOWAIT)
+            clock.look_again()
+            if not is_running():
+                raise DeadlineReached
+            clock.stop()
+            _, wait_status, usage = posix.wait4(self.pid, 0)
+            cpu, peak = usage[0] + usage[1], usage[2] * 1024
+        except DeadlineReached:
+            clock.stop()
+        # Members of its group may outlive it; one that left the group dies with the sandbox.
+        kill_quietly(-self.pid)
+        if wait_status is None:
+            kill_quietly(self.pid)
+            try:
+                _, _, usage = posix.wait4(self.pid, 0)
+                cpu = usage[0] + usage[1]
+            except ChildProcessError:
+                pass  # the alarm fell between its end and our learning of it
+        Ends.awaited = 0
+        Ends.look()
+        return self.exit_of(wait_status, cpu, peak, clock if before is None else before)
+
+    def exit_of(self, wait_status: int | None, cpu: float, peak: int, clock: Clock) -> ChildExit:
+        """How it ended, with what it reported; `cpu` in seconds, `peak` in bytes of memory."""
+        words, _ = head(self.report, REPORT_LIMIT_BYTES)
+        posix.close(self.report)
+        times = Times(clock.wall, cpu, clock.excused)
+        ended = ChildExit(words.split(b"\n"), wait_status, times, self.stdout, self.stderr)
+        if self.memory is not None and peak > self.memory[1]:
+            ended.excess = f"it used more than the {self.memory[0] / 2**20:g} MiB of memory that its problem allows"
+        return ended
+
 
 def start_child(
     body: Callable[[Request, Say], object],
@@ -222,13 +264,16 @@ def start_child(
     stdin: int,
     call: Libc | None,
     channel: tuple[int, ...] = (),
+    streams: tuple[int, ...] = (),
 ) -> Child:
     """Forks a child that runs `body`; it has three standard streams, its report, and `channel`.
+
+    `streams` are files for what it prints and reports, where these are not to be scratch files.
 
     Raises:
         SystemExit: In the child, if `body` returns: its interpreter ends as any does.
     """
-    stdout, stderr, report = scratch_file(), scratch_file(), scratch_file()
+    stdout, stderr, report = streams or (scratch_file(), scratch_file(), scratch_file())
     pid = Ends.fork()
     if pid == 0:
         try:
@@ -244,43 +289,6 @@ def start_child(
     return child
 
 
-def end_child(child: Child, seconds: float, before: Clock | None = None) -> ChildExit:
-    """Waits at most `seconds` for a child, and kills its group; the time of the clock `before` is reported, too."""
-    wait_status, cpu, peak = None, 0.0, 0
-    clock = Clock(seconds, child.pid)
-    try:
-        clock.start()
-        # Once it is waited for, the kernel's account of it is gone.
-        posix.waitid(posix.P_PID, child.pid, posix.WEXITED | posix.WNOWAIT)
-        clock.look_again()
-        if not is_running():
-            raise DeadlineReached
-        clock.stop()
-        _, wait_status, usage = posix.wait4(child.pid, 0)
-        cpu, peak = usage[0] + usage[1], usage[2] * 1024
-    except DeadlineReached:
-        clock.stop()
-    # Members of its group may outlive it; one that left the group dies with the sandbox.
-    kill_quietly(-child.pid)
-    if wait_status is None:
-        kill_quietly(child.pid)
-        try:
-            _, _, usage = posix.wait4(child.pid, 0)
-            cpu = usage[0] + usage[1]
-        except ChildProcessError:
-            pass  # the alarm fell between its end and our learning of it
-    Ends.awaited = 0
-    Ends.look()
-    words, _ = head(child.report, REPORT_LIMIT_BYTES)
-    posix.close(child.report)
-    clock = clock if before is None else before
-    times = Times(clock.wall, cpu, clock.excused)
-    ended = ChildExit(words.split(b"\n"), wait_status, times, child.stdout, child.stderr)
-    if child.memory is not None and peak > child.memory[1]:
-        ended.excess = f"it used more than the {child.memory[0] / 2**20:g} MiB of memory that its problem allows"
-    return ended
-
-
 def own_memory() -> int:
     """Bytes of memory that this process has, and each child of it from its start."""
     words = read_start("/proc/self/statm").split()
@@ -290,7 +298,7 @@ def own_memory() -> int:
 def run_child(
     body: Callable[[Request, Say], object], request: Request, stdin: int, seconds: float, call: Libc | None
 ) -> ChildExit:
-    return end_child(start_child(body, request, stdin, call), seconds)
+    return start_child(body, request, stdin, call).end(seconds)
 
 
 # How a check went: the letters of a report.

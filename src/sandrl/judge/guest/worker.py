@@ -1,9 +1,10 @@
 """A worker: judges many completions in one sandbox, each in a cell.
 
-There are two processes. The *forker* has the programs of the judges loaded and clones the first process of each cell.
-No ancestor of a completion's process may ever have held a byte that is hidden from a completion, because a child would
-find it in freed memory. So the forker never reads a request: the *router* (`router.py`), which it forks before the
-first one comes, takes them from the host and puts each in a file that only the cell's first process opens.
+The *forker* has the programs of the judges loaded and clones the first process of each cell. No ancestor of a
+completion's process may ever have held a byte that is hidden from a completion, because a child would find it in freed
+memory. So the forker never reads a request: the *router* (`router.py`), which it forks before the first one comes,
+takes them from the host and puts each in a file. The first process of the cell opens it, and judges, or, where checks
+keep no state, a judge that the forker forks outside of all cells (`outside.py`).
 
 The forker stays as small as a judge, because every process of every cell has everything that it loads.
 """
@@ -67,8 +68,8 @@ def settle(cells: Cells) -> str:
         return reason_of(error)
 
 
-def load_program(name: str, sizes: list[int], entry: str) -> Callable[[int], Any]:
-    """Loads a judge's program from a file that the router has written; returns what judges a request of so many bytes.
+def load_program(name: str, sizes: list[int]) -> dict[str, Any]:
+    """Loads a judge's program from a file that the router has written; returns its names.
 
     `sizes` are the bytes of the compiled form and of the packed text of each of its parts.
     """
@@ -84,8 +85,7 @@ def load_program(name: str, sizes: list[int], entry: str) -> Callable[[int], Any
             exec(compile(__import__("zlib").decompress(packed), "<judge>", "exec"), space)
     posix.close(descriptor)
     space["load_rest"] = int  # its parts are loaded
-
-    return lambda request_size: space["main"](request_size, space[entry])
+    return space
 
 
 class Forker:
@@ -94,8 +94,9 @@ class Forker:
         self.orders = orders
         self.answers = answers
         self.router = router
-        self.programs: dict[str, Callable[[int], Any]] = {}
+        self.programs: dict[str, tuple[dict[str, Any], str]] = {}
         self.running: dict[int, str] = {}
+        self.judges: dict[int, str] = {}
 
     def serve(self) -> Callable[[], Any]:
         """Serves the router; the call returns in cells alone: the work of a cell's first process."""
@@ -128,11 +129,17 @@ class Forker:
     def handle(self, words: list[str]) -> Callable[[], Any] | None:
         if words[0] == "program":
             _, name, entry, *sizes = words
-            self.programs[name] = load_program(name, [int(size) for size in sizes], entry)
+            self.programs[name] = load_program(name, [int(size) for size in sizes]), entry
             gc.collect()
             gc.freeze()
             return None
-        _, run, program, request_size = words
+        if words[0] == "judge":
+            return self.fork_judge(*words[1:])
+        if words[0] == "end":
+            for pid in [each for each, name in self.judges.items() if name == words[1]]:
+                posix.kill(pid, _signal.SIGKILL)
+            return None
+        _, run, program, request_size, is_apart = words
         try:
             pid = self.cells.clone()
         except OSError as error:
@@ -142,15 +149,33 @@ class Forker:
             self.running[pid] = run
             self.answer(f"started {run} {pid}")
             return None
-        _signal.set_wakeup_fd(-1)
-        _signal.signal(_signal.SIGCHLD, _signal.SIG_DFL)
+        self.forget_signals()
         take_streams(f"{SPOOL}/{run}.request", f"{SPOOL}/{run}.out", f"{SPOOL}/{run}.err")
+        names, entry = self.programs[program]
         try:
+            places = names["places_of_cell"](run) if is_apart == "1" else ()
             self.cells.enter()
         except BaseException as error:
             say_why_not(error)
-        judge = self.programs[program]
-        return lambda: judge(int(request_size))
+        if is_apart == "1":
+            return lambda: names["hold_completion"](run, int(request_size), *places)
+        return lambda: names["main"](int(request_size), names[entry])
+
+    def fork_judge(self, name: str, program: str) -> Callable[[], Any] | None:
+        pid = posix.fork()
+        if pid:
+            self.judges[pid] = name
+            return None
+        self.forget_signals()
+        posix.closerange(3, self.answers)
+        posix.closerange(self.answers + 1, 1 << 16)
+        names, _ = self.programs[program]
+        return lambda: names["judge_in_turn"](name, self.answers, self.cells.call, self.cells.limits)
+
+    @staticmethod
+    def forget_signals() -> None:
+        _signal.set_wakeup_fd(-1)
+        _signal.signal(_signal.SIGCHLD, _signal.SIG_DFL)
 
     def reap(self) -> None:
         for _ in range(REAPED_AT_ONCE):
@@ -160,10 +185,12 @@ class Forker:
                 return
             if pid == 0:
                 return
-            run = self.running.pop(pid, "")
-            self.cells.forget(pid)
+            run, judge = self.running.pop(pid, ""), self.judges.pop(pid, "")
             if run:
+                self.cells.forget(pid)
                 self.answer(f"ended {run} {status}")
+            elif judge:
+                self.answer(f"left {judge}")
             elif pid == self.router:
                 self.leave()
         # There may be more; orders have their turn first.
@@ -174,7 +201,7 @@ class Forker:
 
     def leave(self) -> NoReturn:
         """Ends the worker with all its cells, because the router has ended."""
-        for pid in self.running:
+        for pid in [*self.running, *self.judges]:
             try:
                 posix.kill(pid, _signal.SIGKILL)
             except OSError:
