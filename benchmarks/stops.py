@@ -126,8 +126,10 @@ def find_family(client: int, endpoint: int, mode: str) -> Family:
         if above is family.agents:
             return family.workers if mode == "cells" else family.judges
         if above is family.workers:
-            # The worker forks the process that hands over requests; cells are process 1 of a namespace.
-            return family.judges if numbers_of(pid)[-1:] == ["1"] else family.workers
+            # The worker forks the process that hands over requests, and then judges; the first process of a cell, which
+            # holds or judges a completion, is process 1 of a namespace.
+            is_first = len(family.workers) == 1 and numbers_of(pid)[-1:] != ["1"]
+            return family.workers if is_first else family.judges
         if above is family.judges and os.getsid(pid) != pid:
             return family.judges
         return family.completions

@@ -16,6 +16,7 @@ class WorkerProcesses(NamedTuple):
 
     forker: int
     router: int
+    judges: tuple[int, ...]
 
 
 def find_worker(daemon: int) -> WorkerProcesses | None:
@@ -31,7 +32,8 @@ def find_worker(daemon: int) -> WorkerProcesses | None:
             with contextlib.suppress(OSError):
                 parents[int(name)] = int(Path("/proc", name, "stat").read_text().rpartition(")")[2].split()[1])
                 spaces[int(name)] = os.readlink(f"/proc/{name}/ns/pid")
-    for router, forker in parents.items():
+    for router, forker in sorted(parents.items()):
+        # The forker forks the router before it forks a judge.
         if not spaces.get(router, "") == spaces.get(forker) != spaces[os.getpid()]:
             continue
         agent = parents.get(forker, 0)
@@ -42,7 +44,8 @@ def find_worker(daemon: int) -> WorkerProcesses | None:
         while ancestor not in (0, daemon):
             ancestor = parents.get(ancestor, 0)
         if ancestor and user_namespaces_of(forker) == user_namespaces_of(starter) + 2 == user_namespaces_of(router):
-            return WorkerProcesses(forker, router)
+            judges = [pid for pid in parents if parents[pid] == forker and spaces.get(pid) == spaces[forker]]
+            return WorkerProcesses(forker, router, tuple(pid for pid in judges if pid != router))
     return None
 
 

@@ -90,6 +90,20 @@ def router(found: WorkerProcesses) -> int:
     return found.router
 
 
+def a_judge(found: WorkerProcesses) -> int:
+    return random.choice(found.judges)
+
+
+def test_a_judge_that_is_lost_costs_its_completion_and_no_other_a_second_run(connection: Connection) -> None:
+    with a_job(connection) as job:
+        with Blow(signal.SIGKILL, a_judge, 0.4) as blow:
+            results = score_codes(job, [SLOW if index % 4 else f"{SLOW}{WRONG}" for index in range(8)])
+        assert blow.struck
+    assert [result.reward for result in results] == [float(index % 4 > 0) for index in range(8)]
+    [lost] = [result for result in results if result.retries]
+    assert (lost.isolation, lost.retries, lost.cells) == (Isolation.SANDBOX, 1, 1)
+
+
 @pytest.mark.parametrize(
     ("number", "choose"),
     [
@@ -135,7 +149,7 @@ def test_fifty_workers_killed_at_random_moments_make_no_result_wrong(connection:
     struck = retried = 0
     for _ in range(50):
         told: list[Event] = []
-        choose = chance.choice((forker, router))
+        choose = chance.choice((forker, router, a_judge))
         with a_job(connection) as job, Blow(signal.SIGKILL, choose, chance.uniform(0, 0.8)) as blow:
             results = score_codes(job, codes, told)
         assert [result.reward for result in results] == expected

@@ -36,6 +36,7 @@ from sandrl.judge.guest.supervisor import (
 from sandrl.judge.guest.values import REBUILT
 from sandrl.judge.guest.world import COMPLETION
 
+MOST_KEPT_TEXTS = 1000
 # What every check means by these names.
 LIBRARY_NAMES = {"np": "numpy", "pd": "pandas"}
 STANDARD_CLASSES = {name: module for module, name in REBUILT if module != "builtins"}
@@ -82,10 +83,13 @@ class Checks:
     that fails; of a check that passes, `free_seconds` do not count, up to `most_seconds` in all.
 
     Attributes:
+        kept: Texts that are compiled, where this process judges several completions.
         is_in_check: Whether a check is running, or was when all of this ended.
         rest: The letter of checks that did not begin.
         rests: Whether a check that has passed rests on the word of an operator of the completion's alone.
     """
+
+    kept: dict[str, Any] | None = None
 
     def __init__(self, completion: CompletionProcess, problem: Request, clock: Clock, request: Request) -> None:
         self.clock = clock
@@ -190,11 +194,22 @@ class Checks:
     def is_module(self, name: str) -> bool:
         return name in getattr(sys, "stdlib_module_names", ()) and name not in self.under_test
 
+    @staticmethod
+    def compiled(text: str) -> Any:
+        """A text, or what it was compiled to for a completion before this one; compiling it takes longer than most."""
+        if Checks.kept is None:
+            return text
+        if text not in Checks.kept:
+            if len(Checks.kept) >= MOST_KEPT_TEXTS:
+                Checks.kept.clear()
+            Checks.kept[text] = compile(text, "<string>", "exec")
+        return Checks.kept[text]
+
     def run_text(self, text: str, facts: dict[str, Any]) -> None:
         """Runs setup or a check; names it defines itself stay defined. A failed assert that was caught fails."""
         self.lend_names(facts)
         lent = {name: self.namespace[name] for name in self.lent}
-        exec(text, self.namespace)
+        exec(self.compiled(text), self.namespace)
         self.completion.failures.settle()
         # A name that the text bound anew is the check's own from now on, even if it is the same number.
         self.lent = {

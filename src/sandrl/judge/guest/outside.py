@@ -26,7 +26,7 @@ from sandrl.judge.guest.cell import (
     drop_capabilities,
 )
 from sandrl.judge.guest.channel import INTERRUPT, Channel
-from sandrl.judge.guest.checks import judge_apart
+from sandrl.judge.guest.checks import Checks, judge_apart
 from sandrl.judge.guest.child import PR_SET_DUMPABLE, PR_SET_NO_NEW_PRIVS, RLIMIT_DATA, ROOM_FOR_STACKS_BYTES
 from sandrl.judge.guest.clock import Clock, is_running, listen, read_start
 from sandrl.judge.guest.declarations import Libc, Request, Say
@@ -184,6 +184,7 @@ def judge_in_turn(name: str, answers: int, call: Libc, limits: CellLimits) -> No
     gc.enable()
     # No process of a completion can send this one anything.
     Clock.is_reachable = False
+    Checks.kept = {}
     orders = posix.open(f"{SPOOL}/{name}", posix.O_RDONLY)
     known = len(sys.modules)
     for number in range(MOST_RUNS):
