@@ -1,7 +1,8 @@
-"""A cell: a process that was just cloned isolates itself in namespaces of its own, which end with it.
+"""A cell: a process that was just forked isolates itself in namespaces of its own, which end with it.
 
-The first process of a cell is its supervisor. It is process 1 of the cell's own process namespace: no program in the
-cell can kill or stop it, and the kernel ends all of them with it. Cells share nothing: the user, process, mount, IPC
+Process 1 of the cell's own process namespace is its supervisor, or, where the judge is outside, a program that waits
+(`first_process.py`), beside the process of the completion: no program in the cell can kill or stop it, and the kernel
+ends all of them with it. Cells share nothing: the user, process, mount, IPC
 and UTS namespaces of a cell are its own, and so are `/tmp` and everything that can be written to, `/proc`, its
 terminals, and the inodes of the files that it can read (see `Root`). A network namespace costs more than all the others
 together: one that the kernel says nobody has used serves another cell (see `Network`). A cell has no capability when it
@@ -19,6 +20,7 @@ import posix
 from sandrl.judge.guest.child import PR_SET_NO_NEW_PRIVS, RLIMIT_DATA, ROOM_FOR_STACKS_BYTES
 from sandrl.judge.guest.declarations import Libc
 from sandrl.judge.guest.descriptors import write_all
+from sandrl.judge.guest.first_process import write_executable
 from sandrl.judge.guest.places import (
     DIRECTORY,
     KIND_OF_FILE,
@@ -32,8 +34,6 @@ from sandrl.judge.guest.places import (
 
 NEW_MOUNTS, NEW_UTS, NEW_IPC = 0x20000, 0x4000000, 0x8000000
 NEW_USER, NEW_PROCESSES, NEW_NETWORK = 0x10000000, 0x20000000, 0x40000000
-OWN_NAMESPACES = NEW_MOUNTS | NEW_UTS | NEW_IPC | NEW_USER | NEW_PROCESSES
-SIGCHLD = 17
 READ_ONLY, NOSUID, NODEV, NOEXEC, BIND, RECURSIVE, PRIVATE = 0x1, 0x2, 0x4, 0x8, 0x1000, 0x4000, 0x40000
 AT_CURRENT, AT_RECURSIVE = -100, 0x8000
 REMOUNT = 0x20
@@ -42,13 +42,15 @@ MOUNT_SETATTR = 442
 SPOOL = "/tmp"
 # Where the runtime shows a worker the parts of its root, each by itself (see `runtime/guest/rootfs.py`).
 PARTS = "/run/sandrl/parts"
+# The program that is process 1 of a cell whose judge is outside.
+FIRST_PROCESS = SPOOL + "/first"
 LARGEST_COPY_BYTES = 1 << 20
 MOST_ENTRIES = 256
 MADE_IN_CELLS = PARTS, "/proc", "/tmp", "/dev/pts"
 DEVICE = 0o020000
 CALLS_OF_MACHINE = {
-    "x86_64": {"clone": 56, "capset": 126, "brk": 12},
-    "aarch64": {"clone": 220, "capset": 91, "brk": 214},
+    "x86_64": {"capset": 126, "brk": 12},
+    "aarch64": {"capset": 91, "brk": 214},
 }
 PR_SET_PDEATHSIG, PR_SET_SECUREBITS, PR_SET_MM, PR_SET_MM_MAP = 1, 28, 35, 14
 # Code, data, heap, stack, arguments and environment in `/proc/self/stat`, in the order of `struct prctl_mm_map`.
@@ -309,11 +311,20 @@ class Cells:
         self.slots: dict[int, Slot] = {}
         self.free: list[Slot] = []
         self.made = 0
+        self.own_processes = -1
 
     def settle(self) -> None:
-        """Moves this process, and so all cells, to where nothing can be written to but a new and empty `/tmp`."""
-        must(self.call, "unshare", NEW_USER | NEW_MOUNTS, about="a user namespace")
+        """Moves this process, and so all cells, to where nothing can be written to but a new and empty `/tmp`.
+
+        It goes on as a child, in a process namespace that its user namespace owns: without that it could not come back
+        from those of cells.
+        """
+        must(self.call, "unshare", NEW_USER | NEW_MOUNTS | NEW_PROCESSES, about="a user namespace")
         be_only_user(self.user, self.group)
+        pid = posix.fork()
+        if pid:
+            posix._exit(posix.waitpid(pid, 0)[1] and 1)
+        must(self.call, "prctl", PR_SET_PDEATHSIG, _signal.SIGKILL, 0, 0, 0)
         mount(self.call, "none", "/", flags=RECURSIVE | PRIVATE)
         read_only = READ_ONLY.to_bytes(8, "little")
         arguments = AT_CURRENT, b"/", AT_RECURSIVE, read_only + bytes(24), 32
@@ -321,11 +332,16 @@ class Cells:
         # Cells write their user ids there.
         arguments = AT_CURRENT, b"/proc", 0, bytes(8) + read_only + bytes(16), 32
         must(self.call, "syscall", MOUNT_SETATTR, *arguments, about="mount_setattr on /proc")
+        mount(self.call, "proc", "/proc", "proc", NOSUID | NODEV | NOEXEC)
+        self.own_processes = posix.open("/proc/self/ns/pid", posix.O_RDONLY | posix.O_CLOEXEC)
         mount(self.call, "tmpfs", "/tmp", "tmpfs", NOSUID | NODEV, "mode=700")
         posix.mkdir("/tmp/empty", 0o755)
+        write_executable(FIRST_PROCESS)
 
-    def clone(self) -> int:
-        """Clones this process into new namespaces; returns 0 in the new process.
+    def fork(self, has_first: bool) -> tuple[int, int]:
+        """Forks a process in a new process namespace; returns its number, 0 in itself, and that of process 1.
+
+        It is process 1 unless `has_first`.
 
         Its root and its network are those of a cell that has ended, or new ones.
         """
@@ -341,13 +357,25 @@ class Cells:
             slot.network = Network(self.call)
         else:
             slot.network.enter()
-        pid = must(self.call, "syscall", self.numbers["clone"], OWN_NAMESPACES | SIGCHLD, 0, 0, 0, 0, about="clone")
+        must(self.call, "unshare", NEW_PROCESSES, about="a process namespace")
+        first, pid = 0, -1
+        try:
+            if has_first:
+                closed = [(posix.POSIX_SPAWN_CLOSE, descriptor) for descriptor in range(3)]
+                first = posix.posix_spawn(FIRST_PROCESS, (FIRST_PROCESS,), {}, file_actions=closed)
+            pid = posix.fork()
+        finally:
+            if pid:
+                must(self.call, "setns", self.own_processes, NEW_PROCESSES, about="the process namespace of a worker")
+            if pid < 0 and first:
+                posix.kill(first, _signal.SIGKILL)
+        first = first or pid
         if pid:
-            self.slots[pid] = self.free.pop()
-        return pid
+            self.slots[first] = self.free.pop()
+        return pid, first
 
-    def forget(self, pid: int) -> None:
-        slot = self.slots.pop(pid, None)
+    def forget(self, first: int) -> None:
+        slot = self.slots.pop(first, None)
         if slot is None:
             return
         if slot.network is not None and not slot.network.is_unused():
@@ -356,15 +384,23 @@ class Cells:
         self.free.append(slot)
 
     def enter(self) -> None:
-        """Makes the cloned process the first one of a cell; raises OSError if a step of it is refused."""
+        """Moves the forked process into its cell; raises OSError if a step of it is refused."""
         call = self.call
         must(call, "prctl", PR_SET_PDEATHSIG, _signal.SIGKILL, 0, 0, 0)
-        be_only_user(self.user, self.group)
+        must(call, "unshare", NEW_MOUNTS | NEW_UTS | NEW_IPC, about="the namespaces of a cell")
+        outside = posix.open("/", posix.O_RDONLY)
         posix.chroot(self.root)
         self._own_program()
         self._mount_places()
         options = "newinstance,ptmxmode=0666,mode=0600,max=16"
         mount(call, "devpts", "/dev/pts", "devpts", NOSUID | NOEXEC, options)
+        # All is mounted with the capabilities of the worker; a user namespace is made of no process with another root.
+        posix.fchdir(outside)
+        posix.chroot(".")
+        posix.close(outside)
+        must(call, "unshare", NEW_USER, about="the user namespace of a cell")
+        posix.chroot(self.root)
+        be_only_user(self.user, self.group)
         write_once("/proc/sys/user/max_user_namespaces", "0")
         must(call, "prctl", PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
         must(call, "prctl", PR_SET_SECUREBITS, NO_ROOT_LOCKED, 0, 0, 0)

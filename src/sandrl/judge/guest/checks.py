@@ -83,13 +83,13 @@ class Checks:
     that fails; of a check that passes, `free_seconds` do not count, up to `most_seconds` in all.
 
     Attributes:
-        kept: Texts that are compiled, where this process judges several completions.
+        compiled_texts: Texts that are compiled, where this process judges several completions.
         is_in_check: Whether a check is running, or was when all of this ended.
         rest: The letter of checks that did not begin.
         rests: Whether a check that has passed rests on the word of an operator of the completion's alone.
     """
 
-    kept: dict[str, Any] | None = None
+    compiled_texts: dict[str, Any] | None = None
 
     def __init__(self, completion: CompletionProcess, problem: Request, clock: Clock, request: Request) -> None:
         self.clock = clock
@@ -197,13 +197,13 @@ class Checks:
     @staticmethod
     def compiled(text: str) -> Any:
         """A text, or what it was compiled to for a completion before this one; compiling it takes longer than most."""
-        if Checks.kept is None:
+        if Checks.compiled_texts is None:
             return text
-        if text not in Checks.kept:
-            if len(Checks.kept) >= MOST_KEPT_TEXTS:
-                Checks.kept.clear()
-            Checks.kept[text] = compile(text, "<string>", "exec")
-        return Checks.kept[text]
+        if text not in Checks.compiled_texts:
+            if len(Checks.compiled_texts) >= MOST_KEPT_TEXTS:
+                Checks.compiled_texts.clear()
+            Checks.compiled_texts[text] = compile(text, "<string>", "exec")
+        return Checks.compiled_texts[text]
 
     def run_text(self, text: str, facts: dict[str, Any]) -> None:
         """Runs setup or a check; names it defines itself stay defined. A failed assert that was caught fails."""

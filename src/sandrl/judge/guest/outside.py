@@ -1,11 +1,11 @@
 """Judges outside of cells: each judges one completion after another, each of which is in a cell of its own.
 
-Only checks that keep no state are judged so (`CheckFacts.is_pure`): the second completion finds the judge as the first
-one did. The forker forks a judge before that has read anything, as it clones the cells, and no judge forks anything. So
-no process of a completion has an ancestor that held what is hidden from it, and a judge is in no namespace of a cell.
+Only checks that keep no state are judged so (`pure_checks.py`): the second completion finds the judge as the first one
+did. The forker forks a judge before that has read anything, as it forks the completions, and no judge forks anything.
+So no process of a completion has an ancestor that held what is hidden from it, and a judge is in no namespace of a
+cell. Between the two are two pipes of each completion's own, and the files that the completion prints to.
 
-The first process of a cell holds the completion: it starts it, carries out what the judge asks for, and says how it
-ended. Between the two are pipes of each completion's own, and the files that the completion prints to.
+The completion is a child of the forker, which says how it ended, and sends it signals that the judge asks for.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import sys
 from typing import Any, NoReturn
 
 from sandrl.judge.guest.cell import (
+    CANNOT_BE_MADE,
     NO_ROOT_LOCKED,
     PR_SET_PDEATHSIG,
     PR_SET_SECUREBITS,
@@ -25,141 +26,110 @@ from sandrl.judge.guest.cell import (
     CellLimits,
     drop_capabilities,
 )
-from sandrl.judge.guest.channel import INTERRUPT, Channel
+from sandrl.judge.guest.channel import Channel
 from sandrl.judge.guest.checks import Checks, judge_apart
-from sandrl.judge.guest.child import PR_SET_DUMPABLE, PR_SET_NO_NEW_PRIVS, RLIMIT_DATA, ROOM_FOR_STACKS_BYTES
-from sandrl.judge.guest.clock import Clock, is_running, listen, read_start
+from sandrl.judge.guest.child import (
+    PR_SET_DUMPABLE,
+    PR_SET_NO_NEW_PRIVS,
+    RLIMIT_DATA,
+    ROOM_FOR_STACKS_BYTES,
+    become_child,
+)
+from sandrl.judge.guest.clock import Clock, is_running, listen
 from sandrl.judge.guest.declarations import Libc, Request, Say
-from sandrl.judge.guest.descriptors import DeadlineReached, load_libc, read_exactly, write_all
+from sandrl.judge.guest.descriptors import DeadlineReached, read_exactly, write_all
 from sandrl.judge.guest.report import KEY_BYTES, report
 from sandrl.judge.guest.server import run_completion
-from sandrl.judge.guest.supervisor import (
-    Child,
-    ChildExit,
-    Ends,
-    has_ended,
-    kill_quietly,
-    start_child,
-)
+from sandrl.judge.guest.supervisor import Child, ChildExit, own_memory
 
-# The pipes of a completion: questions and answers, what the judge asks the first process for, and what that says.
-QUESTIONS, ANSWERS, ORDERS, NEWS = "questions", "answers", "orders", "news"
-PIPES = QUESTIONS, ANSWERS, ORDERS, NEWS
-# The files of a completion: what it prints, and what its process reports.
+# What a completion prints, and what its process reports.
+# What a completion's process says before it runs any of its code.
+BEGUN = b"b"
 STREAMS_OF_CELL = "stdout", "stderr", "report"
-BEGUN, END, STOP_CHECK = b"b", b"e", b"i"
-NEWS_BYTES = 256
-# No process has this number.
-NOBODYS_PID = -1
+LINE_OF_JUDGE_BYTES = 4096
 # So many completions a judge judges.
 MOST_RUNS = 500
 
 
-# In the first process of a cell
+# In a cell
 
 
-def places_of_cell(run: str) -> tuple[int, tuple[int, int, int]]:
+def open_for_completion(run: str) -> tuple[int, int, int, int]:
     """Opens the files of a completion, and the directory of its pipes, before a cell sees neither."""
     flags = posix.O_RDWR | posix.O_CREAT | posix.O_EXCL | posix.O_APPEND
     stdout, stderr, words = [posix.open(f"{SPOOL}/{run}.{name}", flags, 0o600) for name in STREAMS_OF_CELL]
-    return posix.open(SPOOL, posix.O_RDONLY), (stdout, stderr, words)
+    return posix.open(SPOOL, posix.O_RDONLY), stdout, stderr, words
 
 
-def hold_completion(run: str, request_size: int, spool: int, streams: tuple[int, int, int]) -> NoReturn:
-    """Starts a completion, whose request is on standard input, and holds it until its end."""
+def open_pipes(run: str, spool: int) -> tuple[int, int]:
+    # Each waits for the other side.
+    reading = posix.open(f"{run}.questions", posix.O_RDONLY, dir_fd=spool)
+    return reading, posix.open(f"{run}.answers", posix.O_WRONLY, dir_fd=spool)
+
+
+def be_completion(
+    run: str, request_size: int, call: Libc, spool: int, stdout: int, stderr: int, words: int
+) -> NoReturn:
+    """Runs a completion, whose request begins on standard input, in this process."""
     gc.freeze()
     gc.enable()
     request = marshal.loads(read_exactly(request_size))
     # The rest of the file is hidden.
-    nothing = posix.open("/dev/null", posix.O_RDONLY)
-    posix.dup2(nothing, 0)
-    call = load_libc()
-    if call is not None:
-        call("prctl", PR_SET_DUMPABLE, 0, 0, 0, 0)
-
-    def pipe(name: str, flags: int) -> int:
-        return posix.open(f"{run}.{name}", flags, dir_fd=spool)
-
-    # Each waits for the other side.
-    their_read, their_write = pipe(QUESTIONS, posix.O_RDONLY), pipe(ANSWERS, posix.O_WRONLY)
-    orders, news = pipe(ORDERS, posix.O_RDONLY), pipe(NEWS, posix.O_WRONLY)
-    wakeup = pipe(ORDERS, posix.O_WRONLY | posix.O_NONBLOCK)
-    posix.close(spool)
-    Ends.listen()
+    stdin = posix.open("/dev/null", posix.O_RDONLY)
+    posix.dup2(stdin, 0)
+    reading, writing = open_pipes(run, spool)
+    posix.write(writing, BEGUN)
 
     def body(request: Request, say: Say) -> None:
-        run_completion(request, say, Channel(their_read, their_write))
+        run_completion(request, say, Channel(reading, writing))
 
-    child = start_child(body, request, nothing, call, (their_read, their_write), streams)
-    posix.close(their_read)
-    posix.close(their_write)
-    posix.write(news, BEGUN)
-    # A signal that comes just before a wait does not end it, but what it writes does.
-    _signal.set_wakeup_fd(wakeup, warn_on_full_buffer=False)
-    while not has_ended(child.pid):
-        for order in posix.read(orders, NEWS_BYTES):
-            if order == STOP_CHECK[0]:
-                kill_quietly(child.pid, INTERRUPT)
-            elif order == END[0]:
-                kill_quietly(-child.pid)
-                kill_quietly(child.pid)
-        Ends.look()
-    _, wait_status, usage = posix.wait4(child.pid, 0)
-    most, most_with_own = child.memory or (0, 0)
-    words = wait_status, usage[0] + usage[1], usage[2] * 1024, most, most_with_own
-    posix.write(news, b"%d %.6f %d %d %d\n" % words)
-    # What is left of the completion ends with this process.
-    posix._exit(0)
+    code = become_child(body, request, (stdin, stdout, stderr), (words, reading, writing), call)
+    raise SystemExit(code)
 
 
 # In a judge
 
 
-class ChildInCell(Child):
-    """A completion that the first process of a cell holds, `holder` by its number here."""
+class NoCell(Exception):
+    """The cell could not be made."""
 
-    def __init__(self, run: str, holder: int) -> None:
-        questions, answers, orders, news = [f"{SPOOL}/{run}.{name}" for name in PIPES]
-        writing = posix.open(questions, posix.O_WRONLY)
-        self.channel = Channel(posix.open(answers, posix.O_RDONLY), writing)
-        self.orders = posix.open(orders, posix.O_WRONLY)
-        self.news = posix.open(news, posix.O_RDONLY)
-        if posix.read(self.news, len(BEGUN)) != BEGUN:
-            raise EOFError("the cell ended early")
-        children = read_start(f"/proc/{holder}/task/{holder}/children").split()
-        streams = [posix.open(f"{SPOOL}/{run}.{name}", posix.O_RDONLY) for name in STREAMS_OF_CELL]
-        Child.__init__(self, int(children[0]) if children else NOBODYS_PID, *streams)
+
+class ChildInCell(Child):
+    """A completion in a cell; `forker` takes requests, and `news` says how it has ended."""
+
+    def __init__(self, run: str, pid: int, forker: int, news: int) -> None:
+        self.run = run
+        self.forker = forker
+        self.news = news
+        writing = posix.open(f"{SPOOL}/{run}.questions", posix.O_WRONLY)
+        self.channel = Channel(posix.open(f"{SPOOL}/{run}.answers", posix.O_RDONLY), writing)
+        if posix.read(self.channel.reading, len(BEGUN)) != BEGUN:
+            raise NoCell
+        Child.__init__(self, pid, *[posix.open(f"{SPOOL}/{run}.{name}", posix.O_RDONLY) for name in STREAMS_OF_CELL])
 
     def signal(self, number: int) -> None:
-        self.order(STOP_CHECK)
+        self.ask_for("interrupt")
 
-    def order(self, order: bytes) -> None:
-        try:
-            posix.write(self.orders, order)
-        except OSError:
-            pass  # its cell has ended
+    def ask_for(self, what: str) -> None:
+        write_all(self.forker, f"{what} {self.run}\n".encode())
 
     def end(self, seconds: float, before: Clock | None = None) -> ChildExit:
-        news, is_late = b"", False
+        ended, is_late = b"", False
         clock = Clock(seconds, self.pid)
         try:
             clock.start()
-            news = posix.read(self.news, NEWS_BYTES)
+            ended = read_line(self.news)
             if not is_running():
                 raise DeadlineReached
             clock.stop()
         except DeadlineReached:
             clock.stop()
             is_late = True
-            self.order(END)
-            news = news or posix.read(self.news, NEWS_BYTES)
-        posix.close(self.orders)
-        posix.close(self.news)
-        # A cell that has ended without a word was ended from outside.
-        wait_status, cpu, peak, most, most_with_own = news.split() or (b"9", b"0", b"0", b"0", b"0")
-        self.memory = (int(most), int(most_with_own)) if int(most) else None
-        status = None if is_late else int(wait_status)
-        return self.exit_of(status, float(cpu), int(peak), clock if before is None else before)
+            self.ask_for("kill")
+            ended = ended or read_line(self.news)
+        _, _, status, cpu, peak = ended.split()
+        wait_status = None if is_late else int(status)
+        return self.exit_of(wait_status, float(cpu), int(peak), clock if before is None else before)
 
 
 def become_judge(call: Libc, limits: CellLimits) -> None:
@@ -177,21 +147,25 @@ def become_judge(call: Libc, limits: CellLimits) -> None:
     posix.close(nothing)
 
 
-def judge_in_turn(name: str, answers: int, call: Libc, limits: CellLimits) -> NoReturn:
+def judge_in_turn(name: str, forker: int, answers: int, call: Libc, limits: CellLimits) -> NoReturn:
     """Judges the completions that the router names, until one of them may have left something here."""
     become_judge(call, limits)
     gc.freeze()
     gc.enable()
     # No process of a completion can send this one anything.
     Clock.is_reachable = False
-    Checks.kept = {}
+    Checks.compiled_texts = {}
+    memory = own_memory()
     orders = posix.open(f"{SPOOL}/{name}", posix.O_RDONLY)
     known = len(sys.modules)
     for number in range(MOST_RUNS):
-        run, open_size, holder = read_line(orders).split()
+        words = read_line(orders).split()
+        if words[0] != b"run":
+            break
+        _, run, open_size, pid = words
         Clock.saw_stop = Clock.stood_still = False
         listen()
-        status, code = judge_in_cell(run.decode(), int(open_size), int(holder))
+        status, code = judge_in_cell(run.decode(), int(open_size), int(pid), forker, orders, memory)
         is_last = status not in ("passed", "failed") or len(sys.modules) != known or number + 1 == MOST_RUNS
         write_all(answers, b"judged %s %d %d\n" % (run, code, is_last))
         if is_last:
@@ -200,23 +174,28 @@ def judge_in_turn(name: str, answers: int, call: Libc, limits: CellLimits) -> No
 
 
 def read_line(descriptor: int) -> bytes:
-    """One line; the other side sends no second one before it has an answer."""
+    """One line of those that come: no second one comes before this is answered."""
     line = b""
     while line[-1:] != b"\n":
-        block = posix.read(descriptor, 4096)
+        block = posix.read(descriptor, LINE_OF_JUDGE_BYTES)
         if not block:
             posix._exit(0)
         line += block
     return line
 
 
-def judge_in_cell(run: str, open_size: int, holder: int) -> tuple[str, int]:
+def judge_in_cell(run: str, open_size: int, pid: int, forker: int, news: int, memory: int) -> tuple[str, int]:
     descriptor = posix.open(f"{SPOOL}/{run}.request", posix.O_RDONLY)
     request: Any = marshal.loads(read_exactly(open_size, descriptor))
     hidden = marshal.loads(read_exactly(request["hidden_size"], descriptor))
     key = read_exactly(KEY_BYTES, descriptor)
     posix.close(descriptor)
-    child = ChildInCell(run, holder)
+    try:
+        child = ChildInCell(run, pid, forker, news)
+    except NoCell:
+        return "no cell", CANNOT_BE_MADE
+    most = request.get("memory_bytes")
+    child.memory = (most, most + memory) if most else None
     judged = judge_apart(child, child.channel, request, hidden)
     flags = posix.O_WRONLY | posix.O_APPEND
     outputs = posix.open(f"{SPOOL}/{run}.out", flags), posix.open(f"{SPOOL}/{run}.err", flags)

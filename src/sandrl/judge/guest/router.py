@@ -37,15 +37,15 @@ MOST_OUTPUT_BYTES = 64 << 20
 FREE_MEMORY_BYTES = 256 << 20
 LATE, NOT_MADE = "late", "refused"
 # The pipes and files of a completion with a judge outside of its cell (see `outside.py`).
-PIPES_OF_RUN = "questions", "answers", "orders", "news"
+PIPES_OF_RUN = "questions", "answers"
 FILES_OF_RUN = "stdout", "stderr", "report"
 
 
 class Cell:
     """A completion in a worker: it waits for its cell, or is in it.
 
-    `pid` is the first process of its cell; 0 until the forker has made it. It `is_waiting` if all processes of it have
-    waited lately. `looks` counts how often it was looked for in vain.
+    `pid` is the process that runs or judges it, and `first` process 1 of its cell; 0 until the forker has made them. It
+    `is_waiting` if all processes of it have waited lately. `looks` counts how often it was looked for in vain.
     """
 
     def __init__(self, run: str, program: str, request_size: str, seconds: float, is_apart: bool) -> None:
@@ -53,7 +53,7 @@ class Cell:
         self.program = program
         self.request_size = request_size
         self.seconds = seconds
-        self.pid = 0
+        self.pid = self.first = 0
         self.began = 0.0
         self.ticks = -1
         self.looks = 0
@@ -271,7 +271,7 @@ class Router:
                 cell.judge = self.free_judge(cell.program)
                 for name in PIPES_OF_RUN:
                     os.mkfifo(f"{SPOOL}/{cell.run}.{name}", 0o600)
-            self.order(f"cell {cell.run} {cell.program} {cell.request_size} {int(cell.is_apart)}")
+            self.order(f"cell {cell.run} {cell.program} {cell.request_size} {cell.judge.name if cell.judge else '-'}")
 
     def free_judge(self, program: str) -> Judge:
         """A judge that waits, or a new one; so there are never more of a program than cells run at once."""
@@ -296,11 +296,11 @@ class Router:
         if cell is None:
             return  # the last word of a judge that is being ended
         if kind == "started":
-            cell.pid = int(rest[0])
+            cell.pid, cell.first = int(rest[0]), int(rest[1])
             if cell.judge is not None:
-                cell.judge.order(f"{cell.run} {cell.request_size} {cell.pid}")
+                cell.judge.order(f"run {cell.run} {cell.request_size} {cell.pid}")
             elif cell.is_apart:
-                kill(cell.pid)  # its judge has ended
+                kill(cell.first)  # its judge has ended
         elif kind == "refused":
             self.finish(cell, NOT_MADE, bytes.fromhex(rest[0]))
         elif kind == "judged":
@@ -311,7 +311,8 @@ class Router:
                 self.finish(cell, cell.outcome())
         elif kind == "ended":
             cell.ended = str(os.waitstatus_to_exitcode(int(rest[0])))
-            if cell.judge is None or cell.ended != "0":
+            # Its judge has the last word.
+            if cell.judge is None:
                 self.finish(cell, cell.outcome(), cell.why)
 
     def note_end_of_judge(self, name: str) -> None:
@@ -323,8 +324,8 @@ class Router:
             cell.judge, cell.why = None, b"its judge ended"
             if cell.ended:
                 self.finish(cell, NOT_MADE, cell.why)
-            elif cell.pid:
-                kill(cell.pid)
+            elif cell.first:
+                kill(cell.first)
 
     def finish(self, cell: Cell, exit_code: str, why: bytes = b"") -> None:
         del self.running[cell.run]
@@ -349,26 +350,28 @@ class Router:
     def watch(self, now: float) -> None:
         """Looks after the cells that have lived for a while: their time, what they use, and whether they wait."""
         self.watched = now
-        for cell in self.running.values():
-            cell.looks += not cell.pid
+        for cell in [*self.running.values()]:
+            cell.looks += not cell.pid or bool(cell.ended)
             if cell.looks > LOOKS_WITHOUT_ANSWER:
-                raise TimeoutError("the process that makes cells does not answer")
+                if not cell.ended:
+                    raise TimeoutError("the process that makes cells does not answer")
+                self.finish(cell, NOT_MADE, b"its judge does not answer")
         old = [cell for cell in self.running.values() if cell.pid and now - cell.began >= WATCH_SECONDS]
         if not old:
             return
         processes = all_processes()
-        of_cells = families(processes, [cell.pid for cell in old])
+        of_processes = families(processes, [pid for cell in old for pid in {cell.first, cell.pid}])
         for cell in old:
-            family = of_cells[cell.pid]
+            family = of_processes[cell.first] + (of_processes[cell.pid] if cell.pid != cell.first else [])
             ticks = sum(processes[pid].ticks for pid in family)
             cell.is_waiting = ticks == cell.ticks and not any(processes[pid].runs for pid in family)
             cell.ticks = ticks
             if now - cell.began > cell.seconds:
                 cell.is_late = True
-                kill(cell.pid)
+                kill(cell.first)
                 continue
             if cell.watchdog is None:
-                cell.watchdog = Watchdog(self.limits, -1, cell.pid)
+                cell.watchdog = Watchdog(self.limits, -1, cell.first)
             # A cell's first process cannot be killed in it, and says what became of the others.
             breach = cell.watchdog.breach(family[:1], family)
             if breach == "memory":

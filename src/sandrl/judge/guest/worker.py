@@ -43,7 +43,7 @@ def try_cell(cells: Cells) -> str:
     """Makes a cell in which nothing runs; returns why that cannot be done, empty if it can."""
     reading, writing = posix.pipe()
     try:
-        pid = cells.clone()
+        pid, first = cells.fork(has_first=False)
     except OSError as error:
         return str(error)
     if pid == 0:
@@ -56,7 +56,7 @@ def try_cell(cells: Cells) -> str:
     why = posix.read(reading, LINE_BYTES).decode("utf-8", "replace")
     posix.close(reading)
     posix.waitpid(pid, 0)
-    cells.forget(pid)
+    cells.forget(first)
     return why
 
 
@@ -88,15 +88,51 @@ def load_program(name: str, sizes: list[int]) -> dict[str, Any]:
     return space
 
 
+class Running:
+    """A cell in which a completion runs: the number of its process, that of process 1, and its judge, `-` for none."""
+
+    def __init__(self, run: str, pid: int, first: int, judge: str) -> None:
+        self.run = run
+        self.pid = pid
+        self.first = first
+        self.judge = judge
+        self.status = 0
+
+
+class JudgeProcess:
+    """A judge outside of cells."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        # The router has it open, too: nobody waits.
+        self.writing = posix.open(f"{SPOOL}/{name}", posix.O_WRONLY | posix.O_NONBLOCK | posix.O_CLOEXEC)
+
+    def tell(self, line: str) -> None:
+        write_all(self.writing, line.encode() + b"\n")
+
+    def close(self) -> None:
+        posix.close(self.writing)
+
+
+def end_quietly(pid: int) -> None:
+    try:
+        posix.kill(pid, _signal.SIGKILL)
+    except OSError:
+        pass
+
+
 class Forker:
-    def __init__(self, cells: Cells, orders: int, answers: int, router: int) -> None:
+    def __init__(self, cells: Cells, orders: int, requests: int, answers: int, router: int) -> None:
         self.cells = cells
         self.orders = orders
+        # The other end of the orders, for judges.
+        self.requests = requests
         self.answers = answers
         self.router = router
         self.programs: dict[str, tuple[dict[str, Any], str]] = {}
-        self.running: dict[int, str] = {}
-        self.judges: dict[int, str] = {}
+        # By the numbers of their processes, each twice if process 1 is not that of the completion.
+        self.running: dict[int, Running] = {}
+        self.judges: dict[int, JudgeProcess] = {}
 
     def serve(self) -> Callable[[], Any]:
         """Serves the router; the call returns in cells alone: the work of a cell's first process."""
@@ -136,41 +172,50 @@ class Forker:
         if words[0] == "judge":
             return self.fork_judge(*words[1:])
         if words[0] == "end":
-            for pid in [each for each, name in self.judges.items() if name == words[1]]:
+            for pid in [each for each, judge in self.judges.items() if judge.name == words[1]]:
                 posix.kill(pid, _signal.SIGKILL)
             return None
-        _, run, program, request_size, is_apart = words
+        if words[0] in ("kill", "interrupt"):
+            number = _signal.SIGKILL if words[0] == "kill" else _signal.SIGVTALRM
+            for pid in [each for each, cell in self.running.items() if cell.run == words[1] and each == cell.pid]:
+                posix.kill(pid, number)
+            return None
+        _, run, program, request_size, judge = words
         try:
-            pid = self.cells.clone()
+            pid, first = self.cells.fork(has_first=judge != "-")
         except OSError as error:
             self.answer(f"refused {run} {str(error).encode().hex()}")
             return None
         if pid:
-            self.running[pid] = run
-            self.answer(f"started {run} {pid}")
+            self.running[pid] = self.running[first] = Running(run, pid, first, judge)
+            self.answer(f"started {run} {pid} {first}")
             return None
         self.forget_signals()
         take_streams(f"{SPOOL}/{run}.request", f"{SPOOL}/{run}.out", f"{SPOOL}/{run}.err")
         names, entry = self.programs[program]
+        descriptors = names["open_for_completion"](run) if judge != "-" else ()
         try:
-            places = names["places_of_cell"](run) if is_apart == "1" else ()
             self.cells.enter()
         except BaseException as error:
+            if judge != "-":
+                names["open_pipes"](run, descriptors[0])
             say_why_not(error)
-        if is_apart == "1":
-            return lambda: names["hold_completion"](run, int(request_size), *places)
+        if judge != "-":
+            return lambda: names["be_completion"](run, int(request_size), self.cells.call, *descriptors)
         return lambda: names["main"](int(request_size), names[entry])
 
     def fork_judge(self, name: str, program: str) -> Callable[[], Any] | None:
         pid = posix.fork()
         if pid:
-            self.judges[pid] = name
+            self.judges[pid] = JudgeProcess(name)
             return None
         self.forget_signals()
-        posix.closerange(3, self.answers)
-        posix.closerange(self.answers + 1, 1 << 16)
+        lowest = 3
+        for descriptor in (*sorted((self.requests, self.answers)), 1 << 16):
+            posix.closerange(lowest, descriptor)
+            lowest = descriptor + 1
         names, _ = self.programs[program]
-        return lambda: names["judge_in_turn"](name, self.answers, self.cells.call, self.cells.limits)
+        return lambda: names["judge_in_turn"](name, self.requests, self.answers, self.cells.call, self.cells.limits)
 
     @staticmethod
     def forget_signals() -> None:
@@ -180,32 +225,41 @@ class Forker:
     def reap(self) -> None:
         for _ in range(REAPED_AT_ONCE):
             try:
-                pid, status = posix.waitpid(-1, posix.WNOHANG)
+                pid, status, usage = posix.wait4(-1, posix.WNOHANG)
             except ChildProcessError:
                 return
             if pid == 0:
                 return
-            run, judge = self.running.pop(pid, ""), self.judges.pop(pid, "")
-            if run:
-                self.cells.forget(pid)
-                self.answer(f"ended {run} {status}")
-            elif judge:
-                self.answer(f"left {judge}")
+            cell, judge = self.running.pop(pid, None), self.judges.pop(pid, None)
+            if cell is not None:
+                self.note_end(cell, pid, status, usage)
+            elif judge is not None:
+                judge.close()
+                self.answer(f"left {judge.name}")
             elif pid == self.router:
                 self.leave()
         # There may be more; orders have their turn first.
         posix.kill(posix.getpid(), _signal.SIGCHLD)
+
+    def note_end(self, cell: Running, pid: int, status: int, usage: Any) -> None:
+        if pid == cell.pid:
+            cell.status = status
+            if pid != cell.first:
+                # Its judge may have been lost.
+                for judge in [each for each in self.judges.values() if each.name == cell.judge]:
+                    seconds = usage[0] + usage[1]
+                    judge.tell(f"ended {cell.run} {status} {seconds:.6f} {usage[2] * 1024}")
+                end_quietly(cell.first)
+        if pid == cell.first:
+            self.cells.forget(pid)
+            self.answer(f"ended {cell.run} {cell.status}")
 
     def answer(self, line: str) -> None:
         write_all(self.answers, line.encode() + b"\n")
 
     def leave(self) -> NoReturn:
         """Ends the worker with all its cells, because the router has ended."""
-        for pid in [*self.running, *self.judges]:
-            try:
-                posix.kill(pid, _signal.SIGKILL)
-            except OSError:
-                pass
+        # All other processes of its process namespace end with it.
         posix._exit(0)
 
 
@@ -233,13 +287,12 @@ def work() -> Callable[[], Any]:
             run_router(limits, most, places, orders, answers)
         finally:
             posix._exit(1)
-    for descriptor in (orders, answers):
-        posix.close(descriptor)
+    posix.close(answers)
     # The router reads the rest of the input.
     nothing = posix.open("/dev/null", posix.O_RDWR)
     posix.dup2(nothing, 0)
     posix.close(nothing)
-    return Forker(cells, their_orders, their_answers, router).serve()
+    return Forker(cells, their_orders, orders, their_answers, router).serve()
 
 
 def refuse(why: str) -> NoReturn:
