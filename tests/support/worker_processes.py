@@ -23,7 +23,8 @@ def find_worker(daemon: int) -> WorkerProcesses | None:
     """The processes of the only worker of a daemon; None if there is none.
 
     In a sandbox that judges one completion, a process and its child share a process namespace, too. A worker has made
-    itself a user namespace in that of its sandbox, whose first process an ordinary user cannot look at.
+    itself a user namespace in that of its sandbox, whose first process an ordinary user cannot look at, and goes on as
+    process 1 of a process namespace.
     """
     parents: dict[int, int] = {}
     spaces: dict[int, str] = {}
@@ -36,9 +37,7 @@ def find_worker(daemon: int) -> WorkerProcesses | None:
         # The forker forks the router before it forks a judge.
         if not spaces.get(router, "") == spaces.get(forker) != spaces[os.getpid()]:
             continue
-        agent = parents.get(forker, 0)
-        if agent in spaces and spaces[agent] != spaces[forker]:
-            continue  # a judge and its completion, in a cell
+        agent = parents.get(parents.get(forker, 0), 0)
         starter = parents.get(agent, 0)
         ancestor = starter
         while ancestor not in (0, daemon):

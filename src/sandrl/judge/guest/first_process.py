@@ -10,6 +10,7 @@ The program is made here, from its instructions, so that what runs can be read.
 from __future__ import annotations
 
 import posix
+from collections.abc import Callable
 
 from sandrl.judge.guest.descriptors import write_all
 
@@ -50,7 +51,7 @@ def for_aarch64() -> bytes:
     return program_of(system_call, waits, prctl, rt_sigaction)
 
 
-def program_of(system_call, waits: bytes, prctl: int, rt_sigaction: int) -> bytes:  # type: ignore[no-untyped-def]
+def program_of(system_call: Callable[..., bytes], waits: bytes, prctl: int, rt_sigaction: int) -> bytes:
     """The instructions, and behind them the `struct sigaction` that they point to."""
     kill, child_ended, on_end_of_parent, dumpable = 9, 17, 1, 4
     begins = system_call(prctl, on_end_of_parent, kill) + system_call(prctl, dumpable, 0)

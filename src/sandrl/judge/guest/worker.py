@@ -193,7 +193,7 @@ class Forker:
         self.forget_signals()
         take_streams(f"{SPOOL}/{run}.request", f"{SPOOL}/{run}.out", f"{SPOOL}/{run}.err")
         names, entry = self.programs[program]
-        descriptors = names["open_for_completion"](run) if judge != "-" else ()
+        descriptors: tuple[int, ...] = names["open_for_completion"](run) if judge != "-" else ()
         try:
             self.cells.enter()
         except BaseException as error:
