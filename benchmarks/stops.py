@@ -126,10 +126,13 @@ def find_family(client: int, endpoint: int, mode: str) -> Family:
         if above is family.agents:
             return family.workers if mode == "cells" else family.judges
         if above is family.workers:
-            # The worker forks the process that hands over requests, and then judges; the first process of a cell, which
-            # holds or judges a completion, is process 1 of a namespace.
-            is_first = len(family.workers) == 1 and numbers_of(pid)[-1:] != ["1"]
-            return family.workers if is_first else family.judges
+            # The worker goes on as process 1 of a process namespace, and forks the process that hands over requests;
+            # then judges, which are in this namespace, too. The first process of a cell judges or waits.
+            if len(family.workers) < 3:
+                return family.workers
+            numbers = numbers_of(pid)
+            is_in_cell = len(numbers) > len(numbers_of(family.workers[1]))
+            return family.completions if is_in_cell and numbers[-1] != "1" else family.judges
         if above is family.judges and os.getsid(pid) != pid:
             return family.judges
         return family.completions

@@ -92,6 +92,27 @@ LEFT_BEHIND = {
         "    os.setsid()\n"
         "    server.accept()\n"
     ),
+    "packets": (
+        "import socket\n"
+        "counts = open('/proc/net/dev').read().split('lo:')[1].split()[:4]\n"
+        "assert counts == ['0'] * 4, counts\n"
+        "one, two = socket.socket(type=socket.SOCK_DGRAM), socket.socket(type=socket.SOCK_DGRAM)\n"
+        "one.bind(('127.0.0.1', 0))\n"
+        "two.sendto(b'left', one.getsockname())\n"
+    ),
+    "a request that no network serves": (
+        "import socket\n"
+        "lines = [line.split() for line in open('/proc/net/snmp') if line.startswith('Ip:')]\n"
+        "assert dict(zip(*lines))['OutNoRoutes'] == '0'\n"
+        "try: socket.socket(type=socket.SOCK_DGRAM).sendto(b'left', ('192.0.2.1', 9))\n"
+        "except OSError: pass\n"
+    ),
+    "a socket in flight": (
+        "import array, socket\n"
+        "assert open('/proc/net/sockstat').readline() == 'sockets: used 0\\n'\n"
+        "one, two = socket.socketpair()\n"
+        "one.sendmsg([b'x'], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array('i', [two.fileno()]))])\n"
+    ),
     "a lock": (
         "import fcntl, os\n"
         "file = open('/usr/bin/env', 'rb')\n"
@@ -271,6 +292,10 @@ NO_WAY_OUT = {
     "the first process": "refused(lambda: open('/proc/1/mem', 'rb')) and refused(lambda: os.listdir('/proc/1/fd'))",
     "the network": "refused(lambda: socket.create_connection(('10.0.0.1', 80), 0.2))",
     "the worker's spool": "not [n for n in os.listdir('/tmp') if n.endswith(('.request', '.out', '.err'))]",
+    "the first process's files": "all(refused(lambda: os.listdir('/proc/1/' + n)) for n in ('root', 'cwd', 'ns'))",
+    "the first process's facts": "all(refused(lambda: open('/proc/1/' + n).read()) for n in ('environ', 'maps', 'io'))",
+    "the end of the first process": "[os.kill(1, n) for n in (1, 2, 9, 15, 17, 19)] and os.kill(1, 0) is None",
+    "namespaces": "all(ctypes.CDLL(None).setns(os.open('/proc/self/ns/' + n, 0), 0) for n in ('user', 'mnt', 'net'))",
     "a bind below": "ctypes.CDLL(None).mount(b'/proc/1/root', b'/tmp', b'', 4096, b'') == -1",
     "tracing": "ctypes.CDLL(None).ptrace(16, 1, 0, 0) == -1",
     "the clock": "refused(lambda: time.clock_settime(time.CLOCK_REALTIME, 0))",
@@ -338,3 +363,38 @@ def test_more_completions_than_a_worker_holds_are_all_judged_there(cells: Job, l
     results = score_codes(cells, codes)
     assert [result.reward for result in results] == [float(number % 3 > 0) for number in range(120)]
     assert_all_in_cells_of_one_worker(results, ledger)
+
+
+# Each ends its judge, or tries to leave something in it.
+FOR_THE_JUDGE = {
+    "bytes in all pipes": (
+        "import os\nfor number in range(3, 30):\n    try: os.write(number, b'!' * 60_000)\n    except OSError: pass\n"
+    ),
+    "the head of a message": (
+        "import os\n"
+        "for number in range(3, 30):\n"
+        "    try: os.write(number, (1 << 20).to_bytes(4, 'little') + b'r')\n"
+        "    except OSError: pass\n"
+        "os._exit(0)\n"
+    ),
+    "a process that holds the pipes": (
+        "import os, time\nif os.fork() == 0:\n    os.setsid()\n    time.sleep(100)\nos._exit(0)\n"
+    ),
+    "classes of its own": "class int(int): __eq__ = lambda self, other: True\ndef f(x): return int(x)\n",
+    "an exception of its own": "class E(BaseException): pass\ndef f(x): raise E(E)\n",
+    "a value of a library": "import decimal\ndef f(x): return decimal.Decimal(x)\n",
+    "a large value": "def f(x): return [0] * 10_000_000\n",
+    "a deep value": "def f(x):\n    a = []\n    for _ in range(100_000): a = [a]\n    return a\n",
+    "no answer": "def f(x):\n    while True: pass\n",
+}
+
+
+def test_no_completion_leaves_anything_in_a_judge(cells: Job, ledger: Lines) -> None:
+    wrong = "def f(x):\n    return x\n"
+    codes = [code for hostile in FOR_THE_JUDGE.values() for code in (hostile, HONEST, wrong)]
+    # One after another: all of them have the same judge, or its successor.
+    results = score_codes(cells, codes, timeout_seconds=1.0, concurrency=1)
+    assert [result.reward for result in results] == [0.0, 1.0, 0.0] * len(FOR_THE_JUDGE)
+    assert {result.status for result in results[2::3]} == {Status.FAILED}
+    assert not any(result.failures for result in results)
+    assert worker_count(ledger) == 1
