@@ -173,6 +173,8 @@ def _outcome(exit_code: str, stdout: str, stderr: str) -> Result | SandrlError:
         )
         if exit_code == "late":
             return InfrastructureError("its cell did not end in time")
+        if exit_code == "lost":
+            return InfrastructureError(errors.decode("utf-8", "replace"))
         if exit_code == "refused":
             return InfrastructureError(f"its cell could not be created: {errors.decode('utf-8', 'replace')}")
         return Result(int(exit_code), printed, errors)

@@ -57,8 +57,9 @@ def test_no_attack_passes_and_no_honest_neighbour_suffers(job: Job, has_cells: b
     assert statuses.pop("takes all memory in pieces") in (Status.RESOURCE_LIMIT, Status.CRASHED)
     expected = {name: status for name, (_, status) in ATTACKS.items()}
     if has_cells:
-        # The judge is process 1 of the cell, which no signal from the cell reaches: the code goes on.
-        expected |= dict.fromkeys(("kills the judge", "kills everything"), Status.FAILED)
+        # No signal from a cell reaches process 1: the code goes on. The judge is outside, and so is the parent of the
+        # completion, whose number is 0, which means the completion itself.
+        expected |= {"kills everything": Status.FAILED, "kills the judge": Status.RESOURCE_LIMIT}
     assert statuses.items() <= expected.items()
     assert [result.reward for result in attacked] == [0.0] * len(ATTACKS)
     assert [result.reward for result in honest] == [1.0] * len(ATTACKS)

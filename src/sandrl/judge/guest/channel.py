@@ -9,7 +9,7 @@ from sandrl.judge.guest.descriptors import write_all
 from sandrl.judge.guest.values import MAX_BYTES
 
 # What a message is.
-QUESTION, ANSWER, READY = b"?", b"!", b"r"
+QUESTION, ANSWER, READY, DONE = b"?", b"!", b"r", b"d"
 # Of the signals that end a loop, the one that programs use least.
 INTERRUPT = _signal.SIGVTALRM
 

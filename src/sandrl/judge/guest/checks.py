@@ -10,7 +10,7 @@ import sys
 from typing import Any
 
 from sandrl.judge.guest.calls import CALL, NOT_NONE, Calls
-from sandrl.judge.guest.channel import Channel
+from sandrl.judge.guest.channel import DONE, Channel
 from sandrl.judge.guest.child import describe
 from sandrl.judge.guest.client import CompletionGone, CompletionProcess, Unsplittable
 from sandrl.judge.guest.clock import Clock, is_running, too_long
@@ -362,7 +362,12 @@ def judge_apart(child: Child, channel: Channel, request: Request, hidden: Reques
         clock.stop()
         clock.left = 0.0
         status, detail = "timeout", too_long(clock.limits[0].seconds)
-    # The end of the channel is the end of the completion's work.
+    if not completion.gone:
+        # The end of the completion's work; the end of the channel is not enough where others hold it open, too.
+        try:
+            channel.send(DONE, b"")
+        except OSError:
+            pass  # it has ended
     channel.close()
     # It has a moment to flush what it printed.
     ended = child.end(min(clock.left, FLUSH_SECONDS), clock)

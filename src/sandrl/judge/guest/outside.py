@@ -61,12 +61,6 @@ def open_for_completion(run: str) -> tuple[int, int, int, int]:
     return posix.open(SPOOL, posix.O_RDONLY), stdout, stderr, words
 
 
-def open_pipes(run: str, spool: int) -> tuple[int, int]:
-    # Each waits for the other side.
-    reading = posix.open(f"{run}.questions", posix.O_RDONLY, dir_fd=spool)
-    return reading, posix.open(f"{run}.answers", posix.O_WRONLY, dir_fd=spool)
-
-
 def be_completion(
     run: str, request_size: int, call: Libc, spool: int, stdout: int, stderr: int, words: int
 ) -> NoReturn:
@@ -77,7 +71,8 @@ def be_completion(
     # The rest of the file is hidden.
     stdin = posix.open("/dev/null", posix.O_RDONLY)
     posix.dup2(stdin, 0)
-    reading, writing = open_pipes(run, spool)
+    reading = posix.open(f"{run}.questions", posix.O_RDONLY, dir_fd=spool)
+    writing = posix.open(f"{run}.answers", posix.O_WRONLY, dir_fd=spool)
     posix.write(writing, BEGUN)
 
     def body(request: Request, say: Say) -> None:

@@ -35,7 +35,7 @@ READ_BYTES = 1 << 18
 MOST_OUTPUT_BYTES = 64 << 20
 # A place that a waiting cell has left is taken only where so much memory is left for the next one.
 FREE_MEMORY_BYTES = 256 << 20
-LATE, NOT_MADE = "late", "refused"
+LATE, NOT_MADE, LOST = "late", "refused", "lost"
 # The pipes and files of a completion with a judge outside of its cell (see `outside.py`).
 PIPES_OF_RUN = "questions", "answers"
 FILES_OF_RUN = "stdout", "stderr", "report"
@@ -62,12 +62,25 @@ class Cell:
         self.watchdog: Watchdog | None = None
         self.is_apart = is_apart
         self.judge: Judge | None = None
+        self.pipes: list[int] = []
         # The exit status of its judgement, once the judge outside has said it, and that of the cell.
         self.judged = self.ended = ""
         self.why = b""
 
+    def open_pipes(self) -> None:
+        """Makes the pipes between completion and judge, of which neither waits for the other to open them."""
+        for name in PIPES_OF_RUN:
+            place = f"{SPOOL}/{self.run}.{name}"
+            os.mkfifo(place, 0o600)
+            self.pipes.append(os.open(place, os.O_RDWR | os.O_CLOEXEC))
+
+    def close_pipes(self) -> None:
+        """Has the judge find the end of the pipes, now that the completion has ended."""
+        while self.pipes:
+            os.close(self.pipes.pop())
+
     def outcome(self) -> str:
-        return LATE if self.is_late else NOT_MADE if self.why else self.judged or self.ended
+        return LATE if self.is_late else LOST if self.why else self.judged or self.ended
 
 
 class Judge:
@@ -269,8 +282,7 @@ class Router:
             self.running[cell.run] = cell
             if cell.is_apart:
                 cell.judge = self.free_judge(cell.program)
-                for name in PIPES_OF_RUN:
-                    os.mkfifo(f"{SPOOL}/{cell.run}.{name}", 0o600)
+                cell.open_pipes()
             self.order(f"cell {cell.run} {cell.program} {cell.request_size} {cell.judge.name if cell.judge else '-'}")
 
     def free_judge(self, program: str) -> Judge:
@@ -303,14 +315,17 @@ class Router:
                 kill(cell.first)  # its judge has ended
         elif kind == "refused":
             self.finish(cell, NOT_MADE, bytes.fromhex(rest[0]))
+        elif kind == "broken":
+            cell.why = b"its cell was ended from outside"
         elif kind == "judged":
             cell.judged, judge, cell.judge = rest[0], cell.judge, None
             if judge is not None and rest[1] == "0":
                 self.idle.append(judge)
             if cell.ended:
-                self.finish(cell, cell.outcome())
+                self.finish(cell, cell.outcome(), cell.why)
         elif kind == "ended":
             cell.ended = str(os.waitstatus_to_exitcode(int(rest[0])))
+            cell.close_pipes()
             # Its judge has the last word.
             if cell.judge is None:
                 self.finish(cell, cell.outcome(), cell.why)
@@ -323,7 +338,7 @@ class Router:
         for cell in [each for each in self.running.values() if each.judge is judge]:
             cell.judge, cell.why = None, b"its judge ended"
             if cell.ended:
-                self.finish(cell, NOT_MADE, cell.why)
+                self.finish(cell, LOST, cell.why)
             elif cell.first:
                 kill(cell.first)
 
@@ -334,13 +349,16 @@ class Router:
             self.order(f"end {cell.judge.name}")
         place = f"{SPOOL}/{cell.run}"
         os.unlink(place + ".request")
+        cell.close_pipes()
         if cell.is_apart:
             for name in (*PIPES_OF_RUN, *FILES_OF_RUN):
                 try:
                     os.unlink(f"{place}.{name}")
                 except OSError:
                     pass  # the cell could not be made
-        printed, errors = take_file(place + ".out"), take_file(place + ".err") or why
+        printed, errors = take_file(place + ".out"), take_file(place + ".err")
+        if exit_code in (NOT_MADE, LOST):
+            printed, errors = b"", why or errors
         words = [binascii.b2a_base64(each, newline=False).decode() or "-" for each in (printed, errors)]
         if not self.results:
             self.gathered = time.monotonic()
@@ -350,12 +368,10 @@ class Router:
     def watch(self, now: float) -> None:
         """Looks after the cells that have lived for a while: their time, what they use, and whether they wait."""
         self.watched = now
-        for cell in [*self.running.values()]:
-            cell.looks += not cell.pid or bool(cell.ended)
+        for cell in self.running.values():
+            cell.looks += not cell.pid
             if cell.looks > LOOKS_WITHOUT_ANSWER:
-                if not cell.ended:
-                    raise TimeoutError("the process that makes cells does not answer")
-                self.finish(cell, NOT_MADE, b"its judge does not answer")
+                raise TimeoutError("the process that makes cells does not answer")
         old = [cell for cell in self.running.values() if cell.pid and now - cell.began >= WATCH_SECONDS]
         if not old:
             return

@@ -10,7 +10,7 @@ import posix
 import sys
 from typing import Any
 
-from sandrl.judge.guest.channel import INTERRUPT, READY, Channel
+from sandrl.judge.guest.channel import DONE, INTERRUPT, READY, Channel
 from sandrl.judge.guest.checks import judge_apart
 from sandrl.judge.guest.child import blame, completion_lines, describe, finish, fresh_module, run_top_level
 from sandrl.judge.guest.clock import Interruption
@@ -47,9 +47,11 @@ class Objects(Peer):
         with self.lock:
             while True:
                 try:
-                    _, message = self.channel.receive()
+                    kind, message = self.channel.receive()
                     self.channel.take()
                 except EOFError:
+                    return
+                if kind == DONE:
                     return
                 self.serve(message)
 

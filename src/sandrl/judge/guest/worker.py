@@ -19,7 +19,7 @@ import sys
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from sandrl.judge.guest.cell import SPOOL, CellLimits, Cells, say_why_not, take_streams
+from sandrl.judge.guest.cell import SPOOL, CellLimits, Cells, read_whole, say_why_not, take_streams
 from sandrl.judge.guest.declarations import load_rest, request_size
 from sandrl.judge.guest.descriptors import load_libc, read_exactly, write_all
 from sandrl.judge.guest.preloads import Preloads
@@ -27,6 +27,8 @@ from sandrl.judge.guest.router import run_router
 
 REAPED_AT_ONCE = 8
 LINE_BYTES = 512
+# In `/proc/PID/stat` behind the name, and there of a process that is ending.
+PLACE_OF_FLAGS, EXITING = 6, 0x4
 
 
 def read_limits() -> tuple[CellLimits, int, int]:
@@ -114,6 +116,12 @@ class JudgeProcess:
         posix.close(self.writing)
 
 
+def is_ending(pid: int) -> bool:
+    """Whether a process is on its way to its end: what it was before it was killed, if it is gone."""
+    words = read_whole(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+    return len(words) > PLACE_OF_FLAGS and bool(int(words[PLACE_OF_FLAGS]) & EXITING)
+
+
 def end_quietly(pid: int) -> None:
     try:
         posix.kill(pid, _signal.SIGKILL)
@@ -197,8 +205,6 @@ class Forker:
         try:
             self.cells.enter()
         except BaseException as error:
-            if judge != "-":
-                names["open_pipes"](run, descriptors[0])
             say_why_not(error)
         if judge != "-":
             return lambda: names["be_completion"](run, int(request_size), self.cells.call, *descriptors)
@@ -245,6 +251,9 @@ class Forker:
         if pid == cell.pid:
             cell.status = status
             if pid != cell.first:
+                # Who ends process 1 ends all of the cell, which is no deed of the completion.
+                if status & 0x7F == _signal.SIGKILL and is_ending(cell.first):
+                    self.answer(f"broken {cell.run}")
                 # Its judge may have been lost.
                 for judge in [each for each in self.judges.values() if each.name == cell.judge]:
                     seconds = usage[0] + usage[1]
