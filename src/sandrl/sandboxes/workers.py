@@ -50,10 +50,12 @@ class CellLimits:
     Attributes:
         memory_bytes: Memory of all its processes; None for the default of a local sandbox.
         at_once: How many cells a worker has at once; None lets the worker decide, by the processors that are free.
+        fresh_network: Whether each has a network namespace of its own, also where the one before it was not used.
     """
 
     memory_bytes: int | None = None
     at_once: int | None = None
+    fresh_network: bool = False
 
     @property
     def most(self) -> int:
@@ -64,7 +66,7 @@ class CellLimits:
         places = 0 if self.at_once else -(-(os.cpu_count() or 1) // workers) + 1
         numbers = (
             *(self.most, places, self.memory_bytes or limits.MEMORY_BYTES),
-            *(limits.DISK_BYTES, limits.INODES, limits.PROCESSES, limits.SOCKETS),
+            *(limits.DISK_BYTES, limits.INODES, limits.PROCESSES, limits.SOCKETS, int(self.fresh_network)),
         )
         return " ".join(map(str, numbers)).encode().ljust(_HEADER_BYTES)
 

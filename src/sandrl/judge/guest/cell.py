@@ -71,18 +71,22 @@ CANNOT_BE_MADE = 77  # exit status of a cell that could not be made
 class CellLimits:
     """What one cell may use, with all its processes and files together; threads are counted as processes.
 
-    A control group counts its memory if `in_group`; that of its worker counts all cells.
+    A control group counts its memory if `in_group`; that of its worker counts all cells. With `fresh_network`, no
+    network namespace serves two cells.
     """
 
     in_group = False
     cells = 0
 
-    def __init__(self, memory_bytes: int, disk_bytes: int, inodes: int, processes: int, sockets: int) -> None:
+    def __init__(
+        self, memory_bytes: int, disk_bytes: int, inodes: int, processes: int, sockets: int, fresh_network: int
+    ) -> None:
         self.memory_bytes = memory_bytes
         self.disk_bytes = disk_bytes
         self.inodes = inodes
         self.processes = processes
         self.sockets = sockets
+        self.fresh_network = fresh_network
 
 
 def must(call: Libc, name: str, *arguments: int | bytes, about: str = "") -> int:
@@ -378,7 +382,7 @@ class Cells:
         slot = self.slots.pop(first, None)
         if slot is None:
             return
-        if slot.network is not None and not slot.network.is_unused():
+        if slot.network is not None and (self.limits.fresh_network or not slot.network.is_unused()):
             slot.network.close()
             slot.network = None
         self.free.append(slot)
