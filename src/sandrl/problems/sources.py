@@ -18,7 +18,7 @@ from sandrl.errors import InputError
 from sandrl.jsonl import STANDARD_INPUT, BadRow, Row, read_rows
 from sandrl.problems import tiny
 from sandrl.problems.formats import own_row
-from sandrl.problems.formats.mbpp import MBPP
+from sandrl.problems.formats.python_tests import MBPP
 from sandrl.problems.hub import HubDataset, read_hub
 from sandrl.problems.published import HUMANEVAL_DATASET, MBPP_DATASET, PUBLISHED
 from sandrl.problems.tables import file_set, is_file_name, read_directory, read_file
