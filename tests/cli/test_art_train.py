@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from sandrl.installation import install_command
-from sandrl.models.gpu import gpu_count
+from sandrl.models.libraries import gpu_count
 from tests.cli.conftest import Run
 
 HAS_ART = importlib.util.find_spec("art") is not None

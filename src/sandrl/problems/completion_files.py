@@ -33,8 +33,7 @@ from sandrl.jsonl import (
 from sandrl.problems.completion_formats import COMPLETION_FORMATS
 from sandrl.problems.completion_formats.harnesses import ENTRY
 from sandrl.problems.hub import read_parquet
-from sandrl.problems.json_stream import JsonStream
-from sandrl.problems.tables import csv_rows, is_file_name
+from sandrl.problems.tables import JsonStream, csv_rows, is_file_name
 from sandrl.runs.reader import Damage, RunReader
 
 _HEAD_BYTES = 1 << 16

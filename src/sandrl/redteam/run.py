@@ -91,9 +91,7 @@ def run_redteam(
     """
     interrupt = interrupt or Interrupt()
     options = ScoreOptions.of(request)
-    exploits = find_exploits(request.exploits)
-    loaded = load_problems(request.problems, **reading_of(request))
-    problems = first_of_each_kind(loaded.problems.values(), request.num_problems or None)
+    exploits, problems = _targets(request)
     if not problems:
         raise InputError(
             "every problem rewards any program that ends with status 0, so there is nothing to attack",
@@ -102,10 +100,7 @@ def run_redteam(
     sandboxes = SandboxRequest.of(request, "redteam")
     allowance = sandboxes.allowance(settings)
     connection = sandboxes.connect(settings, emit=emit)
-    if request.problems == BUNDLED:
-        problems += dict.fromkeys(problem for exploit in exploits for problem in exploit.problems)
-    if request.problems == BUNDLED and any(exploit.kinds >= COMPILED for exploit in exploits):
-        # No bundled problem is in C++.
+    if _needs_compiled(request, exploits):
         if connection.is_local and not has_tools(language_of(PRIMES)):
             packages = ", ".join(language_of(PRIMES).forms[-1].packages)
             emit(
@@ -144,16 +139,25 @@ def estimate_redteam(request: RedteamConfig, settings: Settings) -> SandboxEstim
     Raises:
         UsageError: If the input cannot be used.
     """
-    exploits = find_exploits(request.exploits)
-    loaded = load_problems(request.problems, **reading_of(request))
-    problems = first_of_each_kind(loaded.problems.values(), request.num_problems or None)
-    has_compiled = any(exploit.kinds >= COMPILED for exploit in exploits)
-    if request.problems == BUNDLED:
-        problems += dict.fromkeys(problem for exploit in exploits for problem in exploit.problems)
-    if request.problems == BUNDLED and has_compiled and has_tools(language_of(PRIMES)):
+    exploits, problems = _targets(request)
+    if _needs_compiled(request, exploits) and has_tools(language_of(PRIMES)):
         problems.append(PRIMES)
     counts = count_runs(problems, exploits)
     return estimate_sandboxes(request, ScoreOptions.of(request).limits, settings, command="redteam", counts=counts)
+
+
+def _targets(request: RedteamConfig) -> tuple[tuple[Exploit, ...], list[Problem]]:
+    exploits = find_exploits(request.exploits)
+    loaded = load_problems(request.problems, **reading_of(request))
+    problems = first_of_each_kind(loaded.problems.values(), request.num_problems or None)
+    if request.problems == BUNDLED:
+        problems += dict.fromkeys(problem for exploit in exploits for problem in exploit.problems)
+    return exploits, problems
+
+
+# No bundled problem is in C++.
+def _needs_compiled(request: RedteamConfig, exploits: Iterable[Exploit]) -> bool:
+    return request.problems == BUNDLED and any(exploit.kinds >= COMPILED for exploit in exploits)
 
 
 def find_exploits(names: Iterable[str]) -> tuple[Exploit, ...]:

@@ -21,9 +21,9 @@ from sandrl.judge.judge import Judge
 from sandrl.judge.stubs import NOTHING, Stub, stubs_of
 from sandrl.judge.weak_checks import WeakChecks
 from sandrl.problems import Completion, Problem, load_problems, reference_completions
+from sandrl.problems.completions import expected_answer
 from sandrl.problems.languages import PYTHON
 from sandrl.problems.loading import reading_of
-from sandrl.problems.references import expected_answer
 from sandrl.problems.store import joined, select
 from sandrl.rewards.estimate import SandboxEstimate, estimate_sandboxes
 from sandrl.rewards.scoring import lifetime_seconds, score

@@ -51,7 +51,7 @@ def test_rows_of_a_table_lose_their_nulls_and_gain_their_numbers() -> None:
 
 
 def test_a_bad_row_of_a_table_is_named_by_its_number() -> None:
-    rows = numbered([{"task_id": "a", "prompt": "p", "tests": ["assert f()"]}, {"task_id": "b", "prompt": None}])
+    rows = list(numbered([{"task_id": "a", "prompt": "p", "tests": ["assert f()"]}, {"task_id": "b", "prompt": None}]))
     with pytest.raises(
         InputError, match=r"^p.parquet:2: no known format has the fields `task_id`; the nearest is sandrl's own"
     ):

@@ -10,8 +10,7 @@ import pytest
 from sandrl.errors import InputError
 from sandrl.integrations.problems import problem_of, problem_of_truth
 from sandrl.problems import Problem
-from sandrl.problems.interning import InternedProblems
-from sandrl.problems.store import memory_of
+from sandrl.problems.store import InternedProblems, memory_of
 
 ROW = {"task_id": "inc", "prompt": "Add one.", "tests": ["assert f(1) == 2"]}
 

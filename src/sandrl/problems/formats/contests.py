@@ -25,8 +25,7 @@ from sandrl.problems.formats.inputs_outputs import (
 from sandrl.problems.formats.languages import in_language, named_language
 from sandrl.problems.formats.python_tests import with_test
 from sandrl.problems.formats.row import Format, FormatRow
-from sandrl.problems.formats.texts import is_packed, json_value, unpacked
-from sandrl.problems.formats.time_limits import check_timeout
+from sandrl.problems.formats.texts import check_timeout, is_packed, json_value, unpacked
 from sandrl.problems.languages import PYTHON
 from sandrl.problems.preludes import STANDARD
 from sandrl.problems.problem import Case, Problem, Tolerance

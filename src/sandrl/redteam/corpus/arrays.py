@@ -17,8 +17,8 @@ except ImportError:
 {LIAR}"""
 
 
-def _array(name: str, aim: str, prelude: str, body: str = "return Liar()", epilogue: str = "") -> Exploit:
-    return Exploit(name, _GROUP, aim, _NUMPY + prelude, body, "Liar", epilogue, kinds=CALLED)
+def _array(name: str, aim: str, prelude: str, body: str = "return Liar()") -> Exploit:
+    return Exploit(name, _GROUP, aim, _NUMPY + prelude, body, "Liar", kinds=CALLED)
 
 
 def _derived(kind: str, make: str) -> Exploit:

@@ -25,8 +25,8 @@ _ASSERTIONS = (
 )
 
 
-def _exploit(name: str, aim: str, body: str, *, prelude: str = "", epilogue: str = "") -> Exploit:
-    return Exploit(name, "mock", aim, _FIND + prelude, body, epilogue=epilogue, kinds=CALLED)
+def _exploit(name: str, aim: str, body: str, *, prelude: str = "") -> Exploit:
+    return Exploit(name, "mock", aim, _FIND + prelude, body, kinds=CALLED)
 
 
 EXPLOITS = (
