@@ -1,4 +1,4 @@
-"""The bundled set is held against its own promise: its checks tell a right answer from an easy wrong one.
+"""The sets that come with sandrl: the checks of the bundled one tell a right answer from an easy wrong one.
 
 The code is ours, so it runs right here; that real sandboxes agree is shown in `tests/integration`.
 """
@@ -6,14 +6,16 @@ The code is ours, so it runs right here; that real sandboxes agree is shown in `
 from __future__ import annotations
 
 import ast
+import contextlib
+import io
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from sandrl.problems import Problem, demo_problems, load_problems, render_prompt
+from sandrl.problems import Problem, demo_completions, demo_problems, load_problems, render_prompt
 
-BUNDLED = load_problems("bundled").problems
+BUNDLED, TOY = load_problems("bundled").problems, load_problems("toy").problems
 OWN = [problem for task_id, problem in BUNDLED.items() if task_id not in demo_problems()]
 FUNCTIONS = [problem for problem in OWN if problem.kind == "tests"]
 PROGRAMS = [problem for problem in OWN if problem.kind == "cases"]
@@ -55,8 +57,13 @@ def test_the_documentation_counts_right() -> None:
     assert f"{len(OWN)} original problems, {len(PROGRAMS)} of them programs" in page
 
 
-def test_the_demo_problems_are_in_it_too() -> None:
+def test_the_demo_problems_are_in_it_too_and_their_completions_sleep_as_announced() -> None:
     assert demo_problems().items() <= BUNDLED.items()
+    assert all(problem.reference for problem in demo_problems().values())
+    names = ["slow-sum", "string-ops", "delayed-error", "syntax-error", "slow-list"]
+    completions = {each.id: each.completion or "" for each in demo_completions()}
+    assert list(demo_problems()) == list(completions) == names
+    assert [text.partition("sleep(")[2][:1] for text in completions.values()] == ["2", "", "1", "", "3"]
 
 
 @pytest.mark.parametrize("problem", named(OWN))
@@ -86,3 +93,18 @@ def test_handing_back_the_argument_does_not_pass(problem: Problem) -> None:
 @pytest.mark.parametrize("problem", named(PROGRAMS))
 def test_printing_what_one_case_expects_does_not_pass(problem: Problem) -> None:
     assert len({case.stdout for case in problem.cases}) == len(problem.cases)
+
+
+def test_the_toy_set_is_the_documented_one() -> None:
+    outputs = {task_id: problem.cases[0].stdout for task_id, problem in TOY.items()}
+    assert outputs == {"add": "5\n", "hello": "Hello, World!\n", "sum": "55\n", "length": "6\n", "max": "9\n"}
+    prompts = " ".join(problem.prompt for problem in TOY.values())
+    assert all(word in prompts for word in ("2 and 3", "'Hello, World!'", "1 to 10", "'aviato'", "[3, 1, 4, 1, 5, 9]"))
+
+
+@pytest.mark.parametrize("problem", named(list(TOY.values())))
+def test_the_reference_of_a_toy_prints_what_is_expected_and_its_prompt_does_not(problem: Problem) -> None:
+    with contextlib.redirect_stdout(io.StringIO()) as stdout:
+        exec(problem.reference or "")
+    assert stdout.getvalue() == problem.cases[0].stdout
+    assert (render_prompt(problem).shown, render_prompt(problem).text) == (0, problem.prompt)
