@@ -55,11 +55,7 @@ def test_a_form_that_is_given_counts_more_and_is_kept_in_rows() -> None:
         ({"form": FUNCTION}, "checker.code", "is missing"),
         ({"code": "print(1)", "form": FUNCTION}, "checker", "defines no function check"),
         ({"code": "print(1)", "form": "testlib"}, "checker.form", "must be one of function, program"),
-        (
-            {"code": "print(1)", "language": "cpp"},
-            "checker.language",
-            "is 'cpp': only checkers in Python are supported",
-        ),
+        ({"code": "print(1)", "language": "cpp"}, "checker.language", "is 'cpp': only checkers in Python are"),
         ({"code": "print(1)", "timeout": 3}, "checker.timeout", "is not a field of a checker"),
         ({"code": 1}, "checker.code", "must be a string"),
     ],
@@ -70,16 +66,16 @@ def test_what_is_no_checker_is_refused_with_its_field(given: Any, field: str, re
     assert (caught.value.field, caught.value.reason.startswith(reason)) == (field, True), caught.value
 
 
+CHECKER = "def check(a, b, c): return 1"
+
+
 @pytest.mark.parametrize(
     ("more", "field"),
     [
-        ({"tests": ["assert f() == 1"], "checker": "def check(a, b, c): return 1"}, "checker"),
-        ({"check": "exit_status", "checker": "def check(a, b, c): return 1"}, "checker"),
+        ({"tests": ["assert f() == 1"], "checker": CHECKER}, "checker"),
+        ({"check": "exit_status", "checker": CHECKER}, "checker"),
         ({"cases": CASE, "checker_timeout_seconds": 3}, "checker_timeout_seconds"),
-        (
-            {"cases": CASE, "checker": "def check(a, b, c): return 1", "checker_timeout_seconds": 0},
-            "checker_timeout_seconds",
-        ),
+        ({"cases": CASE, "checker": CHECKER, "checker_timeout_seconds": 0}, "checker_timeout_seconds"),
     ],
 )
 def test_a_checker_belongs_to_cases_and_its_time_to_a_checker(more: dict[str, Any], field: str) -> None:
@@ -89,7 +85,6 @@ def test_a_checker_belongs_to_cases_and_its_time_to_a_checker(more: dict[str, An
 
 
 def test_the_checker_is_part_of_what_decides_the_checks() -> None:
-    plain = Problem("p", "", cases=CASE)
-    one = Problem("p", "", cases=CASE, checker="def check(a, b, c): return 1")  # type: ignore[arg-type]
-    other = Problem("p", "", cases=CASE, checker="def check(a, b, c): return 0")  # type: ignore[arg-type]
-    assert len({str(each.check_content) for each in (plain, one, other)}) == 3
+    given = (None, CHECKER, CHECKER.replace("1", "0"))
+    made = [Problem("p", "", cases=CASE, checker=each) for each in given]  # type: ignore[arg-type]
+    assert len({str(each.check_content) for each in made}) == 3

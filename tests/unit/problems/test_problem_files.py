@@ -37,12 +37,9 @@ def test_files_decide_the_checks() -> None:
     [
         ({"/etc/passwd": ""}, "files['/etc/passwd']", "must be a path within the working directory"),
         ({"a/../../b": ""}, "files['a/../../b']", "must be a path within the working directory"),
-        ({"..": ""}, "files['..']", "must be a path within the working directory"),
         ({"": ""}, "files['']", "must be a plain relative path"),
         ({"a//b": ""}, "files['a//b']", "must be a plain relative path"),
-        ({"./a": ""}, "files['./a']", "must be a plain relative path"),
         ({"a\0b": ""}, "files['a\\x00b']", "must be a plain relative path"),
-        ({"a/": ""}, "files['a/']", "must be a plain relative path"),
         ({"x" * 300: ""}, None, "has a name of more than 255 bytes"),
         ({"solution.py": ""}, "files['solution.py']", "is the file of the answer itself"),
         ({"a": "", "a/b": ""}, "files['a']", "is a file and a directory"),
