@@ -17,9 +17,9 @@ from sandrl import forks
 from sandrl.errors import InputError
 from sandrl.integrations.backend import Scoring
 from sandrl.problems import Problem, load_problems
-from sandrl.problems.known_names import KnownNames
 from sandrl.problems.loading import problem_of_row, reading_of
 from sandrl.problems.preludes import STANDARD_NAME
+from sandrl.problems.recognition import KnownNames
 from sandrl.problems.store import InternedProblems
 from sandrl.settings import load_settings
 

@@ -20,10 +20,10 @@ from sandrl.problems.completion_formats import NAMING, ParsedCompletions, parse_
 from sandrl.problems.completion_formats.format import TASK_FIELDS, ReadContext, Task
 from sandrl.problems.completion_formats.rows import possible_names
 from sandrl.problems.formats.row import identifier_of
-from sandrl.problems.known_names import KnownNames
 from sandrl.problems.loading import add_rows, as_entry, entries, load_problems, no_rows
 from sandrl.problems.mapping import CompletionMap
 from sandrl.problems.problem import Problem
+from sandrl.problems.recognition import KnownNames
 from sandrl.problems.sources import DATA, DEMO_PROBLEMS
 from sandrl.problems.store import CompletionStore
 

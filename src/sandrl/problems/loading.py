@@ -16,11 +16,11 @@ from sandrl.problems.case_choice import with_most_cases
 from sandrl.problems.fields import plain
 from sandrl.problems.formats import ParsedProblem, own_row, parse_problem
 from sandrl.problems.formats.row import id_field
-from sandrl.problems.known_names import KnownNames
 from sandrl.problems.languages import language_named
 from sandrl.problems.mapping import FieldMap
 from sandrl.problems.preludes import prelude_of
 from sandrl.problems.problem import Problem
+from sandrl.problems.recognition import KnownNames
 from sandrl.problems.sources import find_source
 from sandrl.problems.store import ProblemStore, Selection
 from sandrl.problems.tables import file_set, is_file_name

@@ -77,7 +77,7 @@ class PathMap:
             try:
                 found = _at(row.value, path)
             except _MissingError as error:
-                absent[name] = error.reason
+                absent[name] = error
                 continue
             self.missing.pop(name, None)
             if found is not None:
@@ -211,10 +211,8 @@ _CODE = ("starter_code", "reference", "prompt")
 """The fields that show whether a function is a method of `Solution`."""
 
 
-class _MissingError(Exception):
-    def __init__(self, reason: InputError) -> None:
-        super().__init__(reason.reason)
-        self.reason = reason
+class _MissingError(InputError):
+    pass
 
 
 def _constant(text: str) -> Any:
@@ -235,7 +233,7 @@ def _at(value: Any, path: tuple[str, ...]) -> Any:
             value = value[step]
         else:
             fields = ", ".join(f"`{name}`" for name in list(value)[:12]) if isinstance(value, Mapping) else ""
-            raise _MissingError(InputError("is missing" + (f"; there are {fields}" if fields else ""), field=place))
+            raise _MissingError("is missing" + (f"; there are {fields}" if fields else ""), field=place)
     return value
 
 

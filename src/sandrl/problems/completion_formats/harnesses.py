@@ -14,9 +14,11 @@ from sandrl.problems.completion_formats.format import (
     ReadContext,
     Task,
     answer,
+    checked_text,
+    code_answer,
     named_task,
+    texts_of,
 )
-from sandrl.problems.completion_formats.texts import checked_text, code_answer, texts_of
 from sandrl.problems.formats.texts import json_value
 
 # bigcode-evaluation-harness: a JSON array with the programs for each problem, in the order of the problems.

@@ -19,7 +19,6 @@ from sandrl.jsonl import Row
 from sandrl.problems.fields import parse_row
 from sandrl.problems.formats.contests import CODE_CONTESTS, CODEFORCES, LIVE_CODE_BENCH, SANDBOX_FUSION
 from sandrl.problems.formats.evalplus import EVALPLUS
-from sandrl.problems.formats.languages import first_language, in_asked_language, in_language
 from sandrl.problems.formats.own import BESIDES_CHECKS, OWN, own_row
 from sandrl.problems.formats.python_tests import (
     BIGCODEBENCH,
@@ -30,7 +29,7 @@ from sandrl.problems.formats.python_tests import (
     MBPP,
     MULTIPL_E,
 )
-from sandrl.problems.formats.row import Format, row_name
+from sandrl.problems.formats.row import Format, first_language, in_asked_language, in_language, row_name
 from sandrl.problems.formats.training_sets import (
     ACE_CODE,
     APPS,

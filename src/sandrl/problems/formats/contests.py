@@ -22,9 +22,8 @@ from sandrl.problems.formats.inputs_outputs import (
     pairs_of,
     promised_names,
 )
-from sandrl.problems.formats.languages import in_language, named_language
 from sandrl.problems.formats.python_tests import with_test
-from sandrl.problems.formats.row import Format, FormatRow
+from sandrl.problems.formats.row import Format, FormatRow, in_language, named_language
 from sandrl.problems.formats.texts import check_timeout, is_packed, json_value, unpacked
 from sandrl.problems.languages import PYTHON
 from sandrl.problems.preludes import STANDARD

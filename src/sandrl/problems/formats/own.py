@@ -12,8 +12,7 @@ from pydantic import Field
 from sandrl.errors import InputError
 from sandrl.problems.calls import Call, Comparison
 from sandrl.problems.fields import Identifier, InputRow, Margin, Seconds, parse_value
-from sandrl.problems.formats.languages import named_language
-from sandrl.problems.formats.row import Format, FormatRow, Prompt
+from sandrl.problems.formats.row import Format, FormatRow, Prompt, named_language
 from sandrl.problems.languages import PYTHON
 from sandrl.problems.problem import Case, Problem, Tolerance
 from sandrl.problems.problem_files import file_rows

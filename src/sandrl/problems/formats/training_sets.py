@@ -15,9 +15,8 @@ from typing import Any, NamedTuple
 from sandrl.errors import InputError
 from sandrl.problems.fields import InputRow
 from sandrl.problems.formats.inputs_outputs import function_name, function_of, problem_of_pairs, promised_names
-from sandrl.problems.formats.languages import in_language, named_language
 from sandrl.problems.formats.python_tests import renamed, without_solution_import
-from sandrl.problems.formats.row import Format, FormatRow, Prompt
+from sandrl.problems.formats.row import Format, FormatRow, Prompt, in_language, named_language
 from sandrl.problems.formats.texts import first_solution, json_value, without_fence
 from sandrl.problems.problem import Problem
 

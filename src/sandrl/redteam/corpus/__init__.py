@@ -5,16 +5,13 @@ from __future__ import annotations
 from sandrl.redteam.corpus import (
     arrays,
     catching,
-    channels,
     checkers,
     compiled,
     endings,
     forgery,
     mirrors,
-    mocks,
     objects,
     patches,
-    plants,
     processes,
     resources,
     snooping,
@@ -23,8 +20,8 @@ from sandrl.redteam.corpus import (
 from sandrl.redteam.exploit import Exploit
 
 _MODULES = (
-    *(endings, objects, catching, mirrors, mocks, arrays, patches, snooping, forgery, processes, plants, resources),
-    *(checkers, channels, states),
+    *(endings, objects, catching, mirrors, arrays, patches, snooping, forgery, processes, resources),
+    *(checkers, states),
 )
 EXPLOITS: tuple[Exploit, ...] = tuple(exploit for module in _MODULES for exploit in module.EXPLOITS)
 """All of them in Python; names are unique."""
