@@ -77,7 +77,7 @@ class PathMap:
             try:
                 found = _at(row.value, path)
             except _MissingError as error:
-                absent[name] = error
+                absent[name] = error.args[0]
                 continue
             self.missing.pop(name, None)
             if found is not None:
@@ -211,7 +211,8 @@ _CODE = ("starter_code", "reference", "prompt")
 """The fields that show whether a function is a method of `Solution`."""
 
 
-class _MissingError(InputError):
+# Its argument is the error of a field that is missing.
+class _MissingError(Exception):
     pass
 
 
@@ -233,7 +234,7 @@ def _at(value: Any, path: tuple[str, ...]) -> Any:
             value = value[step]
         else:
             fields = ", ".join(f"`{name}`" for name in list(value)[:12]) if isinstance(value, Mapping) else ""
-            raise _MissingError("is missing" + (f"; there are {fields}" if fields else ""), field=place)
+            raise _MissingError(InputError("is missing" + (f"; there are {fields}" if fields else ""), field=place))
     return value
 
 
