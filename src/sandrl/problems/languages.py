@@ -109,7 +109,7 @@ _JAVAC = (
 _JAVA = ("java", *_JVM, "-Xss8m", "-XX:-UsePerfData", "-DONLINE_JUDGE=true", "-ea", "-cp", _CLASS_PATH, TYPE)
 
 
-def _java(imports: str, printed: str, *packages: str, marks: str = "") -> Form:
+def _java(imports: str, printed: str, marks: str = "", *packages: str) -> Form:
     example = (
         f"{imports}public class Main {{\n  public static void main(String[] args) {{\n"
         f"    System.out.println({printed});\n  }}\n}}\n"
@@ -258,9 +258,7 @@ LANGUAGES = (
         "java",
         (),
         (
-            _java(
-                "import org.javatuples.Pair;\n", "Pair.with(1, 2)", "libjavatuples-java", marks=r"\borg\.javatuples\b"
-            ),
+            _java("import org.javatuples.Pair;\n", "Pair.with(1, 2)", r"\borg\.javatuples\b", "libjavatuples-java"),
             _java("", "1"),
         ),
         comment="//",

@@ -3,8 +3,9 @@
 A row is an answer to one problem, or several: the samples of this problem. A format takes the answers from the row; how
 a problem is named is the same in all of them, unless a format says otherwise.
 
-A field has one text, a list of samples, a conversation, or the objects in which services return texts. Of a conversation the last message of the assistant is the
-answer. Of a message only the content counts: reasoning, which services return beside it, is not a part of the answer.
+A field has one text, a list of samples, a conversation, or the objects in which services return texts. Of a
+conversation the last message of the assistant is the answer. Of a message only the content counts: reasoning, which
+services return beside it, is not a part of the answer.
 """
 
 from __future__ import annotations
