@@ -115,9 +115,9 @@ def test_checks_are_shown_on_request_only(sandrl: Run, tmp_path: Path) -> None:
     assert json.loads(sandrl(*words, "--checks", "--json").stdout)["tests"] == SQUARE["tests"]
     assert "# Check 1: output\n" in sandrl("problems", "show", "echo", "--problems", path, "--checks").stdout
     path = written(tmp_path / "c.jsonl", {"task_id": "add", "prompt": "?", "fn": "A.add", "cases": [[[1, 2], 3]]})
-    words = ("problems", "show", "add", "--problems", path, "--checks")
-    assert "# Check 1\n\nassert A().add(1, 2) == 3\n" in sandrl(*words).stdout
-    document = json.loads(sandrl(*words, "--json").stdout)
+    method = ("problems", "show", "add", "--problems", path, "--checks")
+    assert "# Check 1\n\nassert A().add(1, 2) == 3\n" in sandrl(*method).stdout
+    document = json.loads(sandrl(*method, "--json").stdout)
     assert (document["fn"], document["cases"]) == ("A.add", [[[1, 2], 3]])
 
 

@@ -156,6 +156,9 @@ class Client(Closing):
         except CancelledError:
             raise Stopped from None
 
+    def ask(self, path: str, body: Mapping[str, Any], read: Callable[[Mapping[str, Any]], Answer]) -> Response[Answer]:
+        return self.run(self.request(path, body, read))
+
     async def request(
         self, path: str, body: Mapping[str, Any], read: Callable[[Mapping[str, Any]], Answer]
     ) -> Response[Answer]:

@@ -411,13 +411,10 @@ def _text(value: object) -> str:
 
 def _reasoning(said: Json) -> str:
     parts = [part for part in _list(said.get("content")) if _object(part).get("type") in ("thinking", "reasoning")]
-    thoughts = (said.get("reasoning_content"), said.get("reasoning"), said.get("thinking"))
-    texts = [_thought(each) for each in (*thoughts, *(part.get("thinking") or part.get("text") for part in parts))]
+    thoughts: tuple[Any, ...] = (said.get("reasoning_content"), said.get("reasoning"), said.get("thinking"))
+    thoughts += tuple(part.get("thinking") or part.get("text") for part in parts)
+    texts = [_text(each.get("text") if isinstance(each, dict) else each) for each in thoughts]
     return next((text for text in texts if text.strip()), "")
-
-
-def _thought(value: object) -> str:
-    return _text(_object(value).get("text")) if isinstance(value, dict) else _text(value)
 
 
 def _object(value: object) -> Json:

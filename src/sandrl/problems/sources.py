@@ -61,10 +61,6 @@ class NamedSet:
     splits: tuple[str, ...] = ()
     repository: str = ""
 
-    @property
-    def is_for_training(self) -> bool:
-        return {TRAIN, TEST}.issubset(self.splits)
-
     def source(self, split: str | None) -> Source:
         if split is not None and split not in self.splits:
             hint = f"use one of its splits: {', '.join(self.splits)}" if self.splits else f"leave out :{split}"
@@ -151,8 +147,8 @@ def _of_mbpp_split(rows: Rows, split: str, name: str) -> Rows:
 
 
 def _tiny(split: str | None) -> Source:
-    problems = tiny.tiny_problems(split)
-    return Source(lambda: (Row(number, own_row(problem)) for number, problem in enumerate(problems, 1)))
+    tasks = tiny.tasks(split)
+    return Source(lambda: (Row(number, own_row(task.to_problem())) for number, task in enumerate(tasks, 1)))
 
 
 # The whole set in the order of its task ids, which a local copy has too; a split is picked from it by them.

@@ -116,7 +116,7 @@ def _check_others(train: Mapping[str, Problem], evaluation: Mapping[str, Problem
 
 def _has_training_split(source: str) -> bool:
     named = named_set(source)
-    return named is not None and named.is_for_training
+    return named is not None and {TRAIN, TEST}.issubset(named.splits)
 
 
 def _split(problems: Mapping[str, Problem]) -> tuple[Mapping[str, Problem], Mapping[str, Problem]]:

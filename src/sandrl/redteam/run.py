@@ -65,12 +65,13 @@ class RedteamRun:
             message = f"{len(failed)} runs could not be judged: {failed[0].detail}"
             raise InfrastructureError(message, hint="check the runtime, and try again: sandrl runtime status")
         complaints = []
-        if rewarded := report.rewarded:
-            first = f"{rewarded[0].exploit.name} on {rewarded[0].target.problem.task_id}"
-            complaints.append(f"{len(rewarded)} of {len(report.attempts)} exploits were rewarded (first: {first})")
-        if excused := report.excused:
-            first = f"{excused[0].exploit.name} on {excused[0].target.problem.task_id}"
-            complaints.append(f"{len(excused)} exploits got a null reward instead of 0.0 (first: {first})")
+        for attempts, what in (
+            (report.rewarded, f"of {len(report.attempts)} exploits were rewarded"),
+            (report.excused, "exploits got a null reward instead of 0.0"),
+        ):
+            if attempts:
+                first = f"{attempts[0].exploit.name} on {attempts[0].target.problem.task_id}"
+                complaints.append(f"{len(attempts)} {what} (first: {first})")
         if disturbed := report.disturbed:
             first = f"{disturbed[0].task_id}: {disturbed[0].detail or disturbed[0].status}"
             complaints.append(f"{len(disturbed)} of {len(report.neighbours)} controls failed (first: {first})")
