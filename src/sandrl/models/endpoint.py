@@ -57,10 +57,6 @@ class EndpointModel(Client):
 
     Args:
         name: What it is called there; None for the only one that `check` finds.
-        is_stopping: Whether the user wishes to stop: then no long wait for a limit is waited for.
-
-    Raises:
-        MissingExtraError: If `openai` is not installed.
     """
 
     def __init__(

@@ -199,11 +199,8 @@ def in_asked_language(
 ) -> Problem:
     """A problem whose programs are in the language that the user asks for.
 
-    Other code of its row is left out: it is in the language that the row was written for.
-
-    Args:
-        named: The language that the row names, and where; None where it names none.
-        keeps_reference: Whether its reference is in the language that is asked for.
+    Other code of its row is left out: it is in the language that the row was written for, unless the reference is in
+    the language that is asked for. `named` is the language that the row names, and where.
     """
     if named is not None and named[0] != language:
         raise InputError(f"is {named[0]}, and `language` is {language}", field=named[1], fields=("language",))
