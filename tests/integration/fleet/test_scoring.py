@@ -24,7 +24,7 @@ from tests.support.fleet_runs import PROBLEM, RIGHT, FleetRun, no_sandbox_left, 
 from tests.support.ray_cluster import RayCluster, ray_cluster
 from tests.support.scripted_model import MODEL, Answer, Question, Says, ScriptedModel
 from tests.support.service import running_service
-from tests.unit.problems.test_mbpp import MBPP, needs_mbpp
+from tests.unit.problems.test_sources import MBPP, needs_mbpp
 
 # What a result of a run says that must not depend on where it was judged.
 JUDGED = ("id", "task_id", "reward", "status", "trust", "passed", "total", "detail", "isolation", "cached", "checks")
