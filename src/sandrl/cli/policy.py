@@ -10,7 +10,7 @@ import typer
 
 from sandrl.cli.verbosity import Quiet, Verbose, choose_verbosity
 
-app = typer.Typer(name="policy", help="Build a small model on this machine: build.", no_args_is_help=True)
+app = typer.Typer(name="policy", help="Build a small model on this machine: build.")
 
 
 class PolicyName(StrEnum):

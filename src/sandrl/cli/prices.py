@@ -12,7 +12,7 @@ from sandrl.cli.output import Json
 if TYPE_CHECKING:
     from sandrl.prices import Prices
 
-app = typer.Typer(name="prices", help="Prices of a sandbox-hour on each runtime: show, set, rm.", no_args_is_help=False)
+app = typer.Typer(name="prices", help="Prices of a sandbox-hour on each runtime: show, set, rm.")
 
 _Runtime = Annotated[
     str,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sandrl.problems import Problem, Prompt
     from sandrl.rewards import Validation
 
-app = typer.Typer(name="problems", help="Sets of problems: ls, show, convert, validate.", no_args_is_help=True)
+app = typer.Typer(name="problems", help="Sets of problems: ls, show, convert, validate.")
 
 # The fields of a row that `show --checks` adds.
 _SHOWN = ("setup", "tests", "fn", "cases", "check", "checker", "files", "input_file", "output_file")

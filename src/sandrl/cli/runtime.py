@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from sandrl.runtime.state import DaemonEndpoint
     from sandrl.sandboxes.daemons import DaemonState
 
-app = typer.Typer(name="runtime", help="Local runtimes: status, serve, stop, logs.", no_args_is_help=True)
+app = typer.Typer(name="runtime", help="Local runtimes: status, serve, stop, logs.")
 
 
 @app.command("status")

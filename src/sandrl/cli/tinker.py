@@ -7,11 +7,7 @@ import typer
 from sandrl.cli.configured import configured
 from sandrl.config.tinker import TinkerServeConfig
 
-app = typer.Typer(
-    name="tinker",
-    help="The Tinker API on this machine, for small models: serve.",
-    no_args_is_help=True,
-)
+app = typer.Typer(name="tinker", help="The Tinker API on this machine, for small models: serve.")
 
 
 @app.command("serve")

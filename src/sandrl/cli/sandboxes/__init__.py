@@ -6,11 +6,7 @@ import typer
 
 from sandrl.cli.sandboxes import cleanup, count, execute, logs, ls, show
 
-app = typer.Typer(
-    name="sandboxes",
-    help="Sandboxes and their owners: ls, cleanup, count, show, exec, logs.",
-    no_args_is_help=True,
-)
+app = typer.Typer(name="sandboxes", help="Sandboxes and their owners: ls, cleanup, count, show, exec, logs.")
 app.command("ls")(ls.ls)
 app.command("cleanup")(cleanup.cleanup)
 app.command("count")(count.count)
