@@ -11,7 +11,7 @@ import typer
 
 from sandrl.cli.progress import reward_text, sample_name, word_for
 from sandrl.cli.results import ResultRow, results_table
-from sandrl.cli.tables import print_wrapped
+from sandrl.cli.tables import print_wrapped, terminal_width
 from sandrl.cli.text import counted, share_text, visible
 from sandrl.cli.verbosity import first, is_quiet, is_verbose, note
 
@@ -183,8 +183,6 @@ def _print_lines(results: Sequence[ScoredCompletion], run: str) -> None:
 
 
 def _print_table(report: ScoreReport, run: str) -> None:
-    from sandrl.cli.tables import terminal_width
-
     shown = report.results if is_verbose() else report.results[:_MOST_ROWS]
     rows = [ResultRow(r.index, r.id, r.status, r.reward, r.duration_seconds) for r in shown]
     results_table(rows).print()

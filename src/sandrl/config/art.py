@@ -14,9 +14,8 @@ from pydantic import Field, model_validator
 
 from sandrl.config.episodes import EpisodesConfig, Steps
 from sandrl.config.fields import EPISODES, MODEL, OUTPUT, PROBLEMS, TRAINING, Option
-from sandrl.config.groups import Samples, check_groups
 from sandrl.config.model import Count, LearningRate
-from sandrl.config.parts import ROLLOUT_HELP, MaxTokens, Problems, QuestionPart, ReportTraining
+from sandrl.config.parts import ROLLOUT_HELP, MaxTokens, Problems, QuestionPart, ReportTraining, Samples, check_groups
 from sandrl.config.words import TINY, EpisodeKind
 from sandrl.settings import ReportTo, Settings
 
@@ -74,23 +73,9 @@ def choose_backend(requested: ArtBackendKind, settings: Settings, *, can_train_h
 class ArtTrainConfig(EpisodesConfig):
     """`sandrl art train`, resolved."""
 
-    short_help: ClassVar[frozenset[str]] = frozenset(
-        {
-            "base_model",
-            "backend",
-            "problems",
-            "num_problems",
-            "steps",
-            "samples",
-            "learning_rate",
-            "policy",
-            "rollout",
-            "runtime",
-            "run_name",
-            "resume",
-            "dry_run",
-            "config_file",
-        }
+    short_help: ClassVar[str] = (
+        "base_model backend problems num_problems steps samples learning_rate policy rollout runtime run_name"
+        " resume dry_run config_file"
     )
 
     problems: Problems = "mbpp"

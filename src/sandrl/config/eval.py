@@ -20,23 +20,9 @@ SAMPLES = 4
 class EvalConfig(EndpointPart, SamplingPart, ScoredRunConfig):
     """`sandrl eval`."""
 
-    short_help: ClassVar[frozenset[str]] = frozenset(
-        {
-            "model",
-            "base_url",
-            "problems",
-            "num_problems",
-            "samples",
-            "temperature",
-            "max_tokens",
-            "runtime",
-            "fail_under",
-            "resume",
-            "json_",
-            "verbose",
-            "quiet",
-            "config_file",
-        }
+    short_help: ClassVar[str] = (
+        "model base_url problems num_problems samples temperature max_tokens runtime fail_under resume json_"
+        " verbose quiet config_file"
     )
 
     model: Annotated[

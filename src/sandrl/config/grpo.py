@@ -14,7 +14,6 @@ from pydantic import Field, JsonValue, model_validator
 from sandrl.addresses import check_address, refuse_password
 from sandrl.bounds import LARGEST_WEIGHT
 from sandrl.config.fields import EPISODES, GENERATION, KEY_VALUE, OUTPUT, PROBLEMS, SANDBOXES, SCORING, TRAINING, Option
-from sandrl.config.groups import Samples, check_groups
 from sandrl.config.model import Count, Tries
 from sandrl.config.parts import (
     EXTRACT_HELP,
@@ -25,9 +24,11 @@ from sandrl.config.parts import (
     QuestionPart,
     ReportTraining,
     RunPart,
+    Samples,
     SandboxesPart,
     ShowTests,
     Tools,
+    check_groups,
 )
 from sandrl.config.words import TINY, Extraction, ToolSet
 from sandrl.settings import ReportTo
@@ -36,24 +37,9 @@ from sandrl.settings import ReportTo
 class GrpoConfig(RunPart, SandboxesPart, QuestionPart, CachePart, MappingPart):
     """`sandrl grpo` and `sandrl unsloth`, resolved."""
 
-    short_help: ClassVar[frozenset[str]] = frozenset(
-        {
-            "model",
-            "problems",
-            "steps",
-            "samples",
-            "batch_size",
-            "learning_rate",
-            "max_tokens",
-            "eval_every",
-            "lora",
-            "vllm",
-            "runtime",
-            "run_name",
-            "resume",
-            "dry_run",
-            "config_file",
-        }
+    short_help: ClassVar[str] = (
+        "model problems steps samples batch_size learning_rate max_tokens eval_every lora vllm runtime run_name"
+        " resume dry_run config_file"
     )
 
     model: Annotated[

@@ -26,6 +26,7 @@ from sandrl.config.fields import (
     SANDBOXES,
     SCORING,
     SECONDS,
+    TRAINING,
     Option,
 )
 from sandrl.config.model import (
@@ -96,6 +97,11 @@ ShowTests: TypeAlias = Annotated[Tries, Option("Number of checks that a prompt s
 Tools: TypeAlias = Annotated[
     ToolSet,
     Option("Tools of `--rollout tools`: `code` to execute and submit code, `all` also for shell and files.", EPISODES),
+]
+Samples: TypeAlias = Annotated[
+    int,
+    Field(ge=2, lt=2**63),
+    Option("Completions (or episodes) per problem in a step: the size of a group.", TRAINING, metavar="N"),
 ]
 MaxTokens: TypeAlias = Annotated[Count, Option("Maximum length of a completion, in tokens.", GENERATION, metavar="N")]
 MaxToolCalls: TypeAlias = Annotated[Count, Option("Maximum number of tool calls in an episode.", EPISODES, metavar="N")]
@@ -527,3 +533,15 @@ class OutputPart(RunPart):
         Path | None, Option("Append each result to a JSONL file as it arrives.", OUTPUT, metavar="FILE")
     ] = None  # fmt: skip
     fail_under: FailUnder = None
+
+
+def check_groups(batch_size: int, samples: int) -> None:
+    """Makes sure that the completions of a step are whole groups.
+
+    Raises:
+        ValueError: If they are not; its message begins with the field.
+    """
+    if batch_size % samples:
+        raise ValueError(
+            f"batch_size: {batch_size} is not a multiple of samples, which is {samples}; every group must be complete"
+        )

@@ -17,23 +17,9 @@ OPENAI_MODEL = "gpt-4o-mini"
 class RolloutConfig(EpisodesConfig):
     """`sandrl art rollout`."""
 
-    short_help: ClassVar[frozenset[str]] = frozenset(
-        {
-            "model",
-            "base_url",
-            "problems",
-            "num_problems",
-            "steps",
-            "samples",
-            "rollout",
-            "max_attempts",
-            "runtime",
-            "run_name",
-            "json_",
-            "verbose",
-            "quiet",
-            "config_file",
-        }
+    short_help: ClassVar[str] = (
+        "model base_url problems num_problems steps samples rollout max_attempts runtime run_name json_ verbose"
+        " quiet config_file"
     )
 
     model: Annotated[

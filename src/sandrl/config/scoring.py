@@ -53,21 +53,8 @@ class ScoredRunConfig(OutputPart, SandboxesPart, CachePart, MappingPart):
 class RewardConfig(ScoredRunConfig):
     """`sandrl reward`."""
 
-    short_help: ClassVar[frozenset[str]] = frozenset(
-        {
-            "problems",
-            "reward",
-            "timeout_seconds",
-            "packages",
-            "concurrency",
-            "runtime",
-            "out",
-            "fail_under",
-            "json_",
-            "verbose",
-            "quiet",
-            "config_file",
-        }
+    short_help: ClassVar[str] = (
+        "problems reward timeout_seconds packages concurrency runtime out fail_under json_ verbose quiet config_file"
     )
 
     completions: Annotated[
@@ -98,20 +85,8 @@ class RewardConfig(ScoredRunConfig):
 class ValidateConfig(SandboxesPart, CachePart, MappingPart):
     """`sandrl problems validate`."""
 
-    short_help: ClassVar[frozenset[str]] = frozenset(
-        {
-            "problems",
-            "num_problems",
-            "fields",
-            "timeout_seconds",
-            "packages",
-            "concurrency",
-            "runtime",
-            "json_",
-            "verbose",
-            "quiet",
-            "config_file",
-        }
+    short_help: ClassVar[str] = (
+        "problems num_problems fields timeout_seconds packages concurrency runtime json_ verbose quiet config_file"
     )
 
     problems: Problems = BUNDLED
@@ -121,21 +96,9 @@ class ValidateConfig(SandboxesPart, CachePart, MappingPart):
 class RedteamConfig(SandboxesPart, ScoringPart, MappingPart):
     """`sandrl redteam`."""
 
-    short_help: ClassVar[frozenset[str]] = frozenset(
-        {
-            "problems",
-            "num_problems",
-            "exploits",
-            "list_",
-            "timeout_seconds",
-            "reward",
-            "concurrency",
-            "runtime",
-            "json_",
-            "verbose",
-            "quiet",
-            "config_file",
-        }
+    short_help: ClassVar[str] = (
+        "problems num_problems exploits list_ timeout_seconds reward concurrency runtime json_ verbose quiet"
+        " config_file"
     )
 
     problems: Problems = BUNDLED
@@ -163,20 +126,8 @@ class RedteamConfig(SandboxesPart, ScoringPart, MappingPart):
 class RegradeConfig(SandboxesPart, ScoringPart, MappingPart):
     """`sandrl runs regrade`; options that are not given have the values of the run."""
 
-    short_help: ClassVar[frozenset[str]] = frozenset(
-        {
-            "problems",
-            "fail_on_flips",
-            "reward",
-            "timeout_seconds",
-            "concurrency",
-            "runtime",
-            "runs_dir",
-            "dry_run",
-            "json_",
-            "verbose",
-            "quiet",
-        }
+    short_help: ClassVar[str] = (
+        "problems fail_on_flips reward timeout_seconds concurrency runtime runs_dir dry_run json_ verbose quiet"
     )
 
     run: Annotated[

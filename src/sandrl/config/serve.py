@@ -31,22 +31,9 @@ class RequestOptions(ScoringPart, MappingPart):
 class ServeConfig(SandboxesPart, CachePart, MappingPart):
     """`sandrl serve`."""
 
-    short_help: ClassVar[frozenset[str]] = frozenset(
-        {
-            "problems",
-            "host",
-            "port",
-            "certificate",
-            "certificate_key",
-            "reward",
-            "timeout_seconds",
-            "sandbox_memory_bytes",
-            "concurrency",
-            "runtime",
-            "max_queue",
-            "access_log",
-            "config_file",
-        }
+    short_help: ClassVar[str] = (
+        "problems host port certificate certificate_key reward timeout_seconds sandbox_memory_bytes concurrency"
+        " runtime max_queue access_log config_file"
     )
 
     problems: Annotated[
