@@ -6,7 +6,7 @@ from typing import Annotated, Self, TypeAlias
 
 from pydantic import model_validator
 
-from sandrl.config.fields import EPISODES, SCORING, SECONDS, TRAINING, Option
+from sandrl.config.fields import EPISODES, SCORING, SECONDS, TRAINING, Option, option
 from sandrl.config.model import Count, Seconds
 from sandrl.config.parts import (
     CachePart,
@@ -35,20 +35,18 @@ class EpisodesConfig(RunPart, SandboxesPart, EndpointPart, SamplingPart, Episode
     and bounds of its own, and its own measure of a step: problems for `art rollout`, episodes for `art train`.
     """
 
-    timeout_seconds: Annotated[
-        Seconds | None,
-        Option(
-            "Time limit for one command of an episode, and for a solution and its checks. Default: 10 seconds; for a"
-            " solution, cases and calls that pass do not count, up to 120 seconds in total.",
-            SCORING,
-            metavar=SECONDS,
-            flag="--timeout",
-        ),
-    ] = None
+    timeout_seconds: Seconds | None = option(
+        None,
+        "Time limit for one command of an episode, and for a solution and its checks. Default: 10 seconds; for a"
+        " solution, cases and calls that pass do not count, up to 120 seconds in total.",
+        SCORING,
+        metavar=SECONDS,
+        flag="--timeout",
+    )
 
-    max_attempts: Annotated[
-        Count, Option("Maximum number of answers in an episode of `--rollout attempts`.", EPISODES, metavar="N")
-    ] = 3
+    max_attempts: Count = option(
+        3, "Maximum number of answers in an episode of `--rollout attempts`.", EPISODES, metavar="N"
+    )
 
     @model_validator(mode="after")
     def _has_examples_to_show(self) -> Self:

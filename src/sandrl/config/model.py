@@ -94,3 +94,7 @@ HashSeed: TypeAlias = Annotated[int, Field(ge=0, lt=2**31)]
 """What the interpreter takes for PYTHONHASHSEED, with room for those after it."""
 
 Tries: TypeAlias = Annotated[int, Field(ge=0, lt=2**63)]
+
+Seed: TypeAlias = Annotated[int, Field(ge=0, lt=2**32)]
+
+Port: TypeAlias = Annotated[int, Field(ge=0, lt=65536)]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from typing import ClassVar
 
 from sandrl.config.episodes import EpisodesConfig, Steps
-from sandrl.config.fields import MODEL, OUTPUT, PROBLEMS, TRAINING, Option
+from sandrl.config.fields import MODEL, OUTPUT, PROBLEMS, TRAINING, option
 from sandrl.config.model import Count, LearningRate, Tries
 from sandrl.config.parts import BASE_URL_HELP, Problems
 from sandrl.config.words import TINY
@@ -22,44 +22,33 @@ class RolloutConfig(EpisodesConfig):
         " quiet config_file"
     )
 
-    model: Annotated[
-        str | None,
-        Option(
-            "The model that acts in the episodes, by its name at the endpoint.",
-            MODEL,
-            metavar="NAME",
-            default=f"{LOCAL_MODEL}; with --use-openai: {OPENAI_MODEL}; without an endpoint: {TINY}, in this process",
-        ),
-    ] = None
-    use_openai: Annotated[bool, Option("Use OpenAI's endpoint; the key is read from OPENAI_API_KEY.", MODEL)] = False
-    base_url: Annotated[
-        str | None,
-        Option(
-            BASE_URL_HELP,
-            MODEL,
-            metavar="URL",
-            default="OPENAI_BASE_URL, else http://localhost:8000/v1 (vLLM's)",
-        ),
-    ] = None
+    model: str | None = option(
+        None,
+        "The model that acts in the episodes, by its name at the endpoint.",
+        MODEL,
+        metavar="NAME",
+        default=f"{LOCAL_MODEL}; with --use-openai: {OPENAI_MODEL}; without an endpoint: {TINY}, in this process",
+    )
+    use_openai: bool = option(False, "Use OpenAI's endpoint; the key is read from OPENAI_API_KEY.", MODEL)
+    base_url: str | None = option(
+        None, BASE_URL_HELP, MODEL, metavar="URL", default="OPENAI_BASE_URL, else http://localhost:8000/v1 (vLLM's)"
+    )
     problems: Problems = "mbpp"
-    num_problems: Annotated[Tries, Option("Use only the first N problems; 0: all.", PROBLEMS, metavar="N")] = 100
-    problems_per_step: Annotated[Count, Option("Number of problems per step.", TRAINING, metavar="N")] = 4
+    num_problems: Tries = option(100, "Use only the first N problems; 0: all.", PROBLEMS, metavar="N")
+    problems_per_step: Count = option(4, "Number of problems per step.", TRAINING, metavar="N")
     steps: Steps = 10
-    samples: Annotated[
-        Count,
-        Option(
-            "Episodes per problem in a step: the size of a group. Training on them needs 2 or more.",
-            TRAINING,
-            metavar="N",
-        ),
-    ] = 1
-    learning_rate: Annotated[
-        LearningRate,
-        Option("Learning rate, saved with the run for a later training; not used here.", TRAINING, metavar="RATE"),
-    ] = 2e-5
-    project: Annotated[
-        str, Option("Project name, saved with the run and used for W&B.", OUTPUT, metavar="NAME")
-    ] = "aviato-rl-demo"  # fmt: skip
+    samples: Count = option(
+        1,
+        "Episodes per problem in a step: the size of a group. Training on them needs 2 or more.",
+        TRAINING,
+        metavar="N",
+    )
+    learning_rate: LearningRate = option(
+        2e-5, "Learning rate, saved with the run for a later training; not used here.", TRAINING, metavar="RATE"
+    )
+    project: str = option(
+        "aviato-rl-demo", "Project name, saved with the run and used for W&B.", OUTPUT, metavar="NAME"
+    )
 
     @property
     def model_name(self) -> str:
