@@ -65,7 +65,7 @@ class Option:
 
 
 def _field(words: Callable[_P, Option]) -> Callable[Concatenate[Any, _P], Any]:
-    def declare(value: Any, *positional: _P.args, **named: _P.kwargs) -> Any:
+    def declare(value: Any, /, *positional: _P.args, **named: _P.kwargs) -> Any:
         declared = Field(value)
         declared.metadata.append(words(*positional, **named))
         return declared

@@ -12,8 +12,7 @@ from pathlib import Path
 
 from sandrl.deadlines import in_background
 from sandrl.doctor.imports import broken_packages
-from sandrl.doctor.languages import languages_check
-from sandrl.doctor.machine import gpu_check, open_files_check, port_check, state_check
+from sandrl.doctor.machine import gpu_check, languages_check, open_files_check, port_check, state_check
 from sandrl.doctor.nodes import cluster_checks, unasked_cluster_check
 from sandrl.doctor.packages import extra_checks, version_checks, vouched_packages
 from sandrl.doctor.report import Check, Finding, Report, State
