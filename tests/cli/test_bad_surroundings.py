@@ -170,6 +170,9 @@ def test_output_that_nobody_takes_ends_a_command_without_a_traceback(script: str
     done = shell(script, tmp_path)
     assert done.returncode == code, done.stderr
     assert "Traceback" not in done.stderr + done.stdout
+    if script == "$REWARD >/dev/full":
+        message = "error: the output could not be written: No space left on device\n  hint: free disk space"
+        assert message in done.stderr
 
 
 @pytest.mark.parametrize("limit", [12, 16, 24])
