@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.support.command_line import command_of
+from tests.support.command_line import command_of, leaf_commands
 
 ROOT, _ = command_of([])
 
 
-def all_commands(command: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    if not hasattr(command, "commands"):
-        yield words, command
-    for name, each in getattr(command, "commands", {}).items():
-        yield from all_commands(each, (*words, name))
-
-
 every_command = pytest.mark.parametrize(
-    ("words", "command"), [pytest.param(*each, id=" ".join(each[0])) for each in all_commands(ROOT)]
+    ("words", "command"), [pytest.param(*each, id=" ".join(each[0])) for each in leaf_commands().items()]
 )
 
 
