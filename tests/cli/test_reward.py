@@ -92,6 +92,8 @@ def test_json_is_one_document_on_standard_output(sandrl: Run) -> None:
     failure = {"status": "failed", "detail": "IndexError: list index out of range (line 7)", "line": 1}
     assert document["results"][2]["checks"] == [failure, failure]
     assert document["summary"].pop("sandbox_seconds") > 0
+    # There if this is the first run of these problems, which calibrates them.
+    document["summary"].pop("counts", None)
     assert document["summary"] == {
         "cost": None,
         "currency": None,
