@@ -26,13 +26,6 @@ def test_a_wrong_name_of_a_runtime_is_told_with_those_that_there_are(sandrl: Run
     assert all(line.startswith("  hint: ") for line in more)
 
 
-@pytest.mark.parametrize("command", ["reward", "sandboxes ls", "doctor"])
-def test_an_empty_name_of_a_runtime_is_told(sandrl: Run, command: str) -> None:
-    done = sandrl(*command.split(), "--runtime", "")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("sandrl: error: --runtime must not be empty\n")
-
-
 def test_without_an_address_the_ways_to_a_cluster_are_told(sandrl: Run) -> None:
     pytest.importorskip("ray")
     done = sandrl("reward", "--runtime", "ray")

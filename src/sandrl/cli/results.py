@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Self
 
 from sandrl import events
 from sandrl.cli.progress import LiveView, Progress, Remarks, reward_text, sample_name, word_for
+from sandrl.cli.tables import Cell, Column, Table
 from sandrl.cli.text import counted, visible
 from sandrl.cli.verbosity import INTERVAL_SECONDS, is_quiet, is_verbose
 from sandrl.config.budget import duration_text
@@ -175,8 +176,6 @@ class LiveTable(LiveView):
 
 def results_table(rows: list[ResultRow]) -> Table:
     """The table of results; ids of completions are the user's, of any length, and are cut where there is no room."""
-    from sandrl.cli.tables import Cell, Column, Table
-
     table = Table(
         [
             Column("row", is_number=True),

@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
-from sandrl.doctor.examination import isolation_checks
+from sandrl.doctor.examination import isolation_checks, needed_checks
 from sandrl.doctor.machine import open_files_check, port_check, state_check
 from sandrl.doctor.report import Check, State
-from sandrl.doctor.runtimes import needed_checks
 from sandrl.sandboxes.providers.protocol import Need
 from sandrl.settings import RuntimeKind, load_settings
 

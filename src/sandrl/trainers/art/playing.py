@@ -17,8 +17,8 @@ from urllib.parse import urlsplit
 from pydantic import JsonValue
 
 from sandrl.addresses import VLLM_BASE_URL
+from sandrl.config.episodes import RolloutConfig
 from sandrl.config.layers import resolve
-from sandrl.config.rollout import RolloutConfig
 from sandrl.config.words import TINY, EpisodeKind, Extraction
 from sandrl.errors import UsageError
 from sandrl.events import Emit, ModelChosen, ignore

@@ -1,4 +1,4 @@
-"""`sandrl sandboxes exec`: runs a program in a sandbox."""
+"""`sandrl sandboxes exec` and `logs`: run a program in a sandbox, and print the output of its main program."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sandrl.cli import signals
 from sandrl.cli.sandboxes.options import Id, Runtime, inventory_with
+from sandrl.cli.text import visible_lines
 from sandrl.cli.units import time_option
-from sandrl.settings import RuntimeKind
+from sandrl.settings import RuntimeKind, load_settings
 
 if TYPE_CHECKING:
     from typing import TextIO
@@ -30,10 +32,8 @@ def execute(
     runtime: Runtime = RuntimeKind.AUTO.value,
 ) -> None:
     """Run a program in a sandbox, and exit with its exit code. Standard input is passed on unless it is a terminal."""
-    from sandrl.cli import signals
     from sandrl.sandboxes import Interrupt
     from sandrl.sandboxes.attached import TIMED_OUT, run_attached
-    from sandrl.settings import load_settings
 
     inventory = inventory_with(load_settings(), runtime, id_)
     id_ = inventory.find(id_)
@@ -54,8 +54,27 @@ def execute(
     raise typer.Exit(code)
 
 
+def logs(
+    id_: Id,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Also print new output until the sandbox ends.")
+    ] = False,
+    tail: Annotated[int | None, typer.Option(metavar="N", min=0, help="Show only the last N lines.")] = None,
+    runtime: Runtime = RuntimeKind.AUTO.value,
+) -> None:
+    """Show the output of a sandbox's main program. The output of `exec` is not saved."""
+    inventory = inventory_with(load_settings(), runtime, id_)
+    id_ = inventory.find(id_)
+    inventory.get(id_)
+    is_terminal = sys.stdout.isatty()
+    with signals.repeated_interrupt():
+        for text in inventory.logs(id_, follow=follow, tail_lines=tail):
+            # Not `echo`, which leaves out escape sequences on their way to a pipe.
+            sys.stdout.write(visible_lines(text) if is_terminal else text)
+            sys.stdout.flush()
+
+
 def _output(stream: TextIO) -> Output:
-    from sandrl.cli.text import visible_lines
     from sandrl.sandboxes.providers.protocol import Output
 
     if stream.isatty():
