@@ -6,6 +6,13 @@ Bounds = namedtuple("Bounds", ["low", "high"])
 
 def bounds(values):
     return Bounds(min(values), max(values))
+# --- wrong
+from collections import namedtuple
+
+Bounds = namedtuple("Bounds", ["high", "low"])
+
+def bounds(values):
+    return Bounds(min(values), max(values))
 # --- asserts
 assert bounds([3, 1, 2]).low == 1
 assert bounds([3, 1, 2]).high == 3
@@ -35,11 +42,9 @@ def parse_person(line: str) -> Person:
 p = parse_person("Ann, 33, ann@example.org")
 assert p.name == "Ann" and p.age == 33
 assert p.email == "ann@example.org"
-assert p.is_adult
 # --- test
 name, age, email = parse_person("Bo,5")
 assert (name, age, email) == ("Bo", 5, None)
-assert not parse_person("Bo,5").is_adult
 # --- test
 assert parse_person("Bo,5")._replace(age=6).age == 6
 assert parse_person("Bo,5")._fields == ("name", "age", "email")
@@ -121,25 +126,12 @@ class Mod7(int):
 
     __radd__ = __add__
     __rmul__ = __mul__
-
-    def inverse(self):
-        for i in range(1, 7):
-            if int(self) * i % 7 == 1:
-                return Mod7(i)
-        raise ZeroDivisionError("no inverse")
 # --- asserts
 assert Mod7(10) == 3
 assert Mod7(5) + 4 == 2
 assert 4 + Mod7(5) == 2
 assert Mod7(3) * Mod7(5) == 1
-assert Mod7(3).inverse() == 5
 assert type(Mod7(3) + 1) is Mod7
-# --- test
-try:
-    Mod7(0).inverse()
-    assert False, "expected an error"
-except ZeroDivisionError as e:
-    assert str(e) == "no inverse"
 
 # === str-subclass-slug
 # --- code
@@ -161,9 +153,6 @@ assert Slug("Hello, World!") == "hello-world"
 assert Slug("Hello, World!").words == ["hello", "world"]
 assert Slug("a") + "B c" == "a-b-c"
 assert (Slug("a") + "B c").words == ["a", "b", "c"]
-assert len(Slug("xyz")) == 3
-assert Slug("abc").upper() == "ABC"
-assert Slug("abc").startswith("ab")
 assert {Slug("A"): 1}["a"] == 1
 
 # === str-subclass-case-insensitive
@@ -182,6 +171,10 @@ class CIStr(str):
 
     def __contains__(self, part):
         return part.casefold() in self.casefold()
+# --- wrong
+class CIStr(str):
+    def __eq__(self, other):
+        return self.casefold() == other.casefold()
 # --- asserts
 assert CIStr("Hello") == "hELLO"
 assert "hello" == CIStr("HELLO")
@@ -224,11 +217,6 @@ except AttributeError as error:
     assert "zzz" in str(error)
 else:
     raise AssertionError
-# --- test
-d = AttrDict({"x": 1})
-d.update(y=2)
-assert sorted(d.items()) == [("x", 1), ("y", 2)]
-assert getattr(d, "q", "none") == "none"
 
 # === dict-subclass-missing
 # --- code
@@ -236,6 +224,14 @@ class Fibs(dict):
     def __missing__(self, n):
         value = self[n] = self[n - 1] + self[n - 2]
         return value
+
+
+def fibs():
+    return Fibs({0: 0, 1: 1})
+# --- wrong
+class Fibs(dict):
+    def __missing__(self, n):
+        return self[n - 1] + self[n - 2]
 
 
 def fibs():
@@ -292,16 +288,6 @@ c["c"] = 3
 assert "b" not in c
 assert list(c) == ["a", "c"]
 assert c == {"a": 1, "c": 3}
-# --- test
-c = LRU(1)
-c[1] = 1
-c[2] = 2
-assert len(c) == 1 and c.capacity == 1
-try:
-    c[1]
-    raise AssertionError("gone keys raise")
-except KeyError:
-    pass
 
 # === set-subclass
 # --- code
@@ -319,8 +305,6 @@ assert t == {"python", "ai"}
 assert str(t) == "ai, python"
 assert "ai" in t
 assert t | {"x"} == {"ai", "python", "x"}
-assert t - {"ai"} == {"python"}
-assert t >= {"ai"}
 
 # === frozenset-subclass
 # --- code
@@ -336,7 +320,6 @@ def team_up(names):
 assert team_up(["zoe", "al"]).captain == "al"
 assert team_up(["a", "a"]) == frozenset({"a"})
 assert len({team_up("ab"), team_up("ba")}) == 1
-assert team_up("abc") & {"a"} == {"a"}
 
 # === tuple-subclass-vector
 # --- code
@@ -359,11 +342,9 @@ class Vec(tuple):
     y = property(lambda self: self[1])
 # --- asserts
 assert Vec(1, 2) + Vec(3, 4) == (4, 6)
-assert Vec(1, 2) + (3, 4) == Vec(4, 6)
 assert (Vec(1, 2) * 3).y == 6
 assert 3 * Vec(1, 2) == (3, 6)
 assert abs(Vec(3, 4)) == 5.0
-assert [*Vec(7, 8)] == [7, 8]
 assert sum([Vec(1, 1), Vec(2, 2)], Vec(0, 0)) == (3, 3)
 
 # === float-subclass
@@ -387,7 +368,6 @@ assert Celsius(100).to_fahrenheit() == 212.0
 assert str(Celsius(100).to_fahrenheit()) == "212.0°F"
 assert abs(Fahrenheit(32).to_celsius()) < 1e-9
 assert isinstance(Celsius(1).to_fahrenheit(), Fahrenheit)
-assert f"{Celsius(36.6)}" == "36.6" or f"{Celsius(36.6)}" == "36.6°C"
 assert round(Celsius(36.66), 1) == 36.7
 
 # === bytes-subclass
@@ -407,7 +387,6 @@ def build(kind, payload):
 assert build(1, b"ab") == b"\x01\x02ab"
 assert build(1, b"ab").checksum == (1 + 2 + 97 + 98) % 256
 assert build(2, b"").hex_dump() == "02 00"
-assert build(2, b"zz")[2:] == b"zz"
 assert isinstance(build(0, b""), bytes)
 
 # === list-subclass-negative-safe
@@ -424,11 +403,8 @@ class SafeList(list):
 s = SafeList([1, 2, 3])
 assert s[10] is None
 assert s[-10] is None
-assert s[0] == 1
 assert s[1:] == [2, 3]
 assert s[1:][7] is None
-s.append(4)
-assert s[3] == 4
 assert type(s[:2]) is SafeList
 
 # === counter-subclass
@@ -524,9 +500,7 @@ def segments(points):
     return [Segment(a, b) for a, b in zip(points, points[1:])]
 # --- asserts
 assert segments([(0, 0), (1, 1), (2, 0)])[1].b.x == 2
-assert len(segments([(0, 0)])) == 0
 assert segments([(0, 0), (1, 1)]) == [((0, 0), (1, 1))]
-assert segments([(0, 0), (3, 4)])[0].a == Point(0, 0)
 assert [s.a.y for s in segments([(0, 5), (1, 6), (2, 7)])] == [5, 6]
 
 # === namedtuple-defaults-and-make
@@ -542,9 +516,7 @@ def read_options(text):
 assert read_options("2x3x4") == Options(2, 3, 4)
 assert Options(5) == (5, 10, 1)
 assert Options._field_defaults == {"height": 10, "depth": 1}
-assert read_options("2x3x4").depth == 4
 assert repr(Options(1)) == "Options(width=1, height=10, depth=1)"
-assert max(Options(1), Options(2)).width == 2
 
 # === userdict
 # --- code
@@ -567,7 +539,6 @@ assert "CONTENT-TYPE" in d
 d["X"] = 1
 assert sorted(d) == ["content-type", "x"]
 assert d == {"content-type": "text/html", "x": 1}
-assert dict(d) == {"content-type": "text/html", "x": 1}
 assert d.data["x"] == 1
 
 # === userlist
@@ -586,8 +557,6 @@ class Playlist(UserList):
 p = Playlist(["bb", "a", "ccc"])
 assert p.shuffle_by(len) == ["a", "bb", "ccc"]
 assert p + ["d"] == ["a", "bb", "ccc", "d"]
-assert len(p) == 3
-assert p[0] == "a"
 p.append("z")
 assert "z" in p
 assert isinstance(p + [], Playlist)
@@ -608,8 +577,6 @@ assert Shout("hi") == "HI"
 assert Shout("hi").whisper() == "hi"
 assert str(Shout("hi")) + "!" == "HI!"
 assert "H" in Shout("hi")
-assert Shout("a") + Shout("b") == "AB"
-assert len(Shout("abc")) == 3
 
 # === wrong-stack-push wrong entry_point=Stack
 # --- code
@@ -620,37 +587,3 @@ class Stack(list):
 # --- test
 s = Stack()
 assert s.push(1).push(2) == [1, 2]
-
-# === wrong-namedtuple-field wrong entry_point=bounds
-# --- code
-from collections import namedtuple
-
-Bounds = namedtuple("Bounds", ["high", "low"])
-
-def bounds(values):
-    return Bounds(min(values), max(values))
-# --- asserts
-assert bounds([3, 1, 2]).low == 1
-
-# === wrong-missing wrong
-# --- code
-class Fibs(dict):
-    def __missing__(self, n):
-        return self[n - 1] + self[n - 2]
-
-
-def fibs():
-    return Fibs({0: 0, 1: 1})
-# --- test
-f = fibs()
-assert f[10] == 55
-assert len(f) == 11
-
-# === wrong-str-subclass wrong
-# --- code
-class CIStr(str):
-    def __eq__(self, other):
-        return self.casefold() == other.casefold()
-# --- asserts
-assert CIStr("Hello") == "hELLO"
-assert len({CIStr("a"), CIStr("A")}) == 1

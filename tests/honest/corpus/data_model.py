@@ -1,21 +1,3 @@
-# === len-bool-contains
-# --- code
-class Bag:
-    def __init__(self, *items):
-        self.items = list(items)
-
-    def __len__(self):
-        return len(self.items)
-
-    def __contains__(self, item):
-        return item in self.items
-# --- asserts
-assert len(Bag(1, 2)) == 2
-assert not Bag()
-assert bool(Bag(0))
-assert 2 in Bag(1, 2)
-assert 3 not in Bag(1, 2)
-
 # === bool-only
 # --- code
 class Result:
@@ -59,8 +41,6 @@ assert Squares(5)[1:4] == [1, 4, 9]
 assert Squares(5)[::-2] == [16, 4, 0]
 assert 9 in Squares(4)
 assert list(reversed(Squares(3))) == [4, 1, 0]
-assert sum(Squares(4)) == 14
-assert max(Squares(4)) == 9
 # --- test
 try:
     Squares(2)[2]
@@ -102,15 +82,6 @@ del g[0, 1]
 assert list(g) == [[0, 0], [0, 0]]
 g[1, 0] += 3
 assert g[1, 0] == 3
-# --- test
-g = Grid(1, 1)
-for bad in [(1, 0), (0, 1), (-1, 0)]:
-    try:
-        g[bad] = 1
-    except IndexError:
-        pass
-    else:
-        raise AssertionError(bad)
 
 # === iterator-class
 # --- code
@@ -129,8 +100,6 @@ class Countdown:
 # --- asserts
 assert list(Countdown(3)) == [3, 2, 1]
 assert next(Countdown(9)) == 9
-assert sum(Countdown(4)) == 10
-assert [x for x in Countdown(0)] == []
 assert next(Countdown(0), "over") == "over"
 # --- test
 c = Countdown(2)
@@ -142,11 +111,6 @@ try:
     assert False
 except StopIteration:
     pass
-# --- test
-a, b, c = Countdown(3)
-assert (a, b, c) == (3, 2, 1)
-first, *rest = Countdown(4)
-assert rest == [3, 2, 1]
 
 # === reversed-and-length-hint
 # --- code
@@ -162,6 +126,16 @@ class Ring:
 
     def __length_hint__(self):
         return len(self._items)
+# --- wrong
+class Ring:
+    def __init__(self, items):
+        self._items = tuple(items)
+
+    def __iter__(self):
+        return iter(self._items)
+
+    def __reversed__(self):
+        return iter(self._items)
 # --- test
 import operator
 r = Ring("abc")
@@ -169,24 +143,6 @@ assert list(reversed(r)) == ["c", "b", "a"]
 assert operator.length_hint(r) == 3
 assert "".join(r) == "abc"
 assert list(zip(r, reversed(r))) == [("a", "c"), ("b", "b"), ("c", "a")]
-
-# === call-protocol
-# --- code
-class Polynomial:
-    def __init__(self, *coefficients):
-        self.coefficients = coefficients
-
-    def __call__(self, x):
-        result = 0
-        for c in self.coefficients:
-            result = result * x + c
-        return result
-# --- asserts
-assert Polynomial(1, 0, -1)(3) == 8
-assert callable(Polynomial(1))
-assert list(map(Polynomial(2, 1), [0, 1, 2])) == [1, 3, 5]
-assert sorted([3, -4, 1], key=Polynomial(1, 0, 0)) == [1, 3, -4]
-assert not callable(Polynomial(1).coefficients)
 
 # === hash-and-eq
 # --- code
@@ -204,17 +160,20 @@ class Card:
 
     def __repr__(self):
         return f"{self.rank}{self.suit}"
+# --- wrong
+class Card:
+    def __init__(self, rank, suit):
+        self.rank, self.suit = rank, suit
+
+    def __hash__(self):
+        return hash((self.rank, self.suit))
 # --- asserts
 assert Card("A", "♠") == Card("A", "♠")
 assert Card("A", "♠") != Card("K", "♠")
 assert len({Card("A", "♠"), Card("A", "♠"), Card("2", "♥")}) == 2
 assert {Card("A", "♠"): 1}[Card("A", "♠")] == 1
-assert Card("A", "♠") in [Card("2", "♥"), Card("A", "♠")]
-assert [Card("2", "♥"), Card("A", "♠")].index(Card("A", "♠")) == 1
 assert Card("A", "♠") != "A♠"
-assert [Card("A", "♠")].count(Card("A", "♠")) == 1
 assert str([Card("A", "♠")]) == "[A♠]"
-assert hash(Card(1, 2)) == hash(Card(1, 2))
 
 # === unhashable-because-eq
 # --- code
@@ -253,9 +212,7 @@ class Student:
 # --- asserts
 assert Student("a", 1) < Student("b", 2)
 assert Student("a", 2) >= Student("b", 2)
-assert max(Student("a", 1), Student("b", 3)).name == "b"
 assert [s.name for s in sorted([Student("x", 3), Student("y", 1)])] == ["y", "x"]
-assert min([Student("x", 3), Student("y", 1)]).name == "y"
 # --- test
 import bisect, heapq
 grades = sorted(Student(str(i), i) for i in (5, 1, 3))
@@ -279,11 +236,16 @@ class Temperature:
 
     def __str__(self):
         return "temperature"
+# --- wrong
+class Temperature:
+    def __init__(self, celsius):
+        self.celsius = celsius
+
+    def __format__(self, spec):
+        return str(self.celsius) + "C"
 # --- asserts
 assert f"{Temperature(100)}" == "100.0C"
 assert f"{Temperature(100):F}" == "212.0F"
-assert f"{Temperature(20):.2f}" == "20.00C"
-assert "{:>8.1f}".format(Temperature(5)) == "     5.0C"
 assert format(Temperature(0), "F") == "32.0F"
 assert f"{Temperature(1)!s}" == "temperature"
 width = 6; assert f"{Temperature(5):{width}.1f}" == "   5.0C"
@@ -430,12 +392,6 @@ except AttributeError as e:
     assert str(e) == "cannot set a"
 else:
     raise AssertionError
-try:
-    del f.a
-except AttributeError as e:
-    assert "delete" in str(e)
-else:
-    raise AssertionError
 assert f.a == 1
 assert vars(f) == {"a": 1}
 
@@ -473,21 +429,17 @@ class Thing:
 # --- asserts
 assert dir(Thing()) == ["a", "b", "method"]
 assert vars(Thing()) == {"a": 1, "b": 2}
-assert Thing().__dict__ == {"b": 2, "a": 1}
 assert hasattr(Thing(), "kind")
 assert not hasattr(Thing(), "c")
 assert getattr(Thing(), "zzz", 3) == 3
 assert getattr(Thing(), "method")() == 1
 assert "method" in vars(Thing)
-assert "kind" in dir(Thing)
 # --- test
 t = Thing()
 setattr(t, "c", 5)
 assert t.c == 5
 delattr(t, "c")
 assert not hasattr(t, "c")
-t.a = 100
-assert t.method() == 100
 
 # === class-identity
 # --- code
@@ -507,22 +459,15 @@ def make(kind):
     return {"dog": Dog, "animal": Animal}[kind]()
 # --- asserts
 assert type(make("dog")) is Dog
-assert make("dog").__class__.__name__ == "Dog"
 assert make("dog").__class__ is Dog
-assert type(make("dog")).__name__ == "Dog"
 assert isinstance(make("dog"), Animal)
-assert not isinstance(make("animal"), Dog)
 assert issubclass(Dog, Animal)
-assert not issubclass(Animal, Dog)
 assert Dog.__mro__ == (Dog, Animal, object)
 assert Dog.__bases__ == (Animal,)
 assert Animal.__doc__ == "Any animal."
 assert Dog.__name__ == "Dog" and Dog.__qualname__ == "Dog"
 assert make("dog").speak() == "Woof"
-assert Animal.speak(make("dog")) == "..."
 assert super(Dog, make("dog")).speak() == "..."
-assert type(make("dog")) != type(make("animal"))
-assert Animal in type(make("dog")).mro()
 assert Animal.__subclasses__() == [Dog]
 
 # === subclass-in-check entry_point=Shape
@@ -549,13 +494,6 @@ assert Square(2).describe() == "square with area 4.0"
 assert isinstance(Square(1), Shape)
 assert issubclass(Square, Shape)
 # --- test
-try:
-    Shape("x").area()
-except NotImplementedError:
-    pass
-else:
-    raise AssertionError("abstract")
-# --- test
 class Fixed(Shape):
     area = lambda self: 7
 assert Fixed("f").describe() == "f with area 7.0"
@@ -578,6 +516,13 @@ class Pipeline:
         out = [self.process(i) for i in items]
         self.log.append(len(out))
         return out
+# --- wrong
+class Pipeline:
+    def process(self, item):
+        return item
+
+    def run(self, items):
+        return [Pipeline.process(self, i) for i in items]
 # --- test
 class Doubler(Pipeline):
     def before(self):
@@ -589,14 +534,6 @@ class Doubler(Pipeline):
 d = Doubler()
 assert d.run([1, 2, 3]) == [2, 4, 6]
 assert d.log == ["before", 3]
-# --- test
-seen = []
-class Spy(Pipeline):
-    def process(self, item):
-        seen.append(item)
-        return item
-Spy().run("ab")
-assert seen == ["a", "b"]
 
 # === class-getitem-and-init-subclass
 # --- code
@@ -623,7 +560,6 @@ class Json(Plugin, name="js"):
 assert Plugin["csv"] is Csv
 assert Plugin["js"]().load() == "json"
 assert sorted(Plugin.registry) == ["csv", "js"]
-assert Plugin.registry["csv"]().load() == "csv"
 # --- test
 class Xml(Plugin, name="xml"):
     def load(self):
@@ -729,9 +665,7 @@ assert repr(Blob("x")) == "Blob('x')"
 assert str(Blob("x")) == "x"
 assert "%s|%r" % (Blob("a"), Blob("b")) == "a|Blob('b')"
 assert f"{Blob('q')!r:>10}" == " Blob('q')"
-assert repr([Blob("x")]) == "[Blob('x')]"
 assert Blob("xyz").__sizeof__() == 1003
-assert eval(repr(Blob("x"))).data == "x"
 
 # === default-object-repr
 # --- code
@@ -818,13 +752,6 @@ assert Temperature(0).is_valid(5)
 before = Temperature.count
 Temperature(1), Temperature(2)
 assert Temperature.count == before + 2
-try:
-    Temperature(-500)
-except ValueError as e:
-    assert "absolute zero" in str(e)
-else:
-    assert False
-assert Temperature.count == before + 2
 # --- test
 class Warm(Temperature):
     pass
@@ -852,6 +779,11 @@ class Account:
     @balance.deleter
     def balance(self):
         self._balance = 0
+# --- wrong
+class Account:
+    def __init__(self, balance=0):
+        self.balance = balance
+        self.history = []
 # --- test
 a = Account(10)
 a.balance += 5
@@ -989,56 +921,6 @@ assert Version("1.10") > Version("1.9")
 assert Version("1.2") in ["1.1", "1.2"]
 assert Version("1.2") != 12
 
-# === wrong-reversed wrong
-# --- code
-class Ring:
-    def __init__(self, items):
-        self._items = tuple(items)
-
-    def __iter__(self):
-        return iter(self._items)
-
-    def __reversed__(self):
-        return iter(self._items)
-# --- asserts
-assert list(reversed(Ring("abc"))) == ["c", "b", "a"]
-
-# === wrong-eq wrong
-# --- code
-class Card:
-    def __init__(self, rank, suit):
-        self.rank, self.suit = rank, suit
-
-    def __hash__(self):
-        return hash((self.rank, self.suit))
-# --- asserts
-assert Card("A", "S") == Card("A", "S")
-assert len({Card("A", "S"), Card("A", "S")}) == 1
-
-# === wrong-property wrong entry_point=Account
-# --- code
-class Account:
-    def __init__(self, balance=0):
-        self.balance = balance
-        self.history = []
-# --- test
-a = Account(10)
-a.balance += 5
-assert a.balance == 15
-assert a.history == [5]
-
-# === wrong-format wrong
-# --- code
-class Temperature:
-    def __init__(self, celsius):
-        self.celsius = celsius
-
-    def __format__(self, spec):
-        return str(self.celsius) + "C"
-# --- asserts
-assert f"{Temperature(100)}" == "100C"
-assert f"{Temperature(100):.1f}" == "100.0C"
-
 # === wrong-call-count wrong
 # --- code
 class Counter:
@@ -1049,17 +931,3 @@ class Counter:
 # --- test
 Counter(), Counter()
 assert Counter.count == 2
-
-# === wrong-subclass-hook wrong
-# --- code
-class Pipeline:
-    def process(self, item):
-        return item
-
-    def run(self, items):
-        return [Pipeline.process(self, i) for i in items]
-# --- test
-class Doubler(Pipeline):
-    def process(self, item):
-        return item * 2
-assert Doubler().run([1]) == [2]

@@ -15,7 +15,6 @@ assert Point(1, 2) == Point(1, 2)
 assert Point(1) == Point(1, 0.0)
 assert Point(1, 2) != Point(2, 1)
 assert repr(Point(1, 2)) == "Point(x=1, y=2)"
-assert Point(0, 0).distance(Point(3, 4)) == 5.0
 assert Point(1, 2) != (1, 2)
 assert Point.__match_args__ == ("x", "y")
 # --- test
@@ -35,6 +34,14 @@ class Task:
     priority: int
     name: str = field(compare=False)
     tags: tuple = ()
+# --- wrong
+from dataclasses import dataclass
+
+
+@dataclass(order=True)
+class Task:
+    name: str
+    priority: int
 # --- test
 import heapq
 tasks = [Task(2, "b"), Task(1, "a"), Task(3, "c")]
@@ -51,13 +58,6 @@ try:
     Task(1, "a").priority = 5
 except FrozenInstanceError:
     pass
-else:
-    raise AssertionError("frozen")
-# --- test
-try:
-    Task(1, "a").priority = 5
-except AttributeError as e:
-    assert "priority" in str(e)
 else:
     raise AssertionError("frozen")
 
@@ -114,13 +114,6 @@ class Rect:
 assert Rect(2, 3).area == 6
 assert Rect(2, 3, scale=2).area == 24
 assert Rect(1, 1, 5) == Rect(5, 5)
-# --- test
-try:
-    Rect(0, 1)
-except ValueError as e:
-    assert str(e) == "sides must be positive"
-else:
-    assert False
 
 # === dataclass-helpers
 # --- code
@@ -175,8 +168,6 @@ assert Admin(1).label() == "Admin#1"
 assert Admin(1, "x", 3) == Admin(id=1, name="x", level=3)
 assert User(1) != Admin(1)
 assert isinstance(Admin(2), Base)
-assert repr(User(5)) == "User(id=5, name='anon')"
-assert [type(o).__name__ for o in (Base(1), User(1))] == ["Base", "User"]
 
 # === dataclass-slots-kw-only
 # --- code
@@ -202,12 +193,6 @@ except TypeError:
     pass
 else:
     raise AssertionError("keyword only")
-try:
-    Conn("h").other = 1
-except AttributeError:
-    pass
-else:
-    raise AssertionError("slots")
 
 # === dataclass-subclassed-in-check
 # --- code
@@ -266,12 +251,6 @@ match Rect(4, 5):
         raise AssertionError
     case Rect(w, h):
         assert (w, h) == (4, 5)
-try:
-    area("x")
-except TypeError as e:
-    assert str(e) == "unknown shape: 'x'"
-else:
-    raise AssertionError
 
 # === abc-abstract
 # --- code
@@ -317,15 +296,6 @@ class Dot(Shape):
     def area(self):
         return 0
 assert str(Dot()) == "dot: 0"
-class Half(Shape):
-    def area(self):
-        return 1
-try:
-    Half()
-except TypeError:
-    pass
-else:
-    raise AssertionError
 
 # === abc-collections-mixins
 # --- code
@@ -368,8 +338,6 @@ assert d == {"a": 1, "b": 2}
 assert d.pop("A") == 1
 assert d.get("zz", 0) == 0
 assert d.setdefault("C", 3) == 3
-assert sorted(d.items()) == [("b", 2), ("c", 3)]
-assert list(d.keys()) == ["b", "c"]
 # --- test
 t = Typed(int, [1, 2])
 t.append(3)
@@ -378,13 +346,6 @@ assert list(t) == [1, 2, 3, 4]
 assert t.pop() == 4
 assert t.index(2) == 1 and t.count(9) == 0
 t.reverse()
-assert t[0] == 3 and t[1:] == [2, 1]
-try:
-    t.append("x")
-except TypeError as e:
-    assert str(e) == "int expected"
-else:
-    raise AssertionError
 
 # === abc-set-algebra
 # --- code
@@ -404,9 +365,7 @@ class ListSet(Set):
 # --- asserts
 assert list(ListSet([3, 1, 3]) & ListSet([1, 2])) == [1]
 assert ListSet([1, 2]) == {2, 1}
-assert ListSet([1]) < ListSet([1, 2])
 assert list(ListSet([2, 1]) | {5}) == [2, 1, 5]
-assert ListSet([1]).isdisjoint([2])
 assert isinstance(ListSet([1]) - {1}, ListSet)
 assert {1, 2} >= ListSet([1])
 
@@ -437,12 +396,6 @@ class Robot:
 assert make_noise(Robot()) == "beep"
 assert isinstance(Robot(), Quacks)
 assert not isinstance(3, Quacks)
-try:
-    make_noise("x")
-except TypeError:
-    pass
-else:
-    raise AssertionError
 
 # === generic-class
 # --- code
@@ -477,14 +430,6 @@ s.push(1); s.push(2)
 assert list(s) == [2, 1] and len(s) == 2
 assert s.pop() == 2 and s.peek() == 1
 # --- test
-s: Stack[str] = Stack()
-try:
-    s.pop()
-except IndexError as e:
-    assert str(e) == "pop from empty stack"
-else:
-    assert False
-assert s.peek() is None
 assert Stack[int].__origin__ is Stack
 
 # === newtype-and-annotations
@@ -520,7 +465,6 @@ def stats(values):
 # --- asserts
 assert stats([3, 1, 2]).low == 1
 assert stats([1, 2]) == stats([2, 1])
-assert stats([2]).mean == 2
 assert vars(stats([4])) == {"low": 4, "high": 4, "mean": 4.0}
 from types import SimpleNamespace; assert stats([1]) == SimpleNamespace(low=1, high=1, mean=1.0)
 assert repr(stats([1])) == "namespace(low=1, high=1, mean=1.0)"
@@ -594,18 +538,6 @@ class Cart:
 a, b = Cart(), Cart()
 a.add(1)
 assert b.items == []
-
-# === wrong-dataclass-order wrong
-# --- code
-from dataclasses import dataclass
-
-
-@dataclass(order=True)
-class Task:
-    name: str
-    priority: int
-# --- asserts
-assert min(Task(name="a", priority=2), Task(name="b", priority=1)).name == "b"
 
 # === wrong-frozen wrong
 # --- code

@@ -22,9 +22,6 @@ try:
 except InsufficientFunds as e:
     assert str(e) == "need 4 more"
 assert a.balance == 6
-# --- test
-assert issubclass(InsufficientFunds, Exception)
-assert InsufficientFunds.__name__ == "InsufficientFunds"
 
 # === own-exception-generic-except
 # --- code
@@ -123,9 +120,6 @@ class HTTPError(Exception):
     def __str__(self):
         return f"{self.status} {self.reason}"
 
-    @property
-    def is_client_error(self):
-        return 400 <= self.status < 500
 
 
 def get(url):
@@ -140,18 +134,10 @@ except HTTPError as e:
     assert e.url == "/missing"
     assert str(e) == "404 Not Found"
     assert e.args == (404, "Not Found")
-    assert e.is_client_error
     assert repr(e) == "HTTPError(404, 'Not Found')"
 else:
     raise AssertionError()
 assert get("/x") == "ok"
-# --- test
-e = HTTPError(500, "Oops")
-assert not e.is_client_error and e.url is None
-try:
-    raise e
-except HTTPError as caught:
-    assert caught is e
 
 # === required-init-argument-only-keyword
 # --- code
@@ -174,8 +160,6 @@ except ValueError as e:
     assert str(e) == "line 2, column 3"
 else:
     raise AssertionError
-# --- test
-assert parse("a b") == ["a", "b"]
 
 # === raise-from-cause
 # --- code
@@ -188,6 +172,16 @@ def load(text):
         return int(text)
     except ValueError as error:
         raise ConfigError(f"bad number {text!r}") from error
+# --- wrong
+class ConfigError(Exception):
+    pass
+
+
+def load(text):
+    try:
+        return int(text)
+    except ValueError:
+        raise ConfigError(text) from None
 # --- test
 assert load("7") == 7
 try:
@@ -791,23 +785,6 @@ try:
     check(-1)
 except ValueError as e:
     assert str(e) == "x must not be negative"
-
-# === wrong-cause wrong
-# --- code
-class ConfigError(Exception):
-    pass
-
-
-def load(text):
-    try:
-        return int(text)
-    except ValueError:
-        raise ConfigError(text) from None
-# --- test
-try:
-    load("x")
-except ConfigError as e:
-    assert isinstance(e.__cause__, ValueError)
 
 # === wrong-system-exit-code wrong
 # --- code

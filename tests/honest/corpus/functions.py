@@ -9,6 +9,14 @@ def make_counter(start=0):
         return count
 
     return increment
+# --- wrong
+count = 0
+def make_counter(start=0):
+    def increment(step=1):
+        global count
+        count += step
+        return count
+    return increment
 # --- test
 c = make_counter()
 assert c() == 1 and c() == 2
@@ -19,26 +27,6 @@ assert c() == 13
 # --- asserts
 assert callable(make_counter())
 assert make_counter().__name__ == "increment"
-
-# === closure-pair-of-functions
-# --- code
-def make_cell(value=None):
-    def get():
-        return value
-
-    def set(new):
-        nonlocal value
-        old, value = value, new
-        return old
-
-    return get, set
-# --- test
-get, set_ = make_cell(1)
-assert get() == 1
-assert set_(2) == 1
-assert get() == 2
-get2, _ = make_cell()
-assert get2() is None
 
 # === currying
 # --- code
@@ -59,15 +47,10 @@ def add(a, b, c):
 # --- asserts
 assert add(1)(2)(3) == 6
 assert add(1, 2)(3) == 6
-assert add(1)(2, 3) == 6
-assert add(1, 2, 3) == 6
 # --- test
 times = curry(lambda a, b: a * b)
 double = times(2)
 assert [double(x) for x in (1, 2)] == [2, 4]
-def volume(l, w, h):
-    return l * w * h
-assert curry(volume)(2)(3)(4) == 24
 
 # === nested-lambda-curry
 # --- code
@@ -87,18 +70,10 @@ from functools import reduce
 
 def compose(*functions):
     return reduce(lambda f, g: lambda x: f(g(x)), functions, lambda x: x)
-
-
-def pipe(value, *functions):
-    for f in functions:
-        value = f(value)
-    return value
 # --- asserts
 assert compose(str, abs)(-3) == "3"
 assert compose()(7) == 7
 assert compose(len, str.split)("a b c") == 3
-assert pipe(" Hi ", str.strip, str.lower, len) == 2
-assert pipe([3, 1], sorted, tuple) == (1, 3)
 assert compose(lambda x: x + 1, lambda x: x * 2)(5) == 11
 
 # === decorator-call-count
@@ -128,13 +103,6 @@ assert square.__name__ == "square"
 assert square.__doc__ == "Square a number."
 assert square.__wrapped__(5) == 25
 assert square.calls == 2
-# --- test
-@count_calls
-def mine(a, b=2):
-    return a + b
-assert mine(1) == 3 and mine(1, b=5) == 6
-assert mine.calls == 2
-assert mine.__name__ == "mine"
 
 # === decorator-with-arguments
 # --- code
@@ -238,10 +206,8 @@ def hello(name="world"):
     return f"Hello, {name}"
 
 assert app.handle("/hello") == (200, "Hello, world")
-assert app.handle("/hello", name="Ann") == (200, "Hello, Ann")
 assert app.handle("/x") == (404, "not found")
 assert app.routes["/hello"] is hello
-assert hello() == "Hello, world"
 
 # === function-arguments-of-all-kinds
 # --- code
@@ -272,7 +238,6 @@ assert apply_all([functools.partial(pow, 2), operator.neg, math.sqrt, [0, 1, 4, 
 # --- asserts
 assert group_by(["a", "bb", "c"], len) == {1: ["a", "c"], 2: ["bb"]}
 assert group_by([1, 2, 3], lambda n: n % 2 == 0) == {False: [1, 3], True: [2]}
-assert group_by(["Ab", "ab"], str.lower) == {"ab": ["Ab", "ab"]}
 import operator; assert group_by([(1, 2), (1, 3)], operator.itemgetter(0)) == {1: [(1, 2), (1, 3)]}
 
 # === callback-records-into-list
@@ -284,6 +249,12 @@ def traverse(tree, visit):
             traverse(child, visit)
     else:
         visit(tree)
+# --- wrong
+def traverse(tree, visit):
+    for key, child in tree.items():
+        if isinstance(child, dict):
+            traverse(child, visit)
+        visit(key)
 # --- test
 seen = []
 traverse({"a": {"b": 1}, "c": 2}, seen.append)
@@ -295,13 +266,6 @@ def visit(node):
     count += 1
 traverse({"a": 1, "b": {"c": 2}}, visit)
 assert count == 5
-# --- test
-total = {"sum": 0}
-def add(node):
-    if isinstance(node, int):
-        total["sum"] += node
-traverse({"a": 1, "b": {"c": 2}}, add)
-assert total == {"sum": 3}
 
 # === event-emitter entry_point=EventEmitter
 # --- code
@@ -333,12 +297,6 @@ assert got == [1, ("once", 1), 2]
 off()
 assert e.emit("x", 3) == []
 assert got == [1, ("once", 1), 2]
-# --- test
-e = EventEmitter()
-e.on("sum", lambda a, b: a + b)
-e.on("sum", max)
-assert e.emit("sum", 2, 5) == [7, 5]
-assert e.emit("nothing") == []
 
 # === visitor-pattern
 # --- code
@@ -381,7 +339,6 @@ def sort_cmp(items, cmp):
 # --- asserts
 assert sort_by([(1, "b"), (0, "b"), (5, "a")], lambda t: t[1], lambda t: t[0]) == [(5, "a"), (0, "b"), (1, "b")]
 assert sort_cmp([3, 1, 2], lambda a, b: b - a) == [3, 2, 1]
-assert sort_by(["bb", "a"], len) == ["a", "bb"]
 import operator; assert sort_by([{"n": 2}, {"n": 1}], operator.itemgetter("n")) == [{"n": 1}, {"n": 2}]
 
 # === objects-of-check-returned-identically
@@ -428,8 +385,6 @@ class Light:
 # --- asserts
 assert square(5) == 25
 assert square.keywords == {"exponent": 2}
-assert square.func is power
-assert square.args == ()
 assert Light().on().state is True
 assert Light().off().state is False
 
@@ -492,7 +447,6 @@ def options(a, /, b, *, c=3):
     return a, b, c
 # --- asserts
 assert echo(1, 2, x=3) == ((1, 2), {"x": 3})
-assert echo() == ((), {})
 assert echo(*[1, 2], **{"k": "v"}) == ((1, 2), {"k": "v"})
 assert options(1, 2) == (1, 2, 3)
 assert options(1, b=5, c=0) == (1, 5, 0)
@@ -526,11 +480,9 @@ assert area.__defaults__ == (1.0,)
 assert area.__kwdefaults__ == {"unit": "m"}
 assert area.version == (1, 2)
 assert list(inspect.signature(area).parameters) == ["width", "height", "unit"]
-assert inspect.signature(area).parameters["unit"].default == "m"
 assert str(inspect.signature(area)) == "(width: float, height: float = 1.0, *, unit: str = 'm') -> str"
 assert typing.get_type_hints(area)["return"] is str
 assert area.__code__.co_argcount == 2
-assert inspect.isfunction(area)
 
 # === lambda-entry-point entry_point=double
 # --- code
@@ -538,7 +490,6 @@ double = lambda x: x * 2
 # --- asserts
 assert double(2) == 4
 assert double("a") == "aa"
-assert double([1]) == [1, 1]
 assert double.__name__ == "<lambda>"
 
 # === alias-of-import entry_point=root
@@ -589,7 +540,6 @@ assert trampoline(lambda: 7) == 7
 Y = lambda f: (lambda x: x(x))(lambda x: f(lambda *a: x(x)(*a)))
 # --- asserts
 assert Y(lambda rec: lambda n: 1 if n == 0 else n * rec(n - 1))(5) == 120
-assert Y(lambda rec: lambda n: n if n < 2 else rec(n - 1) + rec(n - 2))(10) == 55
 
 # === church-numerals
 # --- code
@@ -605,28 +555,6 @@ assert to_int(zero) == 0
 assert to_int(succ(succ(zero))) == 2
 assert to_int(plus(succ(zero))(succ(succ(zero)))) == 3
 assert succ(zero)(lambda s: s + "!")("hi") == "hi!"
-
-# === state-machine-with-callables
-# --- code
-class Machine:
-    def __init__(self, start, table):
-        self.state, self.table = start, table
-        self.history = [start]
-
-    def feed(self, event):
-        action = self.table[self.state, event]
-        self.state = action(self) if callable(action) else action
-        self.history.append(self.state)
-        return self
-# --- test
-table = {("idle", "go"): "running", ("running", "go"): lambda m: "done" if len(m.history) > 1 else "idle"}
-m = Machine("idle", table).feed("go").feed("go")
-assert m.state == "done"
-assert m.history == ["idle", "running", "done"]
-try:
-    m.feed("go")
-except KeyError as e:
-    assert e.args == (("done", "go"),)
 
 # === wrong-closure-late-binding wrong
 # --- code
@@ -650,51 +578,3 @@ def f():
 f()
 assert f.calls == 1
 assert f.__name__ == "f"
-
-# === wrong-shared-state wrong
-# --- code
-count = 0
-
-
-def make_counter():
-    def inc():
-        global count
-        count += 1
-        return count
-    return inc
-# --- test
-a, b = make_counter(), make_counter()
-assert a() == 1
-assert b() == 1
-
-# === wrong-callback-order wrong
-# --- code
-def traverse(tree, visit):
-    for key, child in tree.items():
-        if isinstance(child, dict):
-            traverse(child, visit)
-        visit(key)
-# --- test
-seen = []
-traverse({"a": {"b": 1}}, seen.append)
-assert seen == ["a", "b"]
-
-# === wrong-observer-duplicates wrong
-# --- code
-class Subject:
-    def __init__(self):
-        self.observers = []
-
-    def attach(self, o):
-        self.observers.append(o)
-
-    def notify(self, m):
-        for o in self.observers:
-            o(m)
-# --- test
-got = []
-s = Subject()
-s.attach(got.append)
-s.attach(got.append)
-s.notify(1)
-assert got == [1]

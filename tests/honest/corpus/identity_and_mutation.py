@@ -7,16 +7,13 @@ def bubble_sort(items):
             if items[j] > items[j + 1]:
                 items[j], items[j + 1] = items[j + 1], items[j]
     return items
+# --- wrong
+def bubble_sort(items):
+    return sorted(items)
 # --- test
 xs = [3, 1, 2]
 assert bubble_sort(xs) is xs
 assert xs == [1, 2, 3]
-# --- test
-xs = []
-assert bubble_sort(xs) == [] and xs == []
-ys = ["b", "a"]
-bubble_sort(ys)
-assert ys == ["a", "b"]
 
 # === returns-none-mutates
 # --- code
@@ -30,6 +27,9 @@ def remove_all(items, value):
 
 def move_zeroes(nums):
     nums.sort(key=lambda n: n == 0)
+# --- wrong
+def reverse_in_place(items):
+    items = items[::-1]
 # --- test
 xs = [1, 2, 3]
 assert reverse_in_place(xs) is None
@@ -81,10 +81,6 @@ assert b == [[5, 0], [0, 0]]
 # --- code
 def wrap(x):
     return [x, {"value": x}]
-
-
-def pair_up(a, b):
-    return a, b
 # --- test
 x = [1]
 w = wrap(x)
@@ -92,12 +88,6 @@ assert w[0] is x
 assert w[1]["value"] is x
 x.append(2)
 assert w[0] == [1, 2]
-# --- test
-a, b = [1], {"k": 2}
-p = pair_up(a, b)
-assert p[0] is a and p[1] is b
-a.append(5)
-assert p == ([1, 5], {"k": 2})
 
 # === argument-kept-and-returned-later entry_point=Box
 # --- code
@@ -120,11 +110,6 @@ assert b.get() == [1, 2]
 b.add(3)
 assert items == [1, 2, 3]
 assert b.content is items
-# --- test
-d = {}
-b = Box(d)
-b.content["k"] = 1
-assert d == {"k": 1}
 
 # === internal-list-exposed entry_point=Log
 # --- code
@@ -170,8 +155,6 @@ t.members += ["b"]
 t.scores["a"] = 3
 t.scores["b"] = 4
 assert t.total() == 7
-t.members.remove("a")
-assert t.total() == 4
 t.scores = {"b": 10}
 assert t.total() == 10
 t.members[0] = "zzz"
@@ -205,17 +188,10 @@ assert intern("a") == ["a", "more"]
 # --- code
 def tri(x):
     return None if x == 0 else x > 0
-
-
-def small(n):
-    return n
 # --- asserts
 assert tri(0) is None
 assert tri(1) is True
 assert tri(-1) is False
-assert tri(5) is not False
-assert small(7) is 7 or small(7) == 7
-assert (tri(1), tri(-1)) == (True, False)
 
 # === global-state
 # --- code
@@ -289,9 +265,7 @@ a, b, c, d = (Node(x) for x in "abcd")
 a.connect(b).connect(c)
 assert reachable(a) == {a, b, c}
 assert d not in reachable(a)
-assert {n.name for n in reachable(b)} == {"a", "b", "c"}
 assert a.edges[0] is b and b.edges[0] is a
-assert a in b.edges
 
 # === self-referential-list
 # --- code
@@ -322,17 +296,10 @@ class Solution:
                 nums1[k] = nums2[j]
                 j -= 1
             k -= 1
-
-    def removeDuplicates(self, nums):
-        nums[:] = sorted(set(nums))
-        return len(nums)
 # --- test
 nums1 = [1, 2, 3, 0, 0, 0]
 assert Solution().merge(nums1, 3, [2, 5, 6], 3) is None
 assert nums1 == [1, 2, 2, 3, 5, 6]
-nums = [1, 1, 2]
-assert Solution().removeDuplicates(nums) == 2
-assert nums[:2] == [1, 2]
 
 # === objects-as-dict-keys-and-sets
 # --- code
@@ -355,12 +322,6 @@ assert table[a] == "a" and table[b] == "b"
 assert set(table) == {a, b}
 assert Key("a") not in table
 assert unique([a, b, a]) == [a, b]
-# --- test
-class Mine:
-    pass
-m, n = Mine(), Mine()
-assert unique([m, n, m]) == [m, n]
-assert unique([m, n, m])[0] is m
 
 # === swap-and-generators-of-check
 # --- code
@@ -379,15 +340,6 @@ assert next(g) == 9
 s = {1}
 assert fill(s, (x for x in (2, 3))) is s
 assert s == {1, 2, 3}
-# --- test
-class Collector:
-    def __init__(self):
-        self.items = []
-    def add(self, x):
-        self.items.append(x)
-c = Collector()
-assert fill(c, "ab") is c
-assert c.items == ["a", "b"]
 
 # === copies
 # --- code
@@ -418,13 +370,6 @@ assert d.tags == ["a"]
 s.tags.append("z")
 assert d.tags == ["a", "z"]
 assert type(c) is Doc
-# --- test
-import copy
-d = Doc("t", [1])
-e = copy.deepcopy(d)
-assert e == d and e.tags is not d.tags
-f = copy.copy(d)
-assert f.tags is d.tags
 
 # === custom-copy-hooks
 # --- code
@@ -450,8 +395,6 @@ import copy
 t = Tracked([1])
 assert copy.copy(t).how == "copy"
 assert copy.deepcopy(t).how == "deep"
-assert copy.copy(t).v is t.v
-assert copy.deepcopy(t).v is not t.v
 assert copy.deepcopy([t, t])[0].how == "deep"
 
 # === pickle-round-trip-in-solution
@@ -481,8 +424,6 @@ def thaw(blob):
 # --- asserts
 assert thaw(freeze([1, {"a": (2,)}])) == [1, {"a": (2,)}]
 assert Snapshot(3).__getstate__() == {"data": 3}
-assert isinstance(freeze(1), bytes)
-assert thaw(freeze({1, 2})) == {1, 2}
 
 # === pickle-in-check
 # --- code
@@ -501,15 +442,6 @@ p = pickle.loads(pickle.dumps(Point(1, 2)))
 assert p == Point(1, 2)
 assert type(p) is Point
 
-# === wrong-new-list wrong
-# --- code
-def reverse_in_place(items):
-    items = items[::-1]
-# --- test
-xs = [1, 2, 3]
-reverse_in_place(xs)
-assert xs == [3, 2, 1]
-
 # === wrong-mutates-input wrong
 # --- code
 def without(items, bad):
@@ -519,14 +451,6 @@ def without(items, bad):
 xs = [1, 2, 3]
 assert without(xs, 2) == [1, 3]
 assert xs == [1, 2, 3]
-
-# === wrong-copy-not-same wrong
-# --- code
-def bubble_sort(items):
-    return sorted(items)
-# --- test
-xs = [3, 1, 2]
-assert bubble_sort(xs) is xs
 
 # === wrong-shared-rows wrong
 # --- code

@@ -15,11 +15,7 @@ assert keys_of({"a": 1, "b": 2}) == {"a", "b"}
 assert items_of({"a": 1}) == {("a", 1)}
 assert list(values_of({"a": 1, "b": 2})) == [1, 2]
 assert keys_of({"a": 1, "b": 2}) & {"a"} == {"a"}
-assert keys_of({"a": 1}) == {"a": 5}.keys()
 assert "a" in keys_of({"a": 1})
-assert len(items_of({})) == 0
-assert keys_of({1: 2}) | {3} == {1, 3}
-assert sorted(values_of({1: 9, 2: 3})) == [3, 9]
 assert {"b", "a"} == keys_of({"a": 1, "b": 2})
 assert list(reversed(keys_of({"a": 1, "b": 2}))) == ["b", "a"]
 
@@ -49,23 +45,19 @@ from types import MappingProxyType
 
 def readonly(d):
     return MappingProxyType(dict(d))
-
-
-DEFAULTS = MappingProxyType({"debug": False})
+# --- wrong
+def readonly(d):
+    return dict(d)
 # --- test
 m = readonly({"a": 1})
 assert m == {"a": 1}
 assert m["a"] == 1 and "b" not in m
-assert dict(m) == {"a": 1}
-assert DEFAULTS["debug"] is False
 try:
     m["b"] = 2
 except TypeError:
     pass
 else:
     raise AssertionError("read-only")
-assert {**m} == {"a": 1}
-assert m.get("zz") is None
 
 # === chain-map
 # --- code
@@ -77,9 +69,7 @@ def settings(user, defaults):
 # --- asserts
 assert settings({"a": 1}, {"a": 0, "b": 2}) == {"a": 1, "b": 2}
 assert settings({}, {"a": 0})["a"] == 0
-assert dict(settings({"x": 1}, {"y": 2})) == {"x": 1, "y": 2}
 assert settings({"a": 1}, {}).maps == [{"a": 1}, {}]
-assert len(settings({"a": 1}, {"a": 2, "b": 3})) == 2
 assert settings({"a": 1}, {"b": 1}).new_child({"a": 9})["a"] == 9
 # --- test
 user = {}
@@ -87,27 +77,6 @@ c = settings(user, {"a": 1})
 c["a"] = 5
 assert c["a"] == 5
 assert c.parents["a"] == 1
-
-# === user-containers-returned
-# --- code
-from collections import UserDict, UserList
-
-
-def as_user_dict(d):
-    return UserDict(d)
-
-
-def as_user_list(items):
-    return UserList(items)
-# --- asserts
-assert as_user_dict({"a": 1}) == {"a": 1}
-assert as_user_list([1, 2]) == [1, 2]
-assert as_user_list([1, 2])[0] == 1
-assert [1, 2] == as_user_list([1, 2])
-assert as_user_list([2, 1]) + [3] == [2, 1, 3]
-assert sorted(as_user_list([2, 1])) == [1, 2]
-assert as_user_dict({"a": 1}).data == {"a": 1}
-assert len(as_user_dict({})) == 0
 
 # === memoryview-and-array
 # --- code
@@ -124,13 +93,9 @@ def numbers(items, kind="i"):
 assert window(b"abcdef", 1, 4) == b"bcd"
 assert bytes(window(b"abcdef", 0, 2)) == b"ab"
 assert window(bytearray(b"xyz"), 1, 3).tobytes() == b"yz"
-assert len(window(b"abc", 0, 3)) == 3
 assert window(b"abc", 0, 3)[0] == 97
-assert list(window(b"ab", 0, 2)) == [97, 98]
 from array import array; assert numbers([1, 2]) == array("i", [1, 2])
-assert numbers([1, 2]).tolist() == [1, 2]
 assert numbers([1.5], "d")[0] == 1.5
-assert numbers([1, 2, 3]).typecode == "i"
 assert sum(numbers([1, 2, 3])) == 6
 
 # === bytearray-mutation
@@ -162,15 +127,18 @@ def to_utc(text, hours):
 
 def parse(text):
     return datetime.strptime(text, "%Y-%m-%d %H:%M")
+# --- wrong
+from datetime import datetime, timedelta, timezone
+
+
+def to_utc(text, hours):
+    return datetime.fromisoformat(text).replace(tzinfo=timezone.utc)
 # --- test
 from datetime import datetime, timedelta, timezone
 t = to_utc("2024-03-01T12:00:00", 2)
 assert t == datetime(2024, 3, 1, 10, tzinfo=timezone.utc)
 assert t.isoformat() == "2024-03-01T10:00:00+00:00"
 assert t.tzinfo is timezone.utc
-assert t.utcoffset() == timedelta(0)
-assert t - timedelta(hours=10) == datetime(2024, 3, 1, tzinfo=timezone.utc)
-assert t.hour == 10 and t.weekday() == 4
 # --- test
 from datetime import datetime
 assert parse("2024-02-29 08:15") == datetime(2024, 2, 29, 8, 15)
@@ -199,11 +167,9 @@ def duration(seconds):
 # --- asserts
 from datetime import date; assert next_weekday(date(2024, 1, 1), 0) == date(2024, 1, 8)
 from datetime import date; assert [d.day for d in business_days(date(2024, 1, 5), date(2024, 1, 9))] == [5, 8, 9]
-from datetime import date; assert list(business_days(date(2024, 1, 6), date(2024, 1, 7))) == []
 from datetime import timedelta; assert duration(90) == timedelta(minutes=1, seconds=30)
 assert duration(3600).total_seconds() == 3600
 assert str(duration(3661)) == "1:01:01"
-assert duration(90) > duration(60)
 assert sum([duration(1), duration(2)], duration(0)).seconds == 3
 
 # === zoneinfo
@@ -234,14 +200,10 @@ def swap(path, suffix):
 # --- asserts
 from pathlib import Path; assert config_path("/home/a", "x") == Path("/home/a/.config/x.toml")
 assert str(config_path("/h", "x")) == "/h/.config/x.toml"
-assert config_path("/h", "x").name == "x.toml"
-assert config_path("/h", "x").suffix == ".toml"
 assert config_path("/h", "x").parent.parent.as_posix() == "/h"
 assert swap("a/b.txt", ".md").as_posix() == "a/b.md"
-assert swap("a/b.txt", ".md").parts == ("a", "b.md")
 assert isinstance(config_path("/h", "x"), Path)
 import os; assert os.fspath(config_path("/h", "q")) == "/h/.config/q.toml"
-assert config_path("/h", "x") / "more" == Path("/h/.config/x.toml/more")
 
 # === decimal-context
 # --- code
@@ -256,18 +218,19 @@ def precise_div(a, b, digits):
     with localcontext() as ctx:
         ctx.prec = digits
         return Decimal(a) / Decimal(b)
+# --- wrong
+from decimal import Decimal
+
+
+def money(x):
+    return Decimal(x).quantize(Decimal("0.01"))
 # --- asserts
 from decimal import Decimal; assert money(2.675) == Decimal("2.68")
 assert str(money(1)) == "1.00"
 assert str(precise_div(1, 3, 5)) == "0.33333"
 assert precise_div(1, 4, 10) == 0.25
-assert money("0.1") + money("0.2") == Decimal("0.3")
-assert money(5).as_tuple().exponent == -2
-assert f"{money(1234.5):,}" == "1,234.50"
 # --- test
 from decimal import Decimal
-assert sum([money(1), money(2)]) == 3
-assert isinstance(money(1), Decimal)
 assert money(3) > 2 and money(3) != "3.00"
 assert {Decimal("1.00"): "x"}[money(1)] == "x"
 
@@ -289,13 +252,8 @@ def kind(x):
 # --- asserts
 from fractions import Fraction; assert harmonic(3) == Fraction(11, 6)
 assert harmonic(4).numerator == 25 and harmonic(4).denominator == 12
-assert harmonic(1) == 1
-assert harmonic(0) == 0
-assert float(harmonic(2)) == 1.5
 assert str(harmonic(3)) == "11/6"
 assert [kind(x) for x in (1, harmonic(2), 1.5, 1j, "x")] == ["Integral", "Rational", "Real", "Complex", None]
-assert harmonic(2) == 1.5
-assert round(harmonic(10), 2) == Fraction(293, 100)
 
 # === complex-and-special-floats
 # --- code
@@ -314,13 +272,10 @@ def safe_div(a, b):
     return a / b
 # --- asserts
 assert roots(1, 0, 1) == (1j, -1j)
-assert roots(1, -3, 2) == (2, 1)
 import math; assert math.isnan(safe_div(0, 0))
 assert safe_div(1, 0) == float("inf")
-assert safe_div(-1, 0) == -math.inf
 assert safe_div(0, 0) != safe_div(0, 0)
 assert str(safe_div(-0.0, 5)) == "-0.0"
-assert math.copysign(1, safe_div(-0.0, 5)) == -1
 assert roots(1, 2, 5)[0].imag == 2.0
 
 # === big-integers
@@ -336,12 +291,9 @@ def modpow(b, e, m):
     return pow(b, e, m)
 # --- asserts
 import math; assert fact(500) == math.factorial(500)
-assert fact(25) == 15511210043330985984000000
 assert modpow(7, -1, 26) == 15
 assert modpow(3, 10 ** 30, 10 ** 9 + 7) == pow(3, 10 ** 30, 10 ** 9 + 7)
-assert (fact(1000) % (2 ** 61 - 1)) == math.factorial(1000) % (2 ** 61 - 1)
 assert fact(1000).bit_length() == 8530
-assert fact(0) == 1
 
 # === defaultdict-missing-lookup
 # --- code
@@ -353,19 +305,13 @@ def group_by_length(words):
     for w in words:
         out[len(w)].append(w)
     return out
-
-
-def count(words):
-    out = defaultdict(int)
-    for w in words:
-        out[w] += 1
     return out
+# --- wrong
+def group_by_length(words):
+    return {len(w): [v for v in words if len(v) == len(w)] for w in words}
 # --- asserts
 assert group_by_length(["a", "bb", "c"]) == {1: ["a", "c"], 2: ["bb"]}
 assert group_by_length(["a"])[99] == []
-assert count("hello")["l"] == 2
-assert count("hello")["z"] == 0
-assert dict(count("aab")) == {"a": 2, "b": 1}
 # --- test
 g = group_by_length(["a"])
 g[5].append("hello")
@@ -384,12 +330,8 @@ def letters(text):
 from collections import Counter; assert letters("Hello") == Counter("hello")
 assert letters("Hello")["l"] == 2 and letters("x")["q"] == 0
 assert letters("aab") - letters("ab") == {"a": 1}
-assert (letters("aab") & letters("ab")) == Counter("ab")
 assert letters("abcc").most_common(1) == [("c", 2)]
-assert sum(letters("aab").values()) == 3
 assert letters("ab") + letters("b") == {"a": 1, "b": 2}
-assert letters("aab").total() == 3
-assert sorted(letters("ba").elements()) == ["a", "b"]
 assert letters("ab") <= letters("aab")
 
 # === ordereddict-equality
@@ -403,12 +345,17 @@ def dedupe(pairs):
         out[k] = v
         out.move_to_end(k)
     return out
+# --- wrong
+from collections import OrderedDict
+
+
+def dedupe(pairs):
+    return OrderedDict(pairs)
 # --- asserts
 from collections import OrderedDict; assert dedupe([("a", 1), ("b", 2), ("a", 3)]) == OrderedDict([("b", 2), ("a", 3)])
 assert dedupe([("a", 1), ("b", 2)]) == {"b": 2, "a": 1}
 from collections import OrderedDict; assert dedupe([("a", 1), ("b", 2)]) != OrderedDict([("b", 2), ("a", 1)])
 assert list(dedupe([("a", 1), ("b", 2), ("a", 3)])) == ["b", "a"]
-assert dedupe([("a", 1)]).popitem() == ("a", 1)
 
 # === deque-rotation
 # --- code
@@ -428,8 +375,6 @@ from collections import deque; assert rotate([1, 2, 3], 1) == deque([3, 1, 2])
 assert list(rotate("abc", -1)) == ["b", "c", "a"]
 assert last(2, range(5)) == deque([3, 4])
 assert last(2, range(5)).maxlen == 2
-assert last(3, "ab")[0] == "a"
-assert rotate([1, 2], 0).popleft() == 1
 # --- test
 d = last(2, [1, 2])
 d.append(3)
@@ -453,15 +398,9 @@ def tokens(text):
 assert find_date("on 2024-05 ok").group() == "2024-05"
 assert find_date("on 2024-05 ok").group("year") == "2024"
 assert find_date("on 2024-05 ok").groups() == ("2024", "05")
-assert find_date("2024-05").groupdict() == {"year": "2024", "month": "05"}
 assert find_date("none") is None
 assert find_date("on 2024-05").span() == (3, 10)
-assert find_date("2024-05")["month"] == "05"
 assert [m.group() for m in tokens("a bc")] == ["a", "bc"]
-assert [m.start() for m in tokens("a bc")] == [0, 2]
-assert WORD.pattern == r"\w+"
-assert WORD.findall("x y") == ["x", "y"]
-assert bool(find_date("2024-05"))
 import re; assert isinstance(WORD, re.Pattern) and isinstance(find_date("2024-05"), re.Match)
 
 # === uuid-and-ipaddress
@@ -478,9 +417,7 @@ def network(text):
     return ipaddress.ip_network(text)
 # --- asserts
 import uuid; assert stable_id("python.org") == uuid.UUID("886313e1-3b8a-5372-9b90-0c9aee199e5d")
-assert str(stable_id("python.org")) == "886313e1-3b8a-5372-9b90-0c9aee199e5d"
 assert stable_id("a").version == 5
-assert stable_id("a") == stable_id("a") != stable_id("b")
 assert network("10.0.0.0/30").num_addresses == 4
 assert [str(h) for h in network("10.0.0.0/30").hosts()] == ["10.0.0.1", "10.0.0.2"]
 import ipaddress; assert ipaddress.ip_address("10.0.0.1") in network("10.0.0.0/8")
@@ -510,11 +447,8 @@ import io
 target = io.StringIO()
 number_lines(io.StringIO("a\nb\n"), target)
 assert target.getvalue() == "1: a\n2: b\n"
-number_lines(["x\n"], target)
-assert target.getvalue().endswith("1: x\n")
 # --- asserts
 assert to_csv([[1, 2], ["a", "b c"]]).read() == "1,2\na,b c\n"
-assert to_csv([["x"]]).readline() == "x\n"
 assert list(to_csv([[1], [2]])) == ["1\n", "2\n"]
 import io; assert read_header(io.BytesIO(b"\x01\x02rest")) == (258, 2)
 
@@ -537,7 +471,6 @@ assert roll(random.Random(0), 5) == roll(random.Random(0), 5)
 expected = list(range(10))
 random.Random(3).shuffle(expected)
 assert shuffled(range(10), random.Random(3)) == expected
-assert sorted(shuffled("cab")) == ["a", "b", "c"]
 # --- test
 class Loaded:
     def randint(self, a, b):
@@ -578,7 +511,6 @@ assert len(powerset("abc")) == 8
 assert frozenset({"a", "c"}) in powerset("abc")
 assert powerset([]) == {frozenset()}
 assert powerset([1]) == {frozenset(), frozenset({1})}
-assert powerset("ab") > powerset("a")
 
 # === hash-object-returned
 # --- code
@@ -646,22 +578,9 @@ def rpn(text):
     return stack.pop()
 # --- asserts
 assert rpn("3 4 + 2 *") == 14
-assert rpn("1.5 2 *") == 3.0
 assert OPS["+"](2, 3) == 5
 import operator; assert OPS["-"] is operator.sub
 assert set(OPS) == {"+", "-", "*", "max"}
-assert rpn("3 9 max") == 9
-
-# === wrong-timezone wrong
-# --- code
-from datetime import datetime, timedelta, timezone
-
-
-def to_utc(text, hours):
-    return datetime.fromisoformat(text).replace(tzinfo=timezone.utc)
-# --- test
-from datetime import datetime, timezone
-assert to_utc("2024-03-01T12:00:00", 2) == datetime(2024, 3, 1, 10, tzinfo=timezone.utc)
 
 # === wrong-views wrong
 # --- code
@@ -669,44 +588,3 @@ def keys_of(d):
     return list(d.keys())
 # --- asserts
 assert keys_of({"a": 1}) == {"a"}
-
-# === wrong-plain-dict wrong
-# --- code
-def count(words):
-    return {w: words.count(w) for w in words}
-# --- asserts
-assert count("hello")["l"] == 2
-assert count("hello")["z"] == 0
-
-# === wrong-readonly wrong
-# --- code
-def readonly(d):
-    return dict(d)
-# --- test
-m = readonly({"a": 1})
-try:
-    m["b"] = 2
-except TypeError:
-    pass
-else:
-    raise AssertionError("read-only")
-
-# === wrong-decimal wrong
-# --- code
-from decimal import Decimal
-
-
-def money(x):
-    return Decimal(x).quantize(Decimal("0.01"))
-# --- asserts
-from decimal import Decimal; assert money(2.675) == Decimal("2.68")
-
-# === wrong-ordereddict wrong
-# --- code
-from collections import OrderedDict
-
-
-def dedupe(pairs):
-    return OrderedDict(pairs)
-# --- asserts
-from collections import OrderedDict; assert dedupe([("a", 1), ("b", 2), ("a", 3)]) == OrderedDict([("b", 2), ("a", 3)])
