@@ -19,22 +19,6 @@ c = fetch(1)
 assert inspect.iscoroutine(c)
 c.close()
 
-# === gather-results
-# --- code
-import asyncio
-
-
-async def worker(i, delay):
-    await asyncio.sleep(delay)
-    return i
-
-
-async def run_all(n):
-    return await asyncio.gather(*(worker(i, 0.001 * (n - i)) for i in range(n)))
-# --- asserts
-import asyncio; assert asyncio.run(run_all(4)) == [0, 1, 2, 3]
-import asyncio; assert asyncio.run(run_all(0)) == []
-
 # === gather-in-check
 # --- code
 async def double(x):

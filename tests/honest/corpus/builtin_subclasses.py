@@ -244,21 +244,6 @@ assert f.get(50) is None
 assert f[50] == 12586269025
 assert 49 in f
 
-# === dict-missing-templating
-# --- code
-class Keep(dict):
-    def __missing__(self, key):
-        return "{" + key + "}"
-
-
-def partial_format(template, **values):
-    return template.format_map(Keep(values))
-# --- asserts
-assert partial_format("{a} {b}", a=1) == "1 {b}"
-assert partial_format("{a} {b}", a=1, b=2) == "1 2"
-assert Keep()["x"] == "{x}"
-assert "{n}".format_map(Keep(n=3)) == "3"
-
 # === dict-subclass-lru entry_point=LRU
 # --- code
 from collections import OrderedDict
@@ -486,22 +471,6 @@ assert list(h) == ["b", "c", "d"]
 assert h.maxlen == 3
 h.rotate(1)
 assert list(h) == ["d", "b", "c"]
-
-# === nested-namedtuples-list
-# --- code
-from collections import namedtuple
-
-Point = namedtuple("Point", "x y")
-Segment = namedtuple("Segment", "a b")
-
-
-def segments(points):
-    points = [Point(*p) for p in points]
-    return [Segment(a, b) for a, b in zip(points, points[1:])]
-# --- asserts
-assert segments([(0, 0), (1, 1), (2, 0)])[1].b.x == 2
-assert segments([(0, 0), (1, 1)]) == [((0, 0), (1, 1))]
-assert [s.a.y for s in segments([(0, 5), (1, 6), (2, 7)])] == [5, 6]
 
 # === namedtuple-defaults-and-make
 # --- code

@@ -571,7 +571,6 @@ def f(n):
 def f(n): return n
 # --- test
 import unittest
-from unittest import mock
 from unittest.mock import patch, Mock, MagicMock, mock_open, call, ANY
 @patch('time.sleep')
 class TestCases(unittest.TestCase):
@@ -594,7 +593,6 @@ def f(d, to):
 def f(d,to): return ['a.txt','b.txt']
 # --- test
 import unittest
-from unittest import mock
 from unittest.mock import patch, Mock, MagicMock, mock_open, call, ANY
 class TestCases(unittest.TestCase):
     @patch('shutil.move')
@@ -621,7 +619,6 @@ def f(to, text):
 def f(to,text): return True
 # --- test
 import unittest
-from unittest import mock
 from unittest.mock import patch, Mock, MagicMock, mock_open, call, ANY
 class TestCases(unittest.TestCase):
     def test_it(self):
@@ -648,7 +645,6 @@ def f(p):
 def f(p): return [1,2]
 # --- test
 import unittest
-from unittest import mock
 from unittest.mock import patch, Mock, MagicMock, mock_open, call, ANY
 class TestCases(unittest.TestCase):
     @patch('sqlite3.connect')
@@ -675,7 +671,6 @@ def f(p):
 def f(p): return {'k':[1]}
 # --- test
 import unittest
-from unittest import mock
 from unittest.mock import patch, Mock, MagicMock, mock_open, call, ANY
 class TestCases(unittest.TestCase):
     def test_it(self):
@@ -696,7 +691,6 @@ def f():
 def f(): return 'id-1'
 # --- test
 import unittest
-from unittest import mock
 from unittest.mock import patch, Mock, MagicMock, mock_open, call, ANY
 class TestCases(unittest.TestCase):
     @patch('uuid.uuid4', return_value='12345678-rest')
@@ -713,7 +707,6 @@ def f():
 def f(): return 'clear'
 # --- test
 import unittest
-from unittest import mock
 from unittest.mock import patch, Mock, MagicMock, mock_open, call, ANY
 class TestCases(unittest.TestCase):
     def test_it(self):
@@ -778,7 +771,6 @@ def f():
 def f(): return 4
 # --- test
 import unittest
-from unittest import mock
 from unittest.mock import patch, Mock, MagicMock, mock_open, call, ANY
 import os
 class TestCases(unittest.TestCase):
@@ -804,7 +796,6 @@ def f(name, text):
 def f(name,text): return '/'+name
 # --- test
 import unittest
-from unittest import mock
 from unittest.mock import patch, Mock, MagicMock, mock_open, call, ANY
 import os, tempfile
 class TestCases(unittest.TestCase):
@@ -833,7 +824,6 @@ def f(xs):
 def f(xs): return list(xs)[::-1]
 # --- test
 import unittest
-from unittest import mock
 from unittest.mock import patch, Mock, MagicMock, mock_open, call, ANY
 import random
 class TestCases(unittest.TestCase):
@@ -894,7 +884,6 @@ def f(call, tries):
 def f(call, tries): return 'ok'
 # --- test
 import unittest
-from unittest import mock
 from unittest.mock import patch, Mock, MagicMock, mock_open, call, ANY
 class TestCases(unittest.TestCase):
     @patch('time.sleep')
@@ -915,7 +904,6 @@ def f(d):
 def f(d): return {}
 # --- test
 import unittest
-from unittest import mock
 from unittest.mock import patch, Mock, MagicMock, mock_open, call, ANY
 class TestCases(unittest.TestCase):
     @patch('os.walk')
@@ -934,7 +922,6 @@ def f():
 def f(): return ('u','p')
 # --- test
 import unittest
-from unittest import mock
 from unittest.mock import patch, Mock, MagicMock, mock_open, call, ANY
 class TestCases(unittest.TestCase):
     def test_it(self):
@@ -1017,7 +1004,6 @@ def f(x):
 def f(x): return abs(x)
 # --- test
 import unittest
-from unittest import mock
 from unittest.mock import patch, Mock, MagicMock, mock_open, call, ANY
 class TestCases(unittest.TestCase):
     @patch('logging.error')
@@ -1026,28 +1012,6 @@ class TestCases(unittest.TestCase):
         error.assert_called_once_with('negative: %s', -2)
         f(1)
         self.assertEqual(error.call_count, 1)
-TestCases('test_it').debug()
-
-# === print-captured
-# --- code
-def f(n):
-    print(*range(n), sep=',')
-# --- wrong
-def f(n): print(n)
-# --- test
-import unittest
-from unittest import mock
-from unittest.mock import patch, Mock, MagicMock, mock_open, call, ANY
-import io, sys
-class TestCases(unittest.TestCase):
-    def test_it(self):
-        held = io.StringIO()
-        sys.stdout, old = held, sys.stdout
-        try:
-            f(3)
-        finally:
-            sys.stdout = old
-        self.assertEqual(held.getvalue().strip(), '0,1,2')
 TestCases('test_it').debug()
 
 # === patched-exit-raises
@@ -1062,7 +1026,6 @@ def f(args):
 def f(args): return args[0] if args else None
 # --- test
 import unittest
-from unittest import mock
 from unittest.mock import patch, Mock, MagicMock, mock_open, call, ANY
 import io
 class TestCases(unittest.TestCase):
@@ -1142,7 +1105,6 @@ def f():
 def f(): return b'x'
 # --- test
 import unittest
-from unittest import mock
 from unittest.mock import patch, Mock, MagicMock, mock_open, call, ANY
 class TestCases(unittest.TestCase):
     @patch('socket.socket')

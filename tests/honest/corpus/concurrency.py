@@ -403,35 +403,6 @@ def registered():
 # --- asserts
 assert registered() == []
 
-# === environment-and-cwd
-# --- code
-import os
-
-
-def where():
-    return os.path.isdir(os.getcwd())
-
-
-def with_env(name, value, f):
-    old = os.environ.get(name)
-    os.environ[name] = value
-    try:
-        return f()
-    finally:
-        if old is None:
-            del os.environ[name]
-        else:
-            os.environ[name] = old
-
-
-def read(name):
-    return os.getenv(name)
-# --- asserts
-assert where()
-assert with_env("HONEST_X", "1", lambda: 5) == 5
-assert with_env("HONEST_X", "7", __import__("functools").partial(read, "HONEST_X")) == "7"
-assert read("HONEST_X") is None
-
 # === rlimit-and-stack-size
 # --- code
 import sys

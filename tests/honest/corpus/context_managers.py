@@ -13,6 +13,17 @@ class Guard:
             self.caught = exc
             return True
         return False
+# --- wrong
+class Guard:
+    def __init__(self, *kinds):
+        pass
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, exc, tb):
+        self.caught = exc
+        return True
 # --- test
 with Guard(ValueError) as g:
     raise ValueError("boom")
@@ -26,10 +37,6 @@ except KeyError as e:
     assert e.args[0] == "k"
 else:
     raise AssertionError("must not suppress")
-# --- test
-with Guard(KeyError) as g:
-    pass
-assert g.caught is None
 
 # === contextmanager-function
 # --- code
@@ -43,6 +50,15 @@ def working(log):
         yield len(log)
     finally:
         log.append("end")
+# --- wrong
+from contextlib import contextmanager
+
+
+@contextmanager
+def working(log):
+    log.append("start")
+    yield len(log)
+    log.append("end")
 # --- test
 log = []
 with working(log) as n:
@@ -77,14 +93,6 @@ with ignoring(KeyError):
     {}["x"]
     done = True
 assert not done
-# --- test
-try:
-    with ignoring(KeyError):
-        int("x")
-except ValueError:
-    pass
-else:
-    raise AssertionError
 
 # === contextmanager-as-decorator
 # --- code
@@ -155,6 +163,19 @@ class Transaction:
             self.data.clear()
             self.data.update(self.backup)
         return exc_type is ValueError
+# --- wrong
+class Transaction:
+    def __init__(self, data):
+        self.data = data
+
+    def __enter__(self):
+        self.backup = self.data
+        return self.data
+
+    def __exit__(self, exc_type, exc_value, traceback):
+        if exc_type:
+            self.data = self.backup
+        return True
 # --- test
 db = {"a": 1}
 with Transaction(db) as t:
@@ -165,15 +186,6 @@ db = {"a": 1}
 with Transaction(db) as t:
     t["a"] = 99
     raise ValueError
-assert db == {"a": 1}
-# --- test
-db = {"a": 1}
-try:
-    with Transaction(db) as t:
-        t.clear()
-        raise TypeError
-except TypeError:
-    pass
 assert db == {"a": 1}
 
 # === temporary-attribute
@@ -214,7 +226,6 @@ def captured(func, *args):
     return buffer.getvalue()
 # --- asserts
 assert captured(print, "hi") == "hi\n"
-assert captured(print, 1, 2) == "1 2\n"
 assert captured(lambda: None) == ""
 # --- test
 def noisy():
@@ -232,8 +243,6 @@ class Connection:
         self.closed = False
 
     def query(self, q):
-        if self.closed:
-            raise RuntimeError("closed")
         return q[::-1]
 
     def close(self):
@@ -245,45 +254,6 @@ with closing(Connection()) as c:
     assert c.query("abc") == "cba"
 assert c.closed
 assert Connection.open_count == 0
-try:
-    c.query("x")
-except RuntimeError as e:
-    assert str(e) == "closed"
-else:
-    assert False
-
-# === lock-like-reentrancy
-# --- code
-class Lock:
-    def __init__(self):
-        self.depth = 0
-
-    def acquire(self):
-        self.depth += 1
-        return True
-
-    def release(self):
-        if not self.depth:
-            raise RuntimeError("release of unlocked lock")
-        self.depth -= 1
-
-    __enter__ = acquire
-
-    def __exit__(self, *a):
-        self.release()
-# --- test
-lock = Lock()
-with lock as ok:
-    assert ok is True
-    with lock:
-        assert lock.depth == 2
-assert lock.depth == 0
-try:
-    lock.release()
-except RuntimeError:
-    pass
-else:
-    assert 0, "no error"
 
 # === null-context-and-return-value
 # --- code
@@ -352,63 +322,3 @@ class Reporter:
 with Reporter() as r:
     raise LookupError("nothing")
 assert r.report == ("LookupError", "nothing", True)
-with Reporter() as r:
-    pass
-assert r.report is None
-
-# === wrong-no-propagate wrong
-# --- code
-class Timer:
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *a):
-        return True
-# --- test
-try:
-    with Timer():
-        raise KeyError
-except KeyError:
-    pass
-else:
-    raise AssertionError("must propagate")
-
-# === wrong-no-finally wrong
-# --- code
-from contextlib import contextmanager
-
-
-@contextmanager
-def working(log):
-    log.append("start")
-    yield
-    log.append("end")
-# --- test
-log = []
-try:
-    with working(log):
-        raise RuntimeError
-except RuntimeError:
-    pass
-assert log == ["start", "end"]
-
-# === wrong-transaction wrong
-# --- code
-class Transaction:
-    def __init__(self, data):
-        self.data = data
-
-    def __enter__(self):
-        self.backup = self.data
-        return self.data
-
-    def __exit__(self, exc_type, exc_value, traceback):
-        if exc_type:
-            self.data = self.backup
-        return True
-# --- test
-db = {"a": 1}
-with Transaction(db) as t:
-    t["a"] = 99
-    raise ValueError
-assert db == {"a": 1}

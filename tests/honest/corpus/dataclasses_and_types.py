@@ -469,35 +469,6 @@ assert vars(stats([4])) == {"low": 4, "high": 4, "mean": 4.0}
 from types import SimpleNamespace; assert stats([1]) == SimpleNamespace(low=1, high=1, mean=1.0)
 assert repr(stats([1])) == "namespace(low=1, high=1, mean=1.0)"
 
-# === multiple-inheritance-mro
-# --- code
-class Base:
-    def __init__(self):
-        self.calls = ["Base"]
-
-
-class Left(Base):
-    def __init__(self):
-        super().__init__()
-        self.calls.append("Left")
-
-
-class Right(Base):
-    def __init__(self):
-        super().__init__()
-        self.calls.append("Right")
-
-
-class Bottom(Left, Right):
-    def __init__(self):
-        super().__init__()
-        self.calls.append("Bottom")
-# --- asserts
-assert Bottom().calls == ["Base", "Right", "Left", "Bottom"]
-assert [c.__name__ for c in Bottom.__mro__] == ["Bottom", "Left", "Right", "Base", "object"]
-assert Bottom.mro()[1] is Left
-assert isinstance(Bottom(), Right)
-
 # === nested-classes-and-class-attributes
 # --- code
 class Outer:

@@ -24,18 +24,9 @@ assert Color.parse(" red ") is Color.RED
 assert Color.BLUE.next() == Color.RED
 assert [c.name for c in Color] == ["RED", "GREEN", "BLUE"]
 assert len(Color) == 3
-assert isinstance(Color.RED, Color)
-assert Color.RED != Color.BLUE
 assert Color.RED in Color
 assert str(Color.RED) == "Color.RED"
 assert repr(Color.RED) == "<Color.RED: 1>"
-# --- test
-try:
-    Color(7)
-except ValueError:
-    pass
-else:
-    raise AssertionError("7 is no color")
 
 # === int-enum-name entry_point=Level
 # --- code
@@ -52,6 +43,17 @@ def level_of(score):
     if score < 3:
         return Level.LOW
     return Level.MID if score < 8 else Level.HIGH
+# --- wrong
+from enum import IntEnum
+
+
+class Level(IntEnum):
+    LOW = 1
+    MID = 5
+
+
+def level_of(score):
+    return int(Level.LOW if score < 3 else Level.MID)
 # --- asserts
 assert level_of(1) == 1
 assert level_of(5).name == "MID"
@@ -59,8 +61,6 @@ assert level_of(9) is Level.HIGH
 assert level_of(9) > level_of(1)
 assert level_of(5) + 1 == 6
 assert sorted([Level.HIGH, Level.LOW])[0].name == "LOW"
-assert max(Level).value == 10
-assert Level(5).name == "MID"
 
 # === str-enum-mixin
 # --- code
@@ -78,6 +78,12 @@ class Suit(str, Enum):
 
 def suits():
     return list(Suit)
+# --- wrong
+from enum import Enum
+
+
+class Suit(Enum):
+    HEARTS = "hearts"
 # --- asserts
 assert Suit.HEARTS == "hearts"
 assert Suit.HEARTS.value == "hearts"
@@ -106,7 +112,6 @@ assert transition("pending") is Status.DONE
 assert f"{Status.PENDING}" == "pending"
 assert str(transition("done")) == "done"
 assert transition("done").name == "DONE"
-assert Status("pending") == Status.PENDING
 
 # === flag-combinations
 # --- code
@@ -129,9 +134,7 @@ def parse(text):
 assert parse("rw") == Perm.RW
 assert parse("rw") is Perm.RW
 assert Perm.R in parse("rx")
-assert Perm.W not in parse("rx")
 assert not parse("")
-assert (parse("rw") & Perm.W) == Perm.W
 assert (Perm.RW ^ Perm.R) is Perm.W
 assert parse("rwx").value == 7
 assert ~Perm.R == Perm.W | Perm.X
@@ -155,10 +158,8 @@ def combine(*names):
 # --- asserts
 assert combine("A", "C") == 5
 assert combine("A", "C") & 1
-assert Mode.A | Mode.B == 3
 assert Mode.C in combine("A", "C")
 assert int(combine()) == 0
-assert combine("A", "B") == Mode.A | Mode.B
 
 # === enum-with-data
 # --- code
@@ -177,7 +178,6 @@ class Planet(Enum):
     def gravity(self):
         return 6.67300e-11 * self.mass / self.radius ** 2
 # --- asserts
-assert Planet.EARTH.mass == 5.976e24
 assert round(Planet.EARTH.gravity, 2) == 9.8
 assert Planet.MARS.value == (6.421e23, 3.3972e6)
 assert Planet((6.421e23, 3.3972e6)) is Planet.MARS
@@ -257,8 +257,6 @@ def tally(text):
 assert tally("aap")[Fruit.APPLE] == 2
 assert tally("aap") == {Fruit.APPLE: 2, Fruit.PEAR: 1}
 assert set(tally("ap")) == {Fruit.APPLE, Fruit.PEAR}
-assert tally("") == {}
-assert {f.value: n for f, n in tally("ppa").items()} == {"p": 2, "a": 1}
 
 # === enum-auto-generate-next-value
 # --- code
@@ -289,7 +287,6 @@ def names():
 assert Animal.BEE.value == 2
 assert names() == ["ANT", "BEE", "CAT"]
 assert Animal(3) is Animal.CAT
-assert Animal["ANT"].name == "ANT"
 
 # === enum-ordering-methods
 # --- code
@@ -312,13 +309,6 @@ assert Grade.F < Grade.A
 assert Grade.A >= Grade.C
 assert sorted([Grade.A, Grade.F, Grade.C]) == [Grade.F, Grade.C, Grade.A]
 assert max(Grade) is Grade.A
-# --- test
-try:
-    Grade.A < 3
-except TypeError:
-    pass
-else:
-    raise AssertionError
 
 # === enum-callable-members
 # --- code
@@ -341,7 +331,6 @@ def evaluate(a, op, b):
 assert Op.ADD(1, 2) == 3
 assert evaluate(6, "*", 7) == 42
 assert callable(Op.SUB)
-assert Op("-")(1, 5) == -4
 
 # === wrong-enum-next wrong
 # --- code
@@ -357,30 +346,3 @@ class Color(Enum):
 # --- asserts
 assert Color.RED.next() is Color.GREEN
 assert Color.GREEN.next() is Color.RED
-
-# === wrong-int-enum wrong
-# --- code
-from enum import IntEnum
-
-
-class Level(IntEnum):
-    LOW = 1
-    MID = 5
-
-
-def level_of(score):
-    return int(Level.LOW if score < 3 else Level.MID)
-# --- asserts
-assert level_of(1) == 1
-assert level_of(5).name == "MID"
-
-# === wrong-str-mixin wrong
-# --- code
-from enum import Enum
-
-
-class Suit(Enum):
-    HEARTS = "hearts"
-# --- asserts
-assert Suit.HEARTS.value == "hearts"
-assert Suit.HEARTS == "hearts"

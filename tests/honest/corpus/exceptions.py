@@ -302,13 +302,6 @@ except UnicodeEncodeError as e:
     assert e.start == 2 and e.reason.startswith("ordinal not")
 else:
     raise AssertionError
-# --- test
-try:
-    decode(b"\xff")
-except ValueError:
-    pass
-else:
-    assert False
 
 # === json-decode-error
 # --- code
@@ -317,13 +310,6 @@ import json
 
 def load(text):
     return json.loads(text)
-
-
-def safe_load(text, default=None):
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError:
-        return default
 # --- test
 import json
 assert load('{"a": [1, null, true]}') == {"a": [1, None, True]}
@@ -334,14 +320,6 @@ except json.JSONDecodeError as e:
     assert e.doc == "{bad}" and e.pos == 1
 else:
     raise AssertionError
-# --- test
-try:
-    load("")
-except ValueError as e:
-    assert "Expecting value" in str(e)
-else:
-    raise AssertionError
-assert safe_load("oops", 5) == 5
 
 # === key-error-str
 # --- code
@@ -357,12 +335,6 @@ except KeyError as e:
 else:
     raise AssertionError
 # --- test
-try:
-    lookup([], 0)
-except IndexError as e:
-    assert str(e) == "list index out of range"
-else:
-    raise AssertionError
 try:
     lookup({}, [])
 except TypeError as e:
@@ -382,6 +354,12 @@ def main(argv):
     if argv[0] == "fail":
         raise SystemExit("failed")
     return 0
+# --- wrong
+import sys
+
+
+def main(argv):
+    sys.exit(0)
 # --- test
 try:
     main([])
@@ -405,17 +383,6 @@ def ask(reader):
         return reader()
     except EOFError:
         return None
-
-
-def stop():
-    raise KeyboardInterrupt("stop")
-# --- test
-try:
-    stop()
-except KeyboardInterrupt as e:
-    assert e.args == ("stop",)
-else:
-    raise AssertionError
 # --- test
 def eof():
     raise EOFError
@@ -504,10 +471,6 @@ assert value is None
 assert isinstance(error, ValueError)
 assert type(error) is ValueError
 assert "invalid literal" in str(error)
-# --- test
-value, error = attempt(lambda a, b: a / b, 1, 0)
-assert isinstance(error, ZeroDivisionError)
-assert repr(error) == "ZeroDivisionError('division by zero')"
 
 # === own-exception-returned
 # --- code
@@ -535,8 +498,6 @@ def collect(levels):
 assert [e.level for e in collect([1, 2, 3])] == [2, 3]
 assert str(collect([5])[0]) == "level 5"
 assert collect([2]) == [Oops(2)]
-assert isinstance(collect([2])[0], Exception)
-assert collect([0]) == []
 
 # === assertion-error-from-solution
 # --- code
@@ -551,13 +512,6 @@ except AssertionError as e:
     assert str(e) == "x must not be negative"
 else:
     raise RuntimeError("no AssertionError")
-# --- test
-error = None
-try:
-    checked_sqrt(-1)
-except AssertionError as e:
-    error = e
-assert error is not None
 
 # === wrong-number-of-arguments
 # --- code
@@ -607,8 +561,6 @@ with warnings.catch_warnings(record=True) as w:
     assert process([4, 3, 2, 1]) == [1, 2, 3, 4]
     assert w[-1].category is SlowWarning
     assert str(w[-1].message) == "4 items are slow"
-    process([1])
-    assert len(w) == 1
 
 # === traceback-format
 # --- code
@@ -624,7 +576,6 @@ def describe_error(f):
 # --- asserts
 assert describe_error(lambda: 1 / 0) == "ZeroDivisionError: division by zero"
 assert describe_error(lambda: None) == "fine"
-assert describe_error(lambda: {}["k"]) == "KeyError: 'k'"
 
 # === os-errors
 # --- code
@@ -738,12 +689,6 @@ try:
     act("find")
 except Errors.NotFound as e:
     assert e.code == 404 and str(e) == "nothing"
-try:
-    act("other")
-except (Errors.NotFound, Errors.Denied) as e:
-    assert e.code == 403 and e.args == ()
-else:
-    raise AssertionError
 assert Errors.Denied.code == 403
 
 # === wrong-exception-type wrong
@@ -785,16 +730,3 @@ try:
     check(-1)
 except ValueError as e:
     assert str(e) == "x must not be negative"
-
-# === wrong-system-exit-code wrong
-# --- code
-import sys
-
-
-def main(argv):
-    sys.exit(0)
-# --- test
-try:
-    main([])
-except SystemExit as e:
-    assert e.code == 2

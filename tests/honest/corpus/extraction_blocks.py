@@ -132,70 +132,18 @@ It uses this:
 {{helper}}
 ```
 
-# === token-same-line-im-end of=add
+# === token-same-line of=add,sum-input,grid,primes,words,gcd,matrix,echo-upper,fizz,stack
 # --- completion
 ```python
 {{code}}
-```<|im_end|>
+```{{token}}
 
-# === token-next-line-im-end of=sum-input
+# === token-next-line of=add,sum-input,grid,primes,words,gcd,matrix,echo-upper,fizz,stack
 # --- completion
 ```python
 {{code}}
 ```
-<|im_end|>
-
-# === token-same-line-endoftext of=grid
-# --- completion
-```python
-{{code}}
-```<|endoftext|>
-
-# === token-next-line-endoftext of=primes
-# --- completion
-```python
-{{code}}
-```
-<|endoftext|>
-
-# === token-same-line-s of=words
-# --- completion
-```python
-{{code}}
-```</s>
-
-# === token-next-line-s of=gcd
-# --- completion
-```python
-{{code}}
-```
-</s>
-
-# === token-same-line-eot-id of=matrix
-# --- completion
-```python
-{{code}}
-```<|eot_id|>
-
-# === token-next-line-eot-id of=echo-upper
-# --- completion
-```python
-{{code}}
-```
-<|eot_id|>
-
-# === token-same-line-end-of-turn of=fizz
-# --- completion
-```python
-{{code}}
-```<end_of_turn>
-
-# === token-next-line-end-of-turn of=stack
-# --- completion
-```python
-{{code}}
-```
-<end_of_turn>
+{{token}}
 
 # === quoted-fence of=fib,matrix,grid
 # --- completion
@@ -285,63 +233,9 @@ done
 ```
 ```
 
-# === info-python-title-x of=fib
+# === info of=fib,add,sum-input,grid,primes,words,gcd
 # --- completion
-```python title="x"
-{{code}}
-```
-```sh
-python main.py
-```
-
-# === info-Python3 of=add
-# --- completion
-```Python3
-{{code}}
-```
-```sh
-python main.py
-```
-
-# === info-python-numberLines of=sum-input
-# --- completion
-```{.python .numberLines}
-{{code}}
-```
-```sh
-python main.py
-```
-
-# === info-python-main-py of=grid
-# --- completion
-```python:main.py
-{{code}}
-```
-```sh
-python main.py
-```
-
-# === info-py of=primes
-# --- completion
-```py
-{{code}}
-```
-```sh
-python main.py
-```
-
-# === info-PYTHON of=words
-# --- completion
-```PYTHON
-{{code}}
-```
-```sh
-python main.py
-```
-
-# === info-python-runnable of=gcd
-# --- completion
-```python,runnable
+```{{info}}
 {{code}}
 ```
 ```sh

@@ -52,17 +52,6 @@ times = curry(lambda a, b: a * b)
 double = times(2)
 assert [double(x) for x in (1, 2)] == [2, 4]
 
-# === nested-lambda-curry
-# --- code
-add = lambda a: lambda b: lambda c: a + b + c
-identity = lambda x: x
-const = lambda x: lambda _: x
-# --- asserts
-assert add(1)(2)(3) == 6
-assert identity("a") == "a"
-assert const(5)("ignored") == 5
-assert list(map(add(1)(1), [1, 2])) == [3, 4]
-
 # === compose
 # --- code
 from functools import reduce
@@ -514,26 +503,6 @@ def max(a, b):
 # --- asserts
 assert sum([1, 2, 3]) == 6
 assert max(3, 9) == 9
-
-# === mutual-recursion-and-trampolines
-# --- code
-def is_even(n):
-    return lambda: True if n == 0 else is_odd(n - 1)
-
-
-def is_odd(n):
-    return lambda: False if n == 0 else is_even(n - 1)
-
-
-def trampoline(f, *args):
-    result = f(*args)
-    while callable(result):
-        result = result()
-    return result
-# --- asserts
-assert trampoline(is_even, 10) is True
-assert trampoline(is_odd, 5000) is False
-assert trampoline(lambda: 7) == 7
 
 # === y-combinator
 # --- code

@@ -12,38 +12,12 @@ def check(candidate):
     assert candidate(3) == 9
 check(square)
 
-# === whole-function-in-fence entry_point=below_zero
-# --- prompt
-from typing import List
-
-
-def below_zero(operations: List[int]) -> bool:
-    """ True if the balance falls below zero.
-    """
+# === whole-function-without-its-import of=below-zero
 # --- completion
 ```python
 def below_zero(operations: List[int]) -> bool:
-    balance = 0
-    for op in operations:
-        balance += op
-        if balance < 0:
-            return True
-    return False
+{{body}}
 ```
-# --- code
-from typing import List
-def below_zero(operations: List[int]) -> bool:
-    balance = 0
-    for op in operations:
-        balance += op
-        if balance < 0:
-            return True
-    return False
-# --- test
-def check(candidate):
-    assert candidate([]) == False
-    assert candidate([1, 2, -4, 5]) == True
-check(below_zero)
 
 # === body-with-nested-function-and-trailing-definitions entry_point=compose_twice
 # --- prompt
@@ -150,7 +124,6 @@ def similar_elements(t1, t2):
 # --- asserts
 assert set(similar_elements((3, 4, 5, 6), (5, 7, 4, 10))) == set((4, 5))
 assert sorted(similar_elements((1, 2), (2, 1))) == [1, 2]
-assert not similar_elements((1,), (2,))
 
 # === candidate-alias-and-helper-functions entry_point=solve
 # --- code

@@ -3,11 +3,14 @@
 def chunks(items, n):
     for i in range(0, len(items), n):
         yield items[i:i + n]
+# --- wrong
+def chunks(items, n):
+    for i in range(0, len(items) - n + 1, n):
+        yield items[i:i + n]
 # --- asserts
 assert list(chunks([1, 2, 3, 4, 5], 2)) == [[1, 2], [3, 4], [5]]
 assert next(chunks("abc", 2)) == "ab"
 assert [*chunks([], 3)] == []
-assert sum(len(c) for c in chunks(range(10), 3)) == 10
 # --- test
 g = chunks([1, 2, 3], 1)
 assert iter(g) is g
@@ -33,13 +36,6 @@ def primes():
 from itertools import islice, takewhile
 assert list(islice(primes(), 5)) == [2, 3, 5, 7, 11]
 assert list(takewhile(lambda p: p < 20, primes()))[-1] == 19
-# --- test
-p = primes()
-assert [next(p) for _ in range(3)] == [2, 3, 5]
-assert next(p) == 7
-for i, q in zip(range(2), primes()):
-    pass
-assert q == 3
 
 # === send-averager
 # --- code
@@ -54,15 +50,23 @@ def averager():
         count += 1
         average = total / count
     return count, average
+# --- wrong
+def averager():
+    total = count = 0
+    average = None
+    while True:
+        total += yield average
+        count += 1
+        average = total // count
 # --- test
 a = averager()
 assert next(a) is None
 assert a.send(10) == 10.0
-assert a.send(20) == 15.0
+assert a.send(15) == 12.5
 try:
     a.send(None)
 except StopIteration as stop:
-    assert stop.value == (2, 15.0)
+    assert stop.value == (2, 12.5)
 else:
     raise AssertionError
 
@@ -87,12 +91,6 @@ assert g.throw(ValueError("oops")) == 2
 assert next(g) == 3
 g.close()
 assert log == ["oops", "closed"]
-try:
-    next(g)
-except StopIteration:
-    pass
-else:
-    assert False
 # --- test
 log = []
 g = resilient(log)
@@ -114,9 +112,6 @@ def flatten(items):
 # --- asserts
 assert list(flatten([1, [2, (3, [4])], 5])) == [1, 2, 3, 4, 5]
 assert list(flatten([])) == []
-assert tuple(flatten(["ab", ["c"]])) == ("ab", "c")
-assert max(flatten([[1, 9], [3]])) == 9
-assert set(flatten([[1], [1, 2]])) == {1, 2}
 
 # === yield-from-return-value
 # --- code
@@ -138,6 +133,9 @@ assert list(inner()) == [1, 2]
 def lazy_map(f, items):
     for item in items:
         yield f(item)
+# --- wrong
+def lazy_map(f, items):
+    return iter([f(i) for i in items])
 # --- test
 seen = []
 def f(x):
@@ -167,7 +165,6 @@ def first_where(predicate, iterable):
 import itertools
 assert take(3, itertools.count(5)) == [5, 6, 7]
 assert take(2, itertools.cycle("ab")) == ["a", "b"]
-assert take(5, iter([1])) == [1]
 assert first_where(lambda x: x * x > 50, itertools.count()) == 8
 # --- test
 def naturals():
@@ -206,8 +203,6 @@ assert mean(OldStyle()) == 1.5
 assert mean(x for x in (2, 4)) == 3
 assert mean({1: "a", 3: "b"}) == 2
 assert mean(map(int, "135")) == 3
-assert mean(range(5)) == 2
-assert mean({1, 2}.union({3})) == 2
 
 # === returns-map-filter-zip
 # --- code
@@ -227,7 +222,6 @@ assert next(evens_squared([6])) == 36
 assert list(pairs("ab", [1, 2])) == [("a", 1), ("b", 2)]
 assert dict(pairs("ab", [1, 2])) == {"a": 1, "b": 2}
 assert list(numbered("xy")) == [(1, "x"), (2, "y")]
-assert sorted(evens_squared([4, 2])) == [4, 16]
 
 # === returns-itertools-objects
 # --- code
@@ -253,7 +247,6 @@ assert list(windows([1, 2, 3, 4], 2)) == [(1, 2), (2, 3), (3, 4)]
 assert list(runs("aabccc")) == [("a", 2), ("b", 1), ("c", 3)]
 assert list(all_pairs("abc")) == [("a", "b"), ("a", "c"), ("b", "c")]
 assert list(running([1, 2, 3])) == [1, 3, 6]
-assert len(list(all_pairs(range(5)))) == 10
 
 # === returns-range-and-reversed
 # --- code
@@ -266,12 +259,10 @@ def backwards(seq):
 # --- asserts
 assert evens(7) == range(0, 7, 2)
 assert list(evens(5)) == [0, 2, 4]
-assert len(evens(100)) == 50
 assert 98 in evens(100)
 assert evens(10)[2] == 4
 assert evens(10)[1:3] == range(2, 6, 2)
 assert list(backwards("abc")) == ["c", "b", "a"]
-assert next(backwards([1, 2])) == 2
 
 # === iter-with-sentinel
 # --- code
@@ -285,33 +276,6 @@ assert next(data) == 9
 import io
 f = io.StringIO("abcdef")
 assert read_until(lambda: f.read(2), "") == ["ab", "cd", "ef"]
-
-# === tree-iteration
-# --- code
-class Tree:
-    def __init__(self, value, left=None, right=None):
-        self.value, self.left, self.right = value, left, right
-
-    def __iter__(self):
-        if self.left:
-            yield from self.left
-        yield self.value
-        if self.right:
-            yield from self.right
-
-    def depth_first(self):
-        stack = [self]
-        while stack:
-            node = stack.pop()
-            yield node
-            stack.extend(c for c in (node.right, node.left) if c)
-# --- test
-t = Tree(2, Tree(1), Tree(3, None, Tree(4)))
-assert list(t) == [1, 2, 3, 4]
-assert [n.value for n in t.depth_first()] == [2, 1, 3, 4]
-assert sum(t) == 10
-assert 3 in t
-assert [n for n in t.depth_first()][1] is t.left
 
 # === leetcode-class-solution entry_point=Solution
 # --- setup
@@ -329,9 +293,6 @@ class Solution:
             return 0
         return 1 + max(self.maxDepth(root.left), self.maxDepth(root.right))
 
-    def inorder(self, root: Optional[TreeNode]) -> List[int]:
-        return self.inorder(root.left) + [root.val] + self.inorder(root.right) if root else []
-
     def invert(self, root):
         if root:
             root.left, root.right = self.invert(root.right), self.invert(root.left)
@@ -339,27 +300,12 @@ class Solution:
 # --- asserts
 assert Solution().maxDepth(TreeNode(1, TreeNode(2), TreeNode(3, TreeNode(4)))) == 3
 assert Solution().maxDepth(None) == 0
-assert Solution().inorder(TreeNode(2, TreeNode(1), TreeNode(3))) == [1, 2, 3]
 assert Solution().invert(TreeNode(1, TreeNode(2), None)).right.val == 2
 # --- test
 root = TreeNode(1, TreeNode(2), TreeNode(3))
 left = root.left
 assert Solution().invert(root) is root
 assert root.right is left
-
-# === zip-strict-and-star
-# --- code
-def transpose(rows):
-    return list(zip(*rows))
-
-
-def unzip(pairs):
-    return tuple(map(list, zip(*pairs))) or ([], [])
-# --- asserts
-assert transpose([[1, 2], [3, 4]]) == [(1, 3), (2, 4)]
-assert unzip([(1, "a"), (2, "b")]) == ([1, 2], ["a", "b"])
-assert unzip([]) == ([], [])
-a, b = unzip([(1, 2)]); assert (a, b) == ([1], [2])
 
 # === generator-expression-result
 # --- code
@@ -368,9 +314,6 @@ def words(text):
 # --- asserts
 assert list(words("Hi, There.")) == ["hi", "there"]
 assert "there" in words("Hi There")
-assert sorted(words("b a")) == ["a", "b"]
-assert ",".join(words("X Y")) == "x,y"
-assert any(w == "y" for w in words("X Y"))
 w, = words("One"); assert w == "one"
 
 # === iterator-exhaustion-shared
@@ -385,9 +328,6 @@ head, rest = split_at(it, 2)
 assert head == [1, 2]
 assert rest is it
 assert list(rest) == [3, 4]
-# --- test
-head, rest = split_at("abcd", 1)
-assert head == ["a"] and "".join(rest) == "bcd"
 
 # === tee-and-chain
 # --- code
@@ -403,39 +343,6 @@ def with_neighbours(items):
 # --- asserts
 assert list(with_neighbours("abc")) == [(None, "a", "b"), ("a", "b", "c"), ("b", "c", None)]
 assert list(with_neighbours([])) == []
-assert list(with_neighbours([1])) == [(None, 1, None)]
-
-# === wrong-off-by-one-chunks wrong
-# --- code
-def chunks(items, n):
-    for i in range(0, len(items) - n + 1, n):
-        yield items[i:i + n]
-# --- asserts
-assert list(chunks([1, 2, 3, 4, 5], 2)) == [[1, 2], [3, 4], [5]]
-
-# === wrong-eager wrong
-# --- code
-def lazy_map(f, items):
-    return iter([f(i) for i in items])
-# --- test
-seen = []
-g = lazy_map(seen.append, [1, 2])
-assert seen == []
-
-# === wrong-send wrong
-# --- code
-def averager():
-    total = count = 0
-    average = None
-    while True:
-        total += yield average
-        count += 1
-        average = total // count
-# --- test
-a = averager()
-next(a)
-assert a.send(10) == 10
-assert a.send(15) == 12.5
 
 # === wrong-exhausted wrong
 # --- code

@@ -70,19 +70,6 @@ d = index(1_000_000)
 assert len(d) == 1_000_000
 assert d["999999"] == 999999 and "x" not in d
 
-# === million-floats-and-strings
-# --- code
-def halves(n):
-    return [i / 2 for i in range(n)]
-
-
-def names(n):
-    return [f"name-{i}" for i in range(n)]
-# --- test
-assert sum(halves(1_000_000)) == 249999750000.0
-n = names(500_000)
-assert n[-1] == "name-499999" and len(set(n)) == 500_000
-
 # === set-of-million-tuples
 # --- code
 def grid(n):

@@ -1,6 +1,9 @@
 # Solutions with a part that must not run when a grader imports them, and solutions that look at their own module.
 
-# === unittest-main
+# === increment problem
+# --- asserts
+assert f(1) == 2
+# === unittest-main of=increment
 # --- code
 import unittest
 
@@ -13,9 +16,6 @@ class TestF(unittest.TestCase):
 
 if __name__ == "__main__":
     unittest.main()
-# --- asserts
-assert f(1) == 2
-assert f(-1) == 0
 # === sys-exit-main
 # --- code
 import sys
@@ -110,7 +110,7 @@ if __name__ == "__main__":
     asyncio.run(worker(input()))
 # --- asserts
 assert run(21) == 42
-# === doctest-in-main
+# === doctest-in-main of=increment
 # --- code
 def f(x):
     """
@@ -123,8 +123,6 @@ if __name__ == "__main__":
     import doctest
     doctest.testmod(raise_on_error=True)
     exit(3)
-# --- asserts
-assert f(1) == 2
 # === doctest-in-the-function
 # --- code
 import doctest
@@ -163,7 +161,7 @@ def f():
     return sys.modules[__name__].answer, getattr(sys.modules[__name__], "f") is f
 # --- asserts
 assert f() == (42, True)
-# === import-of-the-main-module
+# === import-of-the-main-module of=increment
 # --- code
 def g(x):
     return x + 1
@@ -171,8 +169,6 @@ def g(x):
 def f(x):
     import __main__
     return __main__.g(x) if hasattr(__main__, "g") else g(x)
-# --- asserts
-assert f(1) == 2
 # === dataclass-with-postponed-annotations
 # --- code
 from __future__ import annotations
@@ -361,7 +357,7 @@ def f(xs):
         return list(pool.map(cube, xs))
 # --- asserts
 assert f([1, 2]) == [1, 8]
-# === multiprocessing-spawn
+# === multiprocessing-spawn of=increment
 # --- code
 import multiprocessing
 
@@ -379,8 +375,6 @@ def f(x):
 
 if __name__ == "__main__":
     raise SystemExit("not to be run")
-# --- asserts
-assert f(1) == 2
 # === timeit-in-main
 # --- code
 def f(n):
@@ -402,12 +396,10 @@ def f():
     return __doc__, __name__ != "__main__", f.__module__ == __name__
 # --- asserts
 assert f() == ("A module that has a docstring.", True, True)
-# === byte-order-mark
+# === byte-order-mark of=increment
 # --- code
 ﻿def f(x):
     return x + 1
-# --- asserts
-assert f(1) == 2
 # === coding-comment-form-feed
 # --- code
 # -*- coding: utf-8 -*-
@@ -436,7 +428,7 @@ def f():
     return callable(help) and callable(exit) and callable(quit)
 # --- asserts
 assert f()
-# === subprocess-of-the-own-file
+# === subprocess-of-the-own-file of=increment
 # --- code
 import subprocess
 import sys
@@ -447,8 +439,6 @@ def f(x):
 
 if __name__ == "__main__":
     print(int(sys.argv[1]) + 1)
-# --- asserts
-assert f(1) == 2
 # === warning-at-compile-time
 # --- code
 PATTERN = "\d+"
@@ -470,7 +460,7 @@ def f():
     return make()[1]
 # --- asserts
 assert f()
-# === wrong-under-main-guard wrong
+# === wrong-under-main-guard wrong of=increment
 # --- code
 def f(x):
     return x
@@ -478,9 +468,7 @@ def f(x):
 if __name__ == "__main__":
     def f(x):
         return x + 1
-# --- asserts
-assert f(1) == 2
-# === exits-at-top-level wrong
+# === exits-at-top-level wrong of=increment
 # --- code
 import sys
 
@@ -488,16 +476,12 @@ def f(x):
     return x + 1
 
 sys.exit(0)
-# --- asserts
-assert f(1) == 2
-# === input-at-top-level wrong
+# === input-at-top-level wrong of=increment
 # --- code
 n = int(input())
 
 def f(x):
     return x + 1
-# --- asserts
-assert f(1) == 2
 # === guard-rebinds-state
 # --- code
 counter = 0
@@ -514,23 +498,6 @@ if __name__ == "__main__":
         tick()
 # --- asserts
 assert tick() == 1
-assert tick() == 2
-
-# === future-import-and-docstring
-# --- code
-"""A module with a docstring."""
-from __future__ import annotations
-
-
-def f(x: Unknown) -> list[NotDefined]:
-    return [x]
-
-
-if __name__ == "__main__":
-    print(f(1))
-# --- asserts
-assert f(1) == [1]
-assert f.__annotations__["x"] == "Unknown"
 
 # === wrong-guard-does-the-work wrong
 # --- code

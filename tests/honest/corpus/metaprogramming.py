@@ -142,29 +142,6 @@ assert Dog().speak() == "woof"
 assert issubclass(Dog, Animal)
 assert isinstance(make_class("B"), type)
 
-# === class-factory-closure
-# --- code
-def bounded(low, high):
-    class Bounded:
-        LOW, HIGH = low, high
-
-        def __init__(self, value):
-            if not low <= value <= high:
-                raise ValueError(f"{value} not in [{low}, {high}]")
-            self.value = value
-
-        def __repr__(self):
-            return f"Bounded[{low}..{high}]({self.value})"
-
-    return Bounded
-# --- test
-Percent = bounded(0, 100)
-assert Percent(5).value == 5
-assert repr(Percent(5)) == "Bounded[0..100](5)"
-assert Percent.HIGH == 100
-assert bounded(0, 1) is not bounded(0, 1)
-assert isinstance(Percent(1), Percent)
-
 # === descriptor-validation
 # --- code
 class Positive:

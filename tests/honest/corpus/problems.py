@@ -9,6 +9,8 @@ def fizz(n):
     return out
 # --- usage
 print(fizz(15))
+# --- token
+<end_of_turn>
 # --- asserts
 assert fizz(5) == ["1", "2", "Fizz", "4", "Buzz"]
 assert fizz(0) == []
@@ -32,6 +34,10 @@ from collections import Counter
 # --- main
 def count_words(text):
     return dict(Counter(text.lower().split()))
+# --- token
+</s>
+# --- info
+PYTHON
 # --- asserts
 assert count_words("a b A") == {"a": 2, "b": 1}
 assert count_words("") == {}
@@ -46,6 +52,10 @@ print(result)
 import operator
 # --- main
 add = operator.add
+# --- token
+<|im_end|>
+# --- info
+Python3
 # --- asserts
 assert add(1, 2) == 3
 assert add("a", "b") == "ab"
@@ -67,6 +77,10 @@ def is_prime(n):
 # --- main
 def primes_below(n):
     return [k for k in range(n) if is_prime(k)]
+# --- token
+<|endoftext|>
+# --- info
+py
 # --- asserts
 assert primes_below(12) == [2, 3, 5, 7, 11]
 assert primes_below(2) == []
@@ -89,6 +103,8 @@ cached = lru_cache(maxsize=None)
 @cached
 def fib(n):
     return n if n < 2 else fib(n - 1) + fib(n - 2)
+# --- info
+python title="x"
 # --- asserts
 assert fib(10) == 55
 assert fib(0) == 0
@@ -103,6 +119,8 @@ def transpose(rows):
 # --- usage
 m = [[1, 2], [3, 4]]
 print(transpose(m))
+# --- token
+<|eot_id|>
 # --- asserts
 assert transpose([[1, 2], [3, 4]]) == [[1, 3], [2, 4]]
 assert transpose([]) == []
@@ -126,6 +144,8 @@ class MinStack:
 stack = MinStack()
 stack.push(4)
 print(stack.low())
+# --- token
+<end_of_turn>
 # --- asserts
 s = MinStack(); s.push(3); s.push(1); s.push(2); assert s.low() == 1 and s.pop() == 2
 
@@ -134,6 +154,10 @@ s = MinStack(); s.push(3); s.push(1); s.push(2); assert s.low() == 1 and s.pop()
 from math import gcd as gcd
 # --- usage
 gcd(4, 6)  # 2
+# --- token
+</s>
+# --- info
+python,runnable
 # --- asserts
 assert gcd(12, 18) == 6
 
@@ -156,6 +180,10 @@ def count(rows):
 h, w = map(int, input().split())
 total = count(input() for _ in range(h))
 print(total, h * w - total)
+# --- token
+<|endoftext|>
+# --- info
+python:main.py
 # --- stdin
 2 3
 #.#
@@ -174,6 +202,8 @@ def lines():
 # --- main
 for line in lines():
     print(line.upper())
+# --- token
+<|eot_id|>
 # --- stdin
 2
 ab
@@ -200,6 +230,10 @@ def read():
     return [int(word) for word in sys.stdin.read().split()]
 # --- main
 print(sum(read()))
+# --- token
+<|im_end|>
+# --- info
+{.python .numberLines}
 # --- stdin
 1 2 3
 # --- stdout

@@ -1,5 +1,11 @@
 # Programs whose output or exit status depends on how the interpreter ends.
 
+# === done problem
+# --- stdout
+done
+# === main problem
+# --- stdout
+main
 # === os-exit-after-flush
 # --- code
 import os
@@ -12,14 +18,12 @@ os._exit(0)
 1
 # --- stdout
 2
-# === os-write-and-os-exit
+# === os-write-and-os-exit of=done
 # --- code
 import os
 
 os.write(1, b"done\n")
 os._exit(0)
-# --- stdout
-done
 # === execv-python
 # --- code
 import os
@@ -209,24 +213,6 @@ print(next(g))
 # --- stdout
 one
 closed
-# === context-manager-left-open
-# --- code
-from contextlib import contextmanager
-
-@contextmanager
-def section():
-    print("enter")
-    try:
-        yield
-    finally:
-        print("leave")
-
-with section():
-    print("inside")
-# --- stdout
-enter
-inside
-leave
 # === thread-is-joined
 # --- code
 import threading
@@ -241,15 +227,13 @@ print("early")
 # --- stdout
 early
 late
-# === daemon-thread-is-not
+# === daemon-thread-is-not of=main
 # --- code
 import threading
 import time
 
 threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
 print("main")
-# --- stdout
-main
 # === executor-is-joined
 # --- code
 import time
@@ -368,21 +352,17 @@ log.addHandler(handler)
 log.warning("kept until the end")
 # --- stdout
 kept until the end
-# === exit-with-zero
+# === exit-with-zero of=done
 # --- code
 print("done")
 exit(0)
-# --- stdout
-done
-# === quit-in-a-function
+# === quit-in-a-function of=done
 # --- code
 def main():
     print("done")
     quit()
     print("never")
 main()
-# --- stdout
-done
 # === system-exit-none-in-try
 # --- code
 import sys
@@ -395,36 +375,28 @@ finally:
 # --- stdout
 try
 finally
-# === exit-status-true wrong
+# === exit-status-true wrong of=done
 # --- code
 import sys
 
 print("done")
 sys.exit(True)
-# --- stdout
-done
-# === exit-with-text wrong
+# === exit-with-text wrong of=done
 # --- code
 import sys
 
 print("done")
 sys.exit("error")
-# --- stdout
-done
-# === exit-with-status wrong
+# === exit-with-status wrong of=done
 # --- code
 import sys
 
 print("done")
 sys.exit(3)
-# --- stdout
-done
-# === raises-after-output wrong
+# === raises-after-output wrong of=done
 # --- code
 print("done", flush=True)
 raise ValueError
-# --- stdout
-done
 # === os-exit-without-flush wrong
 # --- code
 import os
@@ -433,32 +405,26 @@ print("lost")
 os._exit(0)
 # --- stdout
 lost
-# === os-exit-one wrong
+# === os-exit-one wrong of=done
 # --- code
 import os
 
 print("done", flush=True)
 os._exit(1)
-# --- stdout
-done
-# === killed-by-itself wrong
+# === killed-by-itself wrong of=done
 # --- code
 import os
 import signal
 
 print("done", flush=True)
 os.kill(os.getpid(), signal.SIGTERM)
-# --- stdout
-done
-# === stdout-closed-at-the-end
+# === stdout-closed-at-the-end of=done
 # --- code
 import sys
 
 print("done")
 sys.stdout.close()
-# --- stdout
-done
-# === stdout-closed-as-devnull
+# === stdout-closed-as-devnull of=done
 # --- code
 import os
 import sys
@@ -468,8 +434,6 @@ sys.stdout.flush()
 devnull = os.open(os.devnull, os.O_WRONLY)
 os.dup2(devnull, sys.stdout.fileno())
 print("unseen")
-# --- stdout
-done
 # === descriptor-closed-under-the-buffer wrong
 # --- code
 import os
@@ -501,7 +465,7 @@ folder = tempfile.TemporaryDirectory()
 print(os.path.isdir(folder.name))
 # --- stdout
 True
-# === exit-in-atexit
+# === exit-in-atexit of=main
 # --- code
 import atexit
 import os
@@ -513,8 +477,6 @@ def end():
 
 atexit.register(end)
 print("main")
-# --- stdout
-main
 # === ctypes-printf
 # --- code
 import ctypes
@@ -558,7 +520,7 @@ os.system("echo b")
 # --- stdout
 a
 b
-# === thread-that-fails
+# === thread-that-fails of=main
 # --- code
 import threading
 
@@ -566,5 +528,3 @@ t = threading.Thread(target=lambda: 1 / 0)
 t.start()
 t.join()
 print("main")
-# --- stdout
-main

@@ -8,6 +8,8 @@ def main():
 
 if __name__ == "__main__":
     main()
+# --- wrong
+print(sum(map(int, input().split())))
 # --- stdin
 3
 1 2 3
@@ -152,34 +154,6 @@ Zoë
 Grüße, Zoë! 🎉
 3
 
-# === large-output
-# --- code
-n = int(input())
-print("\n".join(str(i * i % 7) for i in range(n)))
-# --- stdin
-20
-# --- stdout
-0
-1
-4
-2
-2
-4
-1
-0
-1
-4
-2
-2
-4
-1
-0
-1
-4
-2
-2
-4
-
 # === trailing-spaces-and-blank-lines
 # --- code
 n = int(input())
@@ -226,46 +200,6 @@ print(sorted(get_type_hints(Row)), sys.modules["__main__"].Row is Row)
 a 1
 # --- stdout
 ['name', 'value'] True
-
-# === temp-file-round-trip
-# --- code
-import os
-import tempfile
-
-with tempfile.NamedTemporaryFile("w+", delete=False) as f:
-    f.write(input())
-with open(f.name) as g:
-    print(g.read().count("a"))
-os.unlink(f.name)
-# --- stdin
-banana
-# --- stdout
-3
-
-# === excepthook-not-used
-# --- code
-import sys
-
-
-def hook(kind, value, tb):
-    print("hook", kind.__name__)
-
-
-sys.excepthook = hook
-print("ok", input())
-# --- stdin
-x
-# --- stdout
-ok x
-
-# === wrong-sum wrong
-# --- code
-print(sum(map(int, input().split())))
-# --- stdin
-1 2
-3
-# --- stdout
-6
 
 # === wrong-tolerance wrong tolerance=0.001
 # --- code

@@ -13,13 +13,14 @@ def reverse(s):
 
 def emoji_count(s):
     return sum(ord(c) > 0x1F000 for c in s)
+# --- wrong
+def strip_accents(s):
+    return s.encode("ascii", "ignore").decode()
 # --- asserts
 assert strip_accents("Crème Brûlée") == "Creme Brulee"
 assert reverse("añb") == "bña"
 assert emoji_count("a🎉b🚀") == 2
-assert reverse("") == ""
 assert reverse("日本語") == "語本日"
-assert len(reverse("🎉")) == 1
 
 # === encodings
 # --- code
@@ -37,7 +38,6 @@ def with_errors(data):
 assert encode_all("é") == {"utf-8": b"\xc3\xa9", "utf-16-le": b"\xe9\x00", "latin-1": b"\xe9"}
 assert fix_mojibake("Ã©") == "é"
 assert with_errors(b"a\xff") == ("a\ufffd", "a\udcff")
-assert "\udcff" in with_errors(b"\xff")[1]
 
 # === control-characters-and-nul
 # --- code
@@ -55,8 +55,6 @@ def nul_join(items):
 assert visible("a\0b\tc\n") == "a␀b→c↵"
 assert split_records("a\x1eb") == ["a", "b"]
 assert nul_join(["x", "y"]) == "x\x00y"
-assert nul_join([]) == ""
-assert "\u2028" + visible("x") == "\u2028x"
 
 # === text-with-quotes-and-fences
 # --- code
@@ -95,7 +93,6 @@ def expand(s):
 assert run_length("a" * 100000 + "b") == "100000a1b"
 assert expand("3a2b") == "aaabb"
 assert len(expand("500000x")) == 500000
-assert expand(run_length("aabbbc")) == "aabbbc"
 
 # === floats-close
 # --- code
@@ -116,7 +113,6 @@ import math; assert math.isclose(newton_sqrt(2), math.sqrt(2), rel_tol=1e-9)
 assert abs(newton_sqrt(1e6) - 1000) < 1e-6
 assert round(distance((0, 0), (1, 1)), 4) == 1.4142
 assert distance((0, 0), (3, 4)) == 5.0
-assert newton_sqrt(0) < 1e-5
 
 # === special-floats-in-containers
 # --- code
@@ -129,6 +125,9 @@ def clean(xs):
 
 def extremes():
     return {"inf": math.inf, "ninf": -math.inf, "nan": math.nan, "zero": -0.0, "tiny": 5e-324}
+# --- wrong
+def clean(xs):
+    return [x for x in xs if x != float("nan")]
 # --- test
 import math
 assert clean([1.0, float("nan"), 2.0]) == [1.0, 2.0]
@@ -157,7 +156,6 @@ assert one() == 1
 assert one() + one() == 2
 assert isinstance(one(), bool)
 assert type(as_float(1)) is float
-assert [one(), 0] == [1, False]
 
 # === roman-with-reference entry_point=roman
 # --- code
@@ -181,13 +179,6 @@ assert roman(3999) == "MMMCMXCIX"
 assert roman(1) == "I"
 assert [roman(i) for i in range(1, 6)] == ["I", "II", "III", "IV", "V"]
 
-# === wrong-accents wrong
-# --- code
-def strip_accents(s):
-    return s.encode("ascii", "ignore").decode()
-# --- asserts
-assert strip_accents("Crème") == "Creme"
-
 # === wrong-rounding wrong
 # --- code
 def half_up(x):
@@ -195,13 +186,6 @@ def half_up(x):
 # --- asserts
 assert half_up(1.5) == 2
 assert half_up(2.5) == 3
-
-# === wrong-nan wrong
-# --- code
-def clean(xs):
-    return [x for x in xs if x != float("nan")]
-# --- asserts
-assert clean([1.0, float("nan")]) == [1.0]
 
 # === wrong-type wrong
 # --- code
