@@ -60,38 +60,6 @@ import asyncio
 assert asyncio.run(with_timeout(fast(), 5)) == "fast"
 assert asyncio.run(with_timeout(slow(), 0.01, "late")) == "late"
 
-# === semaphore-limits
-# --- code
-import asyncio
-
-
-class Limiter:
-    def __init__(self, n):
-        self.sem = asyncio.Semaphore(n)
-        self.running = 0
-        self.peak = 0
-
-    async def run(self, job):
-        async with self.sem:
-            self.running += 1
-            self.peak = max(self.peak, self.running)
-            try:
-                return await job()
-            finally:
-                self.running -= 1
-# --- test
-import asyncio
-async def main():
-    limiter = Limiter(2)
-    async def job():
-        await asyncio.sleep(0.001)
-        return 1
-    results = await asyncio.gather(*(limiter.run(job) for _ in range(6)))
-    return results, limiter.peak
-results, peak = asyncio.run(main())
-assert results == [1] * 6
-assert peak == 2
-
 # === async-generator
 # --- code
 import asyncio

@@ -656,32 +656,6 @@ class TestCases(unittest.TestCase):
         connect.return_value.close.assert_called_once_with()
 TestCases('test_it').debug()
 
-# === json-load
-# --- code
-import json
-def f(p):
-    try:
-        with open(p) as h:
-            return json.load(h)
-    except FileNotFoundError:
-        return None
-    except json.JSONDecodeError:
-        return 'bad'
-# --- wrong
-def f(p): return {'k':[1]}
-# --- test
-import unittest
-from unittest.mock import patch, Mock, MagicMock, mock_open, call, ANY
-class TestCases(unittest.TestCase):
-    def test_it(self):
-        with patch('builtins.open', mock_open(read_data='{"k": [1]}')):
-            self.assertEqual(f('a'), {'k': [1]})
-        with patch('builtins.open', mock_open(read_data='{')):
-            self.assertEqual(f('a'), 'bad')
-        with patch('builtins.open', side_effect=FileNotFoundError):
-            self.assertIsNone(f('a'))
-TestCases('test_it').debug()
-
 # === uuid
 # --- code
 import uuid
@@ -812,33 +786,6 @@ class TestCases(unittest.TestCase):
         with open(path) as h:
             self.assertEqual(h.read(), 'hello')
 TestCases('test_it').debug()
-
-# === seeded-shuffle
-# --- code
-import random
-def f(xs):
-    xs = list(xs)
-    random.shuffle(xs)
-    return xs
-# --- wrong
-def f(xs): return list(xs)[::-1]
-# --- test
-import unittest
-from unittest.mock import patch, Mock, MagicMock, mock_open, call, ANY
-import random
-class TestCases(unittest.TestCase):
-    def setUp(self):
-        random.seed(42)
-    def test_it(self):
-        want = list(range(10))
-        random.shuffle(want)
-        random.seed(42)
-        self.assertEqual(f(range(10)), want)
-TestCases('test_it').debug()
-# --- test
-import random
-random.seed(0)
-assert f([1, 2, 3, 4]) == [3, 1, 2, 4], f([1])
 
 # === state-restored
 # --- code

@@ -119,38 +119,6 @@ got = []
 resolved(3).add_done_callback(lambda f: got.append(f.result()))
 assert got == [3]
 
-# === semaphore-event-barrier
-# --- code
-import threading
-
-
-def rendezvous(n):
-    barrier = threading.Barrier(n)
-    order = []
-
-    def work(i):
-        barrier.wait(timeout=20)
-        order.append(i)
-
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(n)]
-    [t.start() for t in threads]
-    [t.join() for t in threads]
-    return sorted(order)
-
-
-class Gate:
-    def __init__(self):
-        self._event = threading.Event()
-
-    def open(self):
-        self._event.set()
-
-    def passed(self, timeout=0):
-        return self._event.wait(timeout)
-# --- asserts
-assert rendezvous(3) == [0, 1, 2]
-g = Gate(); assert g.passed() is False; g.open(); assert g.passed() is True
-
 # === thread-local
 # --- code
 import threading

@@ -30,35 +30,6 @@ except IndexError as e:
 else:
     assert False
 
-# === iterator-class
-# --- code
-class Countdown:
-    def __init__(self, start):
-        self.current = start
-
-    def __iter__(self):
-        return self
-
-    def __next__(self):
-        if self.current <= 0:
-            raise StopIteration
-        self.current -= 1
-        return self.current + 1
-# --- asserts
-assert list(Countdown(3)) == [3, 2, 1]
-assert next(Countdown(9)) == 9
-assert next(Countdown(0), "over") == "over"
-# --- test
-c = Countdown(2)
-assert iter(c) is c
-assert next(c) == 2
-assert next(c) == 1
-try:
-    next(c)
-    assert False
-except StopIteration:
-    pass
-
 # === reversed-and-length-hint
 # --- code
 class Ring:

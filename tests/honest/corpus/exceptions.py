@@ -72,42 +72,6 @@ for kind in (KeyError, AttributeError, LookupError, MissingKey):
     else:
         raise AssertionError(kind)
 
-# === hierarchy
-# --- code
-class AppError(Exception):
-    code = 1
-
-
-class NetworkError(AppError):
-    code = 2
-
-
-class Timeout(NetworkError, TimeoutError):
-    code = 3
-
-
-def fail(kind):
-    raise {"app": AppError, "net": NetworkError, "time": Timeout}[kind](kind)
-# --- test
-def caught(kind):
-    try:
-        fail(kind)
-    except NetworkError as e:
-        return "net", e.code
-    except AppError as e:
-        return "app", e.code
-assert caught("app") == ("app", 1)
-assert caught("net") == ("net", 2)
-assert caught("time") == ("net", 3)
-# --- test
-try:
-    fail("time")
-except TimeoutError as e:
-    assert isinstance(e, OSError)
-    assert e.args == ("time",)
-else:
-    assert 0
-
 # === attributes-and-init-args
 # --- code
 class HTTPError(Exception):

@@ -287,31 +287,6 @@ off()
 assert e.emit("x", 3) == []
 assert got == [1, ("once", 1), 2]
 
-# === visitor-pattern
-# --- code
-class Num:
-    def __init__(self, v): self.v = v
-    def accept(self, visitor): return visitor.visit_num(self)
-
-
-class Add:
-    def __init__(self, l, r): self.l, self.r = l, r
-    def accept(self, visitor): return visitor.visit_add(self)
-
-
-class Evaluator:
-    def visit_num(self, n): return n.v
-    def visit_add(self, a): return a.l.accept(self) + a.r.accept(self)
-# --- test
-tree = Add(Num(1), Add(Num(2), Num(3)))
-assert tree.accept(Evaluator()) == 6
-class Printer:
-    def visit_num(self, n):
-        return str(n.v)
-    def visit_add(self, a):
-        return f"({a.l.accept(self)} + {a.r.accept(self)})"
-assert tree.accept(Printer()) == "(1 + (2 + 3))"
-
 # === key-and-comparator
 # --- code
 from functools import cmp_to_key

@@ -124,31 +124,6 @@ def n_queens(n):
 assert n_queens(4) == [(1, 3, 0, 2), (2, 0, 3, 1)]
 assert len(n_queens(6)) == 4
 
-# === hanoi-generator-and-callback
-# --- code
-def hanoi(n, a="A", b="B", c="C"):
-    if n:
-        yield from hanoi(n - 1, a, c, b)
-        yield (n, a, c)
-        yield from hanoi(n - 1, b, a, c)
-
-
-def hanoi_callback(n, move, a="A", b="B", c="C"):
-    if n:
-        hanoi_callback(n - 1, move, a, c, b)
-        move(a, c)
-        hanoi_callback(n - 1, move, b, a, c)
-# --- asserts
-assert list(hanoi(2)) == [(1, "A", "B"), (2, "A", "C"), (1, "B", "C")]
-# --- test
-pegs = {"A": [3, 2, 1], "B": [], "C": []}
-def move(a, b):
-    disk = pegs[a].pop()
-    assert not pegs[b] or pegs[b][-1] > disk
-    pegs[b].append(disk)
-hanoi_callback(3, move)
-assert pegs == {"A": [], "B": [], "C": [3, 2, 1]}
-
 # === inventory-dict-of-objects
 # --- code
 class Item:
