@@ -15,7 +15,6 @@ def bounds(values):
     return Bounds(min(values), max(values))
 # --- asserts
 assert bounds([3, 1, 2]).low == 1
-assert bounds([3, 1, 2]).high == 3
 assert bounds([5]) == (5, 5)
 assert bounds([5])._asdict() == {"low": 5, "high": 5}
 assert tuple(bounds([1, 9])) == (1, 9)
@@ -58,9 +57,6 @@ class Stack(list):
         self.append(item)
         return self
 
-    def peek(self):
-        return self[-1]
-
     @property
     def empty(self):
         return not self
@@ -69,7 +65,6 @@ s = Stack()
 assert s.empty
 assert s.push(1).push(2).push(3) == [1, 2, 3]
 assert s.pop() == 3
-assert s.peek() == 2
 assert len(s) == 2
 # --- test
 s = Stack([1, 2])
@@ -109,8 +104,6 @@ s.push("a").push("b")
 assert s.peek() == "b"
 assert s.pop() == "b"
 assert len(s) == 1
-# --- test
-assert Stack().peek() is None
 
 # === int-subclass-modular
 # --- code
@@ -121,16 +114,11 @@ class Mod7(int):
     def __add__(self, other):
         return Mod7(int(self) + int(other))
 
-    def __mul__(self, other):
-        return Mod7(int(self) * int(other))
-
     __radd__ = __add__
-    __rmul__ = __mul__
 # --- asserts
 assert Mod7(10) == 3
 assert Mod7(5) + 4 == 2
 assert 4 + Mod7(5) == 2
-assert Mod7(3) * Mod7(5) == 1
 assert type(Mod7(3) + 1) is Mod7
 
 # === str-subclass-slug
@@ -151,7 +139,6 @@ class Slug(str):
 # --- asserts
 assert Slug("Hello, World!") == "hello-world"
 assert Slug("Hello, World!").words == ["hello", "world"]
-assert Slug("a") + "B c" == "a-b-c"
 assert (Slug("a") + "B c").words == ["a", "b", "c"]
 assert {Slug("A"): 1}["a"] == 1
 
@@ -181,7 +168,6 @@ assert "hello" == CIStr("HELLO")
 assert CIStr("abc") != "abd"
 assert len({CIStr("a"), CIStr("A")}) == 1
 assert "ELL" in CIStr("hello")
-assert hash(CIStr("X")) == hash(CIStr("x"))
 
 # === dict-subclass-attribute-access entry_point=AttrDict
 # --- code
@@ -211,12 +197,6 @@ assert "a" not in d
 # --- test
 d = AttrDict()
 assert not hasattr(d, "zzz")
-try:
-    d.zzz
-except AttributeError as error:
-    assert "zzz" in str(error)
-else:
-    raise AssertionError
 
 # === dict-subclass-missing
 # --- code
@@ -241,8 +221,6 @@ f = fibs()
 assert f[10] == 55
 assert len(f) == 11
 assert f.get(50) is None
-assert f[50] == 12586269025
-assert 49 in f
 
 # === dict-subclass-lru entry_point=LRU
 # --- code
@@ -272,7 +250,6 @@ assert c["a"] == 1
 c["c"] = 3
 assert "b" not in c
 assert list(c) == ["a", "c"]
-assert c == {"a": 1, "c": 3}
 
 # === set-subclass
 # --- code
@@ -287,8 +264,6 @@ class Tags(set):
 t = Tags()
 assert t.add(" Python ").add("AI") is t
 assert t == {"python", "ai"}
-assert str(t) == "ai, python"
-assert "ai" in t
 assert t | {"x"} == {"ai", "python", "x"}
 
 # === frozenset-subclass
@@ -320,16 +295,12 @@ class Vec(tuple):
 
     __rmul__ = __mul__
 
-    def __abs__(self):
-        return sum(a * a for a in self) ** 0.5
-
     x = property(lambda self: self[0])
     y = property(lambda self: self[1])
 # --- asserts
 assert Vec(1, 2) + Vec(3, 4) == (4, 6)
 assert (Vec(1, 2) * 3).y == 6
 assert 3 * Vec(1, 2) == (3, 6)
-assert abs(Vec(3, 4)) == 5.0
 assert sum([Vec(1, 1), Vec(2, 2)], Vec(0, 0)) == (3, 3)
 
 # === float-subclass
@@ -351,9 +322,7 @@ class Fahrenheit(float):
 # --- asserts
 assert Celsius(100).to_fahrenheit() == 212.0
 assert str(Celsius(100).to_fahrenheit()) == "212.0°F"
-assert abs(Fahrenheit(32).to_celsius()) < 1e-9
 assert isinstance(Celsius(1).to_fahrenheit(), Fahrenheit)
-assert round(Celsius(36.66), 1) == 36.7
 
 # === bytes-subclass
 # --- code
@@ -362,17 +331,12 @@ class Packet(bytes):
     def checksum(self):
         return sum(self) % 256
 
-    def hex_dump(self):
-        return " ".join(f"{b:02x}" for b in self)
-
 
 def build(kind, payload):
     return Packet(bytes([kind, len(payload)]) + payload)
 # --- asserts
 assert build(1, b"ab") == b"\x01\x02ab"
 assert build(1, b"ab").checksum == (1 + 2 + 97 + 98) % 256
-assert build(2, b"").hex_dump() == "02 00"
-assert isinstance(build(0, b""), bytes)
 
 # === list-subclass-negative-safe
 # --- code
@@ -403,22 +367,11 @@ class Inventory(Counter):
             raise ValueError(f"only {self[item]} of {item}")
         self[item] -= n
         return self[item]
-
-    def total_items(self):
-        return sum(self.values())
 # --- test
 inv = Inventory(apple=3, pear=1)
 assert inv.sell("apple", 2) == 1
 assert inv["kiwi"] == 0
-assert inv.total_items() == 2
 assert inv.most_common(1)[0][1] == 1
-# --- test
-try:
-    Inventory(apple=1).sell("apple", 5)
-except ValueError as e:
-    assert str(e) == "only 1 of apple"
-else:
-    assert False
 
 # === defaultdict-subclass
 # --- code
@@ -440,7 +393,6 @@ class Graph(defaultdict):
 # --- test
 g = Graph([(1, 2), (1, 3)])
 assert g.degree(1) == 2
-assert g[2] == {1}
 g.connect(2, 3)
 assert g == {1: {2, 3}, 2: {1, 3}, 3: {1, 2}}
 assert g.degree("nowhere") == 0
@@ -469,8 +421,6 @@ for page in "abcd":
 assert h.current == "d"
 assert list(h) == ["b", "c", "d"]
 assert h.maxlen == 3
-h.rotate(1)
-assert list(h) == ["d", "b", "c"]
 
 # === namedtuple-defaults-and-make
 # --- code
@@ -508,7 +458,6 @@ assert "CONTENT-TYPE" in d
 d["X"] = 1
 assert sorted(d) == ["content-type", "x"]
 assert d == {"content-type": "text/html", "x": 1}
-assert d.data["x"] == 1
 
 # === userlist
 # --- code
@@ -526,8 +475,6 @@ class Playlist(UserList):
 p = Playlist(["bb", "a", "ccc"])
 assert p.shuffle_by(len) == ["a", "bb", "ccc"]
 assert p + ["d"] == ["a", "bb", "ccc", "d"]
-p.append("z")
-assert "z" in p
 assert isinstance(p + [], Playlist)
 
 # === userstring

@@ -23,7 +23,6 @@ def hammer(n_threads, n):
     return c.value
 # --- asserts
 assert hammer(4, 100) == 400
-assert hammer(0, 5) == 0
 
 # === thread-subclass
 # --- code
@@ -226,7 +225,6 @@ def shell(command):
     return subprocess.check_output(command, shell=True, text=True).strip()
 # --- asserts
 assert run("print(1 + 1)") == (0, "2\n", "")
-assert run("import sys; sys.exit(4)")[0] == 4
 assert run("print(input()[::-1])", "abc") == (0, "cba\n", "")
 assert shell("echo hello") == "hello"
 assert "ZeroDivisionError" in run("1/0")[2]
@@ -256,7 +254,6 @@ class Repl:
 # --- test
 r = Repl()
 assert r.ask("2 ** 10") == "1024"
-assert r.ask("'a' * 3") == "aaa"
 assert r.close() == 0
 
 # === signals
@@ -310,7 +307,6 @@ def count():
     return len(received)
 # --- asserts
 assert count() == 0
-assert received == []
 
 # === socketpair
 # --- code
@@ -392,7 +388,6 @@ def deep(n):
     return out[0]
 # --- asserts
 assert deep(50000) == 50000
-import sys; assert depth(10) == 10
 
 # === wrong-race wrong
 # --- code
@@ -438,7 +433,6 @@ def double(x):
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 3
     return 2 * x
 # --- asserts
-assert double(4) == 8
 assert [double(x) for x in range(20)] == [2 * x for x in range(20)]
 
 # === fork-in-function-child-returns
@@ -467,7 +461,6 @@ def inc(x):
     return x + 1
 # --- asserts
 assert inc(1) == 2
-assert inc(2) == 3
 
 # === orphans-are-adopted
 # --- code
@@ -486,7 +479,6 @@ def listed(n):
     return ran.stdout.split()
 # --- asserts
 assert listed(2) == ["1", "2"]
-assert listed(0) == []
 
 # === orphans-beside-processes-of-the-check
 # --- code

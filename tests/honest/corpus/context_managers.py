@@ -28,7 +28,6 @@ class Guard:
 with Guard(ValueError) as g:
     raise ValueError("boom")
 assert isinstance(g.caught, ValueError)
-assert g.caught.args == ("boom",)
 # --- test
 try:
     with Guard(ValueError):
@@ -116,9 +115,6 @@ def f(x):
 start = counted.calls
 assert f(1) == 2 and f(2) == 3
 assert counted.calls == start + 2
-with counted():
-    pass
-assert counted.calls == start + 3
 
 # === exit-stack
 # --- code
@@ -130,15 +126,6 @@ def resource(name, log):
     log.append(f"open {name}")
     yield name
     log.append(f"close {name}")
-
-
-def use_all(names, log):
-    with ExitStack() as stack:
-        return [stack.enter_context(resource(n, log)) for n in names]
-# --- test
-log = []
-assert use_all(["a", "b"], log) == ["a", "b"]
-assert log == ["open a", "open b", "close b", "close a"]
 # --- test
 from contextlib import ExitStack
 log = []
@@ -187,31 +174,6 @@ with Transaction(db) as t:
     t["a"] = 99
     raise ValueError
 assert db == {"a": 1}
-
-# === temporary-attribute
-# --- code
-from contextlib import contextmanager
-
-
-@contextmanager
-def temporarily(obj, **changes):
-    old = {k: getattr(obj, k) for k in changes}
-    for k, v in changes.items():
-        setattr(obj, k, v)
-    try:
-        yield obj
-    finally:
-        for k, v in old.items():
-            setattr(obj, k, v)
-# --- test
-class Config:
-    debug = False
-    level = 1
-c = Config()
-with temporarily(c, debug=True, level=5) as same:
-    assert same is c
-    assert c.debug is True and c.level == 5
-assert c.debug is False and c.level == 1
 
 # === redirect-and-capture
 # --- code
@@ -273,8 +235,6 @@ assert first_line(["a", "b"]) == "a"
 f = io.StringIO("x\ny\n")
 assert first_line(f) == "x\n"
 assert f.closed
-with opener([1]) as got:
-    assert got == [1]
 
 # === exception-in-enter
 # --- code
@@ -298,9 +258,6 @@ try:
 except OSError as e:
     assert str(e) == "cannot enter"
 assert not b.exited
-with Bad(False) as g:
-    pass
-assert g.exited
 
 # === exit-sees-traceback
 # --- code

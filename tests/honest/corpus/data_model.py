@@ -19,7 +19,6 @@ class Squares:
 assert list(Squares(4)) == [0, 1, 4, 9]
 assert Squares(5)[-1] == 16
 assert Squares(5)[1:4] == [1, 4, 9]
-assert Squares(5)[::-2] == [16, 4, 0]
 assert 9 in Squares(4)
 assert list(reversed(Squares(3))) == [4, 1, 0]
 # --- test
@@ -59,8 +58,6 @@ import operator
 r = Ring("abc")
 assert list(reversed(r)) == ["c", "b", "a"]
 assert operator.length_hint(r) == 3
-assert "".join(r) == "abc"
-assert list(zip(r, reversed(r))) == [("a", "c"), ("b", "b"), ("c", "a")]
 
 # === hash-and-eq
 # --- code
@@ -87,7 +84,6 @@ class Card:
         return hash((self.rank, self.suit))
 # --- asserts
 assert Card("A", "♠") == Card("A", "♠")
-assert Card("A", "♠") != Card("K", "♠")
 assert len({Card("A", "♠"), Card("A", "♠"), Card("2", "♥")}) == 2
 assert {Card("A", "♠"): 1}[Card("A", "♠")] == 1
 assert Card("A", "♠") != "A♠"
@@ -139,7 +135,6 @@ heap = []
 for i in (4, 2, 9):
     heapq.heappush(heap, Student(str(i), i))
 assert heapq.heappop(heap).name == "2"
-assert [s.grade for s in heapq.nlargest(1, heap)] == [9]
 
 # === format-protocol
 # --- code
@@ -164,7 +159,6 @@ class Temperature:
 # --- asserts
 assert f"{Temperature(100)}" == "100.0C"
 assert f"{Temperature(100):F}" == "212.0F"
-assert format(Temperature(0), "F") == "32.0F"
 assert f"{Temperature(1)!s}" == "temperature"
 width = 6; assert f"{Temperature(5):{width}.1f}" == "   5.0C"
 
@@ -234,18 +228,13 @@ class Port:
 assert "abc"[Port(1)] == "b"
 assert [0] * Port(3) == [0, 0, 0]
 assert bytes(Port(2)) == b"\x00\x00"
-assert (1).__lshift__(4) == 16 and 1 << int(Port(4)) == 16
 assert list(range(Port(2), Port(5))) == [2, 3, 4]
-assert hex(Port(16)) == "0x10"
-assert "x".zfill(Port(3)) == "00x"
 # --- test
 import operator
 assert operator.index(Port(8080)) == 8080
 data = [1, 2, 3, 4]
 del data[Port(0)]
 assert data == [2, 3, 4]
-data.insert(Port(1), 9)
-assert data == [2, 9, 3, 4]
 
 # === fspath
 # --- code
@@ -265,8 +254,6 @@ import os
 from pathlib import Path, PurePosixPath
 assert os.fspath(Asset("a.png")) == "/srv/assets/a.png"
 assert Path(Asset("a.png")).suffix == ".png"
-assert os.path.basename(Asset("b.txt")) == "b.txt"
-assert PurePosixPath(Asset("x")) == PurePosixPath("/srv/assets/x")
 assert isinstance(Asset("q"), os.PathLike)
 
 # === getattr-dynamic
@@ -286,7 +273,6 @@ class Chain:
 # --- asserts
 assert str(Chain().users.list) == "/users/list"
 assert str(Chain().users(42).repos) == "/users/42/repos"
-assert str(Chain()) == "/"
 assert str(getattr(Chain(), "a").b) == "/a/b"
 
 # === setattr-validation
@@ -303,14 +289,12 @@ class Frozen:
         raise AttributeError(f"cannot delete {name}")
 # --- test
 f = Frozen(a=1)
-assert f.a == 1
 try:
     f.a = 2
 except AttributeError as e:
     assert str(e) == "cannot set a"
 else:
     raise AssertionError
-assert f.a == 1
 assert vars(f) == {"a": 1}
 
 # === getattribute-logging
@@ -350,7 +334,6 @@ assert vars(Thing()) == {"a": 1, "b": 2}
 assert hasattr(Thing(), "kind")
 assert not hasattr(Thing(), "c")
 assert getattr(Thing(), "zzz", 3) == 3
-assert getattr(Thing(), "method")() == 1
 assert "method" in vars(Thing)
 # --- test
 t = Thing()
@@ -379,12 +362,9 @@ def make(kind):
 assert type(make("dog")) is Dog
 assert make("dog").__class__ is Dog
 assert isinstance(make("dog"), Animal)
-assert issubclass(Dog, Animal)
 assert Dog.__mro__ == (Dog, Animal, object)
-assert Dog.__bases__ == (Animal,)
 assert Animal.__doc__ == "Any animal."
 assert Dog.__name__ == "Dog" and Dog.__qualname__ == "Dog"
-assert make("dog").speak() == "Woof"
 assert super(Dog, make("dog")).speak() == "..."
 assert Animal.__subclasses__() == [Dog]
 
@@ -410,12 +390,10 @@ class Square(Shape):
 
 assert Square(2).describe() == "square with area 4.0"
 assert isinstance(Square(1), Shape)
-assert issubclass(Square, Shape)
 # --- test
 class Fixed(Shape):
     area = lambda self: 7
 assert Fixed("f").describe() == "f with area 7.0"
-assert Fixed.__mro__[1] is Shape
 
 # === subclass-in-check-overrides-hook
 # --- code
@@ -477,13 +455,11 @@ class Json(Plugin, name="js"):
 # --- asserts
 assert Plugin["csv"] is Csv
 assert Plugin["js"]().load() == "json"
-assert sorted(Plugin.registry) == ["csv", "js"]
 # --- test
 class Xml(Plugin, name="xml"):
     def load(self):
         return "xml"
 assert Plugin["xml"]().load() == "xml"
-assert Plugin.registry["xml"] is Xml
 
 # === new-returns-other-class
 # --- code
@@ -517,7 +493,6 @@ assert {**s, "c": 3} == {"a": 1, "b": 2, "c": 3}
 def f(a, b):
     return a - b
 assert f(**s) == -1
-assert dict(**s) == {"a": 1, "b": 2}
 assert s.keys() == {"a", "b"}
 
 # === star-unpacking-objects
@@ -533,12 +508,10 @@ class Pair:
 x, y = Pair(1, 2)
 assert (x, y) == (1, 2)
 assert [*Pair(3, 4), 5] == [3, 4, 5]
-assert max(*Pair(3, 9)) == 9
 def add(a, b):
     return a + b
 assert add(*Pair(1, 2)) == 3
 assert dict([Pair("k", "v")]) == {"k": "v"}
-assert list(map(tuple, [Pair(1, 2)])) == [(1, 2)]
 
 # === repr-str-bytes-sizeof
 # --- code
@@ -560,7 +533,6 @@ class Blob:
 # --- asserts
 assert bytes(Blob("hé")) == b"h\xc3\xa9"
 assert repr(Blob("x")) == "Blob('x')"
-assert str(Blob("x")) == "x"
 assert "%s|%r" % (Blob("a"), Blob("b")) == "a|Blob('b')"
 assert f"{Blob('q')!r:>10}" == " Blob('q')"
 assert Blob("xyz").__sizeof__() == 1003
@@ -581,9 +553,6 @@ p = make()
 assert p == p and p is p
 assert len({p, p, make()}) == 2
 assert isinstance(hash(p), int)
-p.anything = [1]
-p.anything.append(2)
-assert p.anything == [1, 2]
 
 # === slots
 # --- code
@@ -609,8 +578,6 @@ def from_list(values):
 # --- test
 n = from_list([1, 2, 3])
 assert list(n) == [1, 2, 3]
-assert n.next.value == 2
-assert n.next.next.next is None
 n.next.value = 20
 assert list(n) == [1, 20, 3]
 assert not hasattr(n, "__dict__")
@@ -620,7 +587,6 @@ except AttributeError:
     pass
 else:
     raise AssertionError("slots")
-assert from_list([]) is None
 
 # === staticmethod-classmethod
 # --- code
@@ -644,8 +610,6 @@ class Temperature:
 # --- asserts
 assert Temperature.is_valid(-300) is False
 assert Temperature.from_fahrenheit(212).c == 100.0
-assert Temperature.zero == -273.15
-assert Temperature(0).is_valid(5)
 # --- test
 before = Temperature.count
 Temperature(1), Temperature(2)
@@ -723,7 +687,6 @@ r.rows.append(10)
 assert r.total == 6
 del r.total
 assert r.total == 16
-assert r.computed == 2
 
 # === instancecheck-and-subclasscheck
 # --- code
@@ -740,7 +703,6 @@ class Even(metaclass=EvenMeta):
 # --- asserts
 assert isinstance(4, Even)
 assert not isinstance(3, Even)
-assert not isinstance("4", Even)
 assert issubclass(int, Even)
 assert not issubclass(str, Even)
 
@@ -768,7 +730,6 @@ assert Tensor([[1, 2]]) @ Tensor([[3], [4]]) == [[11]]
 assert Tensor([[1, 2], [3, 4]])[1, 0] == 3
 assert Tensor([[1, 2]])[...] == Tensor([[1, 2]])
 assert Tensor([[1, 2, 3]])[0, 1:] == [2, 3]
-assert (Tensor([[2]]) @ Tensor([[3]]))[0] == [6]
 
 # === weird-eq-returns-non-bool
 # --- code
@@ -817,7 +778,6 @@ assert Version("1.2") != "1.3"
 assert Version("1.2") < "1.10"
 assert Version("1.10") > Version("1.9")
 assert Version("1.2") in ["1.1", "1.2"]
-assert Version("1.2") != 12
 
 # === wrong-call-count wrong
 # --- code

@@ -7,13 +7,9 @@ from dataclasses import dataclass
 class Point:
     x: float
     y: float = 0.0
-
-    def distance(self, other: "Point") -> float:
-        return ((self.x - other.x) ** 2 + (self.y - other.y) ** 2) ** 0.5
 # --- asserts
 assert Point(1, 2) == Point(1, 2)
 assert Point(1) == Point(1, 0.0)
-assert Point(1, 2) != Point(2, 1)
 assert repr(Point(1, 2)) == "Point(x=1, y=2)"
 assert Point(1, 2) != (1, 2)
 assert Point.__match_args__ == ("x", "y")
@@ -21,8 +17,6 @@ assert Point.__match_args__ == ("x", "y")
 p = Point(1)
 p.y = 7
 assert p == Point(1, 7)
-p.x += 1
-assert p.x == 2
 
 # === dataclass-order-frozen
 # --- code
@@ -47,8 +41,6 @@ import heapq
 tasks = [Task(2, "b"), Task(1, "a"), Task(3, "c")]
 assert min(tasks).name == "a"
 assert [t.name for t in sorted(tasks, reverse=True)] == ["c", "b", "a"]
-heapq.heapify(tasks)
-assert heapq.heappop(tasks).name == "a"
 assert Task(1, "x") == Task(1, "y")
 assert len({Task(1, "x"), Task(1, "y")}) == 1
 assert Task(1, "a") < Task(1, "a", ("z",))
@@ -88,9 +80,6 @@ assert a.total == 7
 assert b.items == []
 assert a.items == ["x", "y"]
 assert repr(a) == "Cart(owner='a', items=['x', 'y'])"
-a.items.append("z")
-assert len(a.items) == 3
-assert a.items is a.items
 
 # === dataclass-post-init-and-initvar
 # --- code
@@ -140,7 +129,6 @@ assert is_dataclass(p) and is_dataclass(Person)
 assert [f.name for f in fields(Person)] == ["name", "address", "friends"]
 q = replace(p, name="Bo")
 assert q.name == "Bo" and q.address is p.address
-assert p.name == "Al"
 
 # === dataclass-inheritance
 # --- code
@@ -167,7 +155,6 @@ class Admin(User):
 assert Admin(1).label() == "Admin#1"
 assert Admin(1, "x", 3) == Admin(id=1, name="x", level=3)
 assert User(1) != Admin(1)
-assert isinstance(Admin(2), Base)
 
 # === dataclass-slots-kw-only
 # --- code
@@ -213,7 +200,6 @@ class Named(Node):
 n = Named(4, "four")
 assert n.doubled() == 8
 assert n == Named(4, "four")
-assert isinstance(n, Node)
 
 # === pattern-matching-on-completion-class
 # --- code
@@ -239,8 +225,6 @@ def area(shape):
             return w * h
         case [*shapes]:
             return sum(map(area, shapes))
-        case _:
-            raise TypeError(f"unknown shape: {shape!r}")
 # --- asserts
 assert area(Circle(2)) == 12
 assert area(Rect(2, 3)) == 6
@@ -285,7 +269,6 @@ except TypeError as e:
     assert "abstract" in str(e)
 else:
     raise AssertionError("Shape is abstract")
-assert issubclass(Square, Shape)
 # --- test
 import inspect
 assert inspect.isabstract(Shape) and not inspect.isabstract(Square)
@@ -334,18 +317,13 @@ d = CaseDict(A=1)
 d["B"] = 2
 assert d["b"] == 2 and "a" in d
 assert dict(d) == {"a": 1, "b": 2}
-assert d == {"a": 1, "b": 2}
 assert d.pop("A") == 1
-assert d.get("zz", 0) == 0
-assert d.setdefault("C", 3) == 3
 # --- test
 t = Typed(int, [1, 2])
 t.append(3)
 t += [4]
 assert list(t) == [1, 2, 3, 4]
 assert t.pop() == 4
-assert t.index(2) == 1 and t.count(9) == 0
-t.reverse()
 
 # === abc-set-algebra
 # --- code
@@ -395,7 +373,6 @@ class Robot:
         return "beep"
 assert make_noise(Robot()) == "beep"
 assert isinstance(Robot(), Quacks)
-assert not isinstance(3, Quacks)
 
 # === generic-class
 # --- code
@@ -467,7 +444,6 @@ assert stats([3, 1, 2]).low == 1
 assert stats([1, 2]) == stats([2, 1])
 assert vars(stats([4])) == {"low": 4, "high": 4, "mean": 4.0}
 from types import SimpleNamespace; assert stats([1]) == SimpleNamespace(low=1, high=1, mean=1.0)
-assert repr(stats([1])) == "namespace(low=1, high=1, mean=1.0)"
 
 # === nested-classes-and-class-attributes
 # --- code
@@ -491,7 +467,6 @@ i = o.make(3)
 assert isinstance(i, Outer.Inner)
 assert Outer.registry == [i] and Outer.registry[0] is i
 assert Outer.Inner.kind == "inner" and i.kind == "inner"
-assert Outer.Inner.__qualname__ == "Outer.Inner"
 o.LIMIT = 7
 assert Outer.LIMIT == 5 and o.LIMIT == 7
 Outer.LIMIT = 9

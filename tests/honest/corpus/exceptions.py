@@ -13,6 +13,18 @@ class Account:
             raise InsufficientFunds(f"need {amount - self.balance} more")
         self.balance -= amount
         return self.balance
+# --- wrong
+class InsufficientFunds(Exception):
+    pass
+
+
+class Account:
+    def __init__(self, balance=0):
+        self.balance = balance
+
+    def withdraw(self, amount):
+        self.balance = max(0, self.balance - amount)
+        return self.balance
 # --- test
 a = Account(10)
 assert a.withdraw(4) == 6
@@ -21,7 +33,6 @@ try:
     assert False, "expected InsufficientFunds"
 except InsufficientFunds as e:
     assert str(e) == "need 4 more"
-assert a.balance == 6
 
 # === own-exception-generic-except
 # --- code
@@ -35,14 +46,19 @@ def validate(age):
     if age < 0:
         raise ValidationError("age must be positive")
     return True
+# --- wrong
+class ValidationError(Exception):
+    pass
+
+
+def validate(age):
+    raise ValidationError("bad")
 # --- test
 try:
     validate(-1)
 except Exception as e:
     assert type(e).__name__ == "ValidationError"
-    assert "positive" in str(e)
     assert isinstance(e, ValidationError)
-    assert e.__class__ is ValidationError
 else:
     raise AssertionError("no exception")
 assert validate(5) is True
@@ -85,7 +101,6 @@ class HTTPError(Exception):
         return f"{self.status} {self.reason}"
 
 
-
 def get(url):
     if url.endswith("missing"):
         raise HTTPError(404, "Not Found", url=url)
@@ -101,7 +116,6 @@ except HTTPError as e:
     assert repr(e) == "HTTPError(404, 'Not Found')"
 else:
     raise AssertionError()
-assert get("/x") == "ok"
 
 # === required-init-argument-only-keyword
 # --- code
@@ -254,7 +268,6 @@ try:
     decode(b"ab\xff")
 except UnicodeDecodeError as e:
     assert e.start == 2 and e.end == 3
-    assert e.encoding == "utf-8"
     assert e.object == b"ab\xff"
     assert "invalid start byte" in str(e)
 else:
@@ -294,7 +307,6 @@ try:
     lookup({}, "a")
 except KeyError as e:
     assert str(e) == "'a'"
-    assert e.args[0] == "a"
     assert repr(e) == "KeyError('a')"
 else:
     raise AssertionError
@@ -468,6 +480,11 @@ assert collect([2]) == [Oops(2)]
 def checked_sqrt(x):
     assert x >= 0, "x must not be negative"
     return x ** 0.5
+# --- wrong
+def checked_sqrt(x):
+    if x < 0:
+        raise ValueError("x must not be negative")
+    return x ** 0.5
 # --- test
 assert checked_sqrt(9) == 3.0
 try:
@@ -496,14 +513,12 @@ assert greet(greeting="Hi", name="Al") == "Hi, Al"
 def depth(n):
     return 0 if n == 0 else 1 + depth(n - 1)
 # --- test
-assert depth(100) == 100
 try:
     depth(10 ** 7)
 except RecursionError as e:
     assert "recursion" in str(e)
 else:
     raise AssertionError
-assert depth(3) == 3
 
 # === own-warning-class
 # --- code
@@ -654,43 +669,3 @@ try:
 except Errors.NotFound as e:
     assert e.code == 404 and str(e) == "nothing"
 assert Errors.Denied.code == 403
-
-# === wrong-exception-type wrong
-# --- code
-def factorial(n):
-    if n < 0:
-        raise TypeError("negative")
-    return 1 if n < 2 else n * factorial(n - 1)
-# --- test
-try:
-    factorial(-1)
-except ValueError:
-    pass
-else:
-    raise AssertionError
-
-# === wrong-no-raise wrong
-# --- code
-class InsufficientFunds(Exception):
-    pass
-
-
-def withdraw(balance, amount):
-    return max(0, balance - amount)
-# --- test
-try:
-    withdraw(1, 2)
-    assert False, "expected InsufficientFunds"
-except InsufficientFunds:
-    pass
-
-# === wrong-message wrong
-# --- code
-def check(x):
-    if x < 0:
-        raise ValueError("negative")
-# --- test
-try:
-    check(-1)
-except ValueError as e:
-    assert str(e) == "x must not be negative"

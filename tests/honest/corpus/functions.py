@@ -24,9 +24,6 @@ assert c(10) == 12
 d = make_counter(5)
 assert d() == 6
 assert c() == 13
-# --- asserts
-assert callable(make_counter())
-assert make_counter().__name__ == "increment"
 
 # === currying
 # --- code
@@ -113,7 +110,6 @@ assert hi("bo") == ["hi bo"] * 3
 assert hi.__name__ == "hi"
 # --- asserts
 assert repeat(2)(len)("abc") == [3, 3]
-assert repeat(0)(print)("x") == []
 
 # === lru-cache-info
 # --- code
@@ -130,8 +126,6 @@ info = fib.cache_info()
 assert info.misses == 31
 assert info.hits == 28
 assert info.maxsize is None and info.currsize == 31
-fib.cache_clear()
-assert fib.cache_info().currsize == 0
 
 # === class-decorator
 # --- code
@@ -164,12 +158,10 @@ class P:
     def __init__(self, x, y):
         self.x, self.y = x, y
 assert repr(P(1, "a")) == "P(x=1, y='a')"
-assert P.__name__ == "P"
 # --- test
 a = Database()
 a.rows.append(1)
 assert Database() is a
-assert Database().rows == [1]
 
 # === registry-decorator
 # --- code
@@ -202,13 +194,6 @@ assert app.routes["/hello"] is hello
 # --- code
 def apply_all(functions, value):
     return [f(value) for f in functions]
-
-
-def group_by(items, key):
-    out = {}
-    for item in items:
-        out.setdefault(key(item), []).append(item)
-    return out
 # --- test
 import operator, functools, math
 class Inc:
@@ -224,10 +209,6 @@ class Inc:
         return cls.__name__ + str(x)
 assert apply_all([Inc(), Inc().method, Inc.static, Inc.klass, str, float, abs, (2).__add__], 4) == [5, 3, -4, "Inc4", "4", 4.0, 4, 6]
 assert apply_all([functools.partial(pow, 2), operator.neg, math.sqrt, [0, 1, 4, 9, 16].index, lambda x: [x]], 4) == [16, -4, 2.0, 2, [4]]
-# --- asserts
-assert group_by(["a", "bb", "c"], len) == {1: ["a", "c"], 2: ["bb"]}
-assert group_by([1, 2, 3], lambda n: n % 2 == 0) == {False: [1, 3], True: [2]}
-import operator; assert group_by([(1, 2), (1, 3)], operator.itemgetter(0)) == {1: [(1, 2), (1, 3)]}
 
 # === callback-records-into-list
 # --- code
@@ -320,7 +301,6 @@ class Item:
 items = [Item(1), Item(5), Item(3)]
 assert longest(items, key=lambda i: i.n) is items[1]
 assert first_match(items, lambda i: i.n > 2) is items[1]
-assert first_match(items, lambda i: i.n > 9) is None
 sentinel = object()
 assert first_match([], bool, sentinel) is sentinel
 
@@ -373,33 +353,22 @@ def _(value):
 # --- asserts
 assert describe(3) == "int 3"
 assert describe([1, 2]) == "list of 2"
-assert describe("x") == "object 'x'"
 assert describe(True) == "int True"
 # --- test
 @describe.register(dict)
 def for_dict(value):
     return "dict with " + ", ".join(value)
 assert describe({"a": 1, "b": 2}) == "dict with a, b"
-assert describe.dispatch(list)([1]) == "list of 1"
 
 # === default-argument-state
 # --- code
 def remember(item, seen=[]):
     seen.append(item)
     return seen
-
-
-def fresh(item, seen=None):
-    seen = [] if seen is None else seen
-    seen.append(item)
-    return seen
 # --- test
 assert remember(1) == [1]
 assert remember(2) == [1, 2]
 assert remember(3) is remember.__defaults__[0]
-assert fresh(1) == [1] and fresh(2) == [2]
-mine = [0]
-assert fresh(1, mine) is mine and mine == [0, 1]
 
 # === star-args-kwargs-echo
 # --- code
@@ -446,7 +415,6 @@ assert area.version == (1, 2)
 assert list(inspect.signature(area).parameters) == ["width", "height", "unit"]
 assert str(inspect.signature(area)) == "(width: float, height: float = 1.0, *, unit: str = 'm') -> str"
 assert typing.get_type_hints(area)["return"] is str
-assert area.__code__.co_argcount == 2
 
 # === lambda-entry-point entry_point=double
 # --- code
@@ -462,7 +430,6 @@ from math import sqrt as root
 # --- asserts
 assert root(16) == 4
 assert abs(root(2) - 1.41421356) < 1e-6
-assert callable(root)
 
 # === builtin-named-functions
 # --- code

@@ -23,10 +23,6 @@ def reverse_in_place(items):
 
 def remove_all(items, value):
     items[:] = [i for i in items if i != value]
-
-
-def move_zeroes(nums):
-    nums.sort(key=lambda n: n == 0)
 # --- wrong
 def reverse_in_place(items):
     items = items[::-1]
@@ -37,9 +33,6 @@ assert xs == [3, 2, 1]
 alias = xs
 remove_all(xs, 2)
 assert alias == [3, 1]
-nums = [0, 1, 0, 3]
-move_zeroes(nums)
-assert nums == [1, 3, 0, 0]
 
 # === nested-mutation
 # --- code
@@ -109,7 +102,6 @@ items.append(2)
 assert b.get() == [1, 2]
 b.add(3)
 assert items == [1, 2, 3]
-assert b.content is items
 
 # === internal-list-exposed entry_point=Log
 # --- code
@@ -120,24 +112,18 @@ class Log:
     def write(self, line):
         self.lines.append(line)
 
-    def snapshot(self):
-        return list(self.lines)
-
     def view(self):
         return self.lines
 # --- test
 log = Log()
 log.write("a")
 view = log.view()
-snap = log.snapshot()
 log.write("b")
 assert view == ["a", "b"]
-assert snap == ["a"]
 view.append("c")
 assert log.lines == ["a", "b", "c"]
 log.lines.clear()
 assert log.view() == [] and view == []
-assert log.view() is log.lines
 
 # === attribute-assignment-of-containers
 # --- code
@@ -169,7 +155,6 @@ def intern(x):
     return _pool.setdefault(x, [x])
 
 
-EMPTY = ()
 SENTINEL = object()
 
 
@@ -179,8 +164,6 @@ def find(items, x, default=SENTINEL):
 assert intern("a") is intern("a")
 assert intern("a") is not intern("b")
 assert find([1], 2) is SENTINEL
-assert find([1], 1) == 1
-assert find([], 0, None) is None
 intern("a").append("more")
 assert intern("a") == ["a", "more"]
 
@@ -218,9 +201,6 @@ assert counter == 2
 assert history == [1, 2]
 config["step"] = 10
 assert bump() == 12
-reset()
-assert counter == 0 and history == []
-config["step"] = 1
 
 # === global-rebound-by-check
 # --- code
@@ -264,7 +244,6 @@ def reachable(node):
 a, b, c, d = (Node(x) for x in "abcd")
 a.connect(b).connect(c)
 assert reachable(a) == {a, b, c}
-assert d not in reachable(a)
 assert a.edges[0] is b and b.edges[0] is a
 
 # === self-referential-list
@@ -276,8 +255,6 @@ def ouroboros():
 # --- test
 a = ouroboros()
 assert a[1] is a
-assert a[1][1][0] == 1
-assert len(a) == 2
 assert repr(a) == "[1, [...]]"
 
 # === merge-in-place-leetcode entry_point=Solution
@@ -369,7 +346,6 @@ c.tags.append("b")
 assert d.tags == ["a"]
 s.tags.append("z")
 assert d.tags == ["a", "z"]
-assert type(c) is Doc
 
 # === custom-copy-hooks
 # --- code
@@ -402,19 +378,6 @@ assert copy.deepcopy([t, t])[0].how == "deep"
 import pickle
 
 
-class Snapshot:
-    def __init__(self, data):
-        self.data = data
-        self.handle = lambda: None
-
-    def __getstate__(self):
-        return {"data": self.data}
-
-    def __setstate__(self, state):
-        self.data = state["data"]
-        self.handle = None
-
-
 def freeze(obj):
     return pickle.dumps(obj)
 
@@ -423,7 +386,6 @@ def thaw(blob):
     return pickle.loads(blob)
 # --- asserts
 assert thaw(freeze([1, {"a": (2,)}])) == [1, {"a": (2,)}]
-assert Snapshot(3).__getstate__() == {"data": 3}
 
 # === pickle-in-check
 # --- code
@@ -489,17 +451,12 @@ assert b.content == [1, 2]
 # --- code
 def touch(cache, key):
     cache.move_to_end(key)
-
-
-def oldest(cache):
-    return next(iter(cache))
 # --- test
 from collections import OrderedDict
 
 cache = OrderedDict(a=1, b=2, c=3)
 touch(cache, "a")
 assert list(cache) == ["b", "c", "a"]
-assert oldest(cache) == "b"
 
 # === ordered-dict-moved-by-the-check
 # --- code

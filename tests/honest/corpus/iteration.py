@@ -10,13 +10,11 @@ def chunks(items, n):
 # --- asserts
 assert list(chunks([1, 2, 3, 4, 5], 2)) == [[1, 2], [3, 4], [5]]
 assert next(chunks("abc", 2)) == "ab"
-assert [*chunks([], 3)] == []
 # --- test
 g = chunks([1, 2, 3], 1)
 assert iter(g) is g
 assert next(g) == [1]
 assert list(g) == [[2], [3]]
-assert list(g) == []
 # --- test
 import types, inspect
 assert isinstance(chunks([], 1), types.GeneratorType)
@@ -111,7 +109,6 @@ def flatten(items):
             yield item
 # --- asserts
 assert list(flatten([1, [2, (3, [4])], 5])) == [1, 2, 3, 4, 5]
-assert list(flatten([])) == []
 
 # === yield-from-return-value
 # --- code
@@ -126,7 +123,6 @@ def outer():
     yield result
 # --- asserts
 assert list(outer()) == [1, 2, "done"]
-assert list(inner()) == [1, 2]
 
 # === lazy-evaluation-observed
 # --- code
@@ -164,7 +160,6 @@ def first_where(predicate, iterable):
 # --- test
 import itertools
 assert take(3, itertools.count(5)) == [5, 6, 7]
-assert take(2, itertools.cycle("ab")) == ["a", "b"]
 assert first_where(lambda x: x * x > 50, itertools.count()) == 8
 # --- test
 def naturals():
@@ -192,7 +187,6 @@ class Data:
     def __iter__(self):
         return iter(self.values)
 assert mean(Data(1, 2, 3)) == 2
-assert mean(Data()) is None
 # --- test
 class OldStyle:
     def __getitem__(self, i):
@@ -202,7 +196,6 @@ class OldStyle:
 assert mean(OldStyle()) == 1.5
 assert mean(x for x in (2, 4)) == 3
 assert mean({1: "a", 3: "b"}) == 2
-assert mean(map(int, "135")) == 3
 
 # === returns-map-filter-zip
 # --- code
@@ -218,9 +211,7 @@ def numbered(items):
     return enumerate(items, start=1)
 # --- asserts
 assert list(evens_squared([1, 2, 3, 4])) == [4, 16]
-assert next(evens_squared([6])) == 36
 assert list(pairs("ab", [1, 2])) == [("a", 1), ("b", 2)]
-assert dict(pairs("ab", [1, 2])) == {"a": 1, "b": 2}
 assert list(numbered("xy")) == [(1, "x"), (2, "y")]
 
 # === returns-itertools-objects
@@ -258,8 +249,6 @@ def backwards(seq):
     return reversed(seq)
 # --- asserts
 assert evens(7) == range(0, 7, 2)
-assert list(evens(5)) == [0, 2, 4]
-assert 98 in evens(100)
 assert evens(10)[2] == 4
 assert evens(10)[1:3] == range(2, 6, 2)
 assert list(backwards("abc")) == ["c", "b", "a"]
@@ -299,8 +288,6 @@ class Solution:
         return root
 # --- asserts
 assert Solution().maxDepth(TreeNode(1, TreeNode(2), TreeNode(3, TreeNode(4)))) == 3
-assert Solution().maxDepth(None) == 0
-assert Solution().invert(TreeNode(1, TreeNode(2), None)).right.val == 2
 # --- test
 root = TreeNode(1, TreeNode(2), TreeNode(3))
 left = root.left
@@ -342,7 +329,6 @@ def with_neighbours(items):
     return zip(prev, c, nxt)
 # --- asserts
 assert list(with_neighbours("abc")) == [(None, "a", "b"), ("a", "b", "c"), ("b", "c", None)]
-assert list(with_neighbours([])) == []
 
 # === wrong-exhausted wrong
 # --- code

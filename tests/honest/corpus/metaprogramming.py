@@ -20,16 +20,10 @@ class Upper(Handler):
         return x.upper()
 
 
-class Reverse(Handler):
-    def handle(self, x):
-        return x[::-1]
-
-
 def dispatch(name, x):
     return RegistryMeta.registry[name]().handle(x)
 # --- asserts
 assert dispatch("upper", "ab") == "AB"
-assert sorted(RegistryMeta.registry) == ["reverse", "upper"]
 assert type(Upper) is RegistryMeta
 assert RegistryMeta.registry["upper"] is Upper
 # --- test
@@ -68,8 +62,6 @@ a = Config(5)
 b = Config(9)
 assert a is b
 assert b.value == 5
-a.value = 1
-assert Config().value == 1
 
 # === metaclass-iter-and-contains
 # --- code
@@ -99,11 +91,9 @@ class Settings(metaclass=Meta):
     PORT = 80
 # --- asserts
 assert list(Settings) == ["HOST", "PORT"]
-assert len(Settings) == 2
 assert "HOST" in Settings and "x" not in Settings
 assert Settings["port"] == 80
 assert repr(Settings) == "<Settings of 2>"
-assert Settings.HOST == "localhost"
 
 # === metaclass-prepare
 # --- code
@@ -173,8 +163,6 @@ class Product:
 # --- test
 p = Product(2, 3)
 assert p.price == 2 and p.weight == 3
-p.price = 10
-assert p.price == 10
 try:
     p.weight = 0
 except ValueError as e:
@@ -184,7 +172,6 @@ else:
 del p.price
 assert p.price is None
 assert Product.price.name == "price"
-assert isinstance(Product.price, Positive)
 assert vars(p) == {"_weight": 3}
 
 # === descriptor-lazy-non-data
@@ -221,7 +208,6 @@ p = Page("x")
 assert "body" not in vars(p)
 assert p.body == "<x>" and p.body == "<x>"
 assert Page.loads == 1
-assert vars(p)["body"] == "<x>"
 assert Page.body.__doc__ == "The body."
 
 # === descriptor-used-in-check-class
@@ -267,7 +253,6 @@ class Robot:
 r = Robot()
 r.name = lambda: "patched"
 assert r.greet() == "I am patched"
-assert Robot().greet() == "I am robot"
 # --- test
 original = Robot.name
 Robot.name = lambda self: "class patched"
@@ -377,11 +362,9 @@ def run_as(name, f, *args):
 # --- test
 assert whoami() == "nobody"
 assert run_as("ann", whoami) == "ann"
-assert whoami() == "nobody"
 token = current.set("bob")
 assert whoami() == "bob"
 current.reset(token)
-assert whoami() == "nobody"
 
 # === inspect-functions-of-the-check
 # --- code
@@ -399,7 +382,6 @@ def f(a, b, c=1, *, d):
     return a, b, c, d
 assert required(f) == ["a", "b", "d"]
 assert inject(f, a=1, b=2, d=4, zzz=9) == (1, 2, 1, 4)
-assert required(lambda x: x) == ["x"]
 
 # === dynamic-code-in-solution
 # --- code
@@ -424,7 +406,6 @@ assert calculate("pi * 2 ** 2") == 12
 
 __all__ = ["area", "Shape"]
 __version__ = "1.2.0"
-__author__ = "someone"
 
 _cache = {}
 
@@ -439,7 +420,6 @@ def area(w, h):
 assert __version__ == "1.2.0"
 assert __all__ == ["area", "Shape"]
 assert area(2, 3) == 6
-assert tuple(int(p) for p in __version__.split(".")) >= (1, 0)
 assert __doc__ == "Shapes of all kinds."
 
 # === ast-and-tokenize
@@ -456,7 +436,6 @@ def parse(source):
 # --- asserts
 assert names_used("a + b * a") == ["a", "b"]
 import ast; assert isinstance(parse("1 + 2").body, ast.BinOp)
-assert parse("x").body.id == "x"
 import ast; assert ast.unparse(parse("1+2")) == "1 + 2"
 
 # === import-tricks-in-solution
@@ -475,15 +454,9 @@ def make_module(name, **attributes):
 
 def load(name):
     return importlib.import_module(name)
-
-
-def math_tau():
-    return load("math").tau
 # --- asserts
 assert make_module("made_up_mod", x=5).x == 5
 assert load("made_up_mod").__doc__ == "made up"
-assert 6.28 < math_tau() < 6.29
-assert make_module("m2").__name__ == "m2"
 
 # === wrong-descriptor-shared wrong
 # --- code

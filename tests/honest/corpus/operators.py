@@ -22,9 +22,6 @@ class Vector:
     def __truediv__(self, k):
         return Vector(self.x / k, self.y / k)
 
-    def __neg__(self):
-        return Vector(-self.x, -self.y)
-
     def __abs__(self):
         return (self.x ** 2 + self.y ** 2) ** 0.5
 
@@ -43,9 +40,7 @@ assert Vector(1, 2) * 3 == Vector(3, 6)
 assert 3 * Vector(1, 2) == Vector(3, 6)
 assert Vector(1, 2) * Vector(3, 4) == 11
 assert Vector(2, 4) / 2 == Vector(1, 2)
-assert -Vector(1, -1) == Vector(-1, 1)
 assert abs(Vector(3, 4)) == 5
-assert repr(Vector(1, 2) + Vector(0, 1)) == "Vector(1, 3)"
 assert not Vector()
 assert sum([Vector(1, 1), Vector(2, 2)], Vector()) == Vector(3, 3)
 
@@ -244,8 +239,6 @@ for attempt in (lambda: Strict(1) + 1, lambda: 1 + Strict(1), lambda: Strict(1) 
     except TypeError:
         continue
     raise AssertionError("TypeError expected")
-assert (Strict(1) + Strict(2)).v == 3
-assert Strict(1) < Strict(2)
 # --- test
 assert Strict(1).__add__(1) is NotImplemented
 

@@ -50,7 +50,6 @@ def fizzbuzz(n):
     return out
 # --- asserts
 assert fizzbuzz(5) == ["1", "2", "Fizz", "4", "Buzz"]
-assert fizzbuzz(15)[-1] == "FizzBuzz"
 
 # === prints-at-import
 # --- code
@@ -130,7 +129,6 @@ assert sell("pen", stock) is True
 assert sell("pen", stock) is False
 log.removeHandler(h)
 assert h.records == [("INFO", "sold pen"), ("WARNING", "no pen left")]
-assert stock == {"pen": 0}
 
 # === logging-assert-logs
 # --- code
@@ -208,8 +206,6 @@ path = "/tmp/honest-lines.txt"
 try:
     assert save_lines(path, ["one two", "drei"]) == 13
     assert count_words(path) == 3
-    with open(path) as f:
-        assert f.read() == "one two\ndrei\n"
 finally:
     os.remove(path)
 # --- test
@@ -255,7 +251,6 @@ def main(argv=None):
     return text.upper() if args.loud else text
 # --- test
 assert main(["hi", "-n", "2", "--loud"]) == "HI HI"
-assert parse(["x"]).times == 1
 assert vars(parse(["x", "--loud"])) == {"name": "x", "times": 1, "loud": True}
 # --- test
 import contextlib, io
@@ -299,7 +294,6 @@ class TestCalculator(unittest.TestCase):
         with self.assertRaises(ValueError) as cm:
             self.calc.divide(1, 0)
         self.assertEqual(str(cm.exception), "Cannot divide by zero")
-        self.assertIsInstance(self.calc, Calculator)
 
 suite = unittest.defaultTestLoader.loadTestsFromTestCase(TestCalculator)
 result = unittest.TextTestRunner(verbosity=0).run(suite)
@@ -394,7 +388,6 @@ def wrap(text, width):
 # --- asserts
 assert show({"a": [1, 2]}) == "{'a': [1, 2]}"
 assert wrap("aaa bbb ccc", 7) == "aaa bbb\nccc"
-assert show([1] * 3, 80) == "[1, 1, 1]"
 
 # === wrong-prints-instead-of-returns wrong
 # --- code

@@ -68,7 +68,6 @@ def settings(user, defaults):
     return ChainMap(user, defaults)
 # --- asserts
 assert settings({"a": 1}, {"a": 0, "b": 2}) == {"a": 1, "b": 2}
-assert settings({}, {"a": 0})["a"] == 0
 assert settings({"a": 1}, {}).maps == [{"a": 1}, {}]
 assert settings({"a": 1}, {"b": 1}).new_child({"a": 9})["a"] == 9
 # --- test
@@ -91,8 +90,6 @@ def numbers(items, kind="i"):
     return array(kind, items)
 # --- asserts
 assert window(b"abcdef", 1, 4) == b"bcd"
-assert bytes(window(b"abcdef", 0, 2)) == b"ab"
-assert window(bytearray(b"xyz"), 1, 3).tobytes() == b"yz"
 assert window(b"abc", 0, 3)[0] == 97
 from array import array; assert numbers([1, 2]) == array("i", [1, 2])
 assert numbers([1.5], "d")[0] == 1.5
@@ -110,10 +107,6 @@ assert xor_in_place(b, 1) is b
 assert b == b"`cb"
 xor_in_place(b, 1)
 assert b == bytearray(b"abc")
-# --- test
-view = memoryview(bytearray(b"\x00\x01"))
-xor_in_place(view, 255)
-assert view.tolist() == [255, 254]
 
 # === zoned-datetimes
 # --- code
@@ -142,9 +135,6 @@ assert t.tzinfo is timezone.utc
 # --- test
 from datetime import datetime
 assert parse("2024-02-29 08:15") == datetime(2024, 2, 29, 8, 15)
-assert parse("2024-02-29 08:15").tzinfo is None
-assert (parse("2024-03-01 00:00") - parse("2024-02-28 00:00")).days == 2
-assert f"{parse('2024-01-02 03:04'):%d.%m.%Y}" == "02.01.2024"
 
 # === dates-and-timedeltas
 # --- code
@@ -155,20 +145,11 @@ def next_weekday(d, weekday):
     return d + timedelta((weekday - d.weekday() - 1) % 7 + 1)
 
 
-def business_days(start, end):
-    while start <= end:
-        if start.weekday() < 5:
-            yield start
-        start += timedelta(days=1)
-
-
 def duration(seconds):
     return timedelta(seconds=seconds)
 # --- asserts
 from datetime import date; assert next_weekday(date(2024, 1, 1), 0) == date(2024, 1, 8)
-from datetime import date; assert [d.day for d in business_days(date(2024, 1, 5), date(2024, 1, 9))] == [5, 8, 9]
 from datetime import timedelta; assert duration(90) == timedelta(minutes=1, seconds=30)
-assert duration(3600).total_seconds() == 3600
 assert str(duration(3661)) == "1:01:01"
 assert sum([duration(1), duration(2)], duration(0)).seconds == 3
 
@@ -184,7 +165,6 @@ def at_utc(text):
 from datetime import datetime, timezone
 assert at_utc("2024-07-01T12:00") == datetime(2024, 7, 1, 12, tzinfo=timezone.utc)
 assert at_utc("2024-07-01T12:00").tzinfo.key == "UTC"
-assert str(at_utc("2024-07-01T12:00").tzinfo) == "UTC"
 
 # === pathlib
 # --- code
@@ -199,8 +179,6 @@ def swap(path, suffix):
     return PurePosixPath(path).with_suffix(suffix)
 # --- asserts
 from pathlib import Path; assert config_path("/home/a", "x") == Path("/home/a/.config/x.toml")
-assert str(config_path("/h", "x")) == "/h/.config/x.toml"
-assert config_path("/h", "x").parent.parent.as_posix() == "/h"
 assert swap("a/b.txt", ".md").as_posix() == "a/b.md"
 assert isinstance(config_path("/h", "x"), Path)
 import os; assert os.fspath(config_path("/h", "q")) == "/h/.config/q.toml"
@@ -228,11 +206,9 @@ def money(x):
 from decimal import Decimal; assert money(2.675) == Decimal("2.68")
 assert str(money(1)) == "1.00"
 assert str(precise_div(1, 3, 5)) == "0.33333"
-assert precise_div(1, 4, 10) == 0.25
 # --- test
 from decimal import Decimal
 assert money(3) > 2 and money(3) != "3.00"
-assert {Decimal("1.00"): "x"}[money(1)] == "x"
 
 # === fractions-and-numeric-tower
 # --- code
@@ -251,7 +227,6 @@ def kind(x):
     return None
 # --- asserts
 from fractions import Fraction; assert harmonic(3) == Fraction(11, 6)
-assert harmonic(4).numerator == 25 and harmonic(4).denominator == 12
 assert str(harmonic(3)) == "11/6"
 assert [kind(x) for x in (1, harmonic(2), 1.5, 1j, "x")] == ["Integral", "Rational", "Real", "Complex", None]
 
@@ -276,7 +251,6 @@ import math; assert math.isnan(safe_div(0, 0))
 assert safe_div(1, 0) == float("inf")
 assert safe_div(0, 0) != safe_div(0, 0)
 assert str(safe_div(-0.0, 5)) == "-0.0"
-assert roots(1, 2, 5)[0].imag == 2.0
 
 # === big-integers
 # --- code
@@ -304,7 +278,6 @@ def group_by_length(words):
     out = defaultdict(list)
     for w in words:
         out[len(w)].append(w)
-    return out
     return out
 # --- wrong
 def group_by_length(words):
@@ -372,7 +345,6 @@ def last(n, items):
     return deque(items, maxlen=n)
 # --- asserts
 from collections import deque; assert rotate([1, 2, 3], 1) == deque([3, 1, 2])
-assert list(rotate("abc", -1)) == ["b", "c", "a"]
 assert last(2, range(5)) == deque([3, 4])
 assert last(2, range(5)).maxlen == 2
 # --- test
@@ -396,10 +368,8 @@ def tokens(text):
     return WORD.finditer(text)
 # --- asserts
 assert find_date("on 2024-05 ok").group() == "2024-05"
-assert find_date("on 2024-05 ok").group("year") == "2024"
 assert find_date("on 2024-05 ok").groups() == ("2024", "05")
 assert find_date("none") is None
-assert find_date("on 2024-05").span() == (3, 10)
 assert [m.group() for m in tokens("a bc")] == ["a", "bc"]
 import re; assert isinstance(WORD, re.Pattern) and isinstance(find_date("2024-05"), re.Match)
 
@@ -493,9 +463,7 @@ def nothing():
 assert list(range(10))[page(1, 3)] == [3, 4, 5]
 assert page(0, 2) == slice(0, 2)
 assert page(1, 2).start == 2 and page(1, 2).step is None
-assert page(2, 5).indices(12) == (10, 12, 1)
 assert marker() is ...
-assert marker() is Ellipsis
 assert nothing() is NotImplemented
 
 # === sets-of-frozensets
@@ -509,7 +477,6 @@ def powerset(items):
 # --- asserts
 assert len(powerset("abc")) == 8
 assert frozenset({"a", "c"}) in powerset("abc")
-assert powerset([]) == {frozenset()}
 assert powerset([1]) == {frozenset(), frozenset({1})}
 
 # === hash-object-returned
@@ -524,8 +491,6 @@ def hasher(*parts):
     return h
 # --- asserts
 assert hasher(b"a", b"b").hexdigest() == hasher(b"ab").hexdigest()
-assert hasher().digest_size == 16
-assert hasher(b"x").name == "md5"
 import hashlib; assert hasher(b"q").digest() == hashlib.md5(b"q").digest()
 
 # === queue-module
@@ -540,13 +505,6 @@ def drain(q):
             out.append(q.get_nowait())
         except queue.Empty:
             return out
-
-
-def filled(items, kind=queue.Queue):
-    q = kind()
-    for i in items:
-        q.put(i)
-    return q
 # --- test
 import queue
 q = queue.Queue()
@@ -554,30 +512,13 @@ for i in range(3):
     q.put(i)
 assert drain(q) == [0, 1, 2]
 assert q.empty()
-# --- asserts
-assert drain(filled([3, 1, 2])) == [3, 1, 2]
-import queue; assert drain(filled([3, 1, 2], queue.PriorityQueue)) == [1, 2, 3]
-import queue; assert filled([1, 2], queue.LifoQueue).get() == 2
-assert filled([1, 2]).qsize() == 2
 
 # === enum-of-operator-functions
 # --- code
 import operator
 
 OPS = {"+": operator.add, "-": operator.sub, "*": operator.mul, "max": max}
-
-
-def rpn(text):
-    stack = []
-    for token in text.split():
-        if token in OPS:
-            b, a = stack.pop(), stack.pop()
-            stack.append(OPS[token](a, b))
-        else:
-            stack.append(float(token) if "." in token else int(token))
-    return stack.pop()
 # --- asserts
-assert rpn("3 4 + 2 *") == 14
 assert OPS["+"](2, 3) == 5
 import operator; assert OPS["-"] is operator.sub
 assert set(OPS) == {"+", "-", "*", "max"}
