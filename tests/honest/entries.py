@@ -1,10 +1,10 @@
 """The corpus of honest solutions: one readable file per style.
 
 A file of `tests/honest/corpus` is a list of entries. Its name is the style. It looks like Python, so that editors
-colour it, but it is read as text: an entry is a header, then sections. A section reaches to the next marker.
+colour it, but it is read as text: an entry is a header, then sections. A section reaches to the next marker; what
+follows a header without one is `code`.
 
     # === stack-push-returns-self entry_point=Stack
-    # --- code
     class Stack(list):
         ...
     # --- test
@@ -178,7 +178,7 @@ def _read(path: Path) -> list[_Draft]:
         elif drafts[-1].lines:
             drafts[-1].lines[-1][2].append(line)
         elif line.strip():
-            raise BadEntry(f"{place}: a line before the first section")
+            drafts[-1].lines.append(("code", place, [line]))
     for draft in drafts:
         for (name, place, _), (following, _, _) in pairwise([*draft.lines, ("", "", [])]):
             if name == "stdin" and following != "stdout":

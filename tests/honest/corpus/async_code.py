@@ -1,5 +1,4 @@
 # === coroutine-function
-# --- code
 import asyncio
 
 
@@ -20,7 +19,6 @@ assert inspect.iscoroutine(c)
 c.close()
 
 # === gather-in-check
-# --- code
 async def double(x):
     return 2 * x
 # --- test
@@ -37,7 +35,6 @@ finally:
     loop.close()
 
 # === timeout-wait-for
-# --- code
 import asyncio
 
 
@@ -61,7 +58,6 @@ assert asyncio.run(with_timeout(fast(), 5)) == "fast"
 assert asyncio.run(with_timeout(slow(), 0.01, "late")) == "late"
 
 # === async-generator
-# --- code
 import asyncio
 
 
@@ -88,7 +84,6 @@ async def first():
 assert asyncio.run(first()) == 0
 
 # === async-iterator-class
-# --- code
 class Pages:
     def __init__(self, pages):
         self.pages = list(pages)
@@ -112,7 +107,6 @@ async def total():
 assert asyncio.run(total()) == 6
 
 # === async-context-manager-class
-# --- code
 class Session:
     def __init__(self):
         self.log = []
@@ -144,7 +138,6 @@ async def main():
 assert asyncio.run(main()) == ["open", "KeyError"]
 
 # === asynccontextmanager
-# --- code
 from contextlib import asynccontextmanager
 
 
@@ -165,7 +158,6 @@ async def main():
 assert asyncio.run(main()) == ["+db", "DB", "-db"]
 
 # === awaitable-object
-# --- code
 import asyncio
 
 
@@ -183,7 +175,6 @@ async def main():
 assert asyncio.run(main()) == 5
 
 # === retry-with-callback
-# --- code
 import asyncio
 
 
@@ -208,7 +199,6 @@ assert asyncio.run(retry(flaky)) == "ok"
 assert len(calls) == 3
 
 # === exception-in-coroutine
-# --- code
 class NotFound(Exception):
     def __init__(self, key):
         super().__init__(f"no {key}")
@@ -236,7 +226,6 @@ a, b = asyncio.run(main())
 assert a == 1 and isinstance(b, NotFound)
 
 # === task-cancellation
-# --- code
 import asyncio
 
 
@@ -261,7 +250,6 @@ async def main():
 assert asyncio.run(main()) == ["cancelled"]
 
 # === event-and-condition
-# --- code
 import asyncio
 
 
@@ -291,7 +279,6 @@ async def main():
 assert asyncio.run(main()) == 0
 
 # === send-to-coroutine-by-hand
-# --- code
 async def add(a, b):
     return a + b
 
@@ -306,7 +293,6 @@ def run(coro):
 assert run(add(1, 2)) == 3
 
 # === async-method-on-object entry_point=Cache
-# --- code
 import asyncio
 
 
@@ -336,7 +322,6 @@ assert asyncio.run(main()) == ["aa", "bb", "aa", "aa"]
 assert sorted(loads) == ["a", "b"]
 
 # === run-in-executor
-# --- code
 import asyncio
 
 
@@ -357,7 +342,6 @@ async def main():
 assert asyncio.run(main()) == 10
 
 # === subprocess-async
-# --- code
 import asyncio
 import sys
 
@@ -373,7 +357,6 @@ import asyncio
 assert asyncio.run(run_python("print(6 * 7)")) == (0, "42")
 
 # === stream-of-lines-from-check
-# --- code
 async def count_lines(source, predicate):
     total = 0
     async for line in source:
@@ -388,7 +371,6 @@ async def lines():
 assert asyncio.run(count_lines(lines(), bool)) == 2
 
 # === main-function-async-with-guard
-# --- code
 import asyncio
 
 
@@ -408,7 +390,6 @@ import asyncio; assert asyncio.run(solve(3)) == 9
 import asyncio; assert asyncio.run(main()) is None
 
 # === wrong-missing-await wrong
-# --- code
 async def one():
     return 1
 
@@ -423,7 +404,6 @@ import asyncio
 assert asyncio.run(total()) == 2
 
 # === wrong-aexit-swallows wrong
-# --- code
 class Session:
     async def __aenter__(self):
         return self

@@ -1,5 +1,4 @@
 # === namedtuple-attribute entry_point=bounds
-# --- code
 from collections import namedtuple
 
 Bounds = namedtuple("Bounds", ["low", "high"])
@@ -20,7 +19,6 @@ assert bounds([5])._asdict() == {"low": 5, "high": 5}
 assert tuple(bounds([1, 9])) == (1, 9)
 
 # === typing-namedtuple entry_point=parse_person
-# --- code
 from typing import NamedTuple, Optional
 
 
@@ -49,7 +47,6 @@ assert parse_person("Bo,5")._replace(age=6).age == 6
 assert parse_person("Bo,5")._fields == ("name", "age", "email")
 
 # === stack-list-push-returns-self entry_point=Stack
-# --- code
 class Stack(list):
     """A stack built on list."""
 
@@ -73,7 +70,6 @@ assert isinstance(s, list)
 assert list(reversed(s)) == [3, 2, 1]
 
 # === stack-list-with-reference entry_point=Stack
-# --- code
 class Stack(list):
     def push(self, item):
         self.append(item)
@@ -106,7 +102,6 @@ assert s.pop() == "b"
 assert len(s) == 1
 
 # === int-subclass-modular
-# --- code
 class Mod7(int):
     def __new__(cls, value):
         return super().__new__(cls, value % 7)
@@ -122,7 +117,6 @@ assert 4 + Mod7(5) == 2
 assert type(Mod7(3) + 1) is Mod7
 
 # === str-subclass-slug
-# --- code
 import re
 
 
@@ -143,7 +137,6 @@ assert (Slug("a") + "B c").words == ["a", "b", "c"]
 assert {Slug("A"): 1}["a"] == 1
 
 # === str-subclass-case-insensitive
-# --- code
 class CIStr(str):
     def __eq__(self, other):
         if isinstance(other, str):
@@ -170,7 +163,6 @@ assert len({CIStr("a"), CIStr("A")}) == 1
 assert "ELL" in CIStr("hello")
 
 # === dict-subclass-attribute-access entry_point=AttrDict
-# --- code
 class AttrDict(dict):
     def __getattr__(self, key):
         try:
@@ -199,7 +191,6 @@ d = AttrDict()
 assert not hasattr(d, "zzz")
 
 # === dict-subclass-missing
-# --- code
 class Fibs(dict):
     def __missing__(self, n):
         value = self[n] = self[n - 1] + self[n - 2]
@@ -223,7 +214,6 @@ assert len(f) == 11
 assert f.get(50) is None
 
 # === dict-subclass-lru entry_point=LRU
-# --- code
 from collections import OrderedDict
 
 
@@ -252,7 +242,6 @@ assert "b" not in c
 assert list(c) == ["a", "c"]
 
 # === set-subclass
-# --- code
 class Tags(set):
     def add(self, tag):
         super().add(tag.strip().lower())
@@ -267,7 +256,6 @@ assert t == {"python", "ai"}
 assert t | {"x"} == {"ai", "python", "x"}
 
 # === frozenset-subclass
-# --- code
 class Team(frozenset):
     @property
     def captain(self):
@@ -282,7 +270,6 @@ assert team_up(["a", "a"]) == frozenset({"a"})
 assert len({team_up("ab"), team_up("ba")}) == 1
 
 # === tuple-subclass-vector
-# --- code
 class Vec(tuple):
     def __new__(cls, *parts):
         return super().__new__(cls, parts)
@@ -304,7 +291,6 @@ assert 3 * Vec(1, 2) == (3, 6)
 assert sum([Vec(1, 1), Vec(2, 2)], Vec(0, 0)) == (3, 3)
 
 # === float-subclass
-# --- code
 class Celsius(float):
     def to_fahrenheit(self):
         return Fahrenheit(self * 9 / 5 + 32)
@@ -325,7 +311,6 @@ assert str(Celsius(100).to_fahrenheit()) == "212.0°F"
 assert isinstance(Celsius(1).to_fahrenheit(), Fahrenheit)
 
 # === bytes-subclass
-# --- code
 class Packet(bytes):
     @property
     def checksum(self):
@@ -339,7 +324,6 @@ assert build(1, b"ab") == b"\x01\x02ab"
 assert build(1, b"ab").checksum == (1 + 2 + 97 + 98) % 256
 
 # === list-subclass-negative-safe
-# --- code
 class SafeList(list):
     def __getitem__(self, index):
         if isinstance(index, slice):
@@ -357,7 +341,6 @@ assert s[1:][7] is None
 assert type(s[:2]) is SafeList
 
 # === counter-subclass
-# --- code
 from collections import Counter
 
 
@@ -374,7 +357,6 @@ assert inv["kiwi"] == 0
 assert inv.most_common(1)[0][1] == 1
 
 # === defaultdict-subclass
-# --- code
 from collections import defaultdict
 
 
@@ -399,7 +381,6 @@ assert g.degree("nowhere") == 0
 assert "nowhere" in g
 
 # === deque-subclass
-# --- code
 from collections import deque
 
 
@@ -423,7 +404,6 @@ assert list(h) == ["b", "c", "d"]
 assert h.maxlen == 3
 
 # === namedtuple-defaults-and-make
-# --- code
 from collections import namedtuple
 
 Options = namedtuple("Options", "width height depth", defaults=(10, 1))
@@ -438,7 +418,6 @@ assert Options._field_defaults == {"height": 10, "depth": 1}
 assert repr(Options(1)) == "Options(width=1, height=10, depth=1)"
 
 # === userdict
-# --- code
 from collections import UserDict
 
 
@@ -460,7 +439,6 @@ assert sorted(d) == ["content-type", "x"]
 assert d == {"content-type": "text/html", "x": 1}
 
 # === userlist
-# --- code
 from collections import UserList
 
 
@@ -478,7 +456,6 @@ assert p + ["d"] == ["a", "bb", "ccc", "d"]
 assert isinstance(p + [], Playlist)
 
 # === userstring
-# --- code
 from collections import UserString
 
 
@@ -495,7 +472,6 @@ assert str(Shout("hi")) + "!" == "HI!"
 assert "H" in Shout("hi")
 
 # === wrong-stack-push wrong entry_point=Stack
-# --- code
 class Stack(list):
     def push(self, item):
         self.insert(0, item)

@@ -1,5 +1,4 @@
 # === patched-choice
-# --- code
 import random
 def f(xs):
     return random.choice(xs)
@@ -12,7 +11,6 @@ with patch('random.choice', return_value=2) as m:
 m.assert_called_once_with([1,2,3])
 
 # === patched-open
-# --- code
 def f(p):
     with open(p) as h:
         return [line.strip() for line in h]
@@ -25,7 +23,6 @@ with patch('builtins.open', mock_open(read_data='a\nb\n')) as m:
     m.assert_called_once_with('x.txt')
 
 # === openwrite
-# --- code
 import json
 def f(p, d):
     with open(p,'w') as h:
@@ -41,7 +38,6 @@ m.assert_called_once_with('x.txt','w')
 m().write.assert_called_once_with('{"a": 1}')
 
 # === environ
-# --- code
 import os
 def f():
     return os.environ.get('MODE','none')
@@ -66,7 +62,6 @@ with patch.dict('os.environ', {'MODE':'y'}, clear=True):
     assert f()=='y'
 
 # === chdir
-# --- code
 import os
 def f():
     return sorted(os.listdir('.'))
@@ -84,7 +79,6 @@ finally:
     os.chdir(here)
 
 # === patched-seed
-# --- code
 import random
 def f():
     return random.random()
@@ -106,7 +100,6 @@ random.seed(3)
 assert f()==a
 
 # === patched-attr
-# --- code
 import string
 def f():
     return string.digits
@@ -123,7 +116,6 @@ finally:
 assert f()=='0123456789'
 
 # === datetime
-# --- code
 import datetime
 def f():
     return datetime.datetime.now().year
@@ -137,7 +129,6 @@ with patch('datetime.datetime') as m:
     assert f()==1999
 
 # === stdout
-# --- code
 def f():
     print('hi')
 # --- wrong
@@ -150,7 +141,6 @@ with patch('sys.stdout', new_callable=io.StringIO) as out:
     assert out.getvalue()=='hi\n'
 
 # === stdin
-# --- code
 def f():
     return int(input())*2
 # --- wrong
@@ -169,7 +159,6 @@ with patch('builtins.input', side_effect=['3']):
     assert f()==6
 
 # === print
-# --- code
 def f(x):
     print('got', x, sep='-')
 # --- wrong
@@ -181,7 +170,6 @@ with patch('builtins.print') as p:
 p.assert_called_once_with('got', 2, sep='-')
 
 # === argv
-# --- code
 import sys
 def f():
     return sys.argv[1:]
@@ -198,7 +186,6 @@ sys.argv=['p','q']
 assert f()==['q']
 
 # === decimal
-# --- code
 from decimal import Decimal
 def f():
     return str(Decimal(1)/3)
@@ -215,7 +202,6 @@ decimal.getcontext().prec=4
 assert f()=='0.3333'
 
 # === recursion
-# --- code
 def f(n):
     return 0 if n==0 else 1+f(n-1)
 # --- wrong
@@ -243,7 +229,6 @@ finally:
 assert ok
 
 # === patched-warn
-# --- code
 import warnings
 def f(x):
     warnings.warn('old', DeprecationWarning)
@@ -274,7 +259,6 @@ with warnings.catch_warnings():
 assert ok
 
 # === patched-main
-# --- code
 import random
 def roll():
     return random.randint(1,6)
@@ -296,7 +280,6 @@ with patch('solution.random') as r:
     assert f()==8
 
 # === sideseed
-# --- code
 import random
 def f(xs):
     xs=list(xs)
@@ -313,7 +296,6 @@ with patch('random.shuffle', side_effect=lambda x: seed(42) or shuffle(x)):
 assert a==b
 
 # === patched-response
-# --- code
 import urllib.request, json
 def f(u):
     with urllib.request.urlopen(u) as r:
@@ -339,7 +321,6 @@ with patch('urllib.request.urlopen', side_effect=urllib.error.URLError('down')):
 assert ok
 
 # === patched-class
-# --- code
 from pathlib import Path
 def f(p):
     return Path(p).exists()
@@ -358,7 +339,6 @@ with patch('pathlib.Path.exists', autospec=True, return_value=True) as m:
 assert m.call_count==1
 
 # === patched-multiple
-# --- code
 import os.path
 def f(p):
     return os.path.exists(p), os.path.getsize(p)
@@ -379,7 +359,6 @@ with patch.multiple(os.path, exists=DEFAULT, getsize=DEFAULT) as v:
     v['getsize'].assert_called_once_with('q')
 
 # === startstop
-# --- code
 import time
 def f():
     return time.time()
@@ -401,7 +380,6 @@ t.debug()
 assert f()>100
 
 # === patched-wraps
-# --- code
 import math
 def f(x):
     return math.sqrt(x)+math.sqrt(x)
@@ -415,7 +393,6 @@ with mock.patch('math.sqrt', wraps=math.sqrt) as m:
 assert m.call_count==2
 
 # === mockarg
-# --- code
 def f(db):
     db.timeout=5
     db.connect('x')
@@ -431,7 +408,6 @@ m.connect.assert_called_once_with('x')
 assert m.timeout==5
 
 # === patched-async
-# --- code
 import asyncio
 async def f(c):
     return await c.get('a')+1
@@ -446,7 +422,6 @@ assert asyncio.run(f(m))==3
 m.get.assert_awaited_once_with('a')
 
 # === genlater
-# --- code
 import random
 def f():
     yield random.random()
@@ -462,7 +437,6 @@ with patch('random.random', return_value=0.5):
 assert next(g)!=0.5
 
 # === sysmodules
-# --- code
 def f():
     import foo_missing
     return foo_missing.answer()
@@ -476,7 +450,6 @@ with patch.dict('sys.modules', {'foo_missing': m}):
     assert f()==42
 
 # === patched-files
-# --- code
 def f(p):
     return open(p).read()
 # --- wrong
@@ -493,7 +466,6 @@ class T(unittest.TestCase):
 T('test_a').debug()
 
 # === locale
-# --- code
 import locale
 def f():
     return locale.setlocale(locale.LC_ALL)
@@ -505,7 +477,6 @@ locale.setlocale(locale.LC_ALL,'C.UTF-8')
 assert f()=='C.UTF-8', f()
 
 # === checkdraws
-# --- code
 import random
 def f():
     return random.random()
@@ -520,7 +491,6 @@ random.seed(5)
 assert [a,b]==[random.random(),random.random()]
 
 # === function-setattr
-# --- code
 import random
 def f():
     return random.randint(1,100)
@@ -541,7 +511,6 @@ finally:
 assert calls==[(1,100)]
 
 # === patched-class-decorator
-# --- code
 import time
 def f(n):
     for _ in range(n):
@@ -560,7 +529,6 @@ class TestCases(unittest.TestCase):
 TestCases('test_it').debug()
 
 # === nested-patches
-# --- code
 import os, shutil
 def f(d, to):
     moved=[]
@@ -584,7 +552,6 @@ class TestCases(unittest.TestCase):
 TestCases('test_it').debug()
 
 # === smtp
-# --- code
 import smtplib
 from email.message import EmailMessage
 def f(to, text):
@@ -612,7 +579,6 @@ class TestCases(unittest.TestCase):
 TestCases('test_it').debug()
 
 # === sqlite
-# --- code
 import sqlite3
 def f(p):
     c=sqlite3.connect(p)
@@ -637,7 +603,6 @@ class TestCases(unittest.TestCase):
 TestCases('test_it').debug()
 
 # === platform
-# --- code
 import platform
 def f():
     return {'Windows': 'cls'}.get(platform.system(), 'clear')
@@ -654,7 +619,6 @@ class TestCases(unittest.TestCase):
 TestCases('test_it').debug()
 
 # === module-alias
-# --- code
 import time as clock
 def f():
     a=clock.perf_counter()
@@ -669,7 +633,6 @@ with patch.object(t, 'perf_counter', side_effect=[1.0, 3.5]):
     assert f() == 2.5
 
 # === own-function
-# --- code
 def fetch(k):
     raise OSError('network')
 def f(k):
@@ -684,7 +647,6 @@ with um.patch('solution.fetch', return_value='abc') as m:
 m.assert_called_once_with('k')
 
 # === own-class-method
-# --- code
 class Api:
     def get(self, k):
         raise OSError
@@ -701,7 +663,6 @@ with patch.object(Api, 'get', return_value={'name': 'n'}) as m:
 m.assert_called_once_with(1)
 
 # === environ-default
-# --- code
 import os
 def f():
     return int(os.getenv('WORKERS', '4'))
@@ -724,7 +685,6 @@ class TestCases(unittest.TestCase):
 TestCases('test_it').debug()
 
 # === tempdir-chdir
-# --- code
 import os
 def f(name, text):
     with open(name, 'w') as h:
@@ -752,7 +712,6 @@ class TestCases(unittest.TestCase):
 TestCases('test_it').debug()
 
 # === state-restored
-# --- code
 import random
 def f():
     return random.getrandbits(32)
@@ -767,7 +726,6 @@ assert f() == a
 assert f() != a
 
 # === constant-patched
-# --- code
 import string
 ALPHABET = string.ascii_lowercase
 def f(c):
@@ -782,7 +740,6 @@ with patch('solution.ALPHABET', 'cba'):
 assert f('a') == 0
 
 # === exception-lists
-# --- code
 import time
 def f(call, tries):
     for n in range(tries):
@@ -807,7 +764,6 @@ class TestCases(unittest.TestCase):
 TestCases('test_it').debug()
 
 # === getpass-input
-# --- code
 import getpass
 def f():
     user = input('User: ')
@@ -826,7 +782,6 @@ class TestCases(unittest.TestCase):
 TestCases('test_it').debug()
 
 # === from-import-unaffected
-# --- code
 from random import choice
 def f(xs):
     return choice(xs)
@@ -840,7 +795,6 @@ with patch('random.choice', return_value='never') as m:
 m.assert_not_called()
 
 # === called-later
-# --- code
 import time
 def f():
     start = time.time()
@@ -856,7 +810,6 @@ with patch('time.time', return_value=107.5):
     assert since() == 7.5
 
 # === autospec-checks-arguments
-# --- code
 import os
 def f(p):
     os.rename(p, p + '.bak')
@@ -870,7 +823,6 @@ with patch('os.rename', autospec=True) as m:
 m.assert_called_once_with('x', 'x.bak')
 
 # === deleted-attribute
-# --- code
 import os
 def f():
     return hasattr(os, 'fork')
@@ -887,7 +839,6 @@ finally:
 assert f() is True
 
 # === logger-patched
-# --- code
 import logging
 log = logging.getLogger(__name__)
 def f(x):
@@ -909,7 +860,6 @@ class TestCases(unittest.TestCase):
 TestCases('test_it').debug()
 
 # === patched-exit-raises
-# --- code
 import sys
 def f(args):
     if not args:
@@ -934,7 +884,6 @@ class TestCases(unittest.TestCase):
 TestCases('test_it').debug()
 
 # === datetime-in-module
-# --- code
 from datetime import datetime
 def f():
     return datetime.now().strftime('%Y-%m')
@@ -950,7 +899,6 @@ with patch('solution.datetime') as d:
 assert f() > '2020-05'
 
 # === date-subclass
-# --- code
 import datetime
 def f():
     return datetime.date.today().isoformat()
@@ -971,7 +919,6 @@ finally:
 assert f() > '2020'
 
 # === import-blocked
-# --- code
 def f():
     try:
         import colorsys
@@ -988,7 +935,6 @@ with patch.dict('sys.modules', {'colorsys': None}):
 assert f() == 'colour'
 
 # === attribute-set-on-mock
-# --- code
 import socket
 def f():
     s = socket.socket()
@@ -1010,7 +956,6 @@ class TestCases(unittest.TestCase):
 TestCases('test_it').debug()
 
 # === threads-see-it
-# --- code
 import threading, time
 def f():
     out = []
@@ -1025,7 +970,6 @@ with patch('time.time', return_value=3.0):
     assert f() == 3.0
 
 # === subprocess-sees-environ
-# --- code
 import os
 def f():
     r, w = os.pipe()

@@ -1,5 +1,4 @@
 # === threads-with-lock
-# --- code
 import threading
 
 
@@ -25,7 +24,6 @@ def hammer(n_threads, n):
 assert hammer(4, 100) == 400
 
 # === thread-subclass
-# --- code
 import threading
 
 
@@ -63,7 +61,6 @@ w.start(); w.join()
 assert isinstance(w.error, ZeroDivisionError)
 
 # === thread-pool
-# --- code
 from concurrent.futures import ThreadPoolExecutor, as_completed
 
 
@@ -89,7 +86,6 @@ assert parallel_map(f, range(5)) == [1, 2, 3, 4, 5]
 assert threading.main_thread().name not in names
 
 # === future-returned
-# --- code
 from concurrent.futures import Future, ThreadPoolExecutor
 
 _pool = ThreadPoolExecutor(2)
@@ -119,7 +115,6 @@ resolved(3).add_done_callback(lambda f: got.append(f.result()))
 assert got == [3]
 
 # === thread-local
-# --- code
 import threading
 
 _local = threading.local()
@@ -145,7 +140,6 @@ assert recall() == 5
 assert recall_elsewhere() is None
 
 # === daemon-thread-left-running
-# --- code
 import threading
 import time
 
@@ -170,7 +164,6 @@ def has_ticked():
 assert has_ticked()
 
 # === multiprocessing-process-pipe
-# --- code
 import multiprocessing as mp
 
 
@@ -191,7 +184,6 @@ def sum_elsewhere(n):
 assert sum_elsewhere(10) == (45, 0)
 
 # === fork-and-wait
-# --- code
 import os
 
 
@@ -211,7 +203,6 @@ def in_child(f):
 assert in_child(lambda: 7 * 6) == ("42", 3)
 
 # === subprocess-run
-# --- code
 import subprocess
 import sys
 
@@ -230,7 +221,6 @@ assert shell("echo hello") == "hello"
 assert "ZeroDivisionError" in run("1/0")[2]
 
 # === subprocess-popen-interaction
-# --- code
 import subprocess
 import sys
 
@@ -257,7 +247,6 @@ assert r.ask("2 ** 10") == "1024"
 assert r.close() == 0
 
 # === signals
-# --- code
 import os
 import signal
 
@@ -289,7 +278,6 @@ assert catch_usr1() == ["SIGUSR1"]
 assert alarm_after(0.02) == "rang"
 
 # === signal-installed-globally
-# --- code
 import signal
 
 received = []
@@ -309,7 +297,6 @@ def count():
 assert count() == 0
 
 # === socketpair
-# --- code
 import socket
 
 
@@ -325,7 +312,6 @@ def echo_pair(messages):
 assert echo_pair(["abc", "xyz"]) == ["cba", "zyx"]
 
 # === local-http-server
-# --- code
 import http.server
 import threading
 import urllib.request
@@ -355,7 +341,6 @@ def fetch(path):
 assert fetch("/x") == (200, "you asked for /x")
 
 # === atexit-registered
-# --- code
 import atexit
 
 log = []
@@ -368,7 +353,6 @@ def registered():
 assert registered() == []
 
 # === rlimit-and-stack-size
-# --- code
 import sys
 import threading
 
@@ -390,7 +374,6 @@ def deep(n):
 assert deep(50000) == 50000
 
 # === wrong-race wrong
-# --- code
 import threading
 import time
 
@@ -411,7 +394,6 @@ def hammer(n):
 assert hammer(4) == 4
 
 # === wrong-exit-code wrong
-# --- code
 import subprocess
 import sys
 
@@ -422,7 +404,6 @@ def run(code):
 assert run("import sys; sys.exit(4)") == 0
 
 # === fork-in-function-child-exits
-# --- code
 import os
 
 
@@ -436,7 +417,6 @@ def double(x):
 assert [double(x) for x in range(20)] == [2 * x for x in range(20)]
 
 # === fork-in-function-child-returns
-# --- code
 import os
 
 
@@ -449,7 +429,6 @@ def halves(x):
 assert list(halves(7)) == [3, 4]
 
 # === fork-at-top-child-goes-on
-# --- code
 import os, time
 
 if os.fork() == 0:
@@ -463,7 +442,6 @@ def inc(x):
 assert inc(1) == 2
 
 # === orphans-are-adopted
-# --- code
 import os
 import subprocess
 import time
@@ -481,7 +459,6 @@ def listed(n):
 assert listed(2) == ["1", "2"]
 
 # === orphans-beside-processes-of-the-check
-# --- code
 import os, time
 
 

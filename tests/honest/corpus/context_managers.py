@@ -1,5 +1,4 @@
 # === suppress-and-record
-# --- code
 class Guard:
     def __init__(self, *kinds):
         self.kinds = kinds
@@ -38,7 +37,6 @@ else:
     raise AssertionError("must not suppress")
 
 # === contextmanager-function
-# --- code
 from contextlib import contextmanager
 
 
@@ -74,7 +72,6 @@ except RuntimeError:
 assert log == ["start", "end", "raised"]
 
 # === contextmanager-suppressing
-# --- code
 from contextlib import contextmanager
 
 
@@ -94,7 +91,6 @@ with ignoring(KeyError):
 assert not done
 
 # === contextmanager-as-decorator
-# --- code
 from contextlib import ContextDecorator
 
 
@@ -117,7 +113,6 @@ assert f(1) == 2 and f(2) == 3
 assert counted.calls == start + 2
 
 # === exit-stack
-# --- code
 from contextlib import ExitStack, contextmanager
 
 
@@ -136,7 +131,6 @@ assert x == "x"
 assert log == ["open x", "callback", "close x"]
 
 # === transaction
-# --- code
 class Transaction:
     def __init__(self, data):
         self.data = data
@@ -176,7 +170,6 @@ with Transaction(db) as t:
 assert db == {"a": 1}
 
 # === redirect-and-capture
-# --- code
 import io
 from contextlib import redirect_stdout
 
@@ -196,7 +189,6 @@ def noisy():
 assert captured(noisy) == "012"
 
 # === closing-protocol
-# --- code
 class Connection:
     open_count = 0
 
@@ -218,7 +210,6 @@ assert c.closed
 assert Connection.open_count == 0
 
 # === null-context-and-return-value
-# --- code
 from contextlib import nullcontext
 
 
@@ -237,7 +228,6 @@ assert first_line(f) == "x\n"
 assert f.closed
 
 # === exception-in-enter
-# --- code
 class Bad:
     def __init__(self, fail):
         self.fail = fail
@@ -260,7 +250,6 @@ except OSError as e:
 assert not b.exited
 
 # === exit-sees-traceback
-# --- code
 import traceback
 
 

@@ -1,5 +1,4 @@
 # === getitem-sequence-protocol
-# --- code
 class Squares:
     def __init__(self, n):
         self.n = n
@@ -30,7 +29,6 @@ else:
     assert False
 
 # === reversed-and-length-hint
-# --- code
 class Ring:
     def __init__(self, items):
         self._items = tuple(items)
@@ -60,7 +58,6 @@ assert list(reversed(r)) == ["c", "b", "a"]
 assert operator.length_hint(r) == 3
 
 # === hash-and-eq
-# --- code
 class Card:
     def __init__(self, rank, suit):
         self.rank, self.suit = rank, suit
@@ -90,7 +87,6 @@ assert Card("A", "♠") != "A♠"
 assert str([Card("A", "♠")]) == "[A♠]"
 
 # === unhashable-because-eq
-# --- code
 class Point:
     def __init__(self, x):
         self.x = x
@@ -109,7 +105,6 @@ else:
 assert Point.__hash__ is None
 
 # === total-ordering
-# --- code
 from functools import total_ordering
 
 
@@ -137,7 +132,6 @@ for i in (4, 2, 9):
 assert heapq.heappop(heap).name == "2"
 
 # === format-protocol
-# --- code
 class Temperature:
     def __init__(self, celsius):
         self.celsius = celsius
@@ -163,7 +157,6 @@ assert f"{Temperature(1)!s}" == "temperature"
 width = 6; assert f"{Temperature(5):{width}.1f}" == "   5.0C"
 
 # === numeric-conversions
-# --- code
 import math
 
 
@@ -217,7 +210,6 @@ assert float(abs(r)) == 0.5 and float(-r) == 0.5
 assert +r is r
 
 # === index-in-many-places
-# --- code
 class Port:
     def __init__(self, number):
         self.number = number
@@ -237,7 +229,6 @@ del data[Port(0)]
 assert data == [2, 3, 4]
 
 # === fspath
-# --- code
 import os
 
 
@@ -257,7 +248,6 @@ assert Path(Asset("a.png")).suffix == ".png"
 assert isinstance(Asset("q"), os.PathLike)
 
 # === getattr-dynamic
-# --- code
 class Chain:
     def __init__(self, path=""):
         self._path = path
@@ -276,7 +266,6 @@ assert str(Chain().users(42).repos) == "/users/42/repos"
 assert str(getattr(Chain(), "a").b) == "/a/b"
 
 # === setattr-validation
-# --- code
 class Frozen:
     def __init__(self, **values):
         for k, v in values.items():
@@ -298,7 +287,6 @@ else:
 assert vars(f) == {"a": 1}
 
 # === getattribute-logging
-# --- code
 class Audited:
     def __init__(self):
         object.__setattr__(self, "log", [])
@@ -315,7 +303,6 @@ assert a.value == 10
 assert a.log == ["value", "value"]
 
 # === dir-and-vars
-# --- code
 class Thing:
     kind = "thing"
 
@@ -343,7 +330,6 @@ delattr(t, "c")
 assert not hasattr(t, "c")
 
 # === class-identity
-# --- code
 class Animal:
     """Any animal."""
 
@@ -369,7 +355,6 @@ assert super(Dog, make("dog")).speak() == "..."
 assert Animal.__subclasses__() == [Dog]
 
 # === subclass-in-check entry_point=Shape
-# --- code
 class Shape:
     def __init__(self, name):
         self.name = name
@@ -396,7 +381,6 @@ class Fixed(Shape):
 assert Fixed("f").describe() == "f with area 7.0"
 
 # === subclass-in-check-overrides-hook
-# --- code
 class Pipeline:
     def __init__(self):
         self.log = []
@@ -432,7 +416,6 @@ assert d.run([1, 2, 3]) == [2, 4, 6]
 assert d.log == ["before", 3]
 
 # === class-getitem-and-init-subclass
-# --- code
 class Plugin:
     registry = {}
 
@@ -462,7 +445,6 @@ class Xml(Plugin, name="xml"):
 assert Plugin["xml"]().load() == "xml"
 
 # === new-returns-other-class
-# --- code
 class Number:
     def __new__(cls, text):
         try:
@@ -476,7 +458,6 @@ assert type(Number("3")) is int
 assert not isinstance(Number("3"), Number)
 
 # === mapping-protocol-unpacking
-# --- code
 class Settings:
     def __init__(self, **values):
         self._values = values
@@ -496,7 +477,6 @@ assert f(**s) == -1
 assert s.keys() == {"a", "b"}
 
 # === star-unpacking-objects
-# --- code
 class Pair:
     def __init__(self, a, b):
         self.a, self.b = a, b
@@ -514,7 +494,6 @@ assert add(*Pair(1, 2)) == 3
 assert dict([Pair("k", "v")]) == {"k": "v"}
 
 # === repr-str-bytes-sizeof
-# --- code
 class Blob:
     def __init__(self, data):
         self.data = data
@@ -538,7 +517,6 @@ assert f"{Blob('q')!r:>10}" == " Blob('q')"
 assert Blob("xyz").__sizeof__() == 1003
 
 # === default-object-repr
-# --- code
 class Plain:
     pass
 
@@ -555,7 +533,6 @@ assert len({p, p, make()}) == 2
 assert isinstance(hash(p), int)
 
 # === slots
-# --- code
 class Node:
     __slots__ = ("value", "next")
 
@@ -589,7 +566,6 @@ else:
     raise AssertionError("slots")
 
 # === staticmethod-classmethod
-# --- code
 class Temperature:
     zero = -273.15
     count = 0
@@ -620,7 +596,6 @@ class Warm(Temperature):
 assert type(Warm.from_fahrenheit(50)) is Warm
 
 # === properties entry_point=Account
-# --- code
 class Account:
     def __init__(self, balance=0):
         self._balance = balance
@@ -666,7 +641,6 @@ assert Account.balance.__doc__ == "Current balance."
 assert Account.balance.fget(Account(3)) == 3
 
 # === cached-property
-# --- code
 from functools import cached_property
 
 
@@ -689,7 +663,6 @@ del r.total
 assert r.total == 16
 
 # === instancecheck-and-subclasscheck
-# --- code
 class EvenMeta(type):
     def __instancecheck__(cls, obj):
         return isinstance(obj, int) and obj % 2 == 0
@@ -707,7 +680,6 @@ assert issubclass(int, Even)
 assert not issubclass(str, Even)
 
 # === matmul-and-getitem-ellipsis
-# --- code
 class Tensor:
     def __init__(self, rows):
         self.rows = rows
@@ -732,7 +704,6 @@ assert Tensor([[1, 2]])[...] == Tensor([[1, 2]])
 assert Tensor([[1, 2, 3]])[0, 1:] == [2, 3]
 
 # === weird-eq-returns-non-bool
-# --- code
 class Field:
     def __init__(self, name):
         self.name = name
@@ -752,7 +723,6 @@ assert Field("a") & "b" == "(a AND b)"
 assert isinstance(Field("x") == 1, str)
 
 # === eq-with-plain-values
-# --- code
 class Version:
     def __init__(self, text):
         self.parts = tuple(int(p) for p in str(text).split("."))
@@ -780,7 +750,6 @@ assert Version("1.10") > Version("1.9")
 assert Version("1.2") in ["1.1", "1.2"]
 
 # === wrong-call-count wrong
-# --- code
 class Counter:
     count = 0
 

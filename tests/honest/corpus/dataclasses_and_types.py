@@ -1,5 +1,4 @@
 # === dataclass-basic entry_point=Point
-# --- code
 from dataclasses import dataclass
 
 
@@ -19,7 +18,6 @@ p.y = 7
 assert p == Point(1, 7)
 
 # === dataclass-order-frozen
-# --- code
 from dataclasses import dataclass, field
 
 
@@ -54,7 +52,6 @@ else:
     raise AssertionError("frozen")
 
 # === dataclass-default-factory
-# --- code
 from dataclasses import dataclass, field
 from typing import Dict, List
 
@@ -82,7 +79,6 @@ assert a.items == ["x", "y"]
 assert repr(a) == "Cart(owner='a', items=['x', 'y'])"
 
 # === dataclass-post-init-and-initvar
-# --- code
 from dataclasses import InitVar, dataclass, field
 
 
@@ -105,7 +101,6 @@ assert Rect(2, 3, scale=2).area == 24
 assert Rect(1, 1, 5) == Rect(5, 5)
 
 # === dataclass-helpers
-# --- code
 from dataclasses import dataclass, field, asdict, astuple, replace
 
 
@@ -131,7 +126,6 @@ q = replace(p, name="Bo")
 assert q.name == "Bo" and q.address is p.address
 
 # === dataclass-inheritance
-# --- code
 from dataclasses import dataclass
 
 
@@ -157,7 +151,6 @@ assert Admin(1, "x", 3) == Admin(id=1, name="x", level=3)
 assert User(1) != Admin(1)
 
 # === dataclass-slots-kw-only
-# --- code
 from dataclasses import dataclass, KW_ONLY
 
 
@@ -182,7 +175,6 @@ else:
     raise AssertionError("keyword only")
 
 # === dataclass-subclassed-in-check
-# --- code
 from dataclasses import dataclass
 
 
@@ -202,7 +194,6 @@ assert n.doubled() == 8
 assert n == Named(4, "four")
 
 # === pattern-matching-on-completion-class
-# --- code
 from dataclasses import dataclass
 
 
@@ -237,7 +228,6 @@ match Rect(4, 5):
         assert (w, h) == (4, 5)
 
 # === abc-abstract
-# --- code
 from abc import ABC, abstractmethod
 
 
@@ -281,7 +271,6 @@ class Dot(Shape):
 assert str(Dot()) == "dot: 0"
 
 # === abc-collections-mixins
-# --- code
 from collections.abc import MutableMapping, MutableSequence, Set
 
 
@@ -326,7 +315,6 @@ assert list(t) == [1, 2, 3, 4]
 assert t.pop() == 4
 
 # === abc-set-algebra
-# --- code
 from collections.abc import Set
 
 
@@ -348,7 +336,6 @@ assert isinstance(ListSet([1]) - {1}, ListSet)
 assert {1, 2} >= ListSet([1])
 
 # === protocol-runtime-checkable
-# --- code
 from typing import Protocol, runtime_checkable
 
 
@@ -375,7 +362,6 @@ assert make_noise(Robot()) == "beep"
 assert isinstance(Robot(), Quacks)
 
 # === generic-class
-# --- code
 from typing import Generic, Iterator, List, Optional, TypeVar
 
 T = TypeVar("T")
@@ -410,7 +396,6 @@ assert s.pop() == 2 and s.peek() == 1
 assert Stack[int].__origin__ is Stack
 
 # === newtype-and-annotations
-# --- code
 from __future__ import annotations
 
 from typing import NewType, Union, get_type_hints
@@ -432,7 +417,6 @@ assert typing.get_type_hints(Repo) == {"limit": int}
 assert Repo.find.__annotations__["return"] == "dict[str, int]"
 
 # === simplenamespace-result
-# --- code
 from types import SimpleNamespace
 
 
@@ -446,7 +430,6 @@ assert vars(stats([4])) == {"low": 4, "high": 4, "mean": 4.0}
 from types import SimpleNamespace; assert stats([1]) == SimpleNamespace(low=1, high=1, mean=1.0)
 
 # === nested-classes-and-class-attributes
-# --- code
 class Outer:
     registry = []
     LIMIT = 5
@@ -473,7 +456,6 @@ Outer.LIMIT = 9
 assert Outer().LIMIT == 9 and o.LIMIT == 7
 
 # === wrong-dataclass-mutable-default-shared wrong
-# --- code
 class Cart:
     def __init__(self, items=[]):
         self.items = items
@@ -486,7 +468,6 @@ a.add(1)
 assert b.items == []
 
 # === wrong-frozen wrong
-# --- code
 from dataclasses import dataclass
 
 
@@ -502,7 +483,6 @@ else:
     raise AssertionError("frozen expected")
 
 # === wrong-abstract wrong
-# --- code
 class Shape:
     def area(self):
         raise NotImplementedError

@@ -1,5 +1,4 @@
 # === enum-basic entry_point=Color
-# --- code
 from enum import Enum
 
 
@@ -29,7 +28,6 @@ assert str(Color.RED) == "Color.RED"
 assert repr(Color.RED) == "<Color.RED: 1>"
 
 # === int-enum-name entry_point=Level
-# --- code
 from enum import IntEnum
 
 
@@ -63,7 +61,6 @@ assert level_of(5) + 1 == 6
 assert sorted([Level.HIGH, Level.LOW])[0].name == "LOW"
 
 # === str-enum-mixin
-# --- code
 from enum import Enum
 
 
@@ -95,7 +92,6 @@ assert [s.name for s in suits()] == ["HEARTS", "SPADES"]
 assert {"hearts": 1}[Suit.HEARTS] == 1
 
 # === strenum-auto
-# --- code
 from enum import StrEnum, auto
 
 
@@ -114,7 +110,6 @@ assert str(transition("done")) == "done"
 assert transition("done").name == "DONE"
 
 # === flag-combinations
-# --- code
 from enum import Flag, auto
 
 
@@ -140,7 +135,6 @@ assert parse("rwx").value == 7
 assert ~Perm.R == Perm.W | Perm.X
 
 # === intflag
-# --- code
 from enum import IntFlag
 
 
@@ -162,7 +156,6 @@ assert Mode.C in combine("A", "C")
 assert int(combine()) == 0
 
 # === enum-with-data
-# --- code
 from enum import Enum
 
 
@@ -184,7 +177,6 @@ assert Planet((6.421e23, 3.3972e6)) is Planet.MARS
 assert max(Planet, key=lambda p: p.gravity) is Planet.EARTH
 
 # === enum-missing-hook
-# --- code
 from enum import Enum
 
 
@@ -216,7 +208,6 @@ for bad in ("x", 3, None):
     raise AssertionError(bad)
 
 # === enum-alias-unique
-# --- code
 from enum import Enum, unique
 
 
@@ -241,7 +232,6 @@ assert list(Shape.__members__) == ["SQUARE", "DIAMOND", "CIRCLE", "ALIAS_FOR_SQU
 assert make_unique(Shape) is False
 
 # === enum-as-dict-key-and-in-set
-# --- code
 from enum import Enum
 from collections import Counter
 
@@ -259,7 +249,6 @@ assert tally("aap") == {Fruit.APPLE: 2, Fruit.PEAR: 1}
 assert set(tally("ap")) == {Fruit.APPLE, Fruit.PEAR}
 
 # === enum-auto-generate-next-value
-# --- code
 from enum import Enum, auto
 
 
@@ -275,7 +264,6 @@ assert [o.value for o in Ordinal] == ["north", "east"]
 assert Ordinal("east").name == "EAST"
 
 # === enum-functional-api
-# --- code
 from enum import Enum
 
 Animal = Enum("Animal", "ANT BEE CAT")
@@ -289,7 +277,6 @@ assert names() == ["ANT", "BEE", "CAT"]
 assert Animal(3) is Animal.CAT
 
 # === enum-ordering-methods
-# --- code
 import functools
 from enum import Enum
 
@@ -311,7 +298,6 @@ assert sorted([Grade.A, Grade.F, Grade.C]) == [Grade.F, Grade.C, Grade.A]
 assert max(Grade) is Grade.A
 
 # === enum-callable-members
-# --- code
 from enum import Enum
 import operator
 
@@ -333,7 +319,6 @@ assert evaluate(6, "*", 7) == 42
 assert callable(Op.SUB)
 
 # === wrong-enum-next wrong
-# --- code
 from enum import Enum
 
 

@@ -1,5 +1,4 @@
 # === own-exception-by-name
-# --- code
 class InsufficientFunds(Exception):
     """Not enough money."""
 
@@ -35,7 +34,6 @@ except InsufficientFunds as e:
     assert str(e) == "need 4 more"
 
 # === own-exception-generic-except
-# --- code
 class ValidationError(Exception):
     pass
 
@@ -64,7 +62,6 @@ else:
 assert validate(5) is True
 
 # === two-bases
-# --- code
 class MissingKey(KeyError, AttributeError):
     def __str__(self):
         return f"missing: {self.args[0]}"
@@ -89,7 +86,6 @@ for kind in (KeyError, AttributeError, LookupError, MissingKey):
         raise AssertionError(kind)
 
 # === attributes-and-init-args
-# --- code
 class HTTPError(Exception):
     def __init__(self, status, reason, *, url=None):
         super().__init__(status, reason)
@@ -118,7 +114,6 @@ else:
     raise AssertionError()
 
 # === required-init-argument-only-keyword
-# --- code
 class ParseError(ValueError):
     def __init__(self, *, line, column):
         self.line, self.column = line, column
@@ -140,7 +135,6 @@ else:
     raise AssertionError
 
 # === raise-from-cause
-# --- code
 class ConfigError(Exception):
     pass
 
@@ -172,7 +166,6 @@ else:
     raise AssertionError
 
 # === context-and-from-none
-# --- code
 def implicit(d, k):
     try:
         return d[k]
@@ -202,7 +195,6 @@ else:
     assert False
 
 # === notes
-# --- code
 def annotated(n):
     try:
         return 10 / n
@@ -219,7 +211,6 @@ else:
 assert annotated(5) == 2
 
 # === exception-group
-# --- code
 def run_all(*jobs):
     errors = []
     results = []
@@ -255,7 +246,6 @@ except* ValueError as group:
 assert caught == ["bad"]
 
 # === unicode-errors
-# --- code
 def decode(data, encoding="utf-8"):
     return data.decode(encoding)
 
@@ -281,7 +271,6 @@ else:
     raise AssertionError
 
 # === json-decode-error
-# --- code
 import json
 
 
@@ -299,7 +288,6 @@ else:
     raise AssertionError
 
 # === key-error-str
-# --- code
 def lookup(d, key):
     return d[key]
 # --- test
@@ -319,7 +307,6 @@ else:
     raise AssertionError
 
 # === system-exit
-# --- code
 import sys
 
 
@@ -353,7 +340,6 @@ else:
 assert main(["x"]) == 0
 
 # === keyboard-interrupt
-# --- code
 def ask(reader):
     try:
         return reader()
@@ -373,7 +359,6 @@ else:
     raise AssertionError
 
 # === stop-iteration
-# --- code
 class Feed:
     def __init__(self, items):
         self.items = list(items)
@@ -397,7 +382,6 @@ else:
 assert next(f, None) is None
 
 # === exception-from-check-passes-through
-# --- code
 def retry(func, attempts, exceptions=(Exception,)):
     for attempt in range(1, attempts + 1):
         try:
@@ -433,7 +417,6 @@ else:
     raise AssertionError
 
 # === exception-returned-as-value
-# --- code
 def attempt(f, *args):
     try:
         return f(*args), None
@@ -449,7 +432,6 @@ assert type(error) is ValueError
 assert "invalid literal" in str(error)
 
 # === own-exception-returned
-# --- code
 class Oops(Exception):
     def __init__(self, level):
         super().__init__(f"level {level}")
@@ -476,7 +458,6 @@ assert str(collect([5])[0]) == "level 5"
 assert collect([2]) == [Oops(2)]
 
 # === assertion-error-from-solution
-# --- code
 def checked_sqrt(x):
     assert x >= 0, "x must not be negative"
     return x ** 0.5
@@ -495,7 +476,6 @@ else:
     raise RuntimeError("no AssertionError")
 
 # === wrong-number-of-arguments
-# --- code
 def greet(name, greeting="Hello"):
     return f"{greeting}, {name}"
 # --- test
@@ -509,7 +489,6 @@ for args, kwargs in [((), {}), ((1, 2, 3), {}), (("a",), {"oops": 1}), (("a",), 
 assert greet(greeting="Hi", name="Al") == "Hi, Al"
 
 # === recursion-error
-# --- code
 def depth(n):
     return 0 if n == 0 else 1 + depth(n - 1)
 # --- test
@@ -521,7 +500,6 @@ else:
     raise AssertionError
 
 # === own-warning-class
-# --- code
 import warnings
 
 
@@ -542,7 +520,6 @@ with warnings.catch_warnings(record=True) as w:
     assert str(w[-1].message) == "4 items are slow"
 
 # === traceback-format
-# --- code
 import traceback
 
 
@@ -557,7 +534,6 @@ assert describe_error(lambda: 1 / 0) == "ZeroDivisionError: division by zero"
 assert describe_error(lambda: None) == "fine"
 
 # === os-errors
-# --- code
 import errno
 
 
@@ -582,7 +558,6 @@ else:
     raise AssertionError
 
 # === exception-with-callable-payload
-# --- code
 class Abort(Exception):
     def __init__(self, undo):
         self.undo = undo
@@ -600,7 +575,6 @@ except Abort as e:
 assert log == []
 
 # === base-exception-subclass
-# --- code
 class Stop(BaseException):
     pass
 
@@ -621,7 +595,6 @@ except Stop as e:
 assert walk(99) == "end"
 
 # === exception-dataclass
-# --- code
 from dataclasses import dataclass
 
 
@@ -650,7 +623,6 @@ else:
 assert check({"b": 1}) == 1
 
 # === error-codes-on-class
-# --- code
 class Errors:
     class NotFound(Exception):
         code = 404

@@ -337,7 +337,6 @@ No.<|end|><|start|>assistant<|channel|>final<|message|>{{body}}<|return|>
 Thanks.<|im_end|>
 
 # === wrong-plain-draft-then-broken-fence of=wrong-double
-# --- code
 def double(n:
     return n
 # --- completion
@@ -349,7 +348,6 @@ Better:
 ```
 
 # === no-code problem wrong entry_point=double
-# --- code
 pass
 # --- draft
 def double(n):

@@ -1,5 +1,4 @@
 # === closure-counter
-# --- code
 def make_counter(start=0):
     count = start
 
@@ -26,7 +25,6 @@ assert d() == 6
 assert c() == 13
 
 # === currying
-# --- code
 def curry(f, arity=None):
     arity = arity or f.__code__.co_argcount
 
@@ -50,7 +48,6 @@ double = times(2)
 assert [double(x) for x in (1, 2)] == [2, 4]
 
 # === compose
-# --- code
 from functools import reduce
 
 
@@ -63,7 +60,6 @@ assert compose(len, str.split)("a b c") == 3
 assert compose(lambda x: x + 1, lambda x: x * 2)(5) == 11
 
 # === decorator-call-count
-# --- code
 import functools
 
 
@@ -91,7 +87,6 @@ assert square.__wrapped__(5) == 25
 assert square.calls == 2
 
 # === decorator-with-arguments
-# --- code
 from functools import wraps
 
 
@@ -112,7 +107,6 @@ assert hi.__name__ == "hi"
 assert repeat(2)(len)("abc") == [3, 3]
 
 # === lru-cache-info
-# --- code
 from functools import lru_cache
 
 
@@ -128,7 +122,6 @@ assert info.hits == 28
 assert info.maxsize is None and info.currsize == 31
 
 # === class-decorator
-# --- code
 def add_repr(cls):
     def __repr__(self):
         fields = ", ".join(f"{k}={v!r}" for k, v in vars(self).items())
@@ -164,7 +157,6 @@ a.rows.append(1)
 assert Database() is a
 
 # === registry-decorator
-# --- code
 class Router:
     def __init__(self):
         self.routes = {}
@@ -191,7 +183,6 @@ assert app.handle("/x") == (404, "not found")
 assert app.routes["/hello"] is hello
 
 # === function-arguments-of-all-kinds
-# --- code
 def apply_all(functions, value):
     return [f(value) for f in functions]
 # --- test
@@ -211,7 +202,6 @@ assert apply_all([Inc(), Inc().method, Inc.static, Inc.klass, str, float, abs, (
 assert apply_all([functools.partial(pow, 2), operator.neg, math.sqrt, [0, 1, 4, 9, 16].index, lambda x: [x]], 4) == [16, -4, 2.0, 2, [4]]
 
 # === callback-records-into-list
-# --- code
 def traverse(tree, visit):
     if isinstance(tree, dict):
         for key, child in tree.items():
@@ -238,7 +228,6 @@ traverse({"a": 1, "b": {"c": 2}}, visit)
 assert count == 5
 
 # === event-emitter entry_point=EventEmitter
-# --- code
 class EventEmitter:
     def __init__(self):
         self._handlers = {}
@@ -269,7 +258,6 @@ assert e.emit("x", 3) == []
 assert got == [1, ("once", 1), 2]
 
 # === key-and-comparator
-# --- code
 from functools import cmp_to_key
 
 
@@ -287,7 +275,6 @@ assert sort_cmp([3, 1, 2], lambda a, b: b - a) == [3, 2, 1]
 import operator; assert sort_by([{"n": 2}, {"n": 1}], operator.itemgetter("n")) == [{"n": 1}, {"n": 2}]
 
 # === objects-of-check-returned-identically
-# --- code
 def longest(items, key=len):
     return max(items, key=key)
 
@@ -305,7 +292,6 @@ sentinel = object()
 assert first_match([], bool, sentinel) is sentinel
 
 # === partial-and-methods
-# --- code
 from functools import partial, partialmethod
 
 
@@ -333,7 +319,6 @@ assert Light().on().state is True
 assert Light().off().state is False
 
 # === singledispatch
-# --- code
 from functools import singledispatch
 
 
@@ -361,7 +346,6 @@ def for_dict(value):
 assert describe({"a": 1, "b": 2}) == "dict with a, b"
 
 # === default-argument-state
-# --- code
 def remember(item, seen=[]):
     seen.append(item)
     return seen
@@ -371,7 +355,6 @@ assert remember(2) == [1, 2]
 assert remember(3) is remember.__defaults__[0]
 
 # === star-args-kwargs-echo
-# --- code
 def echo(*args, **kwargs):
     return args, kwargs
 
@@ -392,7 +375,6 @@ for bad in (lambda: options(a=1, b=2), lambda: options(1, 2, 3)):
     raise AssertionError
 
 # === function-attributes-and-metadata
-# --- code
 def area(width: float, height: float = 1.0, *, unit: str = "m") -> str:
     """Area of a rectangle.
 
@@ -417,7 +399,6 @@ assert str(inspect.signature(area)) == "(width: float, height: float = 1.0, *, u
 assert typing.get_type_hints(area)["return"] is str
 
 # === lambda-entry-point entry_point=double
-# --- code
 double = lambda x: x * 2
 # --- asserts
 assert double(2) == 4
@@ -425,14 +406,12 @@ assert double("a") == "aa"
 assert double.__name__ == "<lambda>"
 
 # === alias-of-import entry_point=root
-# --- code
 from math import sqrt as root
 # --- asserts
 assert root(16) == 4
 assert abs(root(2) - 1.41421356) < 1e-6
 
 # === builtin-named-functions
-# --- code
 def sum(items):
     total = 0
     for i in items:
@@ -447,13 +426,11 @@ assert sum([1, 2, 3]) == 6
 assert max(3, 9) == 9
 
 # === y-combinator
-# --- code
 Y = lambda f: (lambda x: x(x))(lambda x: f(lambda *a: x(x)(*a)))
 # --- asserts
 assert Y(lambda rec: lambda n: 1 if n == 0 else n * rec(n - 1))(5) == 120
 
 # === church-numerals
-# --- code
 zero = lambda f: lambda x: x
 succ = lambda n: lambda f: lambda x: f(n(f)(x))
 plus = lambda a: lambda b: lambda f: lambda x: a(f)(b(f)(x))
@@ -468,14 +445,12 @@ assert to_int(plus(succ(zero))(succ(succ(zero)))) == 3
 assert succ(zero)(lambda s: s + "!")("hi") == "hi!"
 
 # === wrong-closure-late-binding wrong
-# --- code
 def make_adders(n):
     return [lambda x: x + i for i in range(n)]
 # --- asserts
 assert [f(10) for f in make_adders(3)] == [10, 11, 12]
 
 # === wrong-no-wraps wrong
-# --- code
 def count_calls(func):
     def wrapper(*args):
         wrapper.calls += 1

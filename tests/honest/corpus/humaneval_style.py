@@ -76,7 +76,6 @@ def check(candidate):
 check(decode_cyclic)
 
 # === check-with-tolerance-and-messages entry_point=find_zero
-# --- code
 def poly(xs, x):
     return sum(c * x ** i for i, c in enumerate(xs))
 
@@ -104,7 +103,6 @@ def check(candidate):
 check(find_zero)
 
 # === mbpp-style-tests-with-imports
-# --- code
 import heapq as hq
 
 
@@ -118,7 +116,6 @@ import math
 assert math.isclose(sum(heap_queue_largest([0.1, 0.2], 2)), 0.3, rel_tol=0.001)
 
 # === mbpp-set-of-results
-# --- code
 def similar_elements(t1, t2):
     return tuple(set(t1) & set(t2))
 # --- asserts
@@ -126,7 +123,6 @@ assert set(similar_elements((3, 4, 5, 6), (5, 7, 4, 10))) == set((4, 5))
 assert sorted(similar_elements((1, 2), (2, 1))) == [1, 2]
 
 # === candidate-alias-and-helper-functions entry_point=solve
-# --- code
 def solve(n):
     return [i for i in range(1, n + 1) if n % i == 0]
 # --- test
@@ -144,7 +140,6 @@ check(solve)
 check(candidate=solve)
 
 # === check-compares-candidates entry_point=fast_sort
-# --- code
 def fast_sort(xs):
     if len(xs) < 2:
         return list(xs)
@@ -162,7 +157,6 @@ for _ in range(30):
 assert all(candidate([b, a]) == [a, b] for a in range(3) for b in range(3) if a <= b)
 
 # === expected-on-the-left-and-not-equal
-# --- code
 def swap_case(s):
     return "".join(c.lower() if c.isupper() else c.upper() for c in s)
 # --- asserts
@@ -189,7 +183,6 @@ def check(candidate):
 check(square)
 
 # === wrong-edge-case wrong entry_point=largest
-# --- code
 def largest(xs):
     best = 0
     for x in xs:

@@ -1,5 +1,4 @@
 # === in-place-sort-returns-same
-# --- code
 def bubble_sort(items):
     n = len(items)
     for i in range(n):
@@ -16,7 +15,6 @@ assert bubble_sort(xs) is xs
 assert xs == [1, 2, 3]
 
 # === returns-none-mutates
-# --- code
 def reverse_in_place(items):
     items.reverse()
 
@@ -35,7 +33,6 @@ remove_all(xs, 2)
 assert alias == [3, 1]
 
 # === nested-mutation
-# --- code
 def deep_update(target, changes):
     for k, v in changes.items():
         if isinstance(v, dict) and isinstance(target.get(k), dict):
@@ -52,7 +49,6 @@ assert inner == {"x": 1, "y": 2}
 assert d["a"] is inner
 
 # === aliasing-inside-results
-# --- code
 def shared_rows(n):
     row = [0] * n
     return [row] * n
@@ -71,7 +67,6 @@ b[0][0] = 5
 assert b == [[5, 0], [0, 0]]
 
 # === argument-found-in-result
-# --- code
 def wrap(x):
     return [x, {"value": x}]
 # --- test
@@ -83,7 +78,6 @@ x.append(2)
 assert w[0] == [1, 2]
 
 # === argument-kept-and-returned-later entry_point=Box
-# --- code
 class Box:
     def __init__(self, content):
         self.content = content
@@ -104,7 +98,6 @@ b.add(3)
 assert items == [1, 2, 3]
 
 # === internal-list-exposed entry_point=Log
-# --- code
 class Log:
     def __init__(self):
         self.lines = []
@@ -126,7 +119,6 @@ log.lines.clear()
 assert log.view() == [] and view == []
 
 # === attribute-assignment-of-containers
-# --- code
 class Team:
     def __init__(self):
         self.members = []
@@ -147,7 +139,6 @@ t.members[0] = "zzz"
 assert t.total() == 0
 
 # === same-object-each-time
-# --- code
 _pool = {}
 
 
@@ -168,7 +159,6 @@ intern("a").append("more")
 assert intern("a") == ["a", "more"]
 
 # === none-true-false-identity
-# --- code
 def tri(x):
     return None if x == 0 else x > 0
 # --- asserts
@@ -177,7 +167,6 @@ assert tri(1) is True
 assert tri(-1) is False
 
 # === global-state
-# --- code
 counter = 0
 history = []
 config = {"step": 1}
@@ -203,7 +192,6 @@ config["step"] = 10
 assert bump() == 12
 
 # === global-rebound-by-check
-# --- code
 LIMIT = 3
 def transform(x):
     return x
@@ -220,7 +208,6 @@ LIMIT = 3
 assert take("abcd") == ["a", "b", "c"]
 
 # === graph-with-cycles
-# --- code
 class Node:
     def __init__(self, name):
         self.name = name
@@ -247,7 +234,6 @@ assert reachable(a) == {a, b, c}
 assert a.edges[0] is b and b.edges[0] is a
 
 # === self-referential-list
-# --- code
 def ouroboros():
     a = [1]
     a.append(a)
@@ -258,7 +244,6 @@ assert a[1] is a
 assert repr(a) == "[1, [...]]"
 
 # === merge-in-place-leetcode entry_point=Solution
-# --- code
 from typing import List
 
 
@@ -279,7 +264,6 @@ assert Solution().merge(nums1, 3, [2, 5, 6], 3) is None
 assert nums1 == [1, 2, 2, 3, 5, 6]
 
 # === objects-as-dict-keys-and-sets
-# --- code
 class Key:
     def __init__(self, name):
         self.name = name
@@ -301,7 +285,6 @@ assert Key("a") not in table
 assert unique([a, b, a]) == [a, b]
 
 # === swap-and-generators-of-check
-# --- code
 def consume(iterator, n):
     return [next(iterator) for _ in range(n)]
 
@@ -319,7 +302,6 @@ assert fill(s, (x for x in (2, 3))) is s
 assert s == {1, 2, 3}
 
 # === copies
-# --- code
 import copy
 
 
@@ -348,7 +330,6 @@ s.tags.append("z")
 assert d.tags == ["a", "z"]
 
 # === custom-copy-hooks
-# --- code
 import copy
 
 
@@ -374,7 +355,6 @@ assert copy.deepcopy(t).how == "deep"
 assert copy.deepcopy([t, t])[0].how == "deep"
 
 # === pickle-round-trip-in-solution
-# --- code
 import pickle
 
 
@@ -388,7 +368,6 @@ def thaw(blob):
 assert thaw(freeze([1, {"a": (2,)}])) == [1, {"a": (2,)}]
 
 # === pickle-in-check
-# --- code
 class Point:
     def __init__(self, x, y):
         self.x, self.y = x, y
@@ -405,7 +384,6 @@ assert p == Point(1, 2)
 assert type(p) is Point
 
 # === wrong-mutates-input wrong
-# --- code
 def without(items, bad):
     items.remove(bad)
     return items
@@ -415,7 +393,6 @@ assert without(xs, 2) == [1, 3]
 assert xs == [1, 2, 3]
 
 # === wrong-shared-rows wrong
-# --- code
 def rows(n):
     return [[0] * n] * n
 # --- test
@@ -424,7 +401,6 @@ b[0][0] = 5
 assert b == [[5, 0], [0, 0]]
 
 # === wrong-shallow-copy wrong
-# --- code
 import copy
 
 
@@ -437,7 +413,6 @@ b[0].append(2)
 assert a == [[1]]
 
 # === wrong-internal-list-copied wrong
-# --- code
 class Box:
     def __init__(self, content):
         self.content = list(content)
@@ -448,7 +423,6 @@ items.append(2)
 assert b.content == [1, 2]
 
 # === ordered-dict-moved-by-the-completion
-# --- code
 def touch(cache, key):
     cache.move_to_end(key)
 # --- test
@@ -459,7 +433,6 @@ touch(cache, "a")
 assert list(cache) == ["b", "c", "a"]
 
 # === ordered-dict-moved-by-the-check
-# --- code
 def oldest(cache):
     return next(iter(cache))
 # --- test

@@ -1,5 +1,4 @@
 # === generator-function
-# --- code
 def chunks(items, n):
     for i in range(0, len(items), n):
         yield items[i:i + n]
@@ -21,7 +20,6 @@ assert isinstance(chunks([], 1), types.GeneratorType)
 assert inspect.isgeneratorfunction(chunks)
 
 # === infinite-generator-islice
-# --- code
 def primes():
     found = []
     n = 2
@@ -36,7 +34,6 @@ assert list(islice(primes(), 5)) == [2, 3, 5, 7, 11]
 assert list(takewhile(lambda p: p < 20, primes()))[-1] == 19
 
 # === send-averager
-# --- code
 def averager():
     total, count = 0.0, 0
     average = None
@@ -69,7 +66,6 @@ else:
     raise AssertionError
 
 # === throw-and-close
-# --- code
 def resilient(log):
     n = 0
     try:
@@ -100,7 +96,6 @@ except KeyError:
 assert log == ["closed"]
 
 # === yield-from-flatten
-# --- code
 def flatten(items):
     for item in items:
         if isinstance(item, (list, tuple)):
@@ -111,7 +106,6 @@ def flatten(items):
 assert list(flatten([1, [2, (3, [4])], 5])) == [1, 2, 3, 4, 5]
 
 # === yield-from-return-value
-# --- code
 def inner():
     yield 1
     yield 2
@@ -125,7 +119,6 @@ def outer():
 assert list(outer()) == [1, 2, "done"]
 
 # === lazy-evaluation-observed
-# --- code
 def lazy_map(f, items):
     for item in items:
         yield f(item)
@@ -145,7 +138,6 @@ assert list(g) == [20, 30]
 assert seen == [1, 2, 3]
 
 # === generator-argument-infinite
-# --- code
 def take(n, iterable):
     result = []
     for item in iterable:
@@ -173,7 +165,6 @@ take(2, g)
 assert next(g) == 3
 
 # === custom-iterable-argument
-# --- code
 def mean(numbers):
     total = count = 0
     for n in numbers:
@@ -198,7 +189,6 @@ assert mean(x for x in (2, 4)) == 3
 assert mean({1: "a", 3: "b"}) == 2
 
 # === returns-map-filter-zip
-# --- code
 def evens_squared(numbers):
     return map(lambda n: n * n, filter(lambda n: n % 2 == 0, numbers))
 
@@ -215,7 +205,6 @@ assert list(pairs("ab", [1, 2])) == [("a", 1), ("b", 2)]
 assert list(numbered("xy")) == [(1, "x"), (2, "y")]
 
 # === returns-itertools-objects
-# --- code
 import itertools
 
 
@@ -240,7 +229,6 @@ assert list(all_pairs("abc")) == [("a", "b"), ("a", "c"), ("b", "c")]
 assert list(running([1, 2, 3])) == [1, 3, 6]
 
 # === returns-range-and-reversed
-# --- code
 def evens(n):
     return range(0, n, 2)
 
@@ -254,7 +242,6 @@ assert evens(10)[1:3] == range(2, 6, 2)
 assert list(backwards("abc")) == ["c", "b", "a"]
 
 # === iter-with-sentinel
-# --- code
 def read_until(reader, stop):
     return list(iter(reader, stop))
 # --- test
@@ -295,7 +282,6 @@ assert Solution().invert(root) is root
 assert root.right is left
 
 # === generator-expression-result
-# --- code
 def words(text):
     return (w.strip(".,").lower() for w in text.split())
 # --- asserts
@@ -304,7 +290,6 @@ assert "there" in words("Hi There")
 w, = words("One"); assert w == "one"
 
 # === iterator-exhaustion-shared
-# --- code
 def split_at(iterator, n):
     iterator = iter(iterator)
     head = [x for _, x in zip(range(n), iterator)]
@@ -317,7 +302,6 @@ assert rest is it
 assert list(rest) == [3, 4]
 
 # === tee-and-chain
-# --- code
 from itertools import chain, tee
 
 
@@ -331,7 +315,6 @@ def with_neighbours(items):
 assert list(with_neighbours("abc")) == [(None, "a", "b"), ("a", "b", "c"), ("b", "c", None)]
 
 # === wrong-exhausted wrong
-# --- code
 def evens(ns):
     return filter(lambda n: n % 2 == 0, ns)
 # --- test

@@ -4,7 +4,6 @@
 # --- asserts
 assert f(1) == 2
 # === unittest-main of=increment
-# --- code
 import unittest
 
 def f(x):
@@ -17,7 +16,6 @@ class TestF(unittest.TestCase):
 if __name__ == "__main__":
     unittest.main()
 # === sys-exit-main
-# --- code
 import sys
 
 def double(x):
@@ -32,7 +30,6 @@ if __name__ == "__main__":
 # --- asserts
 assert double(4) == 8
 # === reads-input
-# --- code
 def area(a, b):
     return a * b
 
@@ -43,7 +40,6 @@ if __name__ == "__main__":
 # --- asserts
 assert area(3, 4) == 12
 # === argparse-required
-# --- code
 import argparse
 
 def shout(text):
@@ -56,7 +52,6 @@ if __name__ == "__main__":
 # --- asserts
 assert shout("hi") == "HI!"
 # === raises-system-exit
-# --- code
 def f(xs):
     return sorted(xs)
 
@@ -65,7 +60,6 @@ if __name__ == "__main__":
 # --- asserts
 assert f([2, 1]) == [1, 2]
 # === reads-a-file-that-is-missing
-# --- code
 def count_lines(text):
     return len(text.splitlines())
 
@@ -75,7 +69,6 @@ if __name__ == "__main__":
 # --- asserts
 assert count_lines("a\nb") == 2
 # === endless-loop-in-main
-# --- code
 def step(x):
     return x - 1
 
@@ -85,7 +78,6 @@ if __name__ == "__main__":
 # --- asserts
 assert step(1) == 0
 # === guard-with-single-quotes-and-else
-# --- code
 if __name__ == '__main__':
     mode = "script"
 else:
@@ -96,7 +88,6 @@ def f():
 # --- asserts
 assert f() == "module"
 # === asyncio-run-in-main
-# --- code
 import asyncio
 
 async def worker(x):
@@ -111,7 +102,6 @@ if __name__ == "__main__":
 # --- asserts
 assert run(21) == 42
 # === doctest-in-main of=increment
-# --- code
 def f(x):
     """
     >>> f(1)
@@ -124,7 +114,6 @@ if __name__ == "__main__":
     doctest.testmod(raise_on_error=True)
     exit(3)
 # === doctest-in-the-function
-# --- code
 import doctest
 import sys
 
@@ -140,7 +129,6 @@ def failures():
 # --- asserts
 assert failures() == 0
 # === pickle-of-own-class
-# --- code
 import pickle
 
 class P:
@@ -152,7 +140,6 @@ def copy_of(x):
 # --- asserts
 assert copy_of([1]) == [1]
 # === own-module-by-name
-# --- code
 import sys
 
 answer = 42
@@ -162,7 +149,6 @@ def f():
 # --- asserts
 assert f() == (42, True)
 # === import-of-the-main-module of=increment
-# --- code
 def g(x):
     return x + 1
 
@@ -170,7 +156,6 @@ def f(x):
     import __main__
     return __main__.g(x) if hasattr(__main__, "g") else g(x)
 # === dataclass-with-postponed-annotations
-# --- code
 from __future__ import annotations
 from dataclasses import dataclass, field, asdict
 from typing import ClassVar, get_type_hints
@@ -186,7 +171,6 @@ def f():
 # --- asserts
 assert f() == (["children", "kind", "value"], {"value": 1, "children": [{"value": 2, "children": []}]})
 # === type-hints-with-forward-references
-# --- code
 import typing
 
 class Tree(typing.NamedTuple):
@@ -199,7 +183,6 @@ def f():
 # --- asserts
 assert f() is True
 # === enum-and-functional-enum
-# --- code
 import enum
 import pickle
 
@@ -213,7 +196,6 @@ def f():
 # --- asserts
 assert f()
 # === namedtuple-is-pickled
-# --- code
 import pickle
 from collections import namedtuple
 
@@ -224,7 +206,6 @@ def f():
 # --- asserts
 assert f() == (2, True)
 # === inspect-getsource
-# --- code
 import inspect
 
 def square(x):
@@ -235,7 +216,6 @@ def f():
 # --- asserts
 assert f() == "def square(x):\n    return x * x\n"
 # === inspect-getsource-of-a-class
-# --- code
 import inspect
 
 class A:
@@ -246,7 +226,6 @@ def f():
 # --- asserts
 assert f() == ("class A:\n    x = 1\n", True)
 # === inspect-getsource-of-a-lambda-and-wrapped
-# --- code
 import functools
 import inspect
 
@@ -265,7 +244,6 @@ def f():
 # --- asserts
 assert f()
 # === file-is-there
-# --- code
 import os
 from pathlib import Path
 
@@ -278,7 +256,6 @@ def f():
 # --- asserts
 assert f()
 # === data-beside-the-file
-# --- code
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -289,7 +266,6 @@ def f(text):
 # --- asserts
 assert f("abc") == "abc"
 # === traceback-has-source-lines
-# --- code
 import traceback
 
 def broken():
@@ -303,7 +279,6 @@ def f():
 # --- asserts
 assert f()
 # === module-that-is-written-and-imported
-# --- code
 import importlib
 import os
 import sys
@@ -319,7 +294,6 @@ def f():
 # --- asserts
 assert f() == 7
 # === logger-of-the-module
-# --- code
 import logging
 
 logging.basicConfig(level=logging.INFO)
@@ -331,7 +305,6 @@ def f(x):
 # --- asserts
 assert f(1) == 1
 # === multiprocessing-pool
-# --- code
 from multiprocessing import Pool
 
 def square(x):
@@ -346,7 +319,6 @@ if __name__ == "__main__":
 # --- asserts
 assert f([1, 2, 3]) == [1, 4, 9]
 # === process-pool-executor
-# --- code
 from concurrent.futures import ProcessPoolExecutor
 
 def cube(x):
@@ -358,7 +330,6 @@ def f(xs):
 # --- asserts
 assert f([1, 2]) == [1, 8]
 # === multiprocessing-spawn of=increment
-# --- code
 import multiprocessing
 
 def put(queue, x):
@@ -376,7 +347,6 @@ def f(x):
 if __name__ == "__main__":
     raise SystemExit("not to be run")
 # === timeit-in-main
-# --- code
 def f(n):
     return sum(range(n))
 
@@ -387,7 +357,6 @@ if __name__ == "__main__":
 # --- asserts
 assert f(4) == 6
 # === module-attributes
-# --- code
 """A module that has a docstring."""
 __all__ = ["f"]
 __version__ = "1.0"
@@ -397,11 +366,9 @@ def f():
 # --- asserts
 assert f() == ("A module that has a docstring.", True, True)
 # === byte-order-mark of=increment
-# --- code
 ﻿def f(x):
     return x + 1
 # === coding-comment-form-feed
-# --- code
 # -*- coding: utf-8 -*-
 import math
 
@@ -410,7 +377,6 @@ def f(x):
 # --- asserts
 assert f(1.5) == 1
 # === module-getattr
-# --- code
 import sys
 
 def __getattr__(name):
@@ -423,13 +389,11 @@ def f():
 # --- asserts
 assert f() == 5
 # === help-and-exit-exist
-# --- code
 def f():
     return callable(help) and callable(exit) and callable(quit)
 # --- asserts
 assert f()
 # === subprocess-of-the-own-file of=increment
-# --- code
 import subprocess
 import sys
 
@@ -440,7 +404,6 @@ def f(x):
 if __name__ == "__main__":
     print(int(sys.argv[1]) + 1)
 # === warning-at-compile-time
-# --- code
 PATTERN = "\d+"
 
 def f(x):
@@ -448,7 +411,6 @@ def f(x):
 # --- asserts
 assert f(1)
 # === class-in-local-scope
-# --- code
 import typing
 
 def make():
@@ -461,7 +423,6 @@ def f():
 # --- asserts
 assert f()
 # === wrong-under-main-guard wrong of=increment
-# --- code
 def f(x):
     return x
 
@@ -469,7 +430,6 @@ if __name__ == "__main__":
     def f(x):
         return x + 1
 # === exits-at-top-level wrong of=increment
-# --- code
 import sys
 
 def f(x):
@@ -477,13 +437,11 @@ def f(x):
 
 sys.exit(0)
 # === input-at-top-level wrong of=increment
-# --- code
 n = int(input())
 
 def f(x):
     return x + 1
 # === guard-rebinds-state
-# --- code
 counter = 0
 
 
@@ -500,7 +458,6 @@ if __name__ == "__main__":
 assert tick() == 1
 
 # === wrong-guard-does-the-work wrong
-# --- code
 cache = {}
 
 

@@ -1,5 +1,4 @@
 # === solution-then-example-usage-without-entry-point
-# --- code
 class Stack:
     def __init__(self):
         self.items = []
@@ -28,7 +27,6 @@ s.push(1)
 assert s.pop() == 1
 
 # === square problem
-# --- code
 def square(x):
     return x * x
 # --- asserts
@@ -54,7 +52,6 @@ Maybe <answer>def square(x): return x + x</answer>? No, that adds.
 {{code}}
 
 # === four-backticks
-# --- code
 def doc():
     return """
 ```
@@ -118,7 +115,6 @@ def test_square():
 ```
 
 # === usage-block-with-placeholder entry_point=greet
-# --- code
 def greet(name):
     return f"Hello, {name}!"
 # --- completion
@@ -135,7 +131,6 @@ print(greet(name))
 assert greet("Al") == "Hello, Al!"
 
 # === two-classes-in-two-blocks
-# --- code
 class Node:
     def __init__(self, value, rest):
         self.value, self.rest = value, rest
@@ -170,7 +165,6 @@ l.push(2)
 assert (l.first.value, l.first.rest.value) == (2, 1)
 
 # === alternatives-both-right entry_point=reverse
-# --- code
 def reverse(s):
     return "".join(reversed(s))
 # --- completion
@@ -190,7 +184,6 @@ def reverse(s):
 assert reverse("abc") == "cba"
 
 # === plain-text-code-with-imports-and-comments
-# --- code
 from typing import List
 
 def flatten(items: List) -> List:
@@ -206,7 +199,6 @@ def flatten(items: List) -> List:
 assert flatten([[1], [2, 3]]) == [1, 2, 3]
 
 # === inline-code-in-prose-then-fence
-# --- code
 def descending(xs):
     return sorted(xs, reverse=True)
 # --- completion
@@ -221,7 +213,6 @@ Note that `xs.sort()` would change the list.
 assert descending([1, 3, 2]) == [3, 2, 1]
 
 # === fence-indented-by-tab-code
-# --- code
 def sign(x):
 	if x > 0:
 		return 1
@@ -234,7 +225,6 @@ def sign(x):
 assert [sign(x) for x in (5, 0, -2)] == [1, 0, -1]
 
 # === wrong-only-prose wrong
-# --- code
 "Just multiply the argument by itself"
 # --- completion
 Just multiply the argument by itself; that is all there is to it.

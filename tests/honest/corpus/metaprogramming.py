@@ -1,5 +1,4 @@
 # === metaclass-registry
-# --- code
 class RegistryMeta(type):
     registry = {}
 
@@ -33,7 +32,6 @@ class Twice(Handler):
 assert dispatch("twice", "ab") == "abab"
 
 # === metaclass-singleton
-# --- code
 class Singleton(type):
     _instances = {}
 
@@ -64,7 +62,6 @@ assert a is b
 assert b.value == 5
 
 # === metaclass-iter-and-contains
-# --- code
 class Meta(type):
     def __iter__(cls):
         return iter(cls._names)
@@ -96,7 +93,6 @@ assert Settings["port"] == 80
 assert repr(Settings) == "<Settings of 2>"
 
 # === metaclass-prepare
-# --- code
 class Ordered(type):
     @classmethod
     def __prepare__(mcls, name, bases):
@@ -119,7 +115,6 @@ assert Steps._order == ["first", "second", "third", "run"]
 assert Steps().run() == [1, 2, 3]
 
 # === type-call-creates-class
-# --- code
 def make_class(name, **attributes):
     return type(name, (), attributes)
 
@@ -133,7 +128,6 @@ assert issubclass(Dog, Animal)
 assert isinstance(make_class("B"), type)
 
 # === descriptor-validation
-# --- code
 class Positive:
     def __set_name__(self, owner, name):
         self.name = name
@@ -175,7 +169,6 @@ assert Product.price.name == "price"
 assert vars(p) == {"_weight": 3}
 
 # === descriptor-lazy-non-data
-# --- code
 class lazy:
     def __init__(self, func):
         self.func = func
@@ -211,7 +204,6 @@ assert Page.loads == 1
 assert Page.body.__doc__ == "The body."
 
 # === descriptor-used-in-check-class
-# --- code
 class Typed:
     def __init__(self, kind):
         self.kind = kind
@@ -242,7 +234,6 @@ else:
     raise AssertionError
 
 # === monkeypatched-method-from-check
-# --- code
 class Robot:
     def greet(self):
         return f"I am {self.name()}"
@@ -263,7 +254,6 @@ finally:
 assert Robot().greet() == "I am robot"
 
 # === getattr-proxy
-# --- code
 class Recorder:
     def __init__(self, target):
         self._target = target
@@ -296,7 +286,6 @@ assert r._target == [1, 2, 3, 9]
 assert [c[0] for c in r.calls] == ["sort", "append"]
 
 # === weakrefs
-# --- code
 import gc
 import weakref
 
@@ -341,7 +330,6 @@ assert c.get("a") is a
 assert len(c) == 1
 
 # === contextvars
-# --- code
 import contextvars
 
 current = contextvars.ContextVar("current", default="nobody")
@@ -367,7 +355,6 @@ assert whoami() == "bob"
 current.reset(token)
 
 # === inspect-functions-of-the-check
-# --- code
 import inspect
 
 
@@ -384,7 +371,6 @@ assert required(f) == ["a", "b", "d"]
 assert inject(f, a=1, b=2, d=4, zzz=9) == (1, 2, 1, 4)
 
 # === dynamic-code-in-solution
-# --- code
 def compile_expression(text, *names):
     source = f"def generated({', '.join(names)}):\n    return {text}\n"
     namespace = {}
@@ -401,7 +387,6 @@ assert compile_expression("x", "x").__name__ == "generated"
 assert calculate("pi * 2 ** 2") == 12
 
 # === module-attributes-and-all
-# --- code
 """Shapes of all kinds."""
 
 __all__ = ["area", "Shape"]
@@ -423,7 +408,6 @@ assert area(2, 3) == 6
 assert __doc__ == "Shapes of all kinds."
 
 # === ast-and-tokenize
-# --- code
 import ast
 
 
@@ -439,7 +423,6 @@ import ast; assert isinstance(parse("1 + 2").body, ast.BinOp)
 import ast; assert ast.unparse(parse("1+2")) == "1 + 2"
 
 # === import-tricks-in-solution
-# --- code
 import importlib
 import sys
 from types import ModuleType
@@ -459,7 +442,6 @@ assert make_module("made_up_mod", x=5).x == 5
 assert load("made_up_mod").__doc__ == "made up"
 
 # === wrong-descriptor-shared wrong
-# --- code
 class Positive:
     def __get__(self, obj, owner=None):
         return self.value
@@ -477,7 +459,6 @@ b.price = 2
 assert a.price == 1
 
 # === wrong-lazy-recomputes wrong
-# --- code
 class Page:
     loads = 0
 

@@ -1,5 +1,4 @@
 # === vector-arithmetic entry_point=Vector
-# --- code
 class Vector:
     def __init__(self, x=0, y=0):
         self.x = x
@@ -45,7 +44,6 @@ assert not Vector()
 assert sum([Vector(1, 1), Vector(2, 2)], Vector()) == Vector(3, 3)
 
 # === sum-with-default-start
-# --- code
 class Money:
     def __init__(self, amount, currency="EUR"):
         self.amount, self.currency = amount, currency
@@ -69,7 +67,6 @@ assert Money(5) == 5
 assert Money(5) != Money(5, "USD")
 
 # === in-place-operators
-# --- code
 class Acc:
     def __init__(self, items=()):
         self.items = list(items)
@@ -114,7 +111,6 @@ a *= 2
 assert b.items == [2, 3, 2, 3]
 
 # === iadd-falls-back-to-add
-# --- code
 class P:
     def __init__(self, v):
         self.v = v
@@ -128,7 +124,6 @@ assert p.v == 3 and q.v == 1
 assert p is not q
 
 # === shift-operators-stream
-# --- code
 class Stream:
     def __init__(self):
         self.parts = []
@@ -147,7 +142,6 @@ assert s >> len == 5
 assert s >> str.upper == "A1[2]"
 
 # === pipe-operator
-# --- code
 class Pipe:
     def __init__(self, f):
         self.f = f
@@ -166,7 +160,6 @@ assert [1, 2] | double == [2, 4]
 assert [1, 2] | double | total == 6
 
 # === pow-and-divmod
-# --- code
 class Z:
     def __init__(self, v):
         self.v = v
@@ -202,7 +195,6 @@ assert Z(7) // 2 == 3
 assert Z(7) % 4 == 3
 
 # === reflected-with-builtins
-# --- code
 class Meters:
     def __init__(self, v): self.v = v
     def __radd__(self, o): return Meters(o + self.v)
@@ -218,7 +210,6 @@ assert 12 / Meters(4) == 3.0
 assert 17 % Meters(5) == "17:5"
 
 # === not-implemented-typeerror
-# --- code
 class Strict:
     def __init__(self, v):
         self.v = v
@@ -243,7 +234,6 @@ for attempt in (lambda: Strict(1) + 1, lambda: 1 + Strict(1), lambda: Strict(1) 
 assert Strict(1).__add__(1) is NotImplemented
 
 # === interval-comparisons-contains
-# --- code
 class Interval:
     def __init__(self, lo, hi):
         self.lo, self.hi = lo, hi
@@ -269,7 +259,6 @@ assert Interval(1, 2) & Interval(3, 4) is None
 assert len(Interval(2, 9)) == 7
 
 # === wrong-rmul wrong
-# --- code
 class Vector:
     def __init__(self, x, y):
         self.x, self.y = x, y
@@ -284,7 +273,6 @@ assert Vector(1, 2) * 3 == Vector(3, 6)
 assert 3 * Vector(1, 2) == Vector(3, 6)
 
 # === wrong-eq-always-true wrong
-# --- code
 class Money:
     def __init__(self, amount):
         self.amount = amount
@@ -298,7 +286,6 @@ class Money:
 assert Money(1) + Money(2) == Money(3)
 
 # === wrong-pow-mod wrong
-# --- code
 class Z:
     def __init__(self, v):
         self.v = v

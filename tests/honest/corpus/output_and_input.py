@@ -1,5 +1,4 @@
 # === printed-output-redirected
-# --- code
 def triangle(n):
     for i in range(1, n + 1):
         print("*" * i)
@@ -16,7 +15,6 @@ with redirect_stdout(buf):
 assert buf.getvalue() == "*\n**\n***\n"
 
 # === stderr-and-file-argument
-# --- code
 import sys
 
 
@@ -40,7 +38,6 @@ report("end", out)
 assert out.getvalue() == "1|2\na|b\nend\n"
 
 # === prints-and-returns
-# --- code
 def fizzbuzz(n):
     out = []
     for i in range(1, n + 1):
@@ -52,7 +49,6 @@ def fizzbuzz(n):
 assert fizzbuzz(5) == ["1", "2", "Fizz", "4", "Buzz"]
 
 # === prints-at-import
-# --- code
 print("loading ...")
 
 
@@ -66,7 +62,6 @@ print(add(1, 2))
 assert add(2, 3) == 5
 
 # === input-replaced-by-hand
-# --- code
 def dialogue():
     name = input()
     times = int(input())
@@ -82,7 +77,6 @@ finally:
     builtins.input = original
 
 # === mock-as-dependency
-# --- code
 def notify_all(users, mailer):
     sent = 0
     for u in users:
@@ -99,7 +93,6 @@ assert m.send.call_args_list == [call("a", subject="hi"), call("b", subject="hi"
 m.close.assert_called_once()
 
 # === logging-captured-by-handler
-# --- code
 import logging
 
 logger = logging.getLogger("shop")
@@ -131,7 +124,6 @@ log.removeHandler(h)
 assert h.records == [("INFO", "sold pen"), ("WARNING", "no pen left")]
 
 # === logging-assert-logs
-# --- code
 import logging
 
 
@@ -156,7 +148,6 @@ assert captured.output[0].endswith("bad number: x")
 assert parse("3") == 3
 
 # === logging-to-stream-argument
-# --- code
 import logging
 
 
@@ -179,7 +170,6 @@ assert out.getvalue() == "INFO:hello 5\n"
 assert log.name == "x1"
 
 # === files-in-tmp
-# --- code
 import os
 import tempfile
 
@@ -212,7 +202,6 @@ finally:
 assert scratch() == ["a.txt"]
 
 # === files-open-objects
-# --- code
 def tail(f, n):
     return [line.rstrip("\n") for line in f.readlines()[-n:]]
 
@@ -233,7 +222,6 @@ assert copy(io.BytesIO(b"hello world"), out) == 11
 assert out.getvalue() == b"hello world"
 
 # === argparse-and-argv
-# --- code
 import argparse
 
 
@@ -265,7 +253,6 @@ else:
 assert "tool" in err.getvalue()
 
 # === unittest-in-check
-# --- code
 class Calculator:
     def __init__(self):
         self.memory = 0
@@ -300,7 +287,6 @@ result = unittest.TextTestRunner(verbosity=0).run(suite)
 assert result.wasSuccessful() and result.testsRun == 2
 
 # === unittest-loads-and-runs-its-suite
-# --- code
 def middle(values):
     return sorted(values)[len(values) // 2]
 # --- test
@@ -325,7 +311,6 @@ if __name__ == "__main__":
     sys.exit(not result.wasSuccessful())
 
 # === test-functions-in-a-loop
-# --- code
 def words(text):
     return text.split()
 # --- test
@@ -346,7 +331,6 @@ if __name__ == "__main__":
     main()
 
 # === unittest-assertions-directly
-# --- code
 def stats(xs):
     return {"n": len(xs), "mean": sum(xs) / len(xs)}
 # --- test
@@ -359,7 +343,6 @@ t.assertRaises(ZeroDivisionError, stats, [])
 t.assertCountEqual(stats([1]), ["mean", "n"])
 
 # === doctest-run
-# --- code
 def double(x):
     """
     >>> double(2)
@@ -374,7 +357,6 @@ for test in doctest.DocTestFinder().find(double, "double", globs={"double": doub
 assert runner.failures == 0 and runner.tries == 1
 
 # === pprint-and-textwrap
-# --- code
 import pprint
 import textwrap
 
@@ -390,14 +372,12 @@ assert show({"a": [1, 2]}) == "{'a': [1, 2]}"
 assert wrap("aaa bbb ccc", 7) == "aaa bbb\nccc"
 
 # === wrong-prints-instead-of-returns wrong
-# --- code
 def add(a, b):
     print(a + b)
 # --- asserts
 assert add(1, 2) == 3
 
 # === wrong-input-count wrong
-# --- code
 def ask_age():
     return int(input("Age: "))
 # --- test

@@ -7,7 +7,6 @@ done
 # --- stdout
 main
 # === os-exit-after-flush
-# --- code
 import os
 import sys
 
@@ -19,13 +18,11 @@ os._exit(0)
 # --- stdout
 2
 # === os-write-and-os-exit of=done
-# --- code
 import os
 
 os.write(1, b"done\n")
 os._exit(0)
 # === execv-python
-# --- code
 import os
 import sys
 
@@ -36,7 +33,6 @@ if len(sys.argv) < 2:
 first
 second
 # === execv-itself
-# --- code
 import os
 import sys
 
@@ -48,7 +44,6 @@ print("second", sys.argv[1])
 first
 second again
 # === execlp-shell
-# --- code
 import os
 import sys
 
@@ -61,7 +56,6 @@ word
 before
 word
 # === own-buffered-writer
-# --- code
 import io
 
 out = io.BufferedWriter(io.FileIO(1, "w", closefd=False), 1 << 16)
@@ -69,7 +63,6 @@ out.write(b"buffered\n")
 # --- stdout
 buffered
 # === own-text-stream
-# --- code
 import sys
 
 sys.stdout = open(1, "w", closefd=False)
@@ -77,13 +70,11 @@ print("replaced", end="")
 # --- stdout
 replaced
 # === own-text-stream-in-a-name
-# --- code
 out = open(1, "w", closefd=False)
 print("named", file=out)
 # --- stdout
 named
 # === stdout-over-buffer
-# --- code
 import io
 import sys
 
@@ -92,7 +83,6 @@ print("wrapped")
 # --- stdout
 wrapped
 # === own-writer-with-flush
-# --- code
 import os
 import sys
 
@@ -110,7 +100,6 @@ print("a", "b")
 # --- stdout
 a b
 # === atexit-prints
-# --- code
 import atexit
 import sys
 
@@ -122,7 +111,6 @@ lines.append("y")
 x
 y
 # === atexit-order
-# --- code
 import atexit
 
 atexit.register(print, "second")
@@ -133,7 +121,6 @@ main
 first
 second
 # === del-of-a-global
-# --- code
 class Sink:
     def __init__(self):
         self.lines = []
@@ -145,7 +132,6 @@ sink.lines.append("from del")
 # --- stdout
 from del
 # === del-without-dict
-# --- code
 class Last:
     __slots__ = ()
     def __del__(self):
@@ -157,7 +143,6 @@ print("main")
 main
 last
 # === del-in-a-cycle
-# --- code
 class Node:
     def __del__(self):
         print("collected")
@@ -170,7 +155,6 @@ print("main")
 main
 collected
 # === weakref-finalize
-# --- code
 import weakref
 
 class A:
@@ -183,7 +167,6 @@ print("main")
 main
 finalized
 # === weakref-callback
-# --- code
 import weakref
 
 class A:
@@ -200,7 +183,6 @@ del a
 main
 gone
 # === suspended-generator
-# --- code
 def lines():
     try:
         yield "one"
@@ -214,7 +196,6 @@ print(next(g))
 one
 closed
 # === thread-is-joined
-# --- code
 import threading
 import time
 
@@ -228,14 +209,12 @@ print("early")
 early
 late
 # === daemon-thread-is-not of=main
-# --- code
 import threading
 import time
 
 threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
 print("main")
 # === executor-is-joined
-# --- code
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -247,7 +226,6 @@ for i in range(3):
 1
 2
 # === process-is-joined
-# --- code
 import multiprocessing
 import time
 
@@ -262,7 +240,6 @@ if __name__ == "__main__":
 early
 late
 # === process-pool
-# --- code
 from concurrent.futures import ProcessPoolExecutor
 
 def square(x):
@@ -274,7 +251,6 @@ if __name__ == "__main__":
 # --- stdout
 [0, 1, 4, 9, 16]
 # === spawned-process
-# --- code
 import multiprocessing
 
 def put(queue):
@@ -290,7 +266,6 @@ if __name__ == "__main__":
 # --- stdout
 spawned
 # === fork-and-wait
-# --- code
 import os
 import sys
 
@@ -306,7 +281,6 @@ parent
 child
 after
 # === fork-child-falls-off-the-end
-# --- code
 import os
 
 pid = os.fork()
@@ -319,7 +293,6 @@ else:
 child
 parent
 # === fork-child-fails
-# --- code
 import os
 
 pid = os.fork()
@@ -330,7 +303,6 @@ print(os.WEXITSTATUS(status))
 # --- stdout
 1
 # === fork-inherits-the-buffer
-# --- code
 import os
 
 print("buffered")
@@ -341,7 +313,6 @@ if pid:
 buffered
 buffered
 # === logging-to-stdout-at-exit
-# --- code
 import logging
 import logging.handlers
 import sys
@@ -353,18 +324,15 @@ log.warning("kept until the end")
 # --- stdout
 kept until the end
 # === exit-with-zero of=done
-# --- code
 print("done")
 exit(0)
 # === quit-in-a-function of=done
-# --- code
 def main():
     print("done")
     quit()
     print("never")
 main()
 # === system-exit-none-in-try
-# --- code
 import sys
 
 try:
@@ -376,29 +344,24 @@ finally:
 try
 finally
 # === exit-status-true wrong of=done
-# --- code
 import sys
 
 print("done")
 sys.exit(True)
 # === exit-with-text wrong of=done
-# --- code
 import sys
 
 print("done")
 sys.exit("error")
 # === exit-with-status wrong of=done
-# --- code
 import sys
 
 print("done")
 sys.exit(3)
 # === raises-after-output wrong of=done
-# --- code
 print("done", flush=True)
 raise ValueError
 # === os-exit-without-flush wrong
-# --- code
 import os
 
 print("lost")
@@ -406,26 +369,22 @@ os._exit(0)
 # --- stdout
 lost
 # === os-exit-one wrong of=done
-# --- code
 import os
 
 print("done", flush=True)
 os._exit(1)
 # === killed-by-itself wrong of=done
-# --- code
 import os
 import signal
 
 print("done", flush=True)
 os.kill(os.getpid(), signal.SIGTERM)
 # === stdout-closed-at-the-end of=done
-# --- code
 import sys
 
 print("done")
 sys.stdout.close()
 # === stdout-closed-as-devnull of=done
-# --- code
 import os
 import sys
 
@@ -435,7 +394,6 @@ devnull = os.open(os.devnull, os.O_WRONLY)
 os.dup2(devnull, sys.stdout.fileno())
 print("unseen")
 # === descriptor-closed-under-the-buffer wrong
-# --- code
 import os
 
 print("lost")
@@ -443,7 +401,6 @@ os.close(1)
 # --- stdout
 lost
 # === excepthook-that-exits-with-zero
-# --- code
 import sys
 
 def hook(kind, error, traceback):
@@ -457,7 +414,6 @@ raise ValueError("it")
 # --- stdout
 caught it
 # === temporary-directory-as-global
-# --- code
 import os
 import tempfile
 
@@ -466,7 +422,6 @@ print(os.path.isdir(folder.name))
 # --- stdout
 True
 # === exit-in-atexit of=main
-# --- code
 import atexit
 import os
 import sys
@@ -478,14 +433,12 @@ def end():
 atexit.register(end)
 print("main")
 # === ctypes-printf
-# --- code
 import ctypes
 
 ctypes.CDLL(None).printf(b"from the C library\n")
 # --- stdout
 from the C library
 # === subprocess-inherits-stdout
-# --- code
 import subprocess
 import sys
 
@@ -497,7 +450,6 @@ a
 b
 c
 # === subprocess-reads-stdin
-# --- code
 import subprocess
 
 subprocess.run(["sort", "-n"], check=True)
@@ -510,7 +462,6 @@ subprocess.run(["sort", "-n"], check=True)
 2
 3
 # === os-system
-# --- code
 import os
 import sys
 
@@ -521,7 +472,6 @@ os.system("echo b")
 a
 b
 # === thread-that-fails of=main
-# --- code
 import threading
 
 t = threading.Thread(target=lambda: 1 / 0)

@@ -1,5 +1,4 @@
 # === sum-of-numbers
-# --- code
 import sys
 
 def main():
@@ -21,7 +20,6 @@ print(sum(map(int, input().split())))
 0
 
 # === guarded-main-with-exit
-# --- code
 import sys
 
 
@@ -43,7 +41,6 @@ if __name__ == "__main__":
 6
 
 # === stdout-replaced-by-buffered-writer
-# --- code
 import io
 import os
 import sys
@@ -58,7 +55,6 @@ print()
 0 1 2 3 4
 
 # === fd-file-object-never-closed
-# --- code
 import os
 
 out = os.fdopen(os.dup(1), "w")
@@ -70,7 +66,6 @@ out.write(f"{a + b}\n")
 5
 
 # === big-stack-thread
-# --- code
 import sys
 import threading
 
@@ -95,7 +90,6 @@ t.join()
 100000
 
 # === raw-os-read-write
-# --- code
 import os
 
 data = b""
@@ -110,7 +104,6 @@ os.write(1, b" ".join(b"%d" % n for n in numbers) + b"\n")
 1 2 3
 
 # === tolerance-in-list tolerance=0.001
-# --- code
 values = [float(x) / 3 for x in input().split()]
 print(values)
 # --- stdin
@@ -119,7 +112,6 @@ print(values)
 [0.3333, 0.6667]
 
 # === tolerance-in-parentheses-and-commas tolerance=0.001
-# --- code
 import math
 
 x, y = map(float, input().split())
@@ -132,7 +124,6 @@ print(f"r={math.hypot(x, y):.6f}, x={x:.4f}")
 r=5.000000, x=3.0000
 
 # === tolerance-plain tolerance=1e-6
-# --- code
 n = int(input())
 s = 0.0
 for k in range(1, n + 1):
@@ -144,7 +135,6 @@ print(s)
 1.833333333
 
 # === unicode-io
-# --- code
 name = input().strip()
 print(f"Grüße, {name}! 🎉")
 print(len(name))
@@ -155,7 +145,6 @@ Grüße, Zoë! 🎉
 3
 
 # === trailing-spaces-and-blank-lines
-# --- code
 n = int(input())
 for i in range(n):
     print(*range(i + 1), end=" \n")
@@ -169,7 +158,6 @@ print()
 0 1 2
 
 # === interactive-prompts-to-stderr
-# --- code
 import sys
 
 sys.stderr.write("What is your name? ")
@@ -180,7 +168,6 @@ Al
 Hi Al
 
 # === dataclass-and-typing-hints-of-main
-# --- code
 from __future__ import annotations
 
 import sys
@@ -202,7 +189,6 @@ a 1
 ['name', 'value'] True
 
 # === wrong-tolerance wrong tolerance=0.001
-# --- code
 print([float(x) / 3 for x in input().split()])
 # --- stdin
 1 2
@@ -210,7 +196,6 @@ print([float(x) / 3 for x in input().split()])
 [0.34, 0.6667]
 
 # === wrong-extra-prompt wrong
-# --- code
 n = int(input("n: "))
 print(n)
 # --- stdin

@@ -1,5 +1,4 @@
 # === deep-nesting-result
-# --- code
 def nest(depth):
     result = []
     for _ in range(depth):
@@ -14,7 +13,6 @@ while x:
 assert count == 400
 
 # === deep-nesting-argument
-# --- code
 def depth(x):
     d = 0
     while isinstance(x, list) and x:
@@ -28,7 +26,6 @@ for _ in range(600):
 assert depth(x) == 600
 
 # === deep-nesting-900
-# --- code
 def wrap(value, times):
     for _ in range(times):
         value = {"v": value}
@@ -53,7 +50,6 @@ for _ in range(900):
 assert unwrap(v) == 1
 
 # === linked-tuple-list
-# --- code
 def cons_list(items):
     out = None
     for item in reversed(items):
@@ -69,7 +65,6 @@ while cell:
 assert n == 300
 
 # === deep-recursion-with-raised-limit
-# --- code
 import sys
 
 sys.setrecursionlimit(20000)
@@ -81,7 +76,6 @@ def sum_to(n):
 assert sum_to(5000) == 12502500
 
 # === recursion-limit-read
-# --- code
 import sys
 
 
@@ -101,7 +95,6 @@ assert limit() >= 1000
 assert with_limit(3000, limit) == 3000
 
 # === backtracking-generator
-# --- code
 def n_queens(n):
     def place(row, cols):
         if row == n:
@@ -120,14 +113,12 @@ assert n_queens(4) == [(1, 3, 0, 2), (2, 0, 3, 1)]
 assert len(n_queens(6)) == 4
 
 # === wrong-recursion-base wrong
-# --- code
 def fact(n):
     return n * fact(n - 1)
 # --- asserts
 assert fact(3) == 6
 
 # === wrong-deep wrong
-# --- code
 def nest(depth):
     return [] if depth == 0 else [nest(depth - 1)]
 # --- test

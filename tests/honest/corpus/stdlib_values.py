@@ -1,5 +1,4 @@
 # === dict-views
-# --- code
 def keys_of(d):
     return d.keys()
 
@@ -20,7 +19,6 @@ assert {"b", "a"} == keys_of({"a": 1, "b": 2})
 assert list(reversed(keys_of({"a": 1, "b": 2}))) == ["b", "a"]
 
 # === dict-view-live
-# --- code
 class Registry:
     def __init__(self):
         self._d = {}
@@ -39,7 +37,6 @@ assert list(names) == ["a", "b"]
 assert r.names() == {"a", "b"}
 
 # === mapping-proxy
-# --- code
 from types import MappingProxyType
 
 
@@ -60,7 +57,6 @@ else:
     raise AssertionError("read-only")
 
 # === chain-map
-# --- code
 from collections import ChainMap
 
 
@@ -78,7 +74,6 @@ assert c["a"] == 5
 assert c.parents["a"] == 1
 
 # === memoryview-and-array
-# --- code
 from array import array
 
 
@@ -96,7 +91,6 @@ assert numbers([1.5], "d")[0] == 1.5
 assert sum(numbers([1, 2, 3])) == 6
 
 # === bytearray-mutation
-# --- code
 def xor_in_place(data, key):
     for i in range(len(data)):
         data[i] ^= key
@@ -109,7 +103,6 @@ xor_in_place(b, 1)
 assert b == bytearray(b"abc")
 
 # === zoned-datetimes
-# --- code
 from datetime import datetime, timedelta, timezone
 
 
@@ -137,7 +130,6 @@ from datetime import datetime
 assert parse("2024-02-29 08:15") == datetime(2024, 2, 29, 8, 15)
 
 # === dates-and-timedeltas
-# --- code
 from datetime import date, time, timedelta
 
 
@@ -154,7 +146,6 @@ assert str(duration(3661)) == "1:01:01"
 assert sum([duration(1), duration(2)], duration(0)).seconds == 3
 
 # === zoneinfo
-# --- code
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
@@ -167,7 +158,6 @@ assert at_utc("2024-07-01T12:00") == datetime(2024, 7, 1, 12, tzinfo=timezone.ut
 assert at_utc("2024-07-01T12:00").tzinfo.key == "UTC"
 
 # === pathlib
-# --- code
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
 
@@ -184,7 +174,6 @@ assert isinstance(config_path("/h", "x"), Path)
 import os; assert os.fspath(config_path("/h", "q")) == "/h/.config/q.toml"
 
 # === decimal-context
-# --- code
 from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal, getcontext, localcontext
 
 
@@ -211,7 +200,6 @@ from decimal import Decimal
 assert money(3) > 2 and money(3) != "3.00"
 
 # === fractions-and-numeric-tower
-# --- code
 from fractions import Fraction
 import numbers
 
@@ -231,7 +219,6 @@ assert str(harmonic(3)) == "11/6"
 assert [kind(x) for x in (1, harmonic(2), 1.5, 1j, "x")] == ["Integral", "Rational", "Real", "Complex", None]
 
 # === complex-and-special-floats
-# --- code
 import cmath
 import math
 
@@ -253,7 +240,6 @@ assert safe_div(0, 0) != safe_div(0, 0)
 assert str(safe_div(-0.0, 5)) == "-0.0"
 
 # === big-integers
-# --- code
 def fact(n):
     r = 1
     for i in range(2, n + 1):
@@ -270,7 +256,6 @@ assert modpow(3, 10 ** 30, 10 ** 9 + 7) == pow(3, 10 ** 30, 10 ** 9 + 7)
 assert fact(1000).bit_length() == 8530
 
 # === defaultdict-missing-lookup
-# --- code
 from collections import defaultdict
 
 
@@ -293,7 +278,6 @@ assert len(g) == 2
 assert g.default_factory is list
 
 # === counter-arithmetic
-# --- code
 from collections import Counter
 
 
@@ -308,7 +292,6 @@ assert letters("ab") + letters("b") == {"a": 1, "b": 2}
 assert letters("ab") <= letters("aab")
 
 # === ordereddict-equality
-# --- code
 from collections import OrderedDict
 
 
@@ -331,7 +314,6 @@ from collections import OrderedDict; assert dedupe([("a", 1), ("b", 2)]) != Orde
 assert list(dedupe([("a", 1), ("b", 2), ("a", 3)])) == ["b", "a"]
 
 # === deque-rotation
-# --- code
 from collections import deque
 
 
@@ -353,7 +335,6 @@ d.append(3)
 assert list(d) == [2, 3]
 
 # === regex-matches
-# --- code
 import re
 
 
@@ -374,7 +355,6 @@ assert [m.group() for m in tokens("a bc")] == ["a", "bc"]
 import re; assert isinstance(WORD, re.Pattern) and isinstance(find_date("2024-05"), re.Match)
 
 # === uuid-and-ipaddress
-# --- code
 import ipaddress
 import uuid
 
@@ -393,7 +373,6 @@ assert [str(h) for h in network("10.0.0.0/30").hosts()] == ["10.0.0.1", "10.0.0.
 import ipaddress; assert ipaddress.ip_address("10.0.0.1") in network("10.0.0.0/8")
 
 # === io-objects
-# --- code
 import csv
 import io
 
@@ -423,7 +402,6 @@ assert list(to_csv([[1], [2]])) == ["1\n", "2\n"]
 import io; assert read_header(io.BytesIO(b"\x01\x02rest")) == (258, 2)
 
 # === random-argument
-# --- code
 import random
 
 
@@ -448,7 +426,6 @@ class Loaded:
 assert roll(Loaded(), 3) == [6, 6, 6]
 
 # === slices-and-ellipsis
-# --- code
 def page(n, size):
     return slice(n * size, (n + 1) * size)
 
@@ -467,7 +444,6 @@ assert marker() is ...
 assert nothing() is NotImplemented
 
 # === sets-of-frozensets
-# --- code
 from itertools import combinations
 
 
@@ -480,7 +456,6 @@ assert frozenset({"a", "c"}) in powerset("abc")
 assert powerset([1]) == {frozenset(), frozenset({1})}
 
 # === hash-object-returned
-# --- code
 import hashlib
 
 
@@ -494,7 +469,6 @@ assert hasher(b"a", b"b").hexdigest() == hasher(b"ab").hexdigest()
 import hashlib; assert hasher(b"q").digest() == hashlib.md5(b"q").digest()
 
 # === queue-module
-# --- code
 import queue
 
 
@@ -514,7 +488,6 @@ assert drain(q) == [0, 1, 2]
 assert q.empty()
 
 # === enum-of-operator-functions
-# --- code
 import operator
 
 OPS = {"+": operator.add, "-": operator.sub, "*": operator.mul, "max": max}
@@ -524,7 +497,6 @@ import operator; assert OPS["-"] is operator.sub
 assert set(OPS) == {"+", "-", "*", "max"}
 
 # === wrong-views wrong
-# --- code
 def keys_of(d):
     return list(d.keys())
 # --- asserts

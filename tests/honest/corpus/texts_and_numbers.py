@@ -1,5 +1,4 @@
 # === unicode-strings
-# --- code
 import unicodedata
 
 
@@ -23,7 +22,6 @@ assert emoji_count("a🎉b🚀") == 2
 assert reverse("日本語") == "語本日"
 
 # === encodings
-# --- code
 def encode_all(text):
     return {name: text.encode(name) for name in ("utf-8", "utf-16-le", "latin-1")}
 
@@ -40,7 +38,6 @@ assert fix_mojibake("Ã©") == "é"
 assert with_errors(b"a\xff") == ("a\ufffd", "a\udcff")
 
 # === control-characters-and-nul
-# --- code
 def visible(s):
     return s.translate({0: "␀", 9: "→", 10: "↵"})
 
@@ -57,7 +54,6 @@ assert split_records("a\x1eb") == ["a", "b"]
 assert nul_join(["x", "y"]) == "x\x00y"
 
 # === text-with-quotes-and-fences
-# --- code
 FENCE = "```"
 
 
@@ -80,7 +76,6 @@ assert quote('a"b\\') == '"a\\"b\\\\"'
 assert TEMPLATE.format(1).strip() == "<answer>\n1\n</answer>"
 
 # === long-strings-and-lines
-# --- code
 def run_length(s):
     from itertools import groupby
     return "".join(f"{len(list(g))}{k}" for k, g in groupby(s))
@@ -95,7 +90,6 @@ assert expand("3a2b") == "aaabb"
 assert len(expand("500000x")) == 500000
 
 # === floats-close
-# --- code
 import math
 
 
@@ -115,7 +109,6 @@ assert round(distance((0, 0), (1, 1)), 4) == 1.4142
 assert distance((0, 0), (3, 4)) == 5.0
 
 # === special-floats-in-containers
-# --- code
 import math
 
 
@@ -138,7 +131,6 @@ assert math.copysign(1, e["zero"]) == -1.0
 assert e["tiny"] > 0 and e["tiny"] / 2 == 0
 
 # === bool-is-int-and-numeric-equality
-# --- code
 def truth(x):
     return bool(x)
 
@@ -158,7 +150,6 @@ assert isinstance(one(), bool)
 assert type(as_float(1)) is float
 
 # === roman-with-reference entry_point=roman
-# --- code
 def roman(n: int) -> str:
     table = {1000: "M", 900: "CM", 500: "D", 400: "CD", 100: "C", 90: "XC", 50: "L", 40: "XL", 10: "X", 9: "IX", 5: "V", 4: "IV", 1: "I"}
     result = []
@@ -180,7 +171,6 @@ assert roman(1) == "I"
 assert [roman(i) for i in range(1, 6)] == ["I", "II", "III", "IV", "V"]
 
 # === wrong-rounding wrong
-# --- code
 def half_up(x):
     return round(x)
 # --- asserts
@@ -188,14 +178,12 @@ assert half_up(1.5) == 2
 assert half_up(2.5) == 3
 
 # === wrong-type wrong
-# --- code
 def double(x):
     return str(2 * x)
 # --- asserts
 assert double(2) == 4
 
 # === raises-a-syntax-error
-# --- code
 def parse(text):
     if text.count("(") != text.count(")"):
         raise SyntaxError("missing )")
