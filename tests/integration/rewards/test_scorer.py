@@ -14,7 +14,7 @@ from sandrl.errors import AuthenticationError, InputError, QueueFullError, Score
 from sandrl.events.results import ScoredCompletion, Status
 from sandrl.judge.limits import Limits
 from sandrl.judge.running import Program
-from sandrl.problems import Call, Case, Completion, Problem
+from sandrl.problems import Call, Completion, Problem
 from sandrl.sandboxes import Connection, Job, new_job_id
 from sandrl.scoring.judging import SandboxJudging
 from sandrl.scoring.options import ScoreOptions
@@ -298,13 +298,3 @@ def test_a_program_given_up_before_its_turn_never_runs(scorer: Scorer) -> None:
     running.cancel()
     assert scorer.waiting == waiting - 1
     crowd.cancel()
-
-
-def test_a_problem_with_cases_is_judged_as_anywhere(scorer: Scorer) -> None:
-    problem = Problem("echo", "", cases=(Case("a", "a\n"), Case("b", "b\n")))
-    [right, wrong] = scorer.score(
-        [(Completion(str(n), "echo", code=code), problem) for n, code in enumerate(["print(input())", "print('a')"])],
-        OPTIONS,
-    )
-    assert (right.reward, wrong.reward) == (1.0, 0.0)
-    assert (wrong.passed, wrong.total) == (1, 2)

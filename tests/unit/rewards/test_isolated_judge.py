@@ -220,6 +220,8 @@ def test_right_answers_pass_as_in_plain_python(check: str, code: str) -> None:
     ("check", "code"),
     [
         ("assert f() == (1, 2)", "def f(): return [1, 2]"),
+        ("a = [2, 1]\nassert f(k=a) is not a", "def f(k): return k"),
+        ("a = [2, 1]\nb = f(a)\nb.append(3)\nassert a == [2, 1]", "def f(a): return a"),
         ("assert f() == 1", "class E:\n    def __eq__(s, o): return True\ndef f(): return E()"),
         ("assert f() == 'a'", "class E(str):\n    def __eq__(s, o): return True\ndef f(): return E('b')"),
         ("assert f() == [1]", "class E(list):\n    def __eq__(s, o): return True\ndef f(): return E()"),
@@ -375,7 +377,7 @@ def test_a_check_that_goes_on_after_its_time_hears_no_late_answer() -> None:
         ),
         ("x = {3}\nassert f(1, other=x) is x and x == {3, 1}", "def f(n, other):\n    other.add(n)\n    return other"),
         (
-            "from collections import deque\nx = deque([1])\nassert f(x) is x and x == deque([0, 1])",
+            "from collections import deque\nx = deque([1], 5)\nassert f(x) is x and x == deque([0, 1]) and x.maxlen == 5",
             "def f(x):\n    x.appendleft(0)\n    return x",
         ),
         (
@@ -386,6 +388,11 @@ def test_a_check_that_goes_on_after_its_time_hears_no_late_answer() -> None:
             "from collections import defaultdict\nx = defaultdict(int)\nf(x)\nassert x[1] == 2 and x[5] == 0",
             "def f(x):\n    x[1] = 2",
         ),
+        (
+            "from collections import OrderedDict\nx = OrderedDict(a=1, b=2)\nf(x)\nassert list(x) == ['b']",
+            "def f(x): del x['a']",
+        ),
+        ("assert f(None) is None and f(True) is True", "def f(x): return x"),
         ("x = float('nan')\nassert f([x]) == [x] and f(x) is x", "def f(x): return x"),
         ("x = [1]\ny = f(x)\ny.append(2)\nassert x == [1, 2]", "def f(x): return x"),
         ("x = [1]\nassert f(x) is not x and f(x) == x", "def f(x): return list(x)"),

@@ -69,13 +69,6 @@ def test_each_check_has_a_verdict(judge: Judge, code: str, status: Status, check
 
 
 @pytest.mark.parametrize("judge", JUDGES)
-def test_the_first_failure_is_told_of_the_check_it_was(judge: Judge) -> None:
-    verdict = judged(TESTS, "def f(x):\n    return x + (x != 2)", judge)
-    assert verdict.detail == "check 3 of 4: AssertionError"
-    assert verdict.checks[2] == CheckVerdict(CheckStatus.FAILED, "AssertionError", got="2", expected="3", line=1)
-
-
-@pytest.mark.parametrize("judge", JUDGES)
 def test_a_check_that_takes_too_long_leaves_the_others_their_verdicts(judge: Judge) -> None:
     verdict = judged(TESTS, HANGS, judge, Limits(timeout_seconds=30, check_timeout_seconds=1.5))
     assert (verdict.status, words(verdict)) == (Status.TIMEOUT, "pptp")
@@ -198,6 +191,7 @@ def test_what_a_completion_says_of_itself_in_a_check_is_text() -> None:
         "c\\n" + "p\\n" * 5 + "end passed \\n",
         "c\\n" + "p\\n" * 3 + "end passed \\n",
         "p zz\\n" * 4 + "end passed \\n",
+        "end passed zz\\n",
         "p\\n" * 1000 + "c",
         "c",
         "end",
@@ -212,7 +206,7 @@ def test_a_forged_report_that_does_not_add_up_is_the_codes_fault(said: str) -> N
         "os._exit(0)"
     )
     verdict = judged(TESTS, code)
-    assert verdict.status is Status.CRASHED
+    assert (verdict.status, verdict.detail) == (Status.CRASHED, "its report cannot be read")
     assert "p" not in words(verdict) or fraction(verdict, ANSWER) == 0.0
 
 
