@@ -341,21 +341,6 @@ async def main():
     return await asyncio.to_thread(blocking, 5)
 assert asyncio.run(main()) == 10
 
-# === subprocess-async
-import asyncio
-import sys
-
-
-async def run_python(code):
-    proc = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", code, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
-    )
-    out, err = await proc.communicate()
-    return proc.returncode, out.decode().strip()
-# --- test
-import asyncio
-assert asyncio.run(run_python("print(6 * 7)")) == (0, "42")
-
 # === stream-of-lines-from-check
 async def count_lines(source, predicate):
     total = 0

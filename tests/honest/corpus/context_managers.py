@@ -130,45 +130,6 @@ with ExitStack() as stack:
 assert x == "x"
 assert log == ["open x", "callback", "close x"]
 
-# === transaction
-class Transaction:
-    def __init__(self, data):
-        self.data = data
-
-    def __enter__(self):
-        self.backup = dict(self.data)
-        return self.data
-
-    def __exit__(self, exc_type, exc_value, traceback):
-        if exc_type:
-            self.data.clear()
-            self.data.update(self.backup)
-        return exc_type is ValueError
-# --- wrong
-class Transaction:
-    def __init__(self, data):
-        self.data = data
-
-    def __enter__(self):
-        self.backup = self.data
-        return self.data
-
-    def __exit__(self, exc_type, exc_value, traceback):
-        if exc_type:
-            self.data = self.backup
-        return True
-# --- test
-db = {"a": 1}
-with Transaction(db) as t:
-    t["b"] = 2
-assert db == {"a": 1, "b": 2}
-# --- test
-db = {"a": 1}
-with Transaction(db) as t:
-    t["a"] = 99
-    raise ValueError
-assert db == {"a": 1}
-
 # === redirect-and-capture
 import io
 from contextlib import redirect_stdout

@@ -539,24 +539,10 @@ class Node:
     def __init__(self, value, next=None):
         self.value = value
         self.next = next
-
-    def __iter__(self):
-        node = self
-        while node is not None:
-            yield node.value
-            node = node.next
-
-
-def from_list(values):
-    head = None
-    for v in reversed(values):
-        head = Node(v, head)
-    return head
 # --- test
-n = from_list([1, 2, 3])
-assert list(n) == [1, 2, 3]
+n = Node(1, Node(2))
 n.next.value = 20
-assert list(n) == [1, 20, 3]
+assert n.next.value == 20 and n.next.next is None
 assert not hasattr(n, "__dict__")
 try:
     n.extra = 1

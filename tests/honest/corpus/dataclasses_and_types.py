@@ -125,31 +125,6 @@ assert [f.name for f in fields(Person)] == ["name", "address", "friends"]
 q = replace(p, name="Bo")
 assert q.name == "Bo" and q.address is p.address
 
-# === dataclass-inheritance
-from dataclasses import dataclass
-
-
-@dataclass
-class Base:
-    id: int
-
-    def label(self):
-        return f"{type(self).__name__}#{self.id}"
-
-
-@dataclass
-class User(Base):
-    name: str = "anon"
-
-
-@dataclass
-class Admin(User):
-    level: int = 1
-# --- asserts
-assert Admin(1).label() == "Admin#1"
-assert Admin(1, "x", 3) == Admin(id=1, name="x", level=3)
-assert User(1) != Admin(1)
-
 # === dataclass-slots-kw-only
 from dataclasses import dataclass, KW_ONLY
 

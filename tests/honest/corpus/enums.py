@@ -263,19 +263,6 @@ assert Ordinal.NORTH.value == "north"
 assert [o.value for o in Ordinal] == ["north", "east"]
 assert Ordinal("east").name == "EAST"
 
-# === enum-functional-api
-from enum import Enum
-
-Animal = Enum("Animal", "ANT BEE CAT")
-
-
-def names():
-    return [a.name for a in Animal]
-# --- asserts
-assert Animal.BEE.value == 2
-assert names() == ["ANT", "BEE", "CAT"]
-assert Animal(3) is Animal.CAT
-
 # === enum-ordering-methods
 import functools
 from enum import Enum

@@ -1,7 +1,7 @@
 # Completions whose code is not in a fence that begins its line, or not in a block that the completion begins: words and tokens
 # before fences, prompts that end with an opening fence, channels, and turns that follow.
 
-# === words-before-fence of=double-input
+# === words-before-fence of=double,double-input
 # --- completion
 Answer: ```python
 {{code}}
@@ -79,7 +79,7 @@ That is wrong. Better:
 {{code}}
 ```
 
-# === one-line-fence-is-a-mention of=double
+# === one-line-fence-is-a-mention of=double,double-input
 # --- completion
 I open a block with ```python and close it with ```.
 
@@ -88,13 +88,13 @@ I open a block with ```python and close it with ```.
 ```
 It ends with ```
 
-# === list-words-before-fence of=double-input
+# === list-words-before-fence of=double,double-input
 # --- completion
 - **Answer**: ```python
   {{code}}
   ```
 
-# === quote-words-before-fence of=double
+# === quote-words-before-fence of=double,double-input
 # --- completion
 > Answer: ```python
 > {{code}}
@@ -109,19 +109,19 @@ Answer: ~~~python
 {{code}}
 ~~~
 
-# === prefilled-fence of=double
+# === prefilled-fence of=double,double-input
 # --- completion
 {{code}}
 ```
 
-# === prefilled-fence-token-and-turn of=double-input
+# === prefilled-fence-token-and-turn of=double,double-input
 # --- completion
 {{code}}
 ```<|im_end|>
 <|im_start|>user
 Thanks.<|im_end|>
 
-# === prefilled-fence-then-output of=double
+# === prefilled-fence-then-output of=double,double-input
 # --- completion
 {{code}}
 ```
@@ -149,14 +149,14 @@ That is wrong. Better: ```python
 {{code}}
 ```
 
-# === prefilled-fence-without-language of=double-input
+# === prefilled-fence-without-language of=double,double-input
 # --- completion
 python
 {{code}}
 ```
 It doubles.
 
-# === prefilled-answer-tag of=double
+# === prefilled-answer-tag of=double,double-input
 # --- completion
 {{code}}</answer>
 It doubles.
@@ -218,7 +218,7 @@ Maybe
 {{code}}
 ```<turn|>
 
-# === second-closing-think of=double-input
+# === second-closing-think of=double,double-input
 # --- completion
 <think>Double it.</think>
 ```python
@@ -260,7 +260,7 @@ What is wrong?
 {{code}}
 ```<|im_end|>
 
-# === plain-code-then-output of=double-input
+# === plain-code-then-output of=double,double-input
 # --- completion
 Here it is:
 
@@ -271,7 +271,7 @@ Output:
 4
 ```
 
-# === plain-code-then-usage of=double
+# === plain-code-then-usage of=double,double-input
 # --- completion
 {{code}}
 
@@ -281,7 +281,7 @@ print(4)
 ```
 This prints 4.
 
-# === indented-code of=double-input
+# === indented-code of=double,double-input
 # --- completion
 Here it is:
 

@@ -128,33 +128,12 @@ def add_repr(cls):
         return f"{cls.__name__}({fields})"
     cls.__repr__ = __repr__
     return cls
-
-
-def singleton(cls):
-    instances = {}
-
-    def get(*args, **kwargs):
-        if cls not in instances:
-            instances[cls] = cls(*args, **kwargs)
-        return instances[cls]
-
-    return get
-
-
-@singleton
-class Database:
-    def __init__(self):
-        self.rows = []
 # --- test
 @add_repr
 class P:
     def __init__(self, x, y):
         self.x, self.y = x, y
 assert repr(P(1, "a")) == "P(x=1, y='a')"
-# --- test
-a = Database()
-a.rows.append(1)
-assert Database() is a
 
 # === registry-decorator
 class Router:

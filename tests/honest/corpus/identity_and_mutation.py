@@ -135,7 +135,7 @@ t.scores["b"] = 4
 assert t.total() == 7
 t.scores = {"b": 10}
 assert t.total() == 10
-t.members[0] = "zzz"
+t.members[1] = "zzz"
 assert t.total() == 0
 
 # === same-object-each-time
@@ -242,26 +242,6 @@ def ouroboros():
 a = ouroboros()
 assert a[1] is a
 assert repr(a) == "[1, [...]]"
-
-# === merge-in-place-leetcode entry_point=Solution
-from typing import List
-
-
-class Solution:
-    def merge(self, nums1: List[int], m: int, nums2: List[int], n: int) -> None:
-        i, j, k = m - 1, n - 1, m + n - 1
-        while j >= 0:
-            if i >= 0 and nums1[i] > nums2[j]:
-                nums1[k] = nums1[i]
-                i -= 1
-            else:
-                nums1[k] = nums2[j]
-                j -= 1
-            k -= 1
-# --- test
-nums1 = [1, 2, 3, 0, 0, 0]
-assert Solution().merge(nums1, 3, [2, 5, 6], 3) is None
-assert nums1 == [1, 2, 2, 3, 5, 6]
 
 # === objects-as-dict-keys-and-sets
 class Key:

@@ -301,19 +301,6 @@ assert head == [1, 2]
 assert rest is it
 assert list(rest) == [3, 4]
 
-# === tee-and-chain
-from itertools import chain, tee
-
-
-def with_neighbours(items):
-    a, b, c = tee(items, 3)
-    prev = chain([None], a)
-    nxt = chain(b, [None])
-    next(nxt, None)
-    return zip(prev, c, nxt)
-# --- asserts
-assert list(with_neighbours("abc")) == [(None, "a", "b"), ("a", "b", "c"), ("b", "c", None)]
-
 # === wrong-exhausted wrong
 def evens(ns):
     return filter(lambda n: n % 2 == 0, ns)

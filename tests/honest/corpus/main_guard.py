@@ -39,35 +39,6 @@ if __name__ == "__main__":
     print(area(a, b))
 # --- asserts
 assert area(3, 4) == 12
-# === argparse-required
-import argparse
-
-def shout(text):
-    return text.upper() + "!"
-
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser()
-    parser.add_argument("text")
-    print(shout(parser.parse_args().text))
-# --- asserts
-assert shout("hi") == "HI!"
-# === raises-system-exit
-def f(xs):
-    return sorted(xs)
-
-if __name__ == "__main__":
-    raise SystemExit("usage: solution.py FILE")
-# --- asserts
-assert f([2, 1]) == [1, 2]
-# === reads-a-file-that-is-missing
-def count_lines(text):
-    return len(text.splitlines())
-
-if __name__ == "__main__":
-    with open("input.txt") as file:
-        print(count_lines(file.read()))
-# --- asserts
-assert count_lines("a\nb") == 2
 # === endless-loop-in-main
 def step(x):
     return x - 1
@@ -441,22 +412,6 @@ n = int(input())
 
 def f(x):
     return x + 1
-# === guard-rebinds-state
-counter = 0
-
-
-def tick():
-    global counter
-    counter += 1
-    return counter
-
-
-if __name__ == "__main__":
-    for _ in range(100):
-        tick()
-# --- asserts
-assert tick() == 1
-
 # === wrong-guard-does-the-work wrong
 cache = {}
 

@@ -37,17 +37,6 @@ write_table([[1, 2], ["a", "b"]], out)
 report("end", out)
 assert out.getvalue() == "1|2\na|b\nend\n"
 
-# === prints-and-returns
-def fizzbuzz(n):
-    out = []
-    for i in range(1, n + 1):
-        word = "Fizz" * (i % 3 == 0) + "Buzz" * (i % 5 == 0) or str(i)
-        print(word)
-        out.append(word)
-    return out
-# --- asserts
-assert fizzbuzz(5) == ["1", "2", "Fizz", "4", "Buzz"]
-
 # === prints-at-import
 print("loading ...")
 
@@ -355,21 +344,6 @@ runner = doctest.DocTestRunner(verbose=False)
 for test in doctest.DocTestFinder().find(double, "double", globs={"double": double}):
     runner.run(test)
 assert runner.failures == 0 and runner.tries == 1
-
-# === pprint-and-textwrap
-import pprint
-import textwrap
-
-
-def show(data, width=20):
-    return pprint.pformat(data, width=width)
-
-
-def wrap(text, width):
-    return textwrap.fill(text, width)
-# --- asserts
-assert show({"a": [1, 2]}) == "{'a': [1, 2]}"
-assert wrap("aaa bbb ccc", 7) == "aaa bbb\nccc"
 
 # === wrong-prints-instead-of-returns wrong
 def add(a, b):

@@ -190,14 +190,6 @@ def ran(scorer: Scorer, code: str, seconds: float = 5, **fields: Any) -> Any:
     return scorer.run(Program(code, **fields), Limits(timeout_seconds=seconds)).result(60)
 
 
-def test_a_program_reads_prints_and_ends(scorer: Scorer) -> None:
-    result = ran(scorer, "import sys\nprint(input()[::-1])\nprint('e', file=sys.stderr)\nsys.exit(3)", stdin="abc")
-    assert result.status is Status.FAILED
-    assert (result.run.exit_status, result.run.stdout, result.run.stderr) == (3, "cba\n", "e\n")
-    assert result.run.seconds > 0
-    assert result.compiler is None
-
-
 @pytest.mark.parametrize(
     ("code", "exit_status", "status"),
     [
@@ -214,13 +206,6 @@ def test_a_program_reads_prints_and_ends(scorer: Scorer) -> None:
 def test_a_program_ends_as_it_would_anywhere(scorer: Scorer, code: str, exit_status: int, status: Status) -> None:
     result = ran(scorer, code)
     assert (result.run.exit_status, result.status) == (exit_status, status)
-
-
-def test_a_program_that_runs_out_of_time_has_what_it_printed(scorer: Scorer) -> None:
-    result = ran(scorer, "print('begun', flush=True)\nwhile True: pass", seconds=0.5)
-    assert result.status is Status.TIMEOUT
-    assert result.run.timed_out
-    assert result.run.stdout == "begun\n"
 
 
 def test_a_program_finds_its_files_and_leaves_others(scorer: Scorer) -> None:
@@ -271,15 +256,7 @@ def test_a_program_cannot_say_itself_how_it_ended(scorer: Scorer) -> None:
     assert result.run.stdout.startswith("0" * 32)
 
 
-def test_programs_in_other_languages_are_compiled_and_run(scorer: Scorer) -> None:
-    good = ran(scorer, "#include <iostream>\nint main() { int x; std::cin >> x; std::cout << x + 1; }", language="cpp",
-               stdin="41")  # fmt: skip
-    assert (good.compiler.exit_status, good.run.exit_status, good.run.stdout) == (0, 0, "42")
-    bad = ran(scorer, "int main() { return x; }", language="c++")
-    assert bad.status is Status.COMPILE_ERROR
-    assert bad.compiler.exit_status == 1
-    assert "error" in bad.compiler.stderr
-    assert bad.run is None
+def test_programs_in_other_languages_find_and_leave_files_too(scorer: Scorer) -> None:
     failing = ran(scorer, "echo out; cat helper.txt; echo made > made; exit 9", language="bash",
                   files={"helper.txt": "help"}, fetch=("made",))  # fmt: skip
     assert (failing.run.exit_status, failing.run.stdout) == (9, "out\nhelp")

@@ -14,7 +14,7 @@ import pytest
 
 import sandrl
 from sandrl.config import layers
-from sandrl.config.scoring import RegradeConfig, RewardConfig, ValidateConfig
+from sandrl.config.scoring import RegradeConfig, RewardConfig
 from sandrl.errors import UsageError
 from sandrl.events import (
     CompletionFinished,
@@ -39,7 +39,6 @@ from sandrl.rewards import (
     run_reward,
     score,
     score_run,
-    validate,
 )
 from sandrl.rewards.function import FunctionOptions, step_opinions
 from sandrl.rewards.regrade import regrade
@@ -370,22 +369,6 @@ async def test_a_training_step_counts_its_opinions_and_keeps_them_with_the_step(
     ]  # fmt: skip
     wrong = [line for line in disagreements(reader, is_complete=True) if "sandboxes" not in line]
     assert wrong == [], "the job of this test keeps no ledger, and everything else agrees"
-
-
-def test_validation_names_references_that_pass_in_one_process_only(settings: Settings, tmp_path: Path) -> None:
-    rows = [
-        {"task_id": "liar", "prompt": "", "tests": list(INC.tests), "reference": LIAR},
-        {"task_id": "wrong", "prompt": "", "tests": list(INC.tests), "reference": WRONG},
-        {"task_id": "shared", "prompt": "", "tests": list(SHARED.tests), "reference": RIGHT},
-    ]
-    path = tmp_path / "p.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    asked = ValidateConfig(problems=str(path), second_opinion=1.0, runtime=RuntimeKind.LOCAL)
-    found = validate(asked, settings)
-    assert words(found.report) == ["passed", "failed", None]
-    assert found.in_process == ("shared",)
-    assert set(found.in_process_reasons) == {"shared"}
-    assert [result.task_id for result in found.failed] == ["liar", "wrong"], "an opinion makes no reference right"
 
 
 def test_a_run_that_is_judged_again_can_have_opinions_too(settings: Settings, tmp_path: Path) -> None:
