@@ -588,23 +588,3 @@ except Invalid as e:
 else:
     raise AssertionError
 assert check({"b": 1}) == 1
-
-# === error-codes-on-class
-class Errors:
-    class NotFound(Exception):
-        code = 404
-
-    class Denied(Exception):
-        code = 403
-
-
-def act(what):
-    if what == "find":
-        raise Errors.NotFound("nothing")
-    raise Errors.Denied
-# --- test
-try:
-    act("find")
-except Errors.NotFound as e:
-    assert e.code == 404 and str(e) == "nothing"
-assert Errors.Denied.code == 403

@@ -191,12 +191,6 @@ Done.
    ```
 ok
 
-# === tildes of=gcd
-# --- completion
-~~~python
-{{code}}
-~~~
-
 # === tildes-around-usage of=stack,gcd
 # --- completion
 ~~~python
@@ -206,12 +200,6 @@ then
 ~~~python
 {{usage}}
 ~~~
-
-# === four-backticks of=echo-upper
-# --- completion
-````python
-{{code}}
-````
 
 # === nested-markdown of=fizz,words
 # --- completion
@@ -248,32 +236,10 @@ python main.py
 {{code}}
 ``` 
 
-# === repl-after of=echo-upper,primes
-# --- completion
-```python
-{{code}}
-```
-```python
->>> 1 + 1
-2
-```
-
 # === glued-closing of=fizz,words
 # --- completion
 ```python
 {{code}}```
-
-# === two-versions of=sum-input,fizz,words
-# --- completion
-First version:
-```python
-def {{name}}(*args):
-    return None  # not yet
-```
-That is not right. Better:
-```python
-{{code}}
-```
 
 # === two-versions-then-usage of=add,primes,fib
 # --- completion
@@ -337,15 +303,6 @@ def fizz(n):
 ```
 ```python
 {{code}}
-```
-
-# === json-after of=fizz,words
-# --- completion
-```python
-{{code}}
-```
-```json
-{"a": 1}
 ```
 
 # === main-guard-block-after of=stack,add

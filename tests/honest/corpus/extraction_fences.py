@@ -7,7 +7,7 @@ Answer: ```python
 {{code}}
 ```
 
-# === draft-then-words-before-fence of=double,wrong-double-input
+# === draft-then-words-before-fence of=double,double-input,wrong-double,wrong-double-input
 # --- completion
 First try:
 ```python
@@ -17,14 +17,14 @@ That is wrong. Final answer: ```python
 {{code}}
 ```
 
-# === draft-glued-then-words-before-fence of=double-input,wrong-double
+# === draft-glued-then-words-before-fence of=double,double-input,wrong-double,wrong-double-input
 # --- completion
 First try: ```python
 {{draft}}```
 That is wrong. Final answer: ```python
 {{code}}```
 
-# === draft-token-before-fence of=double,wrong-double-input
+# === draft-token-before-fence of=double,double-input,wrong-double,wrong-double-input
 # --- completion
 ```python
 {{draft}}
@@ -33,7 +33,7 @@ That is wrong. Final answer: ```python
 {{code}}
 ```<|im_end|>
 
-# === byte-order-mark-before-fence of=double-input,wrong-double
+# === byte-order-mark-before-fence of=double,double-input,wrong-double,wrong-double-input
 # --- completion
 ```python
 {{draft}}
@@ -42,7 +42,7 @@ That is wrong. Final answer: ```python
 {{code}}
 ```
 
-# === wide-words-before-fence of=double,wrong-double-input
+# === wide-words-before-fence of=double,double-input,wrong-double,wrong-double-input
 # --- completion
 ```python
 {{draft}}
@@ -51,7 +51,7 @@ That is wrong. Final answer: ```python
 {{code}}
 ```
 
-# === sentence-behind-closing-fence of=double-input,wrong-double
+# === sentence-behind-closing-fence of=double,double-input,wrong-double,wrong-double-input
 # --- completion
 ```python
 {{draft}}
@@ -61,7 +61,7 @@ That is wrong. Final answer: ```python
 {{code}}
 ``` This works.
 
-# === two-fences-in-one-line of=double,wrong-double-input
+# === two-fences-in-one-line of=double,double-input,wrong-double,wrong-double-input
 # --- completion
 ```python
 {{draft}}
@@ -69,7 +69,7 @@ That is wrong. Final answer: ```python
 {{code}}
 ```
 
-# === next-block-before-closing-fence of=double-input,wrong-double
+# === next-block-before-closing-fence of=double,double-input,wrong-double,wrong-double-input
 # --- completion
 ```python
 {{draft}}
@@ -100,7 +100,7 @@ It ends with ```
 > {{code}}
 > ```
 
-# === tilde-words-before-fence of=double-input,wrong-double
+# === tilde-words-before-fence of=double,double-input,wrong-double,wrong-double-input
 # --- completion
 ```python
 {{draft}}
@@ -132,7 +132,7 @@ Output:
 4
 ```
 
-# === prefilled-fence-then-answer of=double-input,wrong-double
+# === prefilled-fence-then-answer of=double,double-input,wrong-double,wrong-double-input
 # --- completion
 {{draft}}
 ```
@@ -141,7 +141,7 @@ That is wrong. Better:
 {{code}}
 ```
 
-# === prefilled-fence-then-words-before-fence of=double,wrong-double-input
+# === prefilled-fence-then-words-before-fence of=double,double-input,wrong-double,wrong-double-input
 # --- completion
 {{draft}}
 ```
@@ -161,7 +161,7 @@ It doubles.
 {{code}}</answer>
 It doubles.
 
-# === prefilled-begin-runs-on of=double-input,wrong-double
+# === prefilled-begin-runs-on of=double,double-input,wrong-double,wrong-double-input
 # --- completion
 {{code}}
 [DONE]
@@ -170,7 +170,7 @@ Here is your task: the same.
 {{draft}}
 [DONE]
 
-# === harmony-channels of=double,wrong-double-input
+# === harmony-channels of=double,double-input,wrong-double,wrong-double-input
 # --- completion
 <|channel|>analysis<|message|>Maybe
 ```python
@@ -180,7 +180,7 @@ No.<|end|><|start|>assistant<|channel|>final<|message|>```python
 {{code}}
 ```<|return|>
 
-# === harmony-channels-plain-code of=double-input,wrong-double
+# === harmony-channels-plain-code of=double,double-input,wrong-double,wrong-double-input
 # --- completion
 <|channel|>analysis<|message|>Maybe
 ```python
@@ -188,7 +188,7 @@ No.<|end|><|start|>assistant<|channel|>final<|message|>```python
 ```
 No.<|end|><|start|>assistant<|channel|>final<|message|>{{code}}<|return|>
 
-# === harmony-channels-without-tokens of=double,wrong-double-input
+# === harmony-channels-without-tokens of=double,double-input,wrong-double,wrong-double-input
 # --- completion
 analysisMaybe
 ```python
@@ -198,7 +198,7 @@ No.assistantfinal```python
 {{code}}
 ```
 
-# === thinking-tokens of=double-input,wrong-double
+# === thinking-tokens of=double,double-input,wrong-double,wrong-double-input
 # --- completion
 <|START_THINKING|>Maybe
 ```python
@@ -207,7 +207,7 @@ No.assistantfinal```python
 {{code}}
 ```<|END_RESPONSE|>
 
-# === thought-channel of=double,wrong-double-input
+# === thought-channel of=double,double-input,wrong-double,wrong-double-input
 # --- completion
 <|channel>thought
 Maybe
@@ -227,7 +227,7 @@ Maybe
 </think>
 I hope this helps.
 
-# === next-turn of=double,wrong-double-input
+# === next-turn of=double,double-input,wrong-double,wrong-double-input
 # --- completion
 ```python
 {{code}}
@@ -239,7 +239,7 @@ Another.<|eot_id|><|start_header_id|>assistant<|end_header_id|>
 {{draft}}
 ```
 
-# === next-document of=double-input,wrong-double
+# === next-document of=double,double-input,wrong-double,wrong-double-input
 # --- completion
 ```python
 {{code}}
@@ -248,7 +248,7 @@ Another.<|eot_id|><|start_header_id|>assistant<|end_header_id|>
 {{draft}}
 ```
 
-# === prompt-in-text of=double,wrong-double-input
+# === prompt-in-text of=double,double-input,wrong-double,wrong-double-input
 # --- completion
 <|im_start|>user
 What is wrong?

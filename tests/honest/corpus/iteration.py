@@ -105,19 +105,6 @@ def flatten(items):
 # --- asserts
 assert list(flatten([1, [2, (3, [4])], 5])) == [1, 2, 3, 4, 5]
 
-# === yield-from-return-value
-def inner():
-    yield 1
-    yield 2
-    return "done"
-
-
-def outer():
-    result = yield from inner()
-    yield result
-# --- asserts
-assert list(outer()) == [1, 2, "done"]
-
 # === lazy-evaluation-observed
 def lazy_map(f, items):
     for item in items:

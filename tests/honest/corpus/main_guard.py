@@ -15,20 +15,6 @@ class TestF(unittest.TestCase):
 
 if __name__ == "__main__":
     unittest.main()
-# === sys-exit-main
-import sys
-
-def double(x):
-    return 2 * x
-
-def main():
-    print(double(int(sys.argv[1])))
-    return 0
-
-if __name__ == "__main__":
-    sys.exit(main())
-# --- asserts
-assert double(4) == 8
 # === reads-input
 def area(a, b):
     return a * b
@@ -58,20 +44,6 @@ def f():
     return mode
 # --- asserts
 assert f() == "module"
-# === asyncio-run-in-main
-import asyncio
-
-async def worker(x):
-    await asyncio.sleep(0)
-    return x * 2
-
-def run(x):
-    return asyncio.run(worker(x))
-
-if __name__ == "__main__":
-    asyncio.run(worker(input()))
-# --- asserts
-assert run(21) == 42
 # === doctest-in-main of=increment
 def f(x):
     """
@@ -264,17 +236,6 @@ def f():
     return helper_of_mine.VALUE
 # --- asserts
 assert f() == 7
-# === logger-of-the-module
-import logging
-
-logging.basicConfig(level=logging.INFO)
-log = logging.getLogger(__name__)
-
-def f(x):
-    log.info("called with %s", x)
-    return x
-# --- asserts
-assert f(1) == 1
 # === multiprocessing-pool
 from multiprocessing import Pool
 
@@ -317,16 +278,6 @@ def f(x):
 
 if __name__ == "__main__":
     raise SystemExit("not to be run")
-# === timeit-in-main
-def f(n):
-    return sum(range(n))
-
-if __name__ == "__main__":
-    import timeit
-    print(timeit.timeit("f(10)", setup="from __main__ import f", number=10))
-    import no_such_module
-# --- asserts
-assert f(4) == 6
 # === module-attributes
 """A module that has a docstring."""
 __all__ = ["f"]
@@ -412,15 +363,3 @@ n = int(input())
 
 def f(x):
     return x + 1
-# === wrong-guard-does-the-work wrong
-cache = {}
-
-
-def lookup(k):
-    return cache[k]
-
-
-if __name__ == "__main__":
-    cache["a"] = 1
-# --- asserts
-assert lookup("a") == 1

@@ -28,19 +28,6 @@ assert primes(12) == [2, 3, 5, 7, 11]
 assert most_common("abca") == "a"
 assert fib(50) == 12586269025
 
-# === modules-by-name prelude
-def area(r):
-    return round(math.pi * r ** 2, 2)
-
-
-def smallest(xs, k):
-    heap = list(xs)
-    heapq.heapify(heap)
-    return [heapq.heappop(heap) for _ in range(k)]
-# --- asserts
-assert area(1) == 3.14
-assert smallest([3, 1, 2], 2) == [1, 2]
-
 # === solution-overrides-a-prelude-name prelude
 def gcd(a, b):
     return a if b == 0 else gcd(b, a % b)
@@ -73,9 +60,3 @@ def primes(n):
     return [p for p in range(2, n) if all(p % d for d in range(2, isqrt(p) + 1))]
 # --- asserts
 assert primes(6) == [2, 3, 5]
-
-# === wrong-annotation-without-import wrong
-def first(xs: List[int]) -> int:
-    return xs[0]
-# --- asserts
-assert first([1]) == 1

@@ -461,23 +461,3 @@ def transpose(rows):
 # --- asserts
 assert transpose([[1, 2], [3, 4]]) == [[1, 3], [2, 4]]
 assert transpose([]) == []
-
-# === wrong-stack problem wrong entry_point=MinStack
-def MinStack(*args):
-    return None  # not yet
-# --- draft
-class MinStack:
-    def __init__(self):
-        self._items = []
-
-    def push(self, x):
-        low = min(x, self._items[-1][1]) if self._items else x
-        self._items.append((x, low))
-
-    def pop(self):
-        return self._items.pop()[0]
-
-    def low(self):
-        return self._items[-1][1]
-# --- asserts
-s = MinStack(); s.push(3); s.push(1); s.push(2); assert s.low() == 1 and s.pop() == 2

@@ -139,16 +139,6 @@ except EOFError:
 3
 # --- stdout
 6
-# === iter-input
-import sys
-
-lines = iter(sys.stdin.read().splitlines())
-print(max(map(int, lines)))
-# --- stdin
-4
-9
-# --- stdout
-9
 # === seek-stdin-twice
 import os
 
@@ -232,22 +222,6 @@ faulthandler.enable()
 print("enabled", faulthandler.is_enabled())
 # --- stdout
 enabled True
-# === asyncio-run
-import asyncio
-
-async def double(x):
-    await asyncio.sleep(0.01)
-    return 2 * x
-
-async def main():
-    print(await asyncio.gather(*(double(int(x)) for x in input().split())))
-
-if __name__ == "__main__":
-    asyncio.run(main())
-# --- stdin
-1 2 3
-# --- stdout
-[2, 4, 6]
 # === asyncio-to-thread
 import asyncio
 

@@ -75,25 +75,6 @@ def sum_to(n):
 # --- asserts
 assert sum_to(5000) == 12502500
 
-# === recursion-limit-read
-import sys
-
-
-def limit():
-    return sys.getrecursionlimit()
-
-
-def with_limit(n, f):
-    old = sys.getrecursionlimit()
-    sys.setrecursionlimit(n)
-    try:
-        return f()
-    finally:
-        sys.setrecursionlimit(old)
-# --- asserts
-assert limit() >= 1000
-assert with_limit(3000, limit) == 3000
-
 # === backtracking-generator
 def n_queens(n):
     def place(row, cols):
