@@ -27,10 +27,6 @@ class Person(NamedTuple):
     age: int
     email: Optional[str] = None
 
-    @property
-    def is_adult(self) -> bool:
-        return self.age >= 18
-
 
 def parse_person(line: str) -> Person:
     parts = [p.strip() for p in line.split(",")]
@@ -74,9 +70,6 @@ class Stack(list):
     def push(self, item):
         self.append(item)
         return self
-
-    def peek(self):
-        return self[-1] if self else None
 # --- reference
 class Stack:
     def __init__(self):
@@ -89,15 +82,11 @@ class Stack:
     def pop(self):
         return self.items.pop()
 
-    def peek(self):
-        return self.items[-1] if self.items else None
-
     def __len__(self):
         return len(self.items)
 # --- test
 s = Stack()
 s.push("a").push("b")
-assert s.peek() == "b"
 assert s.pop() == "b"
 assert len(s) == 1
 

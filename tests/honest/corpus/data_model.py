@@ -430,14 +430,8 @@ class Plugin:
 class Csv(Plugin):
     def load(self):
         return "csv"
-
-
-class Json(Plugin, name="js"):
-    def load(self):
-        return "json"
 # --- asserts
 assert Plugin["csv"] is Csv
-assert Plugin["js"]().load() == "json"
 # --- test
 class Xml(Plugin, name="xml"):
     def load(self):

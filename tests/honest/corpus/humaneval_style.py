@@ -42,38 +42,28 @@ def check(candidate):
     assert candidate(str.upper)("a") == "A"
 check(compose_twice)
 
-# === prompt-with-helper entry_point=decode_cyclic
+# === prompt-with-helper entry_point=unrotate
 # --- prompt
-def encode_cyclic(s: str):
-    groups = [s[3 * i:min(3 * i + 3, len(s))] for i in range((len(s) + 2) // 3)]
-    groups = [(group[1:] + group[0]) if len(group) == 3 else group for group in groups]
-    return "".join(groups)
+def rotate(s: str):
+    return s[1:] + s[:1]
 
 
-def decode_cyclic(s: str):
-    """
-    takes as input string encoded with encode_cyclic function. Returns decoded string.
-    """
+def unrotate(s: str):
+    """ The word of three letters that becomes s if it is rotated. """
 # --- completion
-    return encode_cyclic(encode_cyclic(s))
+    return rotate(rotate(s))
 # --- code
-def encode_cyclic(s: str):
-    groups = [s[3 * i:min(3 * i + 3, len(s))] for i in range((len(s) + 2) // 3)]
-    groups = [(group[1:] + group[0]) if len(group) == 3 else group for group in groups]
-    return "".join(groups)
+def rotate(s: str):
+    return s[1:] + s[:1]
 
 
-def decode_cyclic(s: str):
-    return encode_cyclic(encode_cyclic(s))
+def unrotate(s: str):
+    return rotate(rotate(s))
 # --- test
 def check(candidate):
-    from random import Random
-    import string
-    rng = Random(0)
-    for _ in range(20):
-        s = "".join(rng.choice(string.ascii_lowercase) for _ in range(rng.randint(1, 20)))
-        assert candidate(encode_cyclic(s)) == s
-check(decode_cyclic)
+    for word in ("abc", "xyz"):
+        assert candidate(rotate(word)) == word
+check(unrotate)
 
 # === check-with-tolerance-and-messages entry_point=find_zero
 def poly(xs, x):

@@ -132,14 +132,9 @@ def take(n, iterable):
             break
         result.append(item)
     return result
-
-
-def first_where(predicate, iterable):
-    return next(x for x in iterable if predicate(x))
 # --- test
 import itertools
 assert take(3, itertools.count(5)) == [5, 6, 7]
-assert first_where(lambda x: x * x > 50, itertools.count()) == 8
 # --- test
 def naturals():
     n = 0

@@ -286,48 +286,36 @@ assert r._target == [1, 2, 3, 9]
 assert [c[0] for c in r.calls] == ["sort", "append"]
 
 # === weakrefs
-import gc
 import weakref
 
 
 class Node:
-    def __init__(self, name, parent=None):
-        self.name = name
+    def __init__(self, parent=None):
         self._parent = weakref.ref(parent) if parent is not None else None
-        self.children = []
-        if parent is not None:
-            parent.children.append(self)
 
     @property
     def parent(self):
         return self._parent() if self._parent else None
 
 
-class Cache:
-    def __init__(self):
-        self._data = weakref.WeakValueDictionary()
+_nodes = weakref.WeakValueDictionary()
 
-    def get(self, key):
-        if key not in self._data:
-            node = Node(key)
-            self._data[key] = node
-            return node
-        return self._data[key]
 
-    def __len__(self):
-        gc.collect()
-        return len(self._data)
+def node(key):
+    return _nodes.setdefault(key, Node())
+
+
+def count():
+    return len(_nodes)
 # --- test
-root = Node("root")
-child = Node("child", root)
+root = Node()
+child = Node(root)
 assert child.parent is root
 assert root.parent is None
-assert root.children[0] is child
 # --- test
-c = Cache()
-a = c.get("a")
-assert c.get("a") is a
-assert len(c) == 1
+a = node("a")
+assert node("a") is a
+assert count() == 1
 
 # === contextvars
 import contextvars

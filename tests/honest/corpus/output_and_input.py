@@ -160,7 +160,6 @@ assert log.name == "x1"
 
 # === files-in-tmp
 import os
-import tempfile
 
 
 def save_lines(path, lines):
@@ -172,13 +171,6 @@ def save_lines(path, lines):
 def count_words(path):
     with open(path, encoding="utf-8") as f:
         return sum(len(line.split()) for line in f)
-
-
-def scratch():
-    with tempfile.TemporaryDirectory() as d:
-        p = os.path.join(d, "a.txt")
-        save_lines(p, ["x"])
-        return os.listdir(d)
 # --- test
 import os
 path = "/tmp/honest-lines.txt"
@@ -187,8 +179,6 @@ try:
     assert count_words(path) == 3
 finally:
     os.remove(path)
-# --- test
-assert scratch() == ["a.txt"]
 
 # === files-open-objects
 def tail(f, n):
@@ -220,21 +210,14 @@ def parse(argv):
     p.add_argument("-n", "--times", type=int, default=1)
     p.add_argument("--loud", action="store_true")
     return p.parse_args(argv)
-
-
-def main(argv=None):
-    args = parse(argv)
-    text = " ".join([args.name] * args.times)
-    return text.upper() if args.loud else text
 # --- test
-assert main(["hi", "-n", "2", "--loud"]) == "HI HI"
 assert vars(parse(["x", "--loud"])) == {"name": "x", "times": 1, "loud": True}
 # --- test
 import contextlib, io
 err = io.StringIO()
 try:
     with contextlib.redirect_stderr(err):
-        main(["--times"])
+        parse(["--times"])
 except SystemExit as e:
     assert e.code == 2
 else:
@@ -243,13 +226,6 @@ assert "tool" in err.getvalue()
 
 # === unittest-in-check
 class Calculator:
-    def __init__(self):
-        self.memory = 0
-
-    def add(self, a, b):
-        self.memory = a + b
-        return self.memory
-
     def divide(self, a, b):
         if b == 0:
             raise ValueError("Cannot divide by zero")
@@ -261,10 +237,6 @@ class TestCalculator(unittest.TestCase):
     def setUp(self):
         self.calc = Calculator()
 
-    def test_add(self):
-        self.assertEqual(self.calc.add(2, 3), 5)
-        self.assertEqual(self.calc.memory, 5)
-
     def test_divide(self):
         self.assertAlmostEqual(self.calc.divide(1, 3), 0.3333333)
         with self.assertRaises(ValueError) as cm:
@@ -273,7 +245,7 @@ class TestCalculator(unittest.TestCase):
 
 suite = unittest.defaultTestLoader.loadTestsFromTestCase(TestCalculator)
 result = unittest.TextTestRunner(verbosity=0).run(suite)
-assert result.wasSuccessful() and result.testsRun == 2
+assert result.wasSuccessful() and result.testsRun == 1
 
 # === unittest-loads-and-runs-its-suite
 def middle(values):

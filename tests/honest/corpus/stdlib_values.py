@@ -387,7 +387,6 @@ number_lines(io.StringIO("a\nb\n"), target)
 assert target.getvalue() == "1: a\n2: b\n"
 # --- asserts
 assert to_csv([[1, 2], ["a", "b c"]]).read() == "1,2\na,b c\n"
-assert list(to_csv([[1], [2]])) == ["1\n", "2\n"]
 import io; assert read_header(io.BytesIO(b"\x01\x02rest")) == (258, 2)
 
 # === random-argument
