@@ -132,12 +132,8 @@ ADD = Problem("add", "", cases=tuple(Case(f"{number}\n", f"{number + 1}\n") for 
 ADDS = "print(int(input()) + 1)"
 
 
-@pytest.mark.parametrize("code", [ADDS + "\n" + KILLS_THE_OTHER_CHILD, KILLS_THE_OTHER_CHILD + ADDS])
-def test_the_process_that_compares_cannot_be_killed_for_a_reward(job: Job, code: str) -> None:
-    [result] = score([Completion("c", "add", code=code)], [ADD], job=job).results
-    assert (result.reward, result.status) == (0.0, Status.CRASHED)
-
-
-def test_no_process_of_a_program_can_look_into_the_one_that_compares(job: Job) -> None:
-    [result] = score([Completion("c", "add", code=READS_THE_OTHER_CHILD + ADDS)], [ADD], job=job).results
-    assert (result.reward, result.detail) == (1.0, "")
+def test_the_process_that_compares_cannot_be_killed_for_a_reward_or_looked_into(job: Job) -> None:
+    codes = [ADDS + "\n" + KILLS_THE_OTHER_CHILD, KILLS_THE_OTHER_CHILD + ADDS, READS_THE_OTHER_CHILD + ADDS]
+    *killed, looked = scored(job, ADD, *codes)
+    assert [(result.reward, result.status) for result in killed] == [(0.0, Status.CRASHED)] * 2
+    assert (looked.reward, looked.detail) == (1.0, "")

@@ -32,7 +32,7 @@ from sandrl.sandboxes import (
 )
 from sandrl.sandboxes.providers.cwsandbox.client import SdkConnection
 from sandrl.settings import RuntimeKind, Settings
-from tests.support.judges import InProcessJudge
+from tests.support.judges import InProcessJudge, reward_config
 from tests.support.wheels import Index
 
 INC = Problem("inc", "Add one.", tests=("assert f(1) == 2",))
@@ -301,17 +301,8 @@ def test_a_job_is_registered_while_it_has_sandboxes_and_no_longer(connection: Co
 
 def test_what_is_printed_is_in_the_run_and_no_longer_in_memory(tmp_path: Path, settings: Settings) -> None:
     codes = [f"print({number}, 'x' * 10_000)\n{RIGHT}" for number in range(4)]
-    rows = [{"id": f"c{number}", "task_id": "inc", "code": code} for number, code in enumerate(codes)]
-    (tmp_path / "c.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    (tmp_path / "p.jsonl").write_text(json.dumps({"task_id": "inc", "prompt": "", "tests": list(INC.tests)}) + "\n")
     told: list[Event] = []
-    config = RewardConfig(
-        completions=str(tmp_path / "c.jsonl"),
-        problems=str(tmp_path / "p.jsonl"),
-        runs_dir=tmp_path / "runs",
-        runtime=RuntimeKind.LOCAL,
-    )
-    run = run_reward(config, settings, emit=told.append)
+    run = run_reward(reward_config(tmp_path, INC, codes), settings, emit=told.append)
     assert [(result.reward, result.stdout) for result in run.report.results] == [(1.0, "")] * 4
     for results in (
         [event.result for event in told if isinstance(event, CompletionFinished)],

@@ -73,18 +73,11 @@ def test_what_is_in_the_cache_is_answered_however_much_of_it_there_is(scorer: Sc
     assert all(result.cached for result in scorer.score(same, OPTIONS))
 
 
-def test_one_completion_does_not_wait_for_the_crowd_of_another_client(scorer: Scorer) -> None:
+@pytest.mark.parametrize("client", ["crowd", "another"])
+def test_one_completion_waits_for_no_crowd_of_its_client_or_of_another(scorer: Scorer, client: str) -> None:
     crowd = scorer.submit(sleepers(60, 0.2), scorer.context(OPTIONS), client="crowd")
     time.sleep(0.3)
-    scorer.score(answers(1, first=1000), OPTIONS, client="one")
-    assert len(crowd.waiting) > 30
-    crowd.cancel()
-
-
-def test_requests_of_one_client_take_turns(scorer: Scorer) -> None:
-    crowd = scorer.submit(sleepers(60, 0.2), scorer.context(OPTIONS), client="same")
-    time.sleep(0.3)
-    scorer.score(answers(1, first=1000), OPTIONS, client="same")
+    scorer.score(answers(1, first=1000), OPTIONS, client=client)
     assert len(crowd.waiting) > 30
     crowd.cancel()
 

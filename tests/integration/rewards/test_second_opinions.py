@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import threading
 import time
@@ -64,6 +63,7 @@ from sandrl.trainers.context import Context
 from sandrl.trainers.interrupts import TrainingInterrupt
 from sandrl.trainers.rewarding import TrainingReward
 from tests.support.dead_daemon import kill_daemon
+from tests.support.judges import reward_config
 
 INC = Problem("inc", "Add one.", tests=("assert f(1) == 2",))
 ECHO = Problem("echo", "Print what you read.", cases=(Case("a\n", "a\n"),))
@@ -244,22 +244,10 @@ def test_a_rate_that_is_no_share_is_refused(job: Job, rate: float) -> None:
         sandrl.reward_function([INC], second_opinion=rate)
 
 
-def request(tmp_path: Path, codes: list[str], rate: float = 1.0) -> RewardConfig:
-    problem = {"task_id": "inc", "prompt": "Add one.", "tests": list(INC.tests)}
-    (tmp_path / "p.jsonl").write_text(json.dumps(problem) + "\n", encoding="utf-8")
-    rows = [json.dumps({"task_id": "inc", "code": code}) + "\n" for code in codes]
-    (tmp_path / "c.jsonl").write_text("".join(rows), encoding="utf-8")
-    return RewardConfig(
-        completions=str(tmp_path / "c.jsonl"),
-        problems=str(tmp_path / "p.jsonl"),
-        runtime=RuntimeKind.LOCAL,
-        runs_dir=tmp_path / "runs",
-        second_opinion=rate,
-    )
-
-
 def test_a_run_keeps_opinions_apart_and_its_counts_reconcile(settings: Settings, tmp_path: Path) -> None:
-    finished = run_reward(request(tmp_path, [RIGHT, WRONG, LIAR, LIAR, "def f(x: return"]), settings)
+    finished = run_reward(
+        reward_config(tmp_path, INC, [RIGHT, WRONG, LIAR, LIAR, "def f(x: return"], second_opinion=1.0), settings
+    )
     reader = RunReader(finished.run_dir)
     assert disagreements(reader, is_complete=True) == ()
     opinions = reader.opinions().rows
@@ -283,7 +271,7 @@ def test_completions_that_come_in_batches_keep_their_numbers_and_share_opinions(
     told: list[Event] = []
     batches = [[Completion(f"{batch}.{number}", "inc", code=code) for number, code in enumerate((RIGHT, LIAR))]
                for batch in range(3)]  # fmt: skip
-    wanted = request(tmp_path, [])
+    wanted = reward_config(tmp_path, INC, [], second_opinion=1.0)
     finished = score_run(wanted, lambda _: batches, {"inc": INC}, settings, total=6, command="eval", emit=told.append)
     reader = RunReader(finished.run_dir)
     assert disagreements(reader, is_complete=True) == ()
@@ -297,7 +285,7 @@ def test_completions_that_come_in_batches_keep_their_numbers_and_share_opinions(
 
 
 def test_of_a_run_without_metrics_opinions_are_counted_from_its_rows(settings: Settings, tmp_path: Path) -> None:
-    finished = run_reward(request(tmp_path, [WRONG, LIAR]), settings)
+    finished = run_reward(reward_config(tmp_path, INC, [WRONG, LIAR], second_opinion=1.0), settings)
     (finished.run_dir / "metrics.jsonl").unlink()
     [row] = step_rows(RunReader(finished.run_dir))
     assert (row.metrics["judge/second_opinions"], row.metrics["judge/disagreements"]) == (2, 1)
@@ -307,7 +295,7 @@ def test_a_second_run_asks_about_the_same_completions(settings: Settings, tmp_pa
     codes = [f"{WRONG}# {number}" for number in range(12)]
     asked = []
     for rate in (0.5, 0.5, 0.8):
-        report = run_reward(request(tmp_path, codes, rate), settings).report
+        report = run_reward(reward_config(tmp_path, INC, codes, second_opinion=rate), settings).report
         asked.append({result.index for result in report.results if result.second_opinion is not None})
     assert asked[0] == asked[1] < asked[2]
     assert 0 < len(asked[0]) < 12
@@ -372,7 +360,7 @@ async def test_a_training_step_counts_its_opinions_and_keeps_them_with_the_step(
 
 
 def test_a_run_that_is_judged_again_can_have_opinions_too(settings: Settings, tmp_path: Path) -> None:
-    run = run_reward(request(tmp_path, [WRONG, RIGHT, LIAR], rate=0.0), settings).run_dir
+    run = run_reward(reward_config(tmp_path, INC, [WRONG, RIGHT, LIAR]), settings).run_dir
     before = {file.name: file.read_bytes() for file in run.iterdir() if file.is_file()}
     asked = RegradeConfig(run=str(run), runtime=RuntimeKind.LOCAL, second_opinion=1.0)
     found = regrade(asked, settings)

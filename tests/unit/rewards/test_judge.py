@@ -98,14 +98,18 @@ def test_cases_may_compare_numbers_within_a_tolerance() -> None:
     assert judged(problem, code.replace("0.0001", "0.02")).passed == 0
 
 
-def test_cases_compare_lines_and_ignore_blanks_at_their_ends() -> None:
-    verdict = judged(CASES, "print(sum(map(int, input().split())), '  ')\nprint()")
-    assert (verdict.status, verdict.passed, verdict.total) == (Status.PASSED, 2, 2)
-
-
-def test_each_case_is_a_process_of_its_own() -> None:
-    code = "import os\nassert 'seen' not in os.environ\nos.environ['seen'] = '1'\nprint(sum(map(int, input().split())))"
-    assert judged(CASES, code).is_pass
+@pytest.mark.parametrize(
+    ("code", "status"),
+    [
+        ("{}\nprint()", Status.PASSED),
+        ("import os\nassert 'seen' not in os.environ\nos.environ['seen'] = '1'\n{}", Status.PASSED),
+        ("{}\nraise SystemExit(3)", Status.FAILED),
+    ],
+    ids=["blanks at the ends of lines do not count", "each has its own process", "exit status 0 is needed"],
+)
+def test_a_case_is_a_process_whose_lines_and_exit_status_count(code: str, status: Status) -> None:
+    verdict = judged(CASES, code.format("print(sum(map(int, input().split())), '  ')"))
+    assert (verdict.status, verdict.passed, verdict.total) == (status, 2 * (status is Status.PASSED), 2)
 
 
 def test_the_first_case_that_fails_is_named_and_its_output_kept() -> None:
@@ -113,11 +117,6 @@ def test_the_first_case_that_fails_is_named_and_its_output_kept() -> None:
     assert (verdict.status, verdict.passed) == (Status.FAILED, 1)
     assert verdict.detail == "case 2 of 2: the output differs from the expected output"
     assert verdict.stderr == "4 5\n"
-
-
-def test_a_case_needs_exit_status_0_too() -> None:
-    verdict = judged(CASES, "print(sum(map(int, input().split())))\nraise SystemExit(3)")
-    assert (verdict.status, verdict.passed) == (Status.FAILED, 0)
 
 
 @pytest.mark.parametrize(
