@@ -1,16 +1,18 @@
-# === one-line-body entry_point=square
+# === square-body problem entry_point=square
 # --- prompt
 def square(x):
     """Square."""
+# --- test
+def check(candidate):
+    assert candidate(3) == 9
+check(square)
+
+# === one-line-body of=square-body
 # --- completion
     return x * x
 # --- code
 def square(x):
     return x * x
-# --- test
-def check(candidate):
-    assert candidate(3) == 9
-check(square)
 
 # === whole-function-without-its-import of=below-zero
 # --- completion
@@ -158,19 +160,12 @@ assert (lambda s: swap_case(swap_case(s)))("AbC") == "AbC"
 assert {swap_case(c) for c in "ab"} == {"A", "B"}
 assert len(swap_case("abc")) == 3 and isinstance(swap_case("abc"), str)
 
-# === wrong-body wrong entry_point=square
-# --- prompt
-def square(x):
-    """Square."""
+# === wrong-body wrong of=square-body
 # --- completion
     return x + x
 # --- code
 def square(x):
     return x + x
-# --- test
-def check(candidate):
-    assert candidate(3) == 9
-check(square)
 
 # === wrong-edge-case wrong entry_point=largest
 def largest(xs):

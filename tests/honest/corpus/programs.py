@@ -78,6 +78,8 @@ t.join()
 # === tolerance-in-list tolerance=0.001
 values = [float(x) / 3 for x in input().split()]
 print(values)
+# --- wrong
+print([float(x) / 3 + 0.007 for x in input().split()])
 # --- stdin
 1 2
 # --- stdout
@@ -138,13 +140,6 @@ print(sorted(get_type_hints(Row)), sys.modules["__main__"].Row is Row)
 a 1
 # --- stdout
 ['name', 'value'] True
-
-# === wrong-tolerance wrong tolerance=0.001
-print([float(x) / 3 for x in input().split()])
-# --- stdin
-1 2
-# --- stdout
-[0.34, 0.6667]
 
 # === wrong-extra-prompt wrong
 n = int(input("n: "))
