@@ -16,7 +16,7 @@ Example usage:
 
 That is all.
 
-# === usage-unlabelled-after of=stack,gcd,fizz
+# === usage-unlabelled-after of=stack,gcd,fizz,fib,matrix
 # --- completion
 ```
 {{code}}
@@ -191,7 +191,7 @@ Done.
    ```
 ok
 
-# === tildes-around-usage of=stack,gcd
+# === tildes-around-usage of=stack,gcd,fizz,fib
 # --- completion
 ~~~python
 {{code}}
