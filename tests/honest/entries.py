@@ -36,8 +36,9 @@ Sections:
 - `setup`, `reference`, `prompt`: the problem's own, optional;
 - in a `problem`, any other name: a text for completions.
 
-In a completion, `{{SECTION}}` is the first text of that section and `{{name}}` the entry point, or `main`. Indentation
-and marks of a quotation that precede it in its line precede each of its lines.
+In a completion, `{{SECTION}}` is the first text of that section, `{{answer}}` that of `body`, or of `code` without one,
+and `{{name}}` the entry point, or `main`. Indentation and marks of a quotation that precede it in its line precede each
+of its lines.
 
 A section's text ends before the blank lines that precede the next marker, and with a newline.
 
@@ -254,8 +255,9 @@ def _make(identifier: str, draft: _Draft, base: _Draft, style: str) -> tuple[Ent
     )
     base.used |= _SINGLE | _CHECKS
     if entry.text is not None:
-        base.used |= {name for _, name in _PLACE.findall(entry.text)}
         places = {"name": problem.entry_point or "main", **dict(reversed(sections))}
+        places["answer"] = places.get("body", entry.code)
+        base.used |= {"body" if name == "answer" else name for _, name in _PLACE.findall(entry.text)}
         entry = replace(entry, text=_fill(entry.text, places, draft.place))
     return entry, texts.get("wrong")
 

@@ -42,33 +42,15 @@ assert (name, age, email) == ("Bo", 5, None)
 assert parse_person("Bo,5")._replace(age=6).age == 6
 assert parse_person("Bo,5")._fields == ("name", "age", "email")
 
-# === stack-list-push-returns-self entry_point=Stack
-class Stack(list):
-    """A stack built on list."""
-
-    def push(self, item):
-        self.append(item)
-        return self
-
-    @property
-    def empty(self):
-        return not self
-# --- test
-s = Stack()
-assert s.empty
-assert s.push(1).push(2).push(3) == [1, 2, 3]
-assert s.pop() == 3
-assert len(s) == 2
-# --- test
-s = Stack([1, 2])
-assert s.push(3) is s
-assert isinstance(s, list)
-assert list(reversed(s)) == [3, 2, 1]
-
 # === stack-list-with-reference entry_point=Stack
 class Stack(list):
     def push(self, item):
         self.append(item)
+        return self
+# --- wrong
+class Stack(list):
+    def push(self, item):
+        self.insert(0, item)
         return self
 # --- reference
 class Stack:
@@ -459,12 +441,3 @@ assert Shout("hi") == "HI"
 assert Shout("hi").whisper() == "hi"
 assert str(Shout("hi")) + "!" == "HI!"
 assert "H" in Shout("hi")
-
-# === wrong-stack-push wrong entry_point=Stack
-class Stack(list):
-    def push(self, item):
-        self.insert(0, item)
-        return self
-# --- test
-s = Stack()
-assert s.push(1).push(2) == [1, 2]

@@ -354,32 +354,6 @@ assert Dog.__name__ == "Dog" and Dog.__qualname__ == "Dog"
 assert super(Dog, make("dog")).speak() == "..."
 assert Animal.__subclasses__() == [Dog]
 
-# === subclass-in-check entry_point=Shape
-class Shape:
-    def __init__(self, name):
-        self.name = name
-
-    def area(self):
-        raise NotImplementedError
-
-    def describe(self):
-        return f"{self.name} with area {self.area():.1f}"
-# --- test
-class Square(Shape):
-    def __init__(self, side):
-        super().__init__("square")
-        self.side = side
-
-    def area(self):
-        return self.side ** 2
-
-assert Square(2).describe() == "square with area 4.0"
-assert isinstance(Square(1), Shape)
-# --- test
-class Fixed(Shape):
-    area = lambda self: 7
-assert Fixed("f").describe() == "f with area 7.0"
-
 # === subclass-in-check-overrides-hook
 class Pipeline:
     def __init__(self):

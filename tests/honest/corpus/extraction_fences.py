@@ -1,20 +1,20 @@
 # Completions whose code is not in a fence that begins its line, or not in a block that the completion begins: words and tokens
 # before fences, prompts that end with an opening fence, channels, and turns that follow.
 
-# === words-before-fence of=double,double-input
+# === words-before-fence of=double,double-input,double-body
 # --- completion
 Answer: ```python
-{{code}}
+{{answer}}
 ```
 
-# === draft-then-words-before-fence of=double,double-input,wrong-double,wrong-double-input
+# === draft-then-words-before-fence of=double,double-input,wrong-double,wrong-double-input,double-body
 # --- completion
 First try:
 ```python
 {{draft}}
 ```
 That is wrong. Final answer: ```python
-{{code}}
+{{answer}}
 ```
 
 # === draft-glued-then-words-before-fence of=double,double-input,wrong-double,wrong-double-input
@@ -109,21 +109,21 @@ Answer: ~~~python
 {{code}}
 ~~~
 
-# === prefilled-fence of=double,double-input
+# === prefilled-fence of=double,double-input,double-body
 # --- completion
-{{code}}
+{{answer}}
 ```
 
-# === prefilled-fence-token-and-turn of=double,double-input
+# === prefilled-fence-token-and-turn of=double,double-input,double-body
 # --- completion
-{{code}}
+{{answer}}
 ```<|im_end|>
 <|im_start|>user
 Thanks.<|im_end|>
 
-# === prefilled-fence-then-output of=double,double-input
+# === prefilled-fence-then-output of=double,double-input,double-body
 # --- completion
-{{code}}
+{{answer}}
 ```
 
 Output:
@@ -180,13 +180,13 @@ No.<|end|><|start|>assistant<|channel|>final<|message|>```python
 {{code}}
 ```<|return|>
 
-# === harmony-channels-plain-code of=double,double-input,wrong-double,wrong-double-input
+# === harmony-channels-plain-code of=double,double-input,wrong-double,wrong-double-input,double-body
 # --- completion
 <|channel|>analysis<|message|>Maybe
 ```python
 {{draft}}
 ```
-No.<|end|><|start|>assistant<|channel|>final<|message|>{{code}}<|return|>
+No.<|end|><|start|>assistant<|channel|>final<|message|>{{answer}}<|return|>
 
 # === harmony-channels-without-tokens of=double,double-input,wrong-double,wrong-double-input
 # --- completion
@@ -288,53 +288,6 @@ Here it is:
     {{code}}
 
 It doubles.
-
-# === body-prefilled-fence of=double-body
-# --- completion
-{{body}}
-```
-
-# === body-prefilled-fence-then-output of=double-body
-# --- completion
-{{body}}
-```
-
-Output:
-
-```
-4
-```
-
-# === body-words-before-fence of=double-body
-# --- completion
-Answer: ```python
-{{body}}
-```
-
-# === body-draft-then-words-before-fence of=double-body
-# --- completion
-First try:
-```python
-{{draft}}
-```
-That is wrong. Final answer: ```python
-{{body}}
-```
-
-# === body-harmony-channels-plain-code of=double-body
-# --- completion
-<|channel|>analysis<|message|>Maybe
-```python
-{{draft}}
-```
-No.<|end|><|start|>assistant<|channel|>final<|message|>{{body}}<|return|>
-
-# === body-prefilled-fence-token-and-turn of=double-body
-# --- completion
-{{body}}
-```<|im_end|>
-<|im_start|>user
-Thanks.<|im_end|>
 
 # === wrong-plain-draft-then-broken-fence of=wrong-double
 def double(n:

@@ -47,18 +47,6 @@ times = curry(lambda a, b: a * b)
 double = times(2)
 assert [double(x) for x in (1, 2)] == [2, 4]
 
-# === compose
-from functools import reduce
-
-
-def compose(*functions):
-    return reduce(lambda f, g: lambda x: f(g(x)), functions, lambda x: x)
-# --- asserts
-assert compose(str, abs)(-3) == "3"
-assert compose()(7) == 7
-assert compose(len, str.split)("a b c") == 3
-assert compose(lambda x: x + 1, lambda x: x * 2)(5) == 11
-
 # === decorator-call-count
 import functools
 

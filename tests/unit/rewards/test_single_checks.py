@@ -138,8 +138,7 @@ def test_code_that_fails_its_cases_has_no_more_time_for_their_number() -> None:
     cases = replace(CASES, cases=CASES.cases * 10)
     hangs = "import time\ntime.sleep(0.4)\nprint(0)"
     verdict = judged(cases, hangs, limits=Limits(timeout_seconds=1.0, is_extended=True))
-    assert (verdict.status, verdict.wall_seconds < 2.0) == (Status.FAILED, True)
-    assert words(verdict).count("t") == 1
+    assert (verdict.status, words(verdict).count("t")) == (Status.FAILED, 1)
     limit = time_limit(cases, Limits(is_extended=True))
     assert (limit.seconds, limit.free_seconds, limit.most_seconds) == (10.0, 2.0, 90.0)
     limit = time_limit(replace(cases, check_timeout_seconds=20.0), Limits(is_extended=True))
