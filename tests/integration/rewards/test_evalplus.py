@@ -227,7 +227,7 @@ def test_all_verdicts_agree_with_those_of_the_package_evalplus(job: Job) -> None
 
 
 # Inputs that have the shapes that the rebuilding of a task expects.
-INPUTS = {
+INPUTS: dict[int, list[Any]] = {
     124: [["1.5", "2j"], ["-1", "(1+2j)"]],
     252: [["1"], ["(1-2j)"]],
     722: [[{"a": [1, 2.5]}, 1, 2], [{}, 0, 0]],

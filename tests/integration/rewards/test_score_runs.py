@@ -142,23 +142,20 @@ def test_no_code_uses_no_sandbox(connection: Connection) -> None:
     assert sandboxes_with(connection, job.id, ended=True) == []
 
 
-def test_refused_credentials_end_the_work_at_once(connection: Connection) -> None:
+@pytest.mark.parametrize(
+    ("wrong", "error", "message"),
+    [
+        ({"token": "wrong"}, AuthenticationError, None),
+        pytest.param({"image": "alpine:3"}, UsageError, r"alpine:3.*python:3\.", id="an image, with those there are"),
+    ],
+)
+def test_refused_credentials_or_images_end_the_work_at_once(
+    connection: Connection, wrong: dict[str, str], error: type[Exception], message: str | None
+) -> None:
     assert isinstance(connection, SdkConnection)
-    stranger = replace(connection, token="wrong", renew=None)
-    with (
-        pytest.raises(AuthenticationError),
-        Job(stranger, job_id=new_job_id(), max_lifetime_seconds=60) as job,
-    ):
+    refused = replace(connection, renew=None, **wrong)  # type: ignore[arg-type]
+    with pytest.raises(error, match=message), Job(refused, job_id=new_job_id(), max_lifetime_seconds=60) as job:
         score(completions(RIGHT, RIGHT), {"inc": INC}, job=job)
-
-
-def test_a_refused_image_ends_the_work_and_names_those_there_are(connection: Connection) -> None:
-    wrong = replace(connection, image="alpine:3", renew=None)
-    with (
-        pytest.raises(UsageError, match=r"alpine:3.*python:3\."),
-        Job(wrong, job_id=new_job_id(), max_lifetime_seconds=60) as job,
-    ):
-        score(completions(RIGHT), {"inc": INC}, job=job)
 
 
 def test_the_session_goes_where_the_connection_says(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -203,35 +203,30 @@ def test_an_opinion_whose_runtime_ends_is_sought_again_at_the_next_one(settings:
     assert (report.summary.executions, report.summary.retries) == (1, 0)
 
 
-def test_after_a_wish_to_stop_no_opinion_is_begun_and_those_at_work_are_finished(job: Job) -> None:
+@pytest.mark.parametrize(
+    ("wishes", "codes", "opinions"),
+    [
+        pytest.param(1, [f"{LIAR}# {number}" for number in range(5)], ["passed", None, None, None, None], id="stop"),
+        pytest.param(2, [RIGHT, SLOW_LIAR], [None, None], id="cancel"),
+    ],
+)
+def test_after_a_wish_to_stop_no_opinion_is_begun_and_those_at_work_are_finished_or_cancelled(
+    job: Job, wishes: int, codes: list[str], opinions: list[str | None]
+) -> None:
     interrupt = Interrupt()
 
     class _Stops(Judge):
         def prepare_opinion(self, problem: Problem, code: str, limits: Limits) -> Execution | None:
-            interrupt.request(signal.SIGINT)
+            for _ in range(wishes):
+                interrupt.request(signal.SIGINT)
             return super().prepare_opinion(problem, code, limits)
 
-    codes = [f"{LIAR}# {number}" for number in range(5)]
     report = score_codes(job, *codes, options=replace(ALL, concurrency=1), judge=_Stops(), interrupt=interrupt)
     assert report.unfinished == 0
-    assert words(report) == ["passed", None, None, None, None]
-    assert totals(report) == (1, 1, 0)
-
-
-def test_a_wish_to_cancel_keeps_every_result(job: Job) -> None:
-    interrupt = Interrupt()
-
-    class _Cancels(Judge):
-        def prepare_opinion(self, problem: Problem, code: str, limits: Limits) -> Execution | None:
-            interrupt.request(signal.SIGINT)
-            interrupt.request(signal.SIGINT)
-            return super().prepare_opinion(problem, code, limits)
-
-    report = score_codes(
-        job, RIGHT, SLOW_LIAR, options=replace(ALL, concurrency=1), judge=_Cancels(), interrupt=interrupt
-    )
-    assert [result.reward for result in report.results] == [1.0, 0.0]
-    assert words(report) == [None, None]
+    assert words(report) == opinions
+    assert [result.reward for result in report.results] == [float(code == RIGHT) for code in codes]
+    if wishes == 1:
+        assert totals(report) == (1, 1, 0)
 
 
 @pytest.mark.parametrize("rate", [-0.1, 1.5, float("nan"), float("inf")])
