@@ -14,7 +14,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Generator, Hashable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import TypeAlias
 
@@ -113,7 +113,9 @@ class Calibrations:
             self._bytes -= self._found.popitem(last=False)[1][1]
 
 
-_CALIBRATION = TypeAdapter(Calibration)
+@cache
+def _adapter() -> TypeAdapter[Calibration]:
+    return TypeAdapter(Calibration)
 
 
 class CalibrationStore:
@@ -132,7 +134,7 @@ class CalibrationStore:
             content = read_entry(self._directory(), key, MOST_BYTES)
             if content["schema"] != _SCHEMA or content["digest"] != digest_of([content["found"]]).hex():
                 return None
-            found = _CALIBRATION.validate_python(content["found"])
+            found = _adapter().validate_python(content["found"])
         except (OSError, SandrlError, ValueError, KeyError, TypeError, RecursionError, ValidationError):
             return None
         calls = len(problem.calls) if problem.asks_reference else 0

@@ -16,7 +16,7 @@ import zlib
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 
 from sandrl.errors import SandrlError
@@ -74,6 +74,7 @@ _VARIABLES_OF_PYTHON = (
 _ENVIRONMENT = tuple(word for name in _VARIABLES_OF_PYTHON.split() for word in ("-u", f"PYTHON{name}"))
 
 
+@lru_cache(maxsize=64)
 def command_line(hash_seed: int = 0, *, with_site_packages: bool = False) -> tuple[str, ...]:
     """How the guest's interpreter is started.
 

@@ -69,6 +69,7 @@ class Spending:
         self, allowance: Allowance, *, longest_seconds: float, on_reached: Callable[[Level], None] = lambda _: None
     ) -> None:
         self.allowance = allowance
+        self.is_bounded = allowance.seconds != math.inf
         self.level = Level.NONE
         self._longest_seconds = longest_seconds
         self._on_reached = on_reached
@@ -132,10 +133,6 @@ class Spending:
             seconds = self.seconds
             new, self._told_seconds = seconds - self._told_seconds, seconds
             return new
-
-    @property
-    def is_bounded(self) -> bool:
-        return self.allowance.seconds != math.inf
 
     def finish(self) -> None:
         self._finished += 1

@@ -55,6 +55,7 @@ class Attempt:
         index: Position in the input, from 0.
         code: What was extracted from it; None before that, and if there is none.
         key: Names its verdict in the cache; None if it was not looked for there.
+        whole_key: Names a verdict on all checks, where its own may leave some out.
         leads: Whether others may wait for its verdict.
         executions: How often it was handed to a cell or a sandbox.
         cells: How many of these were in a cell of a worker sandbox.
@@ -81,6 +82,7 @@ class Attempt:
     context: ScoringContext
     code: str | None = None
     key: str | None = None
+    whole_key: str = ""
     leads: bool = False
     executions: int = 0
     cells: int = 0

@@ -150,8 +150,7 @@ class SandboxJudging(Judging):
     def go_on(self) -> None:
         while self._delayed and self._delayed[0][0] <= time.monotonic():
             self._ready.append(heapq.heappop(self._delayed)[2])
-        window = self.window
-        while self._ready and self.in_flight < window:
+        while self._ready and self.in_flight < self.window:
             self.begin(self._ready.popleft())
         if not self._waiting_alone:
             return
@@ -177,7 +176,8 @@ class SandboxJudging(Judging):
         return True
 
     def end(self) -> None:
-        self._job.watch_runtime(False)
+        if self._late:
+            self._job.watch_runtime(False)
 
     # Completions
 
@@ -258,9 +258,10 @@ class SandboxJudging(Judging):
         self._waiting_alone.append(attempt)
 
     def _finish(self, attempt: Attempt, verdict: Verdict) -> None:
-        self._late.discard(attempt)
-        if not self._late:
-            self._job.watch_runtime(False)
+        if attempt in self._late:
+            self._late.discard(attempt)
+            if not self._late:
+                self._job.watch_runtime(False)
         self._on_verdict(attempt, verdict)
 
     # Failures
