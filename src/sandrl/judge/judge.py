@@ -38,6 +38,13 @@ from sandrl.sandboxes import CommandOutcome, Connection
 
 __all__ = ["Execution", "Judge", "Limits", "judge_version", "longest_execution_seconds", "longest_run_seconds"]
 
+# A known-good program, which tells a broken runtime from a completion that breaks its sandbox: a fault that makes it
+# fail would have failed any completion.
+_CANARY = Problem(
+    "canary", "Return the sum of two numbers.", tests=("assert add(2, 3) == 5", "assert add(-1, 1) == 0"), setup=""
+)
+_CANARY_CODE = "def add(a, b):\n    return a + b\n"
+
 _EXCERPT_BYTES = 300
 # Of so many problems the common part of their commands is kept, unless it is larger.
 _MOST_PREPARATIONS = 64
@@ -141,6 +148,10 @@ class Judge:
                 self._preparations[key] = prepared
         return self.commands.complete(prepared, code)
 
+    def prepare_canary(self) -> Execution:
+        """The command of a known-good program; with limits of its own, because the user's may be too tight for any."""
+        return self.prepare(_CANARY, _CANARY_CODE, Limits())
+
     def prepare_opinion(self, problem: Problem, code: str, limits: Limits) -> Execution | None:
         """The command that runs `code` and its checks in one process; None if the problem has no such checks."""
         is_split = problem.kind == "tests" and problem.is_python
@@ -153,7 +164,7 @@ class Judge:
         printed, _, last = outcome.stdout.removesuffix(b"\n").rpartition(b"\n")
         try:
             verdict = read_verdict(last, execution, printed, outcome.stderr)
-            if verdict is not None and verdict.is_pass and execution.keeps:
+            if verdict is not None and execution.keeps and verdict.is_pass:
                 verdict = replace(verdict, returned=read_reference_values(printed, execution))
         except ValueError:
             verdict = None  # not our guest's words, whoever has its key

@@ -393,7 +393,9 @@ def reward_function(
         UsageError: If an option is not valid, or the problems cannot be loaded.
     """
     policy = as_policy(reward)
-    limits = Limits(is_extended=True) if limits is None else _part("limits", Limits, limits)
+    limits = Limits(is_extended=True) if limits is None else limits
+    if not isinstance(limits, Limits):
+        raise UsageError(f"limits must be a sandrl.rewards.Limits or None, not {limits!r:.60}")
     check_limits(limits)
     check_weight("fallback_reward", fallback_reward, least=-LARGEST_WEIGHT)
     check_text("cache", None if cache is None else str(cache))
@@ -483,17 +485,6 @@ def _components(
         raise UsageError("components has sandrl.rewards.Components more than once")
     own = weights[0] if weights else Components()
     return own, CombinedRewards(functions) if functions else None
-
-
-_Part = TypeVar("_Part")
-
-
-def _part(name: str, kind: type[_Part], given: _Part | None) -> _Part:
-    if given is None:
-        return kind()
-    if not isinstance(given, kind):
-        raise UsageError(f"{name} must be a sandrl.rewards.{kind.__name__} or None, not {given!r:.60}")
-    return given
 
 
 def _log(report: ScoreReport, log_metric: Callable[[str, float], None]) -> None:

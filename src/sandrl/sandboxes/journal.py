@@ -43,22 +43,8 @@ class Ledger(Protocol):
         """
 
 
-class NoLedger:
+class NoLedger(Ledger):
     """The ledger of a job without a run directory: its sandboxes are found by its tags, which are in the registry."""
-
-    def intend(self, key: str, tags: Sequence[str], owner: OwnerRow | None = None, at: datetime | None = None) -> None:
-        pass
-
-    def taken(self, key: str, tags: Sequence[str]) -> None:
-        pass
-
-    def created(self, key: str, sandbox_id: str) -> None:
-        pass
-
-    def stopped(
-        self, key: str, sandbox_id: str | None, at: datetime | None = None, since: datetime | None = None
-    ) -> None:
-        pass
 
 
 @dataclass(frozen=True, slots=True)

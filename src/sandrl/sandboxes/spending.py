@@ -13,13 +13,12 @@ import math
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 
 from pydantic import JsonValue
 
 from sandrl.config.budget import Money
 from sandrl.runs.held import PRICE_OPTION, SandboxTime
-from sandrl.runs.rows import now
 from sandrl.sandboxes.interrupt import Level
 
 _LEAST_TOLERANCE_SECONDS = 1.0
@@ -119,7 +118,7 @@ class Spending:
     @property
     def seconds(self) -> float:
         with self._lock:
-            at = now()
+            at = datetime.now(UTC)
             return self._closed_seconds + math.fsum(_seconds(since, at) for since in self._open.values())
 
     @property

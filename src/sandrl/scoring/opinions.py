@@ -121,8 +121,7 @@ class Opinions:
             self._open.pop(question.key, None)
             return True
         except InfrastructureError as error:
-            has_moved = not launch.may_have_caused(error) and self._job.reconnect(launch)
-            if has_moved and question.moves < MOST_MOVES:
+            if self._job.has_moved(launch, error) and question.moves < MOST_MOVES:
                 question.moves += 1
                 self._queue.appendleft(question)
                 return True
