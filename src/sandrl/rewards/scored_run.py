@@ -242,7 +242,12 @@ def score_run(
     wanted = ScoreOptions.of(request)
     with ExitStack() as stack:
         cache = VerdictCache(request.cache)
-        client = None if request.service is None else stack.enter_context(_client(request.service))
+        client: ServiceClient | None = None
+        if request.service is not None:
+            # Few runs ask a service.
+            from sandrl.remote.client import ServiceClient
+
+            client = stack.enter_context(ServiceClient(request.service))
         run = stack.enter_context(
             open_job_run(
                 request,
@@ -374,13 +379,6 @@ class _Place:
                     # Whether there is code in none is a matter of all completions, not of a batch.
                     return
         self._emit(event)
-
-
-def _client(url: str) -> ServiceClient:
-    # Few runs ask a service.
-    from sandrl.remote.client import ServiceClient
-
-    return ServiceClient(url)
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 
 from sandrl.events import CreationSlowed
 from sandrl.runs import WARM_TAG
+from sandrl.runs.rows import now
 from sandrl.sandboxes.commands import Command
 from sandrl.sandboxes.journal import Journal
 from sandrl.sandboxes.pace import Pace
@@ -108,7 +109,7 @@ class Dispatch:
             self._keep(launch, launch.sandbox_id)
 
     def use_worker(self, launch: Launch, tags: Sequence[str]) -> None:
-        self._journal.taken(launch, tuple(encode_tag(tag) for tag in tags))
+        self._journal.ledger.taken(launch.key, tuple(encode_tag(tag) for tag in tags))
 
     @property
     def wants_room(self) -> bool:
@@ -130,7 +131,7 @@ class Dispatch:
                 if self._pace.seconds_left(time.monotonic()) or not self._pace.has_room(self.held):
                     break
                 if launch.address:
-                    self._journal.intend_again(launch)
+                    self._journal.spending.begin(launch.key, now())
                 else:
                     self._journal.intend(launch)
             self._session.send(launch)
@@ -159,7 +160,7 @@ class Dispatch:
             return False
         launch.process = None
         self.unsent.appendleft(launch)
-        self._journal.refused(launch)
+        self._journal.spending.pause(launch.key)
         # It may exist all the same, if the answer is not the whole story.
         self._stopping.lose_track()
         sent = (each for each in self._in_flight.values() if each.sandbox_id is not None)
@@ -236,7 +237,7 @@ class Dispatch:
         if spare is None:
             return False
         self._spares.remove(spare)
-        self._journal.taken(spare, launch.tags)
+        self._journal.ledger.taken(spare.key, launch.tags)
         del self._in_flight[launch.key]
         launch.key, launch.address, launch.sandbox = spare.key, spare.address, spare.sandbox
         self._in_flight[launch.key] = launch

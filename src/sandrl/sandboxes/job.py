@@ -373,7 +373,7 @@ class Job(Closing):
         self._lose_runtime()
         self.connection = found
         self._session.direct_to(found)
-        self.journal.move(found.address)
+        self.journal.registration.move(found.address)
         return True
 
     def _forget_if_ended(self) -> None:
@@ -430,7 +430,7 @@ class Job(Closing):
         self.tell_held()
         cleanup_error = self.cleanup_error()
         if cleanup_error is None:
-            self.journal.end()
+            self.journal.registration.end()
         else:
             self.journal.tell_who_listens(Warned(f"{cleanup_error.message}: {reason}", hint=cleanup_error.hint))
 
