@@ -92,11 +92,9 @@ class Calibrations:
         self._found: OrderedDict[Problem, tuple[Calibration, int]] = OrderedDict()
 
     def __len__(self) -> int:
-        """How many are kept."""
         return len(self._found)
 
     def find(self, problem: Problem) -> Calibration | None:
-        """The calibration of a problem; None if it has none yet."""
         known = self._found.get(problem)
         if known is None:
             return None
@@ -104,7 +102,6 @@ class Calibrations:
         return known[0]
 
     def keep(self, problem: Problem, calibration: Calibration) -> None:
-        """Keeps the calibration of a problem."""
         self._bytes -= self._found.pop(problem, (None, 0))[1]
         size = memory_of(problem) + (len(calibration.returned.packed) if calibration.returned is not None else 0)
         self._found[problem] = calibration, size
@@ -183,12 +180,10 @@ def packages_of(problems: Iterable[Problem]) -> tuple[str, ...]:
 
 @lru_cache(maxsize=4096)
 def imported_by_checks(problem: Problem) -> frozenset[str]:
-    """The modules that setup and tests import, always or not."""
     return imported_modules(problem.setup, *problem.tests)
 
 
 def modules_in_files(problem: Problem) -> frozenset[str]:
-    """The modules that the files of a problem are."""
     return frozenset(path.partition("/")[0].removesuffix(".py") for path, _ in problem.files)
 
 

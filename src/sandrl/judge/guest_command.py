@@ -63,7 +63,6 @@ class Preparation:
 
     @property
     def size(self) -> int:
-        """How many bytes it takes."""
         return len(self.hidden) + len(marshal.dumps(self.request, 2))
 
 

@@ -99,7 +99,6 @@ class Judge:
 
     @classmethod
     def on(cls, connection: Connection, *, require_isolated: bool = False, known_bytes: int = MOST_BYTES) -> Self:
-        """The judge for the sandboxes of a connection."""
         image = "" if connection.is_local else connection.image
         return cls(
             with_site_packages=connection.has_site_packages,

@@ -149,7 +149,6 @@ class Part:
 
     @classmethod
     def of(cls, source: bytes) -> Part:
-        """The part with the text of modules of this package."""
         tree = shipped(source)
         # With line numbers: where there are none, `traceback` fails on an exception that passed through the judge.
         with compiling():
@@ -167,7 +166,6 @@ class Program:
 
     @property
     def source(self) -> bytes:
-        """The text of both parts."""
         return b"\n".join((self.first.source, self.rest.source))
 
     def framed(self, request: bytes, hidden: bytes) -> bytes:
@@ -181,7 +179,6 @@ class Program:
 
 
 def program_of(mode: Mode) -> Program:
-    """The program that judges in a mode."""
     return _compiled(*_sources_of(mode))
 
 
@@ -247,7 +244,6 @@ def refusal_of_worker(output: bytes) -> str:
 
 @cache
 def worker_program() -> Program:
-    """The program of a worker."""
     first = b"\n".join((_text_of(_WORKER_FILES), b"work()()\n"))
     watchdog = _text_of(("processes", "watchdog"), "sandrl.runtime.guest")
     return Program(_part_of(first), _part_of(watchdog + b"\n" + _text_of(("router",))))

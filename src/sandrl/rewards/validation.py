@@ -59,7 +59,6 @@ class Validation:
 
     @property
     def failed(self) -> tuple[ScoredCompletion, ...]:
-        """References that did not pass, for whatever reason."""
         return tuple(result for result in self.report.results if not result.is_pass)
 
     @property

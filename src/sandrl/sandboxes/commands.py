@@ -57,7 +57,6 @@ class Command:
 
     @property
     def input(self) -> bytes:
-        """Its standard input."""
         return self.stdin if isinstance(self.stdin, bytes) else self.stdin()
 
 

@@ -81,7 +81,6 @@ class Dispatch:
             self._spares.append(spare)
 
     def send_within(self, command: Command, kept: Launch) -> Launch:
-        """Runs a command in the sandbox of a launch that was kept, at once."""
         launch = Launch(kept.key, command)
         self._in_flight[launch.key] = launch
         self._session.send(launch, kept)

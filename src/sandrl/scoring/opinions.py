@@ -78,7 +78,6 @@ class Opinions:
         return len(self._running)
 
     def added_to(self, result: ScoredCompletion) -> ScoredCompletion:
-        """A result with its opinion, if there is one."""
         opinion = self._found.get(result.index)
         return result if opinion is None else replace(result, second_opinion=opinion)
 

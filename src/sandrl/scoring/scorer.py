@@ -309,7 +309,6 @@ class Scorer(Closing):
         return len(self._tickets)
 
     def refuse_more(self) -> None:
-        """Accepts nothing more; what was accepted goes on."""
         with self._lock:
             self._is_accepting = False
 

@@ -37,7 +37,6 @@ class ScoreReport:
 
     @cached_property
     def summary(self) -> Summary:
-        """The totals of the results."""
         judged = [result for result in self.results if result.hash_seeds]
         dependent = sum(result.depends_on_hash_seed for result in judged) if judged else None
         return summarise(self.results, opinion_rate=self.opinion_rate, hash_seed_dependent=dependent)
