@@ -44,7 +44,7 @@ def judge_outside(
     """Judges trusted code without a sandbox; hostile code is judged in tests/integration only."""
     execution = judge.prepare(problem, code, limits or Limits(), together=together)
     argv = outside(execution.command.argv, python)
-    done = subprocess.run(argv, input=execution.command.stdin, capture_output=True, timeout=60, check=False)
+    done = subprocess.run(argv, input=execution.command.input, capture_output=True, timeout=60, check=False)
     return judge.interpret(execution, CommandOutcome("sb", done.returncode, done.stdout, done.stderr))
 
 

@@ -70,7 +70,6 @@ class Calibrator:
         self._unusable: dict[Hashable, str] = {}
 
     def calibrate(self, problem: Problem, limits: Limits) -> Trials:
-        """The trials that must be run before the first completion of a problem."""
         for module in modules_of(problem):
             if why := (yield from self._try_module(module, limits)):
                 return Calibration(invalid=why)

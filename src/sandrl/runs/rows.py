@@ -44,7 +44,13 @@ class Stored(BaseModel):
 
     # A loss that is not a number is a result like any other; JSON has no number for it.
     model_config = ConfigDict(
-        frozen=True, extra="ignore", validate_by_name=True, serialize_by_alias=True, ser_json_inf_nan="strings"
+        frozen=True,
+        extra="ignore",
+        validate_by_name=True,
+        serialize_by_alias=True,
+        ser_json_inf_nan="strings",
+        # Most rows are not written by a process: their validators are built on use.
+        defer_build=True,
     )
 
     file: ClassVar[str]

@@ -26,12 +26,15 @@ class Ledger(Protocol):
 
     def intend(self, key: str, tags: Sequence[str], owner: OwnerRow | None = None, at: datetime | None = None) -> None:
         """A sandbox is about to be created at this time; its owner may be another process."""
+        return
 
     def taken(self, key: str, tags: Sequence[str]) -> None:
         """A warm sandbox is about to be used for the work that these tags name."""
+        return
 
     def created(self, key: str, sandbox_id: str) -> None:
         """The sandbox exists and has this id."""
+        return
 
     def stopped(
         self, key: str, sandbox_id: str | None, at: datetime | None = None, since: datetime | None = None
@@ -41,24 +44,11 @@ class Ledger(Protocol):
         Args:
             since: When it was requested, if that was later than the line that announces it.
         """
+        return
 
 
-class NoLedger:
+class NoLedger(Ledger):
     """The ledger of a job without a run directory: its sandboxes are found by its tags, which are in the registry."""
-
-    def intend(self, key: str, tags: Sequence[str], owner: OwnerRow | None = None, at: datetime | None = None) -> None:
-        pass
-
-    def taken(self, key: str, tags: Sequence[str]) -> None:
-        pass
-
-    def created(self, key: str, sandbox_id: str) -> None:
-        pass
-
-    def stopped(
-        self, key: str, sandbox_id: str | None, at: datetime | None = None, since: datetime | None = None
-    ) -> None:
-        pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +91,7 @@ class SentLedger:
 
 
 class Journal:
-    """A job's entry in the registry, its ledger, and the receiver of its events."""
+    """A job's entry in the registry, its ledger, the time that it uses, and the receiver of its events."""
 
     def __init__(
         self, registration: Registration, ledger: Ledger, tags: Sequence[str], emit: Emit, spending: Spending
@@ -109,32 +99,21 @@ class Journal:
         self.tell = emit
         self.spending = spending
         self._announced: dict[str, datetime] = {}
-        self._registration = registration
-        self._ledger = ledger
+        self.registration = registration
+        self.ledger = ledger
         self._tags = tuple(tags)
         self._has_warned = False
 
     def intend(self, launch: Launch) -> None:
-        self._registration.renew()
+        self.registration.renew()
         at = now()
         self.spending.begin(launch.key, at)
         self._announced[launch.key] = at
-        self._ledger.intend(launch.key, (*self._tags, *launch.tags), at=at)
-
-    def refused(self, launch: Launch) -> None:
-        """A requested sandbox was refused; it may be requested again."""
-        self.spending.pause(launch.key)
-
-    def intend_again(self, launch: Launch) -> None:
-        self.spending.begin(launch.key, now())
+        self.ledger.intend(launch.key, (*self._tags, *launch.tags), at=at)
 
     def lost(self, key: str) -> None:
         """A sandbox was never created, as far as is known."""
         self._write_end(key, None, now())
-
-    def ended(self, key: str, at: datetime) -> None:
-        """A sandbox has ended at some time, which is recorded later; on any thread."""
-        self.spending.end(key, at)
 
     def _write_end(self, key: str, sandbox_id: str | None, at: datetime) -> None:
         announced = self._announced.pop(key, None)
@@ -144,18 +123,15 @@ class Journal:
             return
         # Of one that was refused and never asked for again, the time is none.
         since = since or ended
-        self._ledger.stopped(key, sandbox_id, ended, None if since == announced else since)
-
-    def taken(self, spare: Launch, tags: Sequence[str]) -> None:
-        self._ledger.taken(spare.key, tags)
+        self.ledger.stopped(key, sandbox_id, ended, None if since == announced else since)
 
     def note_elsewhere(self, line: LedgerLine, owner: Owner) -> None:
         """Records what happened to a sandbox that a part of the job has on another machine, of this owner."""
-        self._registration.renew()
+        self.registration.renew()
         if line.event == "intend":
             self.spending.begin(line.key, line.at)
             self._announced[line.key] = line.at
-            self._ledger.intend(line.key, line.about or (), OwnerRow.model_validate(owner), at=line.at)
+            self.ledger.intend(line.key, line.about or (), OwnerRow.model_validate(owner), at=line.at)
         elif line.event == "stopped":
             self._announced.pop(line.key, None)
             if line.since is not None:
@@ -163,9 +139,9 @@ class Journal:
                 self.spending.begin(line.key, line.since)
             self.spending.end(line.key, line.at)
             self.spending.forget(line.key)
-            self._ledger.stopped(line.key, None if line.about is None else str(line.about), line.at, line.since)
+            self.ledger.stopped(line.key, None if line.about is None else str(line.about), line.at, line.since)
         else:
-            getattr(self._ledger, line.event)(line.key, line.about)
+            getattr(self.ledger, line.event)(line.key, line.about)
 
     def lose_elsewhere(self, prefix: str) -> None:
         """A machine is lost with its sandboxes, as far as is known; the keys of its launches begin with this."""
@@ -173,7 +149,7 @@ class Journal:
             self.lost(key)
 
     def created(self, key: str, sandbox_id: str) -> None:
-        self._ledger.created(key, sandbox_id)
+        self.ledger.created(key, sandbox_id)
         self.tell(SandboxCreated(sandbox_id))
 
     def stopped(self, stop: Stop) -> None:
@@ -199,9 +175,3 @@ class Journal:
             self._has_warned = True
             message = f"{error.message}: some stopped sandboxes are not recorded there"
             self.tell_who_listens(Warned(message, error.hint, error.fields))
-
-    def move(self, address: str) -> None:
-        self._registration.move(address)
-
-    def end(self) -> None:
-        self._registration.end()

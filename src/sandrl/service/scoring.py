@@ -154,7 +154,7 @@ async def _lines(service: Service, reply: Reply, leave: Any) -> AsyncIterator[by
 
 
 def _document(job_id: str, results: Sequence[ScoredCompletion]) -> bytes:
-    report = ScoreReport(job_id, tuple(results), summarise(results))
+    report = ScoreReport(job_id, tuple(results))
     return json.dumps(finite(report_document(report)), ensure_ascii=True, allow_nan=False).encode("ascii")
 
 

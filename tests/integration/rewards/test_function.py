@@ -22,6 +22,7 @@ from sandrl.rewards import Components, Judge
 from sandrl.rewards.function import RewardFunction
 from sandrl.sandboxes import CommandOutcome, Connection, Interrupt, Job, new_job_id
 from sandrl.sandboxes.journal import NoLedger
+from sandrl.scoring.context import ScoringContext
 
 INC = Problem("inc", "Add one.", tests=("assert f(1) == 2", "assert f(2) == 3"))
 RIGHT, HALF = "<answer>def f(x): return x + 1</answer>", "<answer>def f(x): return 2</answer>"
@@ -89,7 +90,7 @@ class _MuteJudge(Judge):
 @pytest.mark.parametrize(("word", "expected"), [("mask", [None]), ("zero", [-0.5]), ("raise", InfrastructureError)])
 def test_what_has_no_reward_becomes_what_was_asked_for(job: Job, word: str, expected: Any) -> None:
     function = sandrl.reward_function([INC], job=job, retries=0, on_infrastructure_error=word, fallback_reward=-0.5)
-    function._judge = _MuteJudge()
+    function._context = ScoringContext.of(function._options.score, _MuteJudge(), job.connection)
     if isinstance(expected, list):
         assert function(["Add one."], [RIGHT]) == expected
     else:

@@ -186,5 +186,5 @@ def test_a_long_step_of_the_judge_is_no_stop() -> None:
     problem = replace(TESTS, tests=("expected = sum(range(150_000_000))\nassert f(1) == expected",))
     execution = Judge().prepare(problem, "def f(x):\n    return x\n", Limits())
     argv = outside(execution.command.argv)
-    done = subprocess.run(argv, input=execution.command.stdin, capture_output=True, timeout=120, check=False)
+    done = subprocess.run(argv, input=execution.command.input, capture_output=True, timeout=120, check=False)
     assert done.returncode == 1, "it would be judged again"
