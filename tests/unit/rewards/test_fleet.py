@@ -22,7 +22,6 @@ from sandrl.judge.judge import Judge
 from sandrl.judge.verdict import Verdict
 from sandrl.problems import Completion, Problem
 from sandrl.sandboxes import Level
-from sandrl.sandboxes.owner import current_owner
 from sandrl.sandboxes.providers.protocol import Packages
 from sandrl.scoring import fleet as fleet_module
 from sandrl.scoring.attempts import Attempt
@@ -56,13 +55,14 @@ class FakeHost:
     tasks: list[Task] = field(default_factory=list)
     judged: list[str] = field(default_factory=list)
     is_silent: bool = False
+    is_closed: bool = False
     setup: NodeSetup | None = None
     _change: threading.Condition = field(default_factory=threading.Condition)
     _is_ended: bool = False
     _is_ready: bool = False
 
     def begin(self, setup: NodeSetup) -> None:
-        self.setup, self._is_ended, self._is_ready = setup, False, False
+        self.setup, self._is_ended, self._is_ready, self.is_closed = setup, False, False, False
         self.tasks.clear()
 
     def ask(self, method: str, *arguments: Any) -> Future[Any]:
@@ -74,8 +74,8 @@ class FakeHost:
         if method == "take":
             return self._take(*arguments)
         if method == "close":
-            self.kill()
-            return self._reply()
+            self.is_closed = True
+            return self.kill()
         return self._collect()
 
     def _take(self, tasks: Sequence[Task], dropped: Sequence[int]) -> None:
@@ -84,7 +84,7 @@ class FakeHost:
             self._change.notify_all()
 
     def _reply(self, *judged: TaskResult) -> Reply:
-        return Reply(self.isolation, current_owner(), self.window, list(judged))
+        return Reply(self.isolation, self.window, list(judged), is_last=self.is_closed)
 
     def _collect(self) -> Reply:
         if not self._is_ready:
@@ -104,7 +104,7 @@ class FakeHost:
                 return self._reply()
             task = self.tasks.pop(0)
             self.judged.append(task.completion.id)
-        return self._reply(TaskResult(task.number, self.verdict, "s", ONCE, {}, (), None))
+        return self._reply(TaskResult(task.number, self.verdict, "s", ONCE, "", (), None))
 
     def kill(self) -> None:
         """See `Host.kill`."""
