@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import Future
 from importlib import metadata
-from typing import Any
 
 import pytest
+from tests.support.fake_cluster import FakeCluster, FakeHost
 
 from sandrl.doctor import nodes
 from sandrl.doctor.node import NodeView
@@ -19,28 +18,28 @@ from sandrl.fleet.cluster import Cluster, Node, NodeFacts
 GOOD = NodeView("native", "", None)
 
 
-class FakeCluster(Cluster):
-    """A cluster whose nodes were examined and have looked."""
+class View(FakeHost):
+    """A node that has looked, or could not."""
 
+    def __init__(self, view: NodeView | Exception) -> None:
+        self.view = view
+
+    def look(self) -> NodeView:
+        if isinstance(self.view, Exception):
+            raise self.view
+        return self.view
+
+
+class ExaminedCluster(FakeCluster):
     def __init__(self, *facts: NodeFacts, **views: NodeView | Exception) -> None:
-        super().__init__(None, "127.0.0.2:6379")
+        super().__init__({name: View(view) for name, view in views.items()})
         self.facts = facts
-        self.views = views
 
     def nodes(self) -> list[Node]:
         return [each.node for each in self.facts]
 
     def examine(self, nodes: Sequence[Node]) -> list[NodeFacts]:
         return list(self.facts)
-
-    def _run(self, node: Node, function: Any, *arguments: object) -> Future[Any]:
-        answer: Future[Any] = Future()
-        view = self.views[node.name]
-        if isinstance(view, Exception):
-            answer.set_exception(view)
-        else:
-            answer.set_result(view)
-        return answer
 
 
 def facts(name: str, problem: str = "", *, remark: str = "", has_answered: bool = True, cpus: float = 8.0) -> NodeFacts:
@@ -53,7 +52,7 @@ def checks_of(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> tuple[Check,
 
 
 def test_one_node_that_can_score_is_enough_and_every_other_says_why_it_cannot(monkeypatch: pytest.MonkeyPatch) -> None:
-    cluster = FakeCluster(
+    cluster = ExaminedCluster(
         facts("good", remark="Python 3.11.7, not 3.11.9 as here"),
         facts("plain", cpus=1.0),
         facts("old", "it has sandrl 0.0.9, and this machine has sandrl 0.1.0"),
@@ -87,12 +86,12 @@ def test_one_node_that_can_score_is_enough_and_every_other_says_why_it_cannot(mo
 
 
 def test_a_cluster_of_which_no_node_can_score_is_a_failure_with_all_reasons(monkeypatch: pytest.MonkeyPatch) -> None:
-    cluster = FakeCluster(facts("one", "it has no sandrl"), facts("two", "it did not answer", has_answered=False))
+    cluster = ExaminedCluster(facts("one", "it has no sandrl"), facts("two", "it did not answer", has_answered=False))
     found, rows = checks_of(cluster, monkeypatch)
     assert found.state is State.FAILED
     assert found.detail.startswith("no node at 127.0.0.2:6379 can score: one: it has no sandrl; ")
     assert found.hint == rows[0].hint
-    assert checks_of(FakeCluster(), monkeypatch)[0].state is State.FAILED
+    assert checks_of(ExaminedCluster(), monkeypatch)[0].state is State.FAILED
 
 
 def test_a_cluster_that_cannot_be_joined_is_a_failure_with_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,7 +104,7 @@ def test_a_cluster_that_cannot_be_joined_is_a_failure_with_the_way_out(monkeypat
 
 
 def test_ctrl_c_while_nodes_look_is_no_fault_of_a_node(monkeypatch: pytest.MonkeyPatch) -> None:
-    cluster = FakeCluster(facts("one"), one=InterruptedRunError("interrupted"))
+    cluster = ExaminedCluster(facts("one"), one=InterruptedRunError("interrupted"))
     with pytest.raises(InterruptedRunError):
         checks_of(cluster, monkeypatch)
 

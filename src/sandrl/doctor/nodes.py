@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from sandrl.doctor.report import Check, State
 from sandrl.errors import InfrastructureError, InterruptedRunError, SandrlError
-from sandrl.fleet.cluster import Cluster, NodeFacts, connect
+from sandrl.fleet.cluster import Cluster, NodeFacts, answers_within, connect
 from sandrl.installation import install_command, installed_version
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 LOOK_SECONDS = 60.0
 """How long the nodes may take to try what they can; a busy one tries some things twice."""
 
-_LOOK = "sandrl.doctor.node:look"
+_MODULE = "sandrl.doctor.node"
 _NAME = "Ray cluster"
 
 
@@ -53,7 +53,9 @@ def node_checks(cluster: Cluster) -> list[Check]:
     """
     facts = cluster.examine(cluster.nodes())
     usable = [each.node for each in facts if not each.problem]
-    views = {node.id: view for node, view in cluster.ask(usable, _LOOK, timeout_seconds=LOOK_SECONDS)}
+    hosts = [(node, cluster.hold(node, _MODULE)) for node in usable]
+    asked = [(node, host.ask("look")) for node, host in hosts]
+    views = {node.id: view for node, view in answers_within(LOOK_SECONDS, asked)}
     return [_node_check(each, views.get(each.node.id)) for each in facts]
 
 

@@ -1,4 +1,4 @@
-"""A node runs functions and objects, which the driver calls by name.
+"""A node holds an object, whose methods the driver calls by name.
 
 Errors of sandrl are returned as plain records, because the driver's machine could not unpickle an error class of a
 library that it does not have.
@@ -24,35 +24,26 @@ class Refusal:
 
 
 class Actor:
-    """An object of a node, which Ray runs in a process of its own; a factory is named as `package.module:name`."""
+    """An object of a node, which Ray runs in a process of its own.
 
-    def __init__(self, factory: str, argument: object) -> None:
-        self._value: Any = None
-        self._made = answer_of(lambda: self._make(factory, argument))
+    Args:
+        name: A class, `package.module:name`, of which it is an instance; or a module, which it is itself.
+    """
 
-    def _make(self, factory: str, argument: object) -> None:
-        self._value = _named(factory)(argument)
+    def __init__(self, name: str, *arguments: object) -> None:
+        module, _, kind = name.partition(":")
+        self._value: Any = _answer_of(lambda: import_module(module))
+        if kind:
+            self._value = _answer_of(lambda: getattr(self._value, kind)(*arguments))
 
     def call(self, method: str, *arguments: object) -> object:
-        if isinstance(self._made, Refusal):
-            return self._made
-        return answer_of(lambda: getattr(self._value, method)(*arguments))
+        if isinstance(self._value, Refusal):
+            return self._value
+        return _answer_of(lambda: getattr(self._value, method)(*arguments))
 
 
-def run_named(path: str, *arguments: object) -> object:
-    """Calls the function of a path like `package.module:function`; its error is a `Refusal`."""
-    return answer_of(lambda: _named(path)(*arguments))
-
-
-def answer_of(call: Callable[[], object]) -> object:
-    """The result of a call, or a `Refusal` made of its error."""
+def _answer_of(call: Callable[[], object]) -> object:
     try:
         return call()
     except SandrlError as error:
         return Refusal(error.message, error.hint)
-
-
-def _named(path: str) -> Callable[..., Any]:
-    module, _, name = path.partition(":")
-    found: Callable[..., Any] = getattr(import_module(module), name)
-    return found

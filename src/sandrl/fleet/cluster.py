@@ -32,7 +32,7 @@ from sandrl.errors import (
 )
 from sandrl.extras import require
 from sandrl.fleet import probe
-from sandrl.fleet.calls import Actor, Refusal, run_named
+from sandrl.fleet.calls import Actor, Refusal
 
 RESOURCE = "sandrl"
 """If any node of a cluster has this resource, only the nodes that have it score."""
@@ -44,6 +44,8 @@ TWO_WAYS = (
 _CLIENT_SCHEME = "ray://"
 _REACH_SECONDS = 5.0
 _PROBE_SECONDS = 60.0
+# Of one object: as many as a cleanup stops sandboxes.
+_CALLS_AT_ONCE = 32
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 # How an actor ended, by the name of Ray's error.
 _ENDS = {
@@ -133,7 +135,7 @@ class Cluster:
         with _lock:
             self._ray.cloudpickle.register_pickle_by_value(probe)
             try:
-                asked = [self._run(node, probe.examine) for node in nodes]
+                asked = [self._ask_probe(node) for node in nodes]
             finally:
                 self._ray.cloudpickle.unregister_pickle_by_value(probe)
         return [self._facts(node, answer) for node, answer in zip(nodes, asked, strict=True)]
@@ -155,35 +157,16 @@ class Cluster:
             remark = f"Python {found['python']}, not {here} as here"
         return NodeFacts(node, found["python"], found["sandrl"], problem, remark)
 
-    def ask(
-        self, nodes: Sequence[Node], function: str, *arguments: object, timeout_seconds: float
-    ) -> list[tuple[Node, Any]]:
-        """Runs a function on several nodes at once, and waits for their answers.
-
-        Returns:
-            Each node with what the function returned there, or with an `InfrastructureError` that names the node and
-            the reason.
-        """
-        until = time.monotonic() + timeout_seconds
-        answers: list[tuple[Node, Any]] = []
-        for node, asked in [(node, self._run(node, run_named, function, *arguments)) for node in nodes]:
-            try:
-                answer = answer_within(max(until - time.monotonic(), 0.0), node, asked, of_seconds=timeout_seconds)
-            except InfrastructureError as error:
-                answer = error
-            answers.append((node, answer))
-        return answers
-
-    def _run(self, node: Node, function: Any, *arguments: object) -> Future[Any]:
-        task = self._ray.remote(function).options(num_cpus=0, max_retries=0, scheduling_strategy=self._bound_to(node))
-        answer: Future[Any] = task.remote(*arguments).future()
+    def _ask_probe(self, node: Node) -> Future[Any]:
+        options = {"num_cpus": 0, "max_retries": 0, "scheduling_strategy": self._bound_to(node)}
+        answer: Future[Any] = self._ray.remote(probe.examine).options(**options).remote().future()
         return answer
 
-    def hold(self, node: Node, factory: str, argument: object) -> Host:
-        """Makes an object of a class, `package.module:name`, in a process of its own on a node; it ends with this."""
-        options = {"num_cpus": 0, "max_restarts": 0, "max_task_retries": 0, "max_concurrency": 4}
+    def hold(self, node: Node, name: str, *arguments: object) -> Host:
+        """Makes an `Actor` in a process of its own on a node; it ends with this."""
+        options = {"num_cpus": 0, "max_restarts": 0, "max_task_retries": 0, "max_concurrency": _CALLS_AT_ONCE}
         actor = self._ray.remote(Actor).options(**options, scheduling_strategy=self._bound_to(node))
-        return Host(self._ray, actor.remote(factory, argument))
+        return Host(self._ray, actor.remote(name, *arguments))
 
     def _bound_to(self, node: Node) -> Any:
         strategies = require("ray.util.scheduling_strategies", extra="ray")
@@ -227,6 +210,21 @@ def answer_within(seconds: float, node: Node, asked: Future[Any], *, of_seconds:
     if isinstance(answer, Refusal):
         raise answer.error(node.name)
     return answer
+
+
+def answers_within(
+    seconds: float, asked: Sequence[tuple[Node, Future[Any]]]
+) -> list[tuple[Node, Any | InfrastructureError]]:
+    """The answers of several nodes that were asked at once, or the errors of `answer_within`."""
+    until = time.monotonic() + seconds
+    answers: list[tuple[Node, Any]] = []
+    for node, answer in asked:
+        try:
+            left = max(until - time.monotonic(), 0.0)
+            answers.append((node, answer_within(left, node, answer, of_seconds=seconds)))
+        except InfrastructureError as error:
+            answers.append((node, error))
+    return answers
 
 
 _lock = threading.Lock()
