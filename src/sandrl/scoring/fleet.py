@@ -29,7 +29,7 @@ from sandrl.sandboxes.job import CLEANUP_TIMEOUT_SECONDS
 from sandrl.sandboxes.providers.ray import RayConnection
 from sandrl.scoring.attempts import MOST_MOVES, Attempt
 from sandrl.scoring.fleet_client import NodeClient, WorkItem
-from sandrl.scoring.fleet_node import NodeSetup, Reply, Task, TaskResult
+from sandrl.scoring.fleet_node import Reply, Task, TaskResult
 from sandrl.scoring.judging import Judging, OnVerdict
 from sandrl.scoring.options import ScoreOptions
 from sandrl.scoring.policies import Components, binary
@@ -109,7 +109,7 @@ class Fleet:
                 share = self._share(len(nodes))
                 if share != 0:
                     self._begins[node.id] += 1
-                    self._clients[node.id] = NodeClient(self._cluster, node, self._setup(node, share), self._job.ring)
+                    self._clients[node.id] = self._new_client(node, share)
 
     def _share(self, count: int) -> int | None:
         most = self._job.max_sandboxes
@@ -117,7 +117,7 @@ class Fleet:
             return None
         return min(-(-most // count), most - sum(client.share or 0 for client in self._clients.values()))
 
-    def _setup(self, node: Node, share: int | None) -> NodeSetup:
+    def _new_client(self, node: Node, share: int | None) -> NodeClient:
         job, connection = self._job, self._connection
         sandboxes = SandboxRequest(
             RuntimeKind.LOCAL,
@@ -134,7 +134,8 @@ class Fleet:
             "max_sandboxes": share,
             "has_cells": job.has_cells,
         }
-        return NodeSetup(node.name, node.cpus, self._concurrency, sandboxes, connection.packages.needed, arguments)
+        of_scorer = self._concurrency, sandboxes, connection.packages.needed, arguments
+        return NodeClient(self._cluster, node, share, job.ring, *of_scorer)
 
     @property
     def window(self) -> int:
@@ -453,8 +454,6 @@ class FleetJudging(Judging):
             # What a node was lost with is not begun again.
             self._fleet.give_up(self, everything=False)
         self._fleet.send()
-
-    def go_on(self) -> None: ...
 
     def seconds_to_next(self, level: Level) -> float | None:
         return _TURN_SECONDS if self.count else None

@@ -18,7 +18,7 @@ from sandrl.fleet.calls import Refusal
 from sandrl.fleet.cluster import Cluster, Host, Node, answer_within
 from sandrl.judge.verdict import Verdict
 from sandrl.scoring.attempts import Attempt
-from sandrl.scoring.fleet_node import NodeSetup, Reply, Task
+from sandrl.scoring.fleet_node import Reply, Task
 
 if TYPE_CHECKING:
     from sandrl.scoring.fleet import FleetJudging
@@ -61,7 +61,9 @@ class NodeClient:
     """Examines a node and starts a scorer there.
 
     Args:
+        share: How many sandboxes it may have at once; None for no limit.
         ring: Called when it has answered, on any thread.
+        arguments: Those of its scorer, after the node.
 
     Attributes:
         remark: How it differs from this machine without an effect on verdicts; empty if it does not.
@@ -71,9 +73,11 @@ class NodeClient:
         is_leaving: Whether it is being drained, and gets nothing more.
     """
 
-    def __init__(self, cluster: Cluster, node: Node, setup: NodeSetup, ring: Callable[[], None]) -> None:
+    def __init__(
+        self, cluster: Cluster, node: Node, share: int | None, ring: Callable[[], None], *arguments: object
+    ) -> None:
         self.node = node
-        self.share = setup.sandboxes.max_sandboxes
+        self.share = share
         self.remark = ""
         self.window = 0
         self.held: dict[int, WorkItem] = {}
@@ -88,16 +92,16 @@ class NodeClient:
         self._host: Host | None = None
         self._is_killed = False
         self._ends_at: float | None = None
-        self._expect(in_background(lambda: self._start(cluster, setup)), _START_SECONDS)
+        self._expect(in_background(lambda: self._start(cluster, arguments)), _START_SECONDS)
 
-    def _start(self, cluster: Cluster, setup: NodeSetup) -> Any:
+    def _start(self, cluster: Cluster, arguments: tuple[object, ...]) -> Any:
         [facts] = cluster.examine([self.node])
         if facts.problem:
             if not facts.has_answered:
                 raise NodeLostError(facts.problem)
             return Refusal(facts.problem, None)
         self.remark = facts.remark
-        self._host = cluster.hold(self.node, _SCORER, setup)
+        self._host = cluster.hold(self.node, _SCORER, self.node, *arguments)
         if self._is_killed:
             self.kill()
         return self._host.ask("collect").result()
@@ -129,6 +133,7 @@ class NodeClient:
         if self._host is not None and self._ends_at is None:
             self._ends_at = self._until = time.monotonic() + seconds
             self._seconds = seconds
+            self._takes.clear()  # nothing of them is awaited any more
             self._host.ask("close", seconds * _OWN_SHARE)
 
     def _expect(self, answer: Future[Any], seconds: float) -> None:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sandrl.events import CompletionFinished, Event, ExecutionFinished, SandboxesHeld
+from sandrl.fleet.cluster import Node
 from sandrl.judge.running import Program, ProgramJudge, ProgramResult
 from sandrl.judge.verdict import Verdict
 from sandrl.problems import Completion, Problem
@@ -35,24 +36,6 @@ _GATHER_SECONDS = 0.2
 _LOW_SHARE = 0.5
 # What of an attempt adds up over the nodes that a completion was on.
 _SUMS = ("executions", "cells", "retries", "reruns", "canaries", "failures")
-
-
-@dataclass(frozen=True, slots=True)
-class NodeSetup:
-    """What a node begins with.
-
-    Attributes:
-        cpus: How many processors it has for the job; 0 if that is not known.
-        needed: Packages that problems name.
-        job: The arguments of its job.
-    """
-
-    node: str
-    cpus: float
-    concurrency: int | None
-    sandboxes: SandboxRequest
-    needed: tuple[str, ...]
-    job: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,24 +98,35 @@ class Reply:
 class NodeScorer:
     """The part of a job that a node has; the driver calls its methods, each on a thread of its own.
 
+    Args:
+        needed: Packages that problems name.
+        job: The arguments of its job.
+
     Raises:
         ServiceError: If the node's local runtime cannot start or isolate.
         UsageError: If it does not have the image or the packages.
     """
 
-    def __init__(self, setup: NodeSetup) -> None:
-        self._name = setup.node
+    def __init__(
+        self,
+        node: Node,
+        concurrency: int | None,
+        sandboxes: SandboxRequest,
+        needed: tuple[str, ...],
+        job: Mapping[str, Any],
+    ) -> None:
+        self._name = node.name
         self._news = threading.Condition()
         self._tickets: dict[int, Ticket] = {}
         self._executions: dict[int, list[ExecutionFinished]] = {}
         # It grows on threads that must not wait.
         self._ledger: deque[SandboxRow] = deque()
-        connection = setup.sandboxes.connect(load_settings(), needed=setup.needed)
+        connection = sandboxes.connect(load_settings(), needed=needed)
         self._reply = Reply(connection.isolation, 0)
-        self._job = Job(connection, ledger=self._record, emit=self._note, **setup.job)
+        self._job = Job(connection, ledger=self._record, emit=self._note, **job)
         self._keeper = Keeper([job_tag(self._job.id), owner_tag(self._job.owner.hash)])
-        share = min(setup.cpus / (os.cpu_count() or 1), 1.0) or 1.0
-        self._concurrency = setup.concurrency or max(round(connection.suggested_concurrency * share), 1)
+        share = min(node.cpus / (os.cpu_count() or 1), 1.0) or 1.0
+        self._concurrency = concurrency or max(round(connection.suggested_concurrency * share), 1)
         self._scorer = Scorer(self._job, concurrency=self._concurrency, emit=self._note, on_verdict=self._keep)
 
     def take(self, tasks: Sequence[Task], dropped: Sequence[int]) -> None:

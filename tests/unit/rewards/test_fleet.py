@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -18,16 +18,17 @@ from sandrl.errors import RuntimeUnavailableError
 from sandrl.events import Event, Warned
 from sandrl.events.results import Status, Trust
 from sandrl.fleet.calls import Refusal
+from sandrl.fleet.cluster import Node
 from sandrl.judge.judge import Judge
 from sandrl.judge.verdict import Verdict
 from sandrl.problems import Completion, Problem
-from sandrl.sandboxes import Level
+from sandrl.sandboxes import Level, SandboxRequest
 from sandrl.sandboxes.providers.protocol import Packages
 from sandrl.scoring import fleet as fleet_module
 from sandrl.scoring.attempts import Attempt
 from sandrl.scoring.context import ScoringContext
 from sandrl.scoring.fleet import Fleet, FleetJudging
-from sandrl.scoring.fleet_node import NodeSetup, Reply, Task, TaskResult
+from sandrl.scoring.fleet_node import Reply, Task, TaskResult
 from sandrl.scoring.options import ScoreOptions
 
 PASSED = Verdict(Status.PASSED, Trust.ISOLATED, 1, 1)
@@ -56,13 +57,15 @@ class FakeHost:
     judged: list[str] = field(default_factory=list)
     is_silent: bool = False
     is_closed: bool = False
-    setup: NodeSetup | None = None
+    sandboxes: SandboxRequest | None = None
+    job: Mapping[str, Any] = field(default_factory=dict)
     _change: threading.Condition = field(default_factory=threading.Condition)
     _is_ended: bool = False
     _is_ready: bool = False
 
-    def begin(self, setup: NodeSetup) -> None:
-        self.setup, self._is_ended, self._is_ready, self.is_closed = setup, False, False, False
+    def begin(self, _: Node, __: None, sandboxes: SandboxRequest, ___: object, job: Mapping[str, Any]) -> None:
+        self.sandboxes, self.job = sandboxes, job
+        self._is_ended = self._is_ready = self.is_closed = False
         self.tasks.clear()
 
     def ask(self, method: str, *arguments: Any) -> Future[Any]:
@@ -298,14 +301,13 @@ def test_a_bound_is_shared_by_all_nodes(trial_of: Callable[..., Trial]) -> None:
     cluster.hosts["n2"] = hosts[2]
     time.sleep(0.3)
     trial.judge(10)
-    shares = [host.setup and host.setup.sandboxes.max_sandboxes for host in hosts]
+    shares = [host.sandboxes and host.sandboxes.max_sandboxes for host in hosts]
     assert shares == [2, 2, None]
     del cluster.hosts["n0"]
     time.sleep(0.3)
-    trial.judge(10, until=lambda: hosts[2].setup is not None)
+    trial.judge(10, until=lambda: hosts[2].sandboxes is not None)
     trial.judge(10)
-    assert hosts[2].setup is not None
-    assert hosts[2].setup.job["max_sandboxes"] == 2
+    assert hosts[2].job["max_sandboxes"] == 2
 
 
 def test_a_node_that_is_drained_finishes_what_it_has_and_ends(trial_of: Callable[..., Trial]) -> None:
