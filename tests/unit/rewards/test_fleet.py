@@ -284,6 +284,18 @@ def test_no_node_that_can_score_is_an_error_with_the_reasons(trial_of: Callable[
     assert "it has sandrl 0.0.1" in error.value.message
 
 
+def test_a_node_that_cannot_be_used_is_named_and_gets_nothing(trial_of: Callable[..., Trial]) -> None:
+    cluster = cluster_of(FakeHost(), FakeHost())
+    cluster.problems = {"n1": "it has sandrl 0.0.1"}
+    trial = trial_of(cluster)
+    trial.judge(10)
+    assert len(trial.verdicts) == 10
+    assert cluster.hosts["n1"].judged == []
+    assert [event.message for event in trial.job.told if isinstance(event, Warned)] == [
+        "node n1 is not used: it has sandrl 0.0.1"
+    ]
+
+
 def test_a_node_that_isolates_otherwise_is_named_before_it_gets_work(trial_of: Callable[..., Trial]) -> None:
     trial = trial_of(cluster_of(FakeHost(0.01), FakeHost(0.01, isolation="bubblewrap"), FakeHost(0.01)))
     trial.judge(20)
