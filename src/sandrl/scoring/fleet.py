@@ -10,6 +10,7 @@ judged elsewhere, and only a completion that no node could judge has no reward.
 from __future__ import annotations
 
 import itertools
+import platform
 import threading
 import time
 from collections import Counter, deque
@@ -240,7 +241,7 @@ class Fleet:
         if reply is None:
             return
         if not client.window:
-            self._welcome(client, reply.isolation)
+            self._welcome(client, reply)
         client.window = reply.window
         self._take_over(client, reply)
         for judged in reply.judged:
@@ -255,14 +256,14 @@ class Fleet:
         elif client.is_leaving and not client.held:
             client.retire(CLEANUP_TIMEOUT_SECONDS)
 
-    def _welcome(self, client: NodeClient, isolation: str) -> None:
-        name = client.node.name
+    def _welcome(self, client: NodeClient, reply: Reply) -> None:
+        name, here = client.node.name, platform.python_version()
         self._unfit.pop(client.node.id, None)
-        if client.remark and self._begins[client.node.id] == 1:
-            self._job.tell(Warned(f"node {name} differs: {client.remark}"))
-        self._isolation = self._isolation or isolation
-        if isolation != self._isolation:
-            detail = f"it isolates completions by {isolation}, the other nodes by {self._isolation}"
+        if reply.python != here and self._begins[client.node.id] == 1:
+            self._job.tell(Warned(f"node {name} differs: Python {reply.python}, not {here} as here"))
+        self._isolation = self._isolation or reply.isolation
+        if reply.isolation != self._isolation:
+            detail = f"it isolates completions by {reply.isolation}, the other nodes by {self._isolation}"
             self._job.tell(Warned(f"node {name} differs: {detail}"))
 
     def _take_over(self, client: NodeClient, reply: Reply) -> None:

@@ -12,10 +12,8 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from sandrl.deadlines import in_background
 from sandrl.errors import NodeLostError
-from sandrl.fleet.calls import Refusal
-from sandrl.fleet.cluster import Cluster, Host, Node, answer_within
+from sandrl.fleet.cluster import Cluster, Node, answer_within
 from sandrl.judge.verdict import Verdict
 from sandrl.scoring.attempts import Attempt
 from sandrl.scoring.fleet_node import Reply, Task
@@ -27,8 +25,8 @@ SILENCE_SECONDS = 30.0
 """A node without an answer for this long is treated as lost; a node that judges answers every two seconds."""
 
 _SCORER = "sandrl.scoring.fleet_node:NodeScorer"
-# How long a node may take to be ready: it is examined, its interpreter starts, its local runtime boots.
-_START_SECONDS = 270.0
+# How long a node may take to be ready: its interpreter starts, its local runtime boots.
+_START_SECONDS = 180.0
 _PREFETCH_SECONDS = 0.5
 _SHOWN = 64
 # Of the time that the end of a node may take, so much is its own.
@@ -58,7 +56,7 @@ class WorkItem:
 
 
 class NodeClient:
-    """Examines a node and starts a scorer there.
+    """Starts a scorer on a node.
 
     Args:
         share: How many sandboxes it may have at once; None for no limit.
@@ -66,7 +64,6 @@ class NodeClient:
         arguments: Those of its scorer, after the node.
 
     Attributes:
-        remark: How it differs from this machine without an effect on verdicts; empty if it does not.
         window: How many completions it has under way at once; 0 until it is ready.
         held: What it has, by number, in the order in which it was sent.
         failed_in_a_row: How many completions it could say nothing about since the last verdict.
@@ -78,7 +75,6 @@ class NodeClient:
     ) -> None:
         self.node = node
         self.share = share
-        self.remark = ""
         self.window = 0
         self.held: dict[int, WorkItem] = {}
         self.failed_in_a_row = 0
@@ -89,22 +85,9 @@ class NodeClient:
         self._tasks: list[Task] = []
         self._dropped: list[int] = []
         self._takes: deque[Future[Any]] = deque()
-        self._host: Host | None = None
-        self._is_killed = False
+        self._host = cluster.hold(node, _SCORER, node, *arguments)
         self._ends_at: float | None = None
-        self._expect(in_background(lambda: self._start(cluster, arguments)), _START_SECONDS)
-
-    def _start(self, cluster: Cluster, arguments: tuple[object, ...]) -> Any:
-        [facts] = cluster.examine([self.node])
-        if facts.problem:
-            if not facts.has_answered:
-                raise NodeLostError(facts.problem)
-            return Refusal(facts.problem, None)
-        self.remark = facts.remark
-        self._host = cluster.hold(self.node, _SCORER, self.node, *arguments)
-        if self._is_killed:
-            self.kill()
-        return self._host.ask("collect").result()
+        self._expect(self._host.ask("collect"), _START_SECONDS)
 
     @property
     def rate(self) -> float:
@@ -130,7 +113,7 @@ class NodeClient:
 
     def retire(self, seconds: float) -> None:
         """Has it end its part of the job, at most in this time; it says so in its last reply."""
-        if self._host is not None and self._ends_at is None:
+        if self._ends_at is None:
             self._ends_at = self._until = time.monotonic() + seconds
             self._seconds = seconds
             self._takes.clear()  # nothing of them is awaited any more
@@ -157,7 +140,6 @@ class NodeClient:
         reply: Reply = self._result(self._answer, left)
         self.answered_at = time.monotonic()
         if not reply.is_last:
-            assert self._host is not None, "it has answered"
             self._expect(self._host.ask("collect"), SILENCE_SECONDS)
         return reply
 
@@ -189,12 +171,10 @@ class NodeClient:
         self._shown.append(time.monotonic())
 
     def flush(self) -> None:
-        if self._host is not None and (self._tasks or self._dropped):
+        if self._tasks or self._dropped:
             self._takes.append(self._host.ask("take", self._tasks, self._dropped))
             self._tasks, self._dropped = [], []
 
     def kill(self) -> None:
         """Ends the process on the node at once; its keeper ends the sandboxes."""
-        self._is_killed = True
-        if self._host is not None:
-            self._host.kill()
+        self._host.kill()

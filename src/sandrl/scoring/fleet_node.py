@@ -8,6 +8,7 @@ machine. If this process is killed, its keeper ends the sandboxes.
 from __future__ import annotations
 
 import os
+import platform
 import threading
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -85,6 +86,7 @@ class Reply:
         unstopped: Ids of sandboxes that could not be stopped, once it has ended.
     """
 
+    python: str
     isolation: str
     window: int
     judged: list[TaskResult] = field(default_factory=list)
@@ -122,7 +124,7 @@ class NodeScorer:
         # It grows on threads that must not wait.
         self._ledger: deque[SandboxRow] = deque()
         connection = sandboxes.connect(load_settings(), needed=needed)
-        self._reply = Reply(connection.isolation, 0)
+        self._reply = Reply(platform.python_version(), connection.isolation, 0)
         self._job = Job(connection, ledger=self._record, emit=self._note, **job)
         self._keeper = Keeper([job_tag(self._job.id), owner_tag(self._job.owner.hash)])
         share = min(node.cpus / (os.cpu_count() or 1), 1.0) or 1.0
@@ -152,7 +154,7 @@ class NodeScorer:
                 self._news.wait_for(self._is_urgent, _GATHER_SECONDS)
             reply = self._reply
             reply.window = self._job.window(self._concurrency)
-            self._reply = Reply(reply.isolation, reply.window)
+            self._reply = Reply(reply.python, reply.isolation, reply.window)
         while self._ledger:
             reply.ledger.append(self._ledger.popleft())
         return reply

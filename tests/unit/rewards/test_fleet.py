@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import threading
 import time
 from collections import Counter
@@ -17,7 +18,6 @@ from sandrl.deadlines import in_background
 from sandrl.errors import RuntimeUnavailableError
 from sandrl.events import Event, Warned
 from sandrl.events.results import Status, Trust
-from sandrl.fleet.calls import Refusal
 from sandrl.fleet.cluster import Node
 from sandrl.judge.judge import Judge
 from sandrl.judge.verdict import Verdict
@@ -69,11 +69,10 @@ class FakeHost:
         self.tasks.clear()
 
     def ask(self, method: str, *arguments: Any) -> Future[Any]:
-        return in_background(lambda: self._call(method, *arguments))
+        refusal = (self.refusal, None) if self.refusal else None
+        return in_background(lambda: (self._call(method, *arguments), refusal))
 
     def _call(self, method: str, *arguments: Any) -> Any:
-        if self.refusal:
-            return Refusal(self.refusal, None)
         if method == "take":
             return self._take(*arguments)
         if method == "close":
@@ -87,7 +86,7 @@ class FakeHost:
             self._change.notify_all()
 
     def _reply(self, *judged: TaskResult) -> Reply:
-        return Reply(self.isolation, self.window, list(judged), is_last=self.is_closed)
+        return Reply(platform.python_version(), self.isolation, self.window, list(judged), is_last=self.is_closed)
 
     def _collect(self) -> Reply:
         if not self._is_ready:
@@ -275,8 +274,7 @@ def test_a_stop_drops_what_no_node_has_and_waits_for_the_rest(trial_of: Callable
 
 
 def test_no_node_that_can_score_is_an_error_with_the_reasons(trial_of: Callable[..., Trial]) -> None:
-    cluster = cluster_of(FakeHost(refusal="it cannot isolate"), FakeHost())
-    cluster.problems = {"n1": "it has sandrl 0.0.1"}
+    cluster = cluster_of(FakeHost(refusal="it cannot isolate"), FakeHost(refusal="it has sandrl 0.0.1"))
     trial = trial_of(cluster)
     with pytest.raises(RuntimeUnavailableError, match=r"no node .* can score: .*") as error:
         trial.judge(1)
@@ -285,8 +283,7 @@ def test_no_node_that_can_score_is_an_error_with_the_reasons(trial_of: Callable[
 
 
 def test_a_node_that_cannot_be_used_is_named_and_gets_nothing(trial_of: Callable[..., Trial]) -> None:
-    cluster = cluster_of(FakeHost(), FakeHost())
-    cluster.problems = {"n1": "it has sandrl 0.0.1"}
+    cluster = cluster_of(FakeHost(), FakeHost(refusal="it has sandrl 0.0.1"))
     trial = trial_of(cluster)
     trial.judge(10)
     assert len(trial.verdicts) == 10

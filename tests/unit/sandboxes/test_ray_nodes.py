@@ -11,7 +11,6 @@ import pytest
 from tests.support.fake_cluster import FakeCluster, FakeHost
 
 from sandrl.errors import CleanupError, InfrastructureError, ServiceError, UnknownSandboxError, UsageError
-from sandrl.fleet.calls import Refusal
 from sandrl.fleet.cluster import Cluster
 from sandrl.runs.rows import OwnerRow
 from sandrl.sandboxes import JobEntry, Liveness, current_owner, read_jobs
@@ -32,7 +31,7 @@ NOWHERE = Output(lambda block: None)
 class Sandboxes(FakeHost):
     """What a node has, or why it does not answer."""
 
-    def __init__(self, has: Sequence[SandboxInfo] | Exception | Refusal) -> None:
+    def __init__(self, has: Sequence[SandboxInfo] | Exception) -> None:
         self.has = has
         self.failed: dict[str, str] = {}
         self.stopped: list[str] = []
@@ -40,12 +39,9 @@ class Sandboxes(FakeHost):
     def _infos(self) -> Sequence[SandboxInfo]:
         if isinstance(self.has, Exception):
             raise self.has
-        assert not isinstance(self.has, Refusal)
         return self.has
 
     def list(self, tags: tuple[str, ...], ended: bool) -> object:
-        if isinstance(self.has, Refusal):
-            return self.has
         return [each for each in self._infos() if ended or not each.has_ended]
 
     def get(self, sandbox_id: str) -> object:
@@ -54,11 +50,11 @@ class Sandboxes(FakeHost):
     def stop(self, sandbox_id: str) -> object:
         self.stopped.append(sandbox_id)
         if sandbox_id in self.failed:
-            return Refusal(self.failed[sandbox_id], None)
+            raise InfrastructureError(self.failed[sandbox_id])
         return any(each.id == sandbox_id and not each.has_ended for each in self._infos())
 
 
-def cluster_of(**has: Sequence[SandboxInfo] | Exception | Refusal) -> FakeCluster:
+def cluster_of(**has: Sequence[SandboxInfo] | Exception) -> FakeCluster:
     return FakeCluster({name: Sandboxes(each) for name, each in has.items()})
 
 
@@ -133,11 +129,11 @@ def test_a_stop_that_finds_nothing_or_fails_is_told_of_its_sandbox_alone(tmp_pat
     ("fault", "reason"),
     [
         (RuntimeError("The worker died.\nNode 1234"), "node two did not answer: The worker died."),
-        (Refusal("the local runtime does not answer", None), "node two: the local runtime does not answer"),
+        (InfrastructureError("the local runtime does not answer"), "node two: the local runtime does not answer"),
     ],
 )
 def test_a_node_that_cannot_be_asked_is_named_and_takes_nothing_from_the_others(
-    fault: Exception | Refusal, reason: str, tmp_path: Path
+    fault: Exception, reason: str, tmp_path: Path
 ) -> None:
     entry = JobEntry(
         job_id="job-1",
@@ -164,15 +160,6 @@ def test_a_node_that_cannot_be_asked_is_named_and_takes_nothing_from_the_others(
     with pytest.raises(InfrastructureError, match="nodes that could not be queried: two"):
         inventory.get("c")
     assert inventory.get("a").runner == "one"
-
-
-def test_a_node_with_another_sandrl_is_asked_nothing_and_named() -> None:
-    cluster = cluster_of(one=[sandbox("a")], two=[sandbox("b")])
-    cluster.problems = {"two": "it has sandrl 0.0.9, and this machine has sandrl 0.1.0"}
-    inventory = inventory_of(cluster)
-    assert [each.id for each in inventory.list()] == ["a"]
-    [unreached] = inventory.unreached
-    assert unreached.reason == "node two: it has sandrl 0.0.9, and this machine has sandrl 0.1.0"
 
 
 def test_a_cluster_of_which_no_node_answers_is_an_error_and_no_empty_list() -> None:

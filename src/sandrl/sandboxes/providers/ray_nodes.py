@@ -119,12 +119,7 @@ class NodesClient:
     def _usable(self) -> dict[Node, Host]:
         with self._lock:
             if self._hosts is None:
-                self._hosts = {}
-                for facts in self._cluster.examine(self._nodes):
-                    if facts.problem:
-                        self._reasons[facts.node.name] = f"node {facts.node.name}: {facts.problem}"
-                    else:
-                        self._hosts[facts.node] = self._cluster.hold(facts.node, _SANDBOXES)
+                self._hosts = {node: self._cluster.hold(node, _SANDBOXES) for node in self._nodes}
         return {node: host for node, host in self._hosts.items() if node.name not in self._reasons}
 
 
