@@ -1,7 +1,7 @@
 """The object that a node holds for a driver, which calls its methods by name.
 
 This module is sent to the node as text, so it imports the standard library only, and sandrl where it must be looked
-for. A node without sandrl, or with other code, gives an answer and not a traceback. Errors of sandrl are answers, too:
+for. A node without sandrl, or with other code, gives an answer and not a traceback. Errors of sandrl are also answers:
 the driver's machine could not unpickle an error class of a library that it does not have.
 """
 
@@ -27,16 +27,12 @@ class Actor:
     """
 
     def __init__(self, code: tuple[str, str], python: str, name: str, arguments: bytes) -> None:
-        self._value: Any = None
         problem = _problem(code, python)
-        self._refusal = (problem, _HINT) if problem else None
-        if not problem:
-            self._value, self._refusal = _reply(lambda: _made(name, arguments))
+        self._made: Reply = (None, (problem, _HINT)) if problem else _reply(lambda: _made(name, arguments))
 
     def call(self, method: str, *arguments: object) -> Reply:
-        if self._refusal is not None:
-            return None, self._refusal
-        return _reply(lambda: getattr(self._value, method)(*arguments))
+        value, refusal = self._made
+        return self._made if refusal is not None else _reply(lambda: getattr(value, method)(*arguments))
 
 
 def code_here() -> tuple[str, str]:

@@ -362,8 +362,6 @@ class Fleet:
                 self._finish(item, item.verdict)
             else:
                 held_back.append(item)
-                if not item.avoided:
-                    break
         self._waiting.extendleft(reversed(held_back))
 
     def _give(self, client: NodeClient, item: WorkItem, now: float) -> None:
@@ -455,6 +453,8 @@ class FleetJudging(Judging):
             # What a node was lost with is not begun again.
             self._fleet.give_up(self, everything=False)
         self._fleet.send()
+
+    def go_on(self) -> None: ...
 
     def seconds_to_next(self, level: Level) -> float | None:
         return _TURN_SECONDS if self.count else None
