@@ -19,9 +19,8 @@ from sandrl.installation import install_command, installed_version
 if TYPE_CHECKING:
     from sandrl.doctor.node import NodeView
 
-LOOK_SECONDS = 60.0
-"""How long the nodes may take to try what they can; a busy one tries some things twice."""
-
+# How long the nodes may take to start a process and to try what they can; a busy one tries some things twice.
+_LOOK_SECONDS = 90.0
 _MODULE = "sandrl.doctor.node"
 _NAME = "Ray cluster"
 
@@ -55,7 +54,7 @@ def node_checks(cluster: Cluster) -> list[Check]:
     """
     hosts = [(node, cluster.hold(node, _MODULE)) for node in cluster.nodes()]
     asked = [(node, host.ask("look")) for node, host in hosts]
-    return [_node_check(node, view) for node, view in answers_within(LOOK_SECONDS, asked)]
+    return [_node_check(node, view) for node, view in answers_within(_LOOK_SECONDS, asked)]
 
 
 def _node_check(node: Node, view: NodeView | InfrastructureError) -> Check:

@@ -28,12 +28,9 @@ from sandrl.sandboxes.providers.protocol import (
     UnreachableNode,
 )
 
-ANSWER_SECONDS = 30.0
-"""How long a node may take to list its sandboxes; starting a process for that takes some seconds."""
-
-STOP_SECONDS = 120.0
-"""How long a node may take to stop a sandbox."""
-
+# How long a node may take to list its sandboxes (starting a process for that takes some seconds), and to stop one.
+_ANSWER_SECONDS = 60.0
+_STOP_SECONDS = 120.0
 _SANDBOXES = "sandrl.sandboxes.node:NodeSandboxes"
 
 
@@ -106,7 +103,7 @@ class NodesClient:
         hosts = self._usable()
         asked = [(node, host.ask(method, *arguments)) for node, host in hosts.items()]
         answers = []
-        for node, answer in answers_within(ANSWER_SECONDS, asked):
+        for node, answer in answers_within(_ANSWER_SECONDS, asked):
             if isinstance(answer, InfrastructureError):
                 self._reasons[node.name] = answer.message
             else:
@@ -163,7 +160,7 @@ class _NodeSandbox:
 
     def stop(self, *, missing_ok: bool = True) -> Future[None]:
         def work() -> None:
-            stopped = answer_within(STOP_SECONDS, self._node, self._host.ask("stop", self._info.id))
+            stopped = answer_within(_STOP_SECONDS, self._node, self._host.ask("stop", self._info.id))
             if not stopped and not missing_ok:
                 raise UnknownSandboxError(self._info.id)
 
