@@ -96,19 +96,6 @@ async def test_replies_are_forgotten_in_time() -> None:
     assert len(replies) == 0
 
 
-async def test_the_time_without_a_client_begins_anew_each_time() -> None:
-    replies, reply = Replies(grace_seconds=1.0), Reply(1)
-    given_up: list[bool] = []
-    reply.owns(lambda: given_up.append(True))
-    for _ in range(3):
-        replies.join(reply)
-        replies.leave(reply, has_key=True)
-        await asyncio.sleep(0.4)
-    assert given_up == []
-    await asyncio.sleep(1.0)
-    assert given_up == [True]
-
-
 async def test_a_reply_is_kept_from_its_end_and_not_from_its_beginning() -> None:
     replies, reply = Replies(kept_seconds=1.0), Reply(1)
     replies.keep("key", ONE, reply)
