@@ -60,33 +60,16 @@ def test_options_of_a_request_are_its_own(http: httpx.Client) -> None:
     assert raw["results"][0]["reward"] == 1.0
 
 
-@pytest.mark.parametrize(
-    ("row", "code"),
-    [
-        ({"task_id": 2, "text": "Add.", "code": "f = 1", "test_list": ["assert f(1) == 2"]}, "def f(x): return x + 1"),
-        (
-            {
-                "task_id": "HumanEval/0",
-                "prompt": "def f(x):\n",
-                "entry_point": "f",
-                "canonical_solution": "    return x + 1\n",
-                "test": "def check(candidate):\n    assert candidate(1) == 2\n",
-            },
-            "def f(x):\n    return x + 1\n",
-        ),
-        (
-            {"task_id": "io", "prompt": "Echo.", "cases": [{"stdin": "a\n", "stdout": "a\n"}]},
-            "print(input())",
-        ),
-        (
-            {"task_id": "cpp", "prompt": "One.", "language": "cpp", "cases": [{"stdin": "", "stdout": "1"}]},
-            "#include <iostream>\nint main() { std::cout << 1; }",
-        ),
-    ],
-)
-def test_problems_come_along_in_any_format(http: httpx.Client, row: dict[str, Any], code: str) -> None:
-    body = {"completions": [{"task_id": str(row["task_id"]), "code": code}], "problems": [row]}
-    answer = http.post("/v1/score", json=body)
+def test_problems_come_along_in_any_format(http: httpx.Client) -> None:
+    row = {
+        "task_id": "HumanEval/0",
+        "prompt": "def f(x):\n",
+        "entry_point": "f",
+        "canonical_solution": "    return x + 1\n",
+        "test": "def check(candidate):\n    assert candidate(1) == 2\n",
+    }
+    completion = {"task_id": "HumanEval/0", "code": "def f(x):\n    return x + 1\n"}
+    answer = http.post("/v1/score", json={"completions": [completion], "problems": [row]})
     assert answer.status_code == 200, answer.text
     assert answer.json()["results"][0]["reward"] == 1.0
 

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -142,15 +143,6 @@ class FakeJob:
 
 
 @dataclass
-class FakeConnection:
-    cluster: FakeCluster
-    asked_image: None = None
-    packages: Packages = field(default_factory=Packages)
-    memory_bytes: None = None
-    has_own_memory: bool = False
-
-
-@dataclass
 class Trial:
     fleet: Fleet
     job: FakeJob
@@ -190,7 +182,10 @@ def trial_of(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Trial]]:
 
     def make(cluster: FakeCluster, **options: Any) -> Trial:
         job = FakeJob(**options)
-        fleet = Fleet(cast(Any, job), cast(Any, FakeConnection(cluster)), None)
+        connection = SimpleNamespace(
+            cluster=cluster, asked_image=None, packages=Packages(), memory_bytes=None, has_own_memory=False
+        )
+        fleet = Fleet(cast(Any, job), cast(Any, connection), None)
         verdicts: list[tuple[str, Verdict]] = []
         judging = FleetJudging.__new__(FleetJudging)
         judging._fleet, judging.emit = fleet, job.tell
@@ -280,6 +275,11 @@ def test_no_node_that_can_score_is_an_error_with_the_reasons(trial_of: Callable[
         trial.judge(1)
     assert "it cannot isolate" in error.value.message
     assert "it has sandrl 0.0.1" in error.value.message
+
+
+def test_a_cluster_without_nodes_is_an_error(trial_of: Callable[..., Trial]) -> None:
+    with pytest.raises(RuntimeUnavailableError, match="has no node that may score completions"):
+        trial_of(cluster_of())
 
 
 def test_a_node_that_cannot_be_used_is_named_and_gets_nothing(trial_of: Callable[..., Trial]) -> None:

@@ -32,15 +32,6 @@ async def test_results_are_read_as_they_come_and_returned_in_order() -> None:
     await task
 
 
-async def test_a_late_reader_gets_everything_from_the_beginning() -> None:
-    reply = Reply(2)
-    reply.add(result(0))
-    first, second = asyncio.create_task(reply.wait()), asyncio.create_task(reply.wait())
-    await asyncio.sleep(0)
-    reply.add(result(1))
-    assert len(await first) == len(await second) == 2
-
-
 async def test_an_error_ends_a_reply_for_all_readers() -> None:
     reply = Reply(2)
     reply.add(result(0))
