@@ -108,7 +108,7 @@ class Dispatch:
             self._keep(launch, launch.sandbox_id)
 
     def use_worker(self, launch: Launch, tags: Sequence[str]) -> None:
-        self._journal.ledger.taken(launch.key, tuple(encode_tag(tag) for tag in tags))
+        self._journal.taken(launch.key, tuple(encode_tag(tag) for tag in tags))
 
     @property
     def wants_room(self) -> bool:
@@ -236,7 +236,7 @@ class Dispatch:
         if spare is None:
             return False
         self._spares.remove(spare)
-        self._journal.ledger.taken(spare.key, launch.tags)
+        self._journal.taken(spare.key, launch.tags)
         del self._in_flight[launch.key]
         launch.key, launch.address, launch.sandbox = spare.key, spare.address, spare.sandbox
         self._in_flight[launch.key] = launch

@@ -23,7 +23,7 @@ from sandrl.runs.rows import OwnerRow
 from sandrl.sandboxes.commands import Command, CommandOutcome
 from sandrl.sandboxes.dispatch import Dispatch
 from sandrl.sandboxes.interrupt import Interrupt, Level
-from sandrl.sandboxes.journal import Journal, Ledger, NoLedger
+from sandrl.sandboxes.journal import Journal, Ledger
 from sandrl.sandboxes.owner import Owner, current_owner
 from sandrl.sandboxes.providers.protocol import Connection
 from sandrl.sandboxes.registry import JobEntry, Registration
@@ -106,7 +106,7 @@ class Job(Closing):
         )
         registration = Registration(entry, connection.state_dir, emit)
         self._session = Session(connection, tags=self.tags, max_lifetime_seconds=max_lifetime_seconds)
-        self.journal = Journal(registration, ledger or NoLedger(), self.tags, emit, self.spending)
+        self.journal = Journal(entry, registration, ledger, emit, self.spending)
         # Ranks of a distributed job share its id, and none stops the sandboxes of another.
         self._stopping = Stopping(self._session, self.journal, [job_tag(job_id), owner_tag(self.owner.hash)])
         self._dispatch = Dispatch(

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,8 +19,8 @@ from sandrl.judge.verdict import Verdict
 from sandrl.problems import Problem
 from sandrl.rewards import Components, Judge
 from sandrl.rewards.function import RewardFunction
+from sandrl.runs.rows import SandboxEvent, SandboxRow
 from sandrl.sandboxes import CommandOutcome, Connection, Interrupt, Job, new_job_id
-from sandrl.sandboxes.journal import NoLedger
 from sandrl.scoring.context import ScoringContext
 
 INC = Problem("inc", "Add one.", tests=("assert f(1) == 2", "assert f(2) == 3"))
@@ -55,11 +54,11 @@ def test_policy_and_components_make_the_number_that_is_trained_on(job: Job) -> N
 def test_sandboxes_of_a_step_are_found_by_the_step(connection: Connection) -> None:
     intents: list[tuple[str, ...]] = []
 
-    class Intents(NoLedger):
-        def intend(self, key: str, tags: Sequence[str], owner: object = None, at: object = None) -> None:
-            intents.append(tuple(tags))
+    def ledger(row: SandboxRow) -> None:
+        if row.event is SandboxEvent.INTENT:
+            intents.append(row.tags)
 
-    with Job(connection, job_id=new_job_id(), max_lifetime_seconds=60, ledger=Intents()) as job:
+    with Job(connection, job_id=new_job_id(), max_lifetime_seconds=60, ledger=ledger) as job:
         function = sandrl.reward_function([INC], job=job)
         function(["Add one."], [RIGHT], trainer_state=SimpleNamespace(global_step=7))
         function(["Add one."], [HALF])

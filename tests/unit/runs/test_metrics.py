@@ -43,8 +43,13 @@ from sandrl.runs import (
     opinion_metrics,
 )
 from sandrl.runs.metrics import Group, group_of
+from sandrl.runs.rows import SandboxEvent, SandboxRow
 from sandrl.runs.statistics import deviation, mean, percentile
 from sandrl.scoring.records import Place, trajectory_row
+
+
+def intent(key: str, *tags: str, event: SandboxEvent = SandboxEvent.INTENT) -> SandboxRow:
+    return SandboxRow(job_id="job-1", event=event, key=key, tags=tags)
 
 
 def result(task_id: str = "t", reward: float | None = 1.0, **fields: Any) -> ScoredCompletion:
@@ -305,8 +310,8 @@ def test_numbers_that_disagree_are_named(writer: RunWriter) -> None:
         writer.append(row(0, sandboxes=1))
         checks = (CheckRow(status="passed"), CheckRow(status="failed"))
         writer.append(row(1, sandboxes=2, passed=2, total=2, checks=checks))
-        writer.ledger().intend("1", ["canary"])
-        writer.ledger().intend("2", [])
+        writer.append_sandbox(intent("1", "canary"))
+        writer.append_sandbox(intent("2"))
         recorder(completion())
         recorder.log(0)
     lines = disagreements(RunReader(writer.path), is_complete=True)
@@ -320,8 +325,8 @@ def test_sandboxes_of_another_process_have_the_same_keys(writer: RunWriter) -> N
     with writer, RunWriter(writer.path, job_id=writer.job_id, rank=1) as other:
         writer.append(row(0, sandboxes=1))
         for each in (writer, other):
-            each.ledger().intend("000001", ["warm"])
-        writer.ledger().taken("000001", ["problem-t"])
+            each.append_sandbox(intent("000001", "warm"))
+        writer.append_sandbox(intent("000001", "problem-t", event=SandboxEvent.TAKEN))
     lines = disagreements(RunReader(writer.path), is_complete=True)
     assert [line for line in lines if "ledger" in line] == []
 

@@ -29,6 +29,7 @@ from sandrl.runs import (
     count_steps,
     step_rows,
 )  # fmt: skip
+from sandrl.runs.rows import SandboxRow
 
 JOB = "job-0123abcd"
 
@@ -71,7 +72,7 @@ def test_what_was_written_is_read_back(tmp_path: Path) -> None:
 def test_every_file_carries_the_schema_number(tmp_path: Path) -> None:
     with create(tmp_path) as writer:
         writer.append(trajectory())
-        writer.ledger().intend("1", ())
+        writer.append_sandbox(SandboxRow(job_id=JOB, event=SandboxEvent.INTENT, key="1"))
     files = [writer.path / name for name in ("config.json", "trajectories.jsonl", "sandboxes.jsonl")]
     assert [json.loads(file.read_text())["schema"] for file in files] == [SCHEMA] * 3
 
@@ -79,10 +80,11 @@ def test_every_file_carries_the_schema_number(tmp_path: Path) -> None:
 def test_the_ledger_tells_of_a_sandbox_before_it_exists_and_who_owns_it(tmp_path: Path) -> None:
     owner = OwnerRow(host="node-1", boot_id="b", pid_namespace="pid:[1]", pid=42, started_ticks=7)
     with create(tmp_path) as writer:
-        ledger = writer.ledger(owner)
-        ledger.intend("000001", ["rl-training", JOB])
-        ledger.created("000001", "sandbox-9")
-        ledger.stopped("000001", "sandbox-9")
+        row = {"job_id": JOB, "key": "000001"}
+        intent = SandboxRow(**row, event=SandboxEvent.INTENT, tags=("rl-training", JOB), owner=owner)
+        writer.append_sandbox(intent)
+        for event in (SandboxEvent.CREATED, SandboxEvent.STOPPED):
+            writer.append_sandbox(SandboxRow(**row, event=event, sandbox_id="sandbox-9"))
     intent, created, stopped = RunReader(writer.path).sandboxes().rows
     assert (intent.event, intent.sandbox_id, intent.tags, intent.owner) == (
         SandboxEvent.INTENT, None, ("rl-training", JOB), owner,

@@ -1,6 +1,6 @@
-"""A link sends completions to one node, and asks what has come of them.
+"""The client of one node: sends completions to its scorer, and asks what has come of them.
 
-It waits for no call: an answer wakes the batch, whose thread alone uses the link.
+It waits for no call: an answer wakes the batch, whose thread alone uses the client.
 """
 
 from __future__ import annotations
@@ -9,16 +9,14 @@ import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from sandrl.deadlines import in_background
-from sandrl.errors import InfrastructureError, NodeLostError
-from sandrl.fleet.cluster import Cluster, Host, Node, NodeFacts, answer_within
+from sandrl.errors import NodeLostError
+from sandrl.fleet.cluster import Cluster, Node, answer_within
 from sandrl.judge.verdict import Verdict
 from sandrl.scoring.attempts import Attempt
-from sandrl.scoring.fleet_node import NodeSetup, Reply, Task
+from sandrl.scoring.fleet_node import Reply, Task
 
 if TYPE_CHECKING:
     from sandrl.scoring.fleet import FleetJudging
@@ -27,7 +25,6 @@ SILENCE_SECONDS = 30.0
 """A node without an answer for this long is treated as lost; a node that judges answers every two seconds."""
 
 _SCORER = "sandrl.scoring.fleet_node:NodeScorer"
-_EXAMINE_SECONDS = 90.0
 # How long a node may take to be ready: its interpreter starts, its local runtime boots.
 _START_SECONDS = 180.0
 _PREFETCH_SECONDS = 0.5
@@ -50,44 +47,47 @@ class WorkItem:
     task: Task
     attempt: Attempt
     owner: FleetJudging
-    holders: list[Link] = field(default_factory=list)
-    begun: list[Link] = field(default_factory=list)
+    holders: list[NodeClient] = field(default_factory=list)
+    begun: list[NodeClient] = field(default_factory=list)
     avoided: set[str] = field(default_factory=set)
     losses: int = 0
     verdict: Verdict | None = None
     sent_at: float = 0.0
 
 
-class Link:
-    """One node of the fleet, which is examined first.
+class NodeClient:
+    """Starts a scorer on a node.
 
     Args:
+        share: How many sandboxes it may have at once; None for no limit.
         ring: Called when it has answered, on any thread.
+        arguments: Those of its scorer, after the node.
 
     Attributes:
         window: How many completions it has under way at once; 0 until it is ready.
         held: What it has, by number, in the order in which it was sent.
         failed_in_a_row: How many completions it could say nothing about since the last verdict.
         is_leaving: Whether it is being drained, and gets nothing more.
-        is_ending: Whether its next answer is its last.
     """
 
-    def __init__(self, cluster: Cluster, node: Node, share: int | None, ring: Callable[[], None]) -> None:
+    def __init__(
+        self, cluster: Cluster, node: Node, share: int | None, ring: Callable[[], None], *arguments: object
+    ) -> None:
         self.node = node
         self.share = share
         self.window = 0
         self.held: dict[int, WorkItem] = {}
         self.failed_in_a_row = 0
         self.answered_at = time.monotonic()
-        self.is_leaving = self.is_ending = False
-        self._cluster = cluster
+        self.is_leaving = False
         self._ring = ring
         self._shown: deque[float] = deque(maxlen=_SHOWN)
         self._tasks: list[Task] = []
         self._dropped: list[int] = []
         self._takes: deque[Future[Any]] = deque()
-        self._host: Host | None = None
-        self._expect(in_background(lambda: cluster.examine([node])[0]), _EXAMINE_SECONDS)
+        self._host = cluster.hold(node, _SCORER, node, *arguments)
+        self._ends_at: float | None = None
+        self._expect(self._host.ask("collect"), _START_SECONDS)
 
     @property
     def rate(self) -> float:
@@ -111,28 +111,22 @@ class Link:
         """How long what it has will take it."""
         return len(self.held) / self.pace
 
-    def begin(self, setup: NodeSetup) -> None:
-        self._host = self._cluster.hold(self.node, _SCORER, setup)
-        self.go_on(_START_SECONDS)
-
-    def go_on(self, seconds: float = SILENCE_SECONDS) -> None:
-        self._ask("collect", seconds=seconds)
-
     def retire(self, seconds: float) -> None:
-        """Has it end its part of the job, at most in this time; the rest of what it has to say is its next answer."""
-        self._before, self.is_ending = self._answer, True
-        self._ask("close", seconds * _OWN_SHARE, seconds=seconds)
-
-    def _ask(self, method: str, *arguments: object, seconds: float) -> None:
-        assert self._host is not None, "it was begun before"
-        self._expect(self._host.ask(method, *arguments), seconds)
+        """Has it end its part of the job, at most in this time; it says so in its last reply."""
+        if self._ends_at is None:
+            self._ends_at = self._until = time.monotonic() + seconds
+            self._seconds = seconds
+            self._takes.clear()  # nothing of them is awaited any more
+            self._host.ask("close", seconds * _OWN_SHARE)
 
     def _expect(self, answer: Future[Any], seconds: float) -> None:
-        self._answer, self._seconds, self._until = answer, seconds, time.monotonic() + seconds
+        if self._ends_at is None:
+            self._seconds, self._until = seconds, time.monotonic() + seconds
+        self._answer = answer
         answer.add_done_callback(lambda _: self._ring())
 
-    def hear(self) -> NodeFacts | Reply | None:
-        """What it has answered since the last call; None if nothing.
+    def hear(self, *, waits: bool = False) -> Reply | None:
+        """What it has said since the last call; None if nothing, and nothing is awaited.
 
         Raises:
             NodeLostError: If it, or its process there, has ended, or does not answer in time.
@@ -140,22 +134,14 @@ class Link:
         """
         while self._takes and self._takes[0].done():
             self._result(self._takes.popleft(), 0.0)
-        if not self._answer.done() and time.monotonic() < self._until:
+        left = max(self._until - time.monotonic(), 0.0)
+        if not self._answer.done() and left and not waits:
             return None
-        said: NodeFacts | Reply = self._result(self._answer, 0.0)
+        reply: Reply = self._result(self._answer, left)
         self.answered_at = time.monotonic()
-        return said
-
-    def hear_last(self, until: float) -> list[Reply]:
-        """What it says until it has ended, after `retire`.
-
-        Raises:
-            InfrastructureError: If it does not say by then that it has.
-        """
-        replies: list[Reply] = [self._result(self._answer, max(until - time.monotonic(), 0.0))]
-        with suppress(InfrastructureError):
-            replies.insert(0, self._result(self._before, max(until - time.monotonic(), 0.0)))
-        return replies
+        if not reply.is_last:
+            self._expect(self._host.ask("collect"), SILENCE_SECONDS)
+        return reply
 
     def _result(self, answer: Future[Any], seconds: float) -> Any:
         try:
@@ -185,11 +171,10 @@ class Link:
         self._shown.append(time.monotonic())
 
     def flush(self) -> None:
-        if self._host is not None and (self._tasks or self._dropped):
+        if self._tasks or self._dropped:
             self._takes.append(self._host.ask("take", self._tasks, self._dropped))
             self._tasks, self._dropped = [], []
 
     def kill(self) -> None:
         """Ends the process on the node at once; its keeper ends the sandboxes."""
-        if self._host is not None:
-            self._host.kill()
+        self._host.kill()
