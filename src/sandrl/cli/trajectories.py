@@ -26,8 +26,9 @@ from sandrl.events.results import is_cut_off
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from sandrl.runs import CheckRow, MessageRow, OpinionPart, ProblemRow, RunOverview, TrajectoryRow
+    from sandrl.runs import CheckRow, MessageRow, OpinionPart, ProblemRow, TrajectoryRow
     from sandrl.runs.flags import Flag
+    from sandrl.runs.overview import RunOverview
 
 _MOST_LINES = 80
 _LONGEST_LINE = 2_000

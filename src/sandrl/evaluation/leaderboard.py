@@ -27,11 +27,8 @@ class Cell:
     """A model on a problem set, over all seeds.
 
     Attributes:
-        pass_at: k to the estimate of pass@k; empty if nothing was scored.
         by_seed: pass@1 of each seed; None where nothing was scored.
-        reward: The mean reward; None if nothing was scored.
         rank: Its rank among the models on this problem set, from 1; None without a value.
-        is_tied: Whether another model has the same rank.
     """
 
     pass_at: Mapping[int, Estimate]
@@ -56,8 +53,6 @@ class Standing:
 
     Attributes:
         mean: The mean of pass@1 over the problem sets; None unless it has all of them.
-        rank: Its rank by the mean, from 1; None without one.
-        is_tied: Whether another model has the same rank.
     """
 
     model: str

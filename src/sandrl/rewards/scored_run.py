@@ -45,7 +45,8 @@ from sandrl.remote.batch import request_options, score_with_service
 from sandrl.remote.client import ServiceClient
 from sandrl.rewards.reward_run import RewardRun
 from sandrl.rewards.scoring import lifetime_seconds, score
-from sandrl.runs import MetricsRecorder, RunReader, RunWriter, counted_rows
+from sandrl.runs import MetricsRecorder, RunReader, RunWriter
+from sandrl.runs.overview import counted_rows
 from sandrl.runs.session import RunPlan, RunSession, open_run
 from sandrl.runs.summary import summarise
 from sandrl.sandboxes import Connection, Interrupt, Job, SandboxRequest, checked_job_id, new_job_id

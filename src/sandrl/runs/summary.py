@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from sandrl.events import ScoredCompletion, Status
-from sandrl.runs.counted import SlimRow
+from sandrl.runs.reader import SlimRow
 from sandrl.runs.rows import TrajectoryRow
 from sandrl.runs.statistics import Estimate, deviation, estimate, mean, pass_at_k, training_reward
 

@@ -49,7 +49,6 @@ class RunWriter(Closing):
 
     Attributes:
         is_indexed: Whether the run was entered into the user's index; without, it is found by its path only.
-        last_metrics: The metrics that were written last; None before the first.
         is_inherited: Whether the process from which this one was forked made the writer; nothing is written here then.
     """
 

@@ -40,11 +40,7 @@ _MARK_TEXT = '{"schema": 1, "made_by": "sandrl view --export"}\n'
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """What was written.
-
-    Attributes:
-        left_out: The ids of runs that cannot be read.
-    """
+    """What was written, and the ids of runs that cannot be read (`left_out`)."""
 
     index: Path
     runs: int

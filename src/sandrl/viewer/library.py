@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any, Self
 
 from sandrl.errors import InputError, SandrlError
-from sandrl.runs import MetricsRow, RunReader, RunState, count_steps, find_run, list_runs, state_of
+from sandrl.runs import MetricsRow, RunReader, find_run, state_of
 from sandrl.runs.config import read_config
 from sandrl.runs.directory import is_running
 from sandrl.runs.held import COST_METRIC, price_in
-from sandrl.runs.index import RunEntry
-from sandrl.runs.overview import latest_pass_at_1
+from sandrl.runs.index import RunEntry, list_runs
+from sandrl.runs.overview import RunState, count_steps, latest_pass_at_1
 from sandrl.runs.report.document import run_seconds
 from sandrl.runs.report.parts import total_of
 from sandrl.runs.series import series_of

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from sandrl.errors import InputError
-from sandrl.runs import Damage, MetricsRow, RunReader, disagreements, step_rows
+from sandrl.runs import MetricsRow, RunReader, disagreements, step_rows
 from sandrl.runs.columns import NO_STEP, Progress, RowPlace, RunColumns
-from sandrl.runs.reader import row_files
+from sandrl.runs.reader import Damage, row_files
 from sandrl.runs.report.document import is_complete_run, problem_document, run_document, trajectory_document
 from sandrl.viewer.groups import Groups
 from sandrl.viewer.selection import RowLists
@@ -82,7 +82,7 @@ class RunView:
             self.metrics(reader, totals),
             totals.completions(),
             damage=damage,
-            disagreements=self._contradictions(reader, progress),
+            contradictions=self._contradictions(reader, progress),
             index={name: index[name] for name in ("rows", "total_bytes", "read_bytes", "is_complete")},
         )
         return {"key": self.key, **document}

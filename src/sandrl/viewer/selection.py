@@ -38,12 +38,9 @@ class Selection:
     """What rows must be like; all conditions together.
 
     Attributes:
-        statuses: One of these; any if empty.
         step: Of this step; rows outside of steps are of step 0.
         task: The problem's id contains this, in upper or lower case.
-        disagrees: Failed, and passes in one process by its second opinion.
         search: Words that all occur in the row's texts.
-        order: `index`, `reward`, `duration` or `step`.
     """
 
     statuses: tuple[str, ...] = ()

@@ -14,7 +14,8 @@ import pytest
 from sandrl.config.scoring import RewardConfig
 from sandrl.events import CompletionFinished, Event
 from sandrl.rewards import run_reward
-from sandrl.runs import RunReader, completion_metrics, disagreements, logged_executions
+from sandrl.runs import RunReader, completion_metrics, disagreements
+from sandrl.runs.log import logged_executions
 from sandrl.sandboxes import Interrupt
 from sandrl.settings import RuntimeKind, Settings
 

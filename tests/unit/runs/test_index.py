@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from sandrl.errors import InputError
-from sandrl.runs import LATEST, RunWriter, find_run, list_runs
+from sandrl.runs import RunWriter, find_run
+from sandrl.runs.index import LATEST, list_runs
 
 
 @pytest.fixture

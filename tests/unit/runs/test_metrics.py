@@ -27,23 +27,19 @@ from sandrl.events import (
 )
 from sandrl.problems import Completion
 from sandrl.runs import (
-    METRICS,
     CheckRow,
-    ExecutionStats,
     MetricsRecorder,
-    RunLog,
     RunReader,
     RunWriter,
     TrajectoryRow,
     completion_metrics,
     disagreements,
-    execution_metrics,
-    find_metric,
-    logged_executions,
-    opinion_metrics,
 )
-from sandrl.runs.metrics import Group, group_of
+from sandrl.runs.log import RunLog, logged_executions
+from sandrl.runs.metrics import METRICS, Group, find_metric, group_of
+from sandrl.runs.recorder import ExecutionStats, execution_metrics
 from sandrl.runs.statistics import deviation, mean, percentile
+from sandrl.runs.summary import opinion_metrics
 from sandrl.scoring.records import Place, trajectory_row
 
 

@@ -9,17 +9,11 @@ import pytest
 from tests.support.sample_runs import event_of, failed, trajectory
 
 from sandrl.errors import UsageError
-from sandrl.runs import (
-    MetricsRecorder,
-    MetricsRow,
-    RowSelection,
-    RunEntry,
-    RunReader,
-    RunWriter,
-    overview,
-    step_rows,
-)
+from sandrl.runs import MetricsRecorder, MetricsRow, RunReader, RunWriter, step_rows
+from sandrl.runs.index import RunEntry
+from sandrl.runs.overview import overview
 from sandrl.runs.report import report_document, report_trajectories
+from sandrl.runs.selection import RowSelection
 from sandrl.runs.series import choose_series, series_of
 
 

@@ -22,7 +22,9 @@ from sandrl.errors import (
     UsageError,
     ending_of,
 )
-from sandrl.runs import JobRecord, RunReader, RunState, state_of
+from sandrl.runs import RunReader, state_of
+from sandrl.runs.config import JobRecord
+from sandrl.runs.overview import RunState
 from sandrl.runs.processes import Processes
 from sandrl.runs.session import RunPlan, RunSession, open_run
 from sandrl.sandboxes import Interrupt

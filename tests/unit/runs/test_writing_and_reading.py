@@ -15,7 +15,6 @@ import pytest
 
 from sandrl.errors import InputError, ServiceError, UsageError
 from sandrl.runs import (
-    SCHEMA,
     EvaluationRow,
     MetricsRow,
     OpinionPart,
@@ -26,9 +25,10 @@ from sandrl.runs import (
     RunWriter,
     SandboxEvent,
     TrajectoryRow,
-    count_steps,
     step_rows,
-)  # fmt: skip
+)
+from sandrl.runs.overview import count_steps
+from sandrl.runs.rows import SCHEMA
 
 JOB = "job-0123abcd"
 
