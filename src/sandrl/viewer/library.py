@@ -162,7 +162,7 @@ class Library:
         """What the list says of a run, whatever its condition."""
         path = entries[key].path
         run = self.open(key, entries)
-        stamp = (stamp_of(path, *_KINDS), run.columns.rows_known, run.counted_version, self._is_written(path))
+        stamp = self._stamp(run)
         with self._mutex:
             known = self._briefs.get(key)
         if known is not None and known[0] == stamp:
@@ -189,15 +189,13 @@ class Library:
                 return seen
             seen = {}
             for key, entry in self.entries().items():
-                run = self.open(key, {key: entry})
-                seen[key] = (
-                    stamp_of(entry.path, *_KINDS),
-                    run.columns.rows_known,
-                    run.counted_version,
-                    self._is_written(entry.path),
-                )
+                seen[key] = self._stamp(self.open(key, {key: entry}))
             self._seen = (time.monotonic(), seen)
             return seen
+
+    def _stamp(self, run: RunView) -> tuple[object, ...]:
+        is_written = self._is_written(run.path)
+        return (stamp_of(run.path, *_KINDS), run.columns.rows_known, run.counted_version, is_written)
 
     def _is_written(self, path: Path) -> bool:
         # Whether a job is writing the run; asked only of one whose last job has not said how it ended.
