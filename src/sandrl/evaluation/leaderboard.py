@@ -19,7 +19,7 @@ from sandrl.runs import RunReader
 from sandrl.runs.columns import RunColumns
 from sandrl.runs.comparison import Part, Selection, tallies
 from sandrl.runs.statistics import Estimate
-from sandrl.runs.summary import pass_at_of
+from sandrl.runs.summary import pass_at_document, pass_at_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,8 +176,7 @@ def _cell_document(cell: Cell) -> dict[str, Any]:
     return {
         "rank": cell.rank,
         "is_tied": cell.is_tied,
-        "pass_at_k": {str(k): each.value for k, each in cell.pass_at.items()},
-        "pass_at_k_intervals": {str(k): asdict(each) for k, each in cell.pass_at.items()},
+        **pass_at_document(cell.pass_at),
         "pass_at_1_by_seed": {str(seed): value for seed, value in cell.by_seed.items()},
         "reward_mean": cell.reward,
         "completions": cell.completions,

@@ -30,7 +30,7 @@ from sandrl.runs.overview import RunState, state_of
 from sandrl.runs.reader import RunReader
 from sandrl.runs.rows import ProblemRow
 from sandrl.runs.statistics import Estimate, PairedDifference, adjusted_for_several, mean, paired_difference
-from sandrl.runs.summary import pass_at_of
+from sandrl.runs.summary import pass_at_document, pass_at_of
 
 OWN_OPTIONS = frozenset({"run_name", "runs_dir", "out", "notify", "job_id", "resume", "log_level", "report_to", "tags"})
 """Options that say where a run is and who hears of it; they are in no comparison."""
@@ -484,8 +484,7 @@ def _run_document(run: ComparedRun) -> dict[str, Any]:
         "passed": run.passed,
         "unscorable": sum(run.unscorable.values()),
         "unscorable_by_status": dict(run.unscorable),
-        "pass_at_k": {str(k): each.value for k, each in run.pass_at.items()},
-        "pass_at_k_intervals": {str(k): asdict(each) for k, each in run.pass_at.items()},
+        **pass_at_document(run.pass_at),
         "reward_mean": run.reward,
         "damaged_rows": run.damaged,
     }
