@@ -27,7 +27,7 @@ from sandrl.runs import (
     ToolCallRow,
 )
 from sandrl.runs.report import report_document, report_page, report_trajectories, write_report
-from tests.support.browser import Page, launched, opened
+from tests.support.browser import Page, expect, opened
 from tests.support.sample_runs import JOB, failed, trajectory, write_run
 
 HOSTILE = (
@@ -36,23 +36,7 @@ HOSTILE = (
 )
 
 
-@pytest.fixture(autouse=True)
-def _own_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "state").mkdir(mode=0o700)
-    monkeypatch.setenv("SANDRL_STATE_DIR", str(tmp_path / "state"))
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with launched() as browser:
-        yield browser
-
-
-def expect(locator: Any) -> Any:
-    """Waits for what a page comes to show; imported on use, because the module skips where there is no browser."""
-    from playwright.sync_api import expect
-
-    return expect(locator)
+pytestmark = pytest.mark.usefixtures("own_index")
 
 
 def report_of(run: Path) -> Path:

@@ -133,11 +133,6 @@ class MetricsRecorder(Closing):
         self.held = self.held.plus(counted.held_seconds)
         return counted
 
-    def values(self) -> Values:
-        """The metrics of what was counted since the last reset."""
-        with self._lock:
-            return self._values()
-
     def execution_stats(self) -> dict[str, ExecutionStats]:
         """What happened in each sandbox since the last reset, by its id."""
         with self._lock:
