@@ -51,12 +51,6 @@ def register_run(directory: Path, state_dir: Path) -> None:
         temporary.replace(folder / _entry_name(directory))
 
 
-def forget_run(directory: Path, state_dir: Path) -> None:
-    """Takes a run out of the user's index; one that is not in it is fine."""
-    with suppress(OSError):
-        (state_dir / "runs" / _entry_name(directory.absolute())).unlink(missing_ok=True)
-
-
 def remove_run(path: Path, state_dir: Path) -> None:
     """Removes a run directory and its entry in the index, under the lock of its writer.
 
@@ -78,7 +72,8 @@ def remove_run(path: Path, state_dir: Path) -> None:
         os.close(descriptor)
     if path.is_symlink():
         path.unlink(missing_ok=True)
-    forget_run(path, state_dir)
+    with suppress(OSError):
+        (state_dir / "runs" / _entry_name(path.absolute())).unlink(missing_ok=True)
 
 
 def list_runs(state_dir: Path, runs_dir: Path | None = None) -> list[RunEntry]:

@@ -224,13 +224,6 @@ def row_files(run: Path, kind: str) -> list[Path]:
     return [file for file in files if file.exists()]
 
 
-def latest_attempts(rows: Iterable[StepRowT]) -> tuple[StepRowT, ...]:
-    """Keeps the rows of the latest attempt of each step and each evaluation; outside of steps, of each completion."""
-    rows = tuple(rows)
-    latest = _latest_by_unit(rows)
-    return tuple(row for row in rows if row.attempt == latest[_unit(row)])
-
-
 def _latest_by_unit(rows: Iterable[StepRow]) -> dict[object, int]:
     latest: dict[object, int] = {}
     for row in rows:
@@ -247,7 +240,9 @@ def _unit(row: StepRow) -> object:
 
 
 def _latest(read: Rows[StepRowT]) -> Rows[StepRowT]:
-    return Rows(latest_attempts(read.rows), read.is_truncated, read.damaged)
+    latest = _latest_by_unit(read.rows)
+    rows = tuple(row for row in read.rows if row.attempt == latest[_unit(row)])
+    return Rows(rows, read.is_truncated, read.damaged)
 
 
 def _completion_of(row: TrajectoryRow | OpinionRow) -> tuple[object, ...]:

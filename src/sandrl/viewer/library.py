@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import itertools
 import os
 import re
 import sqlite3
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -24,7 +23,7 @@ from sandrl.runs.index import RunEntry, list_runs
 from sandrl.runs.overview import RunState, count_steps, latest_pass_at_1
 from sandrl.runs.report.document import run_seconds
 from sandrl.runs.report.parts import total_of
-from sandrl.runs.series import series_of
+from sandrl.runs.series import series_of, thinned
 from sandrl.viewer.run import RunView, has_metrics, stamp_of
 
 CURVE_POINTS = 60
@@ -220,14 +219,6 @@ def run_key(path: Path) -> str:
     return f"{name}.{hashlib.sha256(os.fsencode(os.path.realpath(path))).hexdigest()[:8]}"
 
 
-def thinned(values: Sequence[float], most: int = CURVE_POINTS) -> list[float]:
-    """Values with the mean of neighbours in their place, where there are more than can be shown."""
-    if len(values) <= most:
-        return list(values)
-    edges = [round(at * len(values) / most) for at in range(most + 1)]
-    return [sum(values[a:b]) / (b - a) for a, b in itertools.pairwise(edges)]
-
-
 def _brief(run: RunView) -> dict[str, Any]:
     reader = RunReader(run.path)
     config = reader.config
@@ -260,7 +251,7 @@ def _brief(run: RunView) -> dict[str, Any]:
         "reward": rewards.last if rewards else None,
         "pass_rate": series["pass_rate"].last if "pass_rate" in series else None,
         "pass_at_1": None if pass_at_1 is None else asdict(pass_at_1),
-        "curve": thinned(rewards.finite) if rewards else [],
+        "curve": thinned(rewards.finite, CURVE_POINTS) if rewards else [],
         "cost": None if price is None or cost is None else replace(price, amount=cost).shown,
         "job_ids": [job.job_id for job in jobs],
         "error": jobs[-1].error if jobs else None,

@@ -20,10 +20,15 @@ _ORDERS = {"index": "number", "reward": "reward", "duration": "seconds", "step":
 _SEARCHES = 8
 _ANSWERS = 8
 _DEEP = 2_000
-_COLUMNS = (
-    "rows.number, step, rank, held_out, greedy, place, repeat, id, tasks.name, statuses.name, reward, passed, total, "
-    "seconds, cached, detail, disagrees, cut_off, problems.name"
-)
+# What lists have of a row, and its column.
+_FIELDS = {
+    "index": "place", "id": "id", "task_id": "tasks.name", "status": "statuses.name", "reward": "reward",
+    "passed": "passed", "total": "total", "duration_seconds": "seconds", "held_out": "held_out", "greedy": "greedy",
+    "cached": "cached", "detail": "detail", "disagrees": "disagrees", "cut_off": "cut_off", "problem": "problems.name",
+}  # fmt: skip
+_SWITCHES = frozenset({"held_out", "greedy", "cached", "disagrees", "cut_off"})
+_PLACE = ("step", "place", "rank", "held_out", "greedy", "repeat")
+_COLUMNS = ", ".join(("rows.number", *_PLACE, *_FIELDS.values()))
 _JOINS = (
     "rows JOIN names statuses ON statuses.number = rows.status JOIN names tasks ON tasks.number = rows.task "
     "LEFT JOIN names problems ON problems.number = rows.problem"
@@ -176,24 +181,6 @@ def each_brief(database: sqlite3.Connection) -> Iterator[dict[str, Any]]:
 
 def brief_row(row: tuple[Any, ...]) -> dict[str, Any]:
     """A row as lists have it."""
-    (_, step, rank, held_out, greedy, place, repeat, id_, task, status, reward, passed, total, seconds, cached, detail,
-     disagrees, cut_off, problem) = row  # fmt: skip
-    return {
-        "key": row_key(step, place, rank, held_out, greedy, repeat),
-        "step": None if step < 0 else step,
-        "index": place,
-        "id": id_,
-        "task_id": task,
-        "status": status,
-        "reward": reward,
-        "passed": passed,
-        "total": total,
-        "duration_seconds": seconds,
-        "held_out": bool(held_out),
-        "greedy": bool(greedy),
-        "cached": bool(cached),
-        "detail": detail,
-        "disagrees": bool(disagrees),
-        "cut_off": bool(cut_off),
-        "problem": problem,
-    }
+    place, own = row[1 : 1 + len(_PLACE)], row[1 + len(_PLACE) :]
+    fields = {name: bool(value) if name in _SWITCHES else value for name, value in zip(_FIELDS, own, strict=True)}
+    return {"key": row_key(*place), "step": None if place[0] < 0 else place[0], **fields}

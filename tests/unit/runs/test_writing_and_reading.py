@@ -168,27 +168,16 @@ def test_a_full_disk_is_a_service_error_that_names_the_file(tmp_path: Path) -> N
             writer.append(trajectory())
 
 
-def test_a_truncated_last_line_is_passed_over_and_said(tmp_path: Path) -> None:
+def test_damage_is_reported_with_its_line_and_an_unfinished_last_line_is_none(tmp_path: Path) -> None:
     with create(tmp_path) as writer:
         writer.append(trajectory(0))
         writer.append(trajectory(1))
     file = writer.path / "trajectories.jsonl"
-    file.write_bytes(file.read_bytes()[:-20])
-    read = RunReader(writer.path).trajectories()
-    assert [row.index for row in read.rows] == [0]
-    assert read.is_truncated
-    assert read.damaged == ()
-
-
-def test_damage_in_the_middle_is_reported_with_its_line(tmp_path: Path) -> None:
-    with create(tmp_path) as writer:
-        writer.append(trajectory(0))
-    file = writer.path / "trajectories.jsonl"
-    file.write_bytes(b'garbage\n{"schema": 1}\n' + file.read_bytes())
+    file.write_bytes(b'garbage\n{"schema": 1}\n' + file.read_bytes()[:-20])
     read = RunReader(writer.path).trajectories()
     assert [row.index for row in read.rows] == [0]
     assert [error.line for error in read.damaged] == [1, 2]
-    assert not read.is_truncated
+    assert read.is_truncated
 
 
 def test_a_directory_that_is_no_run_and_a_damaged_configuration_are_input_errors(tmp_path: Path) -> None:
