@@ -26,8 +26,8 @@ from sandrl.problems.formats.own import ProblemRow
 from sandrl.problems.languages import LANGUAGES
 from sandrl.problems.mapping import CompletionFields
 from sandrl.rewards import Extraction
-from sandrl.runs import METRICS
 from sandrl.runs.flags import RULES
+from sandrl.runs.metrics import METRICS
 from sandrl.runs.rows import JobRow, SandboxRow, TrajectoryRow
 from sandrl.sandboxes import Liveness
 from sandrl.service import models

@@ -110,10 +110,9 @@ class Table:
         rows = [[_cell(each) for each in row] for row in self.rows]
         return _lay_out([*enumerate(self.columns)], rows, width)
 
-    def lines(self, *, most: int | None = None, width: int | None = None) -> list[Text]:
-        """The table as a terminal shows it, its header included, and of its rows at most so many, the last ones."""
-        shown = self if most is None else Table(self.columns, self.rows[len(self.rows) - min(most, len(self.rows)) :])
-        laid_out = shown.lay_out(width)
+    def lines(self, width: int | None = None) -> list[Text]:
+        """The table as a terminal shows it, its header included."""
+        laid_out = self.lay_out(width)
         return [laid_out.header.styled("bold"), *(row.styled() for row in laid_out.rows)]
 
     def print(self, *, err: bool = False, whole: bool = False) -> Layout:

@@ -43,7 +43,8 @@ from sandrl.problems import Completion, Problem
 from sandrl.problems.prompting import Prompting
 from sandrl.rewards.reward_run import RewardRun
 from sandrl.rewards.scoring import lifetime_seconds, score_batch
-from sandrl.runs import MetricsRecorder, RunReader, RunWriter, counted_rows
+from sandrl.runs import MetricsRecorder, RunReader, RunWriter
+from sandrl.runs.overview import counted_rows
 from sandrl.runs.session import RunPlan, RunSession, open_run
 from sandrl.sandboxes import Connection, Interrupt, Job, SandboxRequest, checked_job_id, new_job_id
 from sandrl.scoring.batch import OnResult, no_code_warning

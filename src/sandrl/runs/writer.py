@@ -47,19 +47,14 @@ class RunWriter(Closing):
     Make one with `create`. Closing it without `finish` leaves the job without an outcome, as a killed one is.
 
     Attributes:
-        is_indexed: Whether the run was entered into the user's index; without, it is found by its path only.
-        last_metrics: The metrics that were written last; None before the first.
         is_inherited: Whether the process from which this one was forked made the writer; nothing is written here then.
     """
 
-    def __init__(
-        self, path: Path, *, job_id: str, rank: int = 0, secrets: Collection[str] = (), is_indexed: bool = False
-    ) -> None:
+    def __init__(self, path: Path, *, job_id: str, rank: int = 0, secrets: Collection[str] = ()) -> None:
         self.path = path
         self.run_id = path.name
         self.job_id = job_id
         self.rank = rank
-        self.is_indexed = is_indexed
         self._secrets = tuple(_as_in_json(secret) for secret in secrets if len(secret) >= _SHORTEST_SECRET)
         self._mutex = threading.Lock()
         self.last_metrics: MetricsRow | None = None
@@ -116,7 +111,8 @@ class RunWriter(Closing):
         except BaseException:
             writer.close()
             raise
-        writer.is_indexed = state_dir is not None and register_run(writer.path, state_dir)
+        if state_dir is not None:
+            register_run(writer.path, state_dir)
         return writer
 
     def append(self, row: Stored) -> None:

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from sandrl.bounds import finite
 from sandrl.events.results import CheckVerdict, Isolation, ScoredCompletion
-from sandrl.runs.summary import Summary
+from sandrl.runs.summary import Summary, pass_at_document
 from sandrl.scoring.records import result_adapter
 from sandrl.scoring.summary import ScoreReport, outcome_of
 
@@ -107,8 +107,7 @@ def summary_document(summary: Summary) -> dict[str, Any]:
         "unscorable": summary.unscorable,
         "total_reward": summary.total_reward,
         "pass_rate": summary.pass_rate,
-        "pass_at_k": {str(k): estimate for k, estimate in summary.pass_at_k.items()},
-        "pass_at_k_intervals": {str(k): asdict(found) for k, found in summary.pass_at.items()},
+        **pass_at_document(summary.pass_at),
         "isolation": summary.isolation,
         **({} if summary.truncated_share is None else {"truncated_answers": summary.truncated_answers}),
         **_counts(summary),

@@ -13,7 +13,8 @@ import pytest
 from sandrl.events import CompletionFinished, Event
 from sandrl.problems import Problem
 from sandrl.rewards import run_reward
-from sandrl.runs import RunReader, completion_metrics, disagreements, logged_executions
+from sandrl.runs import RunReader, completion_metrics, disagreements
+from sandrl.runs.log import logged_executions
 from sandrl.sandboxes import Interrupt
 from sandrl.settings import Settings
 from tests.support.judges import reward_config

@@ -45,7 +45,6 @@ from sandrl.runs import (
     OPINION_TAG,
     MetricsRecorder,
     MetricsRow,
-    RowSelection,
     RunReader,
     RunWriter,
     SandboxEvent,
@@ -53,6 +52,7 @@ from sandrl.runs import (
     step_rows,
 )
 from sandrl.runs.processes import Processes
+from sandrl.runs.selection import RowSelection
 from sandrl.runs.session import RunSession
 from sandrl.sandboxes import Interrupt, Job, connect, new_job_id
 from sandrl.sandboxes.inventory import Inventory
