@@ -4,6 +4,7 @@ The same program writes the files and checks them (`--check`), so CI uses the ge
 """
 
 import argparse
+import json
 import re
 import sys
 from collections.abc import Iterator
@@ -15,13 +16,17 @@ from typing import Any, Literal, get_args, get_origin
 import typer
 
 from sandrl.cli.app import application
-from sandrl.cli.completion import scripts
-from sandrl.cli.completion.tree import tree_text
+from sandrl.cli.completion import scripts, values
+from sandrl.cli.completion.answer import TREE, short
 from sandrl.config.commands import CONFIGS
 from sandrl.config.fields import PANELS, Option, flag, options
 
 ROOT = Path(__file__).resolve().parents[1]
-TREE = Path("src/sandrl/cli/completion/tree.json")
+_TREE = TREE.relative_to(ROOT)
+_HELP = [
+    {"names": ["--help"], "help": "Show the most used options and exit"},
+    {"names": ["--help-all"], "help": "Show all options and exit"},
+]
 _COMMANDS_HEAD = """\
 # Command line
 
@@ -65,7 +70,12 @@ def contents() -> dict[Path, str]:
     """Returns every generated file's path and text."""
     files = {ROOT / "completions" / name: scripts.SCRIPTS[shell] for shell, name in scripts.FILES.items()}
     reference = ROOT / "docs" / "reference"
-    return {reference / "cli.md": _commands(), reference / "options.md": _options(), ROOT / TREE: tree_text(), **files}
+    return {
+        reference / "cli.md": _commands(),
+        reference / "options.md": _options(),
+        ROOT / _TREE: _tree_text(),
+        **files,
+    }
 
 
 def _commands() -> str:
@@ -239,6 +249,76 @@ def _among(commands: list[str]) -> str:
     if len(missing) > 3:
         return ", ".join(commands)
     return f"all except {', '.join(missing)}" if missing else "all"
+
+
+def _tree_text() -> str:
+    """The tree of commands for shell completion, one line for each option, so that a change shows as a line."""
+    return _rendered(_node(typer.main.get_command(application())), "") + "\n"
+
+
+def _rendered(node: dict[str, Any], margin: str) -> str:
+    def block(items: list[str], marks: str) -> str:
+        inner = ",\n".join(f"{margin}  {item}" for item in items)
+        return f"{marks[0]}\n{inner}\n{margin} {marks[1]}" if items else marks
+
+    rows = {name: [json.dumps(row, ensure_ascii=False) for row in node[name]] for name in ("options", "arguments")}
+    below = [f"{json.dumps(name)}: {_rendered(each, margin + '  ')}" for name, each in node["commands"].items()]
+    parts = [f'"help": {json.dumps(node["help"], ensure_ascii=False)}']
+    parts += [f'"{name}": {block(lines, "[]")}' for name, lines in rows.items()]
+    parts.append(f'"commands": {block(below, "{}")}')
+    return "{" + f",\n{margin} ".join(parts) + "}"
+
+
+def _node(command: Any) -> dict[str, Any]:
+    params = [param for param in command.params if not param.hidden]
+    subcommands = getattr(command, "commands", {})
+    return {
+        # Whole: the help of the command line shows it, too.
+        "help": " ".join((command.help or "").partition("\n\n")[0].split()),
+        "options": [_option(param) for param in params if param.param_type_name == "option"] + _HELP,
+        "arguments": [
+            _said(many=param.nargs == -1, **_values(param)) for param in params if param.param_type_name == "argument"
+        ],
+        "commands": {name: _node(each) for name, each in subcommands.items() if not each.hidden},
+    }
+
+
+def _option(param: Any) -> dict[str, Any]:
+    return _said(
+        names=[*param.opts, *param.secondary_opts],
+        help=short(param.help),
+        value=not param.is_flag and not param.count,
+        many=bool(param.multiple or param.count),
+        **_values(param),
+    )
+
+
+def _said(**fields: Any) -> dict[str, Any]:
+    # What there is to say: fields that are empty or false are left out.
+    return {name: value for name, value in fields.items() if value}
+
+
+def _values(param: Any) -> dict[str, Any]:
+    declared = param.type_descriptor
+    # Of an option that can be repeated, what one value is.
+    kind = next(iter(get_args(declared.annotation)), declared.annotation)
+    source = declared.parameter_info.autocompletion
+    live = source.__name__ if source is not None and source.__name__ in values.SOURCES else ""
+    choices: list[tuple[str, str]] = []
+    if get_origin(declared.annotation) is Literal:
+        choices = [(str(word), "") for word in get_args(declared.annotation)]
+    elif isinstance(kind, type) and issubclass(kind, Enum):
+        choices = [(str(member.value), "") for member in kind]
+    elif source is not None and not live:
+        choices = [(name, short(help_)) for name, help_ in source()]
+    return {"choices": choices, "live": live, "paths": _paths(kind, param.metavar or "")}
+
+
+def _paths(kind: Any, metavar: str) -> str:
+    if "DIR" in metavar:
+        return "directories"
+    is_path = isinstance(kind, type) and issubclass(kind, Path)
+    return "files" if is_path or "FILE" in metavar or metavar == "COMPLETIONS" else ""
 
 
 def main() -> int:

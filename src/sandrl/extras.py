@@ -22,25 +22,12 @@ _PACKAGE = Path(__file__).resolve().parent
 _SITES = ("site-packages", "dist-packages")
 
 
-def require(module: str, *, extra: str) -> ModuleType:
-    """Imports an optional dependency, which an extra of sandrl brings.
+def require(module: str, *, extra: str = "", package: str = "") -> ModuleType:
+    """Imports an optional dependency: one that an extra of sandrl brings, or the user's own `package`, as pip names it.
 
     Raises:
         MissingExtraError: If it is not installed, or one of its own dependencies is missing.
     """
-    return _imported(module, extra=extra)
-
-
-def require_framework(module: str, *, package: str) -> ModuleType:
-    """Imports a framework that is the user's own, and no extra of sandrl; pip knows it as `package`.
-
-    Raises:
-        MissingExtraError: If it is not installed, or one of its own dependencies is missing.
-    """
-    return _imported(module, package=package)
-
-
-def _imported(module: str, *, extra: str = "", package: str = "") -> ModuleType:
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:

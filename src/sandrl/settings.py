@@ -218,10 +218,8 @@ def private_directory(path: Path, *, variable: str = "SANDRL_STATE_DIR") -> Path
         status = path.lstat()
     except OSError as error:
         raise SandrlError(f"{path}: cannot be created: {error.strerror}", hint=hint) from error
-    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
-        raise SandrlError(f"{path}: is not a directory that belongs to this user", hint=hint)
-    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise SandrlError(f"{path}: other users can write to it", hint=hint)
+    if problem := _sharing_problem(status):
+        raise SandrlError(f"{path}: {problem}", hint=hint)
     return path
 
 
@@ -236,11 +234,14 @@ def can_be_private(path: Path) -> str | None:
         status = path.lstat()
     except OSError:
         return None if _can_be_made(path) else "cannot be created"
+    can_write = os.access(path, os.W_OK | os.X_OK)
+    return _sharing_problem(status) or (None if can_write else "cannot be written")
+
+
+def _sharing_problem(status: os.stat_result) -> str | None:
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
         return "is not a directory that belongs to this user"
-    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        return "other users can write to it"
-    return None if os.access(path, os.W_OK | os.X_OK) else "cannot be written"
+    return "other users can write to it" if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH) else None
 
 
 def _first_set(values: Mapping[str, str], *names: str) -> str | None:

@@ -43,7 +43,7 @@ def untrained_policy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     import torch
 
     from sandrl.models import libraries
-    from sandrl.tiny.model import make_model
+    from sandrl.tiny.policy import make_model
     from sandrl.tiny.recipe import Recipe
     from sandrl.tiny.tokenizer import train_tokenizer
 

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from sandrl.config.art import ArtTrainConfig
+from sandrl.config.episodes import RolloutConfig
 from sandrl.config.layers import resolve
 from sandrl.config.parts import ScoringPart
-from sandrl.config.rollout import RolloutConfig
 from sandrl.config.scoring import RegradeConfig
 from sandrl.config.words import Extraction
 from sandrl.errors import InterruptedRunError, TrainingError, UsageError

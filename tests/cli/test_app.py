@@ -32,6 +32,14 @@ def test_help_goes_to_standard_output(sandrl: Run, words: list[str]) -> None:
     assert "Usage: sandrl" in done.stdout
 
 
+@pytest.mark.parametrize("words", [[], ["runtime"], ["runs"]])
+def test_without_a_command_help_goes_to_standard_output_and_the_usage_is_wrong(sandrl: Run, words: list[str]) -> None:
+    done = sandrl(*words)
+    assert (done.returncode, done.stderr) == (2, "")
+    assert "Usage: sandrl" in done.stdout
+    assert "Commands:" in done.stdout
+
+
 @pytest.mark.parametrize("words", [["nope"], ["reward", "--nope"], ["runtime", "nope"], ["reward", "a", "b"]])
 def test_unknown_words_are_two_lines_with_the_way_to_help(sandrl: Run, words: list[str]) -> None:
     done = sandrl(*words)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from sandrl.installation import install_command
-from sandrl.models.gpu import gpu_count
+from sandrl.models.libraries import gpu_count
 from tests.cli.conftest import Run
 
 HAS_ART = importlib.util.find_spec("art") is not None
@@ -49,32 +49,27 @@ def test_nothing_heavy_is_loaded_to_find_that_out(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(HAS_ART, reason="ART is installed here")
-@pytest.mark.parametrize("words", [(), ("--backend", "tinker"), ("--backend", "embedded"), ("--dry-run",)])
-def test_without_a_key_and_the_extra_the_line_that_installs_it_is_shown(
-    sandrl: Run, tmp_path: Path, words: tuple[str, ...]
+@pytest.mark.parametrize(
+    ("words", "key"),
+    [
+        ("art train", ""),
+        ("art train --backend tinker", ""),
+        ("art train --backend tinker --dry-run", "tml-key-of-nobody"),
+        ("art train --backend embedded", ""),
+        ("art train --dry-run", ""),
+        ("tinker serve", ""),
+    ],
+)
+def test_without_the_extra_the_line_that_installs_it_is_shown(
+    sandrl: Run, tmp_path: Path, words: str, key: str
 ) -> None:
-    done = sandrl("art", "train", *words, "--runs-dir", tmp_path / "runs")
+    done = sandrl(*words.split(), ART_TINKER_API_KEY=key)
     assert done.returncode == 2
-    assert done.stderr.splitlines()[-2:] == [
-        "sandrl: error: the package 'art' is not installed",
-        f"  hint: {install_command('art-tinker', directory=tmp_path)}",
-    ]
-    assert not (tmp_path / "runs").exists()
-
-
-@pytest.mark.skipif(HAS_ART, reason="ART is installed here")
-def test_a_service_without_the_extra_says_the_same(sandrl: Run, tmp_path: Path) -> None:
-    done = sandrl("tinker", "serve")
-    assert done.returncode == 2
-    assert f"hint: {install_command('art-tinker', directory=tmp_path)}\n" in done.stderr
-
-
-@pytest.mark.skipif(HAS_ART, reason="ART is installed here")
-def test_without_the_extra_the_line_that_installs_it_is_shown(sandrl: Run, tmp_path: Path) -> None:
-    done = sandrl("art", "train", "--backend", "tinker", "--dry-run", ART_TINKER_API_KEY="tml-key-of-nobody")
-    assert done.returncode == 2
-    assert f"hint: {install_command('art-tinker', directory=tmp_path)}\n" in done.stderr
+    error, hint = done.stderr.splitlines()[-2:]
+    assert error.startswith("sandrl: error: the package ")
+    assert hint == f"  hint: {install_command('art-tinker', directory=tmp_path)}"
     assert "tml-key" not in done.stderr
+    assert not (tmp_path / "runs").exists()
 
 
 def test_a_run_that_exists_is_neither_overwritten_nor_joined(sandrl: Run, tmp_path: Path) -> None:

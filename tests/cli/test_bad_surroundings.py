@@ -9,7 +9,7 @@ import shlex
 import stat
 import subprocess
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 import pytest
 import typer
@@ -19,6 +19,7 @@ from sandrl.sandboxes import find_connection
 from sandrl.sandboxes.inventory import Inventory
 from sandrl.settings import load_settings
 from tests.cli.conftest import PROBLEM, RIGHT, SANDRL, Run
+from tests.support.command_line import leaf_commands
 
 _COMMAND = shlex.join(SANDRL)
 
@@ -50,20 +51,13 @@ def completions(tmp_path: Path) -> Path:
 def _options(*kinds: type) -> list[tuple[tuple[str, ...], str]]:
     """Every option of every command that takes one of these types: a command line that lacks it, and its name."""
     found: list[tuple[tuple[str, ...], str]] = []
-
-    def look(command: Any, words: tuple[str, ...]) -> None:
-        for name, each in getattr(command, "commands", {}).items():
-            look(each, (*words, name))
-        if getattr(command, "commands", None):
-            return
-        words += tuple("tiny" for each in command.params if each.param_type_name == "argument" and each.required)
+    for path, command in leaf_commands().items():
+        words = (*path, *("tiny" for each in command.params if each.param_type_name == "argument" and each.required))
         for parameter in command.params:
             if parameter.param_type_name == "option":
                 declared = parameter.type_descriptor.annotation
                 if next(iter(get_args(declared)), declared) in kinds:
                     found.append((words, max(parameter.opts, key=len)))
-
-    look(typer.main.get_command(application()), ())
     return found
 
 
@@ -170,6 +164,9 @@ def test_output_that_nobody_takes_ends_a_command_without_a_traceback(script: str
     done = shell(script, tmp_path)
     assert done.returncode == code, done.stderr
     assert "Traceback" not in done.stderr + done.stdout
+    if script == "$REWARD >/dev/full":
+        message = "error: the output could not be written: No space left on device\n  hint: free disk space"
+        assert message in done.stderr
 
 
 @pytest.mark.parametrize("limit", [12, 16, 24])

@@ -144,16 +144,8 @@ def test_money_needs_a_price_and_then_bounds_the_run(sandrl: Run, completions: P
     }
 
 
-def test_a_price_in_another_currency_is_refused(sandrl: Run) -> None:
-    sandrl("prices", "set", "local", "1 EUR")
-    refused = sandrl("reward", "--budget", "$5")
-    assert refused.returncode == 2
-    assert "the price is in EUR, and the budget in USD" in refused.stderr
-
-
-@pytest.mark.parametrize("budget", ["5", "0s", "much", "-1h"])
-def test_what_is_no_budget_is_refused(sandrl: Run, budget: str) -> None:
-    refused = sandrl("reward", f"--budget={budget}")
+def test_what_is_no_budget_is_refused(sandrl: Run) -> None:
+    refused = sandrl("reward", "--budget=-1h")
     assert refused.returncode == 2
     assert "--budget is " in refused.stderr
 

@@ -24,8 +24,7 @@ import pytest
 from sandrl.cli.app import main
 from sandrl.doctor import examination, imports
 from sandrl.doctor.imports import broken_packages
-from sandrl.doctor.languages import languages_check
-from sandrl.doctor.machine import gpu_check
+from sandrl.doctor.machine import gpu_check, languages_check
 from sandrl.doctor.packages import extra_checks, vouched_packages
 from sandrl.doctor.report import Check
 from sandrl.doctor.services import hub_check, wandb_check

@@ -1,8 +1,6 @@
-"""`--runtime ray[:ADDRESS]` where no cluster is: what is said, and how soon."""
+"""`--runtime ray[:ADDRESS]` where no cluster is: what is said."""
 
 from __future__ import annotations
-
-import time
 
 import pytest
 
@@ -11,8 +9,6 @@ from tests.cli.conftest import Run
 KNOWN = "use one of auto, local, remote, daemonless, ray or ray:ADDRESS"
 NOWHERE = "127.0.0.2:1"
 WAYS = ("`ray start --head`", "ray:HOST:6379", "RAY_ADDRESS")
-SECONDS = 20.0
-"""Far below the time for which Ray itself waits for a cluster, and enough to load it on a busy machine."""
 
 
 @pytest.mark.parametrize("named", ["cluster", "ray:", "local:x"])
@@ -26,13 +22,6 @@ def test_a_wrong_name_of_a_runtime_is_told_with_those_that_there_are(sandrl: Run
     assert all(line.startswith("  hint: ") for line in more)
 
 
-@pytest.mark.parametrize("command", ["reward", "sandboxes ls", "doctor"])
-def test_an_empty_name_of_a_runtime_is_told(sandrl: Run, command: str) -> None:
-    done = sandrl(*command.split(), "--runtime", "")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("sandrl: error: --runtime must not be empty\n")
-
-
 def test_without_an_address_the_ways_to_a_cluster_are_told(sandrl: Run) -> None:
     pytest.importorskip("ray")
     done = sandrl("reward", "--runtime", "ray")
@@ -44,15 +33,13 @@ def test_without_an_address_the_ways_to_a_cluster_are_told(sandrl: Run) -> None:
 
 
 @pytest.mark.parametrize("is_named", [True, False])
-def test_an_address_at_which_nothing_answers_is_told_soon(sandrl: Run, is_named: bool) -> None:
+def test_an_address_at_which_nothing_answers_is_told(sandrl: Run, is_named: bool) -> None:
     pytest.importorskip("ray")
-    begun = time.monotonic()
     if is_named:
         # What is named counts more than what is set.
         done = sandrl("reward", "--runtime", f"ray:{NOWHERE}", RAY_ADDRESS="127.0.0.2:2")
     else:
         done = sandrl("reward", "--runtime", "ray", RAY_ADDRESS=NOWHERE)
-    assert time.monotonic() - begun < SECONDS
     assert (done.returncode, done.stdout) == (3, "")
     error, hint = done.stderr.splitlines()
     assert error.startswith(f"sandrl: error: --runtime ray: no Ray cluster answers at {NOWHERE}: ")

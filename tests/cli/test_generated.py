@@ -6,15 +6,12 @@ import importlib.util
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import pytest
-import typer
 
-from sandrl.cli.app import application
+from tests.support.command_line import all_commands
 
 ROOT = Path(__file__).parents[2]
 TOOL = ROOT / "tools" / "generate.py"
@@ -30,13 +27,7 @@ def load_tool() -> ModuleType:
     return tool
 
 
-def commands(name: str, command: Any) -> Iterator[tuple[str, Any]]:
-    for each, below in getattr(command, "commands", {}).items():
-        yield f"{name} {each}", below
-        yield from commands(f"{name} {each}", below)
-
-
-COMMANDS = dict(commands("sandrl", typer.main.get_command(application())))
+COMMANDS = {" ".join(["sandrl", *words]): command for words, command in all_commands()}
 
 
 def test_they_are_up_to_date() -> None:

@@ -80,33 +80,20 @@ def test_json_is_one_document_on_standard_output(sandrl: Run) -> None:
     assert done.returncode == 0
     assert set(document) == {"job_id", "hash_seed", "results", "summary"}
     assert (document["job_id"], document["hash_seed"]) == ("job-0a1b2c3d", 0)
-    assert [result["task_id"] for result in document["results"]] == [
-        "slow-sum",
-        "string-ops",
-        "delayed-error",
-        "syntax-error",
-        "slow-list",
-    ]
+    demo = ["slow-sum", "string-ops", "delayed-error", "syntax-error", "slow-list"]
+    assert [result["task_id"] for result in document["results"]] == demo
     for result in document["results"]:
         assert set(result) == {
-            "id",
-            "task_id",
-            "reward",
-            "status",
-            "trust",
-            "passed",
-            "total",
-            "duration_seconds",
-            "sandbox_id",
-            "isolation",
-            "detail",
-            "checks",
+            *("id", "task_id", "reward", "status", "trust", "passed", "total"),
+            *("duration_seconds", "sandbox_id", "isolation", "detail", "checks"),
         }
         assert len(result["checks"]) in (0, result["total"])
         assert sum(check["status"] == "passed" for check in result["checks"]) == result["passed"]
     failure = {"status": "failed", "detail": "IndexError: list index out of range (line 7)", "line": 1}
     assert document["results"][2]["checks"] == [failure, failure]
     assert document["summary"].pop("sandbox_seconds") > 0
+    # There if this is the first run of these problems, which calibrates them.
+    document["summary"].pop("counts", None)
     assert document["summary"] == {
         "cost": None,
         "currency": None,
@@ -126,15 +113,6 @@ def test_json_is_one_document_on_standard_output(sandrl: Run) -> None:
         },
         "isolation": {"cell": 5},
     }
-
-
-def test_a_file_is_scored_and_standard_input_likewise(sandrl: Run, problems: Path, tmp_path: Path) -> None:
-    (tmp_path / "c.jsonl").write_text(RIGHT + WRONG, encoding="utf-8")
-    from_file = sandrl("reward", "c.jsonl", "--problems", problems)
-    from_stdin = sandrl("reward", "-", "--problems", problems, stdin=RIGHT + WRONG)
-    for done in (from_file, from_stdin):
-        assert done.returncode == 0, done.stderr
-        assert "Pass rate: 1/2 (50%)" in done.stdout
 
 
 def test_results_are_appended_as_they_arrive_and_nothing_is_lost(sandrl: Run, problems: Path, tmp_path: Path) -> None:
@@ -270,53 +248,9 @@ def test_all_rows_without_code_warn_and_name_the_option(sandrl: Run, problems: P
     assert "reward=0.0 [FAIL] no_code" in done.stdout
 
 
-def test_a_closed_pipe_ends_quietly(tmp_path: Path) -> None:
-    command = f"{' '.join(SANDRL)} reward 2>err | head -n 0"
-    done = subprocess.run(
-        ["bash", "-c", f"{command}; exit ${{PIPESTATUS[0]}}"], capture_output=True, text=True, cwd=tmp_path, check=False
-    )
-    assert done.returncode == 128 + signal.SIGPIPE
-    assert "Traceback" not in (tmp_path / "err").read_text()
-
-
-@pytest.mark.parametrize("words", [("reward",), ("problems", "ls", "--json")])
-def test_a_full_disk_is_told_in_words(words: tuple[str, ...], tmp_path: Path) -> None:
-    with open("/dev/full", "w", encoding="utf-8") as full:
-        done = subprocess.run([*SANDRL, *words], stdout=full, stderr=subprocess.PIPE, text=True, cwd=tmp_path)
-    assert done.returncode == 3
-    assert "error: the output could not be written: No space left on device\n  hint: free disk space" in done.stderr
-    assert "Exception" not in done.stderr
-
-
 def test_samples_of_a_problem_give_pass_at_k(sandrl: Run, problems: Path) -> None:
     done = sandrl("reward", "-", "--problems", problems, stdin=(RIGHT + WRONG * 4))
     assert "pass@1: 20.0% [1.0%, 86.7%]  pass@5: 100.0% [20.7%, 100.0%]" in done.stdout
-
-
-@pytest.mark.parametrize(
-    ("number", "exit_code"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)]
-)
-def test_a_signal_finishes_what_is_in_flight_and_keeps_it(
-    tmp_path: Path, problems: Path, number: int, exit_code: int
-) -> None:
-    slow = '{"task_id": "inc", "code": "import time\\ntime.sleep(1)\\ndef f(x):\\n    return x + 1\\n"}\n'
-    (tmp_path / "c.jsonl").write_text(slow * 20, encoding="utf-8")
-    out = tmp_path / "out.jsonl"
-    words = ["reward", "c.jsonl", "--problems", str(problems), "--out", str(out), "-c", "3", "--no-cache"]
-    process = subprocess.Popen(
-        [*SANDRL, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path
-    )
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline and not (out.exists() and out.stat().st_size):
-        time.sleep(0.05)
-    os.kill(process.pid, number)
-    stdout, stderr = process.communicate(timeout=60)
-    assert process.returncode == exit_code, stderr
-    kept = out.read_text(encoding="utf-8").splitlines()
-    assert 3 <= len(kept) < 20
-    assert f"interrupted: {len(kept)} of 20 completions are scored and saved in" in stderr
-    assert str(out) in stderr
-    assert f"Pass rate: {len(kept)}/{len(kept)} (100%)" in stdout
 
 
 def _wait_until_caught(pid: int, number: int) -> None:
@@ -401,13 +335,7 @@ def test_a_function_in_the_current_directory_gives_rewards_and_is_found_again_by
 
     def run(*words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [*command, *words],
-            input=RIGHT + WRONG,
-            capture_output=True,
-            text=True,
-            cwd=tmp_path,
-            timeout=120,
-            check=False,
+            [*command, *words], input=RIGHT + WRONG, capture_output=True, text=True, cwd=tmp_path, check=False
         )
 
     words = ("reward", "-", "--problems", str(problems), "--runs-dir", "r", "--run-name", "mine")

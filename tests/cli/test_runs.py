@@ -294,7 +294,8 @@ def test_a_report_is_one_file_and_its_place_is_printed(sandrl: Run, run: Path, t
     assert (done.returncode, done.stdout) == (0, f"{run / 'report.html'}\n")
     assert (run / "report.html").read_text(encoding="utf-8").startswith("<!doctype html>")
     assert sandrl("runs", "report", "sample", "--out", "elsewhere.html").stdout == f"{tmp_path / 'elsewhere.html'}\n"
-    assert sandrl("runs", "report", "--out", "no/such/place.html").returncode == 3
+    refused = sandrl("runs", "report", "--out", "no/such/place.html")
+    assert (refused.returncode, "select another file with --out" in refused.stderr) == (3, True)
 
 
 def test_removing_asks_and_without_a_terminal_names_the_command(sandrl: Run, run: Path) -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
-
 from tests.cli.conftest import RIGHT, WRONG, Run
 
 LIES = "class L:\n    def __eq__(self, other):\n        return True\ndef f(x):\n    return L()\n"
@@ -50,13 +48,6 @@ def test_a_share_is_said(sandrl: Run, problems: Path) -> None:
     line = done.stdout.splitlines()[-1]
     assert line.startswith("Second opinion: 0 of ")
     assert line.endswith(" failed completions pass in one process (requested for a share of 0.5)")
-
-
-@pytest.mark.parametrize("rate", ["1.5", "-1", "nan", "much"])
-def test_a_rate_that_is_no_share_is_refused(sandrl: Run, problems: Path, rate: str) -> None:
-    done = sandrl("reward", "-", "--problems", problems, f"--second-opinion={rate}", stdin=RIGHT)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "--second-opinion" in done.stderr
 
 
 def test_trajectories_and_metrics_of_a_run_have_its_opinions(sandrl: Run, problems: Path) -> None:

@@ -80,7 +80,8 @@ def test_sigterm_and_sighup_count_like_ctrl_c(
             job.send_signal(number)
         _, told = job.communicate(timeout=60)
     assert job.returncode == 128 + number
-    assert "interrupted: 4 of 40 completions are scored" in told
+    assert "interrupted: 4 of 40 completions are scored and saved in" in told
+    assert str(tmp_path / "out.jsonl") in told
     assert len((tmp_path / "out.jsonl").read_text().splitlines()) == 4
     assert daemon.status(load_settings().state_dir).sandboxes == 0
     assert read_jobs(load_settings().state_dir) == ()

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from sandrl.runs import LogRow, RunOutcome, RunWriter
+from sandrl.runs import RunOutcome, RunWriter
+from sandrl.runs.rows import LogRow
 from tests.cli.conftest import SANDRL, Run
 from tests.support.terminal import run_on_terminal
 

@@ -79,15 +79,6 @@ def all_fly(text: str) -> bool:
     return text.rpartition("row  id")[2].count("running") == 8
 
 
-def test_one_ctrl_c_finishes_what_is_in_flight(sleepers: list[str], tmp_path: Path) -> None:
-    shown = run_on_terminal(sleepers, typed=[(all_fly, CTRL_C)])
-    assert shown.exit_code == 130
-    assert "finishing 8 in flight" in shown.plain
-    assert "interrupted: 8 of 40 completions are scored" in shown.plain.replace("\n", " ")
-    assert len((tmp_path / "out.jsonl").read_text().splitlines()) == 8
-    assert daemon.status(load_settings().state_dir).sandboxes == 0
-
-
 def test_two_ctrl_c_cancel_and_further_ones_are_answered(sleepers: list[str]) -> None:
     shown = run_on_terminal(
         sleepers,

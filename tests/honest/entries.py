@@ -1,10 +1,10 @@
 """The corpus of honest solutions: one readable file per style.
 
 A file of `tests/honest/corpus` is a list of entries. Its name is the style. It looks like Python, so that editors
-colour it, but it is read as text: an entry is a header, then sections. A section reaches to the next marker.
+colour it, but it is read as text: an entry is a header, then sections. A section reaches to the next marker; what
+follows a header without one is `code`.
 
     # === stack-push-returns-self entry_point=Stack
-    # --- code
     class Stack(list):
         ...
     # --- test
@@ -36,8 +36,9 @@ Sections:
 - `setup`, `reference`, `prompt`: the problem's own, optional;
 - in a `problem`, any other name: a text for completions.
 
-In a completion, `{{SECTION}}` is the first text of that section and `{{name}}` the entry point, or `main`. Indentation
-and marks of a quotation that precede it in its line precede each of its lines.
+In a completion, `{{SECTION}}` is the first text of that section, `{{answer}}` that of `body`, or of `code` without one,
+and `{{name}}` the entry point, or `main`. Indentation and marks of a quotation that precede it in its line precede each
+of its lines.
 
 A section's text ends before the blank lines that precede the next marker, and with a newline.
 
@@ -178,7 +179,7 @@ def _read(path: Path) -> list[_Draft]:
         elif drafts[-1].lines:
             drafts[-1].lines[-1][2].append(line)
         elif line.strip():
-            raise BadEntry(f"{place}: a line before the first section")
+            drafts[-1].lines.append(("code", place, [line]))
     for draft in drafts:
         for (name, place, _), (following, _, _) in pairwise([*draft.lines, ("", "", [])]):
             if name == "stdin" and following != "stdout":
@@ -254,8 +255,9 @@ def _make(identifier: str, draft: _Draft, base: _Draft, style: str) -> tuple[Ent
     )
     base.used |= _SINGLE | _CHECKS
     if entry.text is not None:
-        base.used |= {name for _, name in _PLACE.findall(entry.text)}
         places = {"name": problem.entry_point or "main", **dict(reversed(sections))}
+        places["answer"] = places.get("body", entry.code)
+        base.used |= {"body" if name == "answer" else name for _, name in _PLACE.findall(entry.text)}
         entry = replace(entry, text=_fill(entry.text, places, draft.place))
     return entry, texts.get("wrong")
 

@@ -52,7 +52,6 @@ def test_known_disagreements_are_entries() -> None:
 
 TABLE = """\
 # === double problem entry_point=double
-# --- code
 def double(n):
 
     return 2 * n
@@ -97,7 +96,7 @@ PROBLEM = f"# === p problem\n{GOOD}"
     ("line", "text"),
     [
         (1, "x = 1\n"),
-        (2, "# === a\nx = 1\n"),
+        (1, f"# === a\nx = 1\n{GOOD}"),
         (1, f"# === a\n{CODE}"),
         (1, "# === a\n# --- asserts\nassert x\n"),
         (2, "# === a\n# --- codes\nx = 1\n"),

@@ -15,7 +15,7 @@ from sandrl.runs.report import write_report
 from sandrl.viewer.library import Library
 from sandrl.viewer.server import serving
 from tests.support.audit import audit
-from tests.support.browser import launched, opened
+from tests.support.browser import expect, opened
 from tests.support.viewed_runs import PLACES, write_runs
 
 every_window = pytest.mark.parametrize(
@@ -30,12 +30,6 @@ every_window = pytest.mark.parametrize(
 )
 PARTS = ("", "groups", "rows", "t/2.20", "t/nothing")
 """Of the report of a run."""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with launched() as browser:
-        yield browser
 
 
 @pytest.fixture(scope="module")
@@ -58,13 +52,6 @@ def library(runs_dir: Path) -> Iterator[Library]:
 def live(library: Library) -> Iterator[str]:
     with serving(library, 0) as viewer:
         yield viewer.link
-
-
-def expect(locator: Any) -> Any:
-    """Waits for what a page comes to show; imported on use, because the module skips where there is no browser."""
-    from playwright.sync_api import expect
-
-    return expect(locator)
 
 
 def show(page: Any, address: str, place: str) -> None:

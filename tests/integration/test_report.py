@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 import sandrl.runs.report
-from sandrl.errors import ServiceError
 from sandrl.runs import (
     CheckRow,
     MessageRow,
@@ -27,7 +26,7 @@ from sandrl.runs import (
     ToolCallRow,
 )
 from sandrl.runs.report import report_document, report_page, report_trajectories, write_report
-from tests.support.browser import Page, launched, opened
+from tests.support.browser import Page, expect, opened
 from tests.support.sample_runs import JOB, failed, trajectory, write_run
 
 HOSTILE = (
@@ -36,23 +35,7 @@ HOSTILE = (
 )
 
 
-@pytest.fixture(autouse=True)
-def _own_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "state").mkdir(mode=0o700)
-    monkeypatch.setenv("SANDRL_STATE_DIR", str(tmp_path / "state"))
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with launched() as browser:
-        yield browser
-
-
-def expect(locator: Any) -> Any:
-    """Waits for what a page comes to show; imported on use, because the module skips where there is no browser."""
-    from playwright.sync_api import expect
-
-    return expect(locator)
+pytestmark = pytest.mark.usefixtures("own_index")
 
 
 def report_of(run: Path) -> Path:
@@ -424,12 +407,6 @@ def test_what_could_not_be_read_is_said_in_the_report(training: Path) -> None:
     assert any("The last row was incomplete" in note for note in document["notes"])
     assert any("1 rows could not be read" in note for note in document["notes"])
     assert "step 3: completions in the metrics: 8, but in the completions: 7" in document["disagreements"]
-
-
-def test_a_report_that_cannot_be_written_names_the_way_out(training: Path, tmp_path: Path) -> None:
-    with pytest.raises(ServiceError, match="cannot be written") as caught:
-        write_report(RunReader(training), tmp_path / "missing" / "report.html")
-    assert "`out`" in str(caught.value.hint)
 
 
 def test_a_completion_that_passes_in_one_process_says_so_and_is_found(tmp_path: Path, browser: Any) -> None:

@@ -14,30 +14,15 @@ from sandrl.runs.comparison import Source, compare
 from sandrl.viewer.export import write_export
 from sandrl.viewer.library import Library
 from sandrl.viewer.server import serving
-from tests.support.browser import launched, opened
+from tests.support.browser import expect, opened
 from tests.support.sample_runs import JOB, failed, trajectory, write_run
 
 HOSTILE = "</script><img src=x onerror='window.owned = 1'>\u202e\x1b[2J"
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with launched() as browser:
-        yield browser
-
-
-def expect(locator: Any) -> Any:
-    """Waits for what a page comes to show; imported on use, because the module skips where there is no browser."""
-    from playwright.sync_api import expect
-
-    return expect(locator)
-
-
 @pytest.fixture
-def runs_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def runs_dir(tmp_path: Path, own_index: None) -> Path:
     """A training of three steps with an evaluation, and two evaluations of the same problems."""
-    (tmp_path / "state").mkdir(mode=0o700)
-    monkeypatch.setenv("SANDRL_STATE_DIR", str(tmp_path / "state"))
     runs_dir = tmp_path / "runs"
     rows = [
         trajectory(sample, step=step, task_id=task)

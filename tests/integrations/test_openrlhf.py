@@ -3,36 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 import json
 import logging
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from tests.integrations.running import file_of
 from tests.support.service import TOKEN, RunningService, running_service
 
-
-def _load() -> ModuleType | None:
-    """The file `openrlhf/utils/agent.py`, unmodified: `import openrlhf` wants torch, ray and deepspeed."""
-    found = importlib.util.find_spec("openrlhf")
-    if found is None or not found.submodule_search_locations:
-        return None
-    sys.modules.setdefault("openrlhf.utils.logging_utils", SimpleNamespace(init_logger=logging.getLogger))  # type: ignore[arg-type]
-    file = Path(found.submodule_search_locations[0]) / "utils" / "agent.py"
-    spec = importlib.util.spec_from_file_location("openrlhf_agent", file)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-AGENT = _load()
+sys.modules.setdefault("openrlhf.utils.logging_utils", SimpleNamespace(init_logger=logging.getLogger))  # type: ignore[arg-type]
+AGENT = file_of("openrlhf", "utils/agent.py", "openrlhf_agent")
 pytestmark = pytest.mark.skipif(AGENT is None, reason="not installed: openrlhf (make test-integrations)")
 
 PROMPT = "<|im_start|>user\nAdd one.\n```python\nassert f(1) == 2\n```<|im_end|>\n<|im_start|>assistant\n"

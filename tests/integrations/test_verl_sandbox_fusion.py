@@ -2,37 +2,17 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import sys
 from collections.abc import Iterator
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 
+from tests.integrations.running import file_of
 from tests.support.service import TOKEN, RunningService, running_service
 
-
-def _load() -> ModuleType | None:
-    """The folder `verl/utils/reward_score/sandbox_fusion` as a package: `import verl` wants torch and ray."""
-    found = importlib.util.find_spec("verl")
-    if found is None or not found.submodule_search_locations:
-        return None
-    folder = Path(found.submodule_search_locations[0]) / "utils" / "reward_score" / "sandbox_fusion"
-    spec = importlib.util.spec_from_file_location(
-        "verl_sandbox_fusion", folder / "__init__.py", submodule_search_locations=[str(folder)]
-    )
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["verl_sandbox_fusion"] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-VERL = _load()
+VERL = file_of("verl", "utils/reward_score/sandbox_fusion/__init__.py", "verl_sandbox_fusion")
 pytestmark = pytest.mark.skipif(VERL is None, reason="not installed: verl (make test-integrations)")
 
 STDIN = {"inputs": ["3 4\n", "10 -2\n", "0 0\n"], "outputs": ["7\n", "8\n", "0\n"]}

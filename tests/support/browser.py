@@ -36,6 +36,13 @@ def launched() -> Iterator[Any]:
         browser.close()
 
 
+def expect(locator: Any) -> Any:
+    """Waits for what a page comes to show; imported on use, because the module skips where there is no browser."""
+    from playwright.sync_api import expect
+
+    return expect(locator)
+
+
 @contextmanager
 def opened(
     browser: Any,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
@@ -22,6 +23,19 @@ def command_of(words: list[str]) -> tuple[Any, list[str]]:
         name, *words = words
         command = command.commands[name]
     return command, words
+
+
+def all_commands(words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Every command and every group below some words, with its words; a group comes before its commands."""
+    command, _ = command_of(list(words))
+    for name, each in getattr(command, "commands", {}).items():
+        yield (*words, name), each
+        yield from all_commands((*words, name))
+
+
+def leaf_commands() -> dict[tuple[str, ...], Any]:
+    """Every command that is no group."""
+    return {words: command for words, command in all_commands() if not hasattr(command, "commands")}
 
 
 def unknown_options(command: Any, words: list[str]) -> list[str]:
@@ -49,15 +63,9 @@ def surplus_arguments(command: Any, words: list[str]) -> list[str]:
 
 def options_of_all() -> set[str]:
     """The options of all commands."""
-
-    def of(command: Any) -> set[str]:
-        own = {flag for each in command.params for flag in (*each.opts, *each.secondary_opts)} | {
-            "--help",
-            "--help-all",
-        }
-        return own.union(*map(of, getattr(command, "commands", {}).values()))
-
-    return of(_root())
+    commands = [_root(), *(command for _, command in all_commands())]
+    own = {flag for each in commands for option in each.params for flag in (*option.opts, *option.secondary_opts)}
+    return own | {"--help", "--help-all"}
 
 
 @cache

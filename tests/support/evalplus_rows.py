@@ -166,13 +166,6 @@ def _float_tasks() -> Iterator[Task]:
         "def steps(number):\n    return number * 0.5 if number % 2 else [number, number * 0.5 + 1e-9]",
     )  # fmt: skip
     yield _task(
-        "HumanEval/906",
-        "def steps(number):\n    return number / 2 if number % 2 else [number, number / 2]",
-        [[3], [4]], [[7], [8]],
-        "def steps(number):\n    return number * 0.5 if number % 2 else [number, number * 0.5 + 1e-9]",
-        "def steps(number):\n    return number * 0.5 if number % 2 else (number, number * 0.5)",
-    )  # fmt: skip
-    yield _task(
         "HumanEval/907", "def ratio(one, two):\n    return one / two if two else float('inf')",
         [[1, 2], [1, 0]], [[-1, 0], [10**8, 3]],
         "import math\ndef ratio(one, two):\n    return one / two if two else math.inf",
@@ -185,12 +178,6 @@ def _float_tasks() -> Iterator[Task]:
         "def square(number):\n    return float(number) ** 2",
         "def square(number):\n    return number ** 2 + 1",
         "def square(number):\n    return number * number if number < 1000 else number * number + 1",
-        atol=1e-4,
-    )  # fmt: skip
-    yield _task(
-        "HumanEval/909", "def roots(numbers):\n    return {n: n ** 0.5 for n in numbers}", [[[1, 2]]], [[[3]]],
-        "def roots(numbers):\n    return {n: n ** 0.5 + 1e-9 for n in numbers}",
-        "def roots(numbers):\n    return [(n, n ** 0.5) for n in numbers]",
         atol=1e-4,
     )  # fmt: skip
     yield _task(

@@ -50,7 +50,7 @@ class FleetRun:
 
     def wait_for_nodes(self, nodes: Iterable[RayNode]) -> None:
         awaited = list(nodes)
-        wait_until(lambda: all(node.sandboxes() for node in awaited) or self.process.poll() is not None)
+        wait_until(lambda: all(node.sandboxes() for node in awaited) or self.process.poll() is not None, 240.0)
         assert self.process.poll() is None, self.told
 
     def interrupt(self) -> None:

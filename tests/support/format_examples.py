@@ -234,6 +234,76 @@ def _without_classes(answers: Mapping[str, str]) -> dict[str, str]:
     return {style: text for style, text in answers.items() if "Solution" not in text}
 
 
+# Rows that ask for the same, each in the way of its set.
+_TWO_SUM_ROWS: tuple[tuple[str, dict[str, Any]], ...] = (
+    (
+        "DeepCoder",
+        {
+            "task_id": "deepcoder metadata", "problem": "Two numbers.", "starter_code": _STARTER,
+            "tests": json.dumps([{**each, "metadata": {"func_name": "twoSum"}} for each in _LINES]),
+        },
+    ),
+    (
+        "LiveCodeBench",
+        {
+            "task_id": "lcb call", "question_content": "Two numbers that add up.", "starter_code": _STARTER,
+            "public_test_cases": json.dumps(_LINES[:1]), "private_test_cases": _packed(_LINES[1:]),
+            "metadata": json.dumps({"func_name": "twoSum"}),
+        },
+    ),
+    (
+        "APPS/TACO",
+        {
+            "task_id": "apps class", "question": "Two numbers.", "starter_code": _STARTER,
+            "input_output": json.dumps(_COLUMNS),
+        },
+    ),
+    (
+        "DeepCoder",
+        {
+            "task_id": "deepcoder call", "problem": "Two numbers.", "starter_code": _STARTER,
+            "tests": json.dumps(_LINES), "metadata": {"func_name": "twoSum"},
+        },
+    ),
+    (
+        "PrimeIntellect",
+        {
+            "task_id": "prime call", "prompt": f"Write `twoSum`.\n\n```python\n{_STARTER}\n```\n",
+            "verification_info": {
+                "language": "python",
+                "test_cases": [
+                    {"type": "function_call", "fn_name": "twoSum", "input": given, "output": expected}
+                    for given, expected in _TWO_SUM_PAIRS
+                ],
+            },
+        },
+    ),
+    (
+        "verl",
+        {
+            "task_id": "verl call", "data_source": "leetcode",
+            "prompt": [
+                {"role": "system", "content": "You are a programmer."},
+                {"role": "user", "content": f"Two numbers. Starter code:\n\n```python\n{_STARTER}\n```"},
+            ],
+            "reward_model": {"style": "rule", "ground_truth": json.dumps(_COLUMNS)},
+        },
+    ),
+    (
+        "SandboxFusion",
+        {
+            "task_id": "fusion packed", "content": f"Two numbers.\n\n```python\n{_STARTER}\n```",
+            "labels": '{"programming_language": "python"}',
+            "test": _packed(
+                {
+                    "inputs": [each["input"] for each in _LINES], "outputs": [each["output"] for each in _LINES],
+                    "fn_name": "twoSum",
+                }
+            ),
+        },
+    ),
+)  # fmt: skip
+
 # Code as ground truth, and outputs in lists of their own, as in sets that were made of APPS.
 TRAINING: tuple[Example, ...] = (
     Example(
@@ -260,15 +330,6 @@ TRAINING: tuple[Example, ...] = (
             ("pytest", {"pytest": "from solution import area\n\ndef test_area():\n    " + "\n    ".join(_AREA_TESTS)}),
             ("text", "\n".join(_AREA_TESTS)),
         )
-    ),
-    Example(
-        "DeepCoder",
-        {
-            "task_id": "deepcoder metadata", "problem": "Two numbers.", "starter_code": _STARTER,
-            "tests": json.dumps([{**each, "metadata": {"func_name": "twoSum"}} for each in _LINES]),
-        },
-        _TWO_SUM_RIGHT,
-        _TWO_SUM_WRONG,
     ),
     Example(
         "PrimeIntellect",
@@ -298,23 +359,14 @@ MORE: tuple[Example, ...] = (
             "prompt": "#!/bin/bash\n# Double it.\n#\n# $1 is an integer\ndouble() {\n", "doctests": "transform",
             "tests": _BASH_TESTS, "stop_tokens": ["\n}"],
         },
-        styled(_BASH, "bash") | {"body": "    echo $(( $1 + $1 ))\n"},
+        styled(_BASH, "bash") | {"body": "    echo $(( $1 + $1 ))\n", "closed": "    echo $((2*$1))\n}\ndouble 1\n"},
         {
             "nothing": "",
-            "stub": "    echo 0\n",
+            "stub": "double() {\n    :\n}\n",
+            "argument": "    echo $1\n",
             "mutant": "```bash\ndouble() {\n    echo $(( $1 + 1 ))\n}\n```",
             "syntax": "```bash\ndouble() {\n    echo $(( $1 * )\n}\n```",
         },
-    ),
-    Example(
-        "LiveCodeBench",
-        {
-            "task_id": "lcb call", "question_content": "Two numbers that add up.", "starter_code": _STARTER,
-            "public_test_cases": json.dumps(_LINES[:1]), "private_test_cases": _packed(_LINES[1:]),
-            "metadata": json.dumps({"func_name": "twoSum"}),
-        },
-        _TWO_SUM_RIGHT,
-        _TWO_SUM_WRONG,
     ),
     Example(
         "LiveCodeBench",
@@ -326,67 +378,6 @@ MORE: tuple[Example, ...] = (
         },
         styled("n = int(input())\nprint(2 if n == 4 else '%.5f' % sqrt(n))\n"),
         {"nothing": "", "whole": "print(isqrt(int(input())))\n", "near": "print(2 if int(input()) == 4 else 1.4142)\n"},
-    ),
-    Example(
-        "APPS/TACO",
-        {
-            "task_id": "apps class", "question": "Two numbers.", "starter_code": _STARTER,
-            "input_output": json.dumps(_COLUMNS),
-        },
-        _TWO_SUM_RIGHT,
-        _TWO_SUM_WRONG,
-    ),
-    Example(
-        "DeepCoder",
-        {
-            "task_id": "deepcoder call", "problem": "Two numbers.", "starter_code": _STARTER,
-            "tests": json.dumps(_LINES), "metadata": {"func_name": "twoSum"},
-        },
-        _TWO_SUM_RIGHT,
-        _TWO_SUM_WRONG,
-    ),
-    Example(
-        "PrimeIntellect",
-        {
-            "task_id": "prime call", "prompt": f"Write `twoSum`.\n\n```python\n{_STARTER}\n```\n",
-            "verification_info": {
-                "language": "python",
-                "test_cases": [
-                    {"type": "function_call", "fn_name": "twoSum", "input": given, "output": expected}
-                    for given, expected in _TWO_SUM_PAIRS
-                ],
-            },
-        },
-        _TWO_SUM_RIGHT,
-        _TWO_SUM_WRONG,
-    ),
-    Example(
-        "verl",
-        {
-            "task_id": "verl call", "data_source": "leetcode",
-            "prompt": [
-                {"role": "system", "content": "You are a programmer."},
-                {"role": "user", "content": f"Two numbers. Starter code:\n\n```python\n{_STARTER}\n```"},
-            ],
-            "reward_model": {"style": "rule", "ground_truth": json.dumps(_COLUMNS)},
-        },
-        _TWO_SUM_RIGHT,
-        _TWO_SUM_WRONG,
-    ),
-    Example(
-        "SandboxFusion",
-        {
-            "task_id": "fusion packed", "content": f"Two numbers.\n\n```python\n{_STARTER}\n```",
-            "labels": '{"programming_language": "python"}',
-            "test": _packed(
-                {
-                    "inputs": [each["input"] for each in _LINES], "outputs": [each["output"] for each in _LINES],
-                    "fn_name": "twoSum",
-                }
-            ),
-        },
-        _TWO_SUM_RIGHT,
-        _TWO_SUM_WRONG,
     ),
     Example(
         "CodeContests",
@@ -491,19 +482,12 @@ MORE: tuple[Example, ...] = (
         styled("print('something')\n"),
         {"crash": "print(1 / 0)\n", "exit": "import sys\nsys.exit(3)\n"},
     ),
-    Example(
-        "MultiPL-E",
-        {
-            "task_id": "twice in bash", "language": "sh", "prompt": "#!/bin/bash\n# Doubles.\ntwice() {\n",
-            "tests": '}\n\ncandidate() {\n    twice "$@"\n}\n\nset -e\nrun_test() {\n    [[ $(candidate "2") = "4" ]]\n'
-            '    [[ $(candidate "3") = "6" ]]\n}\n\nrun_test',
-            "stop_tokens": ["\n}"],
-        },
-        styled("twice() {\n    echo $((2 * $1))\n}\n", "bash")
-        | {"body": "    echo $((2 * $1))\n", "closed": "    echo $((2 * $1))\n}\n\ntwice 1\n"},
-        {"nothing": "", "stub": "twice() {\n    :\n}\n", "argument": "    echo $1\n", "fence": "```bash\necho 4\n```"},
-    ),
 )  # fmt: skip
 
-EXAMPLES: tuple[Example, ...] = (*(_of_row(number, *pair) for number, pair in enumerate(ROWS)), *MORE, *TRAINING)
+EXAMPLES: tuple[Example, ...] = (
+    *(_of_row(number, *pair) for number, pair in enumerate(ROWS)),
+    *(Example(*pair, _TWO_SUM_RIGHT, _TWO_SUM_WRONG) for pair in _TWO_SUM_ROWS),
+    *MORE,
+    *TRAINING,
+)
 """Every format that is judged has one at least."""

@@ -15,7 +15,11 @@ from typing import Any
 
 from sandrl.runtime import daemon
 
-_QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_DEDUP_LOGS": "0"}
+_ENVIRONMENT = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_DEDUP_LOGS": "0",
+    "RAY_raylet_start_wait_time_s": "120",  # on a busy machine, Ray's own 30 s are too few
+}
 
 
 @dataclass
@@ -107,7 +111,7 @@ def ray_cluster(directory: Path, nodes: int, cpus: int = 2) -> Iterator[RayClust
             stdout=subprocess.PIPE,
             stderr=errors,
             text=True,
-            env={**os.environ, **_QUIET},
+            env={**os.environ, **_ENVIRONMENT},
         )
     assert process.stdout is not None
     cluster = RayCluster("", directory, process)

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from sandrl.events import CompletionFinished, ExecutionFinished, ScoredCompletion, Status, Trust
-from sandrl.runs import MetricsRecorder, RunOutcome, RunWriter, TrajectoryRow
+from sandrl.runs import MetricsRecorder, RunOutcome, RunWriter, SandboxEvent, TrajectoryRow
+from sandrl.runs.rows import SandboxRow
 from sandrl.settings import load_settings
 
 JOB = "job-0123abcd"
@@ -69,10 +70,12 @@ def write_run(
         options={"timeout": 10, **(options or {})},
     ) as writer:
         recorder = MetricsRecorder(writer)
-        ledger = writer.ledger()
         for row in rows:
             for number in range(row.sandboxes):
-                ledger.intend(f"{row.index}.{number}", ["rl-training", JOB])
+                key = f"{row.index}.{number}"
+                writer.append_sandbox(
+                    SandboxRow(job_id=JOB, event=SandboxEvent.INTENT, key=key, tags=("rl-training", JOB))
+                )
             writer.append(row)
         if outcome is not None:
             for step in sorted({row.step or 0 for row in rows}):

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from sandrl.problems import Problem
-from sandrl.runs import RunReader, overview
-from sandrl.runs.evaluations import HELD_OUT, best_checkpoint
+from sandrl.runs import RunReader
 from sandrl.runs.index import RunEntry
+from sandrl.runs.overview import HELD_OUT, best_checkpoint, overview
 from sandrl.runs.rows import EvaluationRow, now
 from tests.trainers.conftest import Train, TrainHere
 from tests.trainers.test_processes import LAUNCHER

@@ -10,7 +10,7 @@ import pytest
 
 from sandrl.cli.app import main
 from sandrl.runs import RunReader
-from sandrl.runs.lineage import origin_of
+from sandrl.runs.config import origin_of
 from tests.support.own_problems import own_problems
 from tests.support.page_runs import run_page
 from tests.support.pages import DOCS, calls_of, page_of, shell_of

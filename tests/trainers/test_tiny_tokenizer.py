@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sandrl.tiny.model import make_model
+from sandrl.tiny.policy import make_model
 from sandrl.tiny.recipe import Recipe
 from sandrl.tiny.tokenizer import train_tokenizer
 

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from sandrl.config.budget import Budget, Money, budget_problem, cost_of, duration_text
+from sandrl.config.budget import Budget, Money, cost_of, duration_text
 from sandrl.quantities import parse_seconds
 
 
@@ -40,18 +40,16 @@ def test_money_is_read_with_its_currency(text: str, money: Money) -> None:
     "text", ["", "2", "h", "2x", "-2h", "2h 2h", "$", "$5 EUR", "5 usd", "nan h", "inf", "1e5h", "$1e400"]
 )
 def test_what_is_no_budget_is_refused_with_examples(text: str) -> None:
-    problem = budget_problem(text)
-    assert "2h, 90m, 30s, $5 or 5 USD" in problem
-    assert problem.startswith(f"is {text!r}")
+    with pytest.raises(ValueError, match=r"2h, 90m, 30s, [$]5 or 5 USD") as refused:
+        Budget.parse(text)
+    assert str(refused.value).startswith(f"is {text!r}")
+    assert ("has no unit" in str(refused.value)) == text.isdecimal()
 
 
 @pytest.mark.parametrize("text", ["0s", "0h", "$0", "0.0 EUR"])
 def test_a_budget_of_nothing_is_refused(text: str) -> None:
-    assert budget_problem(text).endswith("must be more than 0")
-
-
-def test_a_number_without_a_unit_is_told_so() -> None:
-    assert "has no unit" in budget_problem("5")
+    with pytest.raises(ValueError, match=r"must be more than 0$"):
+        Budget.parse(text)
 
 
 def test_money_becomes_time_by_the_price_of_a_sandbox_hour() -> None:

@@ -19,7 +19,7 @@ from pydantic.fields import FieldInfo
 from typer.main import get_command
 
 from sandrl.bounds import LONGEST_SECONDS, SHORTEST_SECONDS
-from sandrl.cli.checks import check_all
+from sandrl.cli.commands import check_all
 from sandrl.cli.configured import _opposite, configured
 from sandrl.config.art import ArtBackendKind, ArtPolicy, ArtTrainConfig
 from sandrl.config.commands import CONFIGS

@@ -1,4 +1,4 @@
-"""The pages that describe formats and errors are held against the code."""
+"""The pages that describe formats, rewards and errors are held against the code."""
 
 from __future__ import annotations
 
@@ -18,14 +18,16 @@ from pydantic import BaseModel
 import sandrl
 from sandrl import client, errors
 from sandrl.cli.flags import plain_flags, spelled
+from sandrl.events.results import CheckStatus, Status, Trust
 from sandrl.jsonl import Row
 from sandrl.problems import load_completions, load_problems
 from sandrl.problems.formats import FORMATS, parse_problem
 from sandrl.problems.formats.own import ProblemRow
 from sandrl.problems.languages import LANGUAGES
 from sandrl.problems.mapping import CompletionFields
-from sandrl.runs import METRICS
+from sandrl.rewards import Extraction
 from sandrl.runs.flags import RULES
+from sandrl.runs.metrics import METRICS
 from sandrl.runs.rows import JobRow, SandboxRow, TrajectoryRow
 from sandrl.sandboxes import Liveness
 from sandrl.service import models
@@ -103,6 +105,41 @@ def test_every_flag_is_described_as_its_rule_says_and_no_other() -> None:
 def test_every_word_about_an_owner_is_explained() -> None:
     words = re.findall(r"^\| `([a-z -]+)` \|", section(page("../concepts/jobs.md"), "Owners"), re.MULTILINE)
     assert words == [*Liveness, "-"]
+
+
+@pytest.mark.parametrize(
+    ("title", "words"), [("Extraction", Extraction), ("Statuses", Status), ("Output", CheckStatus)]
+)
+def test_every_word_has_its_row(title: str, words: type[Extraction] | type[Status] | type[CheckStatus]) -> None:
+    found = re.findall(r"^\| `(\w[\w ]*)` \|", section(page("../concepts/rewards.md"), title), re.MULTILINE)
+    assert found == [word.value for word in words]
+
+
+def test_the_rewards_in_the_table_are_those_of_the_statuses() -> None:
+    text = page("../concepts/rewards.md")
+    rows = re.findall(r"^\| `(\w+)` \|.*\| (1\.0|0\.0|null) \|$", text, re.MULTILINE)
+    assert {status: reward == "null" for status, reward in rows} == {word: not word.scorable for word in Status}
+
+
+def test_every_trust_is_explained() -> None:
+    text = page("../concepts/trust.md")
+    assert all(f"`{trust.value}` (" in text for trust in Trust)
+
+
+def test_the_example_document_is_json() -> None:
+    text = page("../concepts/rewards.md")
+    [example] = re.findall(r"^```json\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    assert set(json.loads(example)) == {"job_id", "results", "summary"}
+
+
+def test_the_table_of_languages_has_every_language_with_its_names_and_packages() -> None:
+    text = page("languages.md")
+    rows = re.findall(r"^\| `([\w+]+)` \|(.*)\|(.*)\|$", text, re.MULTILINE)
+    table = [
+        (name, tuple(re.findall(r"`(.*?)`", names)), tuple(re.findall(r"`(.*?)`", debian)))
+        for name, names, debian in rows
+    ]
+    assert table == [(each.name, each.aliases, each.packages) for each in LANGUAGES]
 
 
 def test_the_error_tree_is_the_one_in_the_code() -> None:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from tests.support.command_line import command_of
+from tests.support.command_line import leaf_commands
 
 from sandrl.cli.app import main
 from sandrl.cli.unknown import option_meant
@@ -22,16 +20,7 @@ from sandrl.service.models import ExecuteRequest, ScoreRequest
 from sandrl.settings import RuntimeKind, runtime_problem
 from sandrl.suggestions import _WORDS, COMMANDS, NOTES, VALUES, folded, meant
 
-
-def _commands(words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    command, _ = command_of(list(words))
-    if not hasattr(command, "commands"):
-        yield words, command
-    for name in getattr(command, "commands", {}):
-        yield from _commands((*words, name))
-
-
-ALL = dict(_commands())
+ALL = leaf_commands()
 OPTIONS = {
     words: {flag for each in command.params for flag in (*each.opts, *each.secondary_opts)}
     for words, command in ALL.items()

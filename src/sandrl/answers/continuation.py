@@ -22,12 +22,7 @@ _DOES_SOMETHING = re.compile(r"\b(?:return|yield|raise|pass|for|while|if|with|as
 
 
 def join_to_starter(problem: Problem, code: str) -> str:
-    """Joins code to what its problem gives to begin with.
-
-    Returns:
-        The code as it is, unless the problem begins a function or a class. Then preamble and code, where the code
-        defines that itself; or the beginning and the code, where the code is the missing body or method.
-    """
+    """Joins code to what its problem gives to begin with: its preamble, or what leaves a body open."""
     if not problem.is_python:
         return assembly.join_to_tests(problem, code)
     starter = starter_of(problem)

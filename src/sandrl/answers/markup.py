@@ -263,7 +263,7 @@ def tagged(text: str, name: str, sources: Sources, blocks: Sequence[Fence] = ())
     A tag in quotes or backticks is a mention of the tag, and a tag within a block of code that compiles is code. The
     content ends at the first closing tag that makes it compile, else at the first.
     """
-    pattern = _tag_pattern(name)
+    pattern = re.compile(rf"<(/?){name}(?:[ \t][^<>\n]{{0,200}})?>", re.IGNORECASE)
     spans = [(each.start, each.end) for each in blocks if pattern.search(each.code) and sources.compiles(each.code)]
     tags = [tag for tag in pattern.finditer(text) if not is_mention(text, tag) and not is_within(tag, spans)]
     found: list[Element] = []
@@ -284,10 +284,6 @@ def tagged(text: str, name: str, sources: Sources, blocks: Sequence[Fence] = ())
         last = end if closing is None else closing.end()
         found.append(Element(text[opening.end() : end], closing is not None, opening.start(), last))
     return found
-
-
-def _tag_pattern(name: str) -> re.Pattern[str]:
-    return re.compile(rf"<(/?){name}(?:[ \t][^<>\n]{{0,200}})?>", re.IGNORECASE)
 
 
 def is_within(tag: re.Match[str], spans: Sequence[tuple[int, int]]) -> bool:

@@ -19,16 +19,9 @@ from sandrl.syntax import try_parse
 
 
 def select(blocks: Sequence[str], required: Requirement, sources: Sources, helpers: Collection[str] = ()) -> str | None:
-    """The code of the answer.
+    """The code of the answer: a block, or several joined; None if no block is one.
 
-    Args:
-        blocks: Blocks of code, in order.
-        required: What the problem requires.
-        sources: Reads them.
-        helpers: More blocks, before these: they are joined where a name of theirs is needed, and are no answers.
-
-    Returns:
-        The block, or several joined; None if no block is one.
+    Helpers are more blocks, before these: they are joined where a name of theirs is needed, and are no answers.
     """
     before = [source for code in helpers if (source := sources.read(code)) is not None]
     after = [source for code in blocks if (source := sources.read(sources.unescaped(code))) is not None]

@@ -176,7 +176,7 @@ def read_source(code: str) -> Source | None:
         binds=binds,
         needs=(uses - binds | early) - _BUILTINS,
         acts=acts,
-        is_open="*" in code and any(map(_is_star_import, tree.body)),
+        is_open=any(isinstance(each, ast.ImportFrom) and each.names[0].name == "*" for each in tree.body),
         is_setting=not acts and any(setting in code for setting in _QUIET_CALLS),
         is_expression=is_expression,
     )
@@ -191,10 +191,6 @@ def _borrowed(tree: ast.Module) -> frozenset[str]:
         and (statement.level or (statement.module or "").partition(".")[0] not in sys.stdlib_module_names)
         for alias in statement.names
     )
-
-
-def _is_star_import(statement: ast.stmt) -> bool:
-    return isinstance(statement, ast.ImportFrom) and statement.names[0].name == "*"
 
 
 def _names(table: symtable.SymbolTable) -> tuple[frozenset[str], frozenset[str]]:

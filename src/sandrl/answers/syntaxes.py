@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cached_property
 
 _DOUBLE = r'"(?:[^"\\\n]|\\.)*+"?'
 _SINGLE = r"'(?:[^'\\\n]|\\.)*+'?"
@@ -22,67 +23,61 @@ _REGEX = r"(?<=[=(,:\[!&|?{};\n])[ \t]*+/(?![*/ \n])(?:[^/\\\n\[]|\\.|\[(?:[^\]\
 _PREPROCESSOR = r"^[ \t]*+#(?:[^\\\n]|\\(?s:.))*+"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Syntax:
-    """How source in a language is read.
+    """How source in a language is read; its expressions are compiled on use, because most languages are not used.
 
     Attributes:
-        hidden: Comments and strings, and other text in which braces and names mean nothing.
-        definition: The beginning of a definition at the top level, with its name in the group `name`; None where a
-            function has no keyword, as in C, C++ and Java.
-        closes: What ends a function: `}`, or a line with such a word.
         opener: The beginning of a function that does nothing, for tests that begin with the end of one.
-        imports: Lines at the top level that other lines need.
-        begins: How a line of code may begin; most lines of sentences do not.
+        closes: What ends a function: `}`, or a line with such a word.
         is_script: Whether what stands at the top level runs.
         redefines: Whether a later definition of a name replaces an earlier one.
         has_methods: Whether functions stand in classes.
     """
 
-    hidden: re.Pattern[str]
-    definition: re.Pattern[str] | None
-    closes: str
+    hidden_texts: tuple[str, ...]
+    definition_text: str | None
     opener: str
-    imports: re.Pattern[str]
-    begins: re.Pattern[str]
+    imports_text: str
+    begins_text: str
+    closes: str = "}"
     is_script: bool = False
     redefines: bool = False
     has_methods: bool = False
 
+    @cached_property
+    def hidden(self) -> re.Pattern[str]:
+        """Comments and strings, and other text in which braces and names mean nothing."""
+        return re.compile("|".join(self.hidden_texts), re.MULTILINE)
 
-def _syntax(
-    hidden: tuple[str, ...],
-    definition: str | None,
-    opener: str,
-    imports: str,
-    begins: str,
-    *,
-    closes: str = "}",
-    is_script: bool = False,
-    redefines: bool = False,
-    has_methods: bool = False,
-) -> Syntax:
-    return Syntax(
-        re.compile("|".join(hidden), re.MULTILINE),
-        None if definition is None else re.compile(definition, re.MULTILINE),
-        closes,
-        opener,
-        re.compile(imports, re.MULTILINE),
-        re.compile(rf"[ \t]*+(?:{begins}|[\w$@.&*:\[\]]++[ \t]*+[=(\[]|(?![<`~])[^\n]*+(?<=[;{{}}(]))"),
-        is_script,
-        redefines,
-        has_methods,
-    )
+    @cached_property
+    def definition(self) -> re.Pattern[str] | None:
+        """The beginning of a definition at the top level, with its name in the group `name`.
+
+        None where a function has no keyword, as in C, C++ and Java.
+        """
+        return None if self.definition_text is None else re.compile(self.definition_text, re.MULTILINE)
+
+    @cached_property
+    def imports(self) -> re.Pattern[str]:
+        """Lines at the top level that other lines need."""
+        return re.compile(self.imports_text, re.MULTILINE)
+
+    @cached_property
+    def begins(self) -> re.Pattern[str]:
+        """How a line of code may begin; most lines of sentences do not."""
+        anywhere = r"[\w$@.&*:\[\]]++[ \t]*+[=(\[]|(?![<`~])[^\n]*+(?<=[;{}(])"
+        return re.compile(rf"[ \t]*+(?:{self.begins_text}|{anywhere})")
 
 
-_C = _syntax(
+_C = Syntax(
     (_SLASHES, _BLOCK, r'\bu?8?[LUR]*R"([^()\s\\]{0,16})\((?s:.*?)(?:\)\1"|\Z)', _DOUBLE, _CHARACTER, _PREPROCESSOR),
     None,
     "static void end_of_the_answer(void) {",
     r"^[ \t]*+(?:#[ \t]*+include\b|using\b)[^\n]*+",
     r"#|//|/\*|using\b|return\b|if\b|for\b|while\b|(?:std::|const |static |unsigned |long |int |bool |auto |struct )",
 )
-_JAVASCRIPT = _syntax(
+_JAVASCRIPT = Syntax(
     (_SLASHES, _BLOCK, _TEMPLATE, _DOUBLE, _SINGLE, _REGEX),
     r"^[ \t]*+(?:export[ \t]++(?:default[ \t]++)?)?(?:(?:declare|async|abstract)[ \t]++)*+"
     r"(?:function\b[ \t]*+\*?|(?:class|const|let|var|interface|type|enum)\b)[ \t]*+(?P<name>[\w$]++)",
@@ -95,7 +90,7 @@ _JAVASCRIPT = _syntax(
 SYNTAXES: dict[str, Syntax] = {
     "c": _C,
     "cpp": _C,
-    "java": _syntax(
+    "java": Syntax(
         (_SLASHES, _BLOCK, r'"""(?s:.*?)(?:"""|\Z)', _DOUBLE, _CHARACTER),
         None,
         "static {",
@@ -105,14 +100,14 @@ SYNTAXES: dict[str, Syntax] = {
     ),
     "javascript": _JAVASCRIPT,
     "typescript": _JAVASCRIPT,
-    "go": _syntax(
+    "go": Syntax(
         (_SLASHES, _BLOCK, r"`[^`]*+`?", _DOUBLE, _CHARACTER),
         r"^(?:func[ \t]*+(?:\([^()\n]*+\)[ \t]*+)?|type[ \t]++|var[ \t]++|const[ \t]++)(?P<name>\w++)",
         "func endOfTheAnswer() {",
         r"^[ \t]*+import\b(?:[ \t]*+\((?s:.*?)\)|[^\n]*+)",
         r"//|/\*|package\b|import\b|func\b|type\b|var\b|return\b|if\b|for\b|switch\b|[\w, ]++:=",
     ),
-    "rust": _syntax(
+    "rust": Syntax(
         (_SLASHES, r"/\*(?s:.*?)(?:\*/|\Z)", r'\bb?r(#{0,4})"(?s:.*?)(?:"\1|\Z)', _DOUBLE_LONG, _CHARACTER),
         r"^[ \t]*+(?:pub(?:\([^()\n]*+\))?[ \t]++)?(?:(?:const|async|unsafe)[ \t]++)*+"
         r"(?:fn|struct|enum|trait|type|mod|union|static|const)[ \t]++(?P<name>\w++)",
@@ -120,7 +115,7 @@ SYNTAXES: dict[str, Syntax] = {
         r"^[ \t]*+(?:use|extern crate)\b[^;]*+;",
         r"//|/\*|#!?\[|use\b|fn\b|pub\b|let\b|return\b|if\b|for\b|while\b|match\b|struct\b|impl\b",
     ),
-    "php": _syntax(
+    "php": Syntax(
         (
             _SLASHES,
             _BLOCK,
@@ -136,7 +131,7 @@ SYNTAXES: dict[str, Syntax] = {
         r"<\?php|//|/\*|#|\$|function\b|return\b|if\b|foreach\b|for\b|while\b|echo\b|use\b|class\b",
         is_script=True,
     ),
-    "perl": _syntax(
+    "perl": Syntax(
         (_HASH, r"^=[a-z](?s:.*?)(?:^=cut\b[^\n]*+|\Z)", _DOUBLE_LONG, r"(?<![\w&$])'(?:[^'\\]|\\.)*+'?"),
         r"^[ \t]*+sub[ \t]++(?P<name>\w++)",
         "sub end_of_the_answer {",
@@ -145,7 +140,7 @@ SYNTAXES: dict[str, Syntax] = {
         is_script=True,
         redefines=True,
     ),
-    "r": _syntax(
+    "r": Syntax(
         (r"#[^\n]*+", _DOUBLE_LONG, _SINGLE_LONG, _TEMPLATE),
         r"^[ \t]*+(?P<name>[A-Za-z.][\w.]*+)[ \t]*+(?:<-|=(?!=))[ \t]*+(?:function\b|\\\()",
         "end_of_the_answer <- function() {",
@@ -154,7 +149,7 @@ SYNTAXES: dict[str, Syntax] = {
         is_script=True,
         redefines=True,
     ),
-    "bash": _syntax(
+    "bash": Syntax(
         (_HASH, _SINGLE_LONG, r'"(?:[^"\\]|\\(?s:.))*+"?'),
         r"^[ \t]*+(?:function[ \t]++(?P<word>[\w-]++)|(?P<name>[\w-]++)[ \t]*+\([ \t]*+\))",
         "end_of_the_answer() {\n:",
@@ -163,7 +158,7 @@ SYNTAXES: dict[str, Syntax] = {
         is_script=True,
         redefines=True,
     ),
-    "ruby": _syntax(
+    "ruby": Syntax(
         (r"^=begin\b(?s:.*?)(?:^=end\b|\Z)", _HASH, _DOUBLE_LONG, _SINGLE_LONG),
         r"^[ \t]*+(?:def[ \t]++(?:self\.)?|class[ \t]++|module[ \t]++)(?P<name>\w++[?!]?)",
         "def end_of_the_answer",
@@ -173,7 +168,7 @@ SYNTAXES: dict[str, Syntax] = {
         is_script=True,
         redefines=True,
     ),
-    "lua": _syntax(
+    "lua": Syntax(
         (r"--\[(=*)\[(?s:.*?)(?:\]\1\]|\Z)", r"--[^\n]*+", r"\[(=*)\[(?s:.*?)(?:\]\2\]|\Z)", _DOUBLE, _SINGLE),
         r"^[ \t]*+(?:local[ \t]++)?"
         r"(?:function[ \t]++(?P<name>[\w.:]++)|(?P<word>\w++)[ \t]*+=[ \t]*+function\b)",

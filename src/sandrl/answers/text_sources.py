@@ -18,11 +18,7 @@ _MAIN = "main"
 
 
 class TextSources(Sources):
-    """Reads texts in a language, up to a total length.
-
-    Args:
-        language: A name of `sandrl.problems.languages`, other than Python.
-    """
+    """Reads texts in a language of `sandrl.problems.languages` other than Python, up to a total length."""
 
     reading = re.compile(
         r"\b(?:cin|scanf|getline|gets|fgets|getchar|get_line|read\w*|stdin|STDIN|Scanner|Scan\w*|System\.in|bufio|ARGF|file|fopen|open"

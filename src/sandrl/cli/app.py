@@ -17,7 +17,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sandrl.cli.checks import CheckedGroup, check_all
+from sandrl.cli.commands import MOST_COLUMNS, CheckedGroup, check_all
 from sandrl.cli.flags import spell
 from sandrl.cli.text import visible
 from sandrl.errors import BUG_EXIT_CODE, SandrlError, ending_of
@@ -145,11 +145,10 @@ def _without_commands() -> typer.Typer:
     app = typer.Typer(
         name="sandrl",
         cls=_Commands,
-        no_args_is_help=True,
         pretty_exceptions_enable=False,
-        rich_markup_mode="rich",
+        rich_markup_mode=None,
         add_completion=False,
-        context_settings={"help_option_names": ["-h", "--help"]},
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": MOST_COLUMNS},
     )
     app.callback()(options)
     return app
@@ -223,10 +222,7 @@ def _complain(error: BaseException, message: str, hint: str | None) -> None:
 def _complain_of_usage(error: Exception) -> int:
     context = getattr(error, "ctx", None)
     message = error.format_message() if hasattr(error, "format_message") else str(error)
-    # Called without a command: click shows the help and raises an error without words.
-    if message:
-        command = context.command_path if context is not None else "sandrl"
-        _complain(error, message, f"{command} --help")
+    _complain(error, message, f"{context.command_path if context is not None else 'sandrl'} --help")
     return int(getattr(error, "exit_code", 2))
 
 

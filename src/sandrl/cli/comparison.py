@@ -12,6 +12,7 @@ import typer
 from sandrl.cli.runs import name_of, open_run
 from sandrl.cli.tables import Cell, Column, Table, print_wrapped
 from sandrl.cli.text import counted, share_text, visible
+from sandrl.settings import load_settings
 
 if TYPE_CHECKING:
     from sandrl.runs.comparison import Change, Comparison, Pairing, Setting, Source
@@ -35,7 +36,6 @@ def sources(names: Sequence[str], runs_dir: str | None) -> list[Source]:
     """
     from sandrl.runs.columns import RunColumns
     from sandrl.runs.comparison import Source
-    from sandrl.settings import load_settings
 
     cache_dir = load_settings().cache_dir
     found = []

@@ -8,7 +8,8 @@ in place of field names. So an option is declared once, in `sandrl.config`, and 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import NoneType
@@ -109,7 +110,7 @@ def _command(model: type[Config], body: Body, called: Body) -> Body:
         context: typer.Context = words["context"]
         file, wants_text = words["config_file"], words["print_config"]
         choose_verbosity(verbose=words["verbose"], quiet=words["quiet"])
-        with notify.notifying(), Flags(model):
+        with notify.notifying(), spelled_for(model):
             given = CommandInput(
                 model,
                 {name: _read(name, option, words[name]) for name, option in options(model) if _is_given(context, name)},
@@ -127,7 +128,7 @@ def _command(model: type[Config], body: Body, called: Body) -> Body:
         _parameter("config_file", _CONFIG, None),
         _parameter("print_config", _PRINT_CONFIG, False),
     ]
-    command.short_help_names = model.short_help  # type: ignore[attr-defined]
+    command.short_help_names = frozenset(model.short_help.split())  # type: ignore[attr-defined]
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     command.__name__, command.__doc__, command.__module__ = body.__name__, body.__doc__, body.__module__
@@ -135,18 +136,14 @@ def _command(model: type[Config], body: Body, called: Body) -> Body:
     return command
 
 
-class Flags:
-    """While it lasts, errors that name fields of a model are raised with the flags of the command line."""
-
-    def __init__(self, model: type[Config]) -> None:
-        self._flags = flags(model)
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        if isinstance(error, SandrlError):
-            spell(error, self._flags)
+@contextmanager
+def spelled_for(model: type[Config]) -> Iterator[None]:
+    """In a `with` block, errors that name fields of a model are raised with the flags of the command line."""
+    try:
+        yield
+    except SandrlError as error:
+        spell(error, flags(model))
+        raise
 
 
 def _is_given(context: typer.Context, name: str) -> bool:

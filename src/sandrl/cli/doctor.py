@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sandrl.cli import signals
 from sandrl.cli.completion import values
 from sandrl.cli.flags import spelled
-from sandrl.cli.output import Json
+from sandrl.cli.output import Json, print_json
 from sandrl.cli.tables import print_wrapped, terminal_width
-from sandrl.settings import RUNTIME_WORDS, RuntimeKind
+from sandrl.errors import SandrlError
+from sandrl.settings import RUNTIME_WORDS, RuntimeKind, load_settings
 
 if TYPE_CHECKING:
     from sandrl.doctor import Check, Report
@@ -37,14 +41,8 @@ def doctor(
     json_: Json = False,
 ) -> None:
     """Check this machine: isolation, languages, extras, services. Exits with 1 if completions cannot be scored."""
-    import os
-
-    from sandrl.cli import signals
-    from sandrl.cli.output import print_json
     from sandrl.doctor import State, examine
-    from sandrl.errors import SandrlError
     from sandrl.sandboxes import Interrupt
-    from sandrl.settings import load_settings
 
     # There is nothing to finish, but the check's own directory to remove.
     with signals.passed_to(Interrupt()):
@@ -62,8 +60,6 @@ def doctor(
 
 
 def _with_flags(report: Report) -> Report:
-    from dataclasses import replace
-
     def with_flags(text: str | None) -> str | None:
         return text and spelled(text, ("runtime", "problems"), {"runtime": "--runtime", "problems": "--problems"})
 
@@ -76,8 +72,6 @@ def _with_flags(report: Report) -> Report:
 
 
 def _document(report: Report) -> dict[str, Any]:
-    from dataclasses import asdict
-
     sections = {title: [asdict(check) for check in checks] for title, checks in report.sections.items()}
     return {"ok": report.problem is None, "problem": report.problem and asdict(report.problem), **sections}
 

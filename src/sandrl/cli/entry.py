@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
 
 from sandrl.files import raise_descriptor_limit
 
+# Nearly all objects of a start stay. At the threshold of Python, 700, the search for garbage takes a seventh of it.
+_OBJECTS_BETWEEN_COLLECTIONS = 50_000
+
 
 def main() -> int:
     """Runs the command line, or answers a shell; returns the exit code."""
     _open_standard_streams()
     raise_descriptor_limit()
+    gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
     shell = os.environ.get("_SANDRL_COMPLETE")
     if shell:
         from sandrl.cli.completion.answer import answer

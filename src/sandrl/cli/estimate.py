@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sandrl.cli.output import print_json
+from sandrl.cli.text import visible
+
 if TYPE_CHECKING:
     from sandrl.rewards.estimate import SandboxEstimate
 
@@ -21,8 +24,6 @@ DryRun = Annotated[
 
 def print_estimate(estimate: SandboxEstimate, *, json_output: bool) -> None:
     """Prints what a command would take, as lines or as one JSON document."""
-    from sandrl.cli.output import print_json
-
     if json_output:
         print_json(estimate.document())
         return
@@ -32,6 +33,4 @@ def print_estimate(estimate: SandboxEstimate, *, json_output: bool) -> None:
 
 def estimate_lines(estimate: SandboxEstimate) -> list[str]:
     """What a command would take, for people."""
-    from sandrl.cli.text import visible
-
     return [visible(line) for line in estimate.lines]

@@ -132,7 +132,7 @@ def _print_summary(run: GrpoRun) -> None:
     from sandrl.cli import training
     from sandrl.cli.health import flag_lines
     from sandrl.cli.scores import held_line
-    from sandrl.runs.evaluations import HELD_OUT
+    from sandrl.runs.overview import HELD_OUT
 
     where = "Held-out pass@1" if run.is_held_out else "pass@1 on the training problems"
     rows = (run.evaluations.get(0), run.evaluations.get(run.of))

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import shlex
+import shutil
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from sandrl.cli.output import Json
+from sandrl.cli.output import Json, print_json
+from sandrl.cli.text import visible
 
 
 def init(
@@ -23,12 +27,6 @@ def init(
 
     Existing files are never overwritten: if one exists, the command writes nothing and exits with 2.
     """
-    import shlex
-    import shutil
-    import sys
-
-    from sandrl.cli.output import print_json
-    from sandrl.cli.text import visible
     from sandrl.project import create_project
 
     project = create_project(directory, keep_existing=keep_existing)

@@ -105,9 +105,10 @@ def view(reader: RunReader, rows: tuple[MetricsRow, ...], patterns: list[str], w
     from sandrl.cli.health import flag_lines
     from sandrl.cli.tables import wrapped
     from sandrl.cli.text import visible
-    from sandrl.runs import count_steps, state_of
+    from sandrl.runs import state_of
     from sandrl.runs.flags import flags_of
     from sandrl.runs.held import price_in
+    from sandrl.runs.overview import count_steps
     from sandrl.runs.series import series_of
 
     state = state_of(reader.config, is_running=reader.is_running)
@@ -232,8 +233,9 @@ def _print_json(reader: RunReader, rows: tuple[MetricsRow, ...], patterns: list[
     from dataclasses import asdict
 
     from sandrl.cli.output import print_json
-    from sandrl.runs import count_steps, state_of
+    from sandrl.runs import state_of
     from sandrl.runs.flags import flags_of
+    from sandrl.runs.overview import count_steps
     from sandrl.runs.series import series_of
 
     document = {

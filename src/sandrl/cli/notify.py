@@ -19,8 +19,8 @@ import typer
 
 from sandrl import events
 from sandrl.cli.text import visible
-from sandrl.errors import SandrlError, ending_of
-from sandrl.extras import broken_library
+from sandrl.errors import Ending, SandrlError, ending_of
+from sandrl.settings import load_settings
 
 LIMIT_SECONDS = 30.0
 _LONGEST_MESSAGE = 2_000
@@ -86,7 +86,7 @@ def _facts(opened: events.RunOpened, error: BaseException | None) -> dict[str, s
     if isinstance(error, typer.Exit):
         exit_code = error.exit_code
     elif error is not None:
-        ending = ending_of(broken_library(error) or error)
+        ending = _ending(error)
         exit_code, message = ending.exit_code, ending.message
     return {
         "SANDRL_RUN_ID": opened.run_id,
@@ -105,12 +105,16 @@ def _outcome(opened: events.RunOpened, error: BaseException | None) -> str:
         outcome = RunReader(Path(opened.path)).config.jobs[-1].outcome
         if outcome is not None:
             return outcome.value
-    return "finished" if error is None else ending_of(broken_library(error) or error).outcome.value
+    return "finished" if error is None else _ending(error).outcome.value
+
+
+def _ending(error: BaseException) -> Ending:
+    from sandrl.extras import broken_library
+
+    return ending_of(broken_library(error) or error)
 
 
 def _without_keys(environment: Mapping[str, str]) -> dict[str, str]:
-    from sandrl.settings import load_settings
-
     secrets = set(load_settings().secrets)
     return {
         name: value

@@ -8,9 +8,11 @@ from typing import Annotated
 
 import typer
 
+from sandrl.cli import results
 from sandrl.cli.verbosity import Quiet, Verbose, choose_verbosity
+from sandrl.settings import load_settings
 
-app = typer.Typer(name="policy", help="Build a small model on this machine: build.", no_args_is_help=True)
+app = typer.Typer(name="policy", help="Build a small model on this machine: build.")
 
 
 class PolicyName(StrEnum):
@@ -32,8 +34,6 @@ def build(
     quiet: Quiet = False,
 ) -> None:
     """Train the tiny policy from scratch, without downloads, and save it in the Hugging Face format."""
-    from sandrl.cli import results
-    from sandrl.settings import load_settings
     from sandrl.tiny import copy_tiny_policy
 
     choose_verbosity(verbose=verbose, quiet=quiet)

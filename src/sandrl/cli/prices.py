@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sandrl.cli.completion import values
-from sandrl.cli.output import Json
+from sandrl.cli.output import Json, print_json
+from sandrl.cli.tables import Column, Table
+from sandrl.settings import load_settings
 
 if TYPE_CHECKING:
     from sandrl.prices import Prices
 
-app = typer.Typer(name="prices", help="Prices of a sandbox-hour on each runtime: show, set, rm.", no_args_is_help=False)
+app = typer.Typer(name="prices", help="Prices of a sandbox-hour on each runtime: show, set, rm.")
 
 _Runtime = Annotated[
     str,
@@ -32,9 +34,6 @@ def prices(context: typer.Context) -> None:
 @app.command("show")
 def show(json_: Json = False) -> None:
     """Show the prices that are set, and the file that contains them."""
-    from sandrl.cli.output import print_json
-    from sandrl.cli.tables import Column, Table
-
     known = _load()
     if json_:
         table = {name: str(price) for name, price in sorted(known.by_runtime.items())}
@@ -60,7 +59,6 @@ def set_price(
 ) -> None:
     """Set the price of a sandbox-hour on a runtime."""
     from sandrl import prices
-    from sandrl.settings import load_settings
 
     changed = prices.set_price(load_settings(), runtime, price)
     typer.echo(f"A sandbox-hour on {runtime} costs {changed.by_runtime[runtime]}")
@@ -70,7 +68,6 @@ def set_price(
 def remove(runtime: _Runtime) -> None:
     """Remove the price of a runtime. Exits with 0 if there is no price."""
     from sandrl import prices
-    from sandrl.settings import load_settings
 
     if runtime in prices.PRICED and runtime not in _load().by_runtime:
         typer.echo(f"There is no price of {runtime}", err=True)
@@ -81,6 +78,5 @@ def remove(runtime: _Runtime) -> None:
 
 def _load() -> Prices:
     from sandrl.prices import Prices
-    from sandrl.settings import load_settings
 
     return Prices.load(load_settings())

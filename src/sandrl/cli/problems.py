@@ -7,19 +7,25 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sandrl.cli import results
 from sandrl.cli.completion import values
 from sandrl.cli.configured import configured
 from sandrl.cli.estimate import DryRun, print_estimate
-from sandrl.cli.output import Json
+from sandrl.cli.output import Json, print_json
+from sandrl.cli.scores import disagreement_lines, held_line, names_line, opinions_line, reason_lines, result_line
+from sandrl.cli.tables import Column, Table
+from sandrl.cli.text import visible, visible_block
 from sandrl.cli.verbosity import note, print_first
+from sandrl.cli.work import carry_out
 from sandrl.config.parts import LANGUAGE_HELP, MAP_HELP, PROBLEMS_HELP
 from sandrl.config.scoring import ValidateConfig
+from sandrl.settings import load_settings
 
 if TYPE_CHECKING:
     from sandrl.problems import Problem, Prompt
     from sandrl.rewards import Validation
 
-app = typer.Typer(name="problems", help="Sets of problems: ls, show, convert, validate.", no_args_is_help=True)
+app = typer.Typer(name="problems", help="Sets of problems: ls, show, convert, validate.")
 
 # The fields of a row that `show --checks` adds.
 _SHOWN = ("setup", "tests", "fn", "cases", "check", "checker", "files", "input_file", "output_file")
@@ -42,9 +48,6 @@ def list_problems(
     json_: Json = False,
 ) -> None:
     """List problems: id, kind and number of checks, entry point."""
-    from sandrl.cli.output import print_json
-    from sandrl.cli.tables import Column, Table
-    from sandrl.cli.text import visible
     from sandrl.problems import load_problems
 
     documents: list[dict[str, Any]] = []
@@ -89,8 +92,6 @@ def show(
     json_: Json = False,
 ) -> None:
     """Show a problem: the prompt for a model, and optionally its checks and reference."""
-    from sandrl.cli.output import print_json
-    from sandrl.cli.text import visible_block
     from sandrl.problems import load_problems, own_row, render_prompt
 
     problem = load_problems(problems, fields=_pairs(fields), language=language, only=(task_id,)).find(task_id)
@@ -143,14 +144,10 @@ def validate(config: ValidateConfig, *, dry_run: DryRun = False, json_: Json = F
 
     Exits with 1 if a reference fails, or if a problem without a reference is invalid.
     """
-    from sandrl.cli import results
-    from sandrl.cli.output import print_json
-    from sandrl.cli.work import carry_out
     from sandrl.rewards import validate as judge_references
 
     if dry_run:
         from sandrl.rewards.validation import estimate_validation
-        from sandrl.settings import load_settings
 
         print_estimate(estimate_validation(config, load_settings()), json_output=json_)
         return
@@ -166,7 +163,6 @@ _COUNTS = {"statuses": "Statuses of the references", "trust": "Trust of the verd
 
 
 def _print_checks(problem: Problem) -> None:
-    from sandrl.cli.text import visible, visible_block
     from sandrl.problems.calls import expression_of
 
     if problem.setup:
@@ -207,8 +203,6 @@ def _document(problem: Problem) -> dict[str, Any]:
 
 
 def _heading(problem: Problem, prompt: Prompt) -> str:
-    from sandrl.cli.text import visible
-
     asked = f", entry point {visible(problem.entry_point)}" if problem.entry_point else ""
     checks = f"{problem.check_count} {problem.kind} ({prompt.shown} shown, {prompt.hidden} hidden)"
     return f"{visible(problem.task_id)}: {checks}{asked}"
@@ -242,8 +236,6 @@ def _validation_document(finished: Validation) -> dict[str, Any]:
 
 
 def _print_validation(finished: Validation) -> None:
-    from sandrl.cli.scores import disagreement_lines, held_line, names_line, opinions_line, reason_lines, result_line
-    from sandrl.cli.text import visible
     from sandrl.judge.weak_checks import stub_words
 
     print_first([result_line(result) for result in finished.failed])

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sandrl.cli import results
 from sandrl.cli.configured import configured
 from sandrl.cli.estimate import DryRun, print_estimate
-from sandrl.cli.output import Json
+from sandrl.cli.output import Json, print_json
+from sandrl.cli.scores import held_line
+from sandrl.cli.tables import Column, Table
+from sandrl.cli.text import visible
 from sandrl.cli.verbosity import is_verbose, note, print_first
+from sandrl.cli.work import carry_out
 from sandrl.config.scoring import RedteamConfig
+from sandrl.settings import load_settings
 
 if TYPE_CHECKING:
     from sandrl.redteam import RedteamReport
@@ -31,10 +38,6 @@ def redteam(
     Exits with 1 if an exploit earns a reward or gets a null reward instead of 0.0, or if a control (a correct solution)
     fails.
     """
-    from sandrl.cli import results
-    from sandrl.cli.output import print_json
-    from sandrl.cli.tables import Column, Table
-    from sandrl.cli.work import carry_out
     from sandrl.redteam import EXPLOITS, EXPLOITS_IN_CPP, run_redteam
 
     if list_:
@@ -44,7 +47,6 @@ def redteam(
         return
     if dry_run:
         from sandrl.redteam.run import estimate_redteam
-        from sandrl.settings import load_settings
 
         print_estimate(estimate_redteam(config, load_settings()), json_output=json_)
         return
@@ -103,10 +105,6 @@ def _document(report: RedteamReport, source: str) -> dict[str, Any]:
 
 
 def _print_report(report: RedteamReport, held: SandboxTime) -> None:
-    from sandrl.cli.scores import held_line
-    from sandrl.cli.tables import Column, Table
-    from sandrl.cli.text import visible
-
     titles, *rows = _exploit_rows(report) if is_verbose() else _group_rows(report)
     Table([Column(title, least=16 if title == "statuses" else None, wraps=True) for title in titles], [*rows]).print()
     rewarded = [(attempt.exploit.name, attempt.result) for attempt in report.rewarded]
@@ -162,8 +160,6 @@ def _exploit_rows(report: RedteamReport) -> list[tuple[str, ...]]:
 
 
 def _counted(words: Iterable[str]) -> str:
-    from collections import Counter
-
     return ", ".join(f"{count} {word}" for word, count in Counter(words).most_common()) or "none"
 
 

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import typer
 
+from sandrl.cli import results
 from sandrl.cli.configured import CommandInput, configured
 from sandrl.cli.estimate import DryRun, print_estimate
-from sandrl.cli.output import Json
+from sandrl.cli.output import Json, print_json
 from sandrl.cli.runs import open_run
+from sandrl.cli.scores import disagreement_lines, held_line, opinions_line
+from sandrl.cli.text import visible
 from sandrl.cli.verbosity import note, print_first
+from sandrl.cli.work import carry_out
 from sandrl.config.scoring import RegradeConfig
+from sandrl.settings import load_settings
 
 if TYPE_CHECKING:
     from sandrl.rewards.regrade import Flip, Regrading
@@ -30,14 +36,9 @@ def _with_those_of_the_run(given: CommandInput[RegradeConfig]) -> RegradeConfig:
 @configured(RegradeConfig, resolved=_with_those_of_the_run)
 def regrade(config: RegradeConfig, *, dry_run: DryRun = False, json_: Json = False) -> None:
     """Judge the saved completions of a run again with the installed judge, and list the changed verdicts."""
-    from sandrl.cli import results
-    from sandrl.cli.output import print_json
-    from sandrl.cli.work import carry_out
     from sandrl.rewards.regrade import estimate_regrading, regrade
 
     if dry_run:
-        from sandrl.settings import load_settings
-
         print_estimate(estimate_regrading(config, load_settings()), json_output=json_)
         return
     finished = carry_out(regrade, config, results.choose(json_output=True))
@@ -49,8 +50,6 @@ def regrade(config: RegradeConfig, *, dry_run: DryRun = False, json_: Json = Fal
 
 
 def _document(finished: Regrading) -> dict[str, Any]:
-    from dataclasses import asdict
-
     from sandrl.rewards import result_document
 
     opinions = {} if finished.second_opinion is None else {
@@ -87,8 +86,6 @@ def _document(finished: Regrading) -> dict[str, Any]:
 
 
 def _print(finished: Regrading) -> None:
-    from sandrl.cli.scores import disagreement_lines, held_line, opinions_line
-
     print_first([_line(flip) for flip in finished.flips])
     before = ", ".join(each or "unknown" for each in finished.judges)
     note(f"Judge: {finished.judge} (the run was judged by: {before})")
@@ -101,8 +98,6 @@ def _print(finished: Regrading) -> None:
 
 
 def _line(flip: Flip) -> str:
-    from sandrl.cli.text import visible
-
     before, after = flip.before, flip.after
     step = "" if before.step is None else f"step {before.step}, "
     rewards = " → ".join("null" if reward is None else f"{reward:g}" for reward in (before.reward, after.reward))

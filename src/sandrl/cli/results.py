@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Self
 
 from sandrl import events
 from sandrl.cli.progress import LiveView, Progress, Remarks, reward_text, sample_name, word_for
+from sandrl.cli.tables import Cell, Column, Table
 from sandrl.cli.text import counted, visible
 from sandrl.cli.verbosity import INTERVAL_SECONDS, is_quiet, is_verbose
 from sandrl.config.budget import duration_text
@@ -136,14 +137,13 @@ class LiveTable(LiveView):
     def __init__(self, console: Console) -> None:
         self._running: OrderedDict[int, ResultRow] = OrderedDict()
         self._finished: OrderedDict[int, ResultRow] = OrderedDict()
-        self._of = self._scored = self._passed = 0
+        self._count = _Count()
         super().__init__(console, stays=False)
 
     def __call__(self, event: events.Event) -> None:
         """Changes the table."""
+        self._count.add(event)
         match event:
-            case events.JobStarted(total=total):
-                self._of = total
             case events.CompletionStarted(index, id_, _, attempt):
                 status = "running" if attempt == 1 else f"try {attempt}"
                 with self.lock:
@@ -153,8 +153,6 @@ class LiveTable(LiveView):
                 with self.lock:
                     self._running.pop(result.index, None)
                     self._finished[result.index] = row
-                    self._scored += result.reward is not None
-                    self._passed += result.is_pass
         super().__call__(event)
 
     def render(self) -> RenderableType:
@@ -168,15 +166,14 @@ class LiveTable(LiveView):
             running = [replace(row, seconds=now - row.began) for row in list(self._running.values())[:room]]
             newest = list(self._finished.values())[-max(room - len(running), 0) :] if len(running) < room else []
             done = len(self._finished)
-        rate = f", pass rate {self._passed / self._scored:.0%}" if self._scored else ""
+        count = self._count
+        rate = f", pass rate {count.passed / count.scored:.0%}" if count.scored else ""
         table = results_table(sorted([*newest, *running], key=lambda row: row.index))
-        return Group(*table.lines(width=self.console.width), Text(f"{done}/{self._of} done{rate}"))
+        return Group(*table.lines(width=self.console.width), Text(f"{done}/{count.of} done{rate}"))
 
 
 def results_table(rows: list[ResultRow]) -> Table:
     """The table of results; ids of completions are the user's, of any length, and are cut where there is no room."""
-    from sandrl.cli.tables import Cell, Column, Table
-
     table = Table(
         [
             Column("row", is_number=True),

@@ -17,7 +17,10 @@ from sandrl.events.results import Status
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from sandrl.runs import Damage, Rows, RunEntry, RunOverview, RunReader
+    from sandrl.runs import RunReader
+    from sandrl.runs.index import RunEntry
+    from sandrl.runs.overview import RunOverview
+    from sandrl.runs.reader import Damage, Rows
 
 app = typer.Typer(name="runs", help="Runs on disk: ls, show, compare, tail, report, regrade, rm.", no_args_is_help=True)
 
@@ -48,13 +51,14 @@ def list_runs(
     runs_dir: RunsDirOption = None,
 ) -> None:
     """List runs, newest first: model, problems, pass@1 with its 95% interval, unscorable completions, state."""
-    from sandrl import runs
     from sandrl.cli.output import print_json
+    from sandrl.runs import index
+    from sandrl.runs.overview import overviews
     from sandrl.settings import load_settings
 
     settings = load_settings()
-    entries = runs.list_runs(settings.state_dir, _directory(runs_dir) or settings.runs_dir)
-    shown = runs.overviews(entries[: limit or (None if json_ else _ROWS_SHOWN)])
+    entries = index.list_runs(settings.state_dir, _directory(runs_dir) or settings.runs_dir)
+    shown = overviews(entries[: limit or (None if json_ else _ROWS_SHOWN)])
     if json_:
         print_json({"n": len(entries), "runs": [_document(run) for run in shown]})
         return
@@ -110,10 +114,13 @@ def show(
     from sandrl.cli.output import print_json
     from sandrl.errors import InputError
     from sandrl.prefixes import find_id
-    from sandrl.runs import Damage, RowSelection, overview, step_rows
+    from sandrl.runs import step_rows
     from sandrl.runs.explanations import failed_checks
     from sandrl.runs.flags import flags_of
     from sandrl.runs.held import held_by
+    from sandrl.runs.overview import overview
+    from sandrl.runs.reader import Damage
+    from sandrl.runs.selection import RowSelection
     from sandrl.runs.series import series_of
 
     reader, entry = open_run(run, runs_dir)
@@ -207,7 +214,7 @@ def report(
     runs_dir: RunsDirOption = None,
 ) -> None:
     """Write a run as one HTML file that works without a network: curves, groups, every trajectory."""
-    from sandrl.runs import Damage
+    from sandrl.runs.reader import Damage
     from sandrl.runs.report import write_report
 
     reader, _ = open_run(run, runs_dir)
@@ -231,7 +238,8 @@ def remove(
     """Delete runs and all of their files. Refuses a run whose job is still running."""
     from sandrl.cli.text import visible
     from sandrl.errors import UsageError
-    from sandrl.runs import overviews, remove_run
+    from sandrl.runs.index import remove_run
+    from sandrl.runs.overview import overviews
     from sandrl.settings import load_settings
 
     found = overviews([open_run(name, runs_dir)[1] for name in dict.fromkeys(names)])
@@ -262,7 +270,8 @@ def open_run(name: str, runs_dir: str | None) -> tuple[RunReader, RunEntry]:
     Raises:
         InputError: If there is no such run.
     """
-    from sandrl.runs import RunEntry, RunReader, find_run
+    from sandrl.runs import RunReader, find_run
+    from sandrl.runs.index import RunEntry
     from sandrl.settings import load_settings
 
     settings = load_settings()

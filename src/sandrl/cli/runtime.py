@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
+from collections import deque
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sandrl.cli.output import Json
+from sandrl.cli.output import Json, print_json, say_waiting
+from sandrl.cli.tables import print_fields
+from sandrl.cli.text import visible
 from sandrl.cli.units import time_option
+from sandrl.settings import load_settings
 
 if TYPE_CHECKING:
     from sandrl.runtime.state import DaemonEndpoint
     from sandrl.sandboxes.daemons import DaemonState
 
-app = typer.Typer(name="runtime", help="Local runtimes: status, serve, stop, logs.", no_args_is_help=True)
+app = typer.Typer(name="runtime", help="Local runtimes: status, serve, stop, logs.")
 
 
 @app.command("status")
 def status(json_: Json = False) -> None:
     """Show the local runtimes of all environments of this user: state, isolation, sandboxes, images."""
-    from dataclasses import asdict
-
-    from sandrl.cli.output import print_json, say_waiting
     from sandrl.sandboxes.daemons import describe_daemons
-    from sandrl.settings import load_settings
 
     own, others = describe_daemons(load_settings().state_dir, emit=say_waiting)
     if json_:
@@ -49,9 +50,6 @@ def status(json_: Json = False) -> None:
 
 
 def _print_status(described: DaemonState) -> None:
-    from sandrl.cli.tables import print_fields
-    from sandrl.cli.text import visible
-
     found, served = described.status, described.served
     idle = "never stops when idle"
     if found.idle_timeout_seconds is not None:
@@ -91,7 +89,6 @@ def serve(
 ) -> None:
     """Run the local runtime in the foreground and print the variables that connect a cwsandbox program to it."""
     from sandrl.runtime import daemon
-    from sandrl.settings import load_settings
 
     def announce(endpoint: DaemonEndpoint) -> None:
         typer.echo(f"export CWSANDBOX_BASE_URL={endpoint.base_url}")
@@ -113,10 +110,8 @@ def stop(
 
     A runtime of another environment that serves a running job is stopped only with --all.
     """
-    from sandrl.cli.text import visible
     from sandrl.runtime import daemon
     from sandrl.sandboxes.daemons import served_daemons
-    from sandrl.settings import load_settings
 
     found = served_daemons(load_settings().state_dir)
     spared = [each for each in found if each.jobs and not each.is_own and not all_]
@@ -136,12 +131,8 @@ def logs(
     path: Annotated[bool, typer.Option("--path", help="Print the paths of the log files instead.")] = False,
 ) -> None:
     """Show the last lines of the log of this environment's local runtime, and of each other one that runs."""
-    from collections import deque
-
-    from sandrl.cli.text import visible
     from sandrl.runtime import daemon
     from sandrl.runtime.state import find_all
-    from sandrl.settings import load_settings
 
     state_dir = load_settings().state_dir
     files = [daemon.log_path(state_dir), *(daemon.log_of(each) for each in find_all(state_dir))]

@@ -11,9 +11,9 @@ import typer
 
 from sandrl.cli.progress import reward_text, sample_name, word_for
 from sandrl.cli.results import ResultRow, results_table
-from sandrl.cli.tables import print_wrapped
+from sandrl.cli.tables import print_wrapped, terminal_width
 from sandrl.cli.text import counted, share_text, visible
-from sandrl.cli.verbosity import first, is_quiet, is_verbose, note
+from sandrl.cli.verbosity import first, first_lines, is_quiet, is_verbose, note
 
 if TYPE_CHECKING:
     from sandrl.events.results import ScoredCompletion
@@ -104,12 +104,8 @@ def pass_at_text(k: int, found: Estimate) -> str:
 
 def reason_lines(reasons: Mapping[str, str]) -> list[str]:
     """Why problems are judged in one process, the first of them if they are many."""
-    lines = [
-        f"  {visible(task_id)}, isolated: {visible(reason, _LONGEST_DETAIL)}"
-        for task_id, reason in first(list(reasons.items()))
-    ]
-    more = len(reasons) - len(lines)
-    return [*lines, f"  … and {more} more: --json"] if more else lines
+    found = [f"  {visible(name)}, isolated: {visible(why, _LONGEST_DETAIL)}" for name, why in reasons.items()]
+    return first_lines(found, more="--json")
 
 
 def opinions_line(totals: OpinionTotals, noun: str = "failed completions") -> str:
@@ -121,28 +117,24 @@ def opinions_line(totals: OpinionTotals, noun: str = "failed completions") -> st
     return f"{line} ({'; '.join(notes)})" if notes else line
 
 
-def disagreement_lines(results: Sequence[ScoredCompletion], *, hint: str = "") -> list[str]:
+def disagreement_lines(results: Sequence[ScoredCompletion], *, hint: str) -> list[str]:
     """The completions that failed and pass in one process, the first of them if they are many; a hint shows all."""
     found = [each for each in results if each.second_opinion is not None and each.second_opinion.is_disagreement]
     lines = [
         f"  {sample_name(each)}: {each.status.value} isolated, passed in one process:"
         f" {visible(each.detail, _LONGEST_DETAIL)}"
-        for each in first(found)
+        for each in found
     ]
-    if len(found) > len(lines):
-        lines.append(f"  … and {len(found) - len(lines)} more" + (f": {hint}" if hint else ""))
-    return lines
+    return first_lines(lines, more=hint)
 
 
 def seed_lines(results: Sequence[ScoredCompletion]) -> list[str]:
     """The completions whose verdict depends on the hash seed, the first of them if they are many."""
-    found = [each for each in results if each.depends_on_hash_seed]
     lines = []
-    for each in first(found):
+    for each in (result for result in results if result.depends_on_hash_seed):
         others = ", ".join(f"{outcome} under {seed}" for seed, outcome in each.hash_seeds.items())
         lines.append(f"  {sample_name(each)}: {each.status.value}; under other hash seeds: {others}")
-    more = len(found) - len(lines)
-    return [*lines, f"  … and {more} more: --json"] if more else lines
+    return first_lines(lines, more="--json")
 
 
 def print_report(report: ScoreReport, *, run: str) -> None:
@@ -183,8 +175,6 @@ def _print_lines(results: Sequence[ScoredCompletion], run: str) -> None:
 
 
 def _print_table(report: ScoreReport, run: str) -> None:
-    from sandrl.cli.tables import terminal_width
-
     shown = report.results if is_verbose() else report.results[:_MOST_ROWS]
     rows = [ResultRow(r.index, r.id, r.status, r.reward, r.duration_seconds) for r in shown]
     results_table(rows).print()

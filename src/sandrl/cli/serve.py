@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import typer
 
+from sandrl.cli import signals
 from sandrl.cli.configured import configured
+from sandrl.cli.progress import Remarks
 from sandrl.config.serve import ServeConfig
+from sandrl.settings import load_settings
 
 
 @configured(ServeConfig)
 def serve(config: ServeConfig) -> None:
     """Serve rewards over HTTP to any trainer, until Ctrl-C."""
     from sandrl import events, extras
-    from sandrl.cli import signals
-    from sandrl.cli.progress import Remarks
     from sandrl.sandboxes import Interrupt
-    from sandrl.settings import load_settings
 
     class ServiceRemarks(Remarks):
         """Says where the service is on standard output; remarks go to standard error."""

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Sequence
+
+from sandrl.runs.series import thinned
 
 _BLOCKS = " ▁▂▃▄▅▆▇█"
 
 
 def sparkline(values: Sequence[float], width: int = 24) -> str:
     """Values as a line of blocks, the lowest smallest; one character each, or for as many as fit. NaN is a blank."""
-    points = _gathered(values, width)
+    points = thinned(values, width)
     low, high = _range(points)
     span = high - low
     return "".join(
@@ -27,7 +28,7 @@ def plot(values: Sequence[float], *, first: int, last: int, width: int = 72, hei
         low, high = min(low, 0.0), max(high, 0.0) or 1.0
     labels = [f"{high - (high - low) * line / (height - 1):.4g}" for line in range(height)]
     margin = max(map(len, labels))
-    points = _gathered(values, max(width - margin - 2, 8))
+    points = thinned(values, max(width - margin - 2, 8))
     stretch = max((width - margin - 2) // max(len(points), 1), 1)
     levels = [
         0 if math.isnan(point) else 1 + round((point - low) / (high - low) * (height * 8 - 1)) for point in points
@@ -40,17 +41,6 @@ def plot(values: Sequence[float], *, first: int, last: int, width: int = 72, hei
     axis = f"{' ' * margin} └{'─' * (len(points) * stretch)}"
     ends = f"{first}".ljust(max(len(points) * stretch - len(str(last)), 1)) + f"{last}"
     return [*lines, axis, f"{' ' * margin}  {ends if last > first else first}"]
-
-
-def _gathered(values: Sequence[float], width: int) -> list[float]:
-    # As many points as there is room for, each the mean of the values it stands for.
-    count = min(len(values), max(width, 1))
-    edges = [round(position * len(values) / count) for position in range(count + 1)] if count else []
-    points = []
-    for begin, end in itertools.pairwise(edges):
-        known = [value for value in values[begin:end] if math.isfinite(value)]
-        points.append(math.fsum(known) / len(known) if known else math.nan)
-    return points
 
 
 def _range(values: Sequence[float]) -> tuple[float, float]:

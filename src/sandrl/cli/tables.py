@@ -7,7 +7,9 @@ beside the first column, each row has the first column on its own line and the o
 
 from __future__ import annotations
 
+import shutil
 import sys
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
@@ -108,10 +110,9 @@ class Table:
         rows = [[_cell(each) for each in row] for row in self.rows]
         return _lay_out([*enumerate(self.columns)], rows, width)
 
-    def lines(self, *, most: int | None = None, width: int | None = None) -> list[Text]:
-        """The table as a terminal shows it, its header included, and of its rows at most so many, the last ones."""
-        shown = self if most is None else Table(self.columns, self.rows[len(self.rows) - min(most, len(self.rows)) :])
-        laid_out = shown.lay_out(width)
+    def lines(self, width: int | None = None) -> list[Text]:
+        """The table as a terminal shows it, its header included."""
+        laid_out = self.lay_out(width)
         return [laid_out.header.styled("bold"), *(row.styled() for row in laid_out.rows)]
 
     def print(self, *, err: bool = False, whole: bool = False) -> Layout:
@@ -132,8 +133,6 @@ class Table:
 
 def terminal_width(stream: object = None) -> int | None:
     """The columns of the terminal that a stream (standard output unless given) is; None if it is none."""
-    import shutil
-
     stream = sys.stdout if stream is None else stream
     is_terminal = getattr(stream, "isatty", lambda: False)()
     return max(shutil.get_terminal_size().columns, _NARROWEST) if is_terminal else None
@@ -143,7 +142,6 @@ def wrapped(text: str, width: int | None, *, indent: str = "") -> str:
     """A line broken between words to a width, if there is one; a longer word stays whole, as an id or a path."""
     if width is None:
         return text
-    import textwrap
 
     return textwrap.fill(text, width, subsequent_indent=indent, break_on_hyphens=False, break_long_words=False)
 

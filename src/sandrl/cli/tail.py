@@ -11,7 +11,7 @@ import typer
 from sandrl.cli.runs import LATEST, RunArgument, RunsDirOption, open_run
 
 if TYPE_CHECKING:
-    from sandrl.runs import LogRow
+    from sandrl.runs.rows import LogRow
 
 _STYLES = {"debug": "dim", "warning": "yellow", "error": "red"}
 _LONGEST_VALUE = 200
@@ -25,8 +25,9 @@ def tail(
 ) -> None:
     """Print the last lines of a run's log, then new lines until its job ends or Ctrl-C."""
     from sandrl.cli.text import visible
-    from sandrl.runs import RunReader, RunState, state_of
-    from sandrl.runs.following import follow_log
+    from sandrl.runs import RunReader, state_of
+    from sandrl.runs.log import follow_log
+    from sandrl.runs.overview import RunState
 
     reader, _ = open_run(run, runs_dir)
     # Ctrl-C is the way out; nothing was interrupted that had to be finished.

@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
+import shlex
+
 import typer
 
+from sandrl.cli import signals
 from sandrl.cli.configured import configured
+from sandrl.cli.progress import Remarks
+from sandrl.cli.text import visible
 from sandrl.config.tinker import TinkerServeConfig
+from sandrl.settings import load_settings
 
-app = typer.Typer(
-    name="tinker",
-    help="The Tinker API on this machine, for small models: serve.",
-    no_args_is_help=True,
-)
+app = typer.Typer(name="tinker", help="The Tinker API on this machine, for small models: serve.")
 
 
 @app.command("serve")
 @configured(TinkerServeConfig)
 def serve(config: TinkerServeConfig) -> None:
     """Serve the Tinker API with a small model to programs of this machine, until Ctrl-C."""
-    import shlex
-
     from sandrl import events, extras
-    from sandrl.cli import signals
-    from sandrl.cli.progress import Remarks
-    from sandrl.cli.text import visible
     from sandrl.sandboxes import Interrupt
-    from sandrl.settings import load_settings
     from sandrl.trainers.tinker.options import EXTRA
 
     class ServiceRemarks(Remarks):

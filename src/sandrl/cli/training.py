@@ -24,7 +24,7 @@ from sandrl.cli.progress import LiveView, Progress, Remarks, remark
 from sandrl.cli.sparkline import sparkline
 from sandrl.cli.text import counted, visible
 from sandrl.cli.verbosity import is_quiet, is_verbose
-from sandrl.runs.evaluations import HELD_OUT
+from sandrl.runs.overview import HELD_OUT
 from sandrl.runs.series import BOUNDS
 from sandrl.settings import RuntimeKind
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.text import Text
 
-    from sandrl.runs.evaluations import BestCheckpoint
+    from sandrl.runs.overview import BestCheckpoint
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from sandrl.cli.health import flag_lines
 from sandrl.cli.progress import word_for
-from sandrl.cli.scores import held_line
+from sandrl.cli.scores import held_line, opinions_line
 from sandrl.cli.text import counted, share_text, visible, visible_block
 from sandrl.cli.training import best_text
 from sandrl.cli.why import print_failed_checks, print_prompt
@@ -26,8 +26,9 @@ from sandrl.events.results import is_cut_off
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from sandrl.runs import CheckRow, MessageRow, OpinionPart, ProblemRow, RunOverview, TrajectoryRow
+    from sandrl.runs import CheckRow, MessageRow, OpinionPart, ProblemRow, TrajectoryRow
     from sandrl.runs.flags import Flag
+    from sandrl.runs.overview import RunOverview
 
 _MOST_LINES = 80
 _LONGEST_LINE = 2_000
@@ -98,11 +99,11 @@ def _heading(run: RunOverview) -> str:
 
 
 def _opinions(opinions: Iterable[OpinionPart]) -> str:
+    from sandrl.runs.summary import count_opinions
+
     statuses = [opinion.status for opinion in opinions]
-    answered = [status for status in statuses if status != "infrastructure"]
-    if not statuses:
-        return ""
-    return f"Second opinion: {answered.count('passed')} of {len(answered)} failed completions pass in one process\n"
+    answered = count_opinions([status for status in statuses if status != "infrastructure"])
+    return f"{opinions_line(answered)}\n" if statuses else ""
 
 
 def _print_trajectory(

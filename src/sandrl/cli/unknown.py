@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 import typer
 
-from sandrl.cli.help import HELP_ALL
+from sandrl.cli.commands import HELP_ALL
 from sandrl.cli.text import visible
 from sandrl.errors import UsageError
 from sandrl.suggestions import COMMANDS, NOTES, folded, meant, meant_exactly

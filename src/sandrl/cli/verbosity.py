@@ -79,13 +79,17 @@ def first(items: Sequence[_Item]) -> Sequence[_Item]:
     return items if is_verbose() else items[:MOST_LINES]
 
 
-def print_first(lines: Sequence[str], *, more: str = "--verbose shows all") -> None:
-    """Prints lines on standard output, the first of them if they are many."""
+def first_lines(lines: Sequence[str], *, more: str = "--verbose shows all") -> list[str]:
+    """The first of many lines, and one that says how many there are and what shows them."""
     shown = first(lines)
-    for line in shown:
+    left_out = len(lines) - len(shown)
+    return [*shown, f"  … and {left_out} more: {more}"] if left_out else [*shown]
+
+
+def print_first(lines: Sequence[str]) -> None:
+    """Prints lines on standard output, the first of them if they are many."""
+    for line in first_lines(lines):
         typer.echo(line)
-    if len(shown) < len(lines):
-        typer.echo(f"  … and {len(lines) - len(shown)} more: {more}")
 
 
 class Sparing:

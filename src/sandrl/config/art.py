@@ -13,10 +13,9 @@ from typing import Annotated, ClassVar, Self
 from pydantic import Field, model_validator
 
 from sandrl.config.episodes import EpisodesConfig, Steps
-from sandrl.config.fields import EPISODES, MODEL, OUTPUT, PROBLEMS, TRAINING, Option
-from sandrl.config.groups import Samples, check_groups
-from sandrl.config.model import Count, LearningRate
-from sandrl.config.parts import ROLLOUT_HELP, MaxTokens, Problems, QuestionPart, ReportTraining
+from sandrl.config.fields import EPISODES, MODEL, OUTPUT, PROBLEMS, TRAINING, option
+from sandrl.config.model import Count, LearningRate, Seed
+from sandrl.config.parts import ROLLOUT_HELP, MaxTokens, Problems, QuestionPart, ReportTraining, Samples, check_groups
 from sandrl.config.words import TINY, EpisodeKind
 from sandrl.settings import ReportTo, Settings
 
@@ -74,112 +73,78 @@ def choose_backend(requested: ArtBackendKind, settings: Settings, *, can_train_h
 class ArtTrainConfig(EpisodesConfig):
     """`sandrl art train`, resolved."""
 
-    short_help: ClassVar[frozenset[str]] = frozenset(
-        {
-            "base_model",
-            "backend",
-            "problems",
-            "num_problems",
-            "steps",
-            "samples",
-            "learning_rate",
-            "policy",
-            "rollout",
-            "runtime",
-            "run_name",
-            "resume",
-            "dry_run",
-            "config_file",
-        }
+    short_help: ClassVar[str] = (
+        "base_model backend problems num_problems steps samples learning_rate policy rollout runtime run_name"
+        " resume dry_run config_file"
     )
 
     problems: Problems = "mbpp"
-    num_problems: Annotated[Count, Option("Train on the first N problems.", PROBLEMS, metavar="N")] = 10
-    trajectories: Annotated[
-        str | None,
-        Option(
-            "Train on the recorded episodes of this run instead of new ones.",
-            PROBLEMS,
-            metavar="RUN",
-            values="run_names",
-        ),
-    ] = None
-    backend: Annotated[
-        ArtBackendKind,
-        Option(
-            "Where to train: `local` on a GPU of this machine, `tinker` with a Tinker service, `embedded` with a"
-            " service inside this command, for small models. `auto` takes `local` if there is a GPU, `tinker` if a key"
-            " or TINKER_BASE_URL is set, else `embedded`. Without a key and TINKER_BASE_URL, `tinker` also means"
-            " `embedded`.",
-            TRAINING,
-        ),
-    ] = ArtBackendKind.AUTO
-    base_model: Annotated[
-        str, Option("The model to train.", TRAINING, metavar="MODEL", default=f"{BASE_MODEL}; embedded: {TINY}")
-    ] = BASE_MODEL
+    num_problems: Count = option(10, "Train on the first N problems.", PROBLEMS, metavar="N")
+    trajectories: str | None = option(
+        None,
+        "Train on the recorded episodes of this run instead of new ones.",
+        PROBLEMS,
+        metavar="RUN",
+        values="run_names",
+    )
+    backend: ArtBackendKind = option(
+        ArtBackendKind.AUTO,
+        "Where to train: `local` on a GPU of this machine, `tinker` with a Tinker service, `embedded` with a"
+        " service inside this command, for small models. `auto` takes `local` if there is a GPU, `tinker` if a key"
+        " or TINKER_BASE_URL is set, else `embedded`. Without a key and TINKER_BASE_URL, `tinker` also means"
+        " `embedded`.",
+        TRAINING,
+    )
+    base_model: str = option(
+        BASE_MODEL, "The model to train.", TRAINING, metavar="MODEL", default=f"{BASE_MODEL}; embedded: {TINY}"
+    )
     steps: Steps = 5
     samples: Samples = 2
-    batch_size: Annotated[
-        Count | None, Option("Episodes per step.", TRAINING, metavar="N", default="one group for each problem")
-    ] = None
-    learning_rate: Annotated[
-        LearningRate, Option("Learning rate of the Adam optimizer.", TRAINING, metavar="RATE")
-    ] = 1e-5  # fmt: skip
-    lora: Annotated[
-        bool,
-        Option(
-            "Train LoRA adapters, or all weights. All weights need the backend `embedded`, and are the default for the"
-            " tiny policy.",
-            TRAINING,
-        ),
-    ] = True
-    lora_rank: Annotated[Count, Option("Rank of the LoRA adapters.", TRAINING, metavar="N")] = 8
-    seed: Annotated[
-        int,
-        Field(ge=0, lt=2**32),
-        Option(
-            "Random seed of the backend `embedded`: the tiny policy, new adapters, sampling.", TRAINING, metavar="N"
-        ),
-    ] = 0
-    renderer: Annotated[
-        str | None,
-        Option(
-            "Chat renderer of tinker_cookbook, for the backend `tinker`.",
-            TRAINING,
-            metavar="NAME",
-            default="the base model's",
-        ),
-    ] = None
-    policy: Annotated[
-        ArtPolicy,
-        Option(
-            "The model that acts in the episodes: the trained model, or a teacher whose tokens the trained model"
-            " learns from.",
-            MODEL,
-            default="teacher if a key, an endpoint or a model of a teacher is given, else trained",
-        ),
-    ] = ArtPolicy.TEACHER
-    model: Annotated[
-        str | None, Option("Name of the teacher at its endpoint.", MODEL, metavar="NAME", default=TEACHER_MODEL)
-    ] = None
-    base_url: Annotated[
-        str | None,
-        Option(
-            "OpenAI-compatible endpoint of the teacher; its key is read from OPENAI_API_KEY.",
-            MODEL,
-            metavar="URL",
-            default="OPENAI_BASE_URL, else OpenAI's",
-        ),
-    ] = None
-    rollout: Annotated[EpisodeKind, Option(ROLLOUT_HELP, EPISODES)] = EpisodeKind.TOOLS
+    batch_size: Count | None = option(
+        None, "Episodes per step.", TRAINING, metavar="N", default="one group for each problem"
+    )
+    learning_rate: LearningRate = option(1e-5, "Learning rate of the Adam optimizer.", TRAINING, metavar="RATE")
+    lora: bool = option(
+        True,
+        "Train LoRA adapters, or all weights. All weights need the backend `embedded`, and are the default for the"
+        " tiny policy.",
+        TRAINING,
+    )
+    lora_rank: Count = option(8, "Rank of the LoRA adapters.", TRAINING, metavar="N")
+    seed: Seed = option(
+        0, "Random seed of the backend `embedded`: the tiny policy, new adapters, sampling.", TRAINING, metavar="N"
+    )
+    renderer: str | None = option(
+        None,
+        "Chat renderer of tinker_cookbook, for the backend `tinker`.",
+        TRAINING,
+        metavar="NAME",
+        default="the base model's",
+    )
+    policy: ArtPolicy = option(
+        ArtPolicy.TEACHER,
+        "The model that acts in the episodes: the trained model, or a teacher whose tokens the trained model"
+        " learns from.",
+        MODEL,
+        default="teacher if a key, an endpoint or a model of a teacher is given, else trained",
+    )
+    model: str | None = option(
+        None, "Name of the teacher at its endpoint.", MODEL, metavar="NAME", default=TEACHER_MODEL
+    )
+    base_url: str | None = option(
+        None,
+        "OpenAI-compatible endpoint of the teacher; its key is read from OPENAI_API_KEY.",
+        MODEL,
+        metavar="URL",
+        default="OPENAI_BASE_URL, else OpenAI's",
+    )
+    rollout: EpisodeKind = option(EpisodeKind.TOOLS, ROLLOUT_HELP, EPISODES)
     # What is trained needs a bound: its longest answers decide the memory of a step.
     max_tokens: MaxTokens = 2048
-    project: Annotated[
-        str,
-        Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"),
-        Option("Project name for ART and for W&B.", OUTPUT, metavar="NAME"),
-    ] = "aviato-mbpp"
-    run_name: Annotated[str, Option("Name of the run directory and of the model.", OUTPUT, metavar="NAME")] = RUN_NAME
+    project: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")] = option(
+        "aviato-mbpp", "Project name for ART and for W&B.", OUTPUT, metavar="NAME"
+    )
+    run_name: str = option(RUN_NAME, "Name of the run directory and of the model.", OUTPUT, metavar="NAME")
     report_to: ReportTraining = ReportTo.AUTO
 
     @model_validator(mode="after")

@@ -137,12 +137,3 @@ def duration_text(seconds: float) -> str:
         return f"{minutes}m {rest}s" if rest else f"{minutes}m"
     hours, rest = divmod(round(whole / 60), 60)
     return f"{hours}h {rest}m" if rest else f"{hours}h"
-
-
-def budget_problem(text: str) -> str:
-    """Says why a text is no budget, without the field that has it; empty if it is one."""
-    try:
-        Budget.parse(text)
-    except ValueError as error:
-        return str(error)
-    return ""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from sandrl.config.art import ArtTrainConfig
+from sandrl.config.episodes import RolloutConfig
 from sandrl.config.eval import EvalConfig
 from sandrl.config.grpo import GrpoConfig
 from sandrl.config.model import Config
-from sandrl.config.rollout import RolloutConfig
 from sandrl.config.scoring import RedteamConfig, RegradeConfig, RewardConfig, ValidateConfig
 from sandrl.config.serve import ServeConfig
 from sandrl.config.tinker import TinkerServeConfig

@@ -1,23 +1,28 @@
-"""The configuration that `art rollout` and `art train` share: how episodes run."""
+"""The configuration of `sandrl art rollout`, and what `art train` shares with it: how episodes run."""
 
 from __future__ import annotations
 
-from typing import Annotated, Self, TypeAlias
+from typing import Annotated, ClassVar, Self, TypeAlias
 
 from pydantic import model_validator
 
-from sandrl.config.fields import EPISODES, SCORING, SECONDS, TRAINING, Option
-from sandrl.config.model import Count, Seconds
+from sandrl.config.fields import EPISODES, MODEL, OUTPUT, PROBLEMS, SCORING, SECONDS, TRAINING, Option, option
+from sandrl.config.model import Count, LearningRate, Seconds, Tries
 from sandrl.config.parts import (
+    BASE_URL_HELP,
     CachePart,
     EndpointPart,
     EpisodePart,
     MappingPart,
+    Problems,
     RunPart,
     SamplingPart,
     SandboxesPart,
 )
-from sandrl.config.words import EpisodeKind
+from sandrl.config.words import TINY, EpisodeKind
+
+LOCAL_MODEL = "Qwen/Qwen2.5-3B-Instruct"
+OPENAI_MODEL = "gpt-4o-mini"
 
 CONCURRENCY = 32
 """The default number of episodes that run at the same time."""
@@ -35,20 +40,18 @@ class EpisodesConfig(RunPart, SandboxesPart, EndpointPart, SamplingPart, Episode
     and bounds of its own, and its own measure of a step: problems for `art rollout`, episodes for `art train`.
     """
 
-    timeout_seconds: Annotated[
-        Seconds | None,
-        Option(
-            "Time limit for one command of an episode, and for a solution and its checks. Default: 10 seconds; for a"
-            " solution, cases and calls that pass do not count, up to 120 seconds in total.",
-            SCORING,
-            metavar=SECONDS,
-            flag="--timeout",
-        ),
-    ] = None
+    timeout_seconds: Seconds | None = option(
+        None,
+        "Time limit for one command of an episode, and for a solution and its checks. Default: 10 seconds; for a"
+        " solution, cases and calls that pass do not count, up to 120 seconds in total.",
+        SCORING,
+        metavar=SECONDS,
+        flag="--timeout",
+    )
 
-    max_attempts: Annotated[
-        Count, Option("Maximum number of answers in an episode of `--rollout attempts`.", EPISODES, metavar="N")
-    ] = 3
+    max_attempts: Count = option(
+        3, "Maximum number of answers in an episode of `--rollout attempts`.", EPISODES, metavar="N"
+    )
 
     @model_validator(mode="after")
     def _has_examples_to_show(self) -> Self:
@@ -68,3 +71,50 @@ class EpisodesConfig(RunPart, SandboxesPart, EndpointPart, SamplingPart, Episode
         if self.max_sandboxes is not None:
             most = min(most, self.max_sandboxes // HELD_BY_AN_EPISODE)
         return min(most, episodes)
+
+
+class RolloutConfig(EpisodesConfig):
+    """`sandrl art rollout`."""
+
+    short_help: ClassVar[str] = (
+        "model base_url problems num_problems steps samples rollout max_attempts runtime run_name json_ verbose"
+        " quiet config_file"
+    )
+
+    model: str | None = option(
+        None,
+        "The model that acts in the episodes, by its name at the endpoint.",
+        MODEL,
+        metavar="NAME",
+        default=f"{LOCAL_MODEL}; with --use-openai: {OPENAI_MODEL}; without an endpoint: {TINY}, in this process",
+    )
+    use_openai: bool = option(False, "Use OpenAI's endpoint; the key is read from OPENAI_API_KEY.", MODEL)
+    base_url: str | None = option(
+        None, BASE_URL_HELP, MODEL, metavar="URL", default="OPENAI_BASE_URL, else http://localhost:8000/v1 (vLLM's)"
+    )
+    problems: Problems = "mbpp"
+    num_problems: Tries = option(100, "Use only the first N problems; 0: all.", PROBLEMS, metavar="N")
+    problems_per_step: Count = option(4, "Number of problems per step.", TRAINING, metavar="N")
+    steps: Steps = 10
+    samples: Count = option(
+        1,
+        "Episodes per problem in a step: the size of a group. Training on them needs 2 or more.",
+        TRAINING,
+        metavar="N",
+    )
+    learning_rate: LearningRate = option(
+        2e-5, "Learning rate, saved with the run for a later training; not used here.", TRAINING, metavar="RATE"
+    )
+    project: str = option(
+        "aviato-rl-demo", "Project name, saved with the run and used for W&B.", OUTPUT, metavar="NAME"
+    )
+
+    @property
+    def model_name(self) -> str:
+        """Who plays, where the user did not say."""
+        return self.model or (OPENAI_MODEL if self.use_openai else LOCAL_MODEL)
+
+    @property
+    def episodes(self) -> int:
+        """How many episodes a step has."""
+        return self.problems_per_step * self.samples

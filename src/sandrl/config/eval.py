@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Self
+from typing import ClassVar, Self
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
 from sandrl.config.episodes import HELD_BY_AN_EPISODE
-from sandrl.config.fields import GENERATION, MODEL, PROBLEMS, Option
-from sandrl.config.model import Count
+from sandrl.config.fields import GENERATION, MODEL, PROBLEMS, option
+from sandrl.config.model import Count, Seed
 from sandrl.config.parts import PROBLEMS_HELP, EndpointPart, NumProblems, SamplingPart, ShowTests
 from sandrl.config.scoring import ScoredRunConfig
 from sandrl.config.words import BUNDLED
@@ -20,62 +20,39 @@ SAMPLES = 4
 class EvalConfig(EndpointPart, SamplingPart, ScoredRunConfig):
     """`sandrl eval`."""
 
-    short_help: ClassVar[frozenset[str]] = frozenset(
-        {
-            "model",
-            "base_url",
-            "problems",
-            "num_problems",
-            "samples",
-            "temperature",
-            "max_tokens",
-            "runtime",
-            "fail_under",
-            "resume",
-            "json_",
-            "verbose",
-            "quiet",
-            "config_file",
-        }
+    short_help: ClassVar[str] = (
+        "model base_url problems num_problems samples temperature max_tokens runtime fail_under resume json_"
+        " verbose quiet config_file"
     )
 
-    model: Annotated[
-        str | None,
-        Option(
-            "The model to evaluate: `tiny`, a directory (a checkpoint), a Hugging Face model (OWNER/NAME), or a model"
-            " name of the endpoint.",
-            MODEL,
-            metavar="MODEL",
-            default="tiny; with --base-url, the endpoint's only model",
-        ),
-    ] = None
-    problems: Annotated[
-        str,
-        Option(
-            PROBLEMS_HELP,
-            PROBLEMS,
-            metavar="SET|FILE",
-            values="problem_sets",
-            default="tiny:test for the model `tiny`, else bundled",
-        ),
-    ] = BUNDLED
+    model: str | None = option(
+        None,
+        "The model to evaluate: `tiny`, a directory (a checkpoint), a Hugging Face model (OWNER/NAME), or a model"
+        " name of the endpoint.",
+        MODEL,
+        metavar="MODEL",
+        default="tiny; with --base-url, the endpoint's only model",
+    )
+    problems: str = option(
+        BUNDLED,
+        PROBLEMS_HELP,
+        PROBLEMS,
+        metavar="SET|FILE",
+        values="problem_sets",
+        default="tiny:test for the model `tiny`, else bundled",
+    )
     num_problems: NumProblems = None
     show_tests: ShowTests = 1
-    samples: Annotated[
-        Count | None, Option("Completions per problem.", GENERATION, metavar="K", default=f"{SAMPLES}; greedy: 1")
-    ] = None
-    use_model_sampling: Annotated[
-        bool,
-        Option(
-            "Use the model's own generation settings, such as repetition_penalty and top_k.",
-            GENERATION,
-        ),
-    ] = False
-    batch_size: Annotated[
-        Count | None,
-        Option("Completions generated at the same time.", GENERATION, metavar="N", default="64; endpoints: 32"),
-    ] = None
-    seed: Annotated[int, Field(ge=0, lt=2**32), Option("Random seed of the sampling.", GENERATION, metavar="N")] = 0
+    samples: Count | None = option(
+        None, "Completions per problem.", GENERATION, metavar="K", default=f"{SAMPLES}; greedy: 1"
+    )
+    use_model_sampling: bool = option(
+        False, "Use the model's own generation settings, such as repetition_penalty and top_k.", GENERATION
+    )
+    batch_size: Count | None = option(
+        None, "Completions generated at the same time.", GENERATION, metavar="N", default="64; endpoints: 32"
+    )
+    seed: Seed = option(0, "Random seed of the sampling.", GENERATION, metavar="N")
 
     @model_validator(mode="after")
     def _samples_differ(self) -> Self:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any, Concatenate, ParamSpec
+
+from pydantic import BaseModel, Field
 
 from sandrl.suggestions import folded, meant
 
-if TYPE_CHECKING:
-    from pydantic import BaseModel
+_P = ParamSpec("_P")
 
 PROBLEMS = "Problems"
 MODEL = "Model"
@@ -37,7 +38,7 @@ PANELS = (PROBLEMS, SERVICE, MODEL, TRAINING, GENERATION, EPISODES, SCORING, REW
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """The words of a field, attached to its type with `Annotated`.
+    """The words of a field, attached to its type with `Annotated`, or beside its default with `option`.
 
     Attributes:
         help: What it means, in one sentence.
@@ -61,6 +62,19 @@ class Option:
     separator: str = ""
     default: str = ""
     is_argument: bool = False
+
+
+def _field(words: Callable[_P, Option]) -> Callable[Concatenate[Any, _P], Any]:
+    def declare(value: Any, /, *positional: _P.args, **named: _P.kwargs) -> Any:
+        declared = Field(value)
+        declared.metadata.append(words(*positional, **named))
+        return declared
+
+    return declare
+
+
+option = _field(Option)
+"""Declares a field by its default and the words of an `Option`: `retries: Tries = option(2, "Number of …", SCORING)`"""
 
 
 def options(model: type[BaseModel]) -> Iterator[tuple[str, Option]]:

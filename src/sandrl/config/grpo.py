@@ -13,9 +13,19 @@ from pydantic import Field, JsonValue, model_validator
 
 from sandrl.addresses import check_address, refuse_password
 from sandrl.bounds import LARGEST_WEIGHT
-from sandrl.config.fields import EPISODES, GENERATION, KEY_VALUE, OUTPUT, PROBLEMS, SANDBOXES, SCORING, TRAINING, Option
-from sandrl.config.groups import Samples, check_groups
-from sandrl.config.model import Count, Tries
+from sandrl.config.fields import (
+    EPISODES,
+    GENERATION,
+    KEY_VALUE,
+    OUTPUT,
+    PROBLEMS,
+    SANDBOXES,
+    SCORING,
+    TRAINING,
+    Option,
+    option,
+)
+from sandrl.config.model import Count, Seed, Tries, Weight
 from sandrl.config.parts import (
     EXTRACT_HELP,
     PROBLEMS_HELP,
@@ -25,9 +35,11 @@ from sandrl.config.parts import (
     QuestionPart,
     ReportTraining,
     RunPart,
+    Samples,
     SandboxesPart,
     ShowTests,
     Tools,
+    check_groups,
 )
 from sandrl.config.words import TINY, Extraction, ToolSet
 from sandrl.settings import ReportTo
@@ -36,24 +48,9 @@ from sandrl.settings import ReportTo
 class GrpoConfig(RunPart, SandboxesPart, QuestionPart, CachePart, MappingPart):
     """`sandrl grpo` and `sandrl unsloth`, resolved."""
 
-    short_help: ClassVar[frozenset[str]] = frozenset(
-        {
-            "model",
-            "problems",
-            "steps",
-            "samples",
-            "batch_size",
-            "learning_rate",
-            "max_tokens",
-            "eval_every",
-            "lora",
-            "vllm",
-            "runtime",
-            "run_name",
-            "resume",
-            "dry_run",
-            "config_file",
-        }
+    short_help: ClassVar[str] = (
+        "model problems steps samples batch_size learning_rate max_tokens eval_every lora vllm runtime run_name"
+        " resume dry_run config_file"
     )
 
     model: Annotated[
@@ -65,16 +62,14 @@ class GrpoConfig(RunPart, SandboxesPart, QuestionPart, CachePart, MappingPart):
             metavar="MODEL",
         ),
     ]
-    init_from: Annotated[
-        str | None,
-        Option(
-            "Start from the weights of an earlier run: its last checkpoint, or the given one. The options of that run"
-            " become the defaults.",
-            TRAINING,
-            metavar="RUN|CHECKPOINT",
-            values="run_names",
-        ),
-    ] = None
+    init_from: str | None = option(
+        None,
+        "Start from the weights of an earlier run: its last checkpoint, or the given one. The options of that run"
+        " become the defaults.",
+        TRAINING,
+        metavar="RUN|CHECKPOINT",
+        values="run_names",
+    )
     problems: Annotated[
         str,
         Option(
@@ -84,129 +79,91 @@ class GrpoConfig(RunPart, SandboxesPart, QuestionPart, CachePart, MappingPart):
             values="problem_sets",
         ),
     ]
-    num_problems: Annotated[
-        Count | None, Option("Train on N problems; default: all.", PROBLEMS, metavar="N")
-    ] = None  # fmt: skip
-    eval_problems: Annotated[
-        Tries,
-        Option(
-            "Number of held-out problems for the evaluations before and after training; 0 disables evaluation.",
-            PROBLEMS,
-            metavar="N",
-        ),
-    ] = 128
-    eval_set: Annotated[
-        str | None,
-        Option(
-            "Evaluate on this set instead of holding out problems from --problems.",
-            PROBLEMS,
-            metavar="SET|FILE",
-            values="problem_sets",
-        ),
-    ] = None
-    eval_every: Annotated[
-        Count | None,
-        Option("Also evaluate after every N steps.", TRAINING, metavar="N", default="only before and after training"),
-    ] = None
-    eval_samples: Annotated[
-        Count, Option("Sampled completions per held-out problem in evaluations.", GENERATION, metavar="K")
-    ] = 1
-    eval_greedy: Annotated[
-        bool | None,
-        Option(
-            "Also evaluate a greedy completion of each held-out problem.", GENERATION, default="on with --eval-every"
-        ),
-    ] = None
+    num_problems: Count | None = option(None, "Train on N problems; default: all.", PROBLEMS, metavar="N")
+    eval_problems: Tries = option(
+        128,
+        "Number of held-out problems for the evaluations before and after training; 0 disables evaluation.",
+        PROBLEMS,
+        metavar="N",
+    )
+    eval_set: str | None = option(
+        None,
+        "Evaluate on this set instead of holding out problems from --problems.",
+        PROBLEMS,
+        metavar="SET|FILE",
+        values="problem_sets",
+    )
+    eval_every: Count | None = option(
+        None, "Also evaluate after every N steps.", TRAINING, metavar="N", default="only before and after training"
+    )
+    eval_samples: Count = option(1, "Sampled completions per held-out problem in evaluations.", GENERATION, metavar="K")
+    eval_greedy: bool | None = option(
+        None, "Also evaluate a greedy completion of each held-out problem.", GENERATION, default="on with --eval-every"
+    )
     show_tests: ShowTests = 1
-    extract: Annotated[
-        Extraction,
-        Option(EXTRACT_HELP, SCORING, default="exact for `tiny`, else auto"),
-    ] = Extraction.AUTO
-    steps: Annotated[
-        Count, Option("Number of optimizer steps.", TRAINING, metavar="N", default="80 for `tiny`, else 200")
-    ] = 200
+    extract: Extraction = option(Extraction.AUTO, EXTRACT_HELP, SCORING, default="exact for `tiny`, else auto")
+    steps: Count = option(200, "Number of optimizer steps.", TRAINING, metavar="N", default="80 for `tiny`, else 200")
     samples: Samples = 8
-    batch_size: Annotated[
-        int,
-        Field(ge=2, lt=2**63),
-        Option(
-            "Completions per step, over all processes.",
-            TRAINING,
-            metavar="N",
-            default="128 for `tiny`, else 32; fewer if the set is small",
-        ),
-    ] = 32
-    learning_rate: Annotated[
-        float,
-        Field(ge=0, le=9e18, allow_inf_nan=False),
-        Option("Learning rate of the AdamW optimizer.", TRAINING, metavar="RATE", default="4e-4 for `tiny`, else 1e-6"),
-    ] = 1e-6
-    lr_schedule: Annotated[
-        str,
-        Option(
-            "Schedule of the learning rate: constant, linear, cosine, …",
-            TRAINING,
-            metavar="NAME",
-            default="constant_with_warmup for `tiny`, else constant",
-        ),
-    ] = "constant"
-    beta: Annotated[
-        float,
-        Field(ge=0, le=LARGEST_WEIGHT, allow_inf_nan=False),
-        Option("Weight of the KL term of the loss.", TRAINING, metavar="WEIGHT"),
-    ] = 0.0
-    loss_type: Annotated[
-        Literal["grpo", "dapo", "dr_grpo", "bnpo", "cispo", "sapo", "luspo", "vespo"],
-        Option("Loss function, by TRL's name.", TRAINING),
-    ] = "dapo"
-    lora: Annotated[
-        bool, Option("Train LoRA adapters instead of all weights.", TRAINING, default="on with `unsloth`, else off")
-    ] = False  # fmt: skip
-    lora_rank: Annotated[Count, Option("Rank of the LoRA adapters.", TRAINING, metavar="N")] = 16
-    seed: Annotated[
-        int, Field(ge=0, lt=2**32), Option("Random seed of the whole training.", TRAINING, metavar="N")
-    ] = 0  # fmt: skip
-    temperature: Annotated[
-        float,
-        Field(gt=0, le=LARGEST_WEIGHT, allow_inf_nan=False),
-        Option("Sampling temperature.", GENERATION, metavar="T"),
-    ] = 1.0
-    max_tokens: Annotated[
-        Count,
-        Option(
-            "Maximum length of a completion, in tokens.",
-            GENERATION,
-            metavar="N",
-            default="48 for `tiny` (160 with tools), else 512",
-        ),
-    ] = 512
-    rollout: Annotated[
-        Literal["single", "tools"],
-        Option("Kind of rollout: `single`, one completion; `tools`, several turns with tool calls.", EPISODES),
-    ] = "single"
+    batch_size: Annotated[int, Field(ge=2, lt=2**63)] = option(
+        32,
+        "Completions per step, over all processes.",
+        TRAINING,
+        metavar="N",
+        default="128 for `tiny`, else 32; fewer if the set is small",
+    )
+    learning_rate: Annotated[float, Field(ge=0, le=9e18, allow_inf_nan=False)] = option(
+        1e-6, "Learning rate of the AdamW optimizer.", TRAINING, metavar="RATE", default="4e-4 for `tiny`, else 1e-6"
+    )
+    lr_schedule: str = option(
+        "constant",
+        "Schedule of the learning rate: constant, linear, cosine, …",
+        TRAINING,
+        metavar="NAME",
+        default="constant_with_warmup for `tiny`, else constant",
+    )
+    beta: Weight = option(0.0, "Weight of the KL term of the loss.", TRAINING, metavar="WEIGHT")
+    loss_type: Literal["grpo", "dapo", "dr_grpo", "bnpo", "cispo", "sapo", "luspo", "vespo"] = option(
+        "dapo", "Loss function, by TRL's name.", TRAINING
+    )
+    lora: bool = option(
+        False, "Train LoRA adapters instead of all weights.", TRAINING, default="on with `unsloth`, else off"
+    )
+    lora_rank: Count = option(16, "Rank of the LoRA adapters.", TRAINING, metavar="N")
+    seed: Seed = option(0, "Random seed of the whole training.", TRAINING, metavar="N")
+    temperature: Annotated[float, Field(gt=0, le=LARGEST_WEIGHT, allow_inf_nan=False)] = option(
+        1.0, "Sampling temperature.", GENERATION, metavar="T"
+    )
+    max_tokens: Count = option(
+        512,
+        "Maximum length of a completion, in tokens.",
+        GENERATION,
+        metavar="N",
+        default="48 for `tiny` (160 with tools), else 512",
+    )
+    rollout: Literal["single", "tools"] = option(
+        "single", "Kind of rollout: `single`, one completion; `tools`, several turns with tool calls.", EPISODES
+    )
     tools: Tools = ToolSet.CODE
     max_tool_calls: MaxToolCalls = 4
-    vllm: Annotated[
-        Literal["server", "colocate"] | None,
-        Option("Generate with vLLM: `server` uses a vLLM server, `colocate` the GPU that trains.", GENERATION),
-    ] = None
-    vllm_server_url: Annotated[
-        str | None, Option("Address of the vLLM server, for `--vllm server`.", GENERATION, metavar="URL")
-    ] = None
-    warm_sandboxes: Annotated[
-        Tries,
-        Option("Maximum number of sandboxes created in advance, while the policy generates.", SANDBOXES, metavar="N"),
-    ] = 64
-    save_steps: Annotated[
-        Count, Option("Number of steps between checkpoints.", OUTPUT, metavar="N", default="10 for `tiny`, else 20")
-    ] = 20  # fmt: skip
-    keep_checkpoints: Annotated[
-        Count, Option("Number of latest checkpoints to keep, in addition to the best one.", OUTPUT, metavar="N")
-    ] = 3
-    output_dir: Annotated[
-        Path | None, Option("Directory for checkpoints; default: the run directory.", OUTPUT, metavar="DIR")
-    ] = None
-    project: Annotated[str | None, Option("Project name for W&B.", OUTPUT, metavar="NAME")] = None
+    vllm: Literal["server", "colocate"] | None = option(
+        None, "Generate with vLLM: `server` uses a vLLM server, `colocate` the GPU that trains.", GENERATION
+    )
+    vllm_server_url: str | None = option(
+        None, "Address of the vLLM server, for `--vllm server`.", GENERATION, metavar="URL"
+    )
+    warm_sandboxes: Tries = option(
+        64, "Maximum number of sandboxes created in advance, while the policy generates.", SANDBOXES, metavar="N"
+    )
+    save_steps: Count = option(
+        20, "Number of steps between checkpoints.", OUTPUT, metavar="N", default="10 for `tiny`, else 20"
+    )
+    keep_checkpoints: Count = option(
+        3, "Number of latest checkpoints to keep, in addition to the best one.", OUTPUT, metavar="N"
+    )
+    output_dir: Path | None = option(
+        None, "Directory for checkpoints; default: the run directory.", OUTPUT, metavar="DIR"
+    )
+    project: str | None = option(None, "Project name for W&B.", OUTPUT, metavar="NAME")
     report_to: ReportTraining = ReportTo.AUTO
     set: Annotated[
         dict[str, JsonValue],

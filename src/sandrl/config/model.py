@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, ClassVar, Self, TypeAlias
+from typing import Annotated, Any, ClassVar, Self, TypeAlias
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, model_validator
 
 from sandrl.bounds import LARGEST_WEIGHT, seconds_problem
-from sandrl.config.budget import budget_problem
+from sandrl.config.budget import Budget
 from sandrl.config.fields import options
 from sandrl.quantities import bytes_of, seconds_of
 from sandrl.settings import runtime_problem
@@ -23,8 +24,8 @@ class Config(BaseModel):
     # Most commands of a process are never run: their validators are built on use.
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
-    short_help: ClassVar[frozenset[str]] = frozenset()
-    """The options of the short help of the command, about a dozen: fields, and parameters of the command's function.
+    short_help: ClassVar[str] = ""
+    """The options of the short help, about a dozen names of fields and of parameters of the command's function.
 
     Empty: all of them.
     """
@@ -44,35 +45,28 @@ class Config(BaseModel):
         return {name: document[name] for name, _ in options(type(self))}
 
 
-def _possible(seconds: float) -> float:
-    problem = seconds_problem(seconds)
-    if problem:
-        raise ValueError(problem)
-    return seconds
+def _refused(problem: Callable[[Any], str | None]) -> AfterValidator:
+    # Refuses a value of which something is wrong, as the end of a sentence that begins with its field.
+    def check(value: Any) -> Any:
+        if found := problem(value):
+            raise ValueError(found)
+        return value
+
+    return AfterValidator(check)
 
 
-def _known_runtime(named: str) -> str:
-    problem = runtime_problem(named)
-    if problem:
-        raise ValueError(problem)
-    return named
-
-
-RuntimeName: TypeAlias = Annotated[str, AfterValidator(_known_runtime)]
-"""The name of a runtime, or `ray:ADDRESS`."""
-
-
-def _known_budget(text: str) -> str:
-    problem = budget_problem(text)
-    if problem:
-        raise ValueError(problem)
+def _budget(text: str) -> str:
+    Budget.parse(text)
     return text.strip()
 
 
-BudgetText: TypeAlias = Annotated[str, AfterValidator(_known_budget)]
+RuntimeName: TypeAlias = Annotated[str, _refused(runtime_problem)]
+"""The name of a runtime, or `ray:ADDRESS`."""
+
+BudgetText: TypeAlias = Annotated[str, AfterValidator(_budget)]
 """Sandbox time or money, such as `2h` or `$5` (`sandrl.config.budget.Budget`)."""
 
-Seconds: TypeAlias = Annotated[float, BeforeValidator(seconds_of), AfterValidator(_possible)]
+Seconds: TypeAlias = Annotated[float, BeforeValidator(seconds_of), _refused(seconds_problem)]
 """A time limit, as a number or with a unit: long enough for something to run, short enough for a clock."""
 
 
@@ -100,3 +94,7 @@ HashSeed: TypeAlias = Annotated[int, Field(ge=0, lt=2**31)]
 """What the interpreter takes for PYTHONHASHSEED, with room for those after it."""
 
 Tries: TypeAlias = Annotated[int, Field(ge=0, lt=2**63)]
+
+Seed: TypeAlias = Annotated[int, Field(ge=0, lt=2**32)]
+
+Port: TypeAlias = Annotated[int, Field(ge=0, lt=65536)]

@@ -26,7 +26,9 @@ from sandrl.config.fields import (
     SANDBOXES,
     SCORING,
     SECONDS,
+    TRAINING,
     Option,
+    option,
 )
 from sandrl.config.model import (
     BudgetText,
@@ -37,6 +39,7 @@ from sandrl.config.model import (
     RewardName,
     RuntimeName,
     Seconds,
+    Seed,
     Share,
     Tries,
     Weight,
@@ -97,6 +100,11 @@ Tools: TypeAlias = Annotated[
     ToolSet,
     Option("Tools of `--rollout tools`: `code` to execute and submit code, `all` also for shell and files.", EPISODES),
 ]
+Samples: TypeAlias = Annotated[
+    int,
+    Field(ge=2, lt=2**63),
+    Option("Completions (or episodes) per problem in a step: the size of a group.", TRAINING, metavar="N"),
+]
 MaxTokens: TypeAlias = Annotated[Count, Option("Maximum length of a completion, in tokens.", GENERATION, metavar="N")]
 MaxToolCalls: TypeAlias = Annotated[Count, Option("Maximum number of tool calls in an episode.", EPISODES, metavar="N")]
 ReportTraining: TypeAlias = Annotated[
@@ -111,17 +119,8 @@ FailUnder: TypeAlias = Annotated[
 class MappingPart(Config):
     """What rows of problems do not say themselves; kept with a run, as its scoring options are."""
 
-    fields: Annotated[
-        tuple[str, ...],
-        Option(
-            MAP_HELP,
-            PROBLEMS,
-            metavar="FIELD=PATH,…",
-            flag="--map",
-            separator=",",
-        ),
-    ] = ()
-    language: Annotated[str | None, Option(LANGUAGE_HELP, PROBLEMS, metavar="NAME")] = None
+    fields: tuple[str, ...] = option((), MAP_HELP, PROBLEMS, metavar="FIELD=PATH,…", flag="--map", separator=",")
+    language: str | None = option(None, LANGUAGE_HELP, PROBLEMS, metavar="NAME")
 
 
 class ScoringPart(Config):
@@ -131,115 +130,88 @@ class ScoringPart(Config):
     with.
     """
 
-    extract: Annotated[Extraction, Option(EXTRACT_HELP, SCORING)] = Extraction.AUTO
+    extract: Extraction = option(Extraction.AUTO, EXTRACT_HELP, SCORING)
     timeout_seconds: Timeout = None
-    check_timeout_seconds: Annotated[
-        Seconds | None,
-        Option(
-            "Time limit for each check; default: only the limit of --timeout.",
-            SCORING,
-            metavar=SECONDS,
-            flag="--check-timeout",
-        ),
-    ] = None
-    compile_timeout_seconds: Annotated[
-        Seconds,
-        Option(
-            "Time limit for compiling, in compiled languages; not part of --timeout.",
-            SCORING,
-            metavar=SECONDS,
-            flag="--compile-timeout",
-        ),
-    ] = 30.0
-    max_output_bytes: Annotated[
-        Bytes, Option("Keep at most this much of stdout, and of stderr.", SCORING, metavar=BYTES)
-    ] = 1 << 20  # fmt: skip
-    max_file_bytes: Annotated[
-        Bytes,
-        Option("Maximum size of a file that a completion writes, including its output.", SCORING, metavar=BYTES),
-    ] = 64 << 20
-    max_cases: Annotated[
-        Count | None,
-        Option(
-            "Judge with at most N cases or calls of a problem; always the same ones. Default: all.",
-            SCORING,
-            metavar="N",
-        ),
-    ] = None
-    all_checks: Annotated[
-        bool,
-        Option("Run all cases and calls, also after a failed one and with a binary reward.", SCORING),
-    ] = False
-    prelude: Annotated[
-        str | None,
-        Option(
-            "Python code that runs before the completions of problems that have no prelude; `standard` for common"
-            " imports.",
-            SCORING,
-            metavar="CODE",
-        ),
-    ] = None
-    require_isolated: Annotated[
-        bool, Option("Give no reward if the checks must run in the completion's process.", SCORING)
-    ] = False  # fmt: skip
-    caching: Annotated[
-        bool, Option("Judge identical completions only once.", SCORING, flag="--caching/--no-cache")
-    ] = True  # fmt: skip
-    retries: Annotated[Tries, Option("Number of retries after a sandbox fails.", SCORING, metavar="N")] = 2
-    hash_seed: Annotated[
-        HashSeed,
-        Option(
-            "Hash seed of Python, which determines the order of sets, for completions, references and checkers.",
-            SCORING,
-            metavar="N",
-        ),
-    ] = 0
-    hash_seeds: Annotated[
-        Annotated[int, Field(ge=1, lt=101)],
-        Option(
-            "Judge each completion under this number of hash seeds, from --hash-seed on, and report those whose verdict"
-            " depends on the seed. The reward is that of the first seed.",
-            SCORING,
-            metavar="N",
-        ),
-    ] = 1
-    second_opinion: Annotated[
-        Share,
-        Option(
-            "Judge this share of the failed isolated verdicts again in one process, and report those that pass.",
-            SCORING,
-            metavar="RATE",
-        ),
-    ] = 0.0
-    reward: Annotated[
-        RewardName,
-        Option(
-            "Reward policy. `binary`: 1 if all checks pass, else 0. `fraction`: the share of checks that pass. Or your"
-            " own function of the verdict and the completion, by its file or its module: `my.py:score`.",
-            REWARD,
-            metavar="NAME|FILE.py:FUNCTION",
-            values="reward_policies",
-        ),
-    ] = "binary"
-    format_reward: Annotated[
-        Weight,
-        Option("Weight of the component for completions that are one `<answer>…</answer>`.", REWARD, metavar="WEIGHT"),
-    ] = 0.0
-    length_penalty: Annotated[
-        Weight, Option("Weight of the component against long completions.", REWARD, metavar="WEIGHT")
-    ] = 0.0  # fmt: skip
-    timeout_penalty: Annotated[
-        Weight, Option("Weight of the component against timeouts.", REWARD, metavar="WEIGHT")
-    ] = 0.0  # fmt: skip
+    check_timeout_seconds: Seconds | None = option(
+        None,
+        "Time limit for each check; default: only the limit of --timeout.",
+        SCORING,
+        metavar=SECONDS,
+        flag="--check-timeout",
+    )
+    compile_timeout_seconds: Seconds = option(
+        30.0,
+        "Time limit for compiling, in compiled languages; not part of --timeout.",
+        SCORING,
+        metavar=SECONDS,
+        flag="--compile-timeout",
+    )
+    max_output_bytes: Bytes = option(
+        1 << 20, "Keep at most this much of stdout, and of stderr.", SCORING, metavar=BYTES
+    )
+    max_file_bytes: Bytes = option(
+        64 << 20, "Maximum size of a file that a completion writes, including its output.", SCORING, metavar=BYTES
+    )
+    max_cases: Count | None = option(
+        None,
+        "Judge with at most N cases or calls of a problem; always the same ones. Default: all.",
+        SCORING,
+        metavar="N",
+    )
+    all_checks: bool = option(
+        False, "Run all cases and calls, also after a failed one and with a binary reward.", SCORING
+    )
+    prelude: str | None = option(
+        None,
+        "Python code that runs before the completions of problems that have no prelude; `standard` for common imports.",
+        SCORING,
+        metavar="CODE",
+    )
+    require_isolated: bool = option(
+        False, "Give no reward if the checks must run in the completion's process.", SCORING
+    )
+    caching: bool = option(True, "Judge identical completions only once.", SCORING, flag="--caching/--no-cache")
+    retries: Tries = option(2, "Number of retries after a sandbox fails.", SCORING, metavar="N")
+    hash_seed: HashSeed = option(
+        0,
+        "Hash seed of Python, which determines the order of sets, for completions, references and checkers.",
+        SCORING,
+        metavar="N",
+    )
+    hash_seeds: Annotated[int, Field(ge=1, lt=101)] = option(
+        1,
+        "Judge each completion under this number of hash seeds, from --hash-seed on, and report those whose verdict"
+        " depends on the seed. The reward is that of the first seed.",
+        SCORING,
+        metavar="N",
+    )
+    second_opinion: Share = option(
+        0.0,
+        "Judge this share of the failed isolated verdicts again in one process, and report those that pass.",
+        SCORING,
+        metavar="RATE",
+    )
+    reward: RewardName = option(
+        "binary",
+        "Reward policy. `binary`: 1 if all checks pass, else 0. `fraction`: the share of checks that pass. Or your"
+        " own function of the verdict and the completion, by its file or its module: `my.py:score`.",
+        REWARD,
+        metavar="NAME|FILE.py:FUNCTION",
+        values="reward_policies",
+    )
+    format_reward: Weight = option(
+        0.0, "Weight of the component for completions that are one `<answer>…</answer>`.", REWARD, metavar="WEIGHT"
+    )
+    length_penalty: Weight = option(0.0, "Weight of the component against long completions.", REWARD, metavar="WEIGHT")
+    timeout_penalty: Weight = option(0.0, "Weight of the component against timeouts.", REWARD, metavar="WEIGHT")
 
 
 class CachePart(ScoringPart):
     """Where verdicts are kept from one run to the next."""
 
-    cache: Annotated[
-        Path | None,
-        Option("Store verdicts in this directory, and reuse verdicts of earlier runs.", SCORING, metavar="DIR"),
-    ] = None
+    cache: Path | None = option(
+        None, "Store verdicts in this directory, and reuse verdicts of earlier runs.", SCORING, metavar="DIR"
+    )
 
     @model_validator(mode="after")
     def _caches_or_not(self) -> Self:
@@ -299,56 +271,43 @@ _OWN_FIELDS: Mapping[str, str] = {
 class QuestionPart(Config):
     """What a model is asked, and how it may answer."""
 
-    system_prompt: Annotated[
-        TextOrFile | None,
-        Option(
-            "System message; `none` for none.",
-            GENERATION,
-            metavar="TEXT|@FILE",
-            default="a message that asks for the form of the answer",
-        ),
-    ] = None
-    prompt_template: Annotated[
-        TextOrFile | None,
-        Option(
-            "Text around each problem, in which `{prompt}` stands for the problem with its shown checks; also `{task}`,"
-            " `{tests}`, `{entry_point}`, `{starter_code}`, `{language}` and `{task_id}`.",
-            GENERATION,
-            metavar="TEXT|@FILE",
-        ),
-    ] = None
-    few_shot: Annotated[
-        Tries,
-        Option("Begin each conversation with N examples, problems with their solutions.", GENERATION, metavar="N"),
-    ] = 0
-    few_shot_from: Annotated[
-        str | None,
-        Option(
-            "Source of the examples: a problem set with reference solutions, or a JSONL file with `prompt` and"
-            " `completion`.",
-            GENERATION,
-            metavar="SET|FILE",
-            values="problem_sets",
-            default="other problems of --problems",
-        ),
-    ] = None
-    few_shot_seed: Annotated[
-        int, Field(ge=0, lt=2**32), Option("Random seed that chooses the examples.", GENERATION, metavar="N")
-    ] = 0
-    top_p: Annotated[
-        Annotated[float, Field(gt=0, le=1)] | None,
-        Option("Sample from the most likely tokens with this total probability.", GENERATION, metavar="P"),
-    ] = None
-    top_k: Annotated[Count | None, Option("Sample from the K most likely tokens.", GENERATION, metavar="K")] = None
-    min_p: Annotated[
-        Share | None,
-        Option("Sample from tokens with at least P times the highest probability.", GENERATION, metavar="P"),
-    ] = None
-    stop: Annotated[
-        tuple[str, ...],
-        BeforeValidator(_unescaped),
-        Option("End a completion before this text; repeatable. `\\n` is a line break.", GENERATION, metavar="TEXT"),
-    ] = ()
+    system_prompt: TextOrFile | None = option(
+        None,
+        "System message; `none` for none.",
+        GENERATION,
+        metavar="TEXT|@FILE",
+        default="a message that asks for the form of the answer",
+    )
+    prompt_template: TextOrFile | None = option(
+        None,
+        "Text around each problem, in which `{prompt}` stands for the problem with its shown checks; also `{task}`,"
+        " `{tests}`, `{entry_point}`, `{starter_code}`, `{language}` and `{task_id}`.",
+        GENERATION,
+        metavar="TEXT|@FILE",
+    )
+    few_shot: Tries = option(
+        0, "Begin each conversation with N examples, problems with their solutions.", GENERATION, metavar="N"
+    )
+    few_shot_from: str | None = option(
+        None,
+        "Source of the examples: a problem set with reference solutions, or a JSONL file with `prompt` and"
+        " `completion`.",
+        GENERATION,
+        metavar="SET|FILE",
+        values="problem_sets",
+        default="other problems of --problems",
+    )
+    few_shot_seed: Seed = option(0, "Random seed that chooses the examples.", GENERATION, metavar="N")
+    top_p: Annotated[float, Field(gt=0, le=1)] | None = option(
+        None, "Sample from the most likely tokens with this total probability.", GENERATION, metavar="P"
+    )
+    top_k: Count | None = option(None, "Sample from the K most likely tokens.", GENERATION, metavar="K")
+    min_p: Share | None = option(
+        None, "Sample from tokens with at least P times the highest probability.", GENERATION, metavar="P"
+    )
+    stop: Annotated[tuple[str, ...], BeforeValidator(_unescaped)] = option(
+        (), "End a completion before this text; repeatable. `\\n` is a line break.", GENERATION, metavar="TEXT"
+    )
     extra_body: Annotated[
         dict[str, JsonValue],
         BeforeValidator(_json_of),
@@ -360,14 +319,12 @@ class QuestionPart(Config):
         ),
     ] = Field(default_factory=dict)
 
-    max_attempts: Annotated[
-        Count,
-        Option(
-            "Maximum number of answers: after a failed answer the model receives feedback and answers again.",
-            EPISODES,
-            metavar="N",
-        ),
-    ] = 1
+    max_attempts: Count = option(
+        1,
+        "Maximum number of answers: after a failed answer the model receives feedback and answers again.",
+        EPISODES,
+        metavar="N",
+    )
 
     @model_validator(mode="after")
     def _asks_the_problem(self) -> Self:
@@ -387,36 +344,26 @@ class QuestionPart(Config):
 class SamplingPart(QuestionPart):
     """How a model answers."""
 
-    temperature: Annotated[
-        float,
-        Field(ge=0, le=100, allow_inf_nan=False),
-        Option("Sampling temperature; 0 for greedy decoding.", GENERATION, metavar="T"),
-    ] = 1.0
-    max_tokens: Annotated[
-        Count | None,
-        Option(
-            "Maximum length of a completion, in tokens.",
-            GENERATION,
-            metavar="N",
-            default="the model's own limit; an endpoint receives no limit",
-        ),
-    ] = None
+    temperature: Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)] = option(
+        1.0, "Sampling temperature; 0 for greedy decoding.", GENERATION, metavar="T"
+    )
+    max_tokens: Count | None = option(
+        None,
+        "Maximum length of a completion, in tokens.",
+        GENERATION,
+        metavar="N",
+        default="the model's own limit; an endpoint receives no limit",
+    )
 
 
 class EndpointPart(Config):
     """Where a model is asked, and how patiently. Its key is in the environment only."""
 
-    base_url: Annotated[
-        str | None,
-        Option(BASE_URL_HELP, MODEL, metavar="URL"),
-    ] = None
-    request_timeout_seconds: Annotated[
-        Seconds,
-        Option("Time limit for one request to the endpoint.", MODEL, metavar=SECONDS, flag="--request-timeout"),
-    ] = 120.0
-    request_retries: Annotated[
-        Tries, Option("Number of retries if the endpoint does not answer.", MODEL, metavar="N")
-    ] = 4  # fmt: skip
+    base_url: str | None = option(None, BASE_URL_HELP, MODEL, metavar="URL")
+    request_timeout_seconds: Seconds = option(
+        120.0, "Time limit for one request to the endpoint.", MODEL, metavar=SECONDS, flag="--request-timeout"
+    )
+    request_retries: Tries = option(4, "Number of retries if the endpoint does not answer.", MODEL, metavar="N")
 
     @model_validator(mode="after")
     def _is_an_address_without_a_secret(self) -> Self:
@@ -428,7 +375,7 @@ class EndpointPart(Config):
 class EpisodePart(Config):
     """How an episode goes."""
 
-    rollout: Annotated[EpisodeKind, Option(ROLLOUT_HELP, EPISODES)] = EpisodeKind.ATTEMPTS
+    rollout: EpisodeKind = option(EpisodeKind.ATTEMPTS, ROLLOUT_HELP, EPISODES)
     tools: Tools = ToolSet.CODE
     max_tool_calls: MaxToolCalls = 20
     show_tests: ShowTests = 1
@@ -437,93 +384,83 @@ class EpisodePart(Config):
 class SandboxesPart(Config):
     """Where code runs."""
 
-    concurrency: Annotated[
-        Count | None,
-        Option(
-            "Number of completions (or episodes) at the same time; default: chosen for the runtime.",
-            SANDBOXES,
-            metavar="N",
-            short="-c",
-        ),
-    ] = None
-    max_sandboxes: Annotated[
-        Count | None,
-        Option(
-            "Maximum number of sandboxes at the same time, including sandboxes being created or stopped.",
-            SANDBOXES,
-            metavar="N",
-        ),
-    ] = None
-    fresh_sandboxes: Annotated[
-        bool,
-        Option("Judge each completion in a fresh sandbox, not in a cell of a worker sandbox.", SANDBOXES),
-    ] = False
-    runtime: Annotated[
-        RuntimeName,
-        Option(
-            RUNTIME_HELP,
-            SANDBOXES,
-            metavar=RUNTIME_WORDS,
-            values="runtimes",
-        ),
-    ] = RuntimeKind.AUTO.value
-    image: Annotated[str | None, Option("Container image of the sandboxes.", SANDBOXES, metavar="IMAGE")] = None
-    packages: Annotated[
-        tuple[str, ...],
-        Option(
-            "Python packages that the code may import, such as numpy or pandas==2.2; they are installed once.",
-            SANDBOXES,
-            metavar="NAME,…",
-            separator=",",
-        ),
-    ] = ()
-    sandbox_memory_bytes: Annotated[
-        Bytes | None,
-        Option(
-            "Memory of each sandbox; default on the local runtime: 512 MiB.",
-            SANDBOXES,
-            metavar=BYTES,
-            flag="--sandbox-memory",
-        ),
-    ] = None
-    tags: Annotated[
-        tuple[str, ...],
-        Option("Add this tag to every sandbox; repeatable.", SANDBOXES, metavar="TAG", flag="--tag", short="-t"),
-    ] = ()
-    budget: Annotated[
-        BudgetText | None,
-        Option(
-            "Stop before the sandboxes exceed this total time or cost: 2h, 90m, $5. Finished work is kept.",
-            SANDBOXES,
-            metavar="TIME|MONEY",
-        ),
-    ] = None
+    concurrency: Count | None = option(
+        None,
+        "Number of completions (or episodes) at the same time; default: chosen for the runtime.",
+        SANDBOXES,
+        metavar="N",
+        short="-c",
+    )
+    max_sandboxes: Count | None = option(
+        None,
+        "Maximum number of sandboxes at the same time, including sandboxes being created or stopped.",
+        SANDBOXES,
+        metavar="N",
+    )
+    fresh_sandboxes: bool = option(
+        False, "Judge each completion in a fresh sandbox, not in a cell of a worker sandbox.", SANDBOXES
+    )
+    runtime: RuntimeName = option(
+        RuntimeKind.AUTO.value, RUNTIME_HELP, SANDBOXES, metavar=RUNTIME_WORDS, values="runtimes"
+    )
+    image: str | None = option(None, "Container image of the sandboxes.", SANDBOXES, metavar="IMAGE")
+    packages: tuple[str, ...] = option(
+        (),
+        "Python packages that the code may import, such as numpy or pandas==2.2; they are installed once.",
+        SANDBOXES,
+        metavar="NAME,…",
+        separator=",",
+    )
+    sandbox_memory_bytes: Bytes | None = option(
+        None,
+        "Memory of each sandbox; default on the local runtime: 512 MiB.",
+        SANDBOXES,
+        metavar=BYTES,
+        flag="--sandbox-memory",
+    )
+    tags: tuple[str, ...] = option(
+        (), "Add this tag to every sandbox; repeatable.", SANDBOXES, metavar="TAG", flag="--tag", short="-t"
+    )
+    budget: BudgetText | None = option(
+        None,
+        "Stop before the sandboxes exceed this total time or cost: 2h, 90m, $5. Finished work is kept.",
+        SANDBOXES,
+        metavar="TIME|MONEY",
+    )
 
 
 class RunPart(Config):
     """What a run leaves behind."""
 
     runs_dir: RunsDir = None
-    run_name: Annotated[str | None, Option("Name of the run directory.", OUTPUT, metavar="NAME")] = None
-    log_level: Annotated[LogLevel, Option("Level of the run's log file.", OUTPUT)] = LogLevel.INFO
-    report_to: Annotated[
-        ReportTo, Option("Also send metrics to W&B. `auto`: to the active W&B run, if there is one.", OUTPUT)
-    ] = ReportTo.AUTO  # fmt: skip
-    notify: Annotated[
-        str | None,
-        Option(
-            "Shell command to run when the run ends, with any outcome. SANDRL_OUTCOME and other variables describe the"
-            " outcome. The command is saved with the run, so do not put secrets in it.",
-            OUTPUT,
-            metavar="COMMAND",
-        ),
-    ] = None
+    run_name: str | None = option(None, "Name of the run directory.", OUTPUT, metavar="NAME")
+    log_level: LogLevel = option(LogLevel.INFO, "Level of the run's log file.", OUTPUT)
+    report_to: ReportTo = option(
+        ReportTo.AUTO, "Also send metrics to W&B. `auto`: to the active W&B run, if there is one.", OUTPUT
+    )
+    notify: str | None = option(
+        None,
+        "Shell command to run when the run ends, with any outcome. SANDRL_OUTCOME and other variables describe the"
+        " outcome. The command is saved with the run, so do not put secrets in it.",
+        OUTPUT,
+        metavar="COMMAND",
+    )
 
 
 class OutputPart(RunPart):
     """What a run of scored completions leaves behind, besides."""
 
-    out: Annotated[
-        Path | None, Option("Append each result to a JSONL file as it arrives.", OUTPUT, metavar="FILE")
-    ] = None  # fmt: skip
+    out: Path | None = option(None, "Append each result to a JSONL file as it arrives.", OUTPUT, metavar="FILE")
     fail_under: FailUnder = None
+
+
+def check_groups(batch_size: int, samples: int) -> None:
+    """Makes sure that the completions of a step are whole groups.
+
+    Raises:
+        ValueError: If they are not; its message begins with the field.
+    """
+    if batch_size % samples:
+        raise ValueError(
+            f"batch_size: {batch_size} is not a multiple of samples, which is {samples}; every group must be complete"
+        )

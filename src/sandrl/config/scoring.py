@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Self
+from typing import ClassVar, Self
 
 from pydantic import model_validator
 
-from sandrl.config.fields import OUTPUT, PROBLEMS, SANDBOXES, SCORING, SECONDS, Option
+from sandrl.config.fields import OUTPUT, PROBLEMS, SANDBOXES, SCORING, SECONDS, option
 from sandrl.config.model import Seconds, Tries
 from sandrl.config.parts import (
     CachePart,
@@ -28,15 +28,13 @@ class ScoredRunConfig(OutputPart, SandboxesPart, CachePart, MappingPart):
     """A run whose work is to score completions."""
 
     problems: Problems = BUNDLED
-    service: Annotated[
-        str | None,
-        Option(
-            "Score with the service (`sandrl serve`) at this address, without own sandboxes. Its token is read from"
-            " SANDRL_SERVICE_TOKEN.",
-            SANDBOXES,
-            metavar="URL",
-        ),
-    ] = None
+    service: str | None = option(
+        None,
+        "Score with the service (`sandrl serve`) at this address, without own sandboxes. Its token is read from"
+        " SANDRL_SERVICE_TOKEN.",
+        SANDBOXES,
+        metavar="URL",
+    )
 
     @model_validator(mode="after")
     def _service_has_the_sandboxes(self) -> Self:
@@ -53,65 +51,36 @@ class ScoredRunConfig(OutputPart, SandboxesPart, CachePart, MappingPart):
 class RewardConfig(ScoredRunConfig):
     """`sandrl reward`."""
 
-    short_help: ClassVar[frozenset[str]] = frozenset(
-        {
-            "problems",
-            "reward",
-            "timeout_seconds",
-            "packages",
-            "concurrency",
-            "runtime",
-            "out",
-            "fail_under",
-            "json_",
-            "verbose",
-            "quiet",
-            "config_file",
-        }
+    short_help: ClassVar[str] = (
+        "problems reward timeout_seconds packages concurrency runtime out fail_under json_ verbose quiet config_file"
     )
 
-    completions: Annotated[
-        str | None,
-        Option(
-            "File of completions in any format of the field (JSONL, JSON, CSV, parquet, `.eval`), a directory (a run,"
-            " samples of EvalPlus), or `-` for standard input. Default: the five completions of the bundled demo.",
-            PROBLEMS,
-            metavar="COMPLETIONS",
-            is_argument=True,
-        ),
-    ] = None
-    completion_fields: Annotated[
-        tuple[str, ...],
-        Option(
-            "Map fields of rows of completions whose format is not recognised: `task_id=meta.task,completion=reply`."
-            " `FIELD:=VALUE` sets one value for all rows.",
-            PROBLEMS,
-            metavar="FIELD=PATH,…",
-            flag="--map-completions",
-            separator=",",
-        ),
-    ] = ()
+    completions: str | None = option(
+        None,
+        "File of completions in any format of the field (JSONL, JSON, CSV, parquet, `.eval`), a directory (a run,"
+        " samples of EvalPlus), or `-` for standard input. Default: the five completions of the bundled demo.",
+        PROBLEMS,
+        metavar="COMPLETIONS",
+        is_argument=True,
+    )
+    completion_fields: tuple[str, ...] = option(
+        (),
+        "Map fields of rows of completions whose format is not recognised: `task_id=meta.task,completion=reply`."
+        " `FIELD:=VALUE` sets one value for all rows.",
+        PROBLEMS,
+        metavar="FIELD=PATH,…",
+        flag="--map-completions",
+        separator=",",
+    )
     skip_bad_rows: SkipBadRows = False
-    job_id: Annotated[str | None, Option("Id of this job; default: a random id.", SANDBOXES, metavar="ID")] = None
+    job_id: str | None = option(None, "Id of this job; default: a random id.", SANDBOXES, metavar="ID")
 
 
 class ValidateConfig(SandboxesPart, CachePart, MappingPart):
     """`sandrl problems validate`."""
 
-    short_help: ClassVar[frozenset[str]] = frozenset(
-        {
-            "problems",
-            "num_problems",
-            "fields",
-            "timeout_seconds",
-            "packages",
-            "concurrency",
-            "runtime",
-            "json_",
-            "verbose",
-            "quiet",
-            "config_file",
-        }
+    short_help: ClassVar[str] = (
+        "problems num_problems fields timeout_seconds packages concurrency runtime json_ verbose quiet config_file"
     )
 
     problems: Problems = BUNDLED
@@ -121,80 +90,47 @@ class ValidateConfig(SandboxesPart, CachePart, MappingPart):
 class RedteamConfig(SandboxesPart, ScoringPart, MappingPart):
     """`sandrl redteam`."""
 
-    short_help: ClassVar[frozenset[str]] = frozenset(
-        {
-            "problems",
-            "num_problems",
-            "exploits",
-            "list_",
-            "timeout_seconds",
-            "reward",
-            "concurrency",
-            "runtime",
-            "json_",
-            "verbose",
-            "quiet",
-            "config_file",
-        }
+    short_help: ClassVar[str] = (
+        "problems num_problems exploits list_ timeout_seconds reward concurrency runtime json_ verbose quiet"
+        " config_file"
     )
 
     problems: Problems = BUNDLED
-    num_problems: Annotated[
-        Tries,
-        Option("Number of problems of each kind (functions, classes, programs); 0: all.", PROBLEMS, metavar="N"),
-    ] = 2
-    exploits: Annotated[
-        tuple[str, ...],
-        Option(
-            "Run only this exploit or group of exploits; repeatable.",
-            PROBLEMS,
-            metavar="NAME",
-            flag="--exploit",
-            short="-e",
-            values="exploit_names",
-        ),
-    ] = ()
-    timeout_seconds: Annotated[
-        Seconds,
-        Option("Time limit for one completion and its checks.", SCORING, metavar=SECONDS, flag="--timeout"),
-    ] = 5.0
+    num_problems: Tries = option(
+        2, "Number of problems of each kind (functions, classes, programs); 0: all.", PROBLEMS, metavar="N"
+    )
+    exploits: tuple[str, ...] = option(
+        (),
+        "Run only this exploit or group of exploits; repeatable.",
+        PROBLEMS,
+        metavar="NAME",
+        flag="--exploit",
+        short="-e",
+        values="exploit_names",
+    )
+    timeout_seconds: Seconds = option(
+        5.0, "Time limit for one completion and its checks.", SCORING, metavar=SECONDS, flag="--timeout"
+    )
 
 
 class RegradeConfig(SandboxesPart, ScoringPart, MappingPart):
     """`sandrl runs regrade`; options that are not given have the values of the run."""
 
-    short_help: ClassVar[frozenset[str]] = frozenset(
-        {
-            "problems",
-            "fail_on_flips",
-            "reward",
-            "timeout_seconds",
-            "concurrency",
-            "runtime",
-            "runs_dir",
-            "dry_run",
-            "json_",
-            "verbose",
-            "quiet",
-        }
+    short_help: ClassVar[str] = (
+        "problems fail_on_flips reward timeout_seconds concurrency runtime runs_dir dry_run json_ verbose quiet"
     )
 
-    run: Annotated[
-        str,
-        Option(
-            "The run: its name, path or job id.",
-            PROBLEMS,
-            default="the latest run",
-            metavar="[RUN]",
-            values="run_names",
-            is_argument=True,
-        ),
-    ] = "latest"
-    problems: Annotated[
-        str | None,
-        Option("The problems; default: those of the run.", PROBLEMS, metavar="SET|FILE", values="problem_sets"),
-    ] = None
-    fail_on_flips: Annotated[bool, Option("Exit with 1 if a verdict has changed.", OUTPUT)] = False
-    runs_dir: Annotated[
-        str | None, Option("Also search this directory for runs; default: ./runs.", OUTPUT, metavar="DIR")
-    ] = None  # fmt: skip
+    run: str = option(
+        "latest",
+        "The run: its name, path or job id.",
+        PROBLEMS,
+        default="the latest run",
+        metavar="[RUN]",
+        values="run_names",
+        is_argument=True,
+    )
+    problems: str | None = option(
+        None, "The problems; default: those of the run.", PROBLEMS, metavar="SET|FILE", values="problem_sets"
+    )
+    fail_on_flips: bool = option(False, "Exit with 1 if a verdict has changed.", OUTPUT)
+    runs_dir: str | None = option(None, "Also search this directory for runs; default: ./runs.", OUTPUT, metavar="DIR")

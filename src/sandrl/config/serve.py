@@ -8,8 +8,8 @@ from typing import Annotated, ClassVar, Self
 from pydantic import Field, model_validator
 
 from sandrl.bounds import LARGEST_WEIGHT
-from sandrl.config.fields import BYTES, PROBLEMS, SANDBOXES, SECONDS, SERVICE, Option
-from sandrl.config.model import Bytes, Count, Seconds
+from sandrl.config.fields import BYTES, PROBLEMS, SANDBOXES, SECONDS, SERVICE, option
+from sandrl.config.model import Bytes, Count, Port, Seconds
 from sandrl.config.parts import PROBLEMS_HELP, CachePart, MappingPart, SandboxesPart, ScoringPart, SkipBadRows
 
 POLICIES = ("binary", "fraction")
@@ -31,87 +31,56 @@ class RequestOptions(ScoringPart, MappingPart):
 class ServeConfig(SandboxesPart, CachePart, MappingPart):
     """`sandrl serve`."""
 
-    short_help: ClassVar[frozenset[str]] = frozenset(
-        {
-            "problems",
-            "host",
-            "port",
-            "certificate",
-            "certificate_key",
-            "reward",
-            "timeout_seconds",
-            "sandbox_memory_bytes",
-            "concurrency",
-            "runtime",
-            "max_queue",
-            "access_log",
-            "config_file",
-        }
+    short_help: ClassVar[str] = (
+        "problems host port certificate certificate_key reward timeout_seconds sandbox_memory_bytes concurrency"
+        " runtime max_queue access_log config_file"
     )
 
-    problems: Annotated[
-        tuple[str, ...],
-        Option(
-            PROBLEMS_HELP + " Requests name its problems by `task_id`; they can also contain problems. Repeatable.",
-            PROBLEMS,
-            metavar="SET|FILE",
-            values="problem_sets",
-        ),
-    ] = ()
+    problems: tuple[str, ...] = option(
+        (),
+        PROBLEMS_HELP + " Requests name its problems by `task_id`; they can also contain problems. Repeatable.",
+        PROBLEMS,
+        metavar="SET|FILE",
+        values="problem_sets",
+    )
     skip_bad_rows: SkipBadRows = False
-    host: Annotated[str, Option("Address to listen on.", SERVICE, metavar="HOST")] = "127.0.0.1"
-    port: Annotated[
-        int, Field(ge=0, lt=65536), Option("Port to listen on; 0: any free port.", SERVICE, metavar="PORT")
-    ] = 8642
-    certificate: Annotated[
-        Path | None, Option("PEM file with the certificate chain; enables HTTPS.", SERVICE, metavar="FILE")
-    ] = None
-    certificate_key: Annotated[
-        Path | None, Option("PEM file with the private key of the certificate.", SERVICE, metavar="FILE", flag="--key")
-    ] = None  # fmt: skip
-    insecure: Annotated[
-        bool, Option("Allow a --host other than this machine's loopback without HTTPS.", SERVICE)
-    ] = False  # fmt: skip
-    max_queue: Annotated[
-        Count,
-        Option("Maximum number of waiting completions; more are answered with status 429.", SERVICE, metavar="N"),
-    ] = 65_536
-    max_body_bytes: Annotated[
-        Bytes,
-        Option("Maximum size of a request body.", SERVICE, metavar=BYTES, flag="--max-body"),
-    ] = 64 << 20
-    drain_seconds: Annotated[
-        Seconds,
-        Option(
-            "Time for current requests to finish after SIGTERM or Ctrl-C.",
-            SERVICE,
-            metavar=SECONDS,
-            flag="--drain",
-        ),
-    ] = 60.0
-    access_log: Annotated[
-        bool,
-        Option("Log a line for each request: method, route, status, time; never the contents.", SERVICE),
-    ] = False
-    unscorable_reward: Annotated[
-        float | None,
-        Field(ge=-LARGEST_WEIGHT, le=LARGEST_WEIGHT, allow_inf_nan=False),
-        Option(
+    host: str = option("127.0.0.1", "Address to listen on.", SERVICE, metavar="HOST")
+    port: Port = option(8642, "Port to listen on; 0: any free port.", SERVICE, metavar="PORT")
+    certificate: Path | None = option(
+        None, "PEM file with the certificate chain; enables HTTPS.", SERVICE, metavar="FILE"
+    )
+    certificate_key: Path | None = option(
+        None, "PEM file with the private key of the certificate.", SERVICE, metavar="FILE", flag="--key"
+    )
+    insecure: bool = option(False, "Allow a --host other than this machine's loopback without HTTPS.", SERVICE)
+    max_queue: Count = option(
+        65_536, "Maximum number of waiting completions; more are answered with status 429.", SERVICE, metavar="N"
+    )
+    max_body_bytes: Bytes = option(
+        64 << 20, "Maximum size of a request body.", SERVICE, metavar=BYTES, flag="--max-body"
+    )
+    drain_seconds: Seconds = option(
+        60.0, "Time for current requests to finish after SIGTERM or Ctrl-C.", SERVICE, metavar=SECONDS, flag="--drain"
+    )
+    access_log: bool = option(
+        False, "Log a line for each request: method, route, status, time; never the contents.", SERVICE
+    )
+    unscorable_reward: Annotated[float | None, Field(ge=-LARGEST_WEIGHT, le=LARGEST_WEIGHT, allow_inf_nan=False)] = (
+        option(
+            None,
             "Reward that `/get_reward` returns for an unscorable completion; default: the request fails with status"
             " 503.",
             SERVICE,
             metavar="NUMBER",
-        ),
-    ] = None
-    sandbox_memory_bytes: Annotated[
-        Bytes,
-        Option(
-            "Memory of each sandbox. The default is the value that `/run_code` clients usually request.",
-            SANDBOXES,
-            metavar=BYTES,
-            flag="--sandbox-memory",
-        ),
-    ] = 1 << 30
+        )
+    )
+    sandbox_memory_bytes: Bytes = option(
+        1 << 30,
+        "Memory of each sandbox. The default is the value that `/run_code` clients usually request.",
+        SANDBOXES,
+        metavar=BYTES,
+        flag="--sandbox-memory",
+    )
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:

@@ -1,24 +1,29 @@
-"""The examination: runs every check in the order of the report, and selects the problem that prevents scoring."""
+"""The examination: runs every check in the order of the report, and selects the problem that prevents scoring.
+
+A provider states what it needs (`Need`), each need is a list of checks, and a runtime works if none of them failed. So
+a new provider is examined without a change here, and the line of a runtime agrees with the other lines of the report.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from sandrl.deadlines import in_background
 from sandrl.doctor.imports import broken_packages
-from sandrl.doctor.languages import languages_check
-from sandrl.doctor.machine import gpu_check, open_files_check, port_check, state_check
+from sandrl.doctor.machine import gpu_check, languages_check, open_files_check, port_check, state_check
 from sandrl.doctor.nodes import cluster_checks, unasked_cluster_check
 from sandrl.doctor.packages import extra_checks, version_checks, vouched_packages
 from sandrl.doctor.report import Check, Finding, Report, State
-from sandrl.doctor.runtimes import daemon_checks, needed_checks, runtime_check
 from sandrl.doctor.services import credential_checks, hub_check, remote_check, tinker_check, wandb_check
 from sandrl.errors import AuthenticationError, RuntimeUnavailableError
 from sandrl.judge.program import begin_worker, command_line, refusal_of_worker
 from sandrl.runtime import libraries
 from sandrl.runtime.host.choice import FORCE_VARIABLE
 from sandrl.runtime.selfcheck import SelfCheck, WorkerTrial, check_isolation
+from sandrl.sandboxes.daemons import served_daemons
+from sandrl.sandboxes.providers import find_provider
 from sandrl.sandboxes.providers.protocol import Need
 from sandrl.sandboxes.workers import CellLimits
 from sandrl.settings import RuntimeChoice, RuntimeKind, Settings
@@ -62,8 +67,8 @@ def examine(
     needed: dict[RuntimeKind, list[Check]] = {
         each: needed_checks(each, found) for each in RuntimeKind if each is not RuntimeKind.AUTO
     }
-    runtimes = [runtime_check(each, checks) for each, checks in needed.items()]
-    report.sections["runtime"] = [chosen, *runtimes, *daemon_checks(settings.state_dir), *files, port]
+    runtimes = [_runtime_check(each, checks) for each, checks in needed.items()]
+    report.sections["runtime"] = [chosen, *runtimes, *_daemon_checks(settings.state_dir), *files, port]
     if nodes:
         report.sections["nodes"] = nodes
     report.sections["isolation"] = isolation
@@ -138,3 +143,27 @@ def _cells_check(refusal: str | None) -> Check:
             "cells", State.OK, "a worker sandbox created a cell: completions share sandboxes, each in its own cell"
         )
     return Check("cells", State.ABSENT, f"not possible here ({refusal}): each completion has its own sandbox")
+
+
+def needed_checks(kind: RuntimeKind, checks: Mapping[Need, Sequence[Check]]) -> list[Check]:
+    needs = find_provider(kind).needs
+    return [check for need in Need if need in needs for check in checks[need]]
+
+
+def _daemon_checks(state_dir: Path) -> list[Check]:
+    found = served_daemons(state_dir)
+    if not found:
+        return []
+    places = "; ".join(f"{each.place}, {each.loss}" for each in found)
+    return [Check("local runtimes", State.OK, f"{len(found)} running: {places}", "sandrl runtime status shows them")]
+
+
+def _runtime_check(kind: RuntimeKind, checks: Sequence[Check]) -> Check:
+    failed = next((check for check in checks if check.state is State.FAILED), None)
+    if failed is not None:
+        # What this machine cannot do is no fault while another runtime is used.
+        return Check(kind, State.ABSENT, f"does not work here: {failed.name}: {failed.detail}", failed.hint)
+    unknown = next((check for check in checks if check.state is not State.OK), None)
+    if unknown is not None:
+        return Check(kind, unknown.state, unknown.detail, unknown.hint)
+    return Check(kind, State.OK, f"works here: {find_provider(kind).summary}")

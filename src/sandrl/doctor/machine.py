@@ -1,23 +1,30 @@
-"""Checks of this machine: GPU, state directory, open files, and a port on 127.0.0.1.
+"""Checks of this machine: GPU, tools of languages, state directory, open files, and a port on 127.0.0.1.
 
-The GPU is read from its driver and not from torch, which takes seconds to load.
+The GPU is read from its driver and not from torch, which takes seconds to load. Each tool is run to read its version,
+because a broken installation can have the file but does not run; all at once, because some start a virtual machine.
 """
 
 from __future__ import annotations
 
+import re
 import shutil
 import socket
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from sandrl.answers.builds import SEARCHED
 from sandrl.doctor.report import Check, State
 from sandrl.errors import SandrlError
 from sandrl.files import check_descriptors
+from sandrl.problems.languages import LANGUAGES, PYTHON, Language
 from sandrl.runtime.limits import check_open_files
 from sandrl.settings import can_be_private
 
 _QUERY = ("--query-gpu=name,memory.total,driver_version", "--format=csv,noheader")
 _TIMEOUT_SECONDS = 4.0
+_VERSION_SECONDS = 10.0
+_VERSION = re.compile(r"\d+(\.\d+)+")
 _DRIVER = Path("/proc/driver/nvidia/gpus")
 
 
@@ -34,6 +41,21 @@ def gpu_check(driver: Path = _DRIVER) -> Check:
         )
     kinds = {name: found.count(name) for name in found}
     return Check("GPU", State.OK, "; ".join(f"{count} × {name}" for name, count in kinds.items()))
+
+
+def languages_check() -> Check:
+    """Each language with the version of its tools, and the Debian packages of those that are missing."""
+    languages = [language for language in LANGUAGES if language.name != PYTHON]
+    with ThreadPoolExecutor(len(languages)) as pool:
+        versions = dict(zip(languages, pool.map(_version, languages), strict=True))
+    there = [f"{language.name} {version}" for language, version in versions.items() if version]
+    missing = [language for language, version in versions.items() if not version]
+    packages = " ".join(dict.fromkeys(name for language in missing for name in language.forms[-1].packages))
+    detail = ", ".join(["python", *there])
+    if not missing:
+        return Check("languages", State.OK, detail)
+    detail += f"; no tools in /usr for: {', '.join(language.name for language in missing)}"
+    return Check("languages", State.OK if there else State.ABSENT, detail, f"apt-get install {packages}")
 
 
 def state_check(directory: Path) -> Check:
@@ -96,3 +118,22 @@ def _listed(driver: Path) -> list[str]:
         fields = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
         names.append(" ".join(fields.get("Model", "unnamed GPU").split()))
     return names
+
+
+def _version(language: Language) -> str:
+    usual = language.forms[-1]
+    commands = [command[0] for command in (usual.compile, usual.run, language.version) if command]
+    if any(not name.startswith(".") and shutil.which(name, path=SEARCHED) is None for name in commands):
+        return ""
+    try:
+        said = subprocess.run(
+            language.version,
+            env={"PATH": SEARCHED, "LANG": "C.UTF-8"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_VERSION_SECONDS,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    found = _VERSION.search((said.stdout + said.stderr).decode("utf-8", "replace"))
+    return found.group() if found is not None else ""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
+import platform
 from dataclasses import dataclass
 
-from sandrl.doctor.examination import isolation_checks
+from sandrl.doctor.examination import isolation_checks, needed_checks
 from sandrl.doctor.machine import open_files_check, port_check, state_check
 from sandrl.doctor.report import Check, State
-from sandrl.doctor.runtimes import needed_checks
 from sandrl.sandboxes.providers.protocol import Need
 from sandrl.settings import RuntimeKind, load_settings
 
@@ -23,6 +23,7 @@ class NodeView:
         failed: The first check of what its local runtime needs that failed; None if it can score.
     """
 
+    python: str
     launcher: str
     cells_refusal: str | None
     failed: Check | None
@@ -30,6 +31,7 @@ class NodeView:
 
 def look() -> NodeView:
     """Tries whether the local runtime works on this machine; starts none, and leaves nothing behind."""
+    python = platform.python_version()
     found, isolation = isolation_checks(os.environ)
     checks = {
         Need.ISOLATION: isolation,
@@ -38,5 +40,5 @@ def look() -> NodeView:
     }
     failed = (each for each in needed_checks(RuntimeKind.LOCAL, checks) if each.state is State.FAILED)
     if found is None:
-        return NodeView("", None, next(failed))
-    return NodeView(found.launcher, found.cells_refusal, next(failed, None))
+        return NodeView(python, "", None, next(failed))
+    return NodeView(python, found.launcher, found.cells_refusal, next(failed, None))

@@ -6,21 +6,22 @@ needs (`sandrl.doctor.node`). The check passes if at least one node can score; t
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from sandrl import __version__
 from sandrl.doctor.report import Check, State
 from sandrl.errors import InfrastructureError, InterruptedRunError, SandrlError
-from sandrl.fleet.cluster import Cluster, NodeFacts, connect
+from sandrl.fleet.cluster import Cluster, Node, answers_within, connect
 from sandrl.installation import install_command, installed_version
 
 if TYPE_CHECKING:
     from sandrl.doctor.node import NodeView
 
-LOOK_SECONDS = 60.0
-"""How long the nodes may take to try what they can; a busy one tries some things twice."""
-
-_LOOK = "sandrl.doctor.node:look"
+# How long the nodes may take to start a process and to try what they can; a busy one tries some things twice.
+_LOOK_SECONDS = 90.0
+_MODULE = "sandrl.doctor.node"
 _NAME = "Ray cluster"
 
 
@@ -51,25 +52,23 @@ def node_checks(cluster: Cluster) -> list[Check]:
     Raises:
         ServiceError: If the cluster does not answer.
     """
-    facts = cluster.examine(cluster.nodes())
-    usable = [each.node for each in facts if not each.problem]
-    views = {node.id: view for node, view in cluster.ask(usable, _LOOK, timeout_seconds=LOOK_SECONDS)}
-    return [_node_check(each, views.get(each.node.id)) for each in facts]
+    hosts = [(node, cluster.hold(node, _MODULE)) for node in cluster.nodes()]
+    asked = [(node, host.ask("look")) for node, host in hosts]
+    return [_node_check(node, view) for node, view in answers_within(_LOOK_SECONDS, asked)]
 
 
-def _node_check(facts: NodeFacts, view: NodeView | InfrastructureError | None) -> Check:
-    name = facts.node.name
-    if view is None:
-        hint = "install the sandrl and the Python of this machine there" if facts.has_answered else None
-        return Check(name, State.FAILED, f"{facts.problem}; {_processors(facts)}", hint)
+def _node_check(node: Node, view: NodeView | InfrastructureError) -> Check:
+    processors = f"{node.cpus:g} processor" + ("" if node.cpus == 1 else "s")
     if isinstance(view, InfrastructureError):
-        return Check(name, State.FAILED, view.message, view.hint)
+        reason = view.message.removeprefix(f"node {node.name}: ")
+        return Check(node.name, State.FAILED, f"{reason}; {processors}", view.hint)
     if view.failed is not None:
-        return Check(name, State.FAILED, f"{view.failed.name}: {view.failed.detail}", view.failed.hint)
+        return Check(node.name, State.FAILED, f"{view.failed.name}: {view.failed.detail}", view.failed.hint)
     cells = "with cells" if view.cells_refusal == "" else f"without cells ({view.cells_refusal})"
-    parts = (f"Python {facts.python}", f"sandrl {facts.version}", f"{view.launcher} {cells}", _processors(facts))
-    remark = f"; {facts.remark}" if facts.remark else ""
-    return Check(name, State.OK, ", ".join(parts) + remark)
+    parts = (f"Python {view.python}", f"sandrl {__version__}", f"{view.launcher} {cells}", processors)
+    here = platform.python_version()
+    remark = "" if view.python == here else f"; Python {view.python}, not {here} as here"
+    return Check(node.name, State.OK, ", ".join(parts) + remark)
 
 
 def _cluster_check(address: str, rows: Sequence[Check]) -> Check:
@@ -81,7 +80,3 @@ def _cluster_check(address: str, rows: Sequence[Check]) -> Check:
         return Check(_NAME, State.FAILED, f"no node at {address} has processors to score with", hint)
     reasons = "; ".join(f"{row.name}: {row.detail}" for row in rows)
     return Check(_NAME, State.FAILED, f"no node at {address} can score: {reasons}", rows[0].hint)
-
-
-def _processors(facts: NodeFacts) -> str:
-    return f"{facts.node.cpus:g} processor" + ("" if facts.node.cpus == 1 else "s")

@@ -30,7 +30,6 @@ class EvalSample:
     """A completion that a model is to be asked for.
 
     Attributes:
-        sample: Which answer to the problem this is, from 1.
         problems: The problems by `task_id`, which may be more than fit into memory.
     """
 

@@ -17,8 +17,7 @@ from sandrl.config.eval import EvalConfig
 from sandrl.evaluation.answers import EvalSample
 from sandrl.events import Emit, JobStarted
 from sandrl.models import Model
-from sandrl.models.gathering import GatheringModel
-from sandrl.models.in_process import InProcessModel
+from sandrl.models.in_process import GatheringModel, InProcessModel
 from sandrl.problems import Problem
 from sandrl.problems.prompting import Prompting
 from sandrl.rewards.reward_run import RewardRun

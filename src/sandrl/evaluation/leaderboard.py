@@ -19,7 +19,7 @@ from sandrl.runs import RunReader
 from sandrl.runs.columns import RunColumns
 from sandrl.runs.comparison import Part, Selection, tallies
 from sandrl.runs.statistics import Estimate
-from sandrl.runs.summary import pass_at_of
+from sandrl.runs.summary import pass_at_document, pass_at_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +27,8 @@ class Cell:
     """A model on a problem set, over all seeds.
 
     Attributes:
-        pass_at: k to the estimate of pass@k; empty if nothing was scored.
         by_seed: pass@1 of each seed; None where nothing was scored.
-        reward: The mean reward; None if nothing was scored.
         rank: Its rank among the models on this problem set, from 1; None without a value.
-        is_tied: Whether another model has the same rank.
     """
 
     pass_at: Mapping[int, Estimate]
@@ -56,8 +53,6 @@ class Standing:
 
     Attributes:
         mean: The mean of pass@1 over the problem sets; None unless it has all of them.
-        rank: Its rank by the mean, from 1; None without one.
-        is_tied: Whether another model has the same rank.
     """
 
     model: str
@@ -181,8 +176,7 @@ def _cell_document(cell: Cell) -> dict[str, Any]:
     return {
         "rank": cell.rank,
         "is_tied": cell.is_tied,
-        "pass_at_k": {str(k): each.value for k, each in cell.pass_at.items()},
-        "pass_at_k_intervals": {str(k): asdict(each) for k, each in cell.pass_at.items()},
+        **pass_at_document(cell.pass_at),
         "pass_at_1_by_seed": {str(seed): value for seed, value in cell.by_seed.items()},
         "reward_mean": cell.reward,
         "completions": cell.completions,

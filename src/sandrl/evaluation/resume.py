@@ -67,11 +67,7 @@ def make_request(
 
 @dataclass(frozen=True, slots=True)
 class PreviousResults:
-    """What a run has of its evaluation.
-
-    Attributes:
-        answers: The answers that are there and have no result that stays, by the position of their completion.
-    """
+    """What a run has of its evaluation: results, and by position the answers without a result that stays."""
 
     resumed: ResumedRun
     answers: Mapping[int, AnswerRow]

@@ -19,9 +19,9 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeVar
 
-from sandrl import __version__
 from sandrl.errors import (
     InfrastructureError,
     InterruptedRunError,
@@ -31,8 +31,8 @@ from sandrl.errors import (
     UsageError,
 )
 from sandrl.extras import require
-from sandrl.fleet import probe
-from sandrl.fleet.calls import Actor, Refusal, run_named
+from sandrl.fleet import actor
+from sandrl.fleet.actor import Reply
 
 RESOURCE = "sandrl"
 """If any node of a cluster has this resource, only the nodes that have it score."""
@@ -43,7 +43,8 @@ TWO_WAYS = (
 )
 _CLIENT_SCHEME = "ray://"
 _REACH_SECONDS = 5.0
-_PROBE_SECONDS = 60.0
+# Of one object: as many as a cleanup stops sandboxes.
+_CALLS_AT_ONCE = 32
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 # How an actor ended, by the name of Ray's error.
 _ENDS = {
@@ -68,25 +69,6 @@ class Node:
     address: str
     cpus: float
     is_leaving: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class NodeFacts:
-    """The facts about a node.
-
-    Attributes:
-        python: The version of Python; empty if it did not answer.
-        version: The version of sandrl; None without it.
-        problem: Why it cannot score for this process; empty if it can.
-        remark: A difference from this machine that does not affect verdicts; empty without one.
-    """
-
-    node: Node
-    python: str = ""
-    version: str | None = None
-    problem: str = ""
-    remark: str = ""
-    has_answered: bool = True
 
 
 class Cluster:
@@ -129,61 +111,22 @@ class Cluster:
             identity, self._names[identity], row["NodeManagerAddress"], row["Resources"].get("CPU", 0.0), is_leaving
         )
 
-    def examine(self, nodes: Sequence[Node]) -> list[NodeFacts]:
+    def hold(self, node: Node, name: str, *arguments: object) -> Host:
+        """Makes an `Actor` in a process of its own on a node; it ends with this."""
+        options = {"num_cpus": 0, "max_restarts": 0, "max_task_retries": 0, "max_concurrency": _CALLS_AT_ONCE}
+        pickling = self._ray.cloudpickle
         with _lock:
-            self._ray.cloudpickle.register_pickle_by_value(probe)
+            pickling.register_pickle_by_value(actor)
             try:
-                asked = [self._run(node, probe.examine) for node in nodes]
+                made = self._ray.remote(actor.Actor).options(**options, scheduling_strategy=self._bound_to(node))
+                handle = made.remote(self._code, platform.python_version(), name, pickling.dumps(arguments))
             finally:
-                self._ray.cloudpickle.unregister_pickle_by_value(probe)
-        return [self._facts(node, answer) for node, answer in zip(nodes, asked, strict=True)]
+                pickling.unregister_pickle_by_value(actor)
+        return Host(self._ray, handle)
 
-    def _facts(self, node: Node, answer: Future[Any]) -> NodeFacts:
-        try:
-            found = answer_within(_PROBE_SECONDS, node, answer)
-        except NodeLostError as error:
-            reason = error.message.removeprefix(f"node {node.name} ")
-            return NodeFacts(node, problem=f"it {reason}", has_answered=False)
-        here = platform.python_version()
-        problem, remark = found["problem"], ""
-        if not problem and (found["sandrl"], found["digest"]) != (__version__, probe.code_digest()):
-            same = "other code of the same version" if found["sandrl"] == __version__ else f"sandrl {found['sandrl']}"
-            problem = f"it has {same}, and this machine has sandrl {__version__}"
-        if not problem and found["python"].split(".")[:2] != here.split(".")[:2]:
-            problem = f"it has Python {found['python']}, and this machine has {here}"
-        elif found["python"] != here:
-            remark = f"Python {found['python']}, not {here} as here"
-        return NodeFacts(node, found["python"], found["sandrl"], problem, remark)
-
-    def ask(
-        self, nodes: Sequence[Node], function: str, *arguments: object, timeout_seconds: float
-    ) -> list[tuple[Node, Any]]:
-        """Runs a function on several nodes at once, and waits for their answers.
-
-        Returns:
-            Each node with what the function returned there, or with an `InfrastructureError` that names the node and
-            the reason.
-        """
-        until = time.monotonic() + timeout_seconds
-        answers: list[tuple[Node, Any]] = []
-        for node, asked in [(node, self._run(node, run_named, function, *arguments)) for node in nodes]:
-            try:
-                answer = answer_within(max(until - time.monotonic(), 0.0), node, asked, of_seconds=timeout_seconds)
-            except InfrastructureError as error:
-                answer = error
-            answers.append((node, answer))
-        return answers
-
-    def _run(self, node: Node, function: Any, *arguments: object) -> Future[Any]:
-        task = self._ray.remote(function).options(num_cpus=0, max_retries=0, scheduling_strategy=self._bound_to(node))
-        answer: Future[Any] = task.remote(*arguments).future()
-        return answer
-
-    def hold(self, node: Node, factory: str, argument: object) -> Host:
-        """Makes an object of a class, `package.module:name`, in a process of its own on a node; it ends with this."""
-        options = {"num_cpus": 0, "max_restarts": 0, "max_task_retries": 0, "max_concurrency": 4}
-        actor = self._ray.remote(Actor).options(**options, scheduling_strategy=self._bound_to(node))
-        return Host(self._ray, actor.remote(factory, argument))
+    @cached_property
+    def _code(self) -> tuple[str, str]:
+        return actor.code_here()
 
     def _bound_to(self, node: Node) -> Any:
         strategies = require("ray.util.scheduling_strategies", extra="ray")
@@ -191,20 +134,20 @@ class Cluster:
 
 
 class Host:
-    def __init__(self, ray: Any, actor: Any) -> None:
+    def __init__(self, ray: Any, handle: Any) -> None:
         self._ray = ray
-        self._actor = actor
+        self._handle = handle
 
-    def ask(self, method: str, *arguments: object) -> Future[Any]:
-        answer: Future[Any] = self._actor.call.remote(method, *arguments).future()
+    def ask(self, method: str, *arguments: object) -> Future[Reply]:
+        answer: Future[Reply] = self._handle.call.remote(method, *arguments).future()
         return answer
 
     def kill(self) -> None:
         with suppress(Exception):
-            self._ray.kill(self._actor)
+            self._ray.kill(self._handle)
 
 
-def answer_within(seconds: float, node: Node, asked: Future[Any], *, of_seconds: float | None = None) -> Any:
+def answer_within(seconds: float, node: Node, asked: Future[Reply], *, of_seconds: float | None = None) -> Any:
     """The answer of a node.
 
     Args:
@@ -215,7 +158,7 @@ def answer_within(seconds: float, node: Node, asked: Future[Any], *, of_seconds:
         InfrastructureError: If it is an error of sandrl.
     """
     try:
-        answer = asked.result(seconds)
+        replied = asked.result(seconds)
     except FutureTimeoutError:
         message = f"node {node.name} did not answer within {seconds if of_seconds is None else of_seconds:.0f} s"
         raise NodeLostError(message) from None
@@ -224,9 +167,26 @@ def answer_within(seconds: float, node: Node, asked: Future[Any], *, of_seconds:
     except Exception as error:
         reason = _ENDS.get(type(error).__name__) or _line(error)
         raise NodeLostError(f"node {node.name} did not answer: {reason}") from error
-    if isinstance(answer, Refusal):
-        raise answer.error(node.name)
+    answer, refusal = replied
+    if refusal is not None:
+        message, hint = refusal
+        raise InfrastructureError(f"node {node.name}: {message}", hint=hint)
     return answer
+
+
+def answers_within(
+    seconds: float, asked: Sequence[tuple[Node, Future[Reply]]]
+) -> list[tuple[Node, Any | InfrastructureError]]:
+    """The answers of several nodes that were asked at once, or the errors of `answer_within`."""
+    until = time.monotonic() + seconds
+    answers: list[tuple[Node, Any]] = []
+    for node, answer in asked:
+        try:
+            left = max(until - time.monotonic(), 0.0)
+            answers.append((node, answer_within(left, node, answer, of_seconds=seconds)))
+        except InfrastructureError as error:
+            answers.append((node, error))
+    return answers
 
 
 _lock = threading.Lock()

@@ -26,7 +26,6 @@ from sandrl.closing import Closing
 from sandrl.config.serve import RequestOptions
 from sandrl.digests import digest_of
 from sandrl.errors import UsageError
-from sandrl.events import Emit, ignore
 from sandrl.events.results import ScoredCompletion
 from sandrl.problems import Completion, Problem, own_row
 from sandrl.problems.loading import reading_of
@@ -117,12 +116,8 @@ class Backend(Protocol):
 class LocalBackend(Closing):
     """Scores with sandboxes of this process: makes one job with the first completion, and ends it with the process."""
 
-    def __init__(
-        self, sandboxes: SandboxRequest | None = None, *, concurrency: int | None = None, emit: Emit = ignore
-    ) -> None:
+    def __init__(self, sandboxes: SandboxRequest | None = None) -> None:
         self._sandboxes = sandboxes or SandboxRequest()
-        self._concurrency = concurrency
-        self._emit = emit
         self._lock = threading.Lock()
         self._job: Job | None = None
         self._scorer: Scorer | None = None
@@ -163,17 +158,11 @@ class LocalBackend(Closing):
         with self._lock:
             if self._scorer is None:
                 self._job = self._sandboxes.job(
-                    self._sandboxes.connect(load_settings(), emit=self._emit),
+                    self._sandboxes.connect(load_settings()),
                     command="integration",
                     max_lifetime_seconds=_LIFETIME_SECONDS,
-                    emit=self._emit,
                 )
-                self._scorer = Scorer(
-                    self._job,
-                    concurrency=self._concurrency,
-                    longest_seconds=_LIFETIME_SECONDS - _LIFETIME_MARGIN_SECONDS,
-                    emit=self._emit,
-                )
+                self._scorer = Scorer(self._job, longest_seconds=_LIFETIME_SECONDS - _LIFETIME_MARGIN_SECONDS)
                 atexit.register(self.close)
             return self._scorer
 
@@ -196,7 +185,6 @@ class ServiceBackend(Closing):
     Args:
         token: Its token; that of SANDRL_SERVICE_TOKEN, or that of this user's service on this machine, unless given.
         window_seconds: How long a call waits for others.
-        name: Names this client, where several share an address and each is to have its share.
     """
 
     def __init__(
@@ -206,11 +194,9 @@ class ServiceBackend(Closing):
         *,
         window_seconds: float = WINDOW_SECONDS,
         patience_seconds: float = PATIENCE_SECONDS,
-        name: str = "",
     ) -> None:
         self.url = url
         self._token = token
-        self._name = name
         self._window_seconds = window_seconds
         self._patience_seconds = patience_seconds
         self._changed = threading.Condition()
@@ -237,9 +223,7 @@ class ServiceBackend(Closing):
         call = _Call(problem, text, is_code, scoring or Scoring.of())
         with self._changed:
             if self._client is None:
-                self._client = ServiceClient(
-                    self.url, self._token, patience_seconds=self._patience_seconds, name=self._name
-                )
+                self._client = ServiceClient(self.url, self._token, patience_seconds=self._patience_seconds)
                 atexit.register(self.close)
                 threading.Thread(target=self._work, args=(self._client,), name="sandrl-requests", daemon=True).start()
             self._waiting.append(call)

@@ -59,7 +59,7 @@ def create_app(
 
 
 def _classes() -> Any:
-    return extras.require_framework("sandrl.integrations.classes.openenv", package=PACKAGE)
+    return extras.require("sandrl.integrations.classes.openenv", package=PACKAGE)
 
 
 def __getattr__(name: str) -> Any:

@@ -1,7 +1,7 @@
 """The problems of a framework's rows: loaded by name from a set, or built from the tests in a row.
 
 A framework passes the same tests for every completion, in every step, so a row is parsed once and then reused
-(`sandrl.problems.interning`). Tests without other fields become a row in verl's format, which other frameworks also
+(`sandrl.problems.store`). Tests without other fields become a row in verl's format, which other frameworks also
 use; anything else is a row in a format of problem files.
 """
 
@@ -17,10 +17,10 @@ from sandrl import forks
 from sandrl.errors import InputError
 from sandrl.integrations.backend import Scoring
 from sandrl.problems import Problem, load_problems
-from sandrl.problems.interning import InternedProblems
-from sandrl.problems.known_names import KnownNames
 from sandrl.problems.loading import problem_of_row, reading_of
 from sandrl.problems.preludes import STANDARD_NAME
+from sandrl.problems.recognition import KnownNames
+from sandrl.problems.store import InternedProblems
 from sandrl.settings import load_settings
 
 _TESTS = frozenset({"inputs", "outputs", "fn_name", "functional", "pytest", "test_code", "assert_case"})

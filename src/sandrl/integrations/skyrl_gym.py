@@ -25,7 +25,7 @@ def register(id: str = "sandrl", **options: Any) -> None:
         MissingExtraError: If `skyrl-gym` is not installed.
         UsageError: If an option is impossible.
     """
-    gym = extras.require_framework("skyrl_gym", package=PACKAGE)
+    gym = extras.require("skyrl_gym", package=PACKAGE)
     RewardRequest.of(options)
     gym.register(id=id, entry_point=ENTRY_POINT, kwargs=options)
 
@@ -33,4 +33,4 @@ def register(id: str = "sandrl", **options: Any) -> None:
 def __getattr__(name: str) -> Any:
     if name != "CodeEnv":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return extras.require_framework("sandrl.integrations.classes.skyrl_gym", package=PACKAGE).CodeEnv
+    return extras.require("sandrl.integrations.classes.skyrl_gym", package=PACKAGE).CodeEnv

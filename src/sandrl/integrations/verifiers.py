@@ -83,7 +83,7 @@ def load_environment(
         UsageError: If an option is impossible.
     """
     Scoring.of(options)
-    classes = extras.require_framework("sandrl.integrations.classes.verifiers", package=PACKAGE)
+    classes = extras.require("sandrl.integrations.classes.verifiers", package=PACKAGE)
     task = {"service": service, "options": options}
     taskset = {"id": TASKSET, "problems": problems, "num_problems": num_problems, "task": task}
     return classes.CodeEnv(classes.CodeEnvConfig.model_validate({"taskset": taskset}))
@@ -92,4 +92,4 @@ def load_environment(
 def __getattr__(name: str) -> Any:
     if name not in _CLASSES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(extras.require_framework("sandrl.integrations.classes.verifiers", package=PACKAGE), name)
+    return getattr(extras.require("sandrl.integrations.classes.verifiers", package=PACKAGE), name)

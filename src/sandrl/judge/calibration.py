@@ -14,7 +14,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Generator, Hashable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import TypeAlias
 
@@ -92,11 +92,9 @@ class Calibrations:
         self._found: OrderedDict[Problem, tuple[Calibration, int]] = OrderedDict()
 
     def __len__(self) -> int:
-        """How many are kept."""
         return len(self._found)
 
     def find(self, problem: Problem) -> Calibration | None:
-        """The calibration of a problem; None if it has none yet."""
         known = self._found.get(problem)
         if known is None:
             return None
@@ -104,7 +102,6 @@ class Calibrations:
         return known[0]
 
     def keep(self, problem: Problem, calibration: Calibration) -> None:
-        """Keeps the calibration of a problem."""
         self._bytes -= self._found.pop(problem, (None, 0))[1]
         size = memory_of(problem) + (len(calibration.returned.packed) if calibration.returned is not None else 0)
         self._found[problem] = calibration, size
@@ -113,7 +110,9 @@ class Calibrations:
             self._bytes -= self._found.popitem(last=False)[1][1]
 
 
-_CALIBRATION = TypeAdapter(Calibration)
+@cache
+def _adapter() -> TypeAdapter[Calibration]:
+    return TypeAdapter(Calibration)
 
 
 class CalibrationStore:
@@ -132,7 +131,7 @@ class CalibrationStore:
             content = read_entry(self._directory(), key, MOST_BYTES)
             if content["schema"] != _SCHEMA or content["digest"] != digest_of([content["found"]]).hex():
                 return None
-            found = _CALIBRATION.validate_python(content["found"])
+            found = _adapter().validate_python(content["found"])
         except (OSError, SandrlError, ValueError, KeyError, TypeError, RecursionError, ValidationError):
             return None
         calls = len(problem.calls) if problem.asks_reference else 0
@@ -181,12 +180,10 @@ def packages_of(problems: Iterable[Problem]) -> tuple[str, ...]:
 
 @lru_cache(maxsize=4096)
 def imported_by_checks(problem: Problem) -> frozenset[str]:
-    """The modules that setup and tests import, always or not."""
     return imported_modules(problem.setup, *problem.tests)
 
 
 def modules_in_files(problem: Problem) -> frozenset[str]:
-    """The modules that the files of a problem are."""
     return frozenset(path.partition("/")[0].removesuffix(".py") for path, _ in problem.files)
 
 

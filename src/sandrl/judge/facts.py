@@ -86,7 +86,6 @@ class TextFacts:
     spares: bool = False
 
     def request(self) -> dict[str, Any]:
-        """The same as plain values."""
         names = {name: sorted(getattr(self, name)) for name in ("means", "kept", "binds", "modules", "imports")}
         return {**names, "defines": self.defines, "spares": self.spares}
 
@@ -115,7 +114,6 @@ class CheckFacts:
     mentions: frozenset[str] | None
 
     def request(self) -> dict[str, Any]:
-        """What the judge gets to know, as plain values."""
         return {
             "texts": [text.request() for text in self.texts],
             "runs_answers": self.runs_answers,
@@ -127,7 +125,6 @@ class CheckFacts:
 
 @lru_cache(maxsize=4096)
 def facts_of(problem: Problem) -> CheckFacts:
-    """What is known of a problem's checks."""
     texts = (problem.setup, *problem.tests)
     nodes = [list(nodes_of(text)) for text in texts]
     under_test = names_under_test(problem)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import marshal
 import secrets
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from sandrl.answers.builds import Build, builds_of
 from sandrl.judge.guest.clock import LONGEST
 from sandrl.judge.guest_report import Execution
-from sandrl.judge.guest_request import CHECKED, COMPARED, hidden_part, open_part, setup_of_completion
+from sandrl.judge.guest_request import CHECKED, COMPARED, PROGRAM_MODES, hidden_part, open_part, setup_of_completion
 from sandrl.judge.headers import Headers
 from sandrl.judge.limits import (
     Limits,
@@ -40,6 +41,30 @@ def longest_execution_seconds(problem: Problem, limits: Limits) -> float:
     """Seconds by the clock that a completion and its judging may take, where processors are scarce."""
     seconds = time_limit(problem, limits).most_seconds + compile_time_limit(problem, limits)
     return longest_run_seconds(seconds + checker_time_limits(problem)[1])
+
+
+@dataclass(frozen=True, slots=True)
+class Preparation:
+    """What the commands of all completions of a problem have in common, under the same limits in the same mode.
+
+    Attributes:
+        request: The part of the request that the process of a completion may hold, without the completion.
+        hidden: The part that it must not hold.
+        seconds: How long a command may take by the clock.
+    """
+
+    problem: Problem
+    limits: Limits
+    mode: Mode
+    request: dict[str, Any] = field(repr=False)
+    hidden: bytes = field(repr=False)
+    checks: int
+    seconds: float
+    keeps: bool = False
+
+    @property
+    def size(self) -> int:
+        return len(self.hidden) + len(marshal.dumps(self.request, 2))
 
 
 class GuestCommands:
@@ -72,13 +97,18 @@ class GuestCommands:
             builds: Programs that are run instead of the completion's.
             keeps: Whether this is the reference, of which is kept what it returns.
         """
+        return self.complete(self.prepare(problem, limits, mode, returned, keeps=keeps), code, builds)
+
+    def prepare(
+        self, problem: Problem, limits: Limits, mode: Mode, returned: ReferenceValues | None, *, keeps: bool = False
+    ) -> Preparation:
         limit = time_limit(problem, limits)
         hidden_content = hidden_part(problem, mode, limits, returned, keeps=keeps)
         # Version 2 of the format is the one every Python 3 reads.
         hidden = marshal.dumps(hidden_content, 2) if hidden_content else b""
         request: dict[str, Any] = {
             "setup": setup_of_completion(problem),
-            "code": code,
+            "code": "",
             "hidden_size": len(hidden),
             "timeout_seconds": limit.seconds,
             "free_seconds": limit.free_seconds,
@@ -91,19 +121,28 @@ class GuestCommands:
             **open_part(problem, mode),
         }
         if not problem.is_python:
-            request["code"], request["setup"] = "", ""
-            request["plans"] = [self.plan_of(build) for build in builds or builds_of(problem, code)]
+            request["setup"] = ""
             request["compile_timeout_seconds"] = float(limits.compile_timeout_seconds)
+        seconds = longest_execution_seconds(problem, limits)
+        return Preparation(problem, limits, mode, request, hidden, problem.check_count, seconds, keeps)
+
+    def complete(self, prepared: Preparation, code: str, builds: Sequence[Build] = ()) -> Execution:
+        mode = prepared.mode
+        if mode in PROGRAM_MODES:
+            builds = builds or builds_of(prepared.problem, code)
+            request = {**prepared.request, "plans": [self.plan_of(build) for build in builds]}
+        else:
+            request = {**prepared.request, "code": code}
         return self.packed(
             mode,
             request,
-            hidden,
-            checks=problem.check_count,
-            seconds=longest_execution_seconds(problem, limits),
-            hash_seed=limits.hash_seed,
-            keeps=keeps,
-            cases=problem.cases if mode in COMPARED else (),
-            is_apart=mode is ISOLATED_TESTS and are_pure(problem),
+            prepared.hidden,
+            checks=prepared.checks,
+            seconds=prepared.seconds,
+            hash_seed=prepared.limits.hash_seed,
+            keeps=prepared.keeps,
+            cases=prepared.problem.cases if mode in COMPARED else (),
+            is_apart=mode is ISOLATED_TESTS and are_pure(prepared.problem),
         )
 
     def packed(

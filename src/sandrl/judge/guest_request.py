@@ -35,6 +35,7 @@ MODES = {"tests": TESTS, "cases": CASES, "calls": ISOLATED_TESTS, "exit_status":
 _PROGRAM_MODES = {"tests": PROGRAM_TESTS, "cases": PROGRAM_CASES, "exit_status": PROGRAM_EXIT_STATUS}
 COMPARED = frozenset({CASES, PROGRAM_CASES})
 CHECKED = (CHECKED_CASES, CHECKED_PROGRAM_CASES)
+PROGRAM_MODES = frozenset({*_PROGRAM_MODES.values(), CHECKED_PROGRAM_CASES})
 ALL_MODES = (*MODES.values(), *_PROGRAM_MODES.values(), *CHECKED)
 
 # The least time limit of each call, unless a limit for checks is given, and how many times as long as the reference it

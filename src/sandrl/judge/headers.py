@@ -158,7 +158,6 @@ class _Compilation:
         self.end = weakref.finalize(self, _end, self.process, self.folder, self.owner)
 
     def publish(self, target: Path) -> None:
-        """Makes the header one that programs can use, unless the compiler failed."""
         if self.process.returncode == 0:
             with suppress(OSError):
                 (self.folder / _SIGNATURE).write_text(_signature(self.folder))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import replace
+from functools import cache
 from importlib.resources import files
 from typing import Self
 
@@ -24,7 +25,7 @@ from sandrl.judge.calibration import (
     is_in_library,
 )
 from sandrl.judge.facts import facts_of
-from sandrl.judge.guest_command import GuestCommands, longest_execution_seconds, longest_run_seconds
+from sandrl.judge.guest_command import GuestCommands, Preparation, longest_execution_seconds, longest_run_seconds
 from sandrl.judge.guest_report import Execution, read_reference_values, read_verdict
 from sandrl.judge.guest_request import ALL_MODES, mode_of
 from sandrl.judge.headers import Headers, headers_of
@@ -37,7 +38,17 @@ from sandrl.sandboxes import CommandOutcome, Connection
 
 __all__ = ["Execution", "Judge", "Limits", "judge_version", "longest_execution_seconds", "longest_run_seconds"]
 
+# A known-good program, which tells a broken runtime from a completion that breaks its sandbox: a fault that makes it
+# fail would have failed any completion.
+_CANARY = Problem(
+    "canary", "Return the sum of two numbers.", tests=("assert add(2, 3) == 5", "assert add(-1, 1) == 0"), setup=""
+)
+_CANARY_CODE = "def add(a, b):\n    return a + b\n"
+
 _EXCERPT_BYTES = 300
+# Of so many problems the common part of their commands is kept, unless it is larger.
+_MOST_PREPARATIONS = 64
+_MOST_PREPARED_BYTES = 256 << 10
 _MISSING_MODULE = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
 # The modules that decide, on this machine, what is judged and how.
 _DECIDING = (
@@ -48,6 +59,7 @@ _DECIDING = (
 )
 
 
+@cache
 def judge_version() -> str:
     """Twelve hex digits that change with the source of the judge: what runs in sandboxes, and what decides here."""
     package = files("sandrl")
@@ -83,10 +95,10 @@ class Judge:
         self.commands = GuestCommands(with_site_packages=with_site_packages, headers=headers)
         self.calibrator = Calibrator(self.commands, image=image, require_isolated=require_isolated)
         self.requires_isolated = require_isolated
+        self._preparations: dict[tuple[Problem, Limits, Calibration, bool], Preparation] = {}
 
     @classmethod
     def on(cls, connection: Connection, *, require_isolated: bool = False, known_bytes: int = MOST_BYTES) -> Self:
-        """The judge for the sandboxes of a connection."""
         image = "" if connection.is_local else connection.image
         return cls(
             with_site_packages=connection.has_site_packages,
@@ -123,9 +135,21 @@ class Judge:
         Args:
             together: Whether `review` found that checks and completion must be in one process.
         """
-        is_apart = problem.kind == "tests" and problem.is_python and known.splits and not together
-        mode = ISOLATED_TESTS if is_apart else mode_of(problem)
-        return self.commands.execution(problem, code, limits, mode, known.returned)
+        key = problem, limits, known, together
+        prepared = self._preparations.get(key)
+        if prepared is None:
+            is_apart = problem.kind == "tests" and problem.is_python and known.splits and not together
+            mode = ISOLATED_TESTS if is_apart else mode_of(problem)
+            prepared = self.commands.prepare(problem, limits, mode, known.returned)
+            if prepared.size <= _MOST_PREPARED_BYTES:
+                if len(self._preparations) >= _MOST_PREPARATIONS:
+                    self._preparations.clear()
+                self._preparations[key] = prepared
+        return self.commands.complete(prepared, code)
+
+    def prepare_canary(self) -> Execution:
+        """The command of a known-good program; with limits of its own, because the user's may be too tight for any."""
+        return self.prepare(_CANARY, _CANARY_CODE, Limits())
 
     def prepare_opinion(self, problem: Problem, code: str, limits: Limits) -> Execution | None:
         """The command that runs `code` and its checks in one process; None if the problem has no such checks."""
@@ -139,7 +163,7 @@ class Judge:
         printed, _, last = outcome.stdout.removesuffix(b"\n").rpartition(b"\n")
         try:
             verdict = read_verdict(last, execution, printed, outcome.stderr)
-            if verdict is not None and verdict.is_pass and execution.keeps:
+            if verdict is not None and execution.keeps and verdict.is_pass:
                 verdict = replace(verdict, returned=read_reference_values(printed, execution))
         except ValueError:
             verdict = None  # not our guest's words, whoever has its key
@@ -165,6 +189,8 @@ class Judge:
                 return replace(verdict, status=Status.NOT_ISOLATED, detail=detail)
             # In the trial the reference has passed without that.
             return replace(verdict, status=Status.FAILED, passed=0, checks=(), detail=detail)
+        if verdict.is_pass:
+            return verdict
         if (
             verdict.is_apart
             and verdict.status in DOUBTFUL
@@ -209,7 +235,7 @@ def _blamed(problem: Problem, verdict: Verdict) -> Verdict:
 
 
 def _with_hint(verdict: Verdict) -> Verdict:
-    found = None if verdict.is_pass else _MISSING_MODULE.search(verdict.detail)
+    found = _MISSING_MODULE.search(verdict.detail)
     name = found.group(1).partition(".")[0] if found is not None else ""
     if not name or is_in_library(name):
         return verdict

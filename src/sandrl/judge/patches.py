@@ -82,7 +82,6 @@ def draws(problem: Problem) -> bool:
 
 @lru_cache(maxsize=4096)
 def changes_of(problem: Problem) -> WorldChanges:
-    """What the checks of a problem change."""
     texts = [problem.setup, *problem.tests]
     if not any(_may_change(text) for text in texts):
         return WorldChanges()
@@ -111,7 +110,6 @@ class _ChangeReader:
         self.looks = False
 
     def read(self, tree: ast.Module) -> None:
-        """Reads one text."""
         for node in ast.walk(tree):
             if isinstance(node, ast.Call):
                 self._read_call(node)
@@ -284,7 +282,6 @@ def _words(node: ast.AST) -> set[str]:
 
 
 def words_of_import(node: ast.AST) -> set[str]:
-    """The parts of the names that a node imports."""
     if not isinstance(node, ast.Import | ast.ImportFrom):
         return set()
     modules = [node.module or ""] if isinstance(node, ast.ImportFrom) else []

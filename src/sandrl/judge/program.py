@@ -16,7 +16,7 @@ import zlib
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 
 from sandrl.errors import SandrlError
@@ -74,6 +74,7 @@ _VARIABLES_OF_PYTHON = (
 _ENVIRONMENT = tuple(word for name in _VARIABLES_OF_PYTHON.split() for word in ("-u", f"PYTHON{name}"))
 
 
+@lru_cache(maxsize=64)
 def command_line(hash_seed: int = 0, *, with_site_packages: bool = False) -> tuple[str, ...]:
     """How the guest's interpreter is started.
 
@@ -151,7 +152,6 @@ class Part:
 
     @classmethod
     def of(cls, source: bytes) -> Part:
-        """The part with the text of modules of this package."""
         tree = shipped(source)
         # With line numbers: where there are none, `traceback` fails on an exception that passed through the judge.
         with compiling():
@@ -169,7 +169,6 @@ class Program:
 
     @property
     def source(self) -> bytes:
-        """The text of both parts."""
         return b"\n".join((self.first.source, self.rest.source))
 
     def framed(self, request: bytes, hidden: bytes) -> bytes:
@@ -183,7 +182,6 @@ class Program:
 
 
 def program_of(mode: Mode) -> Program:
-    """The program that judges in a mode."""
     return _compiled(*_sources_of(mode))
 
 
@@ -249,7 +247,6 @@ def refusal_of_worker(output: bytes) -> str:
 
 @cache
 def worker_program() -> Program:
-    """The program of a worker."""
     first = b"\n".join((_text_of(_WORKER_FILES), b"work()()\n"))
     watchdog = _text_of(("processes", "watchdog"), "sandrl.runtime.guest")
     return Program(_part_of(first), _part_of(watchdog + b"\n" + _text_of(("router",))))

@@ -72,7 +72,6 @@ class Program:
         return Problem(_TASK, "", check=EXIT_STATUS, language=self.language, memory_bytes=self.memory_bytes)
 
     def completion(self, identifier: str = _TASK) -> Completion:
-        """The program as an answer to it."""
         # An empty program is one, too, while an empty completion is none.
         return Completion(identifier, _TASK, code=self.code if self.code.strip() else _TASK)
 
@@ -100,7 +99,6 @@ class CommandResult:
 
     @property
     def timed_out(self) -> bool:
-        """Whether it ran out of time."""
         return self.exit_status is None
 
 

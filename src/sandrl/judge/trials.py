@@ -38,8 +38,8 @@ from sandrl.judge.program import ISOLATED_TESTS, PROGRAM_EXIT_STATUS, TESTS
 from sandrl.judge.stubs import empty_answer
 from sandrl.judge.verdict import Verdict
 from sandrl.problems import EXIT_STATUS, Problem
+from sandrl.problems.completions import expected_answer
 from sandrl.problems.languages import PYTHON
-from sandrl.problems.references import expected_answer
 from sandrl.syntax import nodes_of, try_parse
 
 DOUBTFUL = frozenset({Status.FAILED, Status.CRASHED, Status.NOT_ISOLATED, Status.TIMEOUT})
@@ -70,7 +70,6 @@ class Calibrator:
         self._unusable: dict[Hashable, str] = {}
 
     def calibrate(self, problem: Problem, limits: Limits) -> Trials:
-        """The trials that must be run before the first completion of a problem."""
         for module in modules_of(problem):
             if why := (yield from self._try_module(module, limits)):
                 return Calibration(invalid=why)

@@ -92,5 +92,4 @@ def warn_of_weak_checks(problems: Iterable[Problem], state_dir: Path, emit: Emit
 
 
 def stub_words(stubs: Iterable[str]) -> str:
-    """Labels of stubs in a sentence."""
     return ", ".join(stub if stub == NOTHING else f"an answer that gives {stub}" for stub in stubs)

@@ -44,6 +44,8 @@ _OPTIONAL: Mapping[str, str | None] = {
 }
 _SHOWN_MODELS = 5
 _CHAT, _RESPONSES, _COMPLETIONS = "chat/completions", "responses", "completions"
+# What is asked of chat completions alone: there `logprobs` is no number of tokens.
+_UNKNOWN = {_CHAT: (), _RESPONSES: ("seed", "logprobs"), _COMPLETIONS: ("logprobs",)}
 # The longest text of a base model, unless the user says another.
 _TEXT_TOKENS = 2048
 # What servers call the length of a model's context, in their lists of models.
@@ -55,10 +57,6 @@ class EndpointModel(Client):
 
     Args:
         name: What it is called there; None for the only one that `check` finds.
-        is_stopping: Whether the user wishes to stop: then no long wait for a limit is waited for.
-
-    Raises:
-        MissingExtraError: If `openai` is not installed.
     """
 
     def __init__(
@@ -154,12 +152,8 @@ class EndpointModel(Client):
         began = time.monotonic()
         while True:
             api = self._api
-            read, make = {
-                _CHAT: (_chat_reply, self._chat_question),
-                _RESPONSES: (_responses_reply, self._responses_question),
-                _COMPLETIONS: (_text_reply, self._text_question),
-            }[api]
-            question = make(messages, tools, own)
+            read = {_CHAT: _chat_reply, _RESPONSES: _responses_reply, _COMPLETIONS: _text_reply}[api]
+            question = self._question(api, messages, tools, own)
             try:
                 asked = await self.request(api, question, read)
             except RequestRefusedError as refusal:
@@ -240,68 +234,44 @@ class EndpointModel(Client):
             fields=("model",),
         )
 
-    def _chat_question(self, messages: Sequence[Message], tools: Sequence[Json], asked: Json) -> dict[str, Any]:
-        question: dict[str, Any] = {
-            "model": self.name,
-            "messages": [chat_message(message) for message in messages],
-            **self._limit_as("max_tokens"),
-            "temperature": self._sampling.temperature,
-            **asked,
-            **self._sampling.chosen,
-            **({"stop": list(self._sampling.stop)} if self._sampling.stop else {}),
-            **self._sampling.extra_body,
-        }
-        if tools:
-            question["tools"] = [{"type": "function", "function": tool} for tool in tools]
-        return self._without_refused(question)
-
-    def _responses_question(self, messages: Sequence[Message], tools: Sequence[Json], asked: Json) -> dict[str, Any]:
-        question: dict[str, Any] = {
-            "model": self.name,
-            "input": [item for message in messages for item in _items(message)],
-            **self._limit_as("max_output_tokens"),
-            "temperature": self._sampling.temperature,
-            # Nothing stays at the endpoint; what it thought comes back to it with the next question.
-            "store": False,
-            "include": ["reasoning.encrypted_content", "message.output_text.logprobs"],
-            # It knows of no seed.
-            **{name: value for name, value in asked.items() if name == "top_p"},
-            **self._sampling.chosen,
-            **self._sampling.extra_body,
-        }
-        if self._sampling.stop:
-            message = f"stop: {self.base_url} has only the Responses API for {self.name}, which has no stop strings"
-            raise UsageError(message, hint="leave it out", fields=("stop",))
-        if tools:
-            question["tools"] = [{"type": "function", **tool} for tool in tools]
-        return self._without_refused(question)
-
-    def _text_question(self, messages: Sequence[Message], tools: Sequence[Json], asked: Json) -> dict[str, Any]:
-        if tools:
-            raise UsageError(f"{self.name} at {self.base_url} has no chat, and so no tools to call")
-        question: dict[str, Any] = {
-            "model": self.name,
-            "prompt": _sendable(plain_text(messages)),
+    def _question(self, api: str, messages: Sequence[Message], tools: Sequence[Json], own: Json) -> dict[str, Any]:
+        sampling, extra = self._sampling, dict(self._sampling.extra_body)
+        if api == _CHAT:
+            question: dict[str, Any] = {"messages": list(map(chat_message, messages)), **self._limit_as("max_tokens")}
+            described = [{"type": "function", "function": tool} for tool in tools]
+        elif api == _RESPONSES:
+            question = self._responses_part(messages)
+            described = [{"type": "function", **tool} for tool in tools]
+        else:
+            if tools:
+                raise UsageError(f"{self.name} at {self.base_url} has no chat, and so no tools to call")
             # Servers would end a text after 16 tokens.
-            "max_tokens": self._sampling.max_tokens or _TEXT_TOKENS,
-            "temperature": self._sampling.temperature,
-            # Here it is a number of tokens.
-            **{name: value for name, value in asked.items() if name != "logprobs"},
-            **self._sampling.chosen,
-            **({"stop": list(self._sampling.stop)} if self._sampling.stop else {}),
-            **{name: value for name, value in self._sampling.extra_body.items() if name != "chat_template_kwargs"},
-        }
-        return self._without_refused(question)
-
-    def _limit_as(self, name: str) -> dict[str, int]:
-        return {} if self._sampling.max_tokens is None else {name: self._sampling.max_tokens}
-
-    def _without_refused(self, question: dict[str, Any]) -> dict[str, Any]:
-        for name, other in tuple(self._renamed.items()):
+            question = {"prompt": _sendable(plain_text(messages)), "max_tokens": sampling.max_tokens or _TEXT_TOKENS}
+            extra.pop("chat_template_kwargs", None)
+        question |= {"model": self.name, "temperature": sampling.temperature}
+        question |= {name: value for name, value in own.items() if name not in _UNKNOWN[api]} | sampling.chosen
+        question |= {"stop": list(sampling.stop)} if sampling.stop else {}
+        question |= extra | ({"tools": described} if tools else {})
+        for name, other in self._renamed.items():
             value = question.pop(name, None)
             if other is not None and value is not None:
                 question[other] = value
         return question
+
+    def _responses_part(self, messages: Sequence[Message]) -> dict[str, Any]:
+        if self._sampling.stop:
+            message = f"stop: {self.base_url} has only the Responses API for {self.name}, which has no stop strings"
+            raise UsageError(message, hint="leave it out", fields=("stop",))
+        return {
+            "input": [item for message in messages for item in _items(message)],
+            **self._limit_as("max_output_tokens"),
+            # Nothing stays at the endpoint; what it thought comes back to it with the next question.
+            "store": False,
+            "include": ["reasoning.encrypted_content", "message.output_text.logprobs"],
+        }
+
+    def _limit_as(self, name: str) -> dict[str, int]:
+        return {} if self._sampling.max_tokens is None else {name: self._sampling.max_tokens}
 
 
 def nearest_names(name: str, names: Sequence[str]) -> str:
@@ -360,13 +330,13 @@ def _chat_reply(document: Json) -> Reply:
     said = choice.get("message")
     if not isinstance(said, dict):
         raise ValueError("the answer has no message")
-    calls = said.get("tool_calls")
+    calls = map(_object, _list(said.get("tool_calls")))
     tokens, logprobs = _logprobs(_object(choice.get("logprobs")).get("content"))
     usage = _object(document.get("usage"))
     message = Message(
         "assistant",
         _text(said.get("content")),
-        tuple(_tool_call(call) for call in calls) if isinstance(calls, list) else (),
+        tuple(_call(call.get("id"), _object(call.get("function"))) for call in calls),
         tokens=tokens,
         logprobs=logprobs,
         finish_reason=_text(choice.get("finish_reason")) or None,
@@ -396,7 +366,7 @@ def _responses_reply(document: Json) -> Reply:
     message = Message(
         "assistant",
         _text(parts),
-        tuple(_function_call(item) for item in items if item.get("type") == "function_call"),
+        tuple(_call(item.get("call_id"), item) for item in items if item.get("type") == "function_call"),
         tokens=tuple(token for tokens, _ in found for token in tokens),
         logprobs=tuple(logprob for _, logprobs in found for logprob in logprobs),
         # What ended it is told apart only where it is incomplete.
@@ -413,19 +383,10 @@ def _responses_reply(document: Json) -> Reply:
     return Reply(message, _count(usage, "input_tokens"), _count(usage, "output_tokens"))
 
 
-def _tool_call(call: object) -> ToolCall:
-    call = _object(call)
-    function = _object(call.get("function"))
-    return _call(call.get("id"), function.get("name"), function.get("arguments"))
-
-
-def _function_call(item: Json) -> ToolCall:
-    return _call(item.get("call_id"), item.get("name"), item.get("arguments"))
-
-
-def _call(identifier: object, name: object, arguments: object) -> ToolCall:
+def _call(identifier: object, function: Json) -> ToolCall:
+    arguments = function.get("arguments")
     written = arguments if isinstance(arguments, str) else "" if arguments is None else json.dumps(arguments)
-    return ToolCall(_text(identifier) or f"call_{secrets.token_hex(8)}", _text(name), written)
+    return ToolCall(_text(identifier) or f"call_{secrets.token_hex(8)}", _text(function.get("name")), written)
 
 
 # Tokens and their logprobs; none at all unless there is a number for every one.
@@ -446,13 +407,10 @@ def _text(value: object) -> str:
 
 def _reasoning(said: Json) -> str:
     parts = [part for part in _list(said.get("content")) if _object(part).get("type") in ("thinking", "reasoning")]
-    thoughts = (said.get("reasoning_content"), said.get("reasoning"), said.get("thinking"))
-    texts = [_thought(each) for each in (*thoughts, *(part.get("thinking") or part.get("text") for part in parts))]
+    thoughts: tuple[Any, ...] = (said.get("reasoning_content"), said.get("reasoning"), said.get("thinking"))
+    thoughts += tuple(part.get("thinking") or part.get("text") for part in parts)
+    texts = [_text(each.get("text") if isinstance(each, dict) else each) for each in thoughts]
     return next((text for text in texts if text.strip()), "")
-
-
-def _thought(value: object) -> str:
-    return _text(_object(value).get("text")) if isinstance(value, dict) else _text(value)
 
 
 def _object(value: object) -> Json:

@@ -6,17 +6,19 @@ that in one place, because events carry the information that users need; errors 
 
 from __future__ import annotations
 
+import ctypes
 import json
 import logging
 import os
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.metadata import version
 from types import ModuleType
 from typing import Any
 
 from sandrl import extras
+from sandrl.errors import HardwareError
 
 EXTRA = "grpo"
 PACKAGES = ("torch", "transformers", "trl", "datasets", "accelerate", "peft")
@@ -90,3 +92,25 @@ def keywords(fields: Mapping[str, Any], name: str) -> dict[str, Any]:
     """A field of TRL's configuration with keyword arguments: a table, or JSON text of one; empty if it is not set."""
     given = fields.get(name) or {}
     return dict(json.loads(given) if isinstance(given, str) else given)
+
+
+_DRIVER = "libcuda.so.1"
+
+
+def gpu_count() -> int:
+    """How many GPUs the CUDA driver finds, 0 where there is none: importing torch for that takes seconds."""
+    with suppress(OSError, AttributeError):
+        driver = ctypes.CDLL(_DRIVER)
+        count = ctypes.c_int()
+        if driver.cuInit(0) == 0 and driver.cuDeviceGetCount(ctypes.byref(count)) == 0:
+            return count.value
+    return 0
+
+
+def check_gpu() -> None:
+    if not gpu_count():
+        raise HardwareError(
+            "backend local needs a GPU with CUDA, and this machine has none",
+            hint="`backend` tinker trains elsewhere; `backend` embedded trains a small model on the processor",
+            fields=("backend",),
+        )

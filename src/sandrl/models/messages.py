@@ -58,35 +58,16 @@ class Message:
     reasoning: str = field(default="", repr=False)
 
     def to_row(self) -> MessageRow:
-        return MessageRow(
-            role=self.role,
-            content=self.content,
-            tool_calls=tuple(
-                ToolCallRow(id=call.id, name=call.name, arguments=call.arguments) for call in self.tool_calls
-            ),
-            tool_call_id=self.tool_call_id,
-            name=self.name,
-            tokens=self.tokens,
-            logprobs=self.logprobs,
-            finish_reason=self.finish_reason,
-            seconds=self.seconds,
-            reasoning=self.reasoning,
-        )
+        calls = tuple(ToolCallRow(id=call.id, name=call.name, arguments=call.arguments) for call in self.tool_calls)
+        return MessageRow(**{name: getattr(self, name) for name in _IN_ROWS}, tool_calls=calls)
 
     @classmethod
     def from_row(cls, row: MessageRow) -> Self:
-        return cls(
-            row.role,
-            row.content,
-            tuple(ToolCall(call.id, call.name, call.arguments) for call in row.tool_calls),
-            tool_call_id=row.tool_call_id,
-            name=row.name,
-            tokens=row.tokens,
-            logprobs=row.logprobs,
-            finish_reason=row.finish_reason,
-            seconds=row.seconds,
-            reasoning=row.reasoning,
-        )
+        calls = tuple(ToolCall(call.id, call.name, call.arguments) for call in row.tool_calls)
+        return cls(**{name: getattr(row, name) for name in _IN_ROWS}, tool_calls=calls)
+
+
+_IN_ROWS = MessageRow.model_fields.keys() - {"tool_calls"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,13 +84,7 @@ class EndpointPace:
         self._told_at = -math.inf
 
     async def begin(self, is_stopping: Callable[[], bool] = lambda: False) -> float:
-        """Waits for a turn, in the order of asking; `end` gives it back.
-
-        Args:
-            is_stopping: Whether the user wishes to stop, so that a long wait is given up.
-
-        Returns:
-            When the request is sent.
+        """Waits for a turn, in the order of asking, and returns when the request is sent; `end` gives the turn back.
 
         Raises:
             UnavailableError: If no request has been taken for too long, or a long wait is given up.
@@ -132,13 +126,9 @@ class EndpointPace:
         self._at_once += 1 / self._at_once
 
     def refused(self, sent_at: float, wait_seconds: float, reason: str) -> Slowdown | None:
-        """A request was refused because of a limit: all requests wait.
+        """A request was refused because of a limit: all requests wait; `wait_seconds` is 0 if it does not say.
 
-        Args:
-            wait_seconds: How long the endpoint asks to wait; 0 if it does not say.
-
-        Returns:
-            What to tell the user; None if that was told a moment ago.
+        Returns what to tell the user; None if that was told a moment ago.
         """
         now = time.monotonic()
         if self._refused_since is None:

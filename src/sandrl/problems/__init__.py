@@ -2,7 +2,15 @@
 
 from sandrl.problems.calls import Call, Comparison
 from sandrl.problems.completion import Completion
-from sandrl.problems.completions import CompletionsLike, LoadedCompletions, as_completions, load_completions
+from sandrl.problems.completions import (
+    CompletionsLike,
+    LoadedCompletions,
+    as_completions,
+    demo_completions,
+    demo_problems,
+    load_completions,
+    reference_completions,
+)
 from sandrl.problems.formats import own_row
 from sandrl.problems.loading import LoadedProblems, ProblemsLike, as_problems, load_problems, write_problems
 from sandrl.problems.problem import EXIT_STATUS, Case, Problem, Tolerance
@@ -14,7 +22,6 @@ from sandrl.problems.prompts import (
     render_prompt,
     shown_checks,
 )
-from sandrl.problems.references import demo_completions, demo_problems, reference_completions
 
 __all__ = [
     "ANSWER_INSTRUCTION",

@@ -33,8 +33,7 @@ from sandrl.jsonl import (
 from sandrl.problems.completion_formats import COMPLETION_FORMATS
 from sandrl.problems.completion_formats.harnesses import ENTRY
 from sandrl.problems.hub import read_parquet
-from sandrl.problems.json_stream import JsonStream
-from sandrl.problems.tables import csv_rows, is_file_name
+from sandrl.problems.tables import JsonStream, csv_rows, is_file_name
 from sandrl.runs.reader import Damage, RunReader
 
 _HEAD_BYTES = 1 << 16
@@ -57,16 +56,12 @@ _DIGITS = re.compile(r"(\d+)")
 
 
 def read_completion_rows(source: str | Path, names: Collection[str] | None = None) -> Generator[Row | BadRow]:
-    """Reads the rows of a file or a directory.
+    """Reads the rows of a file or a directory, each with its file where what is read has several.
 
     Args:
         source: A file, `-` for standard input, the directory of a run, a directory with the samples of EvalPlus
             (`TASK/N.py`), or a directory of files.
-        names: The names of all problems, by which an object with completions by name is recognised; None if they are
-            not known.
-
-    Yields:
-        The rows, each with its file where what is read has several.
+        names: The names of all problems, by which an object with completions by name is recognised, if they are known.
 
     Raises:
         InputError: If it cannot be read.

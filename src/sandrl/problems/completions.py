@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import json
+import zlib
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import closing
@@ -17,9 +20,11 @@ from sandrl.problems.completion_formats import NAMING, ParsedCompletions, parse_
 from sandrl.problems.completion_formats.format import TASK_FIELDS, ReadContext, Task
 from sandrl.problems.completion_formats.rows import possible_names
 from sandrl.problems.formats.row import identifier_of
-from sandrl.problems.known_names import KnownNames
-from sandrl.problems.loading import add_rows, as_entry, entries, no_rows
+from sandrl.problems.loading import add_rows, as_entry, entries, load_problems, no_rows
 from sandrl.problems.mapping import CompletionMap
+from sandrl.problems.problem import Problem
+from sandrl.problems.recognition import KnownNames
+from sandrl.problems.sources import DATA, DEMO_PROBLEMS
 from sandrl.problems.store import CompletionStore
 
 CompletionsLike: TypeAlias = "str | Path | Iterable[Completion | Mapping[str, Any]]"
@@ -62,9 +67,6 @@ def load_completions(
         skip_bad_rows: Leave bad rows out and report them in `skipped`, instead of raising the error of the first one.
         fields: The meaning of the fields of rows in an unknown format: `completion=reply`, or `task_id=meta.task` for a
             field within another one.
-
-    Returns:
-        The completions in the order of the file, and the errors of the rows that were left out.
 
     Raises:
         UsageError: If a field is unknown.
@@ -191,3 +193,34 @@ def _unknown_task(task: Task, known: KnownNames | None, source: str | Path) -> I
         hint=f"the problems are named {known.form}; select the matching set with `problems`",
         fields=("problems",),
     )
+
+
+def reference_completions(problems: Iterable[Problem]) -> tuple[Completion, ...]:
+    """Returns a completion with the reference solution of every problem that has one, in the same order."""
+    return tuple(
+        Completion(id=problem.task_id, task_id=problem.task_id, code=problem.reference)
+        for problem in problems
+        if problem.reference is not None
+    )
+
+
+def expected_answer(problem: Problem) -> str:
+    """A program in Python that prints for each case what the case expects: a checker must accept it."""
+    outputs = {case.stdin: case.stdout for case in problem.cases}
+    packed = base64.b64encode(zlib.compress(json.dumps(outputs).encode("ascii"), 9)).decode("ascii")
+    return (
+        "import base64, json, sys, zlib\n"
+        f"outputs = json.loads(zlib.decompress(base64.b64decode({packed!r})))\n"
+        "given = sys.stdin.buffer.read().decode('utf-8', 'surrogatepass')\n"
+        "sys.stdout.buffer.write(outputs[given].encode('utf-8', 'surrogatepass'))\n"
+    )
+
+
+def demo_problems() -> Mapping[str, Problem]:
+    """Returns slow-sum, string-ops, delayed-error, syntax-error and slow-list, by `task_id`."""
+    return load_problems(DEMO_PROBLEMS).problems
+
+
+def demo_completions() -> Sequence[Completion]:
+    """Returns a completion of each; they sleep 2, 0, 1, 0 and 3 s, and pass, pass, fail, fail and pass."""
+    return load_completions(DATA / "demo_completions.jsonl").completions

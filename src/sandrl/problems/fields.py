@@ -42,14 +42,10 @@ def _margin(value: float) -> float:
     return value
 
 
-def _text_or_none(value: object) -> object:
-    return "" if value is None else value
-
-
 # MBPP and many private sets number their rows.
 Identifier = Annotated[str, StringConstraints(min_length=1, max_length=1000), BeforeValidator(_identifier)]
 Seconds = Annotated[float, AfterValidator(_positive)]
-Prelude = Annotated[str, BeforeValidator(_text_or_none), AfterValidator(prelude_of)]
+Prelude = Annotated[str, BeforeValidator(lambda value: "" if value is None else value), AfterValidator(prelude_of)]
 Margin = Annotated[float, AfterValidator(_margin)]
 
 

@@ -54,7 +54,7 @@ def read_parquet(path: Path) -> Iterator[Row]:
     if path.exists() and not path.is_file():
         raise InputError("is not a regular file", path=path)
     _check_installed(str(path))
-    return iter_numbered(_parquet_rows(path))
+    return numbered(_parquet_rows(path))
 
 
 def _parquet_rows(path: Path) -> Iterator[Mapping[str, Any]]:
@@ -93,7 +93,7 @@ def read_hub(dataset: HubDataset) -> dict[str, Iterator[Row]]:
             splits = datasets.load_dataset(str(directory), name=dataset.configuration, streaming=True)
         except (OSError, ValueError, datasets.exceptions.DatasetsError) as error:
             raise InputError(f"cannot be read: {_reason(error)}", path=dataset.repository) from error
-    return {str(split): iter_numbered(_streamed(dataset, rows)) for split, rows in splits.items()}
+    return {str(split): numbered(_streamed(dataset, rows)) for split, rows in splits.items()}
 
 
 def _file_rows(dataset: HubDataset, directory: Path, patterns: tuple[str, ...]) -> Iterator[Row]:
@@ -119,12 +119,7 @@ def _streamed(dataset: HubDataset, rows: Iterable[Mapping[str, Any]]) -> Iterato
             raise InputError(f"cannot be read: {_reason(error)}", path=dataset.repository) from error
 
 
-def numbered(rows: Iterable[Mapping[str, Any]]) -> list[Row]:
-    """The same as `iter_numbered`, all at once."""
-    return list(iter_numbered(rows))
-
-
-def iter_numbered(rows: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
+def numbered(rows: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
     """Numbers rows from 1 and leaves out what is null: a table has every column in every row."""
     return (Row(number, cast("dict[str, Any]", _without_nulls(row))) for number, row in enumerate(rows, 1))
 

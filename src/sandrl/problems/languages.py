@@ -107,6 +107,16 @@ _JAVAC = (
 )
 # Recursion gets eight times the depth of the default, and there is still room for a hundred threads.
 _JAVA = ("java", *_JVM, "-Xss8m", "-XX:-UsePerfData", "-DONLINE_JUDGE=true", "-ea", "-cp", _CLASS_PATH, TYPE)
+
+
+def _java(imports: str, printed: str, marks: str = "", *packages: str) -> Form:
+    example = (
+        f"{imports}public class Main {{\n  public static void main(String[] args) {{\n"
+        f"    System.out.println({printed});\n  }}\n}}\n"
+    )
+    return Form(f"{TYPE}.java", _JAVAC, _JAVA, ("default-jdk-headless", *packages), example, marks)
+
+
 # Debian's and npm's `tsc` lie beside their library, whose compiler alone takes a fifth of the time: types are left out,
 # not checked, as by esbuild and tsx. So a right program does not fail for a declaration that is not installed.
 _TRANSPILER = r"""
@@ -184,11 +194,7 @@ LANGUAGES = (
         "javascript",
         ("js", "nodejs", "node", "ecmascript", "mjs"),
         (
-            Form(
-                *("main.mjs", (), _node("main.mjs"), ("nodejs",), _MODULE),
-                marks=_IS_MODULE,
-                unless=_IS_SCRIPT,
-            ),
+            Form("main.mjs", (), _node("main.mjs"), ("nodejs",), _MODULE, _IS_MODULE, _IS_SCRIPT),
             Form("main.js", (), _node("main.js"), ("nodejs",), "console.log(1);\n"),
         ),
         comment="//",
@@ -199,17 +205,7 @@ LANGUAGES = (
         "typescript",
         ("ts", "tsx"),
         (
-            Form(
-                *(
-                    "main.ts",
-                    _tsc("main.mjs"),
-                    _node("main.mjs"),
-                    _TYPESCRIPT,
-                    _MODULE,
-                ),
-                marks=_IS_MODULE,
-                unless=_IS_SCRIPT,
-            ),
+            Form("main.ts", _tsc("main.mjs"), _node("main.mjs"), _TYPESCRIPT, _MODULE, _IS_MODULE, _IS_SCRIPT),
             Form("main.ts", _tsc("main.js"), _node("main.js"), _TYPESCRIPT, _SCRIPT),
         ),
         comment="//",
@@ -262,22 +258,8 @@ LANGUAGES = (
         "java",
         (),
         (
-            Form(
-                f"{TYPE}.java",
-                _JAVAC,
-                _JAVA,
-                ("default-jdk-headless", "libjavatuples-java"),
-                "import org.javatuples.Pair;\npublic class Main {\n  public static void main(String[] args) {\n"
-                "    System.out.println(Pair.with(1, 2));\n  }\n}\n",
-                marks=r"\borg\.javatuples\b",
-            ),
-            Form(
-                f"{TYPE}.java",
-                _JAVAC,
-                _JAVA,
-                ("default-jdk-headless",),
-                "public class Main {\n  public static void main(String[] args) {\n    System.out.println(1);\n  }\n}\n",
-            ),
+            _java("import org.javatuples.Pair;\n", "Pair.with(1, 2)", r"\borg\.javatuples\b", "libjavatuples-java"),
+            _java("", "1"),
         ),
         comment="//",
         empty_program="class Main {\n    public static void main(String[] args) {}\n}\n",

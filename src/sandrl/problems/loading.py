@@ -16,11 +16,11 @@ from sandrl.problems.case_choice import with_most_cases
 from sandrl.problems.fields import plain
 from sandrl.problems.formats import ParsedProblem, own_row, parse_problem
 from sandrl.problems.formats.row import id_field
-from sandrl.problems.known_names import KnownNames
 from sandrl.problems.languages import language_named
 from sandrl.problems.mapping import FieldMap
 from sandrl.problems.preludes import prelude_of
 from sandrl.problems.problem import Problem
+from sandrl.problems.recognition import KnownNames
 from sandrl.problems.sources import find_source
 from sandrl.problems.store import ProblemStore, Selection
 from sandrl.problems.tables import file_set, is_file_name
@@ -120,9 +120,6 @@ def load_problems(
             `sandrl.problems.languages`. The checks of these rows must be runs of programs.
         only: The names of the problems to keep; None keeps all.
         on_problem: Called with each problem, also with those that are not kept.
-
-    Returns:
-        The problems by `task_id`, the formats that were recognised, and the errors of the rows that were left out.
 
     Raises:
         UsageError: If the prelude is not valid Python, or a field or the language is unknown.

@@ -77,7 +77,7 @@ class PathMap:
             try:
                 found = _at(row.value, path)
             except _MissingError as error:
-                absent[name] = error.reason
+                absent[name] = error.args[0]
                 continue
             self.missing.pop(name, None)
             if found is not None:
@@ -211,10 +211,9 @@ _CODE = ("starter_code", "reference", "prompt")
 """The fields that show whether a function is a method of `Solution`."""
 
 
+# Its argument is the error of a field that is missing.
 class _MissingError(Exception):
-    def __init__(self, reason: InputError) -> None:
-        super().__init__(reason.reason)
-        self.reason = reason
+    pass
 
 
 def _constant(text: str) -> Any:

@@ -144,9 +144,9 @@ class Problem:
         for name in ("entry_point", "reference", "fn"):
             check_text(name, getattr(self, name), is_optional=True)
         object.__setattr__(self, "tests", as_tuple("tests", self.tests, "strings of Python code"))
-        object.__setattr__(self, "packages", _packages(self.packages))
-        object.__setattr__(self, "cases", _cases(self.cases))
-        object.__setattr__(self, "calls", _calls(self.calls))
+        for name, make in (("packages", _package), ("cases", _case), ("calls", _call)):
+            given = as_tuple(name, getattr(self, name), name)
+            object.__setattr__(self, name, tuple(make(f"{name}[{n}]", each) for n, each in enumerate(given)))
         if (self.fn is None) != (not self.calls):
             field, other = ("fn", "calls") if self.calls else ("calls", "fn")
             raise InputError(f"is missing, and {other} is given", field=field)
@@ -297,21 +297,11 @@ class Problem:
         return 1 if self.check is not None else len(self.cases) or len(self.calls) or len(self.tests)
 
 
-def _cases(given: object) -> tuple[Case, ...]:
-    cases = as_tuple("cases", given, "cases")
-    return tuple(_case(f"cases[{position}]", case) for position, case in enumerate(cases))
-
-
-def _packages(given: object) -> tuple[str, ...]:
-    packages = as_tuple("packages", given, "packages")
-    for position, name in enumerate(packages):
-        field = f"packages[{position}]"
-        check_text(field, name)
-        if not name.isidentifier() and not _is_requirement(name):
-            raise InputError(
-                f"must be a module or a package, as in numpy or pandas==2.2, not {name!r:.40}", field=field
-            )
-    return packages
+def _package(field: str, name: Any) -> Any:
+    check_text(field, name)
+    if not name.isidentifier() and not _is_requirement(name):
+        raise InputError(f"must be a module or a package, as in numpy or pandas==2.2, not {name!r:.40}", field=field)
+    return name
 
 
 def _is_requirement(text: str) -> bool:
@@ -319,11 +309,6 @@ def _is_requirement(text: str) -> bool:
         return Requirement(text).url is None
     except InvalidRequirement:
         return False
-
-
-def _calls(given: object) -> tuple[Call, ...]:
-    calls = as_tuple("calls", given, "calls")
-    return tuple(_call(f"calls[{position}]", call) for position, call in enumerate(calls))
 
 
 def _call(field: str, given: Any) -> Call:

@@ -153,8 +153,10 @@ def _chosen(config: _Configuration, problems: Mapping[str, Problem], reading: Re
     random.Random(f"few-shot {config.few_shot_seed}").shuffle(names)
     seen: set[str] = set()
     for name in names:
-        example = _of_problem(pool[name]) if written is None else written[name]
-        if example is None or (key := _words(example.prompt)) in seen:
+        if written is None and pool[name].reference is None:
+            continue
+        example = Example(pool[name].prompt, problem=pool[name]) if written is None else written[name]
+        if (key := _words(example.prompt)) in seen:
             continue
         seen.add(key)
         yield example
@@ -169,10 +171,6 @@ def _chosen(config: _Configuration, problems: Mapping[str, Problem], reading: Re
             hint="name another set or a file of examples with `few_shot_from`, or ask for fewer",
             fields=("few_shot", "few_shot_from"),
         )
-
-
-def _of_problem(problem: Problem) -> Example | None:
-    return None if problem.reference is None else Example(problem.prompt, problem=problem)
 
 
 # The examples of a file of questions with answers; None if it is no such file.

@@ -18,7 +18,7 @@ from sandrl.errors import InputError
 from sandrl.jsonl import STANDARD_INPUT, BadRow, Row, read_rows
 from sandrl.problems import tiny
 from sandrl.problems.formats import own_row
-from sandrl.problems.formats.mbpp import MBPP
+from sandrl.problems.formats.python_tests import MBPP
 from sandrl.problems.hub import HubDataset, read_hub
 from sandrl.problems.published import HUMANEVAL_DATASET, MBPP_DATASET, PUBLISHED
 from sandrl.problems.tables import file_set, is_file_name, read_directory, read_file
@@ -60,10 +60,6 @@ class NamedSet:
     open: Callable[[str | None], Source]
     splits: tuple[str, ...] = ()
     repository: str = ""
-
-    @property
-    def is_for_training(self) -> bool:
-        return {TRAIN, TEST}.issubset(self.splits)
 
     def source(self, split: str | None) -> Source:
         if split is not None and split not in self.splits:
@@ -151,8 +147,8 @@ def _of_mbpp_split(rows: Rows, split: str, name: str) -> Rows:
 
 
 def _tiny(split: str | None) -> Source:
-    problems = tiny.tiny_problems(split)
-    return Source(lambda: (Row(number, own_row(problem)) for number, problem in enumerate(problems, 1)))
+    tasks = tiny.tasks(split)
+    return Source(lambda: (Row(number, own_row(task.to_problem())) for number, task in enumerate(tasks, 1)))
 
 
 # The whole set in the order of its task ids, which a local copy has too; a split is picked from it by them.

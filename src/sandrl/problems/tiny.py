@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -130,10 +130,6 @@ def tasks(split: str | None = None) -> tuple[Task, ...]:
     """All tasks, or those of a split (one of `SPLITS`), mixed but always in the same order."""
     chosen = [task for kind in KINDS for task in _of_split(kind, split)]
     return tuple(sorted(chosen, key=_position))
-
-
-def tiny_problems(split: str | None = None) -> Iterator[Problem]:
-    return (task.to_problem() for task in tasks(split))
 
 
 def _of_split(kind: TinyKind, split: str | None) -> list[Task]:

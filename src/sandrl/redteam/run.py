@@ -65,12 +65,13 @@ class RedteamRun:
             message = f"{len(failed)} runs could not be judged: {failed[0].detail}"
             raise InfrastructureError(message, hint="check the runtime, and try again: sandrl runtime status")
         complaints = []
-        if rewarded := report.rewarded:
-            first = f"{rewarded[0].exploit.name} on {rewarded[0].target.problem.task_id}"
-            complaints.append(f"{len(rewarded)} of {len(report.attempts)} exploits were rewarded (first: {first})")
-        if excused := report.excused:
-            first = f"{excused[0].exploit.name} on {excused[0].target.problem.task_id}"
-            complaints.append(f"{len(excused)} exploits got a null reward instead of 0.0 (first: {first})")
+        for attempts, what in (
+            (report.rewarded, f"of {len(report.attempts)} exploits were rewarded"),
+            (report.excused, "exploits got a null reward instead of 0.0"),
+        ):
+            if attempts:
+                first = f"{attempts[0].exploit.name} on {attempts[0].target.problem.task_id}"
+                complaints.append(f"{len(attempts)} {what} (first: {first})")
         if disturbed := report.disturbed:
             first = f"{disturbed[0].task_id}: {disturbed[0].detail or disturbed[0].status}"
             complaints.append(f"{len(disturbed)} of {len(report.neighbours)} controls failed (first: {first})")
@@ -91,9 +92,7 @@ def run_redteam(
     """
     interrupt = interrupt or Interrupt()
     options = ScoreOptions.of(request)
-    exploits = find_exploits(request.exploits)
-    loaded = load_problems(request.problems, **reading_of(request))
-    problems = first_of_each_kind(loaded.problems.values(), request.num_problems or None)
+    exploits, problems = _targets(request)
     if not problems:
         raise InputError(
             "every problem rewards any program that ends with status 0, so there is nothing to attack",
@@ -102,10 +101,7 @@ def run_redteam(
     sandboxes = SandboxRequest.of(request, "redteam")
     allowance = sandboxes.allowance(settings)
     connection = sandboxes.connect(settings, emit=emit)
-    if request.problems == BUNDLED:
-        problems += dict.fromkeys(problem for exploit in exploits for problem in exploit.problems)
-    if request.problems == BUNDLED and any(exploit.kinds >= COMPILED for exploit in exploits):
-        # No bundled problem is in C++.
+    if _needs_compiled(request, exploits):
         if connection.is_local and not has_tools(language_of(PRIMES)):
             packages = ", ".join(language_of(PRIMES).forms[-1].packages)
             emit(
@@ -144,16 +140,25 @@ def estimate_redteam(request: RedteamConfig, settings: Settings) -> SandboxEstim
     Raises:
         UsageError: If the input cannot be used.
     """
-    exploits = find_exploits(request.exploits)
-    loaded = load_problems(request.problems, **reading_of(request))
-    problems = first_of_each_kind(loaded.problems.values(), request.num_problems or None)
-    has_compiled = any(exploit.kinds >= COMPILED for exploit in exploits)
-    if request.problems == BUNDLED:
-        problems += dict.fromkeys(problem for exploit in exploits for problem in exploit.problems)
-    if request.problems == BUNDLED and has_compiled and has_tools(language_of(PRIMES)):
+    exploits, problems = _targets(request)
+    if _needs_compiled(request, exploits) and has_tools(language_of(PRIMES)):
         problems.append(PRIMES)
     counts = count_runs(problems, exploits)
     return estimate_sandboxes(request, ScoreOptions.of(request).limits, settings, command="redteam", counts=counts)
+
+
+def _targets(request: RedteamConfig) -> tuple[tuple[Exploit, ...], list[Problem]]:
+    exploits = find_exploits(request.exploits)
+    loaded = load_problems(request.problems, **reading_of(request))
+    problems = first_of_each_kind(loaded.problems.values(), request.num_problems or None)
+    if request.problems == BUNDLED:
+        problems += dict.fromkeys(problem for exploit in exploits for problem in exploit.problems)
+    return exploits, problems
+
+
+# No bundled problem is in C++.
+def _needs_compiled(request: RedteamConfig, exploits: Iterable[Exploit]) -> bool:
+    return request.problems == BUNDLED and any(exploit.kinds >= COMPILED for exploit in exploits)
 
 
 def find_exploits(names: Iterable[str]) -> tuple[Exploit, ...]:

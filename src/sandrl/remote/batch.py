@@ -16,7 +16,6 @@ from sandrl.events.results import ScoredCompletion, Status
 from sandrl.judge.verdict import with_answer
 from sandrl.problems import Completion, Problem
 from sandrl.remote.client import ServiceClient
-from sandrl.runs.summary import summarise
 from sandrl.sandboxes import Interrupt, Level
 from sandrl.scoring.batch import OnResult
 from sandrl.scoring.options import ScoreOptions
@@ -115,4 +114,4 @@ def score_with_service(
         report.result()
     ordered = tuple(results[index] for index in sorted(results))
     unfinished = len(completions) - len(ordered)
-    return ScoreReport("", ordered, summarise(ordered), unfinished, interrupt.signal_number)
+    return ScoreReport("", ordered, unfinished, interrupt.signal_number)

@@ -30,7 +30,6 @@ from sandrl.errors import AuthenticationError, ForkedProcessError, InputError, S
 from sandrl.events.results import ScoredCompletion
 from sandrl.problems import Completion, Problem
 from sandrl.remote.rows import completion_rows, problem_rows
-from sandrl.runs.summary import summarise
 from sandrl.scoring.batch import OnResult
 from sandrl.scoring.document import result_of_document, to_line
 from sandrl.scoring.summary import ScoreReport
@@ -211,7 +210,7 @@ class AsyncServiceClient:
             for task in tasks:
                 task.cancel()
         ordered = tuple(results[index] for index in sorted(results))
-        return ScoreReport(job_ids[0] if job_ids else "", ordered, summarise(ordered))
+        return ScoreReport(job_ids[0] if job_ids else "", ordered)
 
     async def execute(self, code: str, **fields: Any) -> dict[str, Any]:
         """Runs a program in a sandbox of the service.

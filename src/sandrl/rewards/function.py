@@ -32,11 +32,12 @@ from sandrl.problems import Completion, Problem, ProblemsLike, as_problems
 from sandrl.problems.case_choice import with_most_cases_each
 from sandrl.remote.batch import request_options, score_with_service
 from sandrl.remote.client import ADDRESS_HINT, ServiceClient
-from sandrl.rewards.scoring import lifetime_seconds, longest_seconds, score
+from sandrl.rewards.scoring import lifetime_seconds, longest_seconds, score_batch
 from sandrl.runs.statistics import training_reward
 from sandrl.sandboxes import Interrupt, Job, SandboxRequest
 from sandrl.scoring.cache import VerdictCache
 from sandrl.scoring.combination import AsyncRewardFunction, CombinedRewards, TrainerReward, add_rewards
+from sandrl.scoring.context import ScoringContext
 from sandrl.scoring.opinions import OpinionMemory
 from sandrl.scoring.options import ScoreOptions, SecondOpinion
 from sandrl.scoring.policies import Components, RewardPolicy, as_policy
@@ -121,7 +122,7 @@ class RewardFunction(Closing):
         self._job = job
         self._owns_job = job is None
         self._client: ServiceClient | None = None
-        self._judge: Judge | None = None
+        self._context: ScoringContext | None = None
         self._cache = VerdictCache() if cache is None else cache
         self._opinions: OpinionMemory = {}
         self._emit = emit
@@ -250,15 +251,17 @@ class RewardFunction(Closing):
         if self._options.service is not None:
             return self._score_with(self._options.service, rows)
         job = self._job or self._open_job()
-        if self._judge is None:
-            self._judge = Judge.on(job.connection, require_isolated=self._options.require_isolated)
-        told = self._on_result
-        return score(
+        if self._context is None:
+            judge = Judge.on(job.connection, require_isolated=self._options.require_isolated)
+            self._context = ScoringContext.of(self._options.score, judge, job.connection)
+        context, told = self._context, self._on_result
+        if tags:
+            context = replace(context, options=replace(context.options, tags=(*context.options.tags, *tags)))
+        return score_batch(
             rows,
             self._problems,
-            job=job,
-            judge=self._judge,
-            options=replace(self._options.score, tags=(*self._options.score.tags, *tags)),
+            job,
+            context,
             cache=self._cache,
             emit=self._emit,
             interrupt=self._interrupt,
@@ -284,9 +287,9 @@ class RewardFunction(Closing):
 
     def _warm_up(self, report: ScoreReport) -> None:
         # The completions of the next batch will take a while to be written.
-        count = min(report.summary.executions, self._options.warm_sandboxes)
-        if count and self._job is not None and not self._interrupt.level:
-            options = self._options.score
+        most = self._options.warm_sandboxes
+        if most and report.summary.executions and self._job is not None and not self._interrupt.level:
+            count, options = min(report.summary.executions, most), self._options.score
             if self._longest_seconds is None:
                 self._longest_seconds = longest_seconds(self._problems, options.limits)
             self._job.warm_up(count, tags=options.tags, timeout_seconds=self._longest_seconds)
@@ -390,7 +393,9 @@ def reward_function(
         UsageError: If an option is not valid, or the problems cannot be loaded.
     """
     policy = as_policy(reward)
-    limits = Limits(is_extended=True) if limits is None else _part("limits", Limits, limits)
+    limits = Limits(is_extended=True) if limits is None else limits
+    if not isinstance(limits, Limits):
+        raise UsageError(f"limits must be a sandrl.rewards.Limits or None, not {limits!r:.60}")
     check_limits(limits)
     check_weight("fallback_reward", fallback_reward, least=-LARGEST_WEIGHT)
     check_text("cache", None if cache is None else str(cache))
@@ -480,17 +485,6 @@ def _components(
         raise UsageError("components has sandrl.rewards.Components more than once")
     own = weights[0] if weights else Components()
     return own, CombinedRewards(functions) if functions else None
-
-
-_Part = TypeVar("_Part")
-
-
-def _part(name: str, kind: type[_Part], given: _Part | None) -> _Part:
-    if given is None:
-        return kind()
-    if not isinstance(given, kind):
-        raise UsageError(f"{name} must be a sandrl.rewards.{kind.__name__} or None, not {given!r:.60}")
-    return given
 
 
 def _log(report: ScoreReport, log_metric: Callable[[str, float], None]) -> None:

@@ -23,18 +23,17 @@ from sandrl.errors import (
     ServiceError,
     raise_for_end,
 )
-from sandrl.events import Emit, JobStarted, Warned, ignore
+from sandrl.events import Emit, Warned, ignore
 from sandrl.events.results import ScoredCompletion, Status
-from sandrl.judge.calibration import packages_of
-from sandrl.judge.judge import Judge, judge_version
+from sandrl.judge.judge import judge_version
 from sandrl.problems import Completion, Problem, demo_problems, load_problems
 from sandrl.problems.loading import reading_of
 from sandrl.rewards.estimate import SandboxEstimate, estimate_sandboxes
-from sandrl.rewards.scoring import lifetime_seconds, score
+from sandrl.rewards.scoring import opened_job, score_batch
 from sandrl.runs import RunReader, TrajectoryRow
 from sandrl.runs.held import SandboxTime
 from sandrl.runs.summary import OpinionTotals
-from sandrl.sandboxes import Interrupt, SandboxRequest
+from sandrl.sandboxes import Interrupt
 from sandrl.scoring.options import ScoreOptions
 from sandrl.settings import Settings
 
@@ -131,32 +130,18 @@ def regrade(
         emit(
             Warned(f"{len(rows) - len(known)} completions are left out, because their problem or their text is missing")
         )
-    how = ScoreOptions.of(request)
-    sandboxes = SandboxRequest.of(request, "runs-regrade")
-    allowance = sandboxes.allowance(settings)
-    connection = sandboxes.connect(settings, needed=packages_of(problems.values()), emit=emit)
-    how = replace(how, concurrency=connection.concurrency(request.concurrency))
-    at_once = connection.at_once(how.concurrency)
-    lifetime = lifetime_seconds(problems, how.limits)
-    job = sandboxes.job(
-        connection,
+    with opened_job(
+        request,
+        problems,
+        settings,
         command="runs regrade",
-        max_lifetime_seconds=lifetime,
-        allowance=allowance,
-        interrupt=interrupt,
+        tag="runs-regrade",
+        total=len(known),
         emit=emit,
-    )
-    with interrupt.heard(), job:
-        emit(JobStarted(job.id, len(known), min(at_once, len(known))))
-        report = score(
-            [_completion(row) for row in known],
-            problems,
-            job=job,
-            judge=Judge.on(connection, require_isolated=request.require_isolated),
-            options=how,
-            emit=emit,
-            interrupt=interrupt,
-        )
+        interrupt=interrupt,
+    ) as (job, context):
+        completions = [_completion(row) for row in known]
+        report = score_batch(completions, problems, job, context, emit=emit, interrupt=interrupt)
     failed = [result for result in report.results if result.status is Status.INFRASTRUCTURE]
     judged = [result for result in report.results if result.status is not Status.INFRASTRUCTURE]
     judges = {job.job_id: job.versions.get("judge", "") for job in reader.config.jobs}

@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from pydantic import JsonValue
 
@@ -41,22 +41,24 @@ from sandrl.judge.judge import Judge, judge_version
 from sandrl.judge.weak_checks import warn_of_weak_checks
 from sandrl.problems import Completion, Problem
 from sandrl.problems.prompting import Prompting
-from sandrl.remote.batch import request_options, score_with_service
-from sandrl.remote.client import ServiceClient
 from sandrl.rewards.reward_run import RewardRun
-from sandrl.rewards.scoring import lifetime_seconds, score
-from sandrl.runs import MetricsRecorder, RunReader, RunWriter, counted_rows
+from sandrl.rewards.scoring import lifetime_seconds, score_batch
+from sandrl.runs import MetricsRecorder, RunReader, RunWriter
+from sandrl.runs.overview import counted_rows
 from sandrl.runs.session import RunPlan, RunSession, open_run
-from sandrl.runs.summary import summarise
 from sandrl.sandboxes import Connection, Interrupt, Job, SandboxRequest, checked_job_id, new_job_id
 from sandrl.scoring.batch import OnResult, no_code_warning
 from sandrl.scoring.cache import VerdictCache
+from sandrl.scoring.context import ScoringContext
 from sandrl.scoring.document import result_document, to_line
 from sandrl.scoring.options import ScoreOptions
 from sandrl.scoring.problem_records import KeptProblems
 from sandrl.scoring.records import Place, opinion_row, trajectory_row
-from sandrl.scoring.summary import LONGER_ANSWERS, ScoreReport, count_dependent, truncation_warning
+from sandrl.scoring.summary import LONGER_ANSWERS, ScoreReport, truncation_warning
 from sandrl.settings import Settings
+
+if TYPE_CHECKING:
+    from sandrl.remote.client import ServiceClient
 
 RESUMABLE = frozenset({"eval"})
 """The commands whose runs of scored completions can be resumed."""
@@ -107,13 +109,17 @@ class JobRun:
     ) -> RewardRun:
         """The finished run; warns of truncated answers, with this hint."""
         results = sorted(results, key=lambda result: result.index)
-        summary = summarise(results, opinion_rate=request.second_opinion, hash_seed_dependent=count_dependent(results))
-        if (warning := truncation_warning(summary, hint=hint)) is not None:
-            emit(warning)
         session, interrupt = self.session, self.interrupt
-        held = None if self.job is None else session.held()
-        unfinished = total - len(results)
-        report = ScoreReport(session.writer.job_id, tuple(results), summary, unfinished, interrupt.signal_number, held)
+        report = ScoreReport(
+            session.writer.job_id,
+            tuple(results),
+            total - len(results),
+            interrupt.signal_number,
+            None if self.job is None else session.held(),
+            request.second_opinion,
+        )
+        if (warning := truncation_warning(report.summary, hint=hint)) is not None:
+            emit(warning)
         return RewardRun(
             request,
             report,
@@ -237,7 +243,12 @@ def score_run(
     wanted = ScoreOptions.of(request)
     with ExitStack() as stack:
         cache = VerdictCache(request.cache)
-        client = None if request.service is None else stack.enter_context(ServiceClient(request.service))
+        client: ServiceClient | None = None
+        if request.service is not None:
+            # Few runs ask a service.
+            from sandrl.remote.client import ServiceClient
+
+            client = stack.enter_context(ServiceClient(request.service))
         run = stack.enter_context(
             open_job_run(
                 request,
@@ -259,6 +270,8 @@ def score_run(
         where = Place(writer.job_id, attempt=run.session.attempt)
         scorer: _Scores
         if client is not None:
+            from sandrl.remote.batch import request_options, score_with_service
+
             tell(ServiceAsked(client.url, total))
             scorer = partial(
                 score_with_service,
@@ -270,15 +283,16 @@ def score_run(
             )
         else:
             assert run.connection is not None, "there is one or the other"
+            assert run.job is not None, "it has the connection"
             concurrency = run.connection.concurrency(request.concurrency, least=least_concurrency)
             at_once = run.connection.at_once(concurrency)
             tell(JobStarted(writer.job_id, total, min(at_once, total, request.max_sandboxes or at_once)))
+            judge = Judge.on(run.connection, require_isolated=request.require_isolated)
             scorer = partial(
-                score,
+                score_batch,
                 problems=problems,
                 job=run.job,
-                judge=Judge.on(run.connection, require_isolated=request.require_isolated),
-                options=replace(wanted, concurrency=concurrency),
+                context=ScoringContext.of(replace(wanted, concurrency=concurrency), judge, run.connection),
                 cache=cache,
                 interrupt=interrupt,
                 opinions={},

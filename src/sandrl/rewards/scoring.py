@@ -6,23 +6,27 @@ A job, a judge and a cache may outlive a batch of completions, so the caller may
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 
-from sandrl.events import Emit, all_of, ignore
+from sandrl.config.scoring import RegradeConfig, ValidateConfig
+from sandrl.events import Emit, JobStarted, all_of, ignore
+from sandrl.events.results import Status
 from sandrl.judge.calibration import packages_of
 from sandrl.judge.judge import Judge, longest_execution_seconds, longest_run_seconds
 from sandrl.judge.limits import Limits
-from sandrl.problems import CompletionsLike, Problem, ProblemsLike, as_completions, as_problems
+from sandrl.problems import Completion, CompletionsLike, Problem, ProblemsLike, as_completions, as_problems
+from sandrl.runs import HASH_SEED_TAG
 from sandrl.sandboxes import Interrupt, Job, SandboxRequest
 from sandrl.scoring.batch import Batch, OnResult
 from sandrl.scoring.cache import VerdictCache
+from sandrl.scoring.context import ScoringContext
 from sandrl.scoring.notebook import is_notebook, shown_progress
 from sandrl.scoring.opinions import OpinionMemory
-from sandrl.scoring.options import ScoreOptions
-from sandrl.scoring.seeds import outcomes_by_seed
+from sandrl.scoring.options import ScoreOptions, SecondOpinion
 from sandrl.scoring.summary import ScoreReport
-from sandrl.settings import load_settings
+from sandrl.settings import Settings, load_settings
 
 # Enough for a sandbox to be created and stopped in, however busy the runtime is.
 _LIFETIME_MARGIN_SECONDS = 300.0
@@ -88,46 +92,123 @@ def score(
     completions = as_completions(completions, problems)
     options = options or ScoreOptions()
     options.second_opinion.check()
-    again = partial(
-        score,
-        completions,
-        problems,
-        judge=judge,
-        options=options,
-        cache=cache,
-        interrupt=interrupt,
-        on_result=on_result,
-        opinions=opinions,
-        keeps_output=keeps_output,
-        progress=False,
-    )
-    if progress or (progress is None and job is None and is_notebook()):
-        with shown_progress() as shown:
-            return again(job=job, emit=all_of(emit, shown))
-    if job is None:
-        sandboxes = SandboxRequest()
-        connection = sandboxes.connect(load_settings(), needed=packages_of(problems.values()), emit=emit)
-        lifetime = lifetime_seconds(problems, options.limits)
-        with sandboxes.job(connection, command="score", max_lifetime_seconds=lifetime, emit=emit) as own:
-            return again(job=own, emit=emit)
-    judge = judge or Judge.on(job.connection)
-    if cache is None:
-        cache = VerdictCache()
+    with ExitStack() as stack:
+        if progress or (progress is None and job is None and is_notebook()):
+            emit = all_of(emit, stack.enter_context(shown_progress()))
+        if job is None:
+            sandboxes = SandboxRequest()
+            connection = sandboxes.connect(load_settings(), needed=packages_of(problems.values()), emit=emit)
+            lifetime = lifetime_seconds(problems, options.limits)
+            own = sandboxes.job(connection, command="score", max_lifetime_seconds=lifetime, emit=emit)
+            job = stack.enter_context(own)
+        return score_batch(
+            completions,
+            problems,
+            job,
+            ScoringContext.of(options, judge or Judge.on(job.connection), job.connection),
+            cache=cache,
+            emit=emit,
+            interrupt=interrupt,
+            on_result=on_result,
+            opinions=opinions,
+            keeps_output=keeps_output,
+        )
+
+
+def score_batch(
+    completions: Sequence[Completion],
+    problems: Mapping[str, Problem],
+    job: Job,
+    context: ScoringContext,
+    *,
+    cache: VerdictCache | None = None,
+    emit: Emit = ignore,
+    interrupt: Interrupt | None = None,
+    on_result: OnResult | None = None,
+    opinions: OpinionMemory | None = None,
+    keeps_output: bool = True,
+) -> ScoreReport:
+    """Scores completions of known problems in a job; see `score`, which makes what its caller does not have."""
+    cache = VerdictCache() if cache is None else cache
     interrupt = interrupt or Interrupt()
-    hash_seeds = None
-    if options.hash_seeds > 1:
-        hash_seeds = outcomes_by_seed(completions, problems, job, judge, options, cache, interrupt)
+    seeds: dict[int, dict[str, str]] = {}
+    if context.options.hash_seeds > 1:
+        seeds = _outcomes_by_seed(completions, problems, job, context, cache, interrupt)
     batch = Batch(
-        job,
-        judge,
-        options,
-        cache,
-        emit,
-        interrupt,
-        on_result,
-        opinions,
-        keeps_output=keeps_output,
-        hash_seeds=hash_seeds,
+        job, context, cache, emit, interrupt, on_result, opinions, keeps_output=keeps_output, hash_seeds=seeds
     )
     batch.add_all(completions, problems)
     return batch.run()
+
+
+def _outcomes_by_seed(
+    completions: Sequence[Completion],
+    problems: Mapping[str, Problem],
+    job: Job,
+    context: ScoringContext,
+    cache: VerdictCache,
+    interrupt: Interrupt,
+) -> dict[int, dict[str, str]]:
+    # The outcomes under the hash seeds after the first, by positions and by seed; one that says nothing of the
+    # completion is left out. They are judged before the first seed, whose reward counts, so that a result has all of
+    # its outcomes when it is given. Each has a judge of its own: a seed also changes what a reference returns.
+    found: dict[int, dict[str, str]] = {}
+    options = context.options
+    first = options.limits.hash_seed
+    for seed in range(first + 1, first + options.hash_seeds):
+        under = replace(
+            options,
+            limits=replace(options.limits, hash_seed=seed),
+            second_opinion=SecondOpinion(),
+            tags=(HASH_SEED_TAG, *options.tags),
+        )
+        judge = Judge.on(job.connection, require_isolated=context.judge.requires_isolated)
+        own = ScoringContext.of(under, judge, job.connection)
+        batch = Batch(job, own, cache, ignore, interrupt, None, keeps_output=False)
+        batch.add_all(completions, problems)
+        for result in batch.run().results:
+            if result.status is not Status.INFRASTRUCTURE:
+                found.setdefault(result.index, {})[str(seed)] = result.status.value
+    return found
+
+
+@contextmanager
+def opened_job(
+    config: RegradeConfig | ValidateConfig,
+    problems: Mapping[str, Problem],
+    settings: Settings,
+    *,
+    command: str,
+    tag: str,
+    total: int,
+    emit: Emit,
+    interrupt: Interrupt,
+) -> Iterator[tuple[Job, ScoringContext]]:
+    """Connects to the runtime, and makes the job of a command that scores without a run; leaving the block ends it.
+
+    Args:
+        tag: The tag of the workflow.
+        total: How many completions are scored first.
+
+    Raises:
+        UsageError: If an option cannot be used.
+        ServiceError: If the runtime does not do its part.
+    """
+    options = ScoreOptions.of(config)
+    sandboxes = SandboxRequest.of(config, tag)
+    allowance = sandboxes.allowance(settings)
+    connection = sandboxes.connect(settings, needed=packages_of(problems.values()), emit=emit)
+    concurrency = connection.concurrency(config.concurrency)
+    job = sandboxes.job(
+        connection,
+        command=command,
+        max_lifetime_seconds=lifetime_seconds(problems, options.limits),
+        allowance=allowance,
+        interrupt=interrupt,
+        emit=emit,
+    )
+    judge = Judge.on(connection, require_isolated=config.require_isolated)
+    with interrupt.heard(), job:
+        at_once = connection.at_once(concurrency)
+        emit(JobStarted(job.id, total, min(at_once, total, sandboxes.max_sandboxes or at_once)))
+        yield job, ScoringContext.of(replace(options, concurrency=concurrency), judge, connection)

@@ -14,21 +14,21 @@ from itertools import chain, islice
 
 from sandrl.config.scoring import ValidateConfig
 from sandrl.errors import CleanupError, GateError, InfrastructureError, InputError, raise_for_end
-from sandrl.events import Emit, JobStarted, Warned, ignore
+from sandrl.events import Emit, Warned, ignore
 from sandrl.events.results import ScoredCompletion, Status, Trust
-from sandrl.judge.calibration import is_in_library, modules_of, packages_of
-from sandrl.judge.judge import Judge
+from sandrl.judge.calibration import is_in_library, modules_of
 from sandrl.judge.stubs import NOTHING, Stub, stubs_of
 from sandrl.judge.weak_checks import WeakChecks
 from sandrl.problems import Completion, Problem, load_problems, reference_completions
+from sandrl.problems.completions import expected_answer
 from sandrl.problems.languages import PYTHON
 from sandrl.problems.loading import reading_of
-from sandrl.problems.references import expected_answer
 from sandrl.problems.store import joined, select
 from sandrl.rewards.estimate import SandboxEstimate, estimate_sandboxes
-from sandrl.rewards.scoring import lifetime_seconds, score
-from sandrl.sandboxes import Interrupt, Job, SandboxRequest
+from sandrl.rewards.scoring import opened_job, score_batch
+from sandrl.sandboxes import Interrupt, Job
 from sandrl.scoring.cache import VerdictCache
+from sandrl.scoring.context import ScoringContext
 from sandrl.scoring.options import ScoreOptions, SecondOpinion
 from sandrl.scoring.summary import ScoreReport
 from sandrl.settings import Settings
@@ -59,7 +59,6 @@ class Validation:
 
     @property
     def failed(self) -> tuple[ScoredCompletion, ...]:
-        """References that did not pass, for whatever reason."""
         return tuple(result for result in self.report.results if not result.is_pass)
 
     @property
@@ -124,7 +123,6 @@ def validate(
         ServiceError: If the runtime fails.
     """
     interrupt = interrupt or Interrupt()
-    options = ScoreOptions.of(request)
     cache = VerdictCache(request.cache)
     problems = _problems(request)
     references, judged = _references(problems)
@@ -133,30 +131,19 @@ def validate(
         raise InputError("no problem has a reference solution", path=request.problems, field="reference")
     if without_reference:
         emit(Warned(f"{without_reference} problems have no reference solution and are left out"))
-    sandboxes = SandboxRequest.of(request, "problems-validate")
-    allowance = sandboxes.allowance(settings)
-    connection = sandboxes.connect(settings, needed=packages_of(problems.values()), emit=emit)
-    concurrency = connection.concurrency(request.concurrency)
-    lifetime = lifetime_seconds(problems, options.limits)
-    job = sandboxes.job(
-        connection,
+    with opened_job(
+        request,
+        problems,
+        settings,
         command="problems validate",
-        max_lifetime_seconds=lifetime,
-        allowance=allowance,
-        interrupt=interrupt,
+        tag="problems-validate",
+        total=len(references),
         emit=emit,
-    )
-    with interrupt.heard(), job:
-        suited = connection.at_once(concurrency)
-        at_once = min(suited, len(references), sandboxes.max_sandboxes or suited)
-        emit(JobStarted(job.id, len(references), at_once))
+        interrupt=interrupt,
+    ) as (job, context):
         began = time.monotonic()
-        judge = Judge.on(connection, require_isolated=request.require_isolated)
-        options = replace(options, concurrency=concurrency)
-        report = score(
-            references, judged, job=job, judge=judge, options=options, cache=cache, emit=emit, interrupt=interrupt
-        )
-        found = [] if interrupt.level else _judged_stubs(problems, job, judge, options, cache, interrupt)
+        report = score_batch(references, judged, job, context, cache=cache, emit=emit, interrupt=interrupt)
+        found = [] if interrupt.level else _judged_stubs(problems, job, context, cache, interrupt)
         seconds = time.monotonic() - began
     stubs: dict[str, tuple[str, ...]] = {}
     invalid: dict[str, str] = {}
@@ -207,8 +194,7 @@ def _references(problems: Mapping[str, Problem]) -> tuple[tuple[Completion, ...]
 def _judged_stubs(
     problems: Mapping[str, Problem],
     job: Job,
-    judge: Judge,
-    options: ScoreOptions,
+    context: ScoringContext,
     cache: VerdictCache,
     interrupt: Interrupt,
 ) -> list[tuple[ScoredCompletion, str]]:
@@ -225,6 +211,6 @@ def _judged_stubs(
     if not completions:
         return []
     # None is asked for a second opinion, and nothing of it is shown: most of them are to fail.
-    options = replace(options, second_opinion=SecondOpinion())
-    report = score(completions, problems, job=job, judge=judge, options=options, cache=cache, interrupt=interrupt)
+    context = replace(context, options=replace(context.options, second_opinion=SecondOpinion()))
+    report = score_batch(completions, problems, job, context, cache=cache, interrupt=interrupt)
     return [(result, labels[result.index]) for result in report.results]

@@ -15,7 +15,7 @@ from typing import TypeAlias
 from pydantic import JsonValue
 
 from sandrl.addresses import VLLM_BASE_URL
-from sandrl.config.rollout import RolloutConfig
+from sandrl.config.episodes import RolloutConfig
 from sandrl.config.words import EpisodeKind
 from sandrl.errors import AuthenticationError
 from sandrl.events import Emit, RolloutStarted, RolloutStepFinished, TokenLimitFound, ignore

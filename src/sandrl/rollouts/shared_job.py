@@ -41,6 +41,7 @@ from sandrl.runs import ROLLOUT_TAG
 from sandrl.sandboxes import Command, CommandOutcome, Interrupt, Job, Launch, Withdrawn, problem_tag
 from sandrl.scoring.batch import Batch
 from sandrl.scoring.cache import VerdictCache
+from sandrl.scoring.context import ScoringContext
 from sandrl.scoring.options import ScoreOptions
 
 _Result = TypeVar("_Result")
@@ -71,7 +72,8 @@ class SharedJob:
         self.timeout_seconds = timeout_seconds
         self.emit = emit
         self._bell = Interrupt()
-        self._batch = Batch(job, judge, options, cache, self._tell, self._bell, self._hear)
+        context = ScoringContext.of(options, judge, job.connection)
+        self._batch = Batch(job, context, cache, self._tell, self._bell, self._hear)
         self._requests: SimpleQueue[tuple[Callable[[], None], Future[Any] | None]] = SimpleQueue()
         self._running: dict[Launch, Future[tuple[Launch, CommandOutcome]]] = {}
         self._judging: dict[int, Future[ScoredCompletion]] = {}

@@ -216,12 +216,6 @@ class _IndexedRow(BaseModel):
     problem: str | None = None
 
 
-class _IndexedProblem(BaseModel):
-    model_config = ConfigDict(extra="ignore", frozen=True)
-
-    digest: str
-
-
 _ReadLine: TypeAlias = Callable[[sqlite3.Connection, int, int, bytes], None]
 
 
@@ -312,16 +306,11 @@ class RunColumns:
 
     def _line_at(self, database: sqlite3.Connection, query: str, values: tuple[object, ...]) -> bytes:
         found = database.execute(query, values).fetchone()
-        return self.line(*found) if found else b""
-
-    def line(self, name: str, offset: int) -> bytes:
-        """The line that begins at a place of a file; empty where there is none."""
-        try:
-            with os.fdopen(open_regular(self.run / name), "rb") as stream:
-                stream.seek(offset)
+        if found is not None:
+            with suppress(OSError), os.fdopen(open_regular(self.run / found[0]), "rb") as stream:
+                stream.seek(found[1])
                 return stream.readline(MAX_LINE_BYTES)
-        except OSError:
-            return b""
+        return b""
 
     def _refresh(self, seconds: float) -> Progress:
         until = time.monotonic() + seconds
@@ -460,7 +449,7 @@ class RunColumns:
             database.execute(_MARK_DISAGREEMENT, own)
 
     def _read_problem(self, database: sqlite3.Connection, number: int, offset: int, line: bytes) -> None:
-        digest = _IndexedProblem.model_validate_json(line).digest
+        digest = ProblemRow.model_validate_json(line).digest
         database.execute("INSERT OR REPLACE INTO problems VALUES (?, ?, ?)", (digest, number, offset))
 
     def _read_lines(self, database: sqlite3.Connection, kind: str, read: _ReadLine) -> None:

@@ -30,7 +30,7 @@ from sandrl.runs.overview import RunState, state_of
 from sandrl.runs.reader import RunReader
 from sandrl.runs.rows import ProblemRow
 from sandrl.runs.statistics import Estimate, PairedDifference, adjusted_for_several, mean, paired_difference
-from sandrl.runs.summary import pass_at_of
+from sandrl.runs.summary import pass_at_document, pass_at_of
 
 OWN_OPTIONS = frozenset({"run_name", "runs_dir", "out", "notify", "job_id", "resume", "log_level", "report_to", "tags"})
 """Options that say where a run is and who hears of it; they are in no comparison."""
@@ -65,9 +65,7 @@ class Tally:
 
     Attributes:
         digest: Names the problem with its prompt; None where the run does not keep it.
-        reward: The mean reward of the scored ones; None if there are none.
         example: The key of a completion that did not pass, if there is any; else of the first one.
-        status: What happened to that one.
     """
 
     task_id: str
@@ -90,11 +88,7 @@ class ComparedRun:
     """One run of a comparison.
 
     Attributes:
-        name: What the user calls it.
         unscorable: How many have no reward, by status.
-        pass_at: k to the estimate of pass@k, over problems with at least k scored completions.
-        reward: The mean reward of the scored ones; None if there are none.
-        damaged: How many rows of the run cannot be read.
     """
 
     name: str
@@ -119,12 +113,7 @@ class ComparedRun:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A problem that one of two runs solves more often.
-
-    Attributes:
-        first: How many completions of the first run passed, and how many were scored.
-        second: The same of the other run.
-    """
+    """A problem that one of two runs solves more often: of each run, how many completions passed and were scored."""
 
     task_id: str
     first: tuple[int, int]
@@ -133,20 +122,13 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Pairing:
-    """A run compared with the first one, on the problems that both have.
+    """A run, by its position among all, compared with the first one on the problems that both have.
 
     Attributes:
-        run: The position of the run among all.
-        common: How many problems are compared.
         first_share: The share of passed completions of the first run on these, as the mean over problems.
-        second_share: That of the other run.
         passed: The difference of these shares; None without common problems.
-        reward: The difference of mean rewards; None without common problems.
         adjusted_p_value: The probability of `passed`, adjusted for the number of runs that are compared with the first.
         gained: The problems that the other run solves more often, those with the largest change first.
-        lost: Those that it solves less often.
-        only_first: The problems that only the first run has.
-        only_second: Those that only the other one has.
         unscorable: Those that both have, but with no scored completion in one of them.
         changed: Those with the same id and other checks.
         other_prompt: How many compared problems have another prompt.
@@ -170,12 +152,10 @@ class Pairing:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """An option, or a version, that is not the same in all runs.
+    """An option, or a version (`versions.NAME`), that is not the same in all runs.
 
     Attributes:
-        name: The option; of a version `versions.` and what it is of.
         values: Its value in each run; None where a run has none.
-        is_default: Of each run, whether the value is the default of its command.
     """
 
     name: str
@@ -185,12 +165,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Runs that were compared.
-
-    Attributes:
-        runs: The runs; the first one is the baseline.
-        same_settings: How many options are the same in all runs.
-    """
+    """Runs that were compared; the first one is the baseline."""
 
     runs: tuple[ComparedRun, ...]
     pairings: tuple[Pairing, ...]
@@ -204,7 +179,6 @@ class Source:
 
     Attributes:
         columns: Its index. What is indexed is compared: `columns.refresh(math.inf)` indexes all.
-        step: The step to compare; None: the latest.
     """
 
     name: str
@@ -510,8 +484,7 @@ def _run_document(run: ComparedRun) -> dict[str, Any]:
         "passed": run.passed,
         "unscorable": sum(run.unscorable.values()),
         "unscorable_by_status": dict(run.unscorable),
-        "pass_at_k": {str(k): each.value for k, each in run.pass_at.items()},
-        "pass_at_k_intervals": {str(k): asdict(each) for k, each in run.pass_at.items()},
+        **pass_at_document(run.pass_at),
         "reward_mean": run.reward,
         "damaged_rows": run.damaged,
     }

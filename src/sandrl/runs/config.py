@@ -7,10 +7,11 @@ record.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from sandrl.errors import InputError, RunOutcome
 from sandrl.files import read_regular
@@ -19,15 +20,15 @@ from sandrl.runs.rows import Json, Stored, Text, now
 CONFIG_FILE = "config.json"
 FAILURE_FILE = "failure.rank-{rank}.json"
 """The error of a process of a distributed job, other than the first process."""
+ORIGIN = "origin"
+"""The option of a run that says with the weights of which other run it began."""
 
 
 class JobRecord(BaseModel):
     """A job that worked on the run.
 
     Attributes:
-        job_id: The job, which is also the tag of its sandboxes.
         finished_at: UTC; None while it runs, and for ever if it was killed.
-        error: What it failed with, or was interrupted by; None where it was neither.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -44,7 +45,6 @@ class RunConfig(Stored):
     """The resolved configuration of a run.
 
     Attributes:
-        options: Every option with the value it had, defaults included.
         jobs: The jobs that worked on it, oldest first.
     """
 
@@ -100,3 +100,26 @@ def read_config(directory: Path) -> RunConfig:
         raise InputError(f"cannot be read: {error.strerror}", path=path) from error
     except ValidationError as error:
         raise InputError("is damaged, or was written by an incompatible version of sandrl", path=path) from error
+
+
+class Origin(BaseModel):
+    """The checkpoint, after so many steps, that a run began with; the run that saved it, if that is known."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    run_id: Text | None = None
+    step: int
+    checkpoint: Text
+
+    def __str__(self) -> str:
+        """The checkpoint in a few words."""
+        of = "" if self.run_id is None else f"run {self.run_id} "
+        return f"{of}after {self.step} steps ({self.checkpoint})"
+
+
+def origin_of(options: Mapping[str, JsonValue]) -> Origin | None:
+    """The checkpoint that a run with these options began with; None if it was not one of another run."""
+    try:
+        return None if options.get(ORIGIN) is None else Origin.model_validate(options[ORIGIN])
+    except ValidationError:
+        return None

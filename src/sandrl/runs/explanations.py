@@ -20,14 +20,8 @@ class FailedCheck:
     """A check that did not pass.
 
     Attributes:
-        number: Its number among the problem's checks, from 1.
-        name: The name of its test function or call; empty where it has none.
-        status: What happened, as `sandrl.events.results.CheckStatus` says it.
-        detail: Why, in one line; partly the model's words.
         source: The test's source, or the call; empty for a case, and where the run does not have it.
         line: The line, from 1, that failed of the source, or that differs in what a case printed; None if not known.
-        stdin: What a case reads; None for other checks.
-        got: What the code returned or printed; None if that is not known.
         expected: What it should have been; None if that is not known, or stands in the source alone.
         is_hidden: Whether the prompt does not show the check; None where the run does not have the check.
     """

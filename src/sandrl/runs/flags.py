@@ -2,7 +2,8 @@
 
 Each flag is a rule over the history of a few metrics, and a row of one table: its metrics, its condition, its threshold
 and a remedy. The table is here and in docs/reference/metrics.md, and a test compares them. A flag is a hint, never an
-error: it changes no number, and the meaning of a number depends on the task.
+error: it changes no number, and the meaning of a number depends on the task. `Health` reports the flags of a run that
+is being written, so the user sees the same flags live as in every view of the run.
 """
 
 from __future__ import annotations
@@ -10,9 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
+from sandrl.events import Emit, FlagRaised, ignore
 from sandrl.runs import signs
 from sandrl.runs.courses import RECENT_STEPS, STRETCH_STEPS, Courses
 from sandrl.runs.metrics import Unit
+from sandrl.runs.rows import MetricsRow
 from sandrl.runs.series import Series
 
 
@@ -40,12 +43,7 @@ class Flag:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """When a flag is raised, in words and in code.
-
-    Attributes:
-        condition: What of them is compared with the threshold.
-        threshold: With what.
-    """
+    """When a flag is raised, in words and in code: the condition of the metrics that is compared with the threshold."""
 
     name: str
     metrics: tuple[str, ...]
@@ -239,3 +237,47 @@ RULES = (
     ),
 )
 """All rules, the most urgent first."""
+
+
+_OF_FLAG = ("name", "message", "hint", "metrics", "value", "threshold", "fields")
+
+
+@dataclass(slots=True)
+class _Reports:
+    times: int
+    seen: int
+
+
+class Health:
+    """Watches the metrics of a run; of its earlier rows, those before the job's first step count.
+
+    A flag that disappears and returns is reported again only after it was absent for some steps, and this number
+    doubles each time: a flag that flickers through 10,000 steps is reported about ten times.
+
+    Attributes:
+        flags: Those that stand after the latest step.
+    """
+
+    def __init__(self, rows: Iterable[MetricsRow] = (), *, first_step: int = 0, emit: Emit = ignore) -> None:
+        self._courses = courses_of((row.step, row.metrics) for row in rows if row.step < first_step)
+        self._emit = emit
+        self._told: dict[str, _Reports] = {}
+        self.flags = raised(self._courses)
+
+    def add(self, step: int, metrics: Mapping[str, float | None]) -> None:
+        """Takes the metrics of a step, which follows all those before, and tells of the flags that it raises."""
+        self._courses.add(step, metrics)
+        self.flags = raised(self._courses)
+        for flag in self.flags:
+            told = self._told.setdefault(flag.name, _Reports(times=0, seen=step))
+            if not told.times or step - told.seen > RECENT_STEPS * 2 ** (told.times - 1):
+                told.times += 1
+                self._emit(
+                    FlagRaised(
+                        step,
+                        **{name: getattr(flag, name) for name in _OF_FLAG},
+                        unit=flag.unit.value,
+                        times=told.times,
+                    )
+                )
+            told.seen = step

@@ -26,11 +26,7 @@ COST_METRIC = "cost"
 
 @dataclass(frozen=True, slots=True)
 class SandboxTime:
-    """Sandbox time, and its price.
-
-    Attributes:
-        price: What a sandbox-hour costs; None if that is not known.
-    """
+    """Sandbox time, and the price of a sandbox-hour if that is known."""
 
     seconds: float = 0.0
     price: Money | None = None

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
-from sandrl.runs.counted import SlimRow, counted
-from sandrl.runs.reader import RunReader
+from sandrl.runs.reader import RunReader, SlimRow
 from sandrl.runs.rows import MetricsRow, OpinionRow, SandboxEvent, SandboxRow
-from sandrl.runs.summary import completion_metrics, opinion_metrics
+from sandrl.runs.summary import Values, completion_metrics, opinion_metrics
+
+RowT = TypeVar("RowT", SlimRow, OpinionRow)
 
 CANARY_TAG = "canary"
 """Tag of the sandboxes of known-good programs, which do not count as executions."""
@@ -42,27 +44,23 @@ _COUNTS = ("completions", "scored", "unscorable", "no_code", "cache_hits", "exec
            "reruns", "canaries", "reward/total")  # fmt: skip
 
 
-def disagreements(reader: RunReader, *, is_complete: bool) -> tuple[str, ...]:
-    """What in a run does not add up: one line for each sum that is wrong.
+def disagreements(
+    reader: RunReader, *, is_complete: bool, trajectories: Sequence[SlimRow] | None = None
+) -> tuple[str, ...]:
+    """What in a run does not add up: one line for each sum that is wrong; completions are read unless they are given.
 
     A job that did not finish (`is_complete`) may have used sandboxes for completions that have no result, and one that
     was killed has completions that are in no metrics.
     """
-    trajectories, opinions = tuple(counted(reader.each_trajectory())), reader.opinions().rows
-    return contradictions(reader, trajectories, opinions, is_complete=is_complete)
-
-
-def contradictions(
-    reader: RunReader, trajectories: Sequence[SlimRow], opinions: Sequence[OpinionRow], *, is_complete: bool
-) -> tuple[str, ...]:
-    """What in a run does not add up, where its completions have been read."""
-    ledger, metrics = _Intents.of(reader.each_sandbox()), reader.metrics().rows
+    rows = tuple(reader.each_counted()) if trajectories is None else trajectories
+    opinions, metrics = reader.opinions().rows, reader.metrics().rows
+    ledger = _Intents.of(reader.each_sandbox())
     return (
-        *_of_completions(trajectories),
-        *_of_opinions(trajectories, opinions, ledger),
-        *_with_ledger(trajectories, ledger, is_complete=is_complete),
-        *_with_metrics(trajectories, metrics, is_complete=is_complete),
-        *_of_opinions_with_metrics(opinions, metrics, is_complete=is_complete),
+        *_of_completions(rows),
+        *_of_opinions(rows, opinions, ledger),
+        *_with_ledger(rows, ledger, is_complete=is_complete),
+        *_with_metrics("completions", rows, _count_completions, metrics, unmeasured=None, is_complete=is_complete),
+        *_with_metrics("second opinions", opinions, _count_opinions, metrics, unmeasured=0.0, is_complete=is_complete),
     )
 
 
@@ -130,26 +128,6 @@ def _of_opinions(rows: Sequence[SlimRow], opinions: Sequence[OpinionRow], ledger
     ]
 
 
-def _of_opinions_with_metrics(
-    opinions: Sequence[OpinionRow], metrics: Sequence[MetricsRow], *, is_complete: bool
-) -> list[str]:
-    by_step: defaultdict[int, list[OpinionRow]] = defaultdict(list)
-    for row in opinions:
-        if not row.held_out:
-            by_step[row.step or 0].append(row)
-    wrong = []
-    for measured in metrics:
-        counted = opinion_metrics([row.opinion.status for row in by_step.pop(measured.step, [])])
-        for name, value in counted.items():
-            title = f"step {measured.step}: {name}"
-            wrong += _unequal(
-                (f"{title} in the metrics", measured.metrics.get(name) or 0.0), ("in the opinions", value or 0.0)
-            )
-    if is_complete and by_step:
-        wrong.append(f"steps with second opinions and without metrics: {', '.join(map(str, sorted(by_step)))}")
-    return wrong
-
-
 def _with_ledger(rows: Sequence[SlimRow], ledger: _Intents, *, is_complete: bool) -> list[str]:
     intents = ledger.executions
     executions = sum(row.sandboxes - row.cells for row in rows)
@@ -158,22 +136,38 @@ def _with_ledger(rows: Sequence[SlimRow], ledger: _Intents, *, is_complete: bool
     return [] if intents >= executions else [f"sandboxes in the ledger: {intents}, fewer than executions: {executions}"]
 
 
-def _with_metrics(rows: Sequence[SlimRow], metrics: Sequence[MetricsRow], *, is_complete: bool) -> list[str]:
-    by_step: defaultdict[int, list[SlimRow]] = defaultdict(list)
+def _count_completions(rows: Sequence[SlimRow]) -> Values:
+    counts = completion_metrics(rows)
+    return {name: counts[name] for name in _COUNTS}
+
+
+def _count_opinions(rows: Sequence[OpinionRow]) -> Values:
+    return opinion_metrics([row.opinion.status for row in rows])
+
+
+def _with_metrics(
+    noun: str,
+    rows: Iterable[RowT],
+    count: Callable[[Sequence[RowT]], Values],
+    metrics: Sequence[MetricsRow],
+    *,
+    unmeasured: float | None,
+    is_complete: bool,
+) -> list[str]:
+    by_step: defaultdict[int, list[RowT]] = defaultdict(list)
     for row in rows:
         if not row.held_out:
             by_step[row.step or 0].append(row)
     wrong = []
     for measured in metrics:
-        counted = completion_metrics(by_step.get(measured.step, []))
-        for name in _COUNTS:
-            value = measured.metrics.get(name)
+        for name, counted in count(by_step.get(measured.step, [])).items():
+            value = measured.metrics.get(name, unmeasured)
             if value is not None:
-                title = f"step {measured.step}: {name}"
-                wrong += _unequal((f"{title} in the metrics", value), ("in the completions", counted[name] or 0.0))
+                place = f"in the {noun.removeprefix('second ')}"
+                wrong += _unequal((f"step {measured.step}: {name} in the metrics", value), (place, counted or 0.0))
     missing = by_step.keys() - {measured.step for measured in metrics}
     if is_complete and missing:
-        wrong.append(f"steps with completions and without metrics: {', '.join(map(str, sorted(missing)))}")
+        wrong.append(f"steps with {noun} and without metrics: {', '.join(map(str, sorted(missing)))}")
     return wrong
 
 

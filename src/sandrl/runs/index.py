@@ -40,28 +40,15 @@ class RunEntry:
     started_at: datetime
 
 
-def register_run(directory: Path, state_dir: Path) -> bool:
-    """Enters a run into the user's index, or renews its entry.
-
-    Returns:
-        Whether it is in the index now; without a usable state directory a run works all the same, found by its path.
-    """
+def register_run(directory: Path, state_dir: Path) -> None:
+    """Enters a run into the user's index, or renews its entry; without a usable state directory it has none."""
     directory = directory.absolute()
-    try:
+    with suppress(OSError, SandrlError):
         folder = private_directory(state_dir) / "runs"
         folder.mkdir(exist_ok=True)
         temporary = folder / f".{os.urandom(8).hex()}"
         temporary.symlink_to(directory)
         temporary.replace(folder / _entry_name(directory))
-    except (OSError, SandrlError):
-        return False
-    return True
-
-
-def forget_run(directory: Path, state_dir: Path) -> None:
-    """Takes a run out of the user's index; one that is not in it is fine."""
-    with suppress(OSError):
-        (state_dir / "runs" / _entry_name(directory.absolute())).unlink(missing_ok=True)
 
 
 def remove_run(path: Path, state_dir: Path) -> None:
@@ -85,7 +72,8 @@ def remove_run(path: Path, state_dir: Path) -> None:
         os.close(descriptor)
     if path.is_symlink():
         path.unlink(missing_ok=True)
-    forget_run(path, state_dir)
+    with suppress(OSError):
+        (state_dir / "runs" / _entry_name(path.absolute())).unlink(missing_ok=True)
 
 
 def list_runs(state_dir: Path, runs_dir: Path | None = None) -> list[RunEntry]:

@@ -1,24 +1,32 @@
 """The log of a run: one structured line per event, in a file of its own.
 
 Output on a terminal is lost when it scrolls away; the log keeps it, in a form that programs can read. Lines go through
-the run's writer, so known secrets are masked in them as in all files of the run.
+the run's writer, so known secrets are masked in them as in all files of the run. Who follows a log polls its files from
+the place where reading stopped, because a run may be on a network file system, which reports no changes.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import os
 import re
+import time
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
 from sandrl import events
 from sandrl.events import LogLevel
+from sandrl.files import open_regular
+from sandrl.runs.directory import is_running
 from sandrl.runs.rows import LogRow, now
 from sandrl.runs.writer import RunWriter
 
+POLL_SECONDS = 0.2
+_BLOCK_BYTES = 1 << 16
 _LEVELS: Mapping[type[events.Event], LogLevel] = {
     events.CompletionStarted: LogLevel.DEBUG,
     events.SandboxCreated: LogLevel.DEBUG,
@@ -122,3 +130,73 @@ def _shape(kind: type[events.Event]) -> tuple[str, tuple[str, ...]]:
     if shape is None:
         shape = _shapes[kind] = _name(kind), tuple(field.name for field in dataclasses.fields(kind))
     return shape
+
+
+def follow_log(directory: Path, *, lines: int) -> Iterator[LogRow]:
+    """Reads a run's log, of all its processes: its last `lines`, then new ones until no job writes the run any more.
+
+    Yields:
+        Rows, the old ones by their time; what cannot be read is left out.
+    """
+    places: dict[Path, int] = {}
+    known: list[LogRow] = []
+    for file in _files(directory):
+        rows, places[file] = _last_rows(file, lines)
+        known += rows
+    yield from sorted(known, key=lambda row: row.time)[len(known) - min(lines, len(known)) :]
+    while True:
+        # Before the files are read: what a job writes last is read once more after it has ended.
+        goes_on = is_running(directory)
+        fresh: list[LogRow] = []
+        for file in _files(directory):
+            rows, places[file] = _rows_from(file, places.get(file, 0))
+            fresh += rows
+        yield from sorted(fresh, key=lambda row: row.time)
+        if not goes_on:
+            return
+        time.sleep(POLL_SECONDS)
+
+
+def _files(directory: Path) -> list[Path]:
+    return sorted(directory.glob(f"{LogRow.file}*.jsonl"))
+
+
+def _rows_from(file: Path, place: int) -> tuple[list[LogRow], int]:
+    # The whole rows after a place, and the place after them.
+    rows: list[LogRow] = []
+    try:
+        with os.fdopen(open_regular(file), "rb") as stream:
+            stream.seek(place)
+            for line in stream:
+                if not line.endswith(b"\n"):
+                    break
+                place += len(line)
+                rows += _parsed(line)
+    except OSError:
+        return rows, place
+    return rows, place
+
+
+def _last_rows(file: Path, lines: int) -> tuple[list[LogRow], int]:
+    # The last whole rows, read from the end, and the place after them.
+    try:
+        with os.fdopen(open_regular(file), "rb") as stream:
+            start = end = stream.seek(0, os.SEEK_END)
+            tail = b""
+            while start and tail.count(b"\n") <= lines:
+                size = min(start, max(_BLOCK_BYTES, len(tail)))
+                start -= size
+                stream.seek(start)
+                tail = stream.read(size) + tail
+    except OSError:
+        return [], 0
+    whole, _, unfinished = tail.rpartition(b"\n")
+    chosen = whole.split(b"\n")[-lines:] if lines and whole else []
+    return [row for line in chosen for row in _parsed(line)], end - len(unfinished)
+
+
+def _parsed(line: bytes) -> list[LogRow]:
+    try:
+        return [LogRow.model_validate_json(line)] if line.strip() else []
+    except ValidationError:
+        return []

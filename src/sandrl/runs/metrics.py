@@ -42,11 +42,7 @@ class Group(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A metric.
-
-    Attributes:
-        name: Its name, or that of its family.
-    """
+    """A metric."""
 
     name: str
     unit: Unit

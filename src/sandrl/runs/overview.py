@@ -8,24 +8,24 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 
 from sandrl.errors import InputError, RunOutcome
-from sandrl.runs.config import RunConfig
-from sandrl.runs.counted import SlimRow, counted
-from sandrl.runs.evaluations import HELD_OUT, BestCheckpoint, best_checkpoint
+from sandrl.runs.config import Origin, RunConfig, origin_of
 from sandrl.runs.held import COST_METRIC, SECONDS_METRIC, SandboxTime, held_by
 from sandrl.runs.index import RunEntry
-from sandrl.runs.lineage import Origin, origin_of
 from sandrl.runs.log import executions_by_step
-from sandrl.runs.measures import execution_metrics
-from sandrl.runs.reader import RunReader
-from sandrl.runs.rows import MetricsRow
+from sandrl.runs.reader import RunReader, SlimRow
+from sandrl.runs.recorder import execution_metrics
+from sandrl.runs.rows import EvaluationRow, MetricsRow
 from sandrl.runs.summary import Values, completion_metrics, opinion_metrics
+
+HELD_OUT = "held_out/pass@1"
+"""The metric by which checkpoints are compared."""
 
 OF_HELD = frozenset({SECONDS_METRIC, COST_METRIC})
 """Metrics that do not show that a step was done."""
@@ -57,23 +57,28 @@ class Rate:
 
 
 @dataclass(frozen=True, slots=True)
+class BestCheckpoint:
+    """The checkpoint whose policy has the highest sampled pass@1 on held-out problems; of equal ones the earliest.
+
+    Attributes:
+        step: How many steps the policy in it has had.
+    """
+
+    step: int
+    path: Path
+    metrics: Mapping[str, float | None]
+    is_held_out: bool
+    of: int
+
+
+@dataclass(frozen=True, slots=True)
 class RunOverview:
     """A run in one line.
 
     Attributes:
-        command: The subcommand; empty if that cannot be read.
         started_at: When it was started or resumed last, UTC.
-        completions: How many completions have a result.
-        reward_mean: Their mean reward in the last step that has one; None if none was scored.
-        pass_rate: Their pass rate in the last step that has one; None if none was scored.
         pass_at_1: The pass@1 of its latest evaluation, else of its last step; None if none was scored.
-        unscorable: How many completions have no reward.
         subject: The model that was evaluated or trained, or the file of completions; None if it does not say.
-        source: Its problem set, as it was named; None if it does not say.
-        steps: How many steps have metrics.
-        error: What its last job failed with, or was interrupted by; None where it was neither.
-        origin: The checkpoint of another run whose weights it began with; None where it did not.
-        best: The best checkpoint of a training run; None without evaluated checkpoints.
         held: The sandbox time that it has used, and its cost; None where that was not asked for.
         hash_seed: The hash seed of its verdicts; None where its command has none.
     """
@@ -189,7 +194,7 @@ def step_rows(reader: RunReader, known: Iterable[MetricsRow] | None = None) -> t
 def counted_rows(reader: RunReader) -> tuple[MetricsRow, ...]:
     """Metrics of each step as they follow from its completions, and from the executions in the log."""
     steps: defaultdict[int, list[SlimRow]] = defaultdict(list)
-    for row in counted(reader.each_trajectory()):
+    for row in reader.each_counted():
         if not row.held_out:
             steps[row.step or 0].append(row)
     measured = []
@@ -204,6 +209,17 @@ def counted_rows(reader: RunReader) -> tuple[MetricsRow, ...]:
         last = max(row.time for row in own)
         measured.append(MetricsRow(time=last, job_id=own[0].job_id, step=step, attempt=own[0].attempt, metrics=values))
     return tuple(measured)
+
+
+def best_checkpoint(run: Path, rows: Iterable[EvaluationRow]) -> BestCheckpoint | None:
+    """The best checkpoint of a run; None if no checkpoint that is there was evaluated."""
+    saved = [(row, run / row.checkpoint) for row in rows if row.checkpoint is not None]
+    there = [(row, path) for row, path in saved if path.is_dir()]
+    rated = [(rate, -row.step, row, path) for row, path in there if (rate := row.metrics.get(HELD_OUT)) is not None]
+    if not rated:
+        return None
+    *_, row, path = max(rated, key=lambda each: each[:2])
+    return BestCheckpoint(row.step, path, row.metrics, row.is_held_out, of=len(rated))
 
 
 def directory_size(path: Path) -> int:

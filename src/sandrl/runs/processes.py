@@ -16,11 +16,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Processes:
-    """The processes that train together.
-
-    Attributes:
-        rank: Which one this is, from 0.
-    """
+    """The processes that train together; the rank of this one counts from 0."""
 
     rank: int = 0
     count: int = 1

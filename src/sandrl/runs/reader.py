@@ -7,10 +7,12 @@ one counts.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from datetime import datetime
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from pydantic import ValidationError
 
@@ -23,6 +25,7 @@ from sandrl.runs.rows import (
     EvaluationRow,
     LogRow,
     MetricsRow,
+    OpinionPart,
     OpinionRow,
     ProblemRow,
     SandboxRow,
@@ -43,7 +46,6 @@ class Rows(Generic[RowT]):
     """The rows of one kind in a run.
 
     Attributes:
-        rows: In the order they were written, rank by rank.
         is_truncated: The last line of a file is unfinished: its writer was killed there, or is just writing it.
         damaged: What is wrong with each other line that could not be read.
     """
@@ -59,6 +61,46 @@ class Damage:
 
     is_truncated: bool = False
     damaged: list[InputError] = field(default_factory=list)
+
+
+_NO_COMPONENTS: dict[str, float] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class SlimRow:
+    """What is counted of a row; the fields are those of `TrajectoryRow`, and one more.
+
+    Attributes:
+        contradicts_checks: Whether its single checks say something else than `passed` and `total`.
+    """
+
+    time: datetime
+    job_id: str
+    step: int | None
+    attempt: int
+    task_id: str
+    reward: float | None
+    status: str
+    trust: str | None
+    is_pass: bool
+    sandboxes: int
+    retries: int
+    reruns: int
+    canaries: int
+    cells: int
+    isolation: str | None
+    cached: bool
+    dropped: bool
+    held_out: bool
+    truncated: bool
+    components: dict[str, float]
+    second_opinion: OpinionPart | None
+    finish_reason: str | None
+    is_cut_off: bool
+    contradicts_checks: bool
+
+
+_SLIM_FIELDS = tuple(each.name for each in fields(SlimRow) if each.name != "contradicts_checks")
 
 
 class _PlaceRow(StepRow):
@@ -111,6 +153,15 @@ class RunReader:
             if row.attempt < latest.get(_unit(row), row.attempt):
                 continue
             yield row.model_copy(update={"second_opinion": opinions.get(_completion_of(row))}) if opinions else row
+
+    def each_counted(self, damage: Damage | None = None) -> Iterator[SlimRow]:
+        """Reads the same rows without their texts: the values that are counted fit into memory, for every run."""
+        for row in self.each_trajectory(damage):
+            passed = sum(check.status == "passed" for check in row.checks)
+            values = {name: _shared(getattr(row, name)) for name in _SLIM_FIELDS}
+            # Of older rows nothing is said about single checks.
+            contradicts_checks = bool(row.checks) and (passed, len(row.checks)) != (row.passed, row.total)
+            yield SlimRow(**values, contradicts_checks=contradicts_checks)
 
     def opinions(self) -> Rows[OpinionRow]:
         """Reads the second opinions; of steps done more than once, the latest attempt."""
@@ -173,13 +224,6 @@ def row_files(run: Path, kind: str) -> list[Path]:
     return [file for file in files if file.exists()]
 
 
-def latest_attempts(rows: Iterable[StepRowT]) -> tuple[StepRowT, ...]:
-    """Keeps the rows of the latest attempt of each step and each evaluation; outside of steps, of each completion."""
-    rows = tuple(rows)
-    latest = _latest_by_unit(rows)
-    return tuple(row for row in rows if row.attempt == latest[_unit(row)])
-
-
 def _latest_by_unit(rows: Iterable[StepRow]) -> dict[object, int]:
     latest: dict[object, int] = {}
     for row in rows:
@@ -196,7 +240,9 @@ def _unit(row: StepRow) -> object:
 
 
 def _latest(read: Rows[StepRowT]) -> Rows[StepRowT]:
-    return Rows(latest_attempts(read.rows), read.is_truncated, read.damaged)
+    latest = _latest_by_unit(read.rows)
+    rows = tuple(row for row in read.rows if row.attempt == latest[_unit(row)])
+    return Rows(rows, read.is_truncated, read.damaged)
 
 
 def _completion_of(row: TrajectoryRow | OpinionRow) -> tuple[object, ...]:
@@ -208,3 +254,10 @@ def _completion_of(row: TrajectoryRow | OpinionRow) -> tuple[object, ...]:
 def _rank(file: Path) -> int:
     digits = file.name.split(".rank-")[-1].removesuffix(".jsonl")
     return int(digits) if digits.isdecimal() else 0
+
+
+def _shared(value: Any) -> Any:
+    # Most rows have the same words, and no components.
+    if isinstance(value, str):
+        return sys.intern(value)
+    return _NO_COMPONENTS if value == {} else value

@@ -1,4 +1,4 @@
-"""Turns the events of a job into metrics, and writes them step by step.
+"""Turns the events of a job, or of its log, into metrics, and writes them step by step.
 
 The recorder is an `Emit`: it counts all events of a workflow, so no workflow counts for itself. Closing it writes the
 counts that no step has written yet, also after an error: an exception loses no number. The processes of a distributed
@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -28,22 +29,17 @@ from sandrl.events import (
     ignore,
 )
 from sandrl.runs.held import SandboxTime
-from sandrl.runs.measures import ExecutionStats, execution_metrics, execution_stats
+from sandrl.runs.metrics import PERCENTILES
 from sandrl.runs.processes import Processes
 from sandrl.runs.rows import MetricsRow
+from sandrl.runs.statistics import mean, percentile
 from sandrl.runs.summary import Values, completion_metrics, opinion_metrics
 from sandrl.runs.writer import RunWriter
 
 
 @dataclass(frozen=True, slots=True)
 class EventCounts:
-    """What has happened; that of one process after that of another, in the order of their ranks.
-
-    Attributes:
-        completions: What became of completions, without their texts.
-        opinions: What came of second opinions on failed completions.
-        calls: Answered calls for rewards, those of the processes put together.
-    """
+    """What has happened; that of one process after that of another, in the order of their ranks."""
 
     completions: tuple[ScoredCompletion, ...]
     executions: tuple[ExecutionFinished, ...]
@@ -137,11 +133,6 @@ class MetricsRecorder(Closing):
         self.held = self.held.plus(counted.held_seconds)
         return counted
 
-    def values(self) -> Values:
-        """The metrics of what was counted since the last reset."""
-        with self._lock:
-            return self._values()
-
     def execution_stats(self) -> dict[str, ExecutionStats]:
         """What happened in each sandbox since the last reset, by its id."""
         with self._lock:
@@ -193,3 +184,67 @@ class MetricsRecorder(Closing):
     def _values(self) -> Values:
         counted = EventCounts.of(self._events)
         return counted.metrics if counted.completions else counted.judge_metrics
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutionStats:
+    """The commands in one sandbox: those that exited 0, those that exited otherwise, and those without an exit code."""
+
+    total: int = 0
+    successes: int = 0
+    failures: int = 0
+    errors: int = 0
+
+
+def execution_metrics(executions: Sequence[ExecutionFinished]) -> Values:
+    """The metrics of commands in sandboxes, the ten of `aviato/*` among them."""
+    outcomes = Counter(each.outcome for each in executions)
+    cells = [each for each in executions if each.in_cell and each.sandbox_id is not None]
+    per_sandbox = [stats.total for stats in execution_stats(each for each in executions if not each.in_cell).values()]
+    per_sandbox += [1] * len(cells)
+    total = len(executions)
+    held = [(each.startup_seconds or 0.0) + (each.exec_seconds or 0.0) for each in executions]
+    return {
+        "aviato/sandboxes_created": float(len(execution_stats(executions))),
+        "aviato/executions": float(total),
+        "aviato/exec_successes": float(outcomes["success"]),
+        "aviato/exec_failures": float(outcomes["failure"]),
+        "aviato/exec_errors": float(outcomes["error"]),
+        "aviato/success_rate": outcomes["success"] / total if total else None,
+        "aviato/error_rate": outcomes["error"] / total if total else None,
+        "aviato/avg_execs_per_sandbox": mean(per_sandbox),
+        "aviato/min_execs_per_sandbox": float(min(per_sandbox)) if per_sandbox else None,
+        "aviato/max_execs_per_sandbox": float(max(per_sandbox)) if per_sandbox else None,
+        **_startups([each.startup_seconds for each in executions if each.startup_seconds is not None]),
+        **_percentiles("startup", [each.startup_seconds for each in executions]),
+        **_percentiles("queue", [each.queue_seconds for each in executions]),
+        **_percentiles("exec", [each.exec_seconds for each in executions]),
+        **_percentiles("judge", [each.judge_seconds for each in executions]),
+        "aviato/sandbox_seconds": sum(held),
+    }
+
+
+def execution_stats(executions: Iterable[ExecutionFinished]) -> dict[str, ExecutionStats]:
+    """What happened in each sandbox, by its id; commands that never got a sandbox are in none."""
+    counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for each in executions:
+        if each.sandbox_id is not None:
+            counts[each.sandbox_id][each.outcome] += 1
+    return {
+        sandbox_id: ExecutionStats(each.total(), each["success"], each["failure"], each["error"])
+        for sandbox_id, each in counts.items()
+    }
+
+
+def _startups(seconds: Sequence[float]) -> Values:
+    return {
+        "aviato/startup_count": float(len(seconds)),
+        "aviato/avg_startup_seconds": mean(seconds),
+        "aviato/min_startup_seconds": min(seconds, default=None),
+        "aviato/max_startup_seconds": max(seconds, default=None),
+    }
+
+
+def _percentiles(part: str, seconds: Iterable[float | None]) -> Values:
+    known = [value for value in seconds if value is not None]
+    return {f"aviato/{part}_seconds_p{percent}": percentile(known, percent) for percent in PERCENTILES}

@@ -44,7 +44,13 @@ class Stored(BaseModel):
 
     # A loss that is not a number is a result like any other; JSON has no number for it.
     model_config = ConfigDict(
-        frozen=True, extra="ignore", validate_by_name=True, serialize_by_alias=True, ser_json_inf_nan="strings"
+        frozen=True,
+        extra="ignore",
+        validate_by_name=True,
+        serialize_by_alias=True,
+        ser_json_inf_nan="strings",
+        # Most rows are not written by a process: their validators are built on use.
+        defer_build=True,
     )
 
     file: ClassVar[str]
@@ -62,12 +68,7 @@ class Stored(BaseModel):
 
 
 class JobRow(Stored):
-    """What all rows have in common.
-
-    Attributes:
-        time: When the row was written, UTC.
-        rank: The process of a distributed job that wrote it.
-    """
+    """What all rows have in common."""
 
     time: datetime = Field(default_factory=now)
     job_id: str
@@ -78,7 +79,6 @@ class StepRow(JobRow):
     """What rows that belong to a step have in common.
 
     Attributes:
-        step: The training step, from 0; None outside of training.
         attempt: 1, or more where a resumed run did the step again.
     """
 
@@ -104,10 +104,7 @@ class EvaluationRow(StepRow):
     """What an evaluation of the policy has measured; it is written as soon as the evaluation is over.
 
     Attributes:
-        step: How many steps the policy had.
-        problems: On how many problems it was evaluated.
         is_held_out: Whether these are not trained on.
-        metrics: What was measured, by the names that `metrics.jsonl` has it under.
         checkpoint: Where this policy is saved, relative to the run directory if it is in there; None before training.
     """
 
@@ -121,12 +118,7 @@ class EvaluationRow(StepRow):
 
 
 class ToolCallRow(BaseModel):
-    """A call of a tool by the model.
-
-    Attributes:
-        arguments: What it was called with, as the model wrote it.
-        id: What its result refers to.
-    """
+    """A call of a tool by the model."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -140,12 +132,7 @@ class MessageRow(BaseModel):
 
     Attributes:
         role: `system`, `user`, `assistant` or `tool`.
-        tool_calls: The tools the model called in it.
-        tool_call_id: The call whose result it is.
         tokens: Of what was sampled: each token, as the endpoint writes it; empty where it does not tell.
-        logprobs: The logarithm of each token's probability when it was sampled.
-        finish_reason: Why it ended, in the endpoint's word.
-        seconds: How long it took to make.
         reasoning: What the model thought before it, where the endpoint returns that beside the text.
     """
 
@@ -181,13 +168,10 @@ class ProblemCheck(BaseModel):
     """One check of a problem, as much of it as a run keeps.
 
     Attributes:
-        name: The name of the test function or of the call, where it has one.
         source: The test's source, or the call as Python; empty for a case and for `exit_status`.
         stdin: What the program of a case reads; None for other checks.
         expected: What a case must print or a call must return; None where the check's source says so, or a checker or
             a reference decides.
-        is_hidden: Whether the problem's prompt does not show the check.
-        truncated: Whether some of it is left out, because it is long.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore", from_attributes=True)
@@ -207,10 +191,7 @@ class ProblemRow(JobRow):
         digest: Names the problem by its content; the `problem` of its completions' rows.
         prompt: The task, as the model is shown it where the run asks one; else as the problem's file has it.
         kind: What its checks are: `tests`, `cases`, `calls` or `exit_status`.
-        setup: Code that the tests need.
         checks: Its checks, in their order; the later ones of very many are left out.
-        check_count: How many checks it has.
-        truncated: Whether some of the prompt or the setup is left out, because it is long.
     """
 
     file = "problems"
@@ -243,11 +224,7 @@ class OpinionPart(BaseModel):
 
 
 class OpinionRow(StepRow):
-    """A second opinion on a failed completion, which is another row's: some fields of that row, and the opinion.
-
-    Attributes:
-        opinion: What the completion does in one process.
-    """
+    """A second opinion on a failed completion, which is another row's: some fields of that row, and the opinion."""
 
     file = "opinions"
 
@@ -266,16 +243,12 @@ class TrajectoryRow(StepRow):
     """One completion and what became of it: the fields of `sandrl.events.results.ScoredCompletion`, and more.
 
     Attributes:
-        timing: Seconds by part, such as `cpu`.
         dropped: Whether the episode was lost to infrastructure, so that its group goes without it.
         held_out: Whether it was made to evaluate a policy, not to train it; it is in no step's metrics then.
         greedy: Whether it has the likeliest token everywhere; else it was sampled. Only evaluations have such ones.
         episode: Facts of an episode by name, such as its `end` and how many `tool_calls` it had.
         messages: What was said in the episode, prompt and tool results included; empty where there was no dialogue.
-        tokens: How many tokens by part, such as `prompt` and `completion`.
-        completion: The model's text; None where code was given.
         problem: The digest of the problem that it answers, which `problems.jsonl` has; None where that is not kept.
-        hash_seeds: Its outcomes under other hash seeds, by seed.
         second_opinion: What a failed completion does in one process; readers take it from `opinions.jsonl`.
         finish_reason: Why the model's answer ended, in the endpoint's word; None if it is not known.
         reasoning: What the model thought, where the endpoint returns that beside the text; of an episode its messages
@@ -341,11 +314,6 @@ class AnswerRow(JobRow):
     Attributes:
         index: The completion's position among all that are asked for, from 0.
         text: What the model said; None if it gave no answer.
-        failure: Why it gave none, in one line.
-        finish_reason: Why it ended, in the endpoint's word.
-        seconds: How long it took to make.
-        retries: How often the endpoint had to be asked again.
-        tokens: How many tokens by part: `prompt` and `completion`, as far as the endpoint tells.
         reasoning: What the model thought, where the endpoint returns that beside the text.
     """
 
@@ -364,12 +332,10 @@ class AnswerRow(JobRow):
 
 
 class LogRow(StepRow):
-    """One line of the log.
+    """One line of the log: an event of `sandrl.events` and its fields.
 
     Attributes:
         level: `debug`, `info`, `warning` or `error`.
-        event: What happened, for example `execution_finished`.
-        fields: The event's fields (`sandrl.events`).
     """
 
     file = "log"
@@ -395,8 +361,6 @@ class OwnerRow(BaseModel):
     """The process that owns a job's sandboxes, in the parts a later cleanup can check one by one.
 
     Attributes:
-        boot_id: Changes with every boot of the host; empty where the kernel has none.
-        pid_namespace: The kernel's name of the pid namespace; empty where it has none.
         started_ticks: When the process started, in clock ticks since boot.
     """
 
@@ -413,11 +377,7 @@ class SandboxRow(JobRow):
     """One line of the write-ahead ledger.
 
     Attributes:
-        event: What happened, or is about to.
-        key: Names the sandbox within its job, also before it has an id.
-        sandbox_id: Its id; None in the line written before it is created.
         tags: Its tags as they are sent, in the intent; in `taken`, those it would have got, had it not stood ready.
-        owner: Who owns it; in the intent only.
         since: In `stopped`, from when on it existed at the earliest, if it was asked for again after a refusal.
     """
 

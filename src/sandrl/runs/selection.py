@@ -15,11 +15,7 @@ class RowSelection:
     """What trajectories must be like to be shown; all conditions together.
 
     Attributes:
-        statuses: Only those with one of these statuses; none means any.
-        held_out: Only those made to evaluate the policy (True), or to train it (False).
         grep: Only those in which this regular expression is found, in any text they have.
-        disagreements: Only those that failed and pass in one process, by their second opinion.
-        truncated: Only those whose answer was cut off at the token limit.
     """
 
     failed: bool = False

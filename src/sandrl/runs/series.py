@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import fnmatch
+import itertools
 import math
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
@@ -61,6 +62,14 @@ def series_of(rows: Sequence[MetricsRow]) -> dict[str, Series]:
 def is_bound(name: str, names: Container[str]) -> bool:
     """Whether a metric is a bound of the interval of another one."""
     return any(name.endswith(end) and name.removesuffix(end) in names for end in BOUNDS)
+
+
+def thinned(values: Sequence[float], most: int) -> list[float]:
+    """At most so many points, each the mean of the finite values that it stands for; NaN where there are none."""
+    count = min(len(values), max(most, 1))
+    edges = [round(at * len(values) / count) for at in range(count + 1)] if count else []
+    known = ([value for value in values[begin:end] if math.isfinite(value)] for begin, end in itertools.pairwise(edges))
+    return [math.fsum(each) / len(each) if each else math.nan for each in known]
 
 
 def choose_series(series: Mapping[str, Series], patterns: Sequence[str]) -> dict[str, Series]:

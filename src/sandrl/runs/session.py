@@ -21,7 +21,7 @@ from pydantic import JsonValue
 from sandrl.errors import CleanupError, RunOutcome, SandrlError, ServiceError, ending_of
 from sandrl.events import Emit, LogLevel, RunOpened, all_of, ignore
 from sandrl.extras import broken_library
-from sandrl.runs.health import Health
+from sandrl.runs.flags import Health
 from sandrl.runs.held import SECONDS_METRIC, SandboxTime, held_by, price_in
 from sandrl.runs.log import RunLog
 from sandrl.runs.overview import step_rows
@@ -75,13 +75,8 @@ class RunPlan:
     """Which run is opened, and what is kept of its job.
 
     Attributes:
-        job_id: The job; of several processes the first one's counts.
         options: The resolved options; a run that is gone on with keeps its own.
         changes: Those of which such a run has another value from now on.
-        versions: Versions of what it works with, besides the usual.
-        runs_dir: Where a new run's directory is made; what the settings say unless given.
-        resume: The directory of the run to go on with, instead.
-        report_to: Where metrics go besides the run directory.
         project: W&B's project; what the environment says unless given.
     """
 
@@ -104,8 +99,6 @@ class RunSession:
 
     Attributes:
         attempt: How many jobs have worked on it, this one included.
-        tags: The tags of the job's sandboxes that lead to its W&B run.
-        held_before: The sandbox time that earlier jobs of the run have used.
         is_complete: Set by the work if it is done although a budget was used up by its end.
         failure: Set by the work if it has failed although no exception ends it.
         stack: What ends with the work, before anything is said of how the job ended.

@@ -16,12 +16,7 @@ _Z = 1.959963984540054
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A share that was measured on some problems, with its 95% interval.
-
-    Attributes:
-        value: The mean over the problems.
-        problems: How many problems.
-    """
+    """A share that was measured on some problems, with its 95% interval."""
 
     value: float
     low: float
@@ -70,12 +65,9 @@ class PairedDifference:
     """The mean difference of two measurements of the same problems, with its 95% interval.
 
     Attributes:
-        value: The mean difference: the second minus the first.
         low: The lower bound of the interval; None where the differences do not tell how much they vary.
-        high: Its upper bound.
         p_value: The probability of a difference at least as large if there were none, two-sided.
         test: The test that the probability is of: `mcnemar`, `paired_t` or `sign`.
-        pairs: How many problems.
         gained: In how many of them the second is higher.
         lost: In how many it is lower.
     """

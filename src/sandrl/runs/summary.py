@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import TypeAlias
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, TypeAlias
 
 from sandrl.events import ScoredCompletion, Status
-from sandrl.runs.counted import SlimRow
+from sandrl.runs.reader import SlimRow
 from sandrl.runs.rows import TrajectoryRow
 from sandrl.runs.statistics import Estimate, deviation, estimate, mean, pass_at_k, training_reward
 
@@ -280,6 +280,14 @@ def pass_at_of(counts: Sequence[tuple[int, int]]) -> dict[int, Estimate]:
         if found is not None:
             estimates[k] = found
     return estimates
+
+
+def pass_at_document(found: Mapping[int, Estimate]) -> dict[str, Any]:
+    """Estimates of pass@k, and their intervals, as every document has them."""
+    return {
+        "pass_at_k": {str(k): each.value for k, each in found.items()},
+        "pass_at_k_intervals": {str(k): asdict(each) for k, each in found.items()},
+    }
 
 
 def _components(scored: Iterable[FinishedCompletion]) -> dict[str, float]:

@@ -10,11 +10,10 @@ import json
 import os
 import platform
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Callable, Collection, Mapping
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Self, TypeAlias
+from typing import Self, TypeAlias
 
 from pydantic import BaseModel, JsonValue
 
@@ -26,7 +25,7 @@ from sandrl.jsonl import RowAppender
 from sandrl.runs.config import CONFIG_FILE, FAILURE_FILE, JobRecord, RunConfig, read_config
 from sandrl.runs.directory import checked_run_name, lock, make_run_directory
 from sandrl.runs.index import register_run
-from sandrl.runs.rows import MetricsRow, OwnerRow, SandboxEvent, SandboxRow, Stored, now
+from sandrl.runs.rows import MetricsRow, SandboxRow, Stored, now
 
 Sink: TypeAlias = Callable[[int, Mapping[str, float | None]], None]
 """Called with the metrics of a step, after they were written; must not raise an exception."""
@@ -48,19 +47,14 @@ class RunWriter(Closing):
     Make one with `create`. Closing it without `finish` leaves the job without an outcome, as a killed one is.
 
     Attributes:
-        is_indexed: Whether the run was entered into the user's index; without, it is found by its path only.
-        last_metrics: The metrics that were written last; None before the first.
         is_inherited: Whether the process from which this one was forked made the writer; nothing is written here then.
     """
 
-    def __init__(
-        self, path: Path, *, job_id: str, rank: int = 0, secrets: Collection[str] = (), is_indexed: bool = False
-    ) -> None:
+    def __init__(self, path: Path, *, job_id: str, rank: int = 0, secrets: Collection[str] = ()) -> None:
         self.path = path
         self.run_id = path.name
         self.job_id = job_id
         self.rank = rank
-        self.is_indexed = is_indexed
         self._secrets = tuple(_as_in_json(secret) for secret in secrets if len(secret) >= _SHORTEST_SECRET)
         self._mutex = threading.Lock()
         self.last_metrics: MetricsRow | None = None
@@ -117,7 +111,8 @@ class RunWriter(Closing):
         except BaseException:
             writer.close()
             raise
-        writer.is_indexed = state_dir is not None and register_run(writer.path, state_dir)
+        if state_dir is not None:
+            register_run(writer.path, state_dir)
         return writer
 
     def append(self, row: Stored) -> None:
@@ -142,9 +137,9 @@ class RunWriter(Closing):
         """Tells someone the metrics of each step from here on, once they are written."""
         self._sinks.append(sink)
 
-    def ledger(self, owner: OwnerRow | None = None) -> RunLedger:
-        """Returns the job's ledger, which writes into this run."""
-        return RunLedger(self, owner)
+    def append_sandbox(self, row: SandboxRow) -> None:
+        """Appends a row to the write-ahead ledger of this process; it is in the kernel's hands before this returns."""
+        self.append(row.model_copy(update={"rank": self.rank}))
 
     def finish(self, outcome: RunOutcome, error: str | None = None) -> None:
         """Says how the job ended; the first failure that is told stands. Only the first process tells of other ends.
@@ -193,33 +188,3 @@ class RunWriter(Closing):
 
 def _as_in_json(text: str) -> bytes:
     return json.dumps(text, ensure_ascii=False)[1:-1].encode("utf-8", "backslashreplace")
-
-
-class RunLedger:
-    """The write-ahead ledger of a job: each line is in the kernel's hands before the call returns."""
-
-    def __init__(self, writer: RunWriter, owner: OwnerRow | None = None) -> None:
-        self._writer = writer
-        self._owner = owner
-
-    def intend(self, key: str, tags: Sequence[str], owner: OwnerRow | None = None, at: datetime | None = None) -> None:
-        """Says that a sandbox is about to be created, which another process than this one may own."""
-        self._append(SandboxEvent.INTENT, key, tags=tuple(tags), owner=owner or self._owner, time=at or now())
-
-    def taken(self, key: str, tags: Sequence[str]) -> None:
-        """Says what a sandbox that stood ready is used for."""
-        self._append(SandboxEvent.TAKEN, key, tags=tuple(tags))
-
-    def created(self, key: str, sandbox_id: str) -> None:
-        """Says that the sandbox exists and has this id."""
-        self._append(SandboxEvent.CREATED, key, sandbox_id=sandbox_id)
-
-    def stopped(
-        self, key: str, sandbox_id: str | None, at: datetime | None = None, since: datetime | None = None
-    ) -> None:
-        """Says that the sandbox is gone, and since when, or that there never was one."""
-        self._append(SandboxEvent.STOPPED, key, sandbox_id=sandbox_id, time=at or now(), since=since)
-
-    def _append(self, event: SandboxEvent, key: str, **fields: Any) -> None:
-        writer = self._writer
-        writer.append(SandboxRow(job_id=writer.job_id, rank=writer.rank, event=event, key=key, **fields))

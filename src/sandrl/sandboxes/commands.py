@@ -41,33 +41,25 @@ class CellCommand:
     is_apart: bool = False
 
 
-class _Input:
-    # Made when it is asked for: most commands run in cells, which take another form of it.
-
-    def __get__(self, command: object, owner: type | None = None) -> bytes:
-        given = b"" if command is None else command.__dict__["_stdin"]
-        made: bytes = given if isinstance(given, bytes) else given()
-        return made
-
-    def __set__(self, command: object, given: bytes | Callable[[], bytes] | _Input) -> None:
-        # Where nothing is given, a dataclass gives the default of the field, which is this.
-        command.__dict__["_stdin"] = b"" if given is self else given
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Command:
     """One command for a sandbox, which is a fresh one unless the arguments of `Job.launch` say otherwise.
 
     Attributes:
         argv: Program and arguments, without checks and secrets, because every process of the sandbox can read them.
+        stdin: Its standard input, or what makes it: most commands run in cells, which take another form of it.
         timeout_seconds: After this the command is killed; the time that a sandbox takes to start does not count.
         cell: The same command for a worker; None for one that needs a sandbox of its own.
     """
 
     argv: tuple[str, ...]
-    stdin: _Input = field(default=_Input(), repr=False)
+    stdin: bytes | Callable[[], bytes] = field(default=b"", repr=False)
     timeout_seconds: float = 30.0
     cell: CellCommand | None = field(default=None, repr=False)
+
+    @property
+    def input(self) -> bytes:
+        return self.stdin if isinstance(self.stdin, bytes) else self.stdin()
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,20 +10,22 @@ from __future__ import annotations
 import itertools
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from sandrl.events import CreationSlowed
 from sandrl.runs import WARM_TAG
+from sandrl.runs.rows import now
 from sandrl.sandboxes.commands import Command
 from sandrl.sandboxes.journal import Journal
 from sandrl.sandboxes.pace import Pace
-from sandrl.sandboxes.pool import Pool
 from sandrl.sandboxes.session import InteractiveProgram, Launch, Session
 from sandrl.sandboxes.stopping import Stopping
 from sandrl.sandboxes.tags import encode_tag
 
 # What a sandbox runs that nobody has a command for yet.
 _NOTHING = Command(())
+# What a launch that takes a spare sandbox may need beyond its command's own time: the way there and back.
+_MARGIN_SECONDS = 30.0
 
 
 class Dispatch:
@@ -42,11 +44,14 @@ class Dispatch:
         self._journal = journal
         self._stopping = stopping
         self._pace = Pace(max_sandboxes)
-        self._pool = Pool(max_lifetime_seconds)
+        self._max_lifetime_seconds = max_lifetime_seconds
+        # Sandboxes that were started before they are needed: launches without a command, oldest first. They are in the
+        # ledger and count as held; the launch that takes one uses its name from then on. Nothing waits for one.
+        self._spares: deque[Launch] = deque()
         self._keys = itertools.count(1)
         # In flight is what was handed over and not collected; some of it waits to be sent.
         self._in_flight: dict[str, Launch] = {}
-        self._unsent: deque[Launch] = deque()
+        self.unsent: deque[Launch] = deque()
         self._kept: dict[str, Launch] = {}
         self._workers = 0
 
@@ -57,26 +62,25 @@ class Dispatch:
     @property
     def held(self) -> int:
         """How many sandboxes exist, or may exist because they are being created or stopped."""
-        in_use = len(self._kept.keys() | self._in_flight.keys()) - len(self._unsent)
-        return in_use + len(self._pool) + len(self._stopping)
+        in_use = len(self._kept.keys() | self._in_flight.keys()) - len(self.unsent)
+        return in_use + len(self._spares) + len(self._stopping)
 
     def warm_up(self, count: int, tags: Sequence[str], timeout_seconds: float) -> None:
         """Begins to create sandboxes for later launches, until `count` are ready or no room is left."""
-        unfit = self._pool.remove_unfit(timeout_seconds, self._session.address)
+        unfit = self._remove_spares(lambda spare: not self._suits(spare, timeout_seconds))
         for spare in unfit:
             self._stopping.begin(spare)
         # Where the service has just refused some, the launches to come will find out when it has room again.
         if any(spare.has_failed_to_start for spare in unfit) or self._pace.seconds_left(time.monotonic()):
             return
         encoded = tuple(encode_tag(tag) for tag in (WARM_TAG, *tags))
-        while len(self._pool) < count and self._pace.has_room(self.held):
+        while len(self._spares) < count and self._pace.has_room(self.held):
             spare = Launch(self.new_key(), _NOTHING, encoded)
             self._journal.intend(spare)
             self._session.prepare(spare)
-            self._pool.add(spare)
+            self._spares.append(spare)
 
     def send_within(self, command: Command, kept: Launch) -> Launch:
-        """Runs a command in the sandbox of a launch that was kept, at once."""
         launch = Launch(kept.key, command)
         self._in_flight[launch.key] = launch
         self._session.send(launch, kept)
@@ -86,7 +90,7 @@ class Dispatch:
         """Takes a command for a fresh sandbox, and sends it if there is room."""
         launch = Launch(self.new_key(), command, tuple(encode_tag(tag) for tag in tags), may_be_warm)
         self._in_flight[launch.key] = launch
-        self._unsent.append(launch)
+        self.unsent.append(launch)
         self.send_more()
         return launch
 
@@ -95,7 +99,7 @@ class Dispatch:
         launch = Launch(self.new_key(), _NOTHING, tuple(encode_tag(tag) for tag in tags), worker=worker)
         self._in_flight[launch.key] = launch
         self._workers += 1
-        self._unsent.append(launch)
+        self.unsent.append(launch)
         self.send_more()
         return launch
 
@@ -104,48 +108,49 @@ class Dispatch:
             self._keep(launch, launch.sandbox_id)
 
     def use_worker(self, launch: Launch, tags: Sequence[str]) -> None:
-        self._journal.taken(launch, tuple(encode_tag(tag) for tag in tags))
+        self._journal.taken(launch.key, tuple(encode_tag(tag) for tag in tags))
 
     @property
     def wants_room(self) -> bool:
         """Whether a command waits for a sandbox of its own until another one is given up."""
-        waits = any(launch.worker is None for launch in self._unsent)
+        waits = any(launch.worker is None for launch in self.unsent)
         return waits and not self._pace.has_room(self.held) and not len(self._stopping)
 
-    def send_more(self) -> None:
-        if not self._unsent:
-            return
+    def send_more(self) -> float:
+        """Sends what waits, as far as there is room.
+
+        Returns:
+            How long the rest must pause after a refusal of the service; 0 if it need not.
+        """
         if not self._pace.has_room(self.held):
             self._stopping.settle()
-        while self._unsent:
-            launch = self._unsent[0]
+        while self.unsent:
+            launch = self.unsent[0]
             if not self._take_spare(launch):
                 if self._pace.seconds_left(time.monotonic()) or not self._pace.has_room(self.held):
                     break
                 if launch.address:
-                    self._journal.intend_again(launch)
+                    self._journal.spending.begin(launch.key, now())
                 else:
                     self._journal.intend(launch)
             self._session.send(launch)
-            self._unsent.popleft()
-        if self._unsent:
-            self._stopping.watch()
-
-    def seconds_to_next(self, now: float) -> float:
-        """How long waiting launches must pause after a refusal of the service; 0 if they need not."""
-        return self._pace.seconds_left(now) if self._unsent else 0.0
+            self.unsent.popleft()
+        if not self.unsent:
+            return 0.0
+        self._stopping.watch()
+        return self._pace.seconds_left(time.monotonic())
 
     def withdraw(self) -> list[Launch]:
-        withdrawn = list(self._unsent)
+        withdrawn = list(self.unsent)
         self._drop_unsent()
         return withdrawn
 
     def _drop_unsent(self) -> None:
-        for launch in self._unsent:
+        for launch in self.unsent:
             if launch.address:
                 # It was refused once, and is not asked for again.
                 self._journal.lost(launch.key)
-        self._unsent.clear()
+        self.unsent.clear()
 
     def put_back(self, launch: Launch) -> bool:
         """Whether an ended launch was refused for lack of room, and so waits to be sent again."""
@@ -153,8 +158,8 @@ class Dispatch:
         if refusal is None or launch.key not in self._in_flight:
             return False
         launch.process = None
-        self._unsent.appendleft(launch)
-        self._journal.refused(launch)
+        self.unsent.appendleft(launch)
+        self._journal.spending.pause(launch.key)
         # It may exist all the same, if the answer is not the whole story.
         self._stopping.lose_track()
         sent = (each for each in self._in_flight.values() if each.sandbox_id is not None)
@@ -202,7 +207,7 @@ class Dispatch:
         for launch in self._in_flight.values():
             if launch.address == address:
                 launch.cancel()
-        for spare in self._pool.remove(lambda spare: spare.address == address):
+        for spare in self._remove_spares(lambda spare: spare.address == address):
             spare.cancel()
             self._stopping.begin(spare)
         self._stopping.abandon(address)
@@ -217,7 +222,7 @@ class Dispatch:
         for launch in (self._kept | self._in_flight).values():
             if launch.process is not None:
                 self._stopping.begin(launch)
-        for spare in self._pool.remove():
+        for spare in self._remove_spares(lambda _: True):
             self._stopping.begin(spare)
         self._kept.clear()
         self._in_flight.clear()
@@ -226,14 +231,28 @@ class Dispatch:
     def _take_spare(self, launch: Launch) -> bool:
         if launch.address or not launch.may_be_warm:
             return False
-        spare = self._pool.take(launch.command.timeout_seconds, self._session.address)
+        seconds = launch.command.timeout_seconds
+        spare = next((spare for spare in self._spares if self._suits(spare, seconds)), None)
         if spare is None:
             return False
-        self._journal.taken(spare, launch.tags)
+        self._spares.remove(spare)
+        self._journal.taken(spare.key, launch.tags)
         del self._in_flight[launch.key]
         launch.key, launch.address, launch.sandbox = spare.key, spare.address, spare.sandbox
         self._in_flight[launch.key] = launch
         return True
+
+    def _remove_spares(self, unwanted: Callable[[Launch], bool]) -> list[Launch]:
+        removed = [spare for spare in self._spares if unwanted(spare)]
+        for spare in removed:
+            self._spares.remove(spare)
+        return removed
+
+    def _suits(self, spare: Launch, timeout_seconds: float) -> bool:
+        # Not one that failed, is elsewhere, or has too little lifetime left.
+        age_seconds = time.monotonic() - spare.launched_at
+        lives_on = age_seconds + timeout_seconds + _MARGIN_SECONDS < self._max_lifetime_seconds
+        return lives_on and spare.address == self._session.address and not spare.has_failed_to_start
 
     def new_key(self) -> str:
         return f"{next(self._keys):06d}"

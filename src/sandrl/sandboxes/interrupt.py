@@ -27,6 +27,7 @@ class Interrupt:
     Attributes:
         signal_number: The first signal; 0 if there was none.
         is_exhausted: Whether the first request came from a budget that is used up, not from the user.
+        is_awake: Whether the waiter was woken and has not looked around yet.
     """
 
     def __init__(self) -> None:
@@ -36,7 +37,7 @@ class Interrupt:
         self.is_heard = False
         self.was_heard = False
         self._waker: Future[None] = Future()
-        self._was_woken = False
+        self.is_awake = False
 
     def request(self, signal_number: int) -> bool:
         """Raises the level by one.
@@ -74,16 +75,11 @@ class Interrupt:
 
     def wake(self) -> None:
         """Completes the latest future, so that the waiter looks around now, or at its next wait."""
-        self._was_woken = True
+        self.is_awake = True
         with suppress(InvalidStateError):
             self._waker.set_result(None)
 
-    @property
-    def is_awake(self) -> bool:
-        """Whether the waiter was woken and has not looked around yet."""
-        return self._was_woken
-
     def look_around(self) -> bool:
         """Whether the waiter was woken since the last call."""
-        was_woken, self._was_woken = self._was_woken, False
+        was_woken, self.is_awake = self.is_awake, False
         return was_woken

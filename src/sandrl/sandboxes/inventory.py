@@ -26,8 +26,6 @@ _WHOLE_ID_CHARACTERS = 36
 
 
 class Inventory:
-    """All sandboxes of one runtime."""
-
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
         self._client = connection.open()

@@ -10,26 +10,25 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
-from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
 from sandrl import forks
 from sandrl.addresses import without_credentials
 from sandrl.closing import Closing
-from sandrl.errors import CleanupError, ForkedProcessError, SandrlError
+from sandrl.errors import CleanupError, ForkedProcessError, InfrastructureError, SandrlError
 from sandrl.events import BudgetReached, CleaningUp, Emit, Event, SandboxesHeld, Warned, ignore
 from sandrl.runs.rows import OwnerRow
 from sandrl.sandboxes.commands import Command, CommandOutcome
 from sandrl.sandboxes.dispatch import Dispatch
 from sandrl.sandboxes.interrupt import Interrupt, Level
-from sandrl.sandboxes.journal import Journal, Ledger, NoLedger
+from sandrl.sandboxes.journal import Journal, Ledger
 from sandrl.sandboxes.owner import Owner, current_owner
 from sandrl.sandboxes.providers.protocol import Connection
 from sandrl.sandboxes.registry import JobEntry, Registration
-from sandrl.sandboxes.session import Launch, Session
+from sandrl.sandboxes.session import BEAT_SECONDS, Launch, Session
 from sandrl.sandboxes.spending import Allowance, Spending
-from sandrl.sandboxes.stalls import BEAT_SECONDS, STALL_SECONDS, Heartbeats
 from sandrl.sandboxes.stopping import Stopping
 from sandrl.sandboxes.tags import encode_tag, job_tag, job_tags, owner_tag
 from sandrl.sandboxes.workers import CellLimits, Workers
@@ -92,10 +91,7 @@ class Job(Closing):
         self.max_lifetime_seconds = max_lifetime_seconds
         self.has_cells = has_cells
         self.unstopped: tuple[str, ...] = ()
-        self._own_signs = Heartbeats()
-        self._runtime_signs = Heartbeats()
-        self._question: Future[None] | None = None
-        self._asked_at = self._looked_at = 0.0
+        self._looked_at = 0.0
         self._is_inherited = False
         entry = JobEntry(
             job_id=job_id,
@@ -110,7 +106,7 @@ class Job(Closing):
         )
         registration = Registration(entry, connection.state_dir, emit)
         self._session = Session(connection, tags=self.tags, max_lifetime_seconds=max_lifetime_seconds)
-        self.journal = Journal(registration, ledger or NoLedger(), self.tags, emit, self.spending)
+        self.journal = Journal(entry, registration, ledger, emit, self.spending)
         # Ranks of a distributed job share its id, and none stops the sandboxes of another.
         self._stopping = Stopping(self._session, self.journal, [job_tag(job_id), owner_tag(self.owner.hash)])
         self._dispatch = Dispatch(
@@ -257,21 +253,18 @@ class Job(Closing):
         if not self.in_flight and timeout_seconds is None:
             return []
         interrupt = interrupt or Interrupt()
-        self._own_signs.note(time.monotonic())
         ends_at = math.inf if timeout_seconds is None else time.monotonic() + timeout_seconds
         while True:
             if seen is not Level.NONE and (withdrawn := self._withdrawn()):
                 return withdrawn
             self._look_at_runtime()
-            self._send_more()
-            self.spending.look()
+            pause = self._send_more()
             now = time.monotonic()
-            pause = self._dispatch.seconds_to_next(now)
             until = min(ends_at, now + pause) if pause else ends_at
-            until = min(until, now + self.spending.seconds_to_look())
-            self._keep_asking(now)
+            if self.spending.is_bounded:
+                self.spending.look()
+                until = min(until, now + self.spending.seconds_to_look())
             ended = self._session.wait_any(interrupt, seen, min(max(until - now, 0.0), BEAT_SECONDS))
-            self._own_signs.note(time.monotonic())
             landed = [launch for launch in ended if not self._dispatch.put_back(launch)]
             if self._workers is not None:
                 landed = self._receive_from(self._workers, landed)
@@ -286,12 +279,16 @@ class Job(Closing):
         from_workers = [] if self._workers is None else self._workers.withdraw()
         return from_workers + [launch for launch in self._dispatch.withdraw() if launch.worker is None]
 
-    def _send_more(self) -> None:
-        self._dispatch.send_more()
+    def _send_more(self) -> float:
+        # Returns how long what waits must pause.
         if self._workers is not None:
             self._workers.send_more()
-            if self._dispatch.wants_room:
-                self._workers.make_room()
+        if not self._dispatch.unsent:
+            return 0.0
+        pause = self._dispatch.send_more()
+        if self._workers is not None and self._dispatch.wants_room:
+            self._workers.make_room()
+        return pause
 
     def _receive_from(self, workers: Workers, ended: list[Launch]) -> list[Launch]:
         for launch in ended:
@@ -300,9 +297,7 @@ class Job(Closing):
                 self._dispatch.land(launch)
                 self._dispatch.release(launch)
         landed = [launch for launch in ended if launch.worker is None]
-        return landed + workers.receive(
-            lambda since: self._own_signs.longest_pause(since, time.monotonic()) > STALL_SECONDS
-        )
+        return landed + workers.receive(partial(self._session.has_stalled, own=True))
 
     def collect(self, launch: Launch, *, keep: bool = False) -> CommandOutcome:
         """The outcome of an ended launch; its sandbox begins to stop, unless `keep` is set.
@@ -324,31 +319,14 @@ class Job(Closing):
 
     def release(self, launch: Launch) -> None:
         """Begins to stop the sandbox of a launch that was kept; one that is stopping already is left alone."""
-        if not self._is_inherited:
+        if not self._is_inherited and not launch.in_cell:
             self._dispatch.release(launch)
 
     def watch_runtime(self, wanted: bool) -> None:
-        """Begins or ends requests for a sign of life from the runtime, once a second while the job waits."""
-        if wanted and self._question is None:
-            self._ask(time.monotonic())
-        elif not wanted:
-            self._question = None
-            self._runtime_signs.forget()
+        self._session.watch_runtime(wanted)
 
     def has_stalled(self, since: float) -> bool:
-        """Whether this process, or the runtime as far as it was watched, did nothing for a while since a moment."""
-        now = time.monotonic()
-        pauses = [signs.longest_pause(since, now) for signs in (self._own_signs, self._runtime_signs)]
-        return max(pauses) > STALL_SECONDS
-
-    def _keep_asking(self, now: float) -> None:
-        if self._question is not None and self._question.done() and now - self._asked_at >= BEAT_SECONDS:
-            self._ask(now)
-
-    def _ask(self, now: float) -> None:
-        self._asked_at = now
-        self._runtime_signs.note(now)
-        self._question = self._session.ask(lambda: self._runtime_signs.note(time.monotonic()))
+        return self._session.has_stalled(since)
 
     def _has_ended(self) -> bool:
         return self.connection.has_ended is not None and self.connection.has_ended()
@@ -361,6 +339,10 @@ class Job(Closing):
             self._renew()
         # A runtime that does not start has taken its time: it is not started again for what waited meanwhile.
         self._looked_at = time.monotonic()
+
+    def has_moved(self, launch: Launch, error: InfrastructureError) -> bool:
+        """Whether a launch failed because its runtime ended, and another one has taken the place of it."""
+        return not launch.may_have_caused(error) and self.reconnect(launch)
 
     def reconnect(self, failed: Launch) -> bool:
         """Looks for the runtime again after a launch failed to reach it; a local one that ended is started anew.
@@ -391,7 +373,7 @@ class Job(Closing):
         self._lose_runtime()
         self.connection = found
         self._session.direct_to(found)
-        self.journal.move(found.address)
+        self.journal.registration.move(found.address)
         return True
 
     def _forget_if_ended(self) -> None:
@@ -448,7 +430,7 @@ class Job(Closing):
         self.tell_held()
         cleanup_error = self.cleanup_error()
         if cleanup_error is None:
-            self.journal.end()
+            self.journal.registration.end()
         else:
             self.journal.tell_who_listens(Warned(f"{cleanup_error.message}: {reason}", hint=cleanup_error.hint))
 

@@ -8,133 +8,45 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from typing import Any, TypeAlias
 
 from sandrl.errors import ServiceError
 from sandrl.events import Emit, Event, SandboxCreated, SandboxStopped, Warned
-from sandrl.runs.rows import OwnerRow, now
-from sandrl.sandboxes.owner import Owner
-from sandrl.sandboxes.registry import Registration
+from sandrl.runs.rows import SandboxEvent, SandboxRow, now
+from sandrl.sandboxes.registry import JobEntry, Registration
 from sandrl.sandboxes.session import Launch, Stop
 from sandrl.sandboxes.spending import Spending
 
-
-class Ledger(Protocol):
-    """Records what a job does with sandboxes; each line is on disk before the call returns."""
-
-    def intend(self, key: str, tags: Sequence[str], owner: OwnerRow | None = None, at: datetime | None = None) -> None:
-        """A sandbox is about to be created at this time; its owner may be another process."""
-
-    def taken(self, key: str, tags: Sequence[str]) -> None:
-        """A warm sandbox is about to be used for the work that these tags name."""
-
-    def created(self, key: str, sandbox_id: str) -> None:
-        """The sandbox exists and has this id."""
-
-    def stopped(
-        self, key: str, sandbox_id: str | None, at: datetime | None = None, since: datetime | None = None
-    ) -> None:
-        """The sandbox has ended, or never existed.
-
-        Args:
-            since: When it was requested, if that was later than the line that announces it.
-        """
-
-
-class NoLedger:
-    """The ledger of a job without a run directory: its sandboxes are found by its tags, which are in the registry."""
-
-    def intend(self, key: str, tags: Sequence[str], owner: OwnerRow | None = None, at: datetime | None = None) -> None:
-        pass
-
-    def taken(self, key: str, tags: Sequence[str]) -> None:
-        pass
-
-    def created(self, key: str, sandbox_id: str) -> None:
-        pass
-
-    def stopped(
-        self, key: str, sandbox_id: str | None, at: datetime | None = None, since: datetime | None = None
-    ) -> None:
-        pass
-
-
-@dataclass(frozen=True, slots=True)
-class LedgerLine:
-    """A line of the ledger of a part of a job, on its way to the machine that has the ledger.
-
-    Attributes:
-        event: The method of `Ledger` that writes it.
-        key: Names the launch among those of all machines.
-        about: The tags, or the id of the sandbox.
-    """
-
-    event: str
-    key: str
-    about: tuple[str, ...] | str | None
-    at: datetime
-    since: datetime | None = None
-
-
-class SentLedger:
-    """The ledger of a part of a job: its lines are sent to the machine that has the ledger; see `Ledger`."""
-
-    def __init__(self, send: Callable[[LedgerLine], None], machine: str) -> None:
-        self._send = send
-        self._machine = machine
-
-    def intend(self, key: str, tags: Sequence[str], owner: OwnerRow | None = None, at: datetime | None = None) -> None:
-        self._send(LedgerLine("intend", f"{self._machine}-{key}", tuple(tags), at or now()))
-
-    def taken(self, key: str, tags: Sequence[str]) -> None:
-        self._send(LedgerLine("taken", f"{self._machine}-{key}", tuple(tags), now()))
-
-    def created(self, key: str, sandbox_id: str) -> None:
-        self._send(LedgerLine("created", f"{self._machine}-{key}", sandbox_id, now()))
-
-    def stopped(
-        self, key: str, sandbox_id: str | None, at: datetime | None = None, since: datetime | None = None
-    ) -> None:
-        self._send(LedgerLine("stopped", f"{self._machine}-{key}", sandbox_id, at or now(), since))
+Ledger: TypeAlias = Callable[[SandboxRow], None]
+"""Records what a job does with a sandbox; the row is on disk before the call returns."""
 
 
 class Journal:
-    """A job's entry in the registry, its ledger, and the receiver of its events."""
+    """A job's entry in the registry, its ledger, the time that it uses, and the receiver of its events."""
 
     def __init__(
-        self, registration: Registration, ledger: Ledger, tags: Sequence[str], emit: Emit, spending: Spending
+        self, entry: JobEntry, registration: Registration, ledger: Ledger | None, emit: Emit, spending: Spending
     ) -> None:
         self.tell = emit
         self.spending = spending
         self._announced: dict[str, datetime] = {}
-        self._registration = registration
+        self._entry = entry
+        self.registration = registration
         self._ledger = ledger
-        self._tags = tuple(tags)
         self._has_warned = False
 
     def intend(self, launch: Launch) -> None:
-        self._registration.renew()
+        self.registration.renew()
         at = now()
         self.spending.begin(launch.key, at)
         self._announced[launch.key] = at
-        self._ledger.intend(launch.key, (*self._tags, *launch.tags), at=at)
-
-    def refused(self, launch: Launch) -> None:
-        """A requested sandbox was refused; it may be requested again."""
-        self.spending.pause(launch.key)
-
-    def intend_again(self, launch: Launch) -> None:
-        self.spending.begin(launch.key, now())
+        tags = (*self._entry.tags, *launch.tags)
+        self._record(SandboxEvent.INTENT, launch.key, tags=tags, owner=self._entry.owner, time=at)
 
     def lost(self, key: str) -> None:
         """A sandbox was never created, as far as is known."""
         self._write_end(key, None, now())
-
-    def ended(self, key: str, at: datetime) -> None:
-        """A sandbox has ended at some time, which is recorded later; on any thread."""
-        self.spending.end(key, at)
 
     def _write_end(self, key: str, sandbox_id: str | None, at: datetime) -> None:
         announced = self._announced.pop(key, None)
@@ -144,28 +56,32 @@ class Journal:
             return
         # Of one that was refused and never asked for again, the time is none.
         since = since or ended
-        self._ledger.stopped(key, sandbox_id, ended, None if since == announced else since)
+        since = None if since == announced else since
+        self._record(SandboxEvent.STOPPED, key, sandbox_id=sandbox_id, time=ended, since=since)
 
-    def taken(self, spare: Launch, tags: Sequence[str]) -> None:
-        self._ledger.taken(spare.key, tags)
+    def _record(self, event: SandboxEvent, key: str, **fields: Any) -> None:
+        if self._ledger is not None:
+            self._ledger(SandboxRow(job_id=self._entry.job_id, event=event, key=key, **fields))
 
-    def note_elsewhere(self, line: LedgerLine, owner: Owner) -> None:
-        """Records what happened to a sandbox that a part of the job has on another machine, of this owner."""
-        self._registration.renew()
-        if line.event == "intend":
-            self.spending.begin(line.key, line.at)
-            self._announced[line.key] = line.at
-            self._ledger.intend(line.key, line.about or (), OwnerRow.model_validate(owner), at=line.at)
-        elif line.event == "stopped":
-            self._announced.pop(line.key, None)
-            if line.since is not None:
-                self.spending.pause(line.key)
-                self.spending.begin(line.key, line.since)
-            self.spending.end(line.key, line.at)
-            self.spending.forget(line.key)
-            self._ledger.stopped(line.key, None if line.about is None else str(line.about), line.at, line.since)
-        else:
-            getattr(self._ledger, line.event)(line.key, line.about)
+    def taken(self, key: str, tags: Sequence[str]) -> None:
+        """A warm sandbox is about to be used for the work that these tags name."""
+        self._record(SandboxEvent.TAKEN, key, tags=tuple(tags))
+
+    def record_elsewhere(self, row: SandboxRow) -> None:
+        """Records what happened to a sandbox that a part of the job has on another machine."""
+        self.registration.renew()
+        if row.event is SandboxEvent.INTENT:
+            self.spending.begin(row.key, row.time)
+            self._announced[row.key] = row.time
+        elif row.event is SandboxEvent.STOPPED:
+            self._announced.pop(row.key, None)
+            if row.since is not None:
+                self.spending.pause(row.key)
+                self.spending.begin(row.key, row.since)
+            self.spending.end(row.key, row.time)
+            self.spending.forget(row.key)
+        if self._ledger is not None:
+            self._ledger(row)
 
     def lose_elsewhere(self, prefix: str) -> None:
         """A machine is lost with its sandboxes, as far as is known; the keys of its launches begin with this."""
@@ -173,7 +89,7 @@ class Journal:
             self.lost(key)
 
     def created(self, key: str, sandbox_id: str) -> None:
-        self._ledger.created(key, sandbox_id)
+        self._record(SandboxEvent.CREATED, key, sandbox_id=sandbox_id)
         self.tell(SandboxCreated(sandbox_id))
 
     def stopped(self, stop: Stop) -> None:
@@ -199,9 +115,3 @@ class Journal:
             self._has_warned = True
             message = f"{error.message}: some stopped sandboxes are not recorded there"
             self.tell_who_listens(Warned(message, error.hint, error.fields))
-
-    def move(self, address: str) -> None:
-        self._registration.move(address)
-
-    def end(self) -> None:
-        self._registration.end()

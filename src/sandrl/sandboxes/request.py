@@ -21,12 +21,11 @@ from sandrl.errors import BudgetError, UsageError
 from sandrl.events import Emit, ignore
 from sandrl.prices import price_of
 from sandrl.quantities import size_text
-from sandrl.runs import OwnerRow, RunReader, RunWriter
+from sandrl.runs import RunReader, RunWriter
 from sandrl.runs.held import SandboxTime, held_by, price_in
 from sandrl.sandboxes.connection import connect
 from sandrl.sandboxes.interrupt import Interrupt
 from sandrl.sandboxes.job import Job
-from sandrl.sandboxes.owner import current_owner
 from sandrl.sandboxes.providers.protocol import Connection, Packages
 from sandrl.sandboxes.spending import Allowance
 from sandrl.sandboxes.tags import new_job_id
@@ -196,7 +195,7 @@ class SandboxRequest:
             max_sandboxes=self.max_sandboxes,
             max_lifetime_seconds=max_lifetime_seconds,
             run_dir=None if writer is None else writer.path,
-            ledger=None if writer is None else writer.ledger(OwnerRow.model_validate(current_owner())),
+            ledger=None if writer is None else writer.append_sandbox,
             has_cells=not self.fresh,
             emit=emit,
             allowance=allowance,

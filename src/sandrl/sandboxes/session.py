@@ -2,12 +2,17 @@
 
 Every end is put into one queue, which the thread that waits for the job reads. So neither the number of commands nor
 the user's request to stop costs a poll.
+
+In a stall, this process or the runtime does nothing at all, while every timeout continues to run; a failure in it says
+nothing about the code that ran. It shows as a long pause between two signs of life. This process gives one whenever it
+waits for its sandboxes, at least once a second; the runtime with each answer to a call that is made once a second.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Sequence
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -18,6 +23,35 @@ from sandrl.errors import InfrastructureError, NoRoomError, SandrlError
 from sandrl.sandboxes.commands import Command, CommandOutcome
 from sandrl.sandboxes.interrupt import Interrupt, Level
 from sandrl.sandboxes.providers.protocol import Connection, Result, Sandbox
+
+BEAT_SECONDS = 1.0
+"""The time between two signs of life."""
+STALL_SECONDS = 3.0
+"""A longer pause is a stall; shorter than any pause that makes a command exceed its timeout."""
+
+_REMEMBERED_PAUSES = 1000
+
+
+class Heartbeats:
+    """The last sign of life of a process or runtime, and its pauses. All times are seconds of one clock."""
+
+    def __init__(self) -> None:
+        self._pauses: deque[tuple[float, float]] = deque(maxlen=_REMEMBERED_PAUSES)
+        self._last: float | None = None
+
+    def note(self, now: float) -> None:
+        if self._last is not None and now - self._last > STALL_SECONDS:
+            self._pauses.append((self._last, now))
+        self._last = now if self._last is None else max(self._last, now)
+
+    def forget(self) -> None:
+        """Expects no sign of life until the next one arrives."""
+        self._last = None
+
+    def longest_pause(self, since: float, now: float) -> float:
+        """The longest time without a sign of life from `since` to `now`; 0 if no sign was expected."""
+        pauses = [*self._pauses] if self._last is None else [*self._pauses, (self._last, now)]
+        return max((end - max(begin, since) for begin, end in pauses), default=0.0)
 
 
 class InteractiveProgram(Protocol):
@@ -137,6 +171,10 @@ class Session:
         self._ends: SimpleQueue[Launch | None] = SimpleQueue()
         self._sent = self._unreached = 0
         self._gone: set[str] = set()
+        self._own_signs = Heartbeats()
+        self._runtime_signs = Heartbeats()
+        self._question: Future[None] | None = None
+        self._asked_at = 0.0
         self.direct_to(connection)
 
     def direct_to(self, connection: Connection) -> None:
@@ -215,6 +253,14 @@ class Session:
             The launches that have ended since the last call; empty if something else ended the wait, such as a watched
             stop.
         """
+        self._own_signs.note(time.monotonic())
+        ended = self._ended_within(interrupt, seen, timeout_seconds)
+        self._own_signs.note(time.monotonic())
+        return ended
+
+    def _ended_within(self, interrupt: Interrupt, seen: Level, timeout_seconds: float) -> list[Launch]:
+        if self._question is not None and self._question.done() and time.monotonic() - self._asked_at >= BEAT_SECONDS:
+            self._ask()
         # In this order: a wish from here on rings, one from before shows here.
         interrupt.waker().add_done_callback(self.ring)
         ended: list[Launch | None] = []
@@ -275,11 +321,29 @@ class Session:
             raise InfrastructureError("the sandbox service did not answer in time") from error
         return len(found)
 
-    def ask(self, answered: Callable[[], None]) -> Future[None]:
-        """Requests a sign of life from the runtime; `answered` is called on one of its threads after any answer."""
-        question = self._client.ping()
-        question.add_done_callback(lambda _: answered())
-        return question
+    def watch_runtime(self, wanted: bool) -> None:
+        """Begins or ends requests for a sign of life from the runtime, once a second while the job waits."""
+        if wanted and self._question is None:
+            self._ask()
+        elif not wanted:
+            self._question = None
+            self._runtime_signs.forget()
+
+    def has_stalled(self, since: float, *, own: bool = False) -> bool:
+        """Whether this process, or the runtime as far as it was watched, did nothing for a while since a moment.
+
+        Args:
+            own: Whether only this process is meant.
+        """
+        now = time.monotonic()
+        signs = (self._own_signs,) if own else (self._own_signs, self._runtime_signs)
+        return any(each.longest_pause(since, now) > STALL_SECONDS for each in signs)
+
+    def _ask(self) -> None:
+        self._asked_at = time.monotonic()
+        self._runtime_signs.note(self._asked_at)
+        self._question = self._client.ping()
+        self._question.add_done_callback(lambda _: self._runtime_signs.note(time.monotonic()))
 
     def close(self, timeout_seconds: float) -> None:
         self._client.close(timeout_seconds)

@@ -13,13 +13,12 @@ import math
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 
 from pydantic import JsonValue
 
 from sandrl.config.budget import Money
 from sandrl.runs.held import PRICE_OPTION, SandboxTime
-from sandrl.runs.rows import now
 from sandrl.sandboxes.interrupt import Level
 
 _LEAST_TOLERANCE_SECONDS = 1.0
@@ -69,6 +68,7 @@ class Spending:
         self, allowance: Allowance, *, longest_seconds: float, on_reached: Callable[[Level], None] = lambda _: None
     ) -> None:
         self.allowance = allowance
+        self.is_bounded = allowance.seconds != math.inf
         self.level = Level.NONE
         self._longest_seconds = longest_seconds
         self._on_reached = on_reached
@@ -118,7 +118,7 @@ class Spending:
     @property
     def seconds(self) -> float:
         with self._lock:
-            at = now()
+            at = datetime.now(UTC)
             return self._closed_seconds + math.fsum(_seconds(since, at) for since in self._open.values())
 
     @property
@@ -132,10 +132,6 @@ class Spending:
             seconds = self.seconds
             new, self._told_seconds = seconds - self._told_seconds, seconds
             return new
-
-    @property
-    def is_bounded(self) -> bool:
-        return self.allowance.seconds != math.inf
 
     def finish(self) -> None:
         self._finished += 1

@@ -60,7 +60,7 @@ class Stopping:
         # On a thread of the provider, long before it is recorded.
         if not operation.cancelled() and operation.exception() is None:
             stop.ended_time = datetime.now(UTC)
-            self._journal.ended(stop.key, stop.ended_time)
+            self._journal.spending.end(stop.key, stop.ended_time)
 
     def lose_track(self) -> None:
         """Notes that a sandbox without a known id may exist: its request may have reached the service."""

@@ -19,6 +19,7 @@ import os
 import re
 import secrets
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 from sandrl.errors import UsageError
 
@@ -67,6 +68,7 @@ def owner_tag(owner_hash: str) -> str:
     return f"owner-{owner_hash}"
 
 
+@lru_cache(maxsize=1024)
 def problem_tag(task_id: str) -> str:
     return encode_tag(f"problem-{task_id}")
 

@@ -15,10 +15,12 @@ import time
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
+from sandrl.events import ExecutionFinished
+from sandrl.events.results import Status
 from sandrl.judge.guest_report import Execution
 from sandrl.judge.verdict import Verdict
 from sandrl.problems import Completion, Problem
-from sandrl.sandboxes import Launch
+from sandrl.sandboxes import CommandOutcome, Launch
 from sandrl.scoring.context import ScoringContext
 
 # So many failures that a stall explains are forgiven: code that fails for its own reasons must not go on for ever.
@@ -55,6 +57,7 @@ class Attempt:
         index: Position in the input, from 0.
         code: What was extracted from it; None before that, and if there is none.
         key: Names its verdict in the cache; None if it was not looked for there.
+        whole_key: Names a verdict on all checks, where its own may leave some out.
         leads: Whether others may wait for its verdict.
         executions: How often it was handed to a cell or a sandbox.
         cells: How many of these were in a cell of a worker sandbox.
@@ -81,6 +84,7 @@ class Attempt:
     context: ScoringContext
     code: str | None = None
     key: str | None = None
+    whole_key: str = ""
     leads: bool = False
     executions: int = 0
     cells: int = 0
@@ -158,3 +162,39 @@ class Attempt:
             return Step.BLAME_CODE
         self.is_vouched = True
         return Step.RETRY
+
+
+def execution_finished(
+    attempt: Attempt,
+    launch: Launch,
+    outcome: CommandOutcome | None = None,
+    verdict: Verdict | None = None,
+    error: str = "",
+) -> ExecutionFinished:
+    """The record of one execution of a completion, for the metrics and the log of a run.
+
+    A timeout is an error of the execution wherever it was enforced, as in the SDK's own counters.
+    """
+    startup = None if launch.in_cell else launch.startup_seconds
+    return ExecutionFinished(
+        task_id=attempt.completion.task_id,
+        sandbox_id=launch.sandbox_id if outcome is None else outcome.sandbox_id or None,
+        outcome=_outcome(outcome, verdict),
+        index=attempt.index,
+        returncode=None if outcome is None else outcome.exit_code,
+        queue_seconds=launch.launched_at - attempt.queued_at if attempt.executions == 1 else None,
+        startup_seconds=startup,
+        exec_seconds=None if outcome is None else max(outcome.seconds - (startup or 0.0), 0.0),
+        judge_seconds=None if verdict is None else verdict.wall_seconds,
+        stdout_bytes=0 if verdict is None else verdict.stdout_bytes,
+        stderr_bytes=0 if verdict is None else verdict.stderr_bytes,
+        error=error,
+        in_cell=launch.in_cell,
+    )
+
+
+def _outcome(outcome: CommandOutcome | None, verdict: Verdict | None) -> str:
+    # The judge's command exits 0 on a pass and 1 on a fail.
+    if outcome is None or verdict is None or verdict.status in (Status.TIMEOUT, Status.INFRASTRUCTURE):
+        return "error"
+    return "success" if outcome.exit_code == 0 else "failure"

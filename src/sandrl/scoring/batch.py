@@ -25,20 +25,16 @@ from sandrl.events import (
     Warned,
 )
 from sandrl.events.results import CheckStatus, Isolation, ScoredCompletion, Status
-from sandrl.judge.judge import Judge
-from sandrl.judge.limits import may_stop
 from sandrl.judge.verdict import Verdict, named_checks, named_detail, with_answer
 from sandrl.problems import Completion, Problem
-from sandrl.runs.summary import summarise
 from sandrl.sandboxes import Connection, Interrupt, Job, Launch, Level, Withdrawn
 from sandrl.scoring.attempts import Attempt
 from sandrl.scoring.cache import VerdictCache
 from sandrl.scoring.context import ScoringContext
 from sandrl.scoring.judging import OnVerdict, judging_of
 from sandrl.scoring.opinions import OpinionMemory, Opinions
-from sandrl.scoring.options import ScoreOptions
 from sandrl.scoring.policies import reward_of
-from sandrl.scoring.summary import ScoreReport, count_dependent
+from sandrl.scoring.summary import ScoreReport
 
 OnResult: TypeAlias = Callable[[ScoredCompletion], None]
 
@@ -111,8 +107,7 @@ class Batch:
     def __init__(
         self,
         job: Job,
-        judge: Judge,
-        options: ScoreOptions,
+        context: ScoringContext,
         cache: VerdictCache,
         emit: Emit,
         interrupt: Interrupt,
@@ -126,10 +121,8 @@ class Batch:
     ) -> None:
         self._job = job
         self._on_verdict = on_verdict
-        self._judge = judge
-        self._options = options
         self._cache = cache
-        self._context = ScoringContext.of(options, judge, job.connection)
+        self._context = context
         # Identical completions wait here for the verdict of the first.
         self._followers: dict[str, list[_Queued]] = {}
         self._emit = emit
@@ -139,8 +132,11 @@ class Batch:
         self._keeps_results = keeps_results
         self._hash_seeds = hash_seeds or {}
         self._waiting: deque[Attempt | _Queued] = deque()
-        self._judging = judging_of(job)(job, judge, options.concurrency, emit, self._finish)
-        self._opinions = Opinions(job, judge, options, emit, {} if opinions is None else opinions)
+        options = context.options
+        self._judging = judging_of(job)(job, context.judge, options.concurrency, emit, self._finish)
+        self._opinions: Opinions | None = None
+        if options.second_opinion.rate:
+            self._opinions = Opinions(job, context.judge, options, emit, {} if opinions is None else opinions)
         self._results: dict[int, ScoredCompletion] = {}
         self._total = self._finished = 0
         self._has_text = False
@@ -182,7 +178,8 @@ class Batch:
         while self._has_work or (feed and feed.is_open):
             if feed is not None:
                 feed.take_turn()
-            spending.look()
+            if spending.is_bounded:
+                spending.look()
             if self._interrupt.level > level:
                 level = self._interrupt.level
                 self._emit(StopRequested(level is Level.CANCEL, self._in_flight))
@@ -207,7 +204,7 @@ class Batch:
             if not self._in_flight and pause is None:
                 break
             for launch in self._job.wait_any(self._interrupt, level, pause):
-                if self._judging.land(launch) or self._opinions.land(launch):
+                if self._judging.land(launch) or (self._opinions is not None and self._opinions.land(launch)):
                     continue
                 if feed is None or not feed.land(launch):
                     # The job was used before, by a batch that an error or Ctrl-C tore open.
@@ -217,14 +214,14 @@ class Batch:
         if spending.level is Level.CANCEL:
             self._job.give_up_early()
         self._job.tell_held()
-        results = tuple(self._opinions.added_to(self._results[index]) for index in sorted(self._results))
+        results = tuple(self._results[index] for index in sorted(self._results))
+        if self._opinions is not None:
+            results = tuple(map(self._opinions.added_to, results))
+        options = self._context.options
         if self._has_text and results and all(result.status is Status.NO_CODE for result in results):
-            self._emit(no_code_warning(self._options.extraction))
-        unfinished = self._total - self._finished
-        summary = summarise(
-            results, opinion_rate=self._options.second_opinion.rate, hash_seed_dependent=count_dependent(results)
-        )
-        return ScoreReport(self._job.id, results, summary, unfinished, self._interrupt.signal_number)
+            self._emit(no_code_warning(options.extraction))
+        unfinished, rate = self._total - self._finished, options.second_opinion.rate
+        return ScoreReport(self._job.id, results, unfinished, self._interrupt.signal_number, opinion_rate=rate)
 
     @property
     def _has_work(self) -> bool:
@@ -232,12 +229,12 @@ class Batch:
 
     @property
     def _in_flight(self) -> int:
-        return self._judging.in_flight + self._opinions.in_flight
+        return self._judging.in_flight + (0 if self._opinions is None else self._opinions.in_flight)
 
     def _launch_more(self, *, is_limited: bool) -> None:
         self._judging.go_on()
         window = self._judging.window
-        if is_limited:
+        if is_limited and self._job.spending.is_bounded:
             # Who feeds a batch has begun what it asks for, and sees to the budget itself.
             window = self._job.spending.limit(window)
         while self._waiting and self._in_flight < window:
@@ -271,13 +268,11 @@ class Batch:
     def _waits_or_has_verdict(self, attempt: Attempt, code: str, queued: Attempt | _Queued) -> bool:
         if attempt.key is not None:
             return False
-        names = attempt.context.names
-        attempt.key = names.name(attempt.problem, code)
-        verdict = self._cache.find(attempt.key)
-        if attempt.context.limits.stops_at_failure and may_stop(attempt.problem):
-            # Any verdict on all checks will do; one that stopped at a failure is another one.
-            attempt.key = names.name(attempt.problem, code, stops_at_failure=True)
-            verdict = verdict or self._cache.find(attempt.key)
+        # Any verdict on all checks will do; one that stopped at a failure is another one.
+        attempt.whole_key, attempt.key = attempt.context.names.both(attempt.problem, code)
+        verdict = self._cache.find(attempt.whole_key)
+        if verdict is None and attempt.key != attempt.whole_key:
+            verdict = self._cache.find(attempt.key)
         if verdict is not None:
             self._finish(attempt, verdict, cached=True)
             return True
@@ -328,7 +323,7 @@ class Batch:
         )
         result = with_answer(result, attempt.completion)
         self._finished += 1
-        if attempt.executions:
+        if attempt.executions and self._job.spending.is_bounded:
             self._job.spending.finish()
         kept = result if self._keeps_output else result.without_output()
         if self._keeps_results:
@@ -338,7 +333,8 @@ class Batch:
         if self._on_result is not None:
             self._on_result(result)
         self._emit(CompletionFinished(result, finished=self._finished, of=self._total))
-        self._opinions.consider(kept, attempt.problem, attempt.code)
+        if self._opinions is not None:
+            self._opinions.consider(kept, attempt.problem, attempt.code)
         if attempt.leads and attempt.key is not None:
             self._release_followers(attempt, attempt.key, verdict)
 
@@ -354,8 +350,7 @@ class Batch:
         followers = self._followers.pop(key)
         # Where nothing was left out after a failure, it is a verdict on all checks.
         is_whole = all(check.status is not CheckStatus.NOT_RUN for check in verdict.checks)
-        name = leader.context.names.name(leader.problem, leader.code or "") if is_whole else key
-        is_kept = self._keep(name, verdict, for_others=not leader.failures)
+        is_kept = self._keep(leader.whole_key if is_whole else key, verdict, for_others=not leader.failures)
         # Otherwise each for itself, and at once: one after the other could take as many time limits as there are.
         judged_again = []
         for queued in followers:

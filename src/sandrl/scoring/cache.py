@@ -13,6 +13,7 @@ import hashlib
 import platform
 from collections import OrderedDict
 from dataclasses import asdict, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from sandrl.errors import InputError
 from sandrl.events.results import Status
 from sandrl.files import read_entry, write_entry
 from sandrl.judge.judge import Judge
-from sandrl.judge.limits import Limits, check_time_limit, checker_time_limits, time_limit
+from sandrl.judge.limits import Limits, check_time_limit, checker_time_limits, may_stop, time_limit
 from sandrl.judge.verdict import Verdict
 from sandrl.problems import Problem
 from sandrl.sandboxes import Connection
@@ -42,7 +43,6 @@ _MOST_ENTRY_BYTES = 64 << 20
 # Of so many problems the digest is kept, and the problem with it.
 _MOST_PROBLEMS = 256
 
-_VERDICT = TypeAdapter(Verdict)
 # What a machine that is slow or broken can bring about by itself.
 _NEVER_KEPT = frozenset({Status.TIMEOUT, Status.INFRASTRUCTURE, Status.NO_CODE})
 
@@ -103,10 +103,15 @@ class VerdictCache:
             content = read_entry(self.directory, key, _MOST_ENTRY_BYTES)
             if content["schema"] != SCHEMA:
                 return None
-            verdict = _VERDICT.validate_python(content["verdict"])
+            verdict = _adapter().validate_python(content["verdict"])
         except (OSError, ValueError, KeyError, TypeError, RecursionError, ValidationError):
             return None
         return verdict if verdict.status.scorable and verdict.status not in _NEVER_KEPT else None
+
+
+@cache
+def _adapter() -> TypeAdapter[Verdict]:
+    return TypeAdapter(Verdict)
 
 
 def _size(verdict: Verdict) -> int:
@@ -130,7 +135,7 @@ class VerdictNames:
             "site_packages": connection.has_site_packages,
             "memory_bytes": connection.memory_bytes,
         }
-        self._of_problems: dict[str, tuple[Problem, bytes]] = {}
+        self._of_problems: dict[str, tuple[Problem, bytes, bool]] = {}
 
     def name(self, problem: Problem, code: str, *, stops_at_failure: bool = False) -> str:
         """The name of the verdict on `code` as an answer to `problem`: 64 hex digits.
@@ -138,21 +143,30 @@ class VerdictNames:
         Args:
             stops_at_failure: Whether checks after the first that fails are left out of the verdict.
         """
-        digest = self._digest_of(problem)
+        _, digest, _ = self._of_problem(problem)
         conditions = hashlib.sha256(digest).digest() if stops_at_failure else digest
         return hashlib.sha256(conditions + code.encode("utf-8", "surrogatepass")).hexdigest()
 
-    def name_calibration(self, problem: Problem) -> str:
-        return hashlib.sha256(b"calibration" + self._digest_of(problem)).hexdigest()
+    def both(self, problem: Problem, code: str) -> tuple[str, str]:
+        """The name of the verdict on all checks, and that of the verdict under these limits, which may be the same."""
+        whole = self.name(problem, code)
+        _, _, may_leave_out = self._of_problem(problem)
+        return whole, self.name(problem, code, stops_at_failure=True) if may_leave_out else whole
 
-    def _digest_of(self, problem: Problem) -> bytes:
+    def name_calibration(self, problem: Problem) -> str:
+        _, digest, _ = self._of_problem(problem)
+        return hashlib.sha256(b"calibration" + digest).hexdigest()
+
+    def _of_problem(self, problem: Problem) -> tuple[Problem, bytes, bool]:
+        # Its digest, and whether its verdicts may leave out checks after one that fails.
         known = self._of_problems.get(problem.task_id)
         if known is None or known[0] is not problem:
             if len(self._of_problems) >= _MOST_PROBLEMS:
                 self._of_problems.clear()
             digest = digest_of([self._conditions | self._checks(problem)])
-            known = self._of_problems[problem.task_id] = (problem, digest)
-        return known[1]
+            may_leave_out = self._limits.stops_at_failure and may_stop(problem)
+            known = self._of_problems[problem.task_id] = (problem, digest, may_leave_out)
+        return known
 
     def _checks(self, problem: Problem) -> dict[str, Any]:
         return {

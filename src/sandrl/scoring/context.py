@@ -31,4 +31,5 @@ class ScoringContext:
 
     @classmethod
     def of(cls, options: ScoreOptions, judge: Judge, connection: Connection) -> Self:
-        return cls(options, judge, VerdictNames(judge, connection, options.limits), options.judged_limits)
+        limits = options.judged_limits
+        return cls(options, judge, VerdictNames(judge, connection, limits), limits)

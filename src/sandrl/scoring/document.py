@@ -11,14 +11,13 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from sandrl.bounds import finite
 from sandrl.events.results import CheckVerdict, Isolation, ScoredCompletion
-from sandrl.runs.summary import Summary
+from sandrl.runs.summary import Summary, pass_at_document
+from sandrl.scoring.records import result_adapter
 from sandrl.scoring.summary import ScoreReport, outcome_of
-
-_RESULT = TypeAdapter(ScoredCompletion)
 
 
 def result_document(result: ScoredCompletion) -> dict[str, Any]:
@@ -61,7 +60,7 @@ def result_of_document(document: Mapping[str, Any], index: int) -> ScoredComplet
     try:
         told = {name: document[name] for name in _REQUIRED}
         told |= {name: document[name] for name in _OPTIONAL if name in document}
-        return _RESULT.validate_python({**told, **how})
+        return result_adapter().validate_python({**told, **how})
     except KeyError as error:
         raise ValueError(f"is not a result of a completion: no {error}") from error
     except ValidationError as error:
@@ -108,8 +107,7 @@ def summary_document(summary: Summary) -> dict[str, Any]:
         "unscorable": summary.unscorable,
         "total_reward": summary.total_reward,
         "pass_rate": summary.pass_rate,
-        "pass_at_k": {str(k): estimate for k, estimate in summary.pass_at_k.items()},
-        "pass_at_k_intervals": {str(k): asdict(found) for k, found in summary.pass_at.items()},
+        **pass_at_document(summary.pass_at),
         "isolation": summary.isolation,
         **({} if summary.truncated_share is None else {"truncated_answers": summary.truncated_answers}),
         **_counts(summary),

@@ -10,6 +10,7 @@ judged elsewhere, and only a completion that no node could judge has no reward.
 from __future__ import annotations
 
 import itertools
+import platform
 import threading
 import time
 from collections import Counter, deque
@@ -20,7 +21,7 @@ from functools import lru_cache
 from sandrl.errors import InfrastructureError, NodeLostError, RuntimeUnavailableError, ServiceError
 from sandrl.events import CanaryFinished, CompletionStarted, Emit, ExecutionFinished, RetryScheduled, Warned
 from sandrl.events.results import Status
-from sandrl.fleet.cluster import Node, NodeFacts
+from sandrl.fleet.cluster import Node
 from sandrl.judge.judge import Judge, longest_execution_seconds
 from sandrl.judge.running import ProgramJudge
 from sandrl.judge.verdict import Verdict
@@ -28,8 +29,8 @@ from sandrl.sandboxes import Job, Level, SandboxRequest
 from sandrl.sandboxes.job import CLEANUP_TIMEOUT_SECONDS
 from sandrl.sandboxes.providers.ray import RayConnection
 from sandrl.scoring.attempts import MOST_MOVES, Attempt
-from sandrl.scoring.fleet_link import Link, WorkItem
-from sandrl.scoring.fleet_node import NodeSetup, Reply, Task, TaskResult
+from sandrl.scoring.fleet_client import NodeClient, WorkItem
+from sandrl.scoring.fleet_node import Reply, Task, TaskResult
 from sandrl.scoring.judging import Judging, OnVerdict
 from sandrl.scoring.options import ScoreOptions
 from sandrl.scoring.policies import Components, binary
@@ -67,7 +68,7 @@ class Fleet:
         self._cluster = connection.cluster
         self._concurrency = concurrency
         self._numbers = itertools.count(1)
-        self._links: dict[str, Link] = {}
+        self._clients: dict[str, NodeClient] = {}
         # Why nodes are not used, and how often each was begun, by their ids.
         self._unfit: dict[str, str] = {}
         self._begins: Counter[str] = Counter()
@@ -98,46 +99,32 @@ class Fleet:
     def _meet(self) -> None:
         self._is_listed, nodes = False, self._nodes
         living = {node.id for node in nodes}
-        for gone in [link for identity, link in self._links.items() if identity not in living]:
+        for gone in [client for identity, client in self._clients.items() if identity not in living]:
             self._lose(gone, NodeLostError(f"node {gone.node.name} is lost: it has left the cluster"))
         for node in nodes:
-            link = self._links.get(node.id)
-            if link is not None and node.is_leaving and not link.is_leaving:
-                link.is_leaving = True
+            client = self._clients.get(node.id)
+            if client is not None and node.is_leaving and not client.is_leaving:
+                client.is_leaving = True
                 self._job.tell(Warned(f"node {node.name} is being drained: it gets no more completions"))
-            if link is None and not node.is_leaving and self._begins[node.id] <= _MOST_RETURNS:
+            if client is None and not node.is_leaving and self._begins[node.id] <= _MOST_RETURNS:
                 share = self._share(len(nodes))
                 if share != 0:
                     self._begins[node.id] += 1
-                    self._links[node.id] = Link(self._cluster, node, share, self._job.ring)
+                    self._clients[node.id] = self._new_client(node, share)
 
     def _share(self, count: int) -> int | None:
         most = self._job.max_sandboxes
         if most is None:
             return None
-        return min(-(-most // count), most - sum(link.share or 0 for link in self._links.values()))
+        return min(-(-most // count), most - sum(client.share or 0 for client in self._clients.values()))
 
-    def _refuse(self, node: Node, problem: str, hint: str | None = None, *, begins: int = _MOST_RETURNS) -> None:
-        self._links.pop(node.id, None)
-        self._unfit[node.id] = f"{node.name}: {problem}"
-        if self._begins[node.id] == 1:
-            self._job.tell(Warned(f"node {node.name} is not used: {problem}", hint))
-        self._begins[node.id] += begins
-
-    def _begin(self, link: Link, found: NodeFacts) -> None:
-        node, job, connection = link.node, self._job, self._connection
-        if found.problem:
-            # One that only did not answer is examined again.
-            self._refuse(node, found.problem, begins=_MOST_RETURNS if found.has_answered else 0)
-            return
-        if found.remark and self._begins[node.id] == 1:
-            job.tell(Warned(f"node {node.name} differs: {found.remark}"))
-        self._unfit.pop(node.id, None)
+    def _new_client(self, node: Node, share: int | None) -> NodeClient:
+        job, connection = self._job, self._connection
         sandboxes = SandboxRequest(
             RuntimeKind.LOCAL,
             connection.asked_image,
             connection.packages.asked,
-            max_sandboxes=link.share,
+            max_sandboxes=share,
             memory_bytes=connection.memory_bytes if connection.has_own_memory else None,
         )
         arguments = {
@@ -145,18 +132,19 @@ class Fleet:
             "command": job.command,
             "tags": (*job.given_tags, f"node-{node.name}"),
             "max_lifetime_seconds": job.max_lifetime_seconds,
-            "max_sandboxes": link.share,
+            "max_sandboxes": share,
             "has_cells": job.has_cells,
         }
-        link.begin(NodeSetup(node.name, node.cpus, self._concurrency, sandboxes, connection.packages.needed, arguments))
+        of_scorer = self._concurrency, sandboxes, connection.packages.needed, arguments
+        return NodeClient(self._cluster, node, share, job.ring, *of_scorer)
 
     @property
     def window(self) -> int:
-        return sum(link.target for link in self._usable) or _WINDOW_BEFORE
+        return sum(client.target for client in self._usable) or _WINDOW_BEFORE
 
     @property
-    def _usable(self) -> list[Link]:
-        return [link for link in self._links.values() if link.window and not link.is_leaving]
+    def _usable(self) -> list[NodeClient]:
+        return [client for client in self._clients.values() if client.window and not client.is_leaving]
 
     def add(self, attempt: Attempt, owner: FleetJudging) -> None:
         item = WorkItem(_task(next(self._numbers), attempt), attempt, owner)
@@ -171,14 +159,14 @@ class Fleet:
         Raises:
             RuntimeUnavailableError: If no node of the cluster can score.
         """
-        for link in tuple(self._links.values()):
-            self._hear(link)
+        for client in tuple(self._clients.values()):
+            self._hear(client)
         if self._is_listed:
             self._meet()
         now = time.monotonic()
-        if self._links or not self._sent:
+        if self._clients or not self._sent:
             self._had_node_at = now
-        elif not self._isolation and all(node.id in self._unfit for node in self._nodes):
+        elif not self._isolation and all(self._is_given_up(node) for node in self._nodes):
             some = "; ".join(list(self._unfit.values())[:3]) or "all nodes have left"
             raise RuntimeUnavailableError(
                 f"runtime ray: no node of the cluster at {self._cluster.address} can score: {some}",
@@ -191,6 +179,9 @@ class Fleet:
                 self._finish(item, Verdict(Status.INFRASTRUCTURE, None, detail=reason))
             self._waiting.clear()
 
+    def _is_given_up(self, node: Node) -> bool:
+        return node.id in self._unfit and self._begins[node.id] > _MOST_RETURNS
+
     def send(self) -> None:
         """Hands out what waits; with nothing left, to nodes that have nothing to do what others have not done."""
         now = time.monotonic()
@@ -198,8 +189,8 @@ class Fleet:
         if not self._waiting and now - self._doubled_at >= _TURN_SECONDS:
             self._doubled_at = now
             self._run_twice(now)
-        for link in self._links.values():
-            link.flush()
+        for client in self._clients.values():
+            client.flush()
 
     def give_up(self, owner: FleetJudging, *, everything: bool) -> None:
         """Drops what a batch has: all of it, or what no node has."""
@@ -209,8 +200,8 @@ class Fleet:
         self._waiting = deque(item for item in self._waiting if item.task.number in self._sent)
 
     def _forget(self, item: WorkItem) -> None:
-        for link in tuple(item.holders):
-            link.drop(item)
+        for client in tuple(item.holders):
+            client.drop(item)
         self._sent.pop(item.task.number, None)
         item.owner.count -= 1
 
@@ -220,119 +211,131 @@ class Fleet:
 
     def close(self, timeout_seconds: float) -> tuple[str, ...]:
         self._ended.set()
-        until = time.monotonic() + timeout_seconds
-        links = [link for link in self._links.values() if link.window]  # the others have made no sandbox
-        for link in links:
-            link.retire(timeout_seconds)
-        for link in links:
+        clients = [client for client in self._clients.values() if client.window]  # the others have made no sandbox
+        for client in clients:
+            client.retire(timeout_seconds)
+        for client in clients:
             try:
-                for reply in link.hear_last(until):
+                while (reply := client.hear(waits=True)) is not None:
                     # A disk that is full keeps no sandbox from being stopped, and none from being told of.
                     with suppress(ServiceError, OSError):
-                        self._take_over(link, reply)
+                        self._take_over(client, reply)
+                    if reply.is_last:
+                        break
             except InfrastructureError:
-                self._unstopped += (f"node {link.node.name}",)
-        for link in self._links.values():
-            link.kill()
-        self._links.clear()
+                self._unstopped += (f"node {client.node.name}",)
+        for client in self._clients.values():
+            client.kill()
+        self._clients.clear()
         return self._unstopped
 
-    def _hear(self, link: Link) -> None:
+    def _hear(self, client: NodeClient) -> None:
+        name = client.node.name
         try:
-            said = link.hear()
+            reply = client.hear()
+            if reply is not None and reply.failure:
+                raise InfrastructureError(f"node {name}: it cannot judge completions: {reply.failure}")
         except InfrastructureError as error:
-            self._lose(link, error)
+            self._lose(client, error)
             return
-        if said is None:
+        if reply is None:
             return
-        if isinstance(said, NodeFacts):
-            self._begin(link, said)
-            return
-        if not link.window:
-            self._isolation = self._isolation or said.isolation
-            if said.isolation != self._isolation:
-                detail = f"it isolates completions by {said.isolation}, the other nodes by {self._isolation}"
-                self._job.tell(Warned(f"node {link.node.name} differs: {detail}"))
-        link.window = said.window
-        self._take_over(link, said)
-        for judged in said.judged:
-            self._land(link, judged)
-        if link.is_ending:
-            link.kill()
-            del self._links[link.node.id]
-        elif link.failed_in_a_row >= _MOST_FAILURES:
-            self._begins[link.node.id] += _MOST_RETURNS
-            reason = f"node {link.node.name} is no longer used: it failed to judge its last completions"
-            self._lose(link, InfrastructureError(reason))
-        elif link.is_leaving and not link.held:
-            link.retire(CLEANUP_TIMEOUT_SECONDS)
-        else:
-            link.go_on()
+        if not client.window:
+            self._welcome(client, reply)
+        client.window = reply.window
+        self._take_over(client, reply)
+        for judged in reply.judged:
+            self._land(client, judged)
+        if reply.is_last:
+            client.kill()
+            del self._clients[client.node.id]
+        elif client.failed_in_a_row >= _MOST_FAILURES:
+            self._begins[client.node.id] += _MOST_RETURNS
+            reason = f"node {name} is no longer used: it failed to judge its last completions"
+            self._lose(client, InfrastructureError(reason))
+        elif client.is_leaving and not client.held:
+            client.retire(CLEANUP_TIMEOUT_SECONDS)
 
-    def _take_over(self, link: Link, reply: Reply) -> None:
+    def _welcome(self, client: NodeClient, reply: Reply) -> None:
+        name, here = client.node.name, platform.python_version()
+        self._unfit.pop(client.node.id, None)
+        if reply.python != here and self._begins[client.node.id] == 1:
+            self._job.tell(Warned(f"node {name} differs: Python {reply.python}, not {here} as here"))
+        self._isolation = self._isolation or reply.isolation
+        if reply.isolation != self._isolation:
+            detail = f"it isolates completions by {reply.isolation}, the other nodes by {self._isolation}"
+            self._job.tell(Warned(f"node {name} differs: {detail}"))
+
+    def _take_over(self, client: NodeClient, reply: Reply) -> None:
         self._unstopped += reply.unstopped
-        for line in reply.ledger:
-            self._job.journal.note_elsewhere(line, reply.owner)
-        for number in reply.begun:
-            if number in self._sent:
-                self._sent[number].begun.append(link)
+        for row in reply.ledger:
+            self._job.journal.record_elsewhere(row)
         for told in reply.events:
-            if isinstance(told, RetryScheduled | CanaryFinished):
+            if isinstance(told, CompletionStarted | RetryScheduled | CanaryFinished):
                 item = self._sent.get(int(told.id))
-                if item is not None:
-                    named = item.attempt.completion
-                    item.owner.emit(replace(told, index=item.attempt.index, id=named.id))
+                if item is None:
+                    continue
+                if isinstance(told, CompletionStarted):
+                    item.begun.append(client)
+                else:
+                    item.owner.emit(replace(told, index=item.attempt.index, id=item.attempt.completion.id))
             elif isinstance(told, Warned):
-                self._job.tell(replace(told, message=f"node {link.node.name}: {told.message}"))
+                self._job.tell(replace(told, message=f"node {client.node.name}: {told.message}"))
             else:
                 self._job.tell(told)
 
-    def _land(self, link: Link, judged: TaskResult) -> None:
-        link.land(judged.number)
+    def _land(self, client: NodeClient, judged: TaskResult) -> None:
+        client.land(judged.number)
         item = self._sent.get(judged.number)
         if item is None:
             return  # another node was first, or nobody wants it any more
-        item.holders = [holder for holder in item.holders if holder is not link]
+        item.holders = [holder for holder in item.holders if holder is not client]
         _count(item, judged)
         if judged.verdict.status is Status.INFRASTRUCTURE:
-            link.failed_in_a_row += 1
-            item.avoided.add(link.node.name)
+            client.failed_in_a_row += 1
+            item.avoided.add(client.node.name)
             item.verdict = judged.verdict
             if item.holders or self._may_try_elsewhere(item):
                 if not item.holders:
                     self._waiting.appendleft(item)
                 return
         else:
-            link.failed_in_a_row = 0
+            client.failed_in_a_row = 0
         if isinstance(item.attempt.context.judge, ProgramJudge):
             item.attempt.context.judge.latest = judged.program
         self._finish(item, judged.verdict)
 
     def _may_try_elsewhere(self, item: WorkItem) -> bool:
-        others = {link.node.name for link in self._links.values() if not link.is_leaving} - item.avoided
+        others = {client.node.name for client in self._clients.values() if not client.is_leaving} - item.avoided
         return bool(others) and len(item.avoided) <= item.attempt.context.options.retries
 
-    def _lose(self, link: Link, error: InfrastructureError) -> None:
-        del self._links[link.node.id]
-        link.kill()
-        self._job.journal.lose_elsewhere(f"{link.node.name}-")
-        if not link.window and not isinstance(error, NodeLostError):
-            # It said why it cannot begin, and would say it again.
-            self._refuse(link.node, error.message.removeprefix(f"node {link.node.name}: "), error.hint)
+    def _lose(self, client: NodeClient, error: InfrastructureError) -> None:
+        node = client.node
+        del self._clients[node.id]
+        client.kill()
+        self._job.journal.lose_elsewhere(f"{node.name}-")
+        if not client.window:
+            reason = error.message.removeprefix(f"node {node.name}: ").removeprefix(f"node {node.name} is lost: ")
+            self._unfit[node.id] = f"{node.name}: {reason}"
+            if self._begins[node.id] == 1:
+                self._job.tell(Warned(f"node {node.name} is not used: {reason}", error.hint))
+            if not isinstance(error, NodeLostError):
+                # It said why it cannot begin, and would say it again.
+                self._begins[node.id] += _MOST_RETURNS
             return
-        lost = [item for item in link.held.values() if item.task.number in self._sent]
+        lost = [item for item in client.held.values() if item.task.number in self._sent]
         what = f": {len(lost)} completions are sent to other nodes" if lost else ""
         self._job.tell(Warned(f"{error.message}{what}", error.hint))
         for item in lost:
-            item.holders = [holder for holder in item.holders if holder is not link]
+            item.holders = [holder for holder in item.holders if holder is not client]
             if not item.holders:
-                self._move(item, link, error.message)
+                self._move(item, client, error.message)
 
-    def _move(self, item: WorkItem, link: Link, reason: str) -> None:
+    def _move(self, item: WorkItem, client: NodeClient, reason: str) -> None:
         attempt = item.attempt
         item.losses += 1
         attempt.failures.append(reason)
-        if link in item.begun:
+        if client in item.begun:
             in_cell = self._job.has_cells
             attempt.retries += bool(attempt.executions)
             attempt.executions += 1
@@ -349,39 +352,39 @@ class Fleet:
         held_back: list[WorkItem] = []
         while self._waiting and ready:
             item = self._waiting.popleft()
-            open_to = [link for link in ready if link.node.name not in item.avoided and len(link.held) < link.target]
+            open_to = [
+                client for client in ready if client.node.name not in item.avoided and len(client.held) < client.target
+            ]
             if open_to:
-                self._give(min(open_to, key=lambda link: link.seconds_left), item, now)
+                self._give(min(open_to, key=lambda client: client.seconds_left), item, now)
             elif item.verdict is not None and not self._may_try_elsewhere(item):
                 # The nodes that might have judged it have left meanwhile.
                 self._finish(item, item.verdict)
             else:
                 held_back.append(item)
-                if not item.avoided:
-                    break
         self._waiting.extendleft(reversed(held_back))
 
-    def _give(self, link: Link, item: WorkItem, now: float) -> None:
+    def _give(self, client: NodeClient, item: WorkItem, now: float) -> None:
         attempt = item.attempt
         item.sent_at = item.sent_at or now
         if not item.holders:
             named = attempt.completion
             item.owner.emit(CompletionStarted(attempt.index, named.id, named.task_id, attempt.executions + 1))
-        link.give(item)
+        client.give(item)
 
     def _run_twice(self, now: float) -> None:
-        for taker in [link for link in self._usable if not link.held]:
-            for link in sorted(self._links.values(), key=lambda each: -each.seconds_left):
-                late = [item for item in reversed(link.held.values()) if self._may_be_doubled(item, taker)]
-                if link.seconds_left - 1 / taker.pace > _SAVED_SECONDS:
+        for taker in [client for client in self._usable if not client.held]:
+            for client in sorted(self._clients.values(), key=lambda each: -each.seconds_left):
+                late = [item for item in reversed(client.held.values()) if self._may_be_doubled(item, taker)]
+                if client.seconds_left - 1 / taker.pace > _SAVED_SECONDS:
                     # As many as are done there by the time when the other one has done the rest.
-                    late = late[: round(len(link.held) * taker.pace / (taker.pace + link.pace))]
-                elif now - link.answered_at <= _SILENT_SECONDS:
+                    late = late[: round(len(client.held) * taker.pace / (taker.pace + client.pace))]
+                elif now - client.answered_at <= _SILENT_SECONDS:
                     late = [item for item in late if now - item.sent_at > _longest(item)]
                 for item in late[: max(taker.target, taker.window) - len(taker.held)]:
                     self._give(taker, item, now)
 
-    def _may_be_doubled(self, item: WorkItem, taker: Link) -> bool:
+    def _may_be_doubled(self, item: WorkItem, taker: NodeClient) -> bool:
         is_new = taker not in item.holders and taker.node.name not in item.avoided
         return item.task.number in self._sent and len(item.holders) < _MOST_HOLDERS and is_new
 
@@ -409,8 +412,7 @@ def _count(item: WorkItem, judged: TaskResult) -> None:
     attempt.retries += bool(attempt.executions) and bool(judged.sums["executions"])
     for name, more in judged.sums.items():
         setattr(attempt, name, getattr(attempt, name) + more)
-    for name, value in judged.latest.items():
-        setattr(attempt, name, value)
+    attempt.why_in_process = judged.why_in_process
     waited = item.sent_at - attempt.queued_at
     for event in judged.executions:
         queued = None if event.queue_seconds is None else event.queue_seconds + waited

@@ -18,7 +18,6 @@ from sandrl.errors import InfrastructureError
 from sandrl.events import CanaryFinished, CompletionStarted, Emit, RetryScheduled
 from sandrl.events.results import Status
 from sandrl.judge.calibration import Calibration, CalibrationStore, Trial, Trials
-from sandrl.judge.canary import has_passed, prepare_canary
 from sandrl.judge.guest.clock import STOPPED
 from sandrl.judge.guest_report import Execution
 from sandrl.judge.judge import Judge
@@ -26,9 +25,8 @@ from sandrl.judge.verdict import Verdict
 from sandrl.problems import Problem
 from sandrl.runs import CANARY_TAG
 from sandrl.sandboxes import Job, Launch, Level, Withdrawn, delay_seconds, problem_tag
-from sandrl.scoring.attempts import Attempt, Step
+from sandrl.scoring.attempts import Attempt, Step, execution_finished
 from sandrl.scoring.context import ScoringContext
-from sandrl.scoring.executions import execution_finished
 from sandrl.settings import RuntimeKind, load_settings
 
 _STOPPED = "a process of the completion, or its sandbox, was stopped for a while"
@@ -150,8 +148,7 @@ class SandboxJudging(Judging):
     def go_on(self) -> None:
         while self._delayed and self._delayed[0][0] <= time.monotonic():
             self._ready.append(heapq.heappop(self._delayed)[2])
-        window = self.window
-        while self._ready and self.in_flight < window:
+        while self._ready and self.in_flight < self.window:
             self.begin(self._ready.popleft())
         if not self._waiting_alone:
             return
@@ -177,7 +174,8 @@ class SandboxJudging(Judging):
         return True
 
     def end(self) -> None:
-        self._job.watch_runtime(False)
+        if self._late:
+            self._job.watch_runtime(False)
 
     # Completions
 
@@ -210,20 +208,21 @@ class SandboxJudging(Judging):
     def _land(self, launch: Launch) -> None:
         attempt = self._flying.pop(launch)
         assert attempt.execution is not None, "only executions fly"
-        attempt.sandbox_id = launch.sandbox_id or attempt.sandbox_id
         try:
             outcome = self._job.collect(launch, keep=True)
+            attempt.sandbox_id = outcome.sandbox_id or attempt.sandbox_id
             verdict = attempt.context.judge.interpret(attempt.execution, outcome)
         except Withdrawn:
             return
         except InfrastructureError as error:
+            attempt.sandbox_id = launch.sandbox_id or attempt.sandbox_id
             self._emit(execution_finished(attempt, launch, error=error.message))
             if launch.in_cell and launch.may_have_caused(error):
                 self._leave_cell(attempt, error.message)
             else:
                 self._fail(attempt, launch, error)
             return
-        if outcome.exit_code == STOPPED and not outcome.timed_out:
+        if outcome.exit_code == STOPPED:
             if attempt.may_have_been_stopped():
                 self._emit(execution_finished(attempt, launch, error=_STOPPED))
                 self._job.release(launch)
@@ -258,16 +257,16 @@ class SandboxJudging(Judging):
         self._waiting_alone.append(attempt)
 
     def _finish(self, attempt: Attempt, verdict: Verdict) -> None:
-        self._late.discard(attempt)
-        if not self._late:
-            self._job.watch_runtime(False)
+        if attempt in self._late:
+            self._late.discard(attempt)
+            if not self._late:
+                self._job.watch_runtime(False)
         self._on_verdict(attempt, verdict)
 
     # Failures
 
     def _fail(self, attempt: Attempt, launch: Launch, error: InfrastructureError) -> None:
-        has_run = launch.may_have_caused(error)
-        has_moved = not has_run and self._job.reconnect(launch)
+        has_run, has_moved = launch.may_have_caused(error), self._job.has_moved(launch, error)
         stalled = launch.process is not None and self._job.has_stalled(launch.launched_at)
         attempt.suspect = launch
         self._take(attempt.fail(error.message, has_run=has_run, has_stalled=stalled, has_moved=has_moved), attempt)
@@ -303,7 +302,7 @@ class SandboxJudging(Judging):
     def _launch_canary(self, attempt: Attempt) -> None:
         # In the sandbox that failed, or in a fresh one where that has been tried or never was.
         attempt.canaries += 1
-        execution = prepare_canary(self._judge)
+        execution = self._judge.prepare_canary()
         tags = (CANARY_TAG, *attempt.context.options.tags)
         launch = self._job.launch(execution.command, tags=tags, within=attempt.suspect)
         self._canaries[launch] = (attempt, execution)
@@ -312,7 +311,7 @@ class SandboxJudging(Judging):
         attempt, execution = self._canaries.pop(launch)
         within = attempt.suspect is not None
         try:
-            passed = has_passed(self._judge, execution, self._job.collect(launch))
+            passed = self._judge.interpret(execution, self._job.collect(launch)).is_pass
         except Withdrawn:
             return
         except InfrastructureError as error:
@@ -394,7 +393,7 @@ class SandboxJudging(Judging):
         except Withdrawn:
             return
         except InfrastructureError as error:
-            has_moved = not launch.may_have_caused(error) and self._job.reconnect(launch)
+            has_moved = self._job.has_moved(launch, error)
             for running in of:
                 del self._calibrating[running.context.judge, running.problem]
                 for attempt in running.waiting:

@@ -78,7 +78,6 @@ class Opinions:
         return len(self._running)
 
     def added_to(self, result: ScoredCompletion) -> ScoredCompletion:
-        """A result with its opinion, if there is one."""
         opinion = self._found.get(result.index)
         return result if opinion is None else replace(result, second_opinion=opinion)
 
@@ -121,8 +120,7 @@ class Opinions:
             self._open.pop(question.key, None)
             return True
         except InfrastructureError as error:
-            has_moved = not launch.may_have_caused(error) and self._job.reconnect(launch)
-            if has_moved and question.moves < MOST_MOVES:
+            if self._job.has_moved(launch, error) and question.moves < MOST_MOVES:
                 question.moves += 1
                 self._queue.appendleft(question)
                 return True

@@ -105,18 +105,24 @@ def reward_of(verdict: Verdict, completion: Completion, policy: RewardPolicy = b
     """
     if not verdict.status.scorable:
         return None
-    called = f"the reward function {name_of(policy)}, called for {completion.id!r} ({verdict.status.value}),"
     try:
         given = policy(verdict, completion)
         # To ask for the protocols takes longer than the rest.
         is_number = type(given) is float or isinstance(given, SupportsFloat | SupportsIndex)
         reward = float(given) if is_number else math.nan
     except (Exception, SystemExit) as error:  # the user's code may raise anything
-        raise UsageError(f"{called} raised {reason_of(error)}") from error
+        raise UsageError(f"{_call(policy, verdict, completion)} raised {reason_of(error)}") from error
+    if is_number and abs(reward) <= LARGEST_WEIGHT:
+        return reward
+    called = _call(policy, verdict, completion)
     if not is_number:
         raise UsageError(f"{called} returned a value of the type {type(given).__name__}, not a number")
     check_weight(f"{called} returned {reward:g}: a reward", reward, least=-LARGEST_WEIGHT)
     return reward
+
+
+def _call(policy: RewardPolicy, verdict: Verdict, completion: Completion) -> str:
+    return f"the reward function {name_of(policy)}, called for {completion.id!r} ({verdict.status.value}),"
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +149,7 @@ class Components:
         check_weight("timeout_penalty", self.timeout_penalty)
 
     def of(self, text: str, verdict: Verdict) -> dict[str, float]:
-        if not verdict.status.scorable:
+        if not (self.format_reward or self.length_penalty or self.timeout_penalty) or not verdict.status.scorable:
             return {}
         found: dict[str, float] = {}
         if self.format_reward:

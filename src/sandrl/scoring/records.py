@@ -7,6 +7,7 @@ with different names are listed here.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from functools import cache
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -16,7 +17,6 @@ from sandrl.events.results import ScoredCompletion
 from sandrl.problems import Completion
 from sandrl.runs import OpinionRow, TrajectoryRow
 
-_RESULT = TypeAdapter(ScoredCompletion)
 _KEPT = {field.name for field in fields(ScoredCompletion)} & TrajectoryRow.model_fields.keys()
 
 
@@ -38,9 +38,16 @@ class Place:
     greedy: bool = False
 
 
+@cache
+def result_adapter() -> TypeAdapter[ScoredCompletion]:
+    """Makes results of plain values; it is built on use, which takes a while."""
+    return TypeAdapter(ScoredCompletion)
+
+
 def result_of(row: TrajectoryRow) -> ScoredCompletion:
     """The result that a run has kept; of how a completion was judged before, the row knows nothing."""
-    return _RESULT.validate_python({**row.model_dump(include=_KEPT), "cpu_seconds": row.timing.get("cpu", 0.0)})
+    kept = {**row.model_dump(include=_KEPT), "cpu_seconds": row.timing.get("cpu", 0.0)}
+    return result_adapter().validate_python(kept)
 
 
 def trajectory_row(result: ScoredCompletion, completion: Completion, place: Place, **more: Any) -> TrajectoryRow:

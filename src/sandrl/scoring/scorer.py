@@ -41,7 +41,7 @@ Answer: TypeAlias = tuple[Completion, Problem]
 
 _Value = TypeVar("_Value")
 
-_MOST_TERMS = 16
+_MOST_CONTEXTS = 16
 # What the judges of all contexts know is in memory besides the problems, most of which they share.
 _KNOWLEDGE_BYTES = 64 << 20
 _MOST_WAITING = 65_536
@@ -155,12 +155,13 @@ class Scorer(Closing):
     ) -> None:
         self._job = job
         self._on_verdict = on_verdict
-        self._options = ScoreOptions(concurrency=concurrency)
         self._cache = VerdictCache() if cache is None else cache
         self._emit = emit
         self.max_waiting = max_waiting
         self._longest_seconds = longest_seconds
-        self._judge = Judge.on(job.connection)
+        # Those of the batch, which each completion replaces with its own.
+        options = ScoreOptions(concurrency=concurrency)
+        self._own = ScoringContext.of(options, Judge.on(job.connection), job.connection)
         self._context: OrderedDict[tuple[ScoreOptions, bool], ScoringContext] = OrderedDict()
         self._lock = threading.Lock()
         self._bell = Interrupt()
@@ -202,7 +203,7 @@ class Scorer(Closing):
                 judge = Judge.on(self._job.connection, require_isolated=require_isolated, known_bytes=_KNOWLEDGE_BYTES)
                 known = self._context[key] = ScoringContext.of(options, judge, self._job.connection)
             self._context.move_to_end(key)
-            while len(self._context) > _MOST_TERMS:
+            while len(self._context) > _MOST_CONTEXTS:
                 self._context.popitem(last=False)
         return known
 
@@ -293,7 +294,7 @@ class Scorer(Closing):
         return ticket.first(context.judge.result)
 
     def context_of_program(self, program: Program, options: ScoreOptions) -> ScoringContext:
-        return ScoringContext.of(options, ProgramJudge(self._judge, program), self._job.connection)
+        return ScoringContext.of(options, ProgramJudge(self._own.judge, program), self._job.connection)
 
     @property
     def retry_seconds(self) -> float:
@@ -308,7 +309,6 @@ class Scorer(Closing):
         return len(self._tickets)
 
     def refuse_more(self) -> None:
-        """Accepts nothing more; what was accepted goes on."""
         with self._lock:
             self._is_accepting = False
 
@@ -392,8 +392,7 @@ class Scorer(Closing):
         while self.is_open:
             self._batch = Batch(
                 self._job,
-                self._judge,
-                self._options,
+                self._own,
                 self._cache,
                 self._emit,
                 self._bell,

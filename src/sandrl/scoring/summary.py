@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from sandrl.errors import InfrastructureError, InputError, SandrlError, UsageError
@@ -11,28 +12,34 @@ from sandrl.events import Warned
 from sandrl.events.results import ScoredCompletion, Status
 from sandrl.runs.held import SandboxTime
 from sandrl.runs.signs import TRUNCATED_ANSWERS_SHARE
-from sandrl.runs.summary import Summary
+from sandrl.runs.summary import Summary, summarise
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ScoreReport:
     """The results of scoring, and their totals; iterating yields the results.
 
     Attributes:
         job_id: The job whose sandboxes were used.
         results: The results in input order, without completions that were not finished because of a request to stop.
-        summary: Their totals.
         unfinished: Number of completions without a result.
         signal_number: The signal that requested the stop; 0 if there was none.
         held: The sandbox time that the run has used, and its cost; `None` if it is not known.
+        opinion_rate: The share of failed isolated verdicts that was to be judged again.
     """
 
     job_id: str
     results: tuple[ScoredCompletion, ...]
-    summary: Summary
     unfinished: int = 0
     signal_number: int = 0
     held: SandboxTime | None = None
+    opinion_rate: float = 0.0
+
+    @cached_property
+    def summary(self) -> Summary:
+        judged = [result for result in self.results if result.hash_seeds]
+        dependent = sum(result.depends_on_hash_seed for result in judged) if judged else None
+        return summarise(self.results, opinion_rate=self.opinion_rate, hash_seed_dependent=dependent)
 
     def __iter__(self) -> Iterator[ScoredCompletion]:
         return iter(self.results)
@@ -124,9 +131,3 @@ LONGER_ANSWERS = "allow longer answers with `max_tokens`, or ask for shorter one
 def error_of(result: ScoredCompletion, *, hint: str) -> SandrlError:
     message = f"a completion of {result.task_id} could not be scored: {result.status.value}: {result.detail}"
     return (InfrastructureError if result.status is Status.INFRASTRUCTURE else InputError)(message, hint=hint)
-
-
-def count_dependent(results: Iterable[ScoredCompletion]) -> int | None:
-    """How many completions have another outcome under another seed; None if they were judged under one alone."""
-    judged = [result for result in results if result.hash_seeds]
-    return sum(result.depends_on_hash_seed for result in judged) if judged else None

@@ -15,7 +15,8 @@ from typing import Any, TypeAlias
 
 from starlette.requests import ClientDisconnect
 
-from sandrl.service.failures import MEDIA_TYPE, Failure, failure_of, is_foreseen, where_it_happened
+from sandrl.errors import SandrlError
+from sandrl.service.failures import MEDIA_TYPE, Failure, failure_of, where_it_happened
 from sandrl.service.metrics import ServiceMetrics
 from sandrl.service.tokens import Token
 
@@ -88,7 +89,7 @@ class Edge:
         except ClientDisconnect:
             pass  # nobody reads an answer
         except Exception as error:  # noqa: BLE001 - every error is answered, and none is told with what a user sent
-            if not is_foreseen(error):
+            if not isinstance(error, Failure | SandrlError):
                 self._log(where_it_happened(error))
             if not status:
                 await _answer(noting, failure_of(error))

@@ -77,7 +77,7 @@ async def execute(service: Service, request: Request) -> ExecuteResponse:
     except InputError as error:
         raise Failure(HTTPStatus.UNPROCESSABLE_ENTITY, error.message, error.hint, place=error.field) from None
     result = await unless_gone(request, asyncio.wrap_future(running), running.cancel)
-    _count(service, result)
+    service.metrics.programs.labels(result.status.value).inc()
     if result.status is Status.INFRASTRUCTURE:
         message = f"the program could not be run: {result.detail}"
         raise Failure(HTTPStatus.SERVICE_UNAVAILABLE, message, "send the request again", {"Retry-After": "2"})
@@ -122,7 +122,7 @@ class RunCode:
             raise _again("no sandbox was free to run the program in time") from None
         except SandrlError as error:
             raise _again(error.message) from None
-        _count(self._service, result)
+        self._service.metrics.programs.labels(result.status.value).inc()
         if result.status is Status.INFRASTRUCTURE:
             raise _again(f"the program could not be run: {result.detail}")
         return self._response(body, result)
@@ -222,10 +222,6 @@ def _again(reason: str) -> Failure:
         "send the request again: the program did not cause the failure",
         {"Retry-After": "1"},
     )
-
-
-def _count(service: Service, result: ProgramResult) -> None:
-    service.metrics.programs.labels(result.status.value).inc()
 
 
 def _process(command: CommandResult | None) -> ProcessResult | None:

@@ -73,10 +73,6 @@ def failure_of(error: BaseException) -> Failure:
     )
 
 
-def is_foreseen(error: BaseException) -> bool:
-    return isinstance(error, Failure | SandrlError)
-
-
 def where_it_happened(error: BaseException) -> str:
     """The traceback of an error without its message, which may hold what a user sent."""
     lines = traceback.format_tb(error.__traceback__)

@@ -1,6 +1,6 @@
 """The problems of a service: the sets that it was started with, and those that requests contain.
 
-The same row is parsed once, for any number of requests that contain it (`sandrl.problems.interning`), so a trainer that
+The same row is parsed once, for any number of requests that contain it (`sandrl.problems.store`), so a trainer that
 sends its problems with every request pays for them once.
 """
 
@@ -13,10 +13,9 @@ from sandrl.config.serve import RequestOptions, ServeConfig
 from sandrl.errors import InputError, UsageError
 from sandrl.events import Emit, Warned, ignore
 from sandrl.problems import Problem, load_problems
-from sandrl.problems.interning import MOST_BYTES, InternedProblems
 from sandrl.problems.loading import problem_of_row, reading_of, with_options
 from sandrl.problems.preludes import prelude_of
-from sandrl.problems.store import joined
+from sandrl.problems.store import MOST_BYTES, InternedProblems, joined
 
 
 def load_sets(config: ServeConfig, emit: Emit = ignore) -> Mapping[str, Problem]:

@@ -105,11 +105,8 @@ class Reply:
         Raises:
             Exception: The error that ended it.
         """
-        while not self.is_done:
-            self._changed.clear()
-            await self._changed.wait()
-        if self.error is not None:
-            raise self.error
+        async for _ in self.read():
+            pass
         return sorted(self.results, key=lambda result: result.index)
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from http import HTTPStatus
 from typing import Any
 
@@ -52,18 +53,11 @@ async def score(service: Service, request: Request) -> Response:
             if key is not None:
                 service.replies.keep(key, digest, reply)
     service.replies.join(reply)
-    is_left = False
-
-    def leave() -> None:
-        nonlocal is_left
-        if not is_left:
-            is_left = True
-            service.replies.leave(reply, has_key=key is not None)
-
+    leave = partial(service.replies.leave, reply, has_key=key is not None)
     if NDJSON in request.headers.get("accept", ""):
         return StreamingResponse(_lines(service, reply, leave), media_type=NDJSON)
     try:
-        results = await unless_gone(request, reply.wait(), leave)
+        results = await unless_gone(request, reply.wait(), lambda: None)
     finally:
         leave()
     if len(results) > _MANY_RESULTS:
@@ -125,7 +119,7 @@ def begin(service: Service, answers: Sequence[Answer], context: ScoringContext, 
     return reply
 
 
-async def _lines(service: Service, reply: Reply, leave: Any) -> AsyncIterator[bytes]:
+async def _lines(service: Service, reply: Reply, leave: Callable[[], None]) -> AsyncIterator[bytes]:
     # An empty line now and then shows the client, and everything between, that the connection is in use.
     results: list[ScoredCompletion] = []
     reading = reply.read()
@@ -154,7 +148,7 @@ async def _lines(service: Service, reply: Reply, leave: Any) -> AsyncIterator[by
 
 
 def _document(job_id: str, results: Sequence[ScoredCompletion]) -> bytes:
-    report = ScoreReport(job_id, tuple(results), summarise(results))
+    report = ScoreReport(job_id, tuple(results))
     return json.dumps(finite(report_document(report)), ensure_ascii=True, allow_nan=False).encode("ascii")
 
 

@@ -10,7 +10,7 @@ import hmac
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sandrl.errors import UsageError
 from sandrl.files import kept_secret
@@ -30,11 +30,8 @@ class Token:
         place: Where its users find it: a file, or the variable it came from.
     """
 
-    secret: str
+    secret: str = field(repr=False)
     place: str
-
-    def __repr__(self) -> str:
-        return f"Token(place={self.place!r})"
 
     def is_like(self, given: str) -> bool:
         """Whether a token that was given is this one, in a time that tells nothing about it."""

@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 from sandrl.config.words import TINY
 from sandrl.errors import InputError, SandrlError
@@ -25,7 +26,6 @@ from sandrl.events import Emit, PolicyBuilding, PolicyReady, ignore
 from sandrl.files import read_regular
 from sandrl.models import libraries
 from sandrl.settings import private_directory
-from sandrl.tiny.model import make_model
 from sandrl.tiny.recipe import Recipe
 from sandrl.tiny.tokenizer import train_tokenizer
 from sandrl.tiny.warmup import warm_up
@@ -154,6 +154,37 @@ def _make(directory: Path, recipe: Recipe, emit: Emit) -> None:
             tokenizer.save_pretrained(directory)
     finally:
         torch.set_num_threads(threads)
+
+
+def make_model(recipe: Recipe, tokenizer: Any) -> Any:
+    """A very small Qwen 2 with random weights, drawn from torch's generator; it samples at temperature 1.0, uncut."""
+    transformers = libraries.load("transformers")
+    config = transformers.Qwen2Config(
+        vocab_size=len(tokenizer),
+        hidden_size=recipe.hidden,
+        intermediate_size=recipe.intermediate,
+        num_hidden_layers=recipe.layers,
+        num_attention_heads=recipe.heads,
+        num_key_value_heads=recipe.key_value_heads,
+        max_position_embeddings=recipe.positions,
+        tie_word_embeddings=True,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+        bos_token_id=None,
+        dtype="float32",
+        initializer_range=recipe.spread,
+    )
+    model = transformers.Qwen2ForCausalLM(config)
+    # Servers sample only where the model says so, and would cut its distribution at 50 tokens.
+    model.generation_config = transformers.GenerationConfig(
+        do_sample=True,
+        temperature=1.0,
+        top_k=0,
+        top_p=1.0,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+    )
+    return model
 
 
 def _digest(path: Path) -> str:

@@ -103,7 +103,6 @@ class _Demonstrations:
         self._tokenizer = tokenizer
         self._recipe = recipe
         self._choice = choice
-        self._known: dict[tuple[str, bool, int], Example] = {}
         self._order = self._forever()
 
     def batch(self, teacher: NoisyTeacher | None) -> list[Example]:

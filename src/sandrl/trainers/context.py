@@ -12,7 +12,7 @@ from sandrl.config.grpo import GrpoConfig
 from sandrl.events import Emit
 from sandrl.problems.prompting import Prompting
 from sandrl.problems.splits import Splits
-from sandrl.runs.lineage import Origin
+from sandrl.runs.config import Origin
 from sandrl.runs.processes import Processes
 from sandrl.settings import Settings
 from sandrl.trainers.config import splits_of

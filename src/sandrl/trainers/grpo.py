@@ -23,8 +23,8 @@ from sandrl.rewards import ScoreOptions
 from sandrl.rewards.function import FunctionOptions, step_opinions
 from sandrl.rollouts.sandbox import JobSandboxes
 from sandrl.runs import EvaluationRow, MetricsRecorder
-from sandrl.runs.evaluations import BestCheckpoint
-from sandrl.runs.lineage import ORIGIN
+from sandrl.runs.config import ORIGIN
+from sandrl.runs.overview import BestCheckpoint
 from sandrl.runs.processes import Processes
 from sandrl.runs.resumption import check_unchanged, digest_of_all
 from sandrl.sandboxes import Job, SandboxRequest

@@ -17,7 +17,7 @@ from pydantic import JsonValue
 from sandrl.config.grpo import GrpoConfig
 from sandrl.errors import InputError, UsageError
 from sandrl.runs import RunReader, find_run
-from sandrl.runs.lineage import Origin
+from sandrl.runs.config import Origin
 from sandrl.runs.resumption import saved_config
 from sandrl.settings import Settings
 from sandrl.trainers.checkpoints import checkpoint_directory, last_checkpoint, read_marker

@@ -13,7 +13,7 @@ from sandrl.errors import MissingExtraError, ServiceError, UsageError
 from sandrl.models import libraries
 from sandrl.problems.splits import Splits
 from sandrl.rewards.estimate import SandboxEstimate, estimate_sandboxes
-from sandrl.runs.lineage import Origin
+from sandrl.runs.config import Origin
 from sandrl.scoring.options import ScoreOptions
 from sandrl.settings import Settings
 from sandrl.trainers.arguments import checked_fields, trl_arguments

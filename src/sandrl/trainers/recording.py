@@ -15,7 +15,7 @@ from pathlib import Path
 from sandrl.errors import TrainingError
 from sandrl.events import CheckpointSaved, EvaluationFinished, EvaluationStarted, StepFinished
 from sandrl.runs import EvaluationRow, MetricsRecorder, RunReader
-from sandrl.runs.evaluations import BestCheckpoint, best_checkpoint
+from sandrl.runs.overview import BestCheckpoint, best_checkpoint
 from sandrl.runs.recorder import EventCounts
 from sandrl.runs.summary import FinishedCompletion, Values, named, pass_at
 from sandrl.trainers.checkpoints import Checkpoint, mark_whole, remove_old

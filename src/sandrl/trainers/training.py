@@ -28,8 +28,7 @@ from sandrl.judge.judge import judge_version
 from sandrl.judge.weak_checks import warn_of_weak_checks
 from sandrl.problems import Problem
 from sandrl.rewards.scoring import lifetime_seconds
-from sandrl.runs.flags import Flag
-from sandrl.runs.health import Health
+from sandrl.runs.flags import Flag, Health
 from sandrl.runs.held import SandboxTime
 from sandrl.runs.processes import Processes
 from sandrl.runs.resumption import PROBLEMS_DIGEST

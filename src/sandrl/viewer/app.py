@@ -59,12 +59,7 @@ class View:
                 Route("/api/events", self.events),
             ],
             middleware=[Middleware(GZipMiddleware, minimum_size=1_000, compresslevel=1)],
-            exception_handlers={
-                HTTPException: _on_http_error,
-                SandrlError: _on_error,
-                sqlite3.Error: _on_broken_index,
-                OSError: _on_broken_index,
-            },
+            exception_handlers=dict.fromkeys((HTTPException, SandrlError, sqlite3.Error, OSError), _on_error),
         )
 
     def runs(self, request: Request) -> Response:
@@ -206,15 +201,8 @@ def _json(document: dict[str, Any]) -> Response:
     return Response(text, media_type="application/json", headers=_NO_STORE)
 
 
-def _on_http_error(request: Request, error: Exception) -> Response:
-    status = error.status_code if isinstance(error, HTTPException) else 500
-    return JSONResponse({"error": getattr(error, "detail", "")}, status, _NO_STORE)
-
-
 def _on_error(request: Request, error: Exception) -> Response:
-    message = error.message if isinstance(error, SandrlError) else str(error)
-    return JSONResponse({"error": message}, 500, _NO_STORE)
-
-
-def _on_broken_index(request: Request, error: Exception) -> Response:
-    return JSONResponse({"error": f"the run or its index cannot be read: {error}"}, 500, _NO_STORE)
+    if isinstance(error, HTTPException):
+        return JSONResponse({"error": error.detail}, error.status_code, _NO_STORE)
+    broken = f"the run or its index cannot be read: {error}"
+    return JSONResponse({"error": error.message if isinstance(error, SandrlError) else broken}, 500, _NO_STORE)

@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -25,6 +23,7 @@ from sandrl.runs.comparison import (
 )
 from sandrl.runs.report.parts import estimates_part
 from sandrl.runs.series import is_bound, series_of
+from sandrl.viewer.recent import Recent
 from sandrl.viewer.run import RunView, stamp_of
 
 MOST_PROBLEMS = 1_000
@@ -45,8 +44,7 @@ class Comparisons:
     """Comparisons that were asked for; the latest are kept, because pages of them are asked for one after the other."""
 
     def __init__(self) -> None:
-        self._mutex = threading.Lock()
-        self._known: OrderedDict[tuple[object, ...], _Table] = OrderedDict()
+        self._known: Recent[_Table] = Recent(_MOST_KEPT)
 
     def page(
         self, runs: Sequence[RunView], search: str, *, only: str, of: str, offset: int, limit: int
@@ -77,12 +75,7 @@ class Comparisons:
 
     def _compared(self, runs: Sequence[RunView]) -> _Table:
         name = tuple((run.key, run.refresh().version, stamp_of(run.path, "config")) for run in runs)
-        with self._mutex:
-            known = self._known.pop(name, None) or _compared(runs)
-            self._known[name] = known
-            while len(self._known) > _MOST_KEPT:
-                self._known.popitem(last=False)
-            return known
+        return self._known.get(name, lambda: _compared(runs))
 
 
 def _compared(runs: Sequence[RunView]) -> _Table:

@@ -14,7 +14,6 @@ import os
 import shutil
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -40,11 +39,7 @@ _MARK_TEXT = '{"schema": 1, "made_by": "sandrl view --export"}\n'
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """What was written.
-
-    Attributes:
-        left_out: The ids of runs that cannot be read.
-    """
+    """What was written, and the ids of runs that cannot be read (`left_out`)."""
 
     index: Path
     runs: int
@@ -131,12 +126,10 @@ def _write_run(run: RunView, data: Path) -> None:
     with run.columns.opened() as database:
         rows = list(each_brief(database))
         _write(data, f"{run.key}-rows", {"rows": rows, "chunk": CHUNK})
-        numbers = iter([number for (number,) in database.execute("SELECT number FROM rows ORDER BY number")])
-        keys = iter(rows)
-        at = 0
-        while piece := list(islice(numbers, CHUNK)):
+        numbers = [number for (number,) in database.execute("SELECT number FROM rows ORDER BY number")]
+        for at, first in enumerate(range(0, len(numbers), CHUNK)):
             trajectories, problems = [], dict[str, Any]()
-            for number, brief in zip(piece, islice(keys, CHUNK), strict=True):
+            for number, brief in zip(numbers[first : first + CHUNK], rows[first : first + CHUNK], strict=True):
                 row = run.columns.read(database, number)
                 whole = {**brief} if row is None else trajectory_document(row)
                 trajectories.append({**whole, "key": brief["key"]})
@@ -145,7 +138,6 @@ def _write_run(run: RunView, data: Path) -> None:
                     problem = run.columns.problem(database, digest)
                     problems |= {} if problem is None else {digest: problem_document(problem)}
             _write(data, f"{run.key}-t{at}", {"trajectories": trajectories, "problems": problems})
-            at += 1
 
 
 def _comparisons(runs: list[RunView], left_out: list[str]) -> dict[str, Any]:

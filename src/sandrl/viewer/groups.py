@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import itertools
 import sqlite3
-import threading
 from array import array
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeAlias
 
 from sandrl.events.results import Status
 from sandrl.runs.columns import RunColumns, row_key
+from sandrl.viewer.recent import Recent
 
 MOST_CELLS = 100
 """Of how many steps one answer shows a problem; the latest ones are shown."""
@@ -26,9 +26,8 @@ class Groups:
 
     def __init__(self, columns: RunColumns) -> None:
         self._columns = columns
-        self._mutex = threading.Lock()
-        self._tasks: tuple[int, array[int]] | None = None
-        self._flips: tuple[int, dict[int, int]] | None = None
+        self._tasks: Recent[array[int]] = Recent()
+        self._flips: Recent[set[int]] = Recent()
 
     def page(self, task: str, *, flipped: bool, offset: int, limit: int) -> dict[str, Any]:
         """What `GET api/runs/{key}/groups` answers: groups whose problem's id contains `task`, in upper or lower case.
@@ -37,13 +36,13 @@ class Groups:
         """
         with self._columns.opened() as database:
             (version,) = database.execute("SELECT version FROM state").fetchone()
-            found: Iterable[int] = self._all_tasks(database, version)
+            found: Iterable[int] = self._tasks.get(version, lambda: _all_tasks(database))
             if task:
                 fits = "SELECT number FROM names WHERE instr(lower(name), lower(?))"
                 named = {number for (number,) in database.execute(fits, (task,))}
                 found = [number for number in found if number in named]
             if flipped:
-                flips = self._all_flips(database, version)
+                flips = self._flips.get(version, lambda: _all_flipped(database))
                 found = [number for number in found if number in flips]
             chosen = list(found)
             steps = database.execute("SELECT DISTINCT step FROM rows WHERE held_out = 0 ORDER BY step").fetchall()
@@ -54,27 +53,22 @@ class Groups:
                 "groups": [_group(database, number) for number in shown],
             }
 
-    def _all_tasks(self, database: sqlite3.Connection, version: int) -> array[int]:
-        with self._mutex:
-            if self._tasks is None or self._tasks[0] != version:
-                found = database.execute("SELECT DISTINCT task FROM rows WHERE held_out = 0 ORDER BY task")
-                self._tasks = (version, array("q", (number for (number,) in found)))
-            return self._tasks[1]
 
-    def _all_flips(self, database: sqlite3.Connection, version: int) -> dict[int, int]:
-        with self._mutex:
-            if self._flips is None or self._flips[0] != version:
-                rows = database.execute(
-                    "SELECT task, step, reward IS NULL, is_pass FROM rows WHERE held_out = 0"
-                    " ORDER BY task, step, rows.number"
-                )
-                counts = {}
-                for task, own in itertools.groupby(rows, key=lambda row: row[0]):
-                    cells = ([_verdict(*each[2:]) for each in cell] for _, cell in itertools.groupby(own, _step))
-                    if flips := count_flips(cells):
-                        counts[task] = flips
-                self._flips = (version, counts)
-            return self._flips[1]
+def _all_tasks(database: sqlite3.Connection) -> array[int]:
+    found = database.execute("SELECT DISTINCT task FROM rows WHERE held_out = 0 ORDER BY task")
+    return array("q", (number for (number,) in found))
+
+
+def _all_flipped(database: sqlite3.Connection) -> set[int]:
+    rows = database.execute(
+        "SELECT task, step, reward IS NULL, is_pass FROM rows WHERE held_out = 0 ORDER BY task, step, rows.number"
+    )
+    flipped = set()
+    for task, own in itertools.groupby(rows, key=lambda row: row[0]):
+        cells = ([_verdict(*each[2:]) for each in cell] for _, cell in itertools.groupby(own, _step))
+        if count_flips(cells):
+            flipped.add(task)
+    return flipped
 
 
 def count_flips(cells: Iterable[list[bool | None]]) -> int:

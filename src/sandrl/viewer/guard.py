@@ -37,11 +37,7 @@ _HEADERS = (
 
 
 class Guard:
-    """Lets requests through to an application; its cookie has the port, because browsers send cookies to all ports.
-
-    Attributes:
-        token: What the first link has.
-    """
+    """Lets requests through to an application; its cookie has the port, because browsers send cookies to all ports."""
 
     def __init__(self, app: Application, port: int) -> None:
         self._app = app

@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 import hashlib
-import itertools
 import os
 import re
 import sqlite3
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Self
 
 from sandrl.errors import InputError, SandrlError
-from sandrl.runs import MetricsRow, RunReader, RunState, count_steps, find_run, list_runs, state_of
+from sandrl.runs import MetricsRow, RunReader, find_run, state_of
 from sandrl.runs.config import read_config
 from sandrl.runs.directory import is_running
 from sandrl.runs.held import COST_METRIC, price_in
-from sandrl.runs.index import RunEntry
-from sandrl.runs.overview import latest_pass_at_1
+from sandrl.runs.index import RunEntry, list_runs
+from sandrl.runs.overview import RunState, count_steps, latest_pass_at_1
 from sandrl.runs.report.document import run_seconds
 from sandrl.runs.report.parts import total_of
-from sandrl.runs.series import series_of
+from sandrl.runs.series import series_of, thinned
 from sandrl.viewer.run import RunView, has_metrics, stamp_of
 
 CURVE_POINTS = 60
@@ -162,7 +161,7 @@ class Library:
         """What the list says of a run, whatever its condition."""
         path = entries[key].path
         run = self.open(key, entries)
-        stamp = (stamp_of(path, *_KINDS), run.columns.rows_known, run.counted_version, self._is_written(path))
+        stamp = self._stamp(run)
         with self._mutex:
             known = self._briefs.get(key)
         if known is not None and known[0] == stamp:
@@ -189,15 +188,13 @@ class Library:
                 return seen
             seen = {}
             for key, entry in self.entries().items():
-                run = self.open(key, {key: entry})
-                seen[key] = (
-                    stamp_of(entry.path, *_KINDS),
-                    run.columns.rows_known,
-                    run.counted_version,
-                    self._is_written(entry.path),
-                )
+                seen[key] = self._stamp(self.open(key, {key: entry}))
             self._seen = (time.monotonic(), seen)
             return seen
+
+    def _stamp(self, run: RunView) -> tuple[object, ...]:
+        is_written = self._is_written(run.path)
+        return (stamp_of(run.path, *_KINDS), run.columns.rows_known, run.counted_version, is_written)
 
     def _is_written(self, path: Path) -> bool:
         # Whether a job is writing the run; asked only of one whose last job has not said how it ended.
@@ -220,14 +217,6 @@ def run_key(path: Path) -> str:
     """What addresses name a run by: its id, and a digest of where it is, because two directories may hold one id."""
     name = _NO_LETTER.sub("-", path.name) or "run"
     return f"{name}.{hashlib.sha256(os.fsencode(os.path.realpath(path))).hexdigest()[:8]}"
-
-
-def thinned(values: Sequence[float], most: int = CURVE_POINTS) -> list[float]:
-    """Values with the mean of neighbours in their place, where there are more than can be shown."""
-    if len(values) <= most:
-        return list(values)
-    edges = [round(at * len(values) / most) for at in range(most + 1)]
-    return [sum(values[a:b]) / (b - a) for a, b in itertools.pairwise(edges)]
 
 
 def _brief(run: RunView) -> dict[str, Any]:
@@ -262,7 +251,7 @@ def _brief(run: RunView) -> dict[str, Any]:
         "reward": rewards.last if rewards else None,
         "pass_rate": series["pass_rate"].last if "pass_rate" in series else None,
         "pass_at_1": None if pass_at_1 is None else asdict(pass_at_1),
-        "curve": thinned(rewards.finite) if rewards else [],
+        "curve": thinned(rewards.finite, CURVE_POINTS) if rewards else [],
         "cost": None if price is None or cost is None else replace(price, amount=cost).shown,
         "job_ids": [job.job_id for job in jobs],
         "error": jobs[-1].error if jobs else None,

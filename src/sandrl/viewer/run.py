@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from sandrl.errors import InputError
-from sandrl.runs import Damage, MetricsRow, RunReader, disagreements, step_rows
-from sandrl.runs.columns import NO_STEP, Progress, RowPlace, RunColumns
-from sandrl.runs.reader import row_files
+from sandrl.runs import MetricsRow, RunReader, disagreements, step_rows
+from sandrl.runs.columns import NO_STEP, Progress, RowPlace, RunColumns, row_key
+from sandrl.runs.reader import Damage, row_files
 from sandrl.runs.report.document import is_complete_run, problem_document, run_document, trajectory_document
 from sandrl.viewer.groups import Groups
+from sandrl.viewer.recent import Recent
 from sandrl.viewer.selection import RowLists
 from sandrl.viewer.totals import Totals
 
@@ -28,7 +29,7 @@ _FIND_ROW = """
 SELECT number FROM rows WHERE step = ? AND held_out = ? AND place = ? AND rank = ? AND greedy = ? AND repeat = ?
 """
 _FIND_NEIGHBOUR = """
-SELECT step, held_out, place, rank, greedy, repeat FROM rows WHERE number {side} ? ORDER BY number {way} LIMIT 1
+SELECT step, place, rank, held_out, greedy, repeat FROM rows WHERE number {side} ? ORDER BY number {way} LIMIT 1
 """
 
 
@@ -50,11 +51,10 @@ class RunView:
         self.rows = RowLists(self.columns)
         self.groups = Groups(self.columns)
         self._index_on = index_on
-        self._mutex = threading.Lock()
         self._counting = threading.Lock()
         self._totals: _KeptTotals | None = None
-        self._metrics: tuple[object, tuple[MetricsRow, ...]] | None = None
-        self._checked: tuple[object, list[str]] | None = None
+        self._metrics: Recent[tuple[MetricsRow, ...]] = Recent()
+        self._checked: Recent[list[str]] = Recent()
 
     def refresh(self) -> Progress:
         """Indexes what the run has got, for a short time; what is left is indexed in the background."""
@@ -82,7 +82,7 @@ class RunView:
             self.metrics(reader, totals),
             totals.completions(),
             damage=damage,
-            disagreements=self._contradictions(reader, progress),
+            contradictions=self._contradictions(reader, progress),
             index={name: index[name] for name in ("rows", "total_bytes", "read_bytes", "is_complete")},
         )
         return {"key": self.key, **document}
@@ -128,10 +128,7 @@ class RunView:
         stamp = stamp_of(self.path, MetricsRow.file, "evaluations")
         if totals is not None and not has_metrics(self.path):
             return step_rows(reader, totals.metrics())
-        with self._mutex:
-            if self._metrics is None or self._metrics[0] != stamp:
-                self._metrics = (stamp, step_rows(reader))
-            return self._metrics[1]
+        return self._metrics.get(stamp, lambda: step_rows(reader))
 
     def trajectory(self, key: str) -> dict[str, Any] | None:
         """What `GET api/runs/{key}/rows/{rowkey}` answers; None if there is no such row."""
@@ -151,7 +148,7 @@ class RunView:
             neighbours = {}
             for name, (side, way) in sides.items():
                 other = database.execute(_FIND_NEIGHBOUR.format(side=side, way=way), found).fetchone()
-                neighbours[name] = other and _key(*other)
+                neighbours[name] = other and row_key(*other)
         return {
             "key": key,
             **trajectory_document(row),
@@ -164,10 +161,7 @@ class RunView:
         if not progress.is_complete or progress.rows > _MOST_CHECKED_ROWS or reader.is_running:
             return []
         stamp = stamp_of(self.path, "config", MetricsRow.file, "sandboxes", "opinions", "trajectories")
-        with self._mutex:
-            if self._checked is None or self._checked[0] != stamp:
-                self._checked = (stamp, list(disagreements(reader, is_complete=is_complete_run(reader))))
-            return self._checked[1]
+        return self._checked.get(stamp, lambda: list(disagreements(reader, is_complete=is_complete_run(reader))))
 
 
 def has_metrics(run: Path) -> bool:
@@ -187,7 +181,3 @@ def stamp_of(run: Path, *kinds: str) -> tuple[object, ...]:
                     status = file.stat()
                     stamp.append((file.name, status.st_size, status.st_mtime_ns))
     return tuple(stamp)
-
-
-def _key(step: int, held_out: int, place: int, rank: int, greedy: int, repeat: int) -> str:
-    return RowPlace(None if step < 0 else step, place, rank, bool(held_out), bool(greedy), repeat).key

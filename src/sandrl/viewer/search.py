@@ -33,8 +33,6 @@ class TextSearch:
 
     Attributes:
         found: The numbers of the rows that have them, in their order.
-        searched: How many rows were searched.
-        is_complete: Whether these are all.
     """
 
     def __init__(self, text: str) -> None:

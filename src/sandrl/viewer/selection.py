@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import json
 import sqlite3
-import threading
 from array import array
-from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any
 
 from sandrl.runs.columns import RunColumns, row_key
+from sandrl.viewer.recent import Recent
 from sandrl.viewer.search import TextSearch
-
-T = TypeVar("T")
 
 MOST_ROWS = 1_000
 """How many rows one answer has at most."""
@@ -23,10 +20,15 @@ _ORDERS = {"index": "number", "reward": "reward", "duration": "seconds", "step":
 _SEARCHES = 8
 _ANSWERS = 8
 _DEEP = 2_000
-_COLUMNS = (
-    "rows.number, step, rank, held_out, greedy, place, repeat, id, tasks.name, statuses.name, reward, passed, total, "
-    "seconds, cached, detail, disagrees, cut_off, problems.name"
-)
+# What lists have of a row, and its column.
+_FIELDS = {
+    "index": "place", "id": "id", "task_id": "tasks.name", "status": "statuses.name", "reward": "reward",
+    "passed": "passed", "total": "total", "duration_seconds": "seconds", "held_out": "held_out", "greedy": "greedy",
+    "cached": "cached", "detail": "detail", "disagrees": "disagrees", "cut_off": "cut_off", "problem": "problems.name",
+}  # fmt: skip
+_SWITCHES = frozenset({"held_out", "greedy", "cached", "disagrees", "cut_off"})
+_PLACE = ("step", "place", "rank", "held_out", "greedy", "repeat")
+_COLUMNS = ", ".join(("rows.number", *_PLACE, *_FIELDS.values()))
 _JOINS = (
     "rows JOIN names statuses ON statuses.number = rows.status JOIN names tasks ON tasks.number = rows.task "
     "LEFT JOIN names problems ON problems.number = rows.problem"
@@ -38,12 +40,9 @@ class Selection:
     """What rows must be like; all conditions together.
 
     Attributes:
-        statuses: One of these; any if empty.
         step: Of this step; rows outside of steps are of step 0.
         task: The problem's id contains this, in upper or lower case.
-        disagrees: Failed, and passes in one process by its second opinion.
         search: Words that all occur in the row's texts.
-        order: `index`, `reward`, `duration` or `step`.
     """
 
     statuses: tuple[str, ...] = ()
@@ -93,10 +92,9 @@ class RowLists:
 
     def __init__(self, columns: RunColumns) -> None:
         self._columns = columns
-        self._searches: OrderedDict[Selection, TextSearch] = OrderedDict()
-        self._version = -1
-        self._answers: OrderedDict[tuple[object, ...], Any] = OrderedDict()
-        self._mutex = threading.Lock()
+        self._searches: Recent[TextSearch] = Recent(_SEARCHES)
+        self._facets: Recent[list[tuple[Any, ...]]] = Recent(_ANSWERS)
+        self._numbers: Recent[array[int]] = Recent(_ANSWERS)
 
     def page(self, selection: Selection, offset: int, limit: int) -> dict[str, Any]:
         """What `GET api/runs/{key}/rows` answers: a part of a list."""
@@ -106,7 +104,7 @@ class RowLists:
             if search is not None:
                 where += " AND rows.number IN (SELECT value FROM json_each(?))"
                 values.append(json.dumps(search.found.tolist()))
-            facets = self._facets(database, where, values)
+            facets = self._counted(database, where, values)
             with_status, more = Selection(selection.statuses).condition()
             where, values = f"{where} AND {with_status}", [*values, *more]
             wanted = set(selection.statuses)
@@ -133,7 +131,8 @@ class RowLists:
             ]
         else:
             # Far down in a long list, where sorting again for each page would take seconds.
-            known = self._known(database, (ordered, *values), lambda: _numbers(database, ordered, values))
+            question = (_version(database), ordered, *values)
+            known = self._numbers.get(question, lambda: _numbers(database, ordered, values))
             numbers = known[offset : offset + limit].tolist()
         found = database.execute(
             f"SELECT {_COLUMNS} FROM {_JOINS} WHERE rows.number IN (SELECT value FROM json_each(?))",
@@ -142,49 +141,33 @@ class RowLists:
         rows = {row[0]: brief_row(row) for row in found}
         return [rows[number] for number in numbers]
 
-    def _facets(self, database: sqlite3.Connection, where: str, values: list[object]) -> dict[str, Any]:
+    def _counted(self, database: sqlite3.Connection, where: str, values: list[object]) -> dict[str, Any]:
         query = (
             "SELECT names.name, own.* FROM ("
             "SELECT status, count(*) AS n, sum(disagrees) AS d, sum(cut_off) AS c"
             f" FROM rows WHERE {where} GROUP BY status"
             ") own JOIN names ON names.number = own.status"
         )
-        found = self._known(database, (query, *values), lambda: database.execute(query, values).fetchall())
+        question = (_version(database), query, *values)
+        found = self._facets.get(question, lambda: database.execute(query, values).fetchall())
         return {
             "status": {name: count for name, _, count, *_ in found},
             "disagrees": sum(disagrees for *_, disagrees, _ in found),
             "cut_off": sum(cut_off for *_, cut_off in found),
         }
 
-    def _known(self, database: sqlite3.Connection, question: tuple[object, ...], answer: Callable[[], T]) -> T:
-        (version,) = database.execute("SELECT version FROM state").fetchone()
-        with self._mutex:
-            if version != self._version:
-                self._answers.clear()
-                self._version = version
-            if question in self._answers:
-                self._answers.move_to_end(question)
-                known: T = self._answers[question]
-                return known
-        made = answer()
-        with self._mutex:
-            if version == self._version:
-                self._answers[question] = made
-                while len(self._answers) > _ANSWERS:
-                    self._answers.popitem(last=False)
-        return made
-
     def _searched(self, database: sqlite3.Connection, selection: Selection) -> TextSearch | None:
         if not selection.search.strip():
             return None
         key = replace(selection, statuses=(), order="index", is_descending=False)
-        with self._mutex:
-            search = self._searches.pop(key, None) or TextSearch(selection.search)
-            self._searches[key] = search
-            while len(self._searches) > _SEARCHES:
-                self._searches.popitem(last=False)
+        search = self._searches.get(key, lambda: TextSearch(selection.search))
         search.go_on(self._columns, database, *key.condition())
         return search
+
+
+def _version(database: sqlite3.Connection) -> int:
+    (version,) = database.execute("SELECT version FROM state").fetchone()
+    return int(version)
 
 
 def _numbers(database: sqlite3.Connection, query: str, values: list[object]) -> array[int]:
@@ -198,24 +181,6 @@ def each_brief(database: sqlite3.Connection) -> Iterator[dict[str, Any]]:
 
 def brief_row(row: tuple[Any, ...]) -> dict[str, Any]:
     """A row as lists have it."""
-    (_, step, rank, held_out, greedy, place, repeat, id_, task, status, reward, passed, total, seconds, cached, detail,
-     disagrees, cut_off, problem) = row  # fmt: skip
-    return {
-        "key": row_key(step, place, rank, held_out, greedy, repeat),
-        "step": None if step < 0 else step,
-        "index": place,
-        "id": id_,
-        "task_id": task,
-        "status": status,
-        "reward": reward,
-        "passed": passed,
-        "total": total,
-        "duration_seconds": seconds,
-        "held_out": bool(held_out),
-        "greedy": bool(greedy),
-        "cached": bool(cached),
-        "detail": detail,
-        "disagrees": bool(disagrees),
-        "cut_off": bool(cut_off),
-        "problem": problem,
-    }
+    place, own = row[1 : 1 + len(_PLACE)], row[1 + len(_PLACE) :]
+    fields = {name: bool(value) if name in _SWITCHES else value for name, value in zip(_FIELDS, own, strict=True)}
+    return {"key": row_key(*place), "step": None if place[0] < 0 else place[0], **fields}

@@ -41,7 +41,6 @@ class Totals:
         by_task: Scored completions and passed ones of a problem, and how many problems have so many.
         by_span: Number of a span of time, and how many completions were written in it.
         first_time: When the first row was written, in seconds since 1970; None without rows.
-        last_time: When the last row was.
     """
 
     by_step: list[list[Any]]

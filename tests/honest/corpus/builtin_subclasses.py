@@ -1,20 +1,24 @@
 # === namedtuple-attribute entry_point=bounds
-# --- code
 from collections import namedtuple
 
 Bounds = namedtuple("Bounds", ["low", "high"])
 
 def bounds(values):
     return Bounds(min(values), max(values))
+# --- wrong
+from collections import namedtuple
+
+Bounds = namedtuple("Bounds", ["high", "low"])
+
+def bounds(values):
+    return Bounds(min(values), max(values))
 # --- asserts
 assert bounds([3, 1, 2]).low == 1
-assert bounds([3, 1, 2]).high == 3
 assert bounds([5]) == (5, 5)
 assert bounds([5])._asdict() == {"low": 5, "high": 5}
 assert tuple(bounds([1, 9])) == (1, 9)
 
 # === typing-namedtuple entry_point=parse_person
-# --- code
 from typing import NamedTuple, Optional
 
 
@@ -22,10 +26,6 @@ class Person(NamedTuple):
     name: str
     age: int
     email: Optional[str] = None
-
-    @property
-    def is_adult(self) -> bool:
-        return self.age >= 18
 
 
 def parse_person(line: str) -> Person:
@@ -35,52 +35,23 @@ def parse_person(line: str) -> Person:
 p = parse_person("Ann, 33, ann@example.org")
 assert p.name == "Ann" and p.age == 33
 assert p.email == "ann@example.org"
-assert p.is_adult
 # --- test
 name, age, email = parse_person("Bo,5")
 assert (name, age, email) == ("Bo", 5, None)
-assert not parse_person("Bo,5").is_adult
 # --- test
 assert parse_person("Bo,5")._replace(age=6).age == 6
 assert parse_person("Bo,5")._fields == ("name", "age", "email")
 
-# === stack-list-push-returns-self entry_point=Stack
-# --- code
-class Stack(list):
-    """A stack built on list."""
-
-    def push(self, item):
-        self.append(item)
-        return self
-
-    def peek(self):
-        return self[-1]
-
-    @property
-    def empty(self):
-        return not self
-# --- test
-s = Stack()
-assert s.empty
-assert s.push(1).push(2).push(3) == [1, 2, 3]
-assert s.pop() == 3
-assert s.peek() == 2
-assert len(s) == 2
-# --- test
-s = Stack([1, 2])
-assert s.push(3) is s
-assert isinstance(s, list)
-assert list(reversed(s)) == [3, 2, 1]
-
 # === stack-list-with-reference entry_point=Stack
-# --- code
 class Stack(list):
     def push(self, item):
         self.append(item)
         return self
-
-    def peek(self):
-        return self[-1] if self else None
+# --- wrong
+class Stack(list):
+    def push(self, item):
+        self.insert(0, item)
+        return self
 # --- reference
 class Stack:
     def __init__(self):
@@ -93,22 +64,15 @@ class Stack:
     def pop(self):
         return self.items.pop()
 
-    def peek(self):
-        return self.items[-1] if self.items else None
-
     def __len__(self):
         return len(self.items)
 # --- test
 s = Stack()
 s.push("a").push("b")
-assert s.peek() == "b"
 assert s.pop() == "b"
 assert len(s) == 1
-# --- test
-assert Stack().peek() is None
 
 # === int-subclass-modular
-# --- code
 class Mod7(int):
     def __new__(cls, value):
         return super().__new__(cls, value % 7)
@@ -116,33 +80,14 @@ class Mod7(int):
     def __add__(self, other):
         return Mod7(int(self) + int(other))
 
-    def __mul__(self, other):
-        return Mod7(int(self) * int(other))
-
     __radd__ = __add__
-    __rmul__ = __mul__
-
-    def inverse(self):
-        for i in range(1, 7):
-            if int(self) * i % 7 == 1:
-                return Mod7(i)
-        raise ZeroDivisionError("no inverse")
 # --- asserts
 assert Mod7(10) == 3
 assert Mod7(5) + 4 == 2
 assert 4 + Mod7(5) == 2
-assert Mod7(3) * Mod7(5) == 1
-assert Mod7(3).inverse() == 5
 assert type(Mod7(3) + 1) is Mod7
-# --- test
-try:
-    Mod7(0).inverse()
-    assert False, "expected an error"
-except ZeroDivisionError as e:
-    assert str(e) == "no inverse"
 
 # === str-subclass-slug
-# --- code
 import re
 
 
@@ -159,15 +104,10 @@ class Slug(str):
 # --- asserts
 assert Slug("Hello, World!") == "hello-world"
 assert Slug("Hello, World!").words == ["hello", "world"]
-assert Slug("a") + "B c" == "a-b-c"
 assert (Slug("a") + "B c").words == ["a", "b", "c"]
-assert len(Slug("xyz")) == 3
-assert Slug("abc").upper() == "ABC"
-assert Slug("abc").startswith("ab")
 assert {Slug("A"): 1}["a"] == 1
 
 # === str-subclass-case-insensitive
-# --- code
 class CIStr(str):
     def __eq__(self, other):
         if isinstance(other, str):
@@ -182,16 +122,18 @@ class CIStr(str):
 
     def __contains__(self, part):
         return part.casefold() in self.casefold()
+# --- wrong
+class CIStr(str):
+    def __eq__(self, other):
+        return self.casefold() == other.casefold()
 # --- asserts
 assert CIStr("Hello") == "hELLO"
 assert "hello" == CIStr("HELLO")
 assert CIStr("abc") != "abd"
 assert len({CIStr("a"), CIStr("A")}) == 1
 assert "ELL" in CIStr("hello")
-assert hash(CIStr("X")) == hash(CIStr("x"))
 
 # === dict-subclass-attribute-access entry_point=AttrDict
-# --- code
 class AttrDict(dict):
     def __getattr__(self, key):
         try:
@@ -218,24 +160,20 @@ assert "a" not in d
 # --- test
 d = AttrDict()
 assert not hasattr(d, "zzz")
-try:
-    d.zzz
-except AttributeError as error:
-    assert "zzz" in str(error)
-else:
-    raise AssertionError
-# --- test
-d = AttrDict({"x": 1})
-d.update(y=2)
-assert sorted(d.items()) == [("x", 1), ("y", 2)]
-assert getattr(d, "q", "none") == "none"
 
 # === dict-subclass-missing
-# --- code
 class Fibs(dict):
     def __missing__(self, n):
         value = self[n] = self[n - 1] + self[n - 2]
         return value
+
+
+def fibs():
+    return Fibs({0: 0, 1: 1})
+# --- wrong
+class Fibs(dict):
+    def __missing__(self, n):
+        return self[n - 1] + self[n - 2]
 
 
 def fibs():
@@ -245,26 +183,8 @@ f = fibs()
 assert f[10] == 55
 assert len(f) == 11
 assert f.get(50) is None
-assert f[50] == 12586269025
-assert 49 in f
-
-# === dict-missing-templating
-# --- code
-class Keep(dict):
-    def __missing__(self, key):
-        return "{" + key + "}"
-
-
-def partial_format(template, **values):
-    return template.format_map(Keep(values))
-# --- asserts
-assert partial_format("{a} {b}", a=1) == "1 {b}"
-assert partial_format("{a} {b}", a=1, b=2) == "1 2"
-assert Keep()["x"] == "{x}"
-assert "{n}".format_map(Keep(n=3)) == "3"
 
 # === dict-subclass-lru entry_point=LRU
-# --- code
 from collections import OrderedDict
 
 
@@ -291,20 +211,8 @@ assert c["a"] == 1
 c["c"] = 3
 assert "b" not in c
 assert list(c) == ["a", "c"]
-assert c == {"a": 1, "c": 3}
-# --- test
-c = LRU(1)
-c[1] = 1
-c[2] = 2
-assert len(c) == 1 and c.capacity == 1
-try:
-    c[1]
-    raise AssertionError("gone keys raise")
-except KeyError:
-    pass
 
 # === set-subclass
-# --- code
 class Tags(set):
     def add(self, tag):
         super().add(tag.strip().lower())
@@ -316,14 +224,9 @@ class Tags(set):
 t = Tags()
 assert t.add(" Python ").add("AI") is t
 assert t == {"python", "ai"}
-assert str(t) == "ai, python"
-assert "ai" in t
 assert t | {"x"} == {"ai", "python", "x"}
-assert t - {"ai"} == {"python"}
-assert t >= {"ai"}
 
 # === frozenset-subclass
-# --- code
 class Team(frozenset):
     @property
     def captain(self):
@@ -336,10 +239,8 @@ def team_up(names):
 assert team_up(["zoe", "al"]).captain == "al"
 assert team_up(["a", "a"]) == frozenset({"a"})
 assert len({team_up("ab"), team_up("ba")}) == 1
-assert team_up("abc") & {"a"} == {"a"}
 
 # === tuple-subclass-vector
-# --- code
 class Vec(tuple):
     def __new__(cls, *parts):
         return super().__new__(cls, parts)
@@ -352,22 +253,15 @@ class Vec(tuple):
 
     __rmul__ = __mul__
 
-    def __abs__(self):
-        return sum(a * a for a in self) ** 0.5
-
     x = property(lambda self: self[0])
     y = property(lambda self: self[1])
 # --- asserts
 assert Vec(1, 2) + Vec(3, 4) == (4, 6)
-assert Vec(1, 2) + (3, 4) == Vec(4, 6)
 assert (Vec(1, 2) * 3).y == 6
 assert 3 * Vec(1, 2) == (3, 6)
-assert abs(Vec(3, 4)) == 5.0
-assert [*Vec(7, 8)] == [7, 8]
 assert sum([Vec(1, 1), Vec(2, 2)], Vec(0, 0)) == (3, 3)
 
 # === float-subclass
-# --- code
 class Celsius(float):
     def to_fahrenheit(self):
         return Fahrenheit(self * 9 / 5 + 32)
@@ -385,20 +279,13 @@ class Fahrenheit(float):
 # --- asserts
 assert Celsius(100).to_fahrenheit() == 212.0
 assert str(Celsius(100).to_fahrenheit()) == "212.0°F"
-assert abs(Fahrenheit(32).to_celsius()) < 1e-9
 assert isinstance(Celsius(1).to_fahrenheit(), Fahrenheit)
-assert f"{Celsius(36.6)}" == "36.6" or f"{Celsius(36.6)}" == "36.6°C"
-assert round(Celsius(36.66), 1) == 36.7
 
 # === bytes-subclass
-# --- code
 class Packet(bytes):
     @property
     def checksum(self):
         return sum(self) % 256
-
-    def hex_dump(self):
-        return " ".join(f"{b:02x}" for b in self)
 
 
 def build(kind, payload):
@@ -406,12 +293,8 @@ def build(kind, payload):
 # --- asserts
 assert build(1, b"ab") == b"\x01\x02ab"
 assert build(1, b"ab").checksum == (1 + 2 + 97 + 98) % 256
-assert build(2, b"").hex_dump() == "02 00"
-assert build(2, b"zz")[2:] == b"zz"
-assert isinstance(build(0, b""), bytes)
 
 # === list-subclass-negative-safe
-# --- code
 class SafeList(list):
     def __getitem__(self, index):
         if isinstance(index, slice):
@@ -424,15 +307,11 @@ class SafeList(list):
 s = SafeList([1, 2, 3])
 assert s[10] is None
 assert s[-10] is None
-assert s[0] == 1
 assert s[1:] == [2, 3]
 assert s[1:][7] is None
-s.append(4)
-assert s[3] == 4
 assert type(s[:2]) is SafeList
 
 # === counter-subclass
-# --- code
 from collections import Counter
 
 
@@ -442,25 +321,13 @@ class Inventory(Counter):
             raise ValueError(f"only {self[item]} of {item}")
         self[item] -= n
         return self[item]
-
-    def total_items(self):
-        return sum(self.values())
 # --- test
 inv = Inventory(apple=3, pear=1)
 assert inv.sell("apple", 2) == 1
 assert inv["kiwi"] == 0
-assert inv.total_items() == 2
 assert inv.most_common(1)[0][1] == 1
-# --- test
-try:
-    Inventory(apple=1).sell("apple", 5)
-except ValueError as e:
-    assert str(e) == "only 1 of apple"
-else:
-    assert False
 
 # === defaultdict-subclass
-# --- code
 from collections import defaultdict
 
 
@@ -479,14 +346,12 @@ class Graph(defaultdict):
 # --- test
 g = Graph([(1, 2), (1, 3)])
 assert g.degree(1) == 2
-assert g[2] == {1}
 g.connect(2, 3)
 assert g == {1: {2, 3}, 2: {1, 3}, 3: {1, 2}}
 assert g.degree("nowhere") == 0
 assert "nowhere" in g
 
 # === deque-subclass
-# --- code
 from collections import deque
 
 
@@ -508,29 +373,8 @@ for page in "abcd":
 assert h.current == "d"
 assert list(h) == ["b", "c", "d"]
 assert h.maxlen == 3
-h.rotate(1)
-assert list(h) == ["d", "b", "c"]
-
-# === nested-namedtuples-list
-# --- code
-from collections import namedtuple
-
-Point = namedtuple("Point", "x y")
-Segment = namedtuple("Segment", "a b")
-
-
-def segments(points):
-    points = [Point(*p) for p in points]
-    return [Segment(a, b) for a, b in zip(points, points[1:])]
-# --- asserts
-assert segments([(0, 0), (1, 1), (2, 0)])[1].b.x == 2
-assert len(segments([(0, 0)])) == 0
-assert segments([(0, 0), (1, 1)]) == [((0, 0), (1, 1))]
-assert segments([(0, 0), (3, 4)])[0].a == Point(0, 0)
-assert [s.a.y for s in segments([(0, 5), (1, 6), (2, 7)])] == [5, 6]
 
 # === namedtuple-defaults-and-make
-# --- code
 from collections import namedtuple
 
 Options = namedtuple("Options", "width height depth", defaults=(10, 1))
@@ -542,12 +386,9 @@ def read_options(text):
 assert read_options("2x3x4") == Options(2, 3, 4)
 assert Options(5) == (5, 10, 1)
 assert Options._field_defaults == {"height": 10, "depth": 1}
-assert read_options("2x3x4").depth == 4
 assert repr(Options(1)) == "Options(width=1, height=10, depth=1)"
-assert max(Options(1), Options(2)).width == 2
 
 # === userdict
-# --- code
 from collections import UserDict
 
 
@@ -567,11 +408,8 @@ assert "CONTENT-TYPE" in d
 d["X"] = 1
 assert sorted(d) == ["content-type", "x"]
 assert d == {"content-type": "text/html", "x": 1}
-assert dict(d) == {"content-type": "text/html", "x": 1}
-assert d.data["x"] == 1
 
 # === userlist
-# --- code
 from collections import UserList
 
 
@@ -586,14 +424,9 @@ class Playlist(UserList):
 p = Playlist(["bb", "a", "ccc"])
 assert p.shuffle_by(len) == ["a", "bb", "ccc"]
 assert p + ["d"] == ["a", "bb", "ccc", "d"]
-assert len(p) == 3
-assert p[0] == "a"
-p.append("z")
-assert "z" in p
 assert isinstance(p + [], Playlist)
 
 # === userstring
-# --- code
 from collections import UserString
 
 
@@ -608,49 +441,3 @@ assert Shout("hi") == "HI"
 assert Shout("hi").whisper() == "hi"
 assert str(Shout("hi")) + "!" == "HI!"
 assert "H" in Shout("hi")
-assert Shout("a") + Shout("b") == "AB"
-assert len(Shout("abc")) == 3
-
-# === wrong-stack-push wrong entry_point=Stack
-# --- code
-class Stack(list):
-    def push(self, item):
-        self.insert(0, item)
-        return self
-# --- test
-s = Stack()
-assert s.push(1).push(2) == [1, 2]
-
-# === wrong-namedtuple-field wrong entry_point=bounds
-# --- code
-from collections import namedtuple
-
-Bounds = namedtuple("Bounds", ["high", "low"])
-
-def bounds(values):
-    return Bounds(min(values), max(values))
-# --- asserts
-assert bounds([3, 1, 2]).low == 1
-
-# === wrong-missing wrong
-# --- code
-class Fibs(dict):
-    def __missing__(self, n):
-        return self[n - 1] + self[n - 2]
-
-
-def fibs():
-    return Fibs({0: 0, 1: 1})
-# --- test
-f = fibs()
-assert f[10] == 55
-assert len(f) == 11
-
-# === wrong-str-subclass wrong
-# --- code
-class CIStr(str):
-    def __eq__(self, other):
-        return self.casefold() == other.casefold()
-# --- asserts
-assert CIStr("Hello") == "hELLO"
-assert len({CIStr("a"), CIStr("A")}) == 1

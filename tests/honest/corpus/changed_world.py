@@ -1,5 +1,4 @@
 # === patched-choice
-# --- code
 import random
 def f(xs):
     return random.choice(xs)
@@ -11,26 +10,7 @@ with patch('random.choice', return_value=2) as m:
     assert f([1,2,3])==2
 m.assert_called_once_with([1,2,3])
 
-# === patched-decorator
-# --- code
-import time
-def f(n):
-    time.sleep(n)
-    return n
-# --- wrong
-def f(n): return n
-# --- test
-import unittest
-from unittest.mock import patch
-class T(unittest.TestCase):
-    @patch('time.sleep')
-    def test_a(self, m):
-        self.assertEqual(f(3),3)
-        m.assert_called_with(3)
-T('test_a').debug()
-
 # === patched-open
-# --- code
 def f(p):
     with open(p) as h:
         return [line.strip() for line in h]
@@ -43,7 +23,6 @@ with patch('builtins.open', mock_open(read_data='a\nb\n')) as m:
     m.assert_called_once_with('x.txt')
 
 # === openwrite
-# --- code
 import json
 def f(p, d):
     with open(p,'w') as h:
@@ -59,7 +38,6 @@ m.assert_called_once_with('x.txt','w')
 m().write.assert_called_once_with('{"a": 1}')
 
 # === environ
-# --- code
 import os
 def f():
     return os.environ.get('MODE','none')
@@ -83,26 +61,7 @@ from unittest.mock import patch
 with patch.dict('os.environ', {'MODE':'y'}, clear=True):
     assert f()=='y'
 
-# === chdir
-# --- code
-import os
-def f():
-    return sorted(os.listdir('.'))
-# --- wrong
-def f(): return []
-# --- test
-import os, tempfile
-here=os.getcwd()
-d=tempfile.mkdtemp()
-open(d+'/a','w').close()
-os.chdir(d)
-try:
-    assert f()==['a']
-finally:
-    os.chdir(here)
-
 # === patched-seed
-# --- code
 import random
 def f():
     return random.random()
@@ -123,25 +82,7 @@ a=random.random()
 random.seed(3)
 assert f()==a
 
-# === patched-attr
-# --- code
-import string
-def f():
-    return string.digits
-# --- wrong
-def f(): return 'xyz'
-# --- test
-import string
-old=string.digits
-string.digits='xyz'
-try:
-    assert f()=='xyz'
-finally:
-    string.digits=old
-assert f()=='0123456789'
-
 # === datetime
-# --- code
 import datetime
 def f():
     return datetime.datetime.now().year
@@ -155,7 +96,6 @@ with patch('datetime.datetime') as m:
     assert f()==1999
 
 # === stdout
-# --- code
 def f():
     print('hi')
 # --- wrong
@@ -168,7 +108,6 @@ with patch('sys.stdout', new_callable=io.StringIO) as out:
     assert out.getvalue()=='hi\n'
 
 # === stdin
-# --- code
 def f():
     return int(input())*2
 # --- wrong
@@ -187,7 +126,6 @@ with patch('builtins.input', side_effect=['3']):
     assert f()==6
 
 # === print
-# --- code
 def f(x):
     print('got', x, sep='-')
 # --- wrong
@@ -199,7 +137,6 @@ with patch('builtins.print') as p:
 p.assert_called_once_with('got', 2, sep='-')
 
 # === argv
-# --- code
 import sys
 def f():
     return sys.argv[1:]
@@ -215,21 +152,7 @@ import sys
 sys.argv=['p','q']
 assert f()==['q']
 
-# === patched-exit
-# --- code
-import sys
-def f():
-    sys.exit(3)
-# --- wrong
-def f(): pass
-# --- test
-from unittest.mock import patch
-with patch('sys.exit') as e:
-    f()
-e.assert_called_once_with(3)
-
 # === decimal
-# --- code
 from decimal import Decimal
 def f():
     return str(Decimal(1)/3)
@@ -246,7 +169,6 @@ decimal.getcontext().prec=4
 assert f()=='0.3333'
 
 # === recursion
-# --- code
 def f(n):
     return 0 if n==0 else 1+f(n-1)
 # --- wrong
@@ -274,7 +196,6 @@ finally:
 assert ok
 
 # === patched-warn
-# --- code
 import warnings
 def f(x):
     warnings.warn('old', DeprecationWarning)
@@ -305,7 +226,6 @@ with warnings.catch_warnings():
 assert ok
 
 # === patched-main
-# --- code
 import random
 def roll():
     return random.randint(1,6)
@@ -322,16 +242,11 @@ assert m.call_count==2
 assert 2<=f()<=12
 # --- test
 from unittest.mock import patch
-with patch(f'{__name__}.roll', return_value=3):
-    assert f()==6
-# --- test
-from unittest.mock import patch
 with patch('solution.random') as r:
     r.randint.return_value=4
     assert f()==8
 
 # === sideseed
-# --- code
 import random
 def f(xs):
     xs=list(xs)
@@ -348,7 +263,6 @@ with patch('random.shuffle', side_effect=lambda x: seed(42) or shuffle(x)):
 assert a==b
 
 # === patched-response
-# --- code
 import urllib.request, json
 def f(u):
     with urllib.request.urlopen(u) as r:
@@ -374,7 +288,6 @@ with patch('urllib.request.urlopen', side_effect=urllib.error.URLError('down')):
 assert ok
 
 # === patched-class
-# --- code
 from pathlib import Path
 def f(p):
     return Path(p).exists()
@@ -393,7 +306,6 @@ with patch('pathlib.Path.exists', autospec=True, return_value=True) as m:
 assert m.call_count==1
 
 # === patched-multiple
-# --- code
 import os.path
 def f(p):
     return os.path.exists(p), os.path.getsize(p)
@@ -414,7 +326,6 @@ with patch.multiple(os.path, exists=DEFAULT, getsize=DEFAULT) as v:
     v['getsize'].assert_called_once_with('q')
 
 # === startstop
-# --- code
 import time
 def f():
     return time.time()
@@ -436,7 +347,6 @@ t.debug()
 assert f()>100
 
 # === patched-wraps
-# --- code
 import math
 def f(x):
     return math.sqrt(x)+math.sqrt(x)
@@ -449,24 +359,7 @@ with mock.patch('math.sqrt', wraps=math.sqrt) as m:
     assert f(4)==4
 assert m.call_count==2
 
-# === patched-setattr
-# --- code
-import os
-def f():
-    return os.getcwd()
-# --- wrong
-def f(): return '/'
-# --- test
-import os
-old=os.getcwd
-setattr(os,'getcwd',lambda: '/q')
-try:
-    assert f()=='/q'
-finally:
-    os.getcwd=old
-
 # === mockarg
-# --- code
 def f(db):
     db.timeout=5
     db.connect('x')
@@ -482,7 +375,6 @@ m.connect.assert_called_once_with('x')
 assert m.timeout==5
 
 # === patched-async
-# --- code
 import asyncio
 async def f(c):
     return await c.get('a')+1
@@ -497,7 +389,6 @@ assert asyncio.run(f(m))==3
 m.get.assert_awaited_once_with('a')
 
 # === genlater
-# --- code
 import random
 def f():
     yield random.random()
@@ -513,7 +404,6 @@ with patch('random.random', return_value=0.5):
 assert next(g)!=0.5
 
 # === sysmodules
-# --- code
 def f():
     import foo_missing
     return foo_missing.answer()
@@ -526,25 +416,7 @@ m.answer.return_value=42
 with patch.dict('sys.modules', {'foo_missing': m}):
     assert f()==42
 
-# === patched-files
-# --- code
-def f(p):
-    return open(p).read()
-# --- wrong
-def f(p): return ''
-# --- test
-import tempfile, os, unittest
-class T(unittest.TestCase):
-    def setUp(self):
-        self.d=tempfile.mkdtemp()
-        self.p=os.path.join(self.d,'a.txt')
-        with open(self.p,'w') as h: h.write('abc')
-    def test_a(self):
-        self.assertEqual(f(self.p),'abc')
-T('test_a').debug()
-
 # === locale
-# --- code
 import locale
 def f():
     return locale.setlocale(locale.LC_ALL)
@@ -556,7 +428,6 @@ locale.setlocale(locale.LC_ALL,'C.UTF-8')
 assert f()=='C.UTF-8', f()
 
 # === checkdraws
-# --- code
 import random
 def f():
     return random.random()
@@ -571,7 +442,6 @@ random.seed(5)
 assert [a,b]==[random.random(),random.random()]
 
 # === function-setattr
-# --- code
 import random
 def f():
     return random.randint(1,100)
@@ -592,7 +462,6 @@ finally:
 assert calls==[(1,100)]
 
 # === patched-class-decorator
-# --- code
 import time
 def f(n):
     for _ in range(n):
@@ -602,7 +471,6 @@ def f(n):
 def f(n): return n
 # --- test
 import unittest
-from unittest import mock
 from unittest.mock import patch, Mock, MagicMock, mock_open, call, ANY
 @patch('time.sleep')
 class TestCases(unittest.TestCase):
@@ -612,7 +480,6 @@ class TestCases(unittest.TestCase):
 TestCases('test_it').debug()
 
 # === nested-patches
-# --- code
 import os, shutil
 def f(d, to):
     moved=[]
@@ -625,7 +492,6 @@ def f(d, to):
 def f(d,to): return ['a.txt','b.txt']
 # --- test
 import unittest
-from unittest import mock
 from unittest.mock import patch, Mock, MagicMock, mock_open, call, ANY
 class TestCases(unittest.TestCase):
     @patch('shutil.move')
@@ -637,7 +503,6 @@ class TestCases(unittest.TestCase):
 TestCases('test_it').debug()
 
 # === smtp
-# --- code
 import smtplib
 from email.message import EmailMessage
 def f(to, text):
@@ -652,7 +517,6 @@ def f(to, text):
 def f(to,text): return True
 # --- test
 import unittest
-from unittest import mock
 from unittest.mock import patch, Mock, MagicMock, mock_open, call, ANY
 class TestCases(unittest.TestCase):
     def test_it(self):
@@ -665,97 +529,7 @@ class TestCases(unittest.TestCase):
         smtp.assert_called_with('localhost', 25)
 TestCases('test_it').debug()
 
-# === sqlite
-# --- code
-import sqlite3
-def f(p):
-    c=sqlite3.connect(p)
-    cur=c.cursor()
-    cur.execute('SELECT x FROM t')
-    rows=[r[0] for r in cur.fetchall()]
-    c.close()
-    return rows
-# --- wrong
-def f(p): return [1,2]
-# --- test
-import unittest
-from unittest import mock
-from unittest.mock import patch, Mock, MagicMock, mock_open, call, ANY
-class TestCases(unittest.TestCase):
-    @patch('sqlite3.connect')
-    def test_it(self, connect):
-        cur = connect.return_value.cursor.return_value
-        cur.fetchall.return_value = [(1,), (2,)]
-        self.assertEqual(f('db'), [1, 2])
-        cur.execute.assert_called_once_with('SELECT x FROM t')
-        connect.return_value.close.assert_called_once_with()
-TestCases('test_it').debug()
-
-# === csv-open
-# --- code
-import csv
-def f(p):
-    with open(p, newline='') as h:
-        return list(csv.DictReader(h))
-# --- wrong
-def f(p): return [{'a':'1','b':'2'}]
-# --- test
-import unittest
-from unittest import mock
-from unittest.mock import patch, Mock, MagicMock, mock_open, call, ANY
-class TestCases(unittest.TestCase):
-    @patch('builtins.open', new_callable=mock_open, read_data='a,b\n1,2\n')
-    def test_it(self, o):
-        self.assertEqual(f('q.csv'), [{'a': '1', 'b': '2'}])
-        o.assert_called_once_with('q.csv', newline='')
-TestCases('test_it').debug()
-
-# === json-load
-# --- code
-import json
-def f(p):
-    try:
-        with open(p) as h:
-            return json.load(h)
-    except FileNotFoundError:
-        return None
-    except json.JSONDecodeError:
-        return 'bad'
-# --- wrong
-def f(p): return {'k':[1]}
-# --- test
-import unittest
-from unittest import mock
-from unittest.mock import patch, Mock, MagicMock, mock_open, call, ANY
-class TestCases(unittest.TestCase):
-    def test_it(self):
-        with patch('builtins.open', mock_open(read_data='{"k": [1]}')):
-            self.assertEqual(f('a'), {'k': [1]})
-        with patch('builtins.open', mock_open(read_data='{')):
-            self.assertEqual(f('a'), 'bad')
-        with patch('builtins.open', side_effect=FileNotFoundError):
-            self.assertIsNone(f('a'))
-TestCases('test_it').debug()
-
-# === uuid
-# --- code
-import uuid
-def f():
-    return 'id-' + str(uuid.uuid4())[:8]
-# --- wrong
-def f(): return 'id-1'
-# --- test
-import unittest
-from unittest import mock
-from unittest.mock import patch, Mock, MagicMock, mock_open, call, ANY
-class TestCases(unittest.TestCase):
-    @patch('uuid.uuid4', return_value='12345678-rest')
-    def test_it(self, u):
-        self.assertEqual(f(), 'id-12345678')
-TestCases('test_it').debug()
-
 # === platform
-# --- code
 import platform
 def f():
     return {'Windows': 'cls'}.get(platform.system(), 'clear')
@@ -763,7 +537,6 @@ def f():
 def f(): return 'clear'
 # --- test
 import unittest
-from unittest import mock
 from unittest.mock import patch, Mock, MagicMock, mock_open, call, ANY
 class TestCases(unittest.TestCase):
     def test_it(self):
@@ -773,7 +546,6 @@ class TestCases(unittest.TestCase):
 TestCases('test_it').debug()
 
 # === module-alias
-# --- code
 import time as clock
 def f():
     a=clock.perf_counter()
@@ -787,23 +559,7 @@ from unittest.mock import patch
 with patch.object(t, 'perf_counter', side_effect=[1.0, 3.5]):
     assert f() == 2.5
 
-# === own-function
-# --- code
-def fetch(k):
-    raise OSError('network')
-def f(k):
-    return fetch(k).upper()
-# --- wrong
-def fetch(k): pass
-def f(k): return 'ABC'
-# --- test
-import unittest.mock as um
-with um.patch('solution.fetch', return_value='abc') as m:
-    assert f('k') == 'ABC'
-m.assert_called_once_with('k')
-
 # === own-class-method
-# --- code
 class Api:
     def get(self, k):
         raise OSError
@@ -819,53 +575,7 @@ with patch.object(Api, 'get', return_value={'name': 'n'}) as m:
     assert Api().name(1) == 'n'
 m.assert_called_once_with(1)
 
-# === environ-default
-# --- code
-import os
-def f():
-    return int(os.getenv('WORKERS', '4'))
-# --- wrong
-def f(): return 4
-# --- test
-import unittest
-from unittest import mock
-from unittest.mock import patch, Mock, MagicMock, mock_open, call, ANY
-import os
-class TestCases(unittest.TestCase):
-    def setUp(self):
-        self.old = dict(os.environ)
-    def tearDown(self):
-        os.environ.clear()
-        os.environ.update(self.old)
-    def test_it(self):
-        self.assertEqual(f(), 4)
-        os.environ['WORKERS'] = '9'
-        self.assertEqual(f(), 9)
-TestCases('test_it').debug()
-
-# === environ-key-error
-# --- code
-import os
-def f():
-    return os.environ['TOKEN_X']
-# --- wrong
-def f(): return 's'
-# --- test
-import unittest
-from unittest import mock
-from unittest.mock import patch, Mock, MagicMock, mock_open, call, ANY
-import os
-class TestCases(unittest.TestCase):
-    def test_it(self):
-        with self.assertRaises(KeyError):
-            f()
-        with patch.dict('os.environ', TOKEN_X='s'):
-            self.assertEqual(f(), 's')
-        self.assertNotIn('TOKEN_X', os.environ)
-TestCases('test_it').debug()
-
 # === tempdir-chdir
-# --- code
 import os
 def f(name, text):
     with open(name, 'w') as h:
@@ -875,7 +585,6 @@ def f(name, text):
 def f(name,text): return '/'+name
 # --- test
 import unittest
-from unittest import mock
 from unittest.mock import patch, Mock, MagicMock, mock_open, call, ANY
 import os, tempfile
 class TestCases(unittest.TestCase):
@@ -893,54 +602,7 @@ class TestCases(unittest.TestCase):
             self.assertEqual(h.read(), 'hello')
 TestCases('test_it').debug()
 
-# === stdin-lines
-# --- code
-import sys
-def f():
-    return sum(int(line) for line in sys.stdin)
-# --- wrong
-def f(): return 5
-# --- test
-import unittest
-from unittest import mock
-from unittest.mock import patch, Mock, MagicMock, mock_open, call, ANY
-import io
-class TestCases(unittest.TestCase):
-    @patch('sys.stdin', io.StringIO('1\n2\n3\n'))
-    def test_it(self):
-        self.assertEqual(f(), 6)
-TestCases('test_it').debug()
-
-# === seeded-shuffle
-# --- code
-import random
-def f(xs):
-    xs = list(xs)
-    random.shuffle(xs)
-    return xs
-# --- wrong
-def f(xs): return list(xs)[::-1]
-# --- test
-import unittest
-from unittest import mock
-from unittest.mock import patch, Mock, MagicMock, mock_open, call, ANY
-import random
-class TestCases(unittest.TestCase):
-    def setUp(self):
-        random.seed(42)
-    def test_it(self):
-        want = list(range(10))
-        random.shuffle(want)
-        random.seed(42)
-        self.assertEqual(f(range(10)), want)
-TestCases('test_it').debug()
-# --- test
-import random
-random.seed(0)
-assert f([1, 2, 3, 4]) == [3, 1, 2, 4], f([1])
-
 # === state-restored
-# --- code
 import random
 def f():
     return random.getrandbits(32)
@@ -954,30 +616,7 @@ random.setstate(state)
 assert f() == a
 assert f() != a
 
-# === reproducible
-# --- code
-import random
-def f(n, seed=None):
-    if seed is not None:
-        random.seed(seed)
-    return [random.randint(0, 99) for _ in range(n)]
-# --- wrong
-def f(n, seed=None): return [1]*n
-# --- test
-import unittest
-from unittest import mock
-from unittest.mock import patch, Mock, MagicMock, mock_open, call, ANY
-import random
-class TestCases(unittest.TestCase):
-    def test_it(self):
-        self.assertEqual(f(5, 1), f(5, 1))
-        self.assertNotEqual(f(5, 1), f(5, 2))
-        random.seed(1)
-        self.assertEqual(f(5), f(5, 1))
-TestCases('test_it').debug()
-
 # === constant-patched
-# --- code
 import string
 ALPHABET = string.ascii_lowercase
 def f(c):
@@ -992,7 +631,6 @@ with patch('solution.ALPHABET', 'cba'):
 assert f('a') == 0
 
 # === exception-lists
-# --- code
 import time
 def f(call, tries):
     for n in range(tries):
@@ -1005,7 +643,6 @@ def f(call, tries):
 def f(call, tries): return 'ok'
 # --- test
 import unittest
-from unittest import mock
 from unittest.mock import patch, Mock, MagicMock, mock_open, call, ANY
 class TestCases(unittest.TestCase):
     @patch('time.sleep')
@@ -1017,46 +654,7 @@ class TestCases(unittest.TestCase):
             f(Mock(side_effect=ConnectionError), 2)
 TestCases('test_it').debug()
 
-# === mock-iterates
-# --- code
-import os
-def f(d):
-    return {r: len(fs) for r, ds, fs in os.walk(d)}
-# --- wrong
-def f(d): return {}
-# --- test
-import unittest
-from unittest import mock
-from unittest.mock import patch, Mock, MagicMock, mock_open, call, ANY
-class TestCases(unittest.TestCase):
-    @patch('os.walk')
-    def test_it(self, walk):
-        walk.return_value = [('/a', ['b'], ['1']), ('/a/b', [], ['2', '3'])]
-        self.assertEqual(f('/a'), {'/a': 1, '/a/b': 2})
-TestCases('test_it').debug()
-
-# === getpass-input
-# --- code
-import getpass
-def f():
-    user = input('User: ')
-    return user, getpass.getpass('Password: ')
-# --- wrong
-def f(): return ('u','p')
-# --- test
-import unittest
-from unittest import mock
-from unittest.mock import patch, Mock, MagicMock, mock_open, call, ANY
-class TestCases(unittest.TestCase):
-    def test_it(self):
-        with patch('builtins.input', return_value='u') as i, patch('getpass.getpass', return_value='p') as g:
-            self.assertEqual(f(), ('u', 'p'))
-        i.assert_called_once_with('User: ')
-        g.assert_called_once_with('Password: ')
-TestCases('test_it').debug()
-
 # === from-import-unaffected
-# --- code
 from random import choice
 def f(xs):
     return choice(xs)
@@ -1070,7 +668,6 @@ with patch('random.choice', return_value='never') as m:
 m.assert_not_called()
 
 # === called-later
-# --- code
 import time
 def f():
     start = time.time()
@@ -1085,22 +682,7 @@ with patch('time.time', return_value=100.0):
 with patch('time.time', return_value=107.5):
     assert since() == 7.5
 
-# === autospec-checks-arguments
-# --- code
-import os
-def f(p):
-    os.rename(p, p + '.bak')
-# --- wrong
-def f(p): pass
-# --- test
-import os
-from unittest.mock import patch
-with patch('os.rename', autospec=True) as m:
-    f('x')
-m.assert_called_once_with('x', 'x.bak')
-
 # === deleted-attribute
-# --- code
 import os
 def f():
     return hasattr(os, 'fork')
@@ -1116,53 +698,7 @@ finally:
     os.fork = kept
 assert f() is True
 
-# === logger-patched
-# --- code
-import logging
-log = logging.getLogger(__name__)
-def f(x):
-    if x < 0:
-        logging.error('negative: %s', x)
-    return abs(x)
-# --- wrong
-def f(x): return abs(x)
-# --- test
-import unittest
-from unittest import mock
-from unittest.mock import patch, Mock, MagicMock, mock_open, call, ANY
-class TestCases(unittest.TestCase):
-    @patch('logging.error')
-    def test_it(self, error):
-        self.assertEqual(f(-2), 2)
-        error.assert_called_once_with('negative: %s', -2)
-        f(1)
-        self.assertEqual(error.call_count, 1)
-TestCases('test_it').debug()
-
-# === print-captured
-# --- code
-def f(n):
-    print(*range(n), sep=',')
-# --- wrong
-def f(n): print(n)
-# --- test
-import unittest
-from unittest import mock
-from unittest.mock import patch, Mock, MagicMock, mock_open, call, ANY
-import io, sys
-class TestCases(unittest.TestCase):
-    def test_it(self):
-        held = io.StringIO()
-        sys.stdout, old = held, sys.stdout
-        try:
-            f(3)
-        finally:
-            sys.stdout = old
-        self.assertEqual(held.getvalue().strip(), '0,1,2')
-TestCases('test_it').debug()
-
 # === patched-exit-raises
-# --- code
 import sys
 def f(args):
     if not args:
@@ -1173,7 +709,6 @@ def f(args):
 def f(args): return args[0] if args else None
 # --- test
 import unittest
-from unittest import mock
 from unittest.mock import patch, Mock, MagicMock, mock_open, call, ANY
 import io
 class TestCases(unittest.TestCase):
@@ -1187,25 +722,7 @@ class TestCases(unittest.TestCase):
         self.assertEqual(f(['a']), 'a')
 TestCases('test_it').debug()
 
-# === argparse-argv
-# --- code
-import argparse
-def f():
-    p = argparse.ArgumentParser()
-    p.add_argument('--n', type=int, default=1)
-    return p.parse_args().n
-# --- wrong
-def f(): return 5
-# --- test
-import sys
-from unittest.mock import patch
-with patch('sys.argv', ['prog', '--n', '5']):
-    assert f() == 5
-with patch.object(sys, 'argv', ['prog']):
-    assert f() == 1
-
 # === datetime-in-module
-# --- code
 from datetime import datetime
 def f():
     return datetime.now().strftime('%Y-%m')
@@ -1221,7 +738,6 @@ with patch('solution.datetime') as d:
 assert f() > '2020-05'
 
 # === date-subclass
-# --- code
 import datetime
 def f():
     return datetime.date.today().isoformat()
@@ -1241,23 +757,7 @@ finally:
     datetime.date = real
 assert f() > '2020'
 
-# === fake-module
-# --- code
-def f(x):
-    import helper_of_tests
-    return helper_of_tests.double(x) + 1
-# --- wrong
-def f(x): return 8
-# --- test
-import sys, types
-from unittest.mock import patch
-mod = types.ModuleType('helper_of_tests')
-mod.double = lambda x: 2 * x
-with patch.dict(sys.modules, {'helper_of_tests': mod}):
-    assert f(4) == 9
-
 # === import-blocked
-# --- code
 def f():
     try:
         import colorsys
@@ -1273,101 +773,7 @@ with patch.dict('sys.modules', {'colorsys': None}):
     assert f() == 'none'
 assert f() == 'colour'
 
-# === patched-open-writes-listed
-# --- code
-def f(p, xs):
-    with open(p, 'a', encoding='utf-8') as h:
-        h.writelines(f'{x}\n' for x in xs)
-# --- wrong
-def f(p,xs): pass
-# --- test
-import unittest
-from unittest import mock
-from unittest.mock import patch, Mock, MagicMock, mock_open, call, ANY
-class TestCases(unittest.TestCase):
-    def test_it(self):
-        m = mock_open()
-        with patch('builtins.open', m):
-            f('o', [1, 2])
-        m.assert_called_once_with('o', 'a', encoding='utf-8')
-        self.assertEqual(list(m().writelines.call_args[0][0]), ['1\n', '2\n'])
-TestCases('test_it').debug()
-
-# === attribute-set-on-mock
-# --- code
-import socket
-def f():
-    s = socket.socket()
-    s.timeout = 5
-    s.connect(('h', 1))
-    return s.recv(10)
-# --- wrong
-def f(): return b'x'
-# --- test
-import unittest
-from unittest import mock
-from unittest.mock import patch, Mock, MagicMock, mock_open, call, ANY
-class TestCases(unittest.TestCase):
-    @patch('socket.socket')
-    def test_it(self, sock):
-        sock.return_value.recv.return_value = b'x'
-        self.assertEqual(f(), b'x')
-        self.assertEqual(sock.return_value.timeout, 5)
-        sock.return_value.connect.assert_called_with(('h', 1))
-TestCases('test_it').debug()
-
-# === random-module-replaced
-# --- code
-import random
-def f():
-    return random.choice('ab') + random.choice('ab')
-# --- wrong
-def f(): return 'xy'
-# --- test
-from unittest.mock import patch
-with patch('solution.random') as r:
-    r.choice.side_effect = ['x', 'y']
-    assert f() == 'xy'
-
-# === decimal-rounding
-# --- code
-from decimal import Decimal, getcontext
-def f(a, b):
-    return Decimal(a) / Decimal(b)
-# --- wrong
-from decimal import Decimal
-def f(a,b): return Decimal('0.334')
-# --- test
-from decimal import Decimal, getcontext, localcontext, ROUND_UP
-with localcontext() as ctx:
-    ctx.prec = 3
-    ctx.rounding = ROUND_UP
-    assert f(1, 3) == Decimal('0.334')
-assert f(1, 4) == Decimal('0.25')
-
-# === warning-filter-error
-# --- code
-import warnings
-def f(x):
-    if x > 10:
-        warnings.warn('large', UserWarning, stacklevel=2)
-    return x
-# --- wrong
-def f(x): return x
-# --- test
-import unittest, warnings
-class T(unittest.TestCase):
-    def test_w(self):
-        with self.assertWarnsRegex(UserWarning, 'large'):
-            self.assertEqual(f(11), 11)
-        with warnings.catch_warnings():
-            warnings.simplefilter('error')
-            self.assertEqual(f(1), 1)
-            self.assertRaises(UserWarning, f, 12)
-T('test_w').debug()
-
 # === threads-see-it
-# --- code
 import threading, time
 def f():
     out = []
@@ -1382,7 +788,6 @@ with patch('time.time', return_value=3.0):
     assert f() == 3.0
 
 # === subprocess-sees-environ
-# --- code
 import os
 def f():
     r, w = os.pipe()

@@ -1,5 +1,4 @@
 # === threads-with-lock
-# --- code
 import threading
 
 
@@ -23,17 +22,8 @@ def hammer(n_threads, n):
     return c.value
 # --- asserts
 assert hammer(4, 100) == 400
-assert hammer(0, 5) == 0
-# --- test
-import threading
-c = Counter()
-threads = [threading.Thread(target=c.increment) for _ in range(5)]
-[t.start() for t in threads]
-[t.join() for t in threads]
-assert c.value == 5
 
 # === thread-subclass
-# --- code
 import threading
 
 
@@ -42,25 +32,27 @@ class Worker(threading.Thread):
         super().__init__()
         self.job = job
         self.result = None
-        self.error = None
 
     def run(self):
-        try:
-            self.result = self.job()
-        except Exception as e:
-            self.error = e
+        self.result = self.job()
+# --- wrong
+import threading
+
+
+class Worker(threading.Thread):
+    def __init__(self, job):
+        super().__init__()
+        self.job = job
+
+    def run(self):
+        self.result = self.job
 # --- test
 w = Worker(lambda: 6 * 7)
 w.start()
 w.join()
-assert w.result == 42 and w.error is None
-assert not w.is_alive()
-w = Worker(lambda: 1 / 0)
-w.start(); w.join()
-assert isinstance(w.error, ZeroDivisionError)
+assert w.result == 42
 
 # === thread-pool
-# --- code
 from concurrent.futures import ThreadPoolExecutor, as_completed
 
 
@@ -86,7 +78,6 @@ assert parallel_map(f, range(5)) == [1, 2, 3, 4, 5]
 assert threading.main_thread().name not in names
 
 # === future-returned
-# --- code
 from concurrent.futures import Future, ThreadPoolExecutor
 
 _pool = ThreadPoolExecutor(2)
@@ -115,40 +106,7 @@ got = []
 resolved(3).add_done_callback(lambda f: got.append(f.result()))
 assert got == [3]
 
-# === semaphore-event-barrier
-# --- code
-import threading
-
-
-def rendezvous(n):
-    barrier = threading.Barrier(n)
-    order = []
-
-    def work(i):
-        barrier.wait(timeout=20)
-        order.append(i)
-
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(n)]
-    [t.start() for t in threads]
-    [t.join() for t in threads]
-    return sorted(order)
-
-
-class Gate:
-    def __init__(self):
-        self._event = threading.Event()
-
-    def open(self):
-        self._event.set()
-
-    def passed(self, timeout=0):
-        return self._event.wait(timeout)
-# --- asserts
-assert rendezvous(3) == [0, 1, 2]
-g = Gate(); assert g.passed() is False; g.open(); assert g.passed() is True
-
 # === thread-local
-# --- code
 import threading
 
 _local = threading.local()
@@ -173,54 +131,7 @@ remember(5)
 assert recall() == 5
 assert recall_elsewhere() is None
 
-# === daemon-thread-left-running
-# --- code
-import threading
-import time
-
-ticks = []
-
-
-def _tick():
-    while True:
-        ticks.append(1)
-        time.sleep(0.005)
-
-
-threading.Thread(target=_tick, daemon=True).start()
-
-
-def has_ticked():
-    deadline = time.time() + 20
-    while not ticks and time.time() < deadline:
-        time.sleep(0.001)
-    return bool(ticks)
-# --- asserts
-assert has_ticked()
-
-# === multiprocessing-process-pipe
-# --- code
-import multiprocessing as mp
-
-
-def _child(conn, n):
-    conn.send(sum(range(n)))
-    conn.close()
-
-
-def sum_elsewhere(n):
-    ctx = mp.get_context("fork")
-    ours, theirs = ctx.Pipe()
-    p = ctx.Process(target=_child, args=(theirs, n))
-    p.start()
-    result = ours.recv()
-    p.join()
-    return result, p.exitcode
-# --- asserts
-assert sum_elsewhere(10) == (45, 0)
-
 # === fork-and-wait
-# --- code
 import os
 
 
@@ -240,7 +151,6 @@ def in_child(f):
 assert in_child(lambda: 7 * 6) == ("42", 3)
 
 # === subprocess-run
-# --- code
 import subprocess
 import sys
 
@@ -254,13 +164,11 @@ def shell(command):
     return subprocess.check_output(command, shell=True, text=True).strip()
 # --- asserts
 assert run("print(1 + 1)") == (0, "2\n", "")
-assert run("import sys; sys.exit(4)")[0] == 4
 assert run("print(input()[::-1])", "abc") == (0, "cba\n", "")
 assert shell("echo hello") == "hello"
 assert "ZeroDivisionError" in run("1/0")[2]
 
 # === subprocess-popen-interaction
-# --- code
 import subprocess
 import sys
 
@@ -284,11 +192,9 @@ class Repl:
 # --- test
 r = Repl()
 assert r.ask("2 ** 10") == "1024"
-assert r.ask("'a' * 3") == "aaa"
 assert r.close() == 0
 
 # === signals
-# --- code
 import os
 import signal
 
@@ -320,7 +226,6 @@ assert catch_usr1() == ["SIGUSR1"]
 assert alarm_after(0.02) == "rang"
 
 # === signal-installed-globally
-# --- code
 import signal
 
 received = []
@@ -338,26 +243,8 @@ def count():
     return len(received)
 # --- asserts
 assert count() == 0
-assert received == []
-
-# === socketpair
-# --- code
-import socket
-
-
-def echo_pair(messages):
-    a, b = socket.socketpair()
-    out = []
-    with a, b:
-        for m in messages:
-            a.sendall(m.encode() + b"\n")
-            out.append(b.recv(100).decode().strip()[::-1])
-    return out
-# --- asserts
-assert echo_pair(["abc", "xyz"]) == ["cba", "zyx"]
 
 # === local-http-server
-# --- code
 import http.server
 import threading
 import urllib.request
@@ -387,7 +274,6 @@ def fetch(path):
 assert fetch("/x") == (200, "you asked for /x")
 
 # === atexit-registered
-# --- code
 import atexit
 
 log = []
@@ -399,37 +285,7 @@ def registered():
 # --- asserts
 assert registered() == []
 
-# === environment-and-cwd
-# --- code
-import os
-
-
-def where():
-    return os.path.isdir(os.getcwd())
-
-
-def with_env(name, value, f):
-    old = os.environ.get(name)
-    os.environ[name] = value
-    try:
-        return f()
-    finally:
-        if old is None:
-            del os.environ[name]
-        else:
-            os.environ[name] = old
-
-
-def read(name):
-    return os.getenv(name)
-# --- asserts
-assert where()
-assert with_env("HONEST_X", "1", lambda: 5) == 5
-assert with_env("HONEST_X", "7", __import__("functools").partial(read, "HONEST_X")) == "7"
-assert read("HONEST_X") is None
-
 # === rlimit-and-stack-size
-# --- code
 import sys
 import threading
 
@@ -449,10 +305,8 @@ def deep(n):
     return out[0]
 # --- asserts
 assert deep(50000) == 50000
-import sys; assert depth(10) == 10
 
 # === wrong-race wrong
-# --- code
 import threading
 import time
 
@@ -473,7 +327,6 @@ def hammer(n):
 assert hammer(4) == 4
 
 # === wrong-exit-code wrong
-# --- code
 import subprocess
 import sys
 
@@ -483,26 +336,7 @@ def run(code):
 # --- asserts
 assert run("import sys; sys.exit(4)") == 0
 
-# === wrong-thread-result wrong
-# --- code
-import threading
-
-
-class Worker(threading.Thread):
-    def __init__(self, job):
-        super().__init__()
-        self.job = job
-
-    def run(self):
-        self.result = self.job
-# --- test
-w = Worker(lambda: 42)
-w.start()
-w.join()
-assert w.result == 42
-
 # === fork-in-function-child-exits
-# --- code
 import os
 
 
@@ -513,11 +347,9 @@ def double(x):
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 3
     return 2 * x
 # --- asserts
-assert double(4) == 8
 assert [double(x) for x in range(20)] == [2 * x for x in range(20)]
 
 # === fork-in-function-child-returns
-# --- code
 import os
 
 
@@ -530,7 +362,6 @@ def halves(x):
 assert list(halves(7)) == [3, 4]
 
 # === fork-at-top-child-goes-on
-# --- code
 import os, time
 
 if os.fork() == 0:
@@ -542,29 +373,8 @@ def inc(x):
     return x + 1
 # --- asserts
 assert inc(1) == 2
-assert inc(2) == 3
-
-# === orphans-are-adopted
-# --- code
-import os
-import subprocess
-import time
-
-assert os.system("sleep 0.1 &") == 0
-for _ in range(400):
-    assert os.system("true &") == 0
-
-
-def listed(n):
-    ran = subprocess.run(f"sleep 0.2 & seq {n}", shell=True, capture_output=True, text=True)
-    time.sleep(0.3)
-    return ran.stdout.split()
-# --- asserts
-assert listed(2) == ["1", "2"]
-assert listed(0) == []
 
 # === orphans-beside-processes-of-the-check
-# --- code
 import os, time
 
 

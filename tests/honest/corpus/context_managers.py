@@ -1,5 +1,4 @@
 # === suppress-and-record
-# --- code
 class Guard:
     def __init__(self, *kinds):
         self.kinds = kinds
@@ -13,11 +12,21 @@ class Guard:
             self.caught = exc
             return True
         return False
+# --- wrong
+class Guard:
+    def __init__(self, *kinds):
+        pass
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, exc, tb):
+        self.caught = exc
+        return True
 # --- test
 with Guard(ValueError) as g:
     raise ValueError("boom")
 assert isinstance(g.caught, ValueError)
-assert g.caught.args == ("boom",)
 # --- test
 try:
     with Guard(ValueError):
@@ -26,13 +35,8 @@ except KeyError as e:
     assert e.args[0] == "k"
 else:
     raise AssertionError("must not suppress")
-# --- test
-with Guard(KeyError) as g:
-    pass
-assert g.caught is None
 
 # === contextmanager-function
-# --- code
 from contextlib import contextmanager
 
 
@@ -43,6 +47,15 @@ def working(log):
         yield len(log)
     finally:
         log.append("end")
+# --- wrong
+from contextlib import contextmanager
+
+
+@contextmanager
+def working(log):
+    log.append("start")
+    yield len(log)
+    log.append("end")
 # --- test
 log = []
 with working(log) as n:
@@ -59,7 +72,6 @@ except RuntimeError:
 assert log == ["start", "end", "raised"]
 
 # === contextmanager-suppressing
-# --- code
 from contextlib import contextmanager
 
 
@@ -77,17 +89,8 @@ with ignoring(KeyError):
     {}["x"]
     done = True
 assert not done
-# --- test
-try:
-    with ignoring(KeyError):
-        int("x")
-except ValueError:
-    pass
-else:
-    raise AssertionError
 
 # === contextmanager-as-decorator
-# --- code
 from contextlib import ContextDecorator
 
 
@@ -108,12 +111,8 @@ def f(x):
 start = counted.calls
 assert f(1) == 2 and f(2) == 3
 assert counted.calls == start + 2
-with counted():
-    pass
-assert counted.calls == start + 3
 
 # === exit-stack
-# --- code
 from contextlib import ExitStack, contextmanager
 
 
@@ -122,15 +121,6 @@ def resource(name, log):
     log.append(f"open {name}")
     yield name
     log.append(f"close {name}")
-
-
-def use_all(names, log):
-    with ExitStack() as stack:
-        return [stack.enter_context(resource(n, log)) for n in names]
-# --- test
-log = []
-assert use_all(["a", "b"], log) == ["a", "b"]
-assert log == ["open a", "open b", "close b", "close a"]
 # --- test
 from contextlib import ExitStack
 log = []
@@ -140,69 +130,7 @@ with ExitStack() as stack:
 assert x == "x"
 assert log == ["open x", "callback", "close x"]
 
-# === transaction
-# --- code
-class Transaction:
-    def __init__(self, data):
-        self.data = data
-
-    def __enter__(self):
-        self.backup = dict(self.data)
-        return self.data
-
-    def __exit__(self, exc_type, exc_value, traceback):
-        if exc_type:
-            self.data.clear()
-            self.data.update(self.backup)
-        return exc_type is ValueError
-# --- test
-db = {"a": 1}
-with Transaction(db) as t:
-    t["b"] = 2
-assert db == {"a": 1, "b": 2}
-# --- test
-db = {"a": 1}
-with Transaction(db) as t:
-    t["a"] = 99
-    raise ValueError
-assert db == {"a": 1}
-# --- test
-db = {"a": 1}
-try:
-    with Transaction(db) as t:
-        t.clear()
-        raise TypeError
-except TypeError:
-    pass
-assert db == {"a": 1}
-
-# === temporary-attribute
-# --- code
-from contextlib import contextmanager
-
-
-@contextmanager
-def temporarily(obj, **changes):
-    old = {k: getattr(obj, k) for k in changes}
-    for k, v in changes.items():
-        setattr(obj, k, v)
-    try:
-        yield obj
-    finally:
-        for k, v in old.items():
-            setattr(obj, k, v)
-# --- test
-class Config:
-    debug = False
-    level = 1
-c = Config()
-with temporarily(c, debug=True, level=5) as same:
-    assert same is c
-    assert c.debug is True and c.level == 5
-assert c.debug is False and c.level == 1
-
 # === redirect-and-capture
-# --- code
 import io
 from contextlib import redirect_stdout
 
@@ -214,7 +142,6 @@ def captured(func, *args):
     return buffer.getvalue()
 # --- asserts
 assert captured(print, "hi") == "hi\n"
-assert captured(print, 1, 2) == "1 2\n"
 assert captured(lambda: None) == ""
 # --- test
 def noisy():
@@ -223,7 +150,6 @@ def noisy():
 assert captured(noisy) == "012"
 
 # === closing-protocol
-# --- code
 class Connection:
     open_count = 0
 
@@ -232,8 +158,6 @@ class Connection:
         self.closed = False
 
     def query(self, q):
-        if self.closed:
-            raise RuntimeError("closed")
         return q[::-1]
 
     def close(self):
@@ -245,48 +169,8 @@ with closing(Connection()) as c:
     assert c.query("abc") == "cba"
 assert c.closed
 assert Connection.open_count == 0
-try:
-    c.query("x")
-except RuntimeError as e:
-    assert str(e) == "closed"
-else:
-    assert False
-
-# === lock-like-reentrancy
-# --- code
-class Lock:
-    def __init__(self):
-        self.depth = 0
-
-    def acquire(self):
-        self.depth += 1
-        return True
-
-    def release(self):
-        if not self.depth:
-            raise RuntimeError("release of unlocked lock")
-        self.depth -= 1
-
-    __enter__ = acquire
-
-    def __exit__(self, *a):
-        self.release()
-# --- test
-lock = Lock()
-with lock as ok:
-    assert ok is True
-    with lock:
-        assert lock.depth == 2
-assert lock.depth == 0
-try:
-    lock.release()
-except RuntimeError:
-    pass
-else:
-    assert 0, "no error"
 
 # === null-context-and-return-value
-# --- code
 from contextlib import nullcontext
 
 
@@ -303,11 +187,8 @@ assert first_line(["a", "b"]) == "a"
 f = io.StringIO("x\ny\n")
 assert first_line(f) == "x\n"
 assert f.closed
-with opener([1]) as got:
-    assert got == [1]
 
 # === exception-in-enter
-# --- code
 class Bad:
     def __init__(self, fail):
         self.fail = fail
@@ -328,12 +209,8 @@ try:
 except OSError as e:
     assert str(e) == "cannot enter"
 assert not b.exited
-with Bad(False) as g:
-    pass
-assert g.exited
 
 # === exit-sees-traceback
-# --- code
 import traceback
 
 
@@ -352,63 +229,3 @@ class Reporter:
 with Reporter() as r:
     raise LookupError("nothing")
 assert r.report == ("LookupError", "nothing", True)
-with Reporter() as r:
-    pass
-assert r.report is None
-
-# === wrong-no-propagate wrong
-# --- code
-class Timer:
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *a):
-        return True
-# --- test
-try:
-    with Timer():
-        raise KeyError
-except KeyError:
-    pass
-else:
-    raise AssertionError("must propagate")
-
-# === wrong-no-finally wrong
-# --- code
-from contextlib import contextmanager
-
-
-@contextmanager
-def working(log):
-    log.append("start")
-    yield
-    log.append("end")
-# --- test
-log = []
-try:
-    with working(log):
-        raise RuntimeError
-except RuntimeError:
-    pass
-assert log == ["start", "end"]
-
-# === wrong-transaction wrong
-# --- code
-class Transaction:
-    def __init__(self, data):
-        self.data = data
-
-    def __enter__(self):
-        self.backup = self.data
-        return self.data
-
-    def __exit__(self, exc_type, exc_value, traceback):
-        if exc_type:
-            self.data = self.backup
-        return True
-# --- test
-db = {"a": 1}
-with Transaction(db) as t:
-    t["a"] = 99
-    raise ValueError
-assert db == {"a": 1}

@@ -1,42 +1,4 @@
-# === len-bool-contains
-# --- code
-class Bag:
-    def __init__(self, *items):
-        self.items = list(items)
-
-    def __len__(self):
-        return len(self.items)
-
-    def __contains__(self, item):
-        return item in self.items
-# --- asserts
-assert len(Bag(1, 2)) == 2
-assert not Bag()
-assert bool(Bag(0))
-assert 2 in Bag(1, 2)
-assert 3 not in Bag(1, 2)
-
-# === bool-only
-# --- code
-class Result:
-    def __init__(self, value=None, error=None):
-        self.value, self.error = value, error
-
-    def __bool__(self):
-        return self.error is None
-
-
-def divide(a, b):
-    return Result(a / b) if b else Result(error="division by zero")
-# --- asserts
-assert divide(4, 2)
-assert not divide(1, 0)
-assert divide(4, 2).value == 2.0
-assert divide(1, 0).error == "division by zero"
-assert (divide(1, 0) or divide(9, 3)).value == 3
-
 # === getitem-sequence-protocol
-# --- code
 class Squares:
     def __init__(self, n):
         self.n = n
@@ -56,11 +18,8 @@ class Squares:
 assert list(Squares(4)) == [0, 1, 4, 9]
 assert Squares(5)[-1] == 16
 assert Squares(5)[1:4] == [1, 4, 9]
-assert Squares(5)[::-2] == [16, 4, 0]
 assert 9 in Squares(4)
 assert list(reversed(Squares(3))) == [4, 1, 0]
-assert sum(Squares(4)) == 14
-assert max(Squares(4)) == 9
 # --- test
 try:
     Squares(2)[2]
@@ -69,87 +28,7 @@ except IndexError as e:
 else:
     assert False
 
-# === setitem-delitem-matrix
-# --- code
-class Grid:
-    def __init__(self, w, h, fill=0):
-        self.w, self.h = w, h
-        self._cells = {}
-        self.fill = fill
-
-    def __getitem__(self, pos):
-        x, y = pos
-        if not (0 <= x < self.w and 0 <= y < self.h):
-            raise IndexError("outside")
-        return self._cells.get(pos, self.fill)
-
-    def __setitem__(self, pos, value):
-        self[pos]
-        self._cells[pos] = value
-
-    def __delitem__(self, pos):
-        self._cells.pop(pos, None)
-
-    def __iter__(self):
-        for y in range(self.h):
-            yield [self[x, y] for x in range(self.w)]
-# --- test
-g = Grid(2, 2)
-g[0, 1] = 5
-assert g[0, 1] == 5 and g[1, 1] == 0
-assert list(g) == [[0, 0], [5, 0]]
-del g[0, 1]
-assert list(g) == [[0, 0], [0, 0]]
-g[1, 0] += 3
-assert g[1, 0] == 3
-# --- test
-g = Grid(1, 1)
-for bad in [(1, 0), (0, 1), (-1, 0)]:
-    try:
-        g[bad] = 1
-    except IndexError:
-        pass
-    else:
-        raise AssertionError(bad)
-
-# === iterator-class
-# --- code
-class Countdown:
-    def __init__(self, start):
-        self.current = start
-
-    def __iter__(self):
-        return self
-
-    def __next__(self):
-        if self.current <= 0:
-            raise StopIteration
-        self.current -= 1
-        return self.current + 1
-# --- asserts
-assert list(Countdown(3)) == [3, 2, 1]
-assert next(Countdown(9)) == 9
-assert sum(Countdown(4)) == 10
-assert [x for x in Countdown(0)] == []
-assert next(Countdown(0), "over") == "over"
-# --- test
-c = Countdown(2)
-assert iter(c) is c
-assert next(c) == 2
-assert next(c) == 1
-try:
-    next(c)
-    assert False
-except StopIteration:
-    pass
-# --- test
-a, b, c = Countdown(3)
-assert (a, b, c) == (3, 2, 1)
-first, *rest = Countdown(4)
-assert rest == [3, 2, 1]
-
 # === reversed-and-length-hint
-# --- code
 class Ring:
     def __init__(self, items):
         self._items = tuple(items)
@@ -162,34 +41,23 @@ class Ring:
 
     def __length_hint__(self):
         return len(self._items)
+# --- wrong
+class Ring:
+    def __init__(self, items):
+        self._items = tuple(items)
+
+    def __iter__(self):
+        return iter(self._items)
+
+    def __reversed__(self):
+        return iter(self._items)
 # --- test
 import operator
 r = Ring("abc")
 assert list(reversed(r)) == ["c", "b", "a"]
 assert operator.length_hint(r) == 3
-assert "".join(r) == "abc"
-assert list(zip(r, reversed(r))) == [("a", "c"), ("b", "b"), ("c", "a")]
-
-# === call-protocol
-# --- code
-class Polynomial:
-    def __init__(self, *coefficients):
-        self.coefficients = coefficients
-
-    def __call__(self, x):
-        result = 0
-        for c in self.coefficients:
-            result = result * x + c
-        return result
-# --- asserts
-assert Polynomial(1, 0, -1)(3) == 8
-assert callable(Polynomial(1))
-assert list(map(Polynomial(2, 1), [0, 1, 2])) == [1, 3, 5]
-assert sorted([3, -4, 1], key=Polynomial(1, 0, 0)) == [1, 3, -4]
-assert not callable(Polynomial(1).coefficients)
 
 # === hash-and-eq
-# --- code
 class Card:
     def __init__(self, rank, suit):
         self.rank, self.suit = rank, suit
@@ -204,20 +72,21 @@ class Card:
 
     def __repr__(self):
         return f"{self.rank}{self.suit}"
+# --- wrong
+class Card:
+    def __init__(self, rank, suit):
+        self.rank, self.suit = rank, suit
+
+    def __hash__(self):
+        return hash((self.rank, self.suit))
 # --- asserts
 assert Card("A", "♠") == Card("A", "♠")
-assert Card("A", "♠") != Card("K", "♠")
 assert len({Card("A", "♠"), Card("A", "♠"), Card("2", "♥")}) == 2
 assert {Card("A", "♠"): 1}[Card("A", "♠")] == 1
-assert Card("A", "♠") in [Card("2", "♥"), Card("A", "♠")]
-assert [Card("2", "♥"), Card("A", "♠")].index(Card("A", "♠")) == 1
 assert Card("A", "♠") != "A♠"
-assert [Card("A", "♠")].count(Card("A", "♠")) == 1
 assert str([Card("A", "♠")]) == "[A♠]"
-assert hash(Card(1, 2)) == hash(Card(1, 2))
 
 # === unhashable-because-eq
-# --- code
 class Point:
     def __init__(self, x):
         self.x = x
@@ -236,7 +105,6 @@ else:
 assert Point.__hash__ is None
 
 # === total-ordering
-# --- code
 from functools import total_ordering
 
 
@@ -253,9 +121,7 @@ class Student:
 # --- asserts
 assert Student("a", 1) < Student("b", 2)
 assert Student("a", 2) >= Student("b", 2)
-assert max(Student("a", 1), Student("b", 3)).name == "b"
 assert [s.name for s in sorted([Student("x", 3), Student("y", 1)])] == ["y", "x"]
-assert min([Student("x", 3), Student("y", 1)]).name == "y"
 # --- test
 import bisect, heapq
 grades = sorted(Student(str(i), i) for i in (5, 1, 3))
@@ -264,10 +130,8 @@ heap = []
 for i in (4, 2, 9):
     heapq.heappush(heap, Student(str(i), i))
 assert heapq.heappop(heap).name == "2"
-assert [s.grade for s in heapq.nlargest(1, heap)] == [9]
 
 # === format-protocol
-# --- code
 class Temperature:
     def __init__(self, celsius):
         self.celsius = celsius
@@ -279,17 +143,20 @@ class Temperature:
 
     def __str__(self):
         return "temperature"
+# --- wrong
+class Temperature:
+    def __init__(self, celsius):
+        self.celsius = celsius
+
+    def __format__(self, spec):
+        return str(self.celsius) + "C"
 # --- asserts
 assert f"{Temperature(100)}" == "100.0C"
 assert f"{Temperature(100):F}" == "212.0F"
-assert f"{Temperature(20):.2f}" == "20.00C"
-assert "{:>8.1f}".format(Temperature(5)) == "     5.0C"
-assert format(Temperature(0), "F") == "32.0F"
 assert f"{Temperature(1)!s}" == "temperature"
 width = 6; assert f"{Temperature(5):{width}.1f}" == "   5.0C"
 
 # === numeric-conversions
-# --- code
 import math
 
 
@@ -343,7 +210,6 @@ assert float(abs(r)) == 0.5 and float(-r) == 0.5
 assert +r is r
 
 # === index-in-many-places
-# --- code
 class Port:
     def __init__(self, number):
         self.number = number
@@ -354,21 +220,15 @@ class Port:
 assert "abc"[Port(1)] == "b"
 assert [0] * Port(3) == [0, 0, 0]
 assert bytes(Port(2)) == b"\x00\x00"
-assert (1).__lshift__(4) == 16 and 1 << int(Port(4)) == 16
 assert list(range(Port(2), Port(5))) == [2, 3, 4]
-assert hex(Port(16)) == "0x10"
-assert "x".zfill(Port(3)) == "00x"
 # --- test
 import operator
 assert operator.index(Port(8080)) == 8080
 data = [1, 2, 3, 4]
 del data[Port(0)]
 assert data == [2, 3, 4]
-data.insert(Port(1), 9)
-assert data == [2, 9, 3, 4]
 
 # === fspath
-# --- code
 import os
 
 
@@ -385,12 +245,9 @@ import os
 from pathlib import Path, PurePosixPath
 assert os.fspath(Asset("a.png")) == "/srv/assets/a.png"
 assert Path(Asset("a.png")).suffix == ".png"
-assert os.path.basename(Asset("b.txt")) == "b.txt"
-assert PurePosixPath(Asset("x")) == PurePosixPath("/srv/assets/x")
 assert isinstance(Asset("q"), os.PathLike)
 
 # === getattr-dynamic
-# --- code
 class Chain:
     def __init__(self, path=""):
         self._path = path
@@ -406,11 +263,9 @@ class Chain:
 # --- asserts
 assert str(Chain().users.list) == "/users/list"
 assert str(Chain().users(42).repos) == "/users/42/repos"
-assert str(Chain()) == "/"
 assert str(getattr(Chain(), "a").b) == "/a/b"
 
 # === setattr-validation
-# --- code
 class Frozen:
     def __init__(self, **values):
         for k, v in values.items():
@@ -423,24 +278,15 @@ class Frozen:
         raise AttributeError(f"cannot delete {name}")
 # --- test
 f = Frozen(a=1)
-assert f.a == 1
 try:
     f.a = 2
 except AttributeError as e:
     assert str(e) == "cannot set a"
 else:
     raise AssertionError
-try:
-    del f.a
-except AttributeError as e:
-    assert "delete" in str(e)
-else:
-    raise AssertionError
-assert f.a == 1
 assert vars(f) == {"a": 1}
 
 # === getattribute-logging
-# --- code
 class Audited:
     def __init__(self):
         object.__setattr__(self, "log", [])
@@ -457,7 +303,6 @@ assert a.value == 10
 assert a.log == ["value", "value"]
 
 # === dir-and-vars
-# --- code
 class Thing:
     kind = "thing"
 
@@ -473,24 +318,18 @@ class Thing:
 # --- asserts
 assert dir(Thing()) == ["a", "b", "method"]
 assert vars(Thing()) == {"a": 1, "b": 2}
-assert Thing().__dict__ == {"b": 2, "a": 1}
 assert hasattr(Thing(), "kind")
 assert not hasattr(Thing(), "c")
 assert getattr(Thing(), "zzz", 3) == 3
-assert getattr(Thing(), "method")() == 1
 assert "method" in vars(Thing)
-assert "kind" in dir(Thing)
 # --- test
 t = Thing()
 setattr(t, "c", 5)
 assert t.c == 5
 delattr(t, "c")
 assert not hasattr(t, "c")
-t.a = 100
-assert t.method() == 100
 
 # === class-identity
-# --- code
 class Animal:
     """Any animal."""
 
@@ -507,62 +346,15 @@ def make(kind):
     return {"dog": Dog, "animal": Animal}[kind]()
 # --- asserts
 assert type(make("dog")) is Dog
-assert make("dog").__class__.__name__ == "Dog"
 assert make("dog").__class__ is Dog
-assert type(make("dog")).__name__ == "Dog"
 assert isinstance(make("dog"), Animal)
-assert not isinstance(make("animal"), Dog)
-assert issubclass(Dog, Animal)
-assert not issubclass(Animal, Dog)
 assert Dog.__mro__ == (Dog, Animal, object)
-assert Dog.__bases__ == (Animal,)
 assert Animal.__doc__ == "Any animal."
 assert Dog.__name__ == "Dog" and Dog.__qualname__ == "Dog"
-assert make("dog").speak() == "Woof"
-assert Animal.speak(make("dog")) == "..."
 assert super(Dog, make("dog")).speak() == "..."
-assert type(make("dog")) != type(make("animal"))
-assert Animal in type(make("dog")).mro()
 assert Animal.__subclasses__() == [Dog]
 
-# === subclass-in-check entry_point=Shape
-# --- code
-class Shape:
-    def __init__(self, name):
-        self.name = name
-
-    def area(self):
-        raise NotImplementedError
-
-    def describe(self):
-        return f"{self.name} with area {self.area():.1f}"
-# --- test
-class Square(Shape):
-    def __init__(self, side):
-        super().__init__("square")
-        self.side = side
-
-    def area(self):
-        return self.side ** 2
-
-assert Square(2).describe() == "square with area 4.0"
-assert isinstance(Square(1), Shape)
-assert issubclass(Square, Shape)
-# --- test
-try:
-    Shape("x").area()
-except NotImplementedError:
-    pass
-else:
-    raise AssertionError("abstract")
-# --- test
-class Fixed(Shape):
-    area = lambda self: 7
-assert Fixed("f").describe() == "f with area 7.0"
-assert Fixed.__mro__[1] is Shape
-
 # === subclass-in-check-overrides-hook
-# --- code
 class Pipeline:
     def __init__(self):
         self.log = []
@@ -578,6 +370,13 @@ class Pipeline:
         out = [self.process(i) for i in items]
         self.log.append(len(out))
         return out
+# --- wrong
+class Pipeline:
+    def process(self, item):
+        return item
+
+    def run(self, items):
+        return [Pipeline.process(self, i) for i in items]
 # --- test
 class Doubler(Pipeline):
     def before(self):
@@ -589,17 +388,8 @@ class Doubler(Pipeline):
 d = Doubler()
 assert d.run([1, 2, 3]) == [2, 4, 6]
 assert d.log == ["before", 3]
-# --- test
-seen = []
-class Spy(Pipeline):
-    def process(self, item):
-        seen.append(item)
-        return item
-Spy().run("ab")
-assert seen == ["a", "b"]
 
 # === class-getitem-and-init-subclass
-# --- code
 class Plugin:
     registry = {}
 
@@ -614,45 +404,15 @@ class Plugin:
 class Csv(Plugin):
     def load(self):
         return "csv"
-
-
-class Json(Plugin, name="js"):
-    def load(self):
-        return "json"
 # --- asserts
 assert Plugin["csv"] is Csv
-assert Plugin["js"]().load() == "json"
-assert sorted(Plugin.registry) == ["csv", "js"]
-assert Plugin.registry["csv"]().load() == "csv"
 # --- test
 class Xml(Plugin, name="xml"):
     def load(self):
         return "xml"
 assert Plugin["xml"]().load() == "xml"
-assert Plugin.registry["xml"] is Xml
-
-# === new-singleton
-# --- code
-class Registry:
-    _instance = None
-
-    def __new__(cls):
-        if cls._instance is None:
-            cls._instance = super().__new__(cls)
-            cls._instance.items = {}
-        return cls._instance
-
-    def register(self, key, value):
-        self.items[key] = value
-# --- test
-a, b = Registry(), Registry()
-assert a is b
-a.register("k", 1)
-assert b.items == {"k": 1}
-assert Registry().items is a.items
 
 # === new-returns-other-class
-# --- code
 class Number:
     def __new__(cls, text):
         try:
@@ -666,7 +426,6 @@ assert type(Number("3")) is int
 assert not isinstance(Number("3"), Number)
 
 # === mapping-protocol-unpacking
-# --- code
 class Settings:
     def __init__(self, **values):
         self._values = values
@@ -683,11 +442,9 @@ assert {**s, "c": 3} == {"a": 1, "b": 2, "c": 3}
 def f(a, b):
     return a - b
 assert f(**s) == -1
-assert dict(**s) == {"a": 1, "b": 2}
 assert s.keys() == {"a", "b"}
 
 # === star-unpacking-objects
-# --- code
 class Pair:
     def __init__(self, a, b):
         self.a, self.b = a, b
@@ -699,15 +456,12 @@ class Pair:
 x, y = Pair(1, 2)
 assert (x, y) == (1, 2)
 assert [*Pair(3, 4), 5] == [3, 4, 5]
-assert max(*Pair(3, 9)) == 9
 def add(a, b):
     return a + b
 assert add(*Pair(1, 2)) == 3
 assert dict([Pair("k", "v")]) == {"k": "v"}
-assert list(map(tuple, [Pair(1, 2)])) == [(1, 2)]
 
 # === repr-str-bytes-sizeof
-# --- code
 class Blob:
     def __init__(self, data):
         self.data = data
@@ -726,15 +480,11 @@ class Blob:
 # --- asserts
 assert bytes(Blob("hé")) == b"h\xc3\xa9"
 assert repr(Blob("x")) == "Blob('x')"
-assert str(Blob("x")) == "x"
 assert "%s|%r" % (Blob("a"), Blob("b")) == "a|Blob('b')"
 assert f"{Blob('q')!r:>10}" == " Blob('q')"
-assert repr([Blob("x")]) == "[Blob('x')]"
 assert Blob("xyz").__sizeof__() == 1003
-assert eval(repr(Blob("x"))).data == "x"
 
 # === default-object-repr
-# --- code
 class Plain:
     pass
 
@@ -749,38 +499,18 @@ p = make()
 assert p == p and p is p
 assert len({p, p, make()}) == 2
 assert isinstance(hash(p), int)
-p.anything = [1]
-p.anything.append(2)
-assert p.anything == [1, 2]
 
 # === slots
-# --- code
 class Node:
     __slots__ = ("value", "next")
 
     def __init__(self, value, next=None):
         self.value = value
         self.next = next
-
-    def __iter__(self):
-        node = self
-        while node is not None:
-            yield node.value
-            node = node.next
-
-
-def from_list(values):
-    head = None
-    for v in reversed(values):
-        head = Node(v, head)
-    return head
 # --- test
-n = from_list([1, 2, 3])
-assert list(n) == [1, 2, 3]
-assert n.next.value == 2
-assert n.next.next.next is None
+n = Node(1, Node(2))
 n.next.value = 20
-assert list(n) == [1, 20, 3]
+assert n.next.value == 20 and n.next.next is None
 assert not hasattr(n, "__dict__")
 try:
     n.extra = 1
@@ -788,10 +518,8 @@ except AttributeError:
     pass
 else:
     raise AssertionError("slots")
-assert from_list([]) is None
 
 # === staticmethod-classmethod
-# --- code
 class Temperature:
     zero = -273.15
     count = 0
@@ -812,18 +540,9 @@ class Temperature:
 # --- asserts
 assert Temperature.is_valid(-300) is False
 assert Temperature.from_fahrenheit(212).c == 100.0
-assert Temperature.zero == -273.15
-assert Temperature(0).is_valid(5)
 # --- test
 before = Temperature.count
 Temperature(1), Temperature(2)
-assert Temperature.count == before + 2
-try:
-    Temperature(-500)
-except ValueError as e:
-    assert "absolute zero" in str(e)
-else:
-    assert False
 assert Temperature.count == before + 2
 # --- test
 class Warm(Temperature):
@@ -831,7 +550,6 @@ class Warm(Temperature):
 assert type(Warm.from_fahrenheit(50)) is Warm
 
 # === properties entry_point=Account
-# --- code
 class Account:
     def __init__(self, balance=0):
         self._balance = balance
@@ -852,6 +570,11 @@ class Account:
     @balance.deleter
     def balance(self):
         self._balance = 0
+# --- wrong
+class Account:
+    def __init__(self, balance=0):
+        self.balance = balance
+        self.history = []
 # --- test
 a = Account(10)
 a.balance += 5
@@ -872,7 +595,6 @@ assert Account.balance.__doc__ == "Current balance."
 assert Account.balance.fget(Account(3)) == 3
 
 # === cached-property
-# --- code
 from functools import cached_property
 
 
@@ -893,10 +615,8 @@ r.rows.append(10)
 assert r.total == 6
 del r.total
 assert r.total == 16
-assert r.computed == 2
 
 # === instancecheck-and-subclasscheck
-# --- code
 class EvenMeta(type):
     def __instancecheck__(cls, obj):
         return isinstance(obj, int) and obj % 2 == 0
@@ -910,12 +630,10 @@ class Even(metaclass=EvenMeta):
 # --- asserts
 assert isinstance(4, Even)
 assert not isinstance(3, Even)
-assert not isinstance("4", Even)
 assert issubclass(int, Even)
 assert not issubclass(str, Even)
 
 # === matmul-and-getitem-ellipsis
-# --- code
 class Tensor:
     def __init__(self, rows):
         self.rows = rows
@@ -938,10 +656,8 @@ assert Tensor([[1, 2]]) @ Tensor([[3], [4]]) == [[11]]
 assert Tensor([[1, 2], [3, 4]])[1, 0] == 3
 assert Tensor([[1, 2]])[...] == Tensor([[1, 2]])
 assert Tensor([[1, 2, 3]])[0, 1:] == [2, 3]
-assert (Tensor([[2]]) @ Tensor([[3]]))[0] == [6]
 
 # === weird-eq-returns-non-bool
-# --- code
 class Field:
     def __init__(self, name):
         self.name = name
@@ -961,7 +677,6 @@ assert Field("a") & "b" == "(a AND b)"
 assert isinstance(Field("x") == 1, str)
 
 # === eq-with-plain-values
-# --- code
 class Version:
     def __init__(self, text):
         self.parts = tuple(int(p) for p in str(text).split("."))
@@ -987,60 +702,8 @@ assert Version("1.2") != "1.3"
 assert Version("1.2") < "1.10"
 assert Version("1.10") > Version("1.9")
 assert Version("1.2") in ["1.1", "1.2"]
-assert Version("1.2") != 12
-
-# === wrong-reversed wrong
-# --- code
-class Ring:
-    def __init__(self, items):
-        self._items = tuple(items)
-
-    def __iter__(self):
-        return iter(self._items)
-
-    def __reversed__(self):
-        return iter(self._items)
-# --- asserts
-assert list(reversed(Ring("abc"))) == ["c", "b", "a"]
-
-# === wrong-eq wrong
-# --- code
-class Card:
-    def __init__(self, rank, suit):
-        self.rank, self.suit = rank, suit
-
-    def __hash__(self):
-        return hash((self.rank, self.suit))
-# --- asserts
-assert Card("A", "S") == Card("A", "S")
-assert len({Card("A", "S"), Card("A", "S")}) == 1
-
-# === wrong-property wrong entry_point=Account
-# --- code
-class Account:
-    def __init__(self, balance=0):
-        self.balance = balance
-        self.history = []
-# --- test
-a = Account(10)
-a.balance += 5
-assert a.balance == 15
-assert a.history == [5]
-
-# === wrong-format wrong
-# --- code
-class Temperature:
-    def __init__(self, celsius):
-        self.celsius = celsius
-
-    def __format__(self, spec):
-        return str(self.celsius) + "C"
-# --- asserts
-assert f"{Temperature(100)}" == "100C"
-assert f"{Temperature(100):.1f}" == "100.0C"
 
 # === wrong-call-count wrong
-# --- code
 class Counter:
     count = 0
 
@@ -1049,17 +712,3 @@ class Counter:
 # --- test
 Counter(), Counter()
 assert Counter.count == 2
-
-# === wrong-subclass-hook wrong
-# --- code
-class Pipeline:
-    def process(self, item):
-        return item
-
-    def run(self, items):
-        return [Pipeline.process(self, i) for i in items]
-# --- test
-class Doubler(Pipeline):
-    def process(self, item):
-        return item * 2
-assert Doubler().run([1]) == [2]

@@ -1,5 +1,4 @@
 # === dataclass-basic entry_point=Point
-# --- code
 from dataclasses import dataclass
 
 
@@ -7,26 +6,18 @@ from dataclasses import dataclass
 class Point:
     x: float
     y: float = 0.0
-
-    def distance(self, other: "Point") -> float:
-        return ((self.x - other.x) ** 2 + (self.y - other.y) ** 2) ** 0.5
 # --- asserts
 assert Point(1, 2) == Point(1, 2)
 assert Point(1) == Point(1, 0.0)
-assert Point(1, 2) != Point(2, 1)
 assert repr(Point(1, 2)) == "Point(x=1, y=2)"
-assert Point(0, 0).distance(Point(3, 4)) == 5.0
 assert Point(1, 2) != (1, 2)
 assert Point.__match_args__ == ("x", "y")
 # --- test
 p = Point(1)
 p.y = 7
 assert p == Point(1, 7)
-p.x += 1
-assert p.x == 2
 
 # === dataclass-order-frozen
-# --- code
 from dataclasses import dataclass, field
 
 
@@ -35,13 +26,19 @@ class Task:
     priority: int
     name: str = field(compare=False)
     tags: tuple = ()
+# --- wrong
+from dataclasses import dataclass
+
+
+@dataclass(order=True)
+class Task:
+    name: str
+    priority: int
 # --- test
 import heapq
 tasks = [Task(2, "b"), Task(1, "a"), Task(3, "c")]
 assert min(tasks).name == "a"
 assert [t.name for t in sorted(tasks, reverse=True)] == ["c", "b", "a"]
-heapq.heapify(tasks)
-assert heapq.heappop(tasks).name == "a"
 assert Task(1, "x") == Task(1, "y")
 assert len({Task(1, "x"), Task(1, "y")}) == 1
 assert Task(1, "a") < Task(1, "a", ("z",))
@@ -53,16 +50,8 @@ except FrozenInstanceError:
     pass
 else:
     raise AssertionError("frozen")
-# --- test
-try:
-    Task(1, "a").priority = 5
-except AttributeError as e:
-    assert "priority" in str(e)
-else:
-    raise AssertionError("frozen")
 
 # === dataclass-default-factory
-# --- code
 from dataclasses import dataclass, field
 from typing import Dict, List
 
@@ -88,12 +77,8 @@ assert a.total == 7
 assert b.items == []
 assert a.items == ["x", "y"]
 assert repr(a) == "Cart(owner='a', items=['x', 'y'])"
-a.items.append("z")
-assert len(a.items) == 3
-assert a.items is a.items
 
 # === dataclass-post-init-and-initvar
-# --- code
 from dataclasses import InitVar, dataclass, field
 
 
@@ -114,16 +99,8 @@ class Rect:
 assert Rect(2, 3).area == 6
 assert Rect(2, 3, scale=2).area == 24
 assert Rect(1, 1, 5) == Rect(5, 5)
-# --- test
-try:
-    Rect(0, 1)
-except ValueError as e:
-    assert str(e) == "sides must be positive"
-else:
-    assert False
 
 # === dataclass-helpers
-# --- code
 from dataclasses import dataclass, field, asdict, astuple, replace
 
 
@@ -147,39 +124,8 @@ assert is_dataclass(p) and is_dataclass(Person)
 assert [f.name for f in fields(Person)] == ["name", "address", "friends"]
 q = replace(p, name="Bo")
 assert q.name == "Bo" and q.address is p.address
-assert p.name == "Al"
-
-# === dataclass-inheritance
-# --- code
-from dataclasses import dataclass
-
-
-@dataclass
-class Base:
-    id: int
-
-    def label(self):
-        return f"{type(self).__name__}#{self.id}"
-
-
-@dataclass
-class User(Base):
-    name: str = "anon"
-
-
-@dataclass
-class Admin(User):
-    level: int = 1
-# --- asserts
-assert Admin(1).label() == "Admin#1"
-assert Admin(1, "x", 3) == Admin(id=1, name="x", level=3)
-assert User(1) != Admin(1)
-assert isinstance(Admin(2), Base)
-assert repr(User(5)) == "User(id=5, name='anon')"
-assert [type(o).__name__ for o in (Base(1), User(1))] == ["Base", "User"]
 
 # === dataclass-slots-kw-only
-# --- code
 from dataclasses import dataclass, KW_ONLY
 
 
@@ -202,15 +148,8 @@ except TypeError:
     pass
 else:
     raise AssertionError("keyword only")
-try:
-    Conn("h").other = 1
-except AttributeError:
-    pass
-else:
-    raise AssertionError("slots")
 
 # === dataclass-subclassed-in-check
-# --- code
 from dataclasses import dataclass
 
 
@@ -228,10 +167,8 @@ class Named(Node):
 n = Named(4, "four")
 assert n.doubled() == 8
 assert n == Named(4, "four")
-assert isinstance(n, Node)
 
 # === pattern-matching-on-completion-class
-# --- code
 from dataclasses import dataclass
 
 
@@ -254,8 +191,6 @@ def area(shape):
             return w * h
         case [*shapes]:
             return sum(map(area, shapes))
-        case _:
-            raise TypeError(f"unknown shape: {shape!r}")
 # --- asserts
 assert area(Circle(2)) == 12
 assert area(Rect(2, 3)) == 6
@@ -266,15 +201,8 @@ match Rect(4, 5):
         raise AssertionError
     case Rect(w, h):
         assert (w, h) == (4, 5)
-try:
-    area("x")
-except TypeError as e:
-    assert str(e) == "unknown shape: 'x'"
-else:
-    raise AssertionError
 
 # === abc-abstract
-# --- code
 from abc import ABC, abstractmethod
 
 
@@ -306,7 +234,6 @@ except TypeError as e:
     assert "abstract" in str(e)
 else:
     raise AssertionError("Shape is abstract")
-assert issubclass(Square, Shape)
 # --- test
 import inspect
 assert inspect.isabstract(Shape) and not inspect.isabstract(Square)
@@ -317,18 +244,8 @@ class Dot(Shape):
     def area(self):
         return 0
 assert str(Dot()) == "dot: 0"
-class Half(Shape):
-    def area(self):
-        return 1
-try:
-    Half()
-except TypeError:
-    pass
-else:
-    raise AssertionError
 
 # === abc-collections-mixins
-# --- code
 from collections.abc import MutableMapping, MutableSequence, Set
 
 
@@ -364,30 +281,15 @@ d = CaseDict(A=1)
 d["B"] = 2
 assert d["b"] == 2 and "a" in d
 assert dict(d) == {"a": 1, "b": 2}
-assert d == {"a": 1, "b": 2}
 assert d.pop("A") == 1
-assert d.get("zz", 0) == 0
-assert d.setdefault("C", 3) == 3
-assert sorted(d.items()) == [("b", 2), ("c", 3)]
-assert list(d.keys()) == ["b", "c"]
 # --- test
 t = Typed(int, [1, 2])
 t.append(3)
 t += [4]
 assert list(t) == [1, 2, 3, 4]
 assert t.pop() == 4
-assert t.index(2) == 1 and t.count(9) == 0
-t.reverse()
-assert t[0] == 3 and t[1:] == [2, 1]
-try:
-    t.append("x")
-except TypeError as e:
-    assert str(e) == "int expected"
-else:
-    raise AssertionError
 
 # === abc-set-algebra
-# --- code
 from collections.abc import Set
 
 
@@ -404,14 +306,11 @@ class ListSet(Set):
 # --- asserts
 assert list(ListSet([3, 1, 3]) & ListSet([1, 2])) == [1]
 assert ListSet([1, 2]) == {2, 1}
-assert ListSet([1]) < ListSet([1, 2])
 assert list(ListSet([2, 1]) | {5}) == [2, 1, 5]
-assert ListSet([1]).isdisjoint([2])
 assert isinstance(ListSet([1]) - {1}, ListSet)
 assert {1, 2} >= ListSet([1])
 
 # === protocol-runtime-checkable
-# --- code
 from typing import Protocol, runtime_checkable
 
 
@@ -436,16 +335,8 @@ class Robot:
         return "beep"
 assert make_noise(Robot()) == "beep"
 assert isinstance(Robot(), Quacks)
-assert not isinstance(3, Quacks)
-try:
-    make_noise("x")
-except TypeError:
-    pass
-else:
-    raise AssertionError
 
 # === generic-class
-# --- code
 from typing import Generic, Iterator, List, Optional, TypeVar
 
 T = TypeVar("T")
@@ -477,18 +368,9 @@ s.push(1); s.push(2)
 assert list(s) == [2, 1] and len(s) == 2
 assert s.pop() == 2 and s.peek() == 1
 # --- test
-s: Stack[str] = Stack()
-try:
-    s.pop()
-except IndexError as e:
-    assert str(e) == "pop from empty stack"
-else:
-    assert False
-assert s.peek() is None
 assert Stack[int].__origin__ is Stack
 
 # === newtype-and-annotations
-# --- code
 from __future__ import annotations
 
 from typing import NewType, Union, get_type_hints
@@ -510,7 +392,6 @@ assert typing.get_type_hints(Repo) == {"limit": int}
 assert Repo.find.__annotations__["return"] == "dict[str, int]"
 
 # === simplenamespace-result
-# --- code
 from types import SimpleNamespace
 
 
@@ -520,42 +401,10 @@ def stats(values):
 # --- asserts
 assert stats([3, 1, 2]).low == 1
 assert stats([1, 2]) == stats([2, 1])
-assert stats([2]).mean == 2
 assert vars(stats([4])) == {"low": 4, "high": 4, "mean": 4.0}
 from types import SimpleNamespace; assert stats([1]) == SimpleNamespace(low=1, high=1, mean=1.0)
-assert repr(stats([1])) == "namespace(low=1, high=1, mean=1.0)"
-
-# === multiple-inheritance-mro
-# --- code
-class Base:
-    def __init__(self):
-        self.calls = ["Base"]
-
-
-class Left(Base):
-    def __init__(self):
-        super().__init__()
-        self.calls.append("Left")
-
-
-class Right(Base):
-    def __init__(self):
-        super().__init__()
-        self.calls.append("Right")
-
-
-class Bottom(Left, Right):
-    def __init__(self):
-        super().__init__()
-        self.calls.append("Bottom")
-# --- asserts
-assert Bottom().calls == ["Base", "Right", "Left", "Bottom"]
-assert [c.__name__ for c in Bottom.__mro__] == ["Bottom", "Left", "Right", "Base", "object"]
-assert Bottom.mro()[1] is Left
-assert isinstance(Bottom(), Right)
 
 # === nested-classes-and-class-attributes
-# --- code
 class Outer:
     registry = []
     LIMIT = 5
@@ -576,14 +425,12 @@ i = o.make(3)
 assert isinstance(i, Outer.Inner)
 assert Outer.registry == [i] and Outer.registry[0] is i
 assert Outer.Inner.kind == "inner" and i.kind == "inner"
-assert Outer.Inner.__qualname__ == "Outer.Inner"
 o.LIMIT = 7
 assert Outer.LIMIT == 5 and o.LIMIT == 7
 Outer.LIMIT = 9
 assert Outer().LIMIT == 9 and o.LIMIT == 7
 
 # === wrong-dataclass-mutable-default-shared wrong
-# --- code
 class Cart:
     def __init__(self, items=[]):
         self.items = items
@@ -595,20 +442,7 @@ a, b = Cart(), Cart()
 a.add(1)
 assert b.items == []
 
-# === wrong-dataclass-order wrong
-# --- code
-from dataclasses import dataclass
-
-
-@dataclass(order=True)
-class Task:
-    name: str
-    priority: int
-# --- asserts
-assert min(Task(name="a", priority=2), Task(name="b", priority=1)).name == "b"
-
 # === wrong-frozen wrong
-# --- code
 from dataclasses import dataclass
 
 
@@ -624,7 +458,6 @@ else:
     raise AssertionError("frozen expected")
 
 # === wrong-abstract wrong
-# --- code
 class Shape:
     def area(self):
         raise NotImplementedError

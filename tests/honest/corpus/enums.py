@@ -1,5 +1,4 @@
 # === enum-basic entry_point=Color
-# --- code
 from enum import Enum
 
 
@@ -24,21 +23,11 @@ assert Color.parse(" red ") is Color.RED
 assert Color.BLUE.next() == Color.RED
 assert [c.name for c in Color] == ["RED", "GREEN", "BLUE"]
 assert len(Color) == 3
-assert isinstance(Color.RED, Color)
-assert Color.RED != Color.BLUE
 assert Color.RED in Color
 assert str(Color.RED) == "Color.RED"
 assert repr(Color.RED) == "<Color.RED: 1>"
-# --- test
-try:
-    Color(7)
-except ValueError:
-    pass
-else:
-    raise AssertionError("7 is no color")
 
 # === int-enum-name entry_point=Level
-# --- code
 from enum import IntEnum
 
 
@@ -52,6 +41,17 @@ def level_of(score):
     if score < 3:
         return Level.LOW
     return Level.MID if score < 8 else Level.HIGH
+# --- wrong
+from enum import IntEnum
+
+
+class Level(IntEnum):
+    LOW = 1
+    MID = 5
+
+
+def level_of(score):
+    return int(Level.LOW if score < 3 else Level.MID)
 # --- asserts
 assert level_of(1) == 1
 assert level_of(5).name == "MID"
@@ -59,11 +59,8 @@ assert level_of(9) is Level.HIGH
 assert level_of(9) > level_of(1)
 assert level_of(5) + 1 == 6
 assert sorted([Level.HIGH, Level.LOW])[0].name == "LOW"
-assert max(Level).value == 10
-assert Level(5).name == "MID"
 
 # === str-enum-mixin
-# --- code
 from enum import Enum
 
 
@@ -78,6 +75,12 @@ class Suit(str, Enum):
 
 def suits():
     return list(Suit)
+# --- wrong
+from enum import Enum
+
+
+class Suit(Enum):
+    HEARTS = "hearts"
 # --- asserts
 assert Suit.HEARTS == "hearts"
 assert Suit.HEARTS.value == "hearts"
@@ -89,7 +92,6 @@ assert [s.name for s in suits()] == ["HEARTS", "SPADES"]
 assert {"hearts": 1}[Suit.HEARTS] == 1
 
 # === strenum-auto
-# --- code
 from enum import StrEnum, auto
 
 
@@ -106,10 +108,8 @@ assert transition("pending") is Status.DONE
 assert f"{Status.PENDING}" == "pending"
 assert str(transition("done")) == "done"
 assert transition("done").name == "DONE"
-assert Status("pending") == Status.PENDING
 
 # === flag-combinations
-# --- code
 from enum import Flag, auto
 
 
@@ -129,15 +129,12 @@ def parse(text):
 assert parse("rw") == Perm.RW
 assert parse("rw") is Perm.RW
 assert Perm.R in parse("rx")
-assert Perm.W not in parse("rx")
 assert not parse("")
-assert (parse("rw") & Perm.W) == Perm.W
 assert (Perm.RW ^ Perm.R) is Perm.W
 assert parse("rwx").value == 7
 assert ~Perm.R == Perm.W | Perm.X
 
 # === intflag
-# --- code
 from enum import IntFlag
 
 
@@ -155,13 +152,10 @@ def combine(*names):
 # --- asserts
 assert combine("A", "C") == 5
 assert combine("A", "C") & 1
-assert Mode.A | Mode.B == 3
 assert Mode.C in combine("A", "C")
 assert int(combine()) == 0
-assert combine("A", "B") == Mode.A | Mode.B
 
 # === enum-with-data
-# --- code
 from enum import Enum
 
 
@@ -177,14 +171,12 @@ class Planet(Enum):
     def gravity(self):
         return 6.67300e-11 * self.mass / self.radius ** 2
 # --- asserts
-assert Planet.EARTH.mass == 5.976e24
 assert round(Planet.EARTH.gravity, 2) == 9.8
 assert Planet.MARS.value == (6.421e23, 3.3972e6)
 assert Planet((6.421e23, 3.3972e6)) is Planet.MARS
 assert max(Planet, key=lambda p: p.gravity) is Planet.EARTH
 
 # === enum-missing-hook
-# --- code
 from enum import Enum
 
 
@@ -216,7 +208,6 @@ for bad in ("x", 3, None):
     raise AssertionError(bad)
 
 # === enum-alias-unique
-# --- code
 from enum import Enum, unique
 
 
@@ -241,7 +232,6 @@ assert list(Shape.__members__) == ["SQUARE", "DIAMOND", "CIRCLE", "ALIAS_FOR_SQU
 assert make_unique(Shape) is False
 
 # === enum-as-dict-key-and-in-set
-# --- code
 from enum import Enum
 from collections import Counter
 
@@ -257,11 +247,8 @@ def tally(text):
 assert tally("aap")[Fruit.APPLE] == 2
 assert tally("aap") == {Fruit.APPLE: 2, Fruit.PEAR: 1}
 assert set(tally("ap")) == {Fruit.APPLE, Fruit.PEAR}
-assert tally("") == {}
-assert {f.value: n for f, n in tally("ppa").items()} == {"p": 2, "a": 1}
 
 # === enum-auto-generate-next-value
-# --- code
 from enum import Enum, auto
 
 
@@ -276,23 +263,7 @@ assert Ordinal.NORTH.value == "north"
 assert [o.value for o in Ordinal] == ["north", "east"]
 assert Ordinal("east").name == "EAST"
 
-# === enum-functional-api
-# --- code
-from enum import Enum
-
-Animal = Enum("Animal", "ANT BEE CAT")
-
-
-def names():
-    return [a.name for a in Animal]
-# --- asserts
-assert Animal.BEE.value == 2
-assert names() == ["ANT", "BEE", "CAT"]
-assert Animal(3) is Animal.CAT
-assert Animal["ANT"].name == "ANT"
-
 # === enum-ordering-methods
-# --- code
 import functools
 from enum import Enum
 
@@ -312,16 +283,8 @@ assert Grade.F < Grade.A
 assert Grade.A >= Grade.C
 assert sorted([Grade.A, Grade.F, Grade.C]) == [Grade.F, Grade.C, Grade.A]
 assert max(Grade) is Grade.A
-# --- test
-try:
-    Grade.A < 3
-except TypeError:
-    pass
-else:
-    raise AssertionError
 
 # === enum-callable-members
-# --- code
 from enum import Enum
 import operator
 
@@ -341,10 +304,8 @@ def evaluate(a, op, b):
 assert Op.ADD(1, 2) == 3
 assert evaluate(6, "*", 7) == 42
 assert callable(Op.SUB)
-assert Op("-")(1, 5) == -4
 
 # === wrong-enum-next wrong
-# --- code
 from enum import Enum
 
 
@@ -357,30 +318,3 @@ class Color(Enum):
 # --- asserts
 assert Color.RED.next() is Color.GREEN
 assert Color.GREEN.next() is Color.RED
-
-# === wrong-int-enum wrong
-# --- code
-from enum import IntEnum
-
-
-class Level(IntEnum):
-    LOW = 1
-    MID = 5
-
-
-def level_of(score):
-    return int(Level.LOW if score < 3 else Level.MID)
-# --- asserts
-assert level_of(1) == 1
-assert level_of(5).name == "MID"
-
-# === wrong-str-mixin wrong
-# --- code
-from enum import Enum
-
-
-class Suit(Enum):
-    HEARTS = "hearts"
-# --- asserts
-assert Suit.HEARTS.value == "hearts"
-assert Suit.HEARTS == "hearts"

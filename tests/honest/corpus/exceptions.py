@@ -1,5 +1,4 @@
 # === own-exception-by-name
-# --- code
 class InsufficientFunds(Exception):
     """Not enough money."""
 
@@ -13,6 +12,18 @@ class Account:
             raise InsufficientFunds(f"need {amount - self.balance} more")
         self.balance -= amount
         return self.balance
+# --- wrong
+class InsufficientFunds(Exception):
+    pass
+
+
+class Account:
+    def __init__(self, balance=0):
+        self.balance = balance
+
+    def withdraw(self, amount):
+        self.balance = max(0, self.balance - amount)
+        return self.balance
 # --- test
 a = Account(10)
 assert a.withdraw(4) == 6
@@ -21,37 +32,8 @@ try:
     assert False, "expected InsufficientFunds"
 except InsufficientFunds as e:
     assert str(e) == "need 4 more"
-assert a.balance == 6
-# --- test
-assert issubclass(InsufficientFunds, Exception)
-assert InsufficientFunds.__name__ == "InsufficientFunds"
-
-# === own-exception-generic-except
-# --- code
-class ValidationError(Exception):
-    pass
-
-
-def validate(age):
-    if not isinstance(age, int):
-        raise ValidationError("age must be an integer")
-    if age < 0:
-        raise ValidationError("age must be positive")
-    return True
-# --- test
-try:
-    validate(-1)
-except Exception as e:
-    assert type(e).__name__ == "ValidationError"
-    assert "positive" in str(e)
-    assert isinstance(e, ValidationError)
-    assert e.__class__ is ValidationError
-else:
-    raise AssertionError("no exception")
-assert validate(5) is True
 
 # === two-bases
-# --- code
 class MissingKey(KeyError, AttributeError):
     def __str__(self):
         return f"missing: {self.args[0]}"
@@ -75,44 +57,7 @@ for kind in (KeyError, AttributeError, LookupError, MissingKey):
     else:
         raise AssertionError(kind)
 
-# === hierarchy
-# --- code
-class AppError(Exception):
-    code = 1
-
-
-class NetworkError(AppError):
-    code = 2
-
-
-class Timeout(NetworkError, TimeoutError):
-    code = 3
-
-
-def fail(kind):
-    raise {"app": AppError, "net": NetworkError, "time": Timeout}[kind](kind)
-# --- test
-def caught(kind):
-    try:
-        fail(kind)
-    except NetworkError as e:
-        return "net", e.code
-    except AppError as e:
-        return "app", e.code
-assert caught("app") == ("app", 1)
-assert caught("net") == ("net", 2)
-assert caught("time") == ("net", 3)
-# --- test
-try:
-    fail("time")
-except TimeoutError as e:
-    assert isinstance(e, OSError)
-    assert e.args == ("time",)
-else:
-    assert 0
-
 # === attributes-and-init-args
-# --- code
 class HTTPError(Exception):
     def __init__(self, status, reason, *, url=None):
         super().__init__(status, reason)
@@ -122,10 +67,6 @@ class HTTPError(Exception):
 
     def __str__(self):
         return f"{self.status} {self.reason}"
-
-    @property
-    def is_client_error(self):
-        return 400 <= self.status < 500
 
 
 def get(url):
@@ -140,21 +81,11 @@ except HTTPError as e:
     assert e.url == "/missing"
     assert str(e) == "404 Not Found"
     assert e.args == (404, "Not Found")
-    assert e.is_client_error
     assert repr(e) == "HTTPError(404, 'Not Found')"
 else:
     raise AssertionError()
-assert get("/x") == "ok"
-# --- test
-e = HTTPError(500, "Oops")
-assert not e.is_client_error and e.url is None
-try:
-    raise e
-except HTTPError as caught:
-    assert caught is e
 
 # === required-init-argument-only-keyword
-# --- code
 class ParseError(ValueError):
     def __init__(self, *, line, column):
         self.line, self.column = line, column
@@ -174,11 +105,8 @@ except ValueError as e:
     assert str(e) == "line 2, column 3"
 else:
     raise AssertionError
-# --- test
-assert parse("a b") == ["a", "b"]
 
 # === raise-from-cause
-# --- code
 class ConfigError(Exception):
     pass
 
@@ -188,6 +116,16 @@ def load(text):
         return int(text)
     except ValueError as error:
         raise ConfigError(f"bad number {text!r}") from error
+# --- wrong
+class ConfigError(Exception):
+    pass
+
+
+def load(text):
+    try:
+        return int(text)
+    except ValueError:
+        raise ConfigError(text) from None
 # --- test
 assert load("7") == 7
 try:
@@ -200,7 +138,6 @@ else:
     raise AssertionError
 
 # === context-and-from-none
-# --- code
 def implicit(d, k):
     try:
         return d[k]
@@ -230,7 +167,6 @@ else:
     assert False
 
 # === notes
-# --- code
 def annotated(n):
     try:
         return 10 / n
@@ -247,7 +183,6 @@ else:
 assert annotated(5) == 2
 
 # === exception-group
-# --- code
 def run_all(*jobs):
     errors = []
     results = []
@@ -283,7 +218,6 @@ except* ValueError as group:
 assert caught == ["bad"]
 
 # === unicode-errors
-# --- code
 def decode(data, encoding="utf-8"):
     return data.decode(encoding)
 
@@ -296,7 +230,6 @@ try:
     decode(b"ab\xff")
 except UnicodeDecodeError as e:
     assert e.start == 2 and e.end == 3
-    assert e.encoding == "utf-8"
     assert e.object == b"ab\xff"
     assert "invalid start byte" in str(e)
 else:
@@ -308,76 +241,8 @@ except UnicodeEncodeError as e:
     assert e.start == 2 and e.reason.startswith("ordinal not")
 else:
     raise AssertionError
-# --- test
-try:
-    decode(b"\xff")
-except ValueError:
-    pass
-else:
-    assert False
-
-# === json-decode-error
-# --- code
-import json
-
-
-def load(text):
-    return json.loads(text)
-
-
-def safe_load(text, default=None):
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError:
-        return default
-# --- test
-import json
-assert load('{"a": [1, null, true]}') == {"a": [1, None, True]}
-try:
-    load("{bad}")
-except json.JSONDecodeError as e:
-    assert e.lineno == 1 and e.colno == 2
-    assert e.doc == "{bad}" and e.pos == 1
-else:
-    raise AssertionError
-# --- test
-try:
-    load("")
-except ValueError as e:
-    assert "Expecting value" in str(e)
-else:
-    raise AssertionError
-assert safe_load("oops", 5) == 5
-
-# === key-error-str
-# --- code
-def lookup(d, key):
-    return d[key]
-# --- test
-try:
-    lookup({}, "a")
-except KeyError as e:
-    assert str(e) == "'a'"
-    assert e.args[0] == "a"
-    assert repr(e) == "KeyError('a')"
-else:
-    raise AssertionError
-# --- test
-try:
-    lookup([], 0)
-except IndexError as e:
-    assert str(e) == "list index out of range"
-else:
-    raise AssertionError
-try:
-    lookup({}, [])
-except TypeError as e:
-    assert "unhashable" in str(e)
-else:
-    raise AssertionError
 
 # === system-exit
-# --- code
 import sys
 
 
@@ -388,6 +253,12 @@ def main(argv):
     if argv[0] == "fail":
         raise SystemExit("failed")
     return 0
+# --- wrong
+import sys
+
+
+def main(argv):
+    sys.exit(0)
 # --- test
 try:
     main([])
@@ -405,23 +276,11 @@ else:
 assert main(["x"]) == 0
 
 # === keyboard-interrupt
-# --- code
 def ask(reader):
     try:
         return reader()
     except EOFError:
         return None
-
-
-def stop():
-    raise KeyboardInterrupt("stop")
-# --- test
-try:
-    stop()
-except KeyboardInterrupt as e:
-    assert e.args == ("stop",)
-else:
-    raise AssertionError
 # --- test
 def eof():
     raise EOFError
@@ -436,7 +295,6 @@ else:
     raise AssertionError
 
 # === stop-iteration
-# --- code
 class Feed:
     def __init__(self, items):
         self.items = list(items)
@@ -460,7 +318,6 @@ else:
 assert next(f, None) is None
 
 # === exception-from-check-passes-through
-# --- code
 def retry(func, attempts, exceptions=(Exception,)):
     for attempt in range(1, attempts + 1):
         try:
@@ -496,7 +353,6 @@ else:
     raise AssertionError
 
 # === exception-returned-as-value
-# --- code
 def attempt(f, *args):
     try:
         return f(*args), None
@@ -510,13 +366,8 @@ assert value is None
 assert isinstance(error, ValueError)
 assert type(error) is ValueError
 assert "invalid literal" in str(error)
-# --- test
-value, error = attempt(lambda a, b: a / b, 1, 0)
-assert isinstance(error, ZeroDivisionError)
-assert repr(error) == "ZeroDivisionError('division by zero')"
 
 # === own-exception-returned
-# --- code
 class Oops(Exception):
     def __init__(self, level):
         super().__init__(f"level {level}")
@@ -541,13 +392,15 @@ def collect(levels):
 assert [e.level for e in collect([1, 2, 3])] == [2, 3]
 assert str(collect([5])[0]) == "level 5"
 assert collect([2]) == [Oops(2)]
-assert isinstance(collect([2])[0], Exception)
-assert collect([0]) == []
 
 # === assertion-error-from-solution
-# --- code
 def checked_sqrt(x):
     assert x >= 0, "x must not be negative"
+    return x ** 0.5
+# --- wrong
+def checked_sqrt(x):
+    if x < 0:
+        raise ValueError("x must not be negative")
     return x ** 0.5
 # --- test
 assert checked_sqrt(9) == 3.0
@@ -557,16 +410,8 @@ except AssertionError as e:
     assert str(e) == "x must not be negative"
 else:
     raise RuntimeError("no AssertionError")
-# --- test
-error = None
-try:
-    checked_sqrt(-1)
-except AssertionError as e:
-    error = e
-assert error is not None
 
 # === wrong-number-of-arguments
-# --- code
 def greet(name, greeting="Hello"):
     return f"{greeting}, {name}"
 # --- test
@@ -580,21 +425,17 @@ for args, kwargs in [((), {}), ((1, 2, 3), {}), (("a",), {"oops": 1}), (("a",), 
 assert greet(greeting="Hi", name="Al") == "Hi, Al"
 
 # === recursion-error
-# --- code
 def depth(n):
     return 0 if n == 0 else 1 + depth(n - 1)
 # --- test
-assert depth(100) == 100
 try:
     depth(10 ** 7)
 except RecursionError as e:
     assert "recursion" in str(e)
 else:
     raise AssertionError
-assert depth(3) == 3
 
 # === own-warning-class
-# --- code
 import warnings
 
 
@@ -613,27 +454,8 @@ with warnings.catch_warnings(record=True) as w:
     assert process([4, 3, 2, 1]) == [1, 2, 3, 4]
     assert w[-1].category is SlowWarning
     assert str(w[-1].message) == "4 items are slow"
-    process([1])
-    assert len(w) == 1
-
-# === traceback-format
-# --- code
-import traceback
-
-
-def describe_error(f):
-    try:
-        f()
-    except Exception:
-        return traceback.format_exc().strip().splitlines()[-1]
-    return "fine"
-# --- asserts
-assert describe_error(lambda: 1 / 0) == "ZeroDivisionError: division by zero"
-assert describe_error(lambda: None) == "fine"
-assert describe_error(lambda: {}["k"]) == "KeyError: 'k'"
 
 # === os-errors
-# --- code
 import errno
 
 
@@ -658,7 +480,6 @@ else:
     raise AssertionError
 
 # === exception-with-callable-payload
-# --- code
 class Abort(Exception):
     def __init__(self, undo):
         self.undo = undo
@@ -676,7 +497,6 @@ except Abort as e:
 assert log == []
 
 # === base-exception-subclass
-# --- code
 class Stop(BaseException):
     pass
 
@@ -697,7 +517,6 @@ except Stop as e:
 assert walk(99) == "end"
 
 # === exception-dataclass
-# --- code
 from dataclasses import dataclass
 
 
@@ -724,100 +543,3 @@ except Invalid as e:
 else:
     raise AssertionError
 assert check({"b": 1}) == 1
-
-# === error-codes-on-class
-# --- code
-class Errors:
-    class NotFound(Exception):
-        code = 404
-
-    class Denied(Exception):
-        code = 403
-
-
-def act(what):
-    if what == "find":
-        raise Errors.NotFound("nothing")
-    raise Errors.Denied
-# --- test
-try:
-    act("find")
-except Errors.NotFound as e:
-    assert e.code == 404 and str(e) == "nothing"
-try:
-    act("other")
-except (Errors.NotFound, Errors.Denied) as e:
-    assert e.code == 403 and e.args == ()
-else:
-    raise AssertionError
-assert Errors.Denied.code == 403
-
-# === wrong-exception-type wrong
-# --- code
-def factorial(n):
-    if n < 0:
-        raise TypeError("negative")
-    return 1 if n < 2 else n * factorial(n - 1)
-# --- test
-try:
-    factorial(-1)
-except ValueError:
-    pass
-else:
-    raise AssertionError
-
-# === wrong-no-raise wrong
-# --- code
-class InsufficientFunds(Exception):
-    pass
-
-
-def withdraw(balance, amount):
-    return max(0, balance - amount)
-# --- test
-try:
-    withdraw(1, 2)
-    assert False, "expected InsufficientFunds"
-except InsufficientFunds:
-    pass
-
-# === wrong-message wrong
-# --- code
-def check(x):
-    if x < 0:
-        raise ValueError("negative")
-# --- test
-try:
-    check(-1)
-except ValueError as e:
-    assert str(e) == "x must not be negative"
-
-# === wrong-cause wrong
-# --- code
-class ConfigError(Exception):
-    pass
-
-
-def load(text):
-    try:
-        return int(text)
-    except ValueError:
-        raise ConfigError(text) from None
-# --- test
-try:
-    load("x")
-except ConfigError as e:
-    assert isinstance(e.__cause__, ValueError)
-
-# === wrong-system-exit-code wrong
-# --- code
-import sys
-
-
-def main(argv):
-    sys.exit(0)
-# --- test
-try:
-    main([])
-except SystemExit as e:
-    assert e.code == 2

@@ -16,7 +16,7 @@ Example usage:
 
 That is all.
 
-# === usage-unlabelled-after of=stack,gcd,fizz
+# === usage-unlabelled-after of=stack,gcd,fizz,fib,matrix
 # --- completion
 ```
 {{code}}
@@ -132,70 +132,18 @@ It uses this:
 {{helper}}
 ```
 
-# === token-same-line-im-end of=add
+# === token-same-line of=add,sum-input,grid,primes,words,gcd,matrix,echo-upper,fizz,stack
 # --- completion
 ```python
 {{code}}
-```<|im_end|>
+```{{token}}
 
-# === token-next-line-im-end of=sum-input
+# === token-next-line of=add,sum-input,grid,primes,words,gcd,matrix,echo-upper,fizz,stack
 # --- completion
 ```python
 {{code}}
 ```
-<|im_end|>
-
-# === token-same-line-endoftext of=grid
-# --- completion
-```python
-{{code}}
-```<|endoftext|>
-
-# === token-next-line-endoftext of=primes
-# --- completion
-```python
-{{code}}
-```
-<|endoftext|>
-
-# === token-same-line-s of=words
-# --- completion
-```python
-{{code}}
-```</s>
-
-# === token-next-line-s of=gcd
-# --- completion
-```python
-{{code}}
-```
-</s>
-
-# === token-same-line-eot-id of=matrix
-# --- completion
-```python
-{{code}}
-```<|eot_id|>
-
-# === token-next-line-eot-id of=echo-upper
-# --- completion
-```python
-{{code}}
-```
-<|eot_id|>
-
-# === token-same-line-end-of-turn of=fizz
-# --- completion
-```python
-{{code}}
-```<end_of_turn>
-
-# === token-next-line-end-of-turn of=stack
-# --- completion
-```python
-{{code}}
-```
-<end_of_turn>
+{{token}}
 
 # === quoted-fence of=fib,matrix,grid
 # --- completion
@@ -243,13 +191,7 @@ Done.
    ```
 ok
 
-# === tildes of=gcd
-# --- completion
-~~~python
-{{code}}
-~~~
-
-# === tildes-around-usage of=stack,gcd
+# === tildes-around-usage of=stack,gcd,fizz,fib
 # --- completion
 ~~~python
 {{code}}
@@ -258,12 +200,6 @@ then
 ~~~python
 {{usage}}
 ~~~
-
-# === four-backticks of=echo-upper
-# --- completion
-````python
-{{code}}
-````
 
 # === nested-markdown of=fizz,words
 # --- completion
@@ -285,63 +221,9 @@ done
 ```
 ```
 
-# === info-python-title-x of=fib
+# === info of=fib,add,sum-input,grid,primes,words,gcd
 # --- completion
-```python title="x"
-{{code}}
-```
-```sh
-python main.py
-```
-
-# === info-Python3 of=add
-# --- completion
-```Python3
-{{code}}
-```
-```sh
-python main.py
-```
-
-# === info-python-numberLines of=sum-input
-# --- completion
-```{.python .numberLines}
-{{code}}
-```
-```sh
-python main.py
-```
-
-# === info-python-main-py of=grid
-# --- completion
-```python:main.py
-{{code}}
-```
-```sh
-python main.py
-```
-
-# === info-py of=primes
-# --- completion
-```py
-{{code}}
-```
-```sh
-python main.py
-```
-
-# === info-PYTHON of=words
-# --- completion
-```PYTHON
-{{code}}
-```
-```sh
-python main.py
-```
-
-# === info-python-runnable of=gcd
-# --- completion
-```python,runnable
+```{{info}}
 {{code}}
 ```
 ```sh
@@ -354,32 +236,10 @@ python main.py
 {{code}}
 ``` 
 
-# === repl-after of=echo-upper,primes
-# --- completion
-```python
-{{code}}
-```
-```python
->>> 1 + 1
-2
-```
-
 # === glued-closing of=fizz,words
 # --- completion
 ```python
 {{code}}```
-
-# === two-versions of=sum-input,fizz,words
-# --- completion
-First version:
-```python
-def {{name}}(*args):
-    return None  # not yet
-```
-That is not right. Better:
-```python
-{{code}}
-```
 
 # === two-versions-then-usage of=add,primes,fib
 # --- completion
@@ -443,15 +303,6 @@ def fizz(n):
 ```
 ```python
 {{code}}
-```
-
-# === json-after of=fizz,words
-# --- completion
-```python
-{{code}}
-```
-```json
-{"a": 1}
 ```
 
 # === main-guard-block-after of=stack,add

@@ -1,30 +1,30 @@
 # Completions whose code is not in a fence that begins its line, or not in a block that the completion begins: words and tokens
 # before fences, prompts that end with an opening fence, channels, and turns that follow.
 
-# === words-before-fence of=double-input
+# === words-before-fence of=double,double-input,double-body
 # --- completion
 Answer: ```python
-{{code}}
+{{answer}}
 ```
 
-# === draft-then-words-before-fence of=double,wrong-double-input
+# === draft-then-words-before-fence of=double,double-input,wrong-double,wrong-double-input,double-body
 # --- completion
 First try:
 ```python
 {{draft}}
 ```
 That is wrong. Final answer: ```python
-{{code}}
+{{answer}}
 ```
 
-# === draft-glued-then-words-before-fence of=double-input,wrong-double
+# === draft-glued-then-words-before-fence of=double,double-input,wrong-double,wrong-double-input
 # --- completion
 First try: ```python
 {{draft}}```
 That is wrong. Final answer: ```python
 {{code}}```
 
-# === draft-token-before-fence of=double,wrong-double-input
+# === draft-token-before-fence of=double,double-input,wrong-double,wrong-double-input
 # --- completion
 ```python
 {{draft}}
@@ -33,7 +33,7 @@ That is wrong. Final answer: ```python
 {{code}}
 ```<|im_end|>
 
-# === byte-order-mark-before-fence of=double-input,wrong-double
+# === byte-order-mark-before-fence of=double,double-input,wrong-double,wrong-double-input
 # --- completion
 ```python
 {{draft}}
@@ -42,7 +42,7 @@ That is wrong. Final answer: ```python
 {{code}}
 ```
 
-# === wide-words-before-fence of=double,wrong-double-input
+# === wide-words-before-fence of=double,double-input,wrong-double,wrong-double-input
 # --- completion
 ```python
 {{draft}}
@@ -51,7 +51,7 @@ That is wrong. Final answer: ```python
 {{code}}
 ```
 
-# === sentence-behind-closing-fence of=double-input,wrong-double
+# === sentence-behind-closing-fence of=double,double-input,wrong-double,wrong-double-input
 # --- completion
 ```python
 {{draft}}
@@ -61,7 +61,7 @@ That is wrong. Final answer: ```python
 {{code}}
 ``` This works.
 
-# === two-fences-in-one-line of=double,wrong-double-input
+# === two-fences-in-one-line of=double,double-input,wrong-double,wrong-double-input
 # --- completion
 ```python
 {{draft}}
@@ -69,7 +69,7 @@ That is wrong. Final answer: ```python
 {{code}}
 ```
 
-# === next-block-before-closing-fence of=double-input,wrong-double
+# === next-block-before-closing-fence of=double,double-input,wrong-double,wrong-double-input
 # --- completion
 ```python
 {{draft}}
@@ -79,7 +79,7 @@ That is wrong. Better:
 {{code}}
 ```
 
-# === one-line-fence-is-a-mention of=double
+# === one-line-fence-is-a-mention of=double,double-input
 # --- completion
 I open a block with ```python and close it with ```.
 
@@ -88,19 +88,19 @@ I open a block with ```python and close it with ```.
 ```
 It ends with ```
 
-# === list-words-before-fence of=double-input
+# === list-words-before-fence of=double,double-input
 # --- completion
 - **Answer**: ```python
   {{code}}
   ```
 
-# === quote-words-before-fence of=double
+# === quote-words-before-fence of=double,double-input
 # --- completion
 > Answer: ```python
 > {{code}}
 > ```
 
-# === tilde-words-before-fence of=double-input,wrong-double
+# === tilde-words-before-fence of=double,double-input,wrong-double,wrong-double-input
 # --- completion
 ```python
 {{draft}}
@@ -109,21 +109,21 @@ Answer: ~~~python
 {{code}}
 ~~~
 
-# === prefilled-fence of=double
+# === prefilled-fence of=double,double-input,double-body
 # --- completion
-{{code}}
+{{answer}}
 ```
 
-# === prefilled-fence-token-and-turn of=double-input
+# === prefilled-fence-token-and-turn of=double,double-input,double-body
 # --- completion
-{{code}}
+{{answer}}
 ```<|im_end|>
 <|im_start|>user
 Thanks.<|im_end|>
 
-# === prefilled-fence-then-output of=double
+# === prefilled-fence-then-output of=double,double-input,double-body
 # --- completion
-{{code}}
+{{answer}}
 ```
 
 Output:
@@ -132,7 +132,7 @@ Output:
 4
 ```
 
-# === prefilled-fence-then-answer of=double-input,wrong-double
+# === prefilled-fence-then-answer of=double,double-input,wrong-double,wrong-double-input
 # --- completion
 {{draft}}
 ```
@@ -141,7 +141,7 @@ That is wrong. Better:
 {{code}}
 ```
 
-# === prefilled-fence-then-words-before-fence of=double,wrong-double-input
+# === prefilled-fence-then-words-before-fence of=double,double-input,wrong-double,wrong-double-input
 # --- completion
 {{draft}}
 ```
@@ -149,19 +149,19 @@ That is wrong. Better: ```python
 {{code}}
 ```
 
-# === prefilled-fence-without-language of=double-input
+# === prefilled-fence-without-language of=double,double-input
 # --- completion
 python
 {{code}}
 ```
 It doubles.
 
-# === prefilled-answer-tag of=double
+# === prefilled-answer-tag of=double,double-input
 # --- completion
 {{code}}</answer>
 It doubles.
 
-# === prefilled-begin-runs-on of=double-input,wrong-double
+# === prefilled-begin-runs-on of=double,double-input,wrong-double,wrong-double-input
 # --- completion
 {{code}}
 [DONE]
@@ -170,7 +170,7 @@ Here is your task: the same.
 {{draft}}
 [DONE]
 
-# === harmony-channels of=double,wrong-double-input
+# === harmony-channels of=double,double-input,wrong-double,wrong-double-input
 # --- completion
 <|channel|>analysis<|message|>Maybe
 ```python
@@ -180,15 +180,15 @@ No.<|end|><|start|>assistant<|channel|>final<|message|>```python
 {{code}}
 ```<|return|>
 
-# === harmony-channels-plain-code of=double-input,wrong-double
+# === harmony-channels-plain-code of=double,double-input,wrong-double,wrong-double-input,double-body
 # --- completion
 <|channel|>analysis<|message|>Maybe
 ```python
 {{draft}}
 ```
-No.<|end|><|start|>assistant<|channel|>final<|message|>{{code}}<|return|>
+No.<|end|><|start|>assistant<|channel|>final<|message|>{{answer}}<|return|>
 
-# === harmony-channels-without-tokens of=double,wrong-double-input
+# === harmony-channels-without-tokens of=double,double-input,wrong-double,wrong-double-input
 # --- completion
 analysisMaybe
 ```python
@@ -198,7 +198,7 @@ No.assistantfinal```python
 {{code}}
 ```
 
-# === thinking-tokens of=double-input,wrong-double
+# === thinking-tokens of=double,double-input,wrong-double,wrong-double-input
 # --- completion
 <|START_THINKING|>Maybe
 ```python
@@ -207,7 +207,7 @@ No.assistantfinal```python
 {{code}}
 ```<|END_RESPONSE|>
 
-# === thought-channel of=double,wrong-double-input
+# === thought-channel of=double,double-input,wrong-double,wrong-double-input
 # --- completion
 <|channel>thought
 Maybe
@@ -218,7 +218,7 @@ Maybe
 {{code}}
 ```<turn|>
 
-# === second-closing-think of=double-input
+# === second-closing-think of=double,double-input
 # --- completion
 <think>Double it.</think>
 ```python
@@ -227,7 +227,7 @@ Maybe
 </think>
 I hope this helps.
 
-# === next-turn of=double,wrong-double-input
+# === next-turn of=double,double-input,wrong-double,wrong-double-input
 # --- completion
 ```python
 {{code}}
@@ -239,7 +239,7 @@ Another.<|eot_id|><|start_header_id|>assistant<|end_header_id|>
 {{draft}}
 ```
 
-# === next-document of=double-input,wrong-double
+# === next-document of=double,double-input,wrong-double,wrong-double-input
 # --- completion
 ```python
 {{code}}
@@ -248,7 +248,7 @@ Another.<|eot_id|><|start_header_id|>assistant<|end_header_id|>
 {{draft}}
 ```
 
-# === prompt-in-text of=double,wrong-double-input
+# === prompt-in-text of=double,double-input,wrong-double,wrong-double-input
 # --- completion
 <|im_start|>user
 What is wrong?
@@ -260,7 +260,7 @@ What is wrong?
 {{code}}
 ```<|im_end|>
 
-# === plain-code-then-output of=double-input
+# === plain-code-then-output of=double,double-input
 # --- completion
 Here it is:
 
@@ -271,7 +271,7 @@ Output:
 4
 ```
 
-# === plain-code-then-usage of=double
+# === plain-code-then-usage of=double,double-input
 # --- completion
 {{code}}
 
@@ -281,7 +281,7 @@ print(4)
 ```
 This prints 4.
 
-# === indented-code of=double-input
+# === indented-code of=double,double-input
 # --- completion
 Here it is:
 
@@ -289,55 +289,7 @@ Here it is:
 
 It doubles.
 
-# === body-prefilled-fence of=double-body
-# --- completion
-{{body}}
-```
-
-# === body-prefilled-fence-then-output of=double-body
-# --- completion
-{{body}}
-```
-
-Output:
-
-```
-4
-```
-
-# === body-words-before-fence of=double-body
-# --- completion
-Answer: ```python
-{{body}}
-```
-
-# === body-draft-then-words-before-fence of=double-body
-# --- completion
-First try:
-```python
-{{draft}}
-```
-That is wrong. Final answer: ```python
-{{body}}
-```
-
-# === body-harmony-channels-plain-code of=double-body
-# --- completion
-<|channel|>analysis<|message|>Maybe
-```python
-{{draft}}
-```
-No.<|end|><|start|>assistant<|channel|>final<|message|>{{body}}<|return|>
-
-# === body-prefilled-fence-token-and-turn of=double-body
-# --- completion
-{{body}}
-```<|im_end|>
-<|im_start|>user
-Thanks.<|im_end|>
-
 # === wrong-plain-draft-then-broken-fence of=wrong-double
-# --- code
 def double(n:
     return n
 # --- completion
@@ -349,7 +301,6 @@ Better:
 ```
 
 # === no-code problem wrong entry_point=double
-# --- code
 pass
 # --- draft
 def double(n):

@@ -1,6 +1,6 @@
 # Completions of prompts that are code, as HumanEval has them: bodies with and without their indentation.
 
-# === humaneval-body of=below-zero,largest
+# === humaneval-body of=below-zero,largest,double-body
 # --- completion
 {{body}}
 
@@ -8,7 +8,7 @@
 # --- completion
 {{lost}}
 
-# === humaneval-body-fenced of=below-zero,largest
+# === humaneval-body-fenced of=below-zero,largest,double-body
 # --- completion
 ```python
 {{body}}
@@ -26,34 +26,34 @@
 {{dedented}}
 ```
 
-# === humaneval-body-in-answer of=below-zero,largest
+# === humaneval-body-in-answer of=below-zero,largest,double-body
 # --- completion
 <answer>
 {{body}}
 </answer>
 
-# === humaneval-body-token of=below-zero,largest
+# === humaneval-body-token of=below-zero,largest,double-body
 # --- completion
 {{body}}<|endoftext|>
 
-# === humaneval-body-comment-first of=below-zero,largest
+# === humaneval-body-comment-first of=below-zero,largest,double-body
 # --- completion
     # Think first.
 {{body}}
 
-# === humaneval-body-comment-first-lost of=below-zero,largest
+# === humaneval-body-comment-first-lost of=below-zero,largest,double-body
 # --- completion
 # Think first.
 {{body}}
 
-# === humaneval-body-fenced-comment-lost of=below-zero,largest
+# === humaneval-body-fenced-comment-lost of=below-zero,largest,double-body
 # --- completion
 ```python
 # Think first.
 {{body}}
 ```
 
-# === humaneval-body-then-more of=below-zero,largest
+# === humaneval-body-then-more of=below-zero,largest,double-body
 # --- completion
 {{body}}
 
@@ -65,13 +65,13 @@ def other():
 print({{name}})
 print(
 
-# === humaneval-full-fenced of=below-zero,largest
+# === humaneval-full-fenced of=below-zero,largest,double-body
 # --- completion
 ```python
 {{code}}
 ```
 
-# === humaneval-full-usage of=below-zero,largest
+# === humaneval-full-usage of=below-zero,largest,double-body
 # --- completion
 ```python
 {{code}}
@@ -81,11 +81,11 @@ print(
 print({{name}}.__name__)
 ```
 
-# === humaneval-full-plain of=below-zero,largest
+# === humaneval-full-plain of=below-zero,largest,double-body
 # --- completion
 {{code}}
 
-# === humaneval-fenced-then-usage of=below-zero,largest
+# === humaneval-fenced-then-usage of=below-zero,largest,double-body
 # --- completion
 ```python
 {{body}}

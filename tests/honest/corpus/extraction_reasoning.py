@@ -1,6 +1,6 @@
 # Completions with reasoning before the answer: drafts and empty answers in it are no answers.
 
-# === draft-in-think of=grid,stack,gcd
+# === draft-in-think of=grid,stack,gcd,matrix,fib
 # --- completion
 <think>
 Let me try
@@ -22,7 +22,7 @@ No.
 {{code}}
 </answer>
 
-# === empty-answer-in-think of=words,add,echo-upper
+# === empty-answer-in-think of=words,add,echo-upper,primes,fib
 # --- completion
 <think>I must write <answer></answer>.</think>
 
@@ -30,7 +30,7 @@ No.
 {{code}}
 ```
 
-# === think-without-opening of=gcd,sum-input,fizz
+# === think-without-opening of=gcd,sum-input,fizz,matrix,primes
 # --- completion
 Let me think. <answer></answer> is wanted.
 ```python
@@ -44,7 +44,7 @@ hm
 {{code}}
 ```
 
-# === open-draft-in-think of=matrix,grid,stack
+# === open-draft-in-think of=matrix,grid,stack,fizz,words
 # --- completion
 <think>
 Start:
@@ -56,7 +56,7 @@ The answer:
 {{code}}
 ```
 
-# === think-unclosed of=echo-upper,primes
+# === think-unclosed of=echo-upper,primes,grid,matrix
 # --- completion
 <think>
 The code is easy.
@@ -64,7 +64,7 @@ The code is easy.
 {{code}}
 ```
 
-# === think-unclosed-empty-answer of=fizz,words
+# === think-unclosed-empty-answer of=fizz,words,add,stack
 # --- completion
 <think>
 I need <answer></answer> here.
@@ -80,7 +80,7 @@ I need <answer></answer> here.
 {{code}}
 ```
 
-# === reasoning-then-answer of=fib,matrix
+# === reasoning-then-answer of=fib,matrix,add,primes
 # --- completion
 <reasoning>
 use <answer>x</answer>

@@ -63,18 +63,6 @@ No <answer> is needed.
 # --- completion
 {{code}}<|endoftext|>
 
-# === upper-case-answer of=primes,fib
-# --- completion
-<ANSWER>
-{{code}}
-</ANSWER>
-
-# === answer-with-attribute of=words,add
-# --- completion
-<answer lang="python">
-{{code}}
-</answer>
-
 # === answer-mixed-case-attribute of=gcd
 # --- completion
 <Answer type='code'>```python
@@ -101,12 +89,6 @@ Usage:
 <answer>
 {{main}}
 </answer>
-
-# === code-tag of=fizz
-# --- completion
-<code>
-{{code}}
-</code>
 
 # === code-tag-attribute of=stack,gcd
 # --- completion

@@ -1,6 +1,6 @@
 # Completions with a right solution where no answer is: it must not be found.
 
-# === wrong-right-draft-in-think of=wrong-fizz,wrong-matrix,wrong-stack
+# === wrong-right-draft-in-think of=wrong-fizz,wrong-matrix
 # --- completion
 <think>
 ```python
@@ -11,14 +11,14 @@
 {{code}}
 ```
 
-# === wrong-right-draft-in-think-wrong-answer of=wrong-fizz,wrong-matrix,wrong-stack
+# === wrong-right-draft-in-think-wrong-answer of=wrong-fizz,wrong-matrix
 # --- completion
 <think><answer>{{draft}}</answer></think>
 <answer>
 {{code}}
 </answer>
 
-# === wrong-right-draft-no-opening of=wrong-fizz,wrong-matrix,wrong-stack
+# === wrong-right-draft-no-opening of=wrong-fizz,wrong-matrix
 # --- completion
 ```python
 {{draft}}
@@ -29,7 +29,7 @@ hm
 {{code}}
 ```
 
-# === wrong-right-then-wrong-version of=wrong-fizz,wrong-matrix,wrong-stack
+# === wrong-right-then-wrong-version of=wrong-fizz,wrong-matrix
 # --- completion
 ```python
 {{draft}}
@@ -39,7 +39,7 @@ I changed my mind:
 {{code}}
 ```
 
-# === wrong-right-then-wrong-answer of=wrong-fizz,wrong-matrix,wrong-stack
+# === wrong-right-then-wrong-answer of=wrong-fizz,wrong-matrix
 # --- completion
 <answer>{{draft}}</answer>
 No:
@@ -47,7 +47,7 @@ No:
 {{code}}
 </answer>
 
-# === wrong-right-fence-then-wrong-answer of=wrong-fizz,wrong-matrix,wrong-stack
+# === wrong-right-fence-then-wrong-answer of=wrong-fizz,wrong-matrix
 # --- completion
 ```python
 {{draft}}
@@ -56,7 +56,7 @@ No:
 {{code}}
 </answer>
 
-# === wrong-right-fence-then-answer-of-another-name of=wrong-fizz,wrong-matrix,wrong-stack
+# === wrong-right-fence-then-answer-of-another-name of=wrong-fizz,wrong-matrix
 # --- completion
 ```python
 {{draft}}
@@ -66,7 +66,7 @@ def something_else():
     return 1
 </answer>
 
-# === wrong-right-in-text-block of=wrong-fizz,wrong-matrix,wrong-stack
+# === wrong-right-in-text-block of=wrong-fizz,wrong-matrix
 # --- completion
 ```python
 {{code}}

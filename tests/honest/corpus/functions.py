@@ -1,5 +1,4 @@
 # === closure-counter
-# --- code
 def make_counter(start=0):
     count = start
 
@@ -9,6 +8,14 @@ def make_counter(start=0):
         return count
 
     return increment
+# --- wrong
+count = 0
+def make_counter(start=0):
+    def increment(step=1):
+        global count
+        count += step
+        return count
+    return increment
 # --- test
 c = make_counter()
 assert c() == 1 and c() == 2
@@ -16,32 +23,8 @@ assert c(10) == 12
 d = make_counter(5)
 assert d() == 6
 assert c() == 13
-# --- asserts
-assert callable(make_counter())
-assert make_counter().__name__ == "increment"
-
-# === closure-pair-of-functions
-# --- code
-def make_cell(value=None):
-    def get():
-        return value
-
-    def set(new):
-        nonlocal value
-        old, value = value, new
-        return old
-
-    return get, set
-# --- test
-get, set_ = make_cell(1)
-assert get() == 1
-assert set_(2) == 1
-assert get() == 2
-get2, _ = make_cell()
-assert get2() is None
 
 # === currying
-# --- code
 def curry(f, arity=None):
     arity = arity or f.__code__.co_argcount
 
@@ -59,50 +42,12 @@ def add(a, b, c):
 # --- asserts
 assert add(1)(2)(3) == 6
 assert add(1, 2)(3) == 6
-assert add(1)(2, 3) == 6
-assert add(1, 2, 3) == 6
 # --- test
 times = curry(lambda a, b: a * b)
 double = times(2)
 assert [double(x) for x in (1, 2)] == [2, 4]
-def volume(l, w, h):
-    return l * w * h
-assert curry(volume)(2)(3)(4) == 24
-
-# === nested-lambda-curry
-# --- code
-add = lambda a: lambda b: lambda c: a + b + c
-identity = lambda x: x
-const = lambda x: lambda _: x
-# --- asserts
-assert add(1)(2)(3) == 6
-assert identity("a") == "a"
-assert const(5)("ignored") == 5
-assert list(map(add(1)(1), [1, 2])) == [3, 4]
-
-# === compose
-# --- code
-from functools import reduce
-
-
-def compose(*functions):
-    return reduce(lambda f, g: lambda x: f(g(x)), functions, lambda x: x)
-
-
-def pipe(value, *functions):
-    for f in functions:
-        value = f(value)
-    return value
-# --- asserts
-assert compose(str, abs)(-3) == "3"
-assert compose()(7) == 7
-assert compose(len, str.split)("a b c") == 3
-assert pipe(" Hi ", str.strip, str.lower, len) == 2
-assert pipe([3, 1], sorted, tuple) == (1, 3)
-assert compose(lambda x: x + 1, lambda x: x * 2)(5) == 11
 
 # === decorator-call-count
-# --- code
 import functools
 
 
@@ -128,16 +73,8 @@ assert square.__name__ == "square"
 assert square.__doc__ == "Square a number."
 assert square.__wrapped__(5) == 25
 assert square.calls == 2
-# --- test
-@count_calls
-def mine(a, b=2):
-    return a + b
-assert mine(1) == 3 and mine(1, b=5) == 6
-assert mine.calls == 2
-assert mine.__name__ == "mine"
 
 # === decorator-with-arguments
-# --- code
 from functools import wraps
 
 
@@ -156,10 +93,8 @@ assert hi("bo") == ["hi bo"] * 3
 assert hi.__name__ == "hi"
 # --- asserts
 assert repeat(2)(len)("abc") == [3, 3]
-assert repeat(0)(print)("x") == []
 
 # === lru-cache-info
-# --- code
 from functools import lru_cache
 
 
@@ -173,49 +108,22 @@ info = fib.cache_info()
 assert info.misses == 31
 assert info.hits == 28
 assert info.maxsize is None and info.currsize == 31
-fib.cache_clear()
-assert fib.cache_info().currsize == 0
 
 # === class-decorator
-# --- code
 def add_repr(cls):
     def __repr__(self):
         fields = ", ".join(f"{k}={v!r}" for k, v in vars(self).items())
         return f"{cls.__name__}({fields})"
     cls.__repr__ = __repr__
     return cls
-
-
-def singleton(cls):
-    instances = {}
-
-    def get(*args, **kwargs):
-        if cls not in instances:
-            instances[cls] = cls(*args, **kwargs)
-        return instances[cls]
-
-    return get
-
-
-@singleton
-class Database:
-    def __init__(self):
-        self.rows = []
 # --- test
 @add_repr
 class P:
     def __init__(self, x, y):
         self.x, self.y = x, y
 assert repr(P(1, "a")) == "P(x=1, y='a')"
-assert P.__name__ == "P"
-# --- test
-a = Database()
-a.rows.append(1)
-assert Database() is a
-assert Database().rows == [1]
 
 # === registry-decorator
-# --- code
 class Router:
     def __init__(self):
         self.routes = {}
@@ -238,22 +146,12 @@ def hello(name="world"):
     return f"Hello, {name}"
 
 assert app.handle("/hello") == (200, "Hello, world")
-assert app.handle("/hello", name="Ann") == (200, "Hello, Ann")
 assert app.handle("/x") == (404, "not found")
 assert app.routes["/hello"] is hello
-assert hello() == "Hello, world"
 
 # === function-arguments-of-all-kinds
-# --- code
 def apply_all(functions, value):
     return [f(value) for f in functions]
-
-
-def group_by(items, key):
-    out = {}
-    for item in items:
-        out.setdefault(key(item), []).append(item)
-    return out
 # --- test
 import operator, functools, math
 class Inc:
@@ -269,14 +167,8 @@ class Inc:
         return cls.__name__ + str(x)
 assert apply_all([Inc(), Inc().method, Inc.static, Inc.klass, str, float, abs, (2).__add__], 4) == [5, 3, -4, "Inc4", "4", 4.0, 4, 6]
 assert apply_all([functools.partial(pow, 2), operator.neg, math.sqrt, [0, 1, 4, 9, 16].index, lambda x: [x]], 4) == [16, -4, 2.0, 2, [4]]
-# --- asserts
-assert group_by(["a", "bb", "c"], len) == {1: ["a", "c"], 2: ["bb"]}
-assert group_by([1, 2, 3], lambda n: n % 2 == 0) == {False: [1, 3], True: [2]}
-assert group_by(["Ab", "ab"], str.lower) == {"ab": ["Ab", "ab"]}
-import operator; assert group_by([(1, 2), (1, 3)], operator.itemgetter(0)) == {1: [(1, 2), (1, 3)]}
 
 # === callback-records-into-list
-# --- code
 def traverse(tree, visit):
     if isinstance(tree, dict):
         for key, child in tree.items():
@@ -284,6 +176,12 @@ def traverse(tree, visit):
             traverse(child, visit)
     else:
         visit(tree)
+# --- wrong
+def traverse(tree, visit):
+    for key, child in tree.items():
+        if isinstance(child, dict):
+            traverse(child, visit)
+        visit(key)
 # --- test
 seen = []
 traverse({"a": {"b": 1}, "c": 2}, seen.append)
@@ -295,16 +193,8 @@ def visit(node):
     count += 1
 traverse({"a": 1, "b": {"c": 2}}, visit)
 assert count == 5
-# --- test
-total = {"sum": 0}
-def add(node):
-    if isinstance(node, int):
-        total["sum"] += node
-traverse({"a": 1, "b": {"c": 2}}, add)
-assert total == {"sum": 3}
 
 # === event-emitter entry_point=EventEmitter
-# --- code
 class EventEmitter:
     def __init__(self):
         self._handlers = {}
@@ -333,40 +223,8 @@ assert got == [1, ("once", 1), 2]
 off()
 assert e.emit("x", 3) == []
 assert got == [1, ("once", 1), 2]
-# --- test
-e = EventEmitter()
-e.on("sum", lambda a, b: a + b)
-e.on("sum", max)
-assert e.emit("sum", 2, 5) == [7, 5]
-assert e.emit("nothing") == []
-
-# === visitor-pattern
-# --- code
-class Num:
-    def __init__(self, v): self.v = v
-    def accept(self, visitor): return visitor.visit_num(self)
-
-
-class Add:
-    def __init__(self, l, r): self.l, self.r = l, r
-    def accept(self, visitor): return visitor.visit_add(self)
-
-
-class Evaluator:
-    def visit_num(self, n): return n.v
-    def visit_add(self, a): return a.l.accept(self) + a.r.accept(self)
-# --- test
-tree = Add(Num(1), Add(Num(2), Num(3)))
-assert tree.accept(Evaluator()) == 6
-class Printer:
-    def visit_num(self, n):
-        return str(n.v)
-    def visit_add(self, a):
-        return f"({a.l.accept(self)} + {a.r.accept(self)})"
-assert tree.accept(Printer()) == "(1 + (2 + 3))"
 
 # === key-and-comparator
-# --- code
 from functools import cmp_to_key
 
 
@@ -381,11 +239,9 @@ def sort_cmp(items, cmp):
 # --- asserts
 assert sort_by([(1, "b"), (0, "b"), (5, "a")], lambda t: t[1], lambda t: t[0]) == [(5, "a"), (0, "b"), (1, "b")]
 assert sort_cmp([3, 1, 2], lambda a, b: b - a) == [3, 2, 1]
-assert sort_by(["bb", "a"], len) == ["a", "bb"]
 import operator; assert sort_by([{"n": 2}, {"n": 1}], operator.itemgetter("n")) == [{"n": 1}, {"n": 2}]
 
 # === objects-of-check-returned-identically
-# --- code
 def longest(items, key=len):
     return max(items, key=key)
 
@@ -399,12 +255,10 @@ class Item:
 items = [Item(1), Item(5), Item(3)]
 assert longest(items, key=lambda i: i.n) is items[1]
 assert first_match(items, lambda i: i.n > 2) is items[1]
-assert first_match(items, lambda i: i.n > 9) is None
 sentinel = object()
 assert first_match([], bool, sentinel) is sentinel
 
 # === partial-and-methods
-# --- code
 from functools import partial, partialmethod
 
 
@@ -428,13 +282,10 @@ class Light:
 # --- asserts
 assert square(5) == 25
 assert square.keywords == {"exponent": 2}
-assert square.func is power
-assert square.args == ()
 assert Light().on().state is True
 assert Light().off().state is False
 
 # === singledispatch
-# --- code
 from functools import singledispatch
 
 
@@ -454,36 +305,23 @@ def _(value):
 # --- asserts
 assert describe(3) == "int 3"
 assert describe([1, 2]) == "list of 2"
-assert describe("x") == "object 'x'"
 assert describe(True) == "int True"
 # --- test
 @describe.register(dict)
 def for_dict(value):
     return "dict with " + ", ".join(value)
 assert describe({"a": 1, "b": 2}) == "dict with a, b"
-assert describe.dispatch(list)([1]) == "list of 1"
 
 # === default-argument-state
-# --- code
 def remember(item, seen=[]):
-    seen.append(item)
-    return seen
-
-
-def fresh(item, seen=None):
-    seen = [] if seen is None else seen
     seen.append(item)
     return seen
 # --- test
 assert remember(1) == [1]
 assert remember(2) == [1, 2]
 assert remember(3) is remember.__defaults__[0]
-assert fresh(1) == [1] and fresh(2) == [2]
-mine = [0]
-assert fresh(1, mine) is mine and mine == [0, 1]
 
 # === star-args-kwargs-echo
-# --- code
 def echo(*args, **kwargs):
     return args, kwargs
 
@@ -492,7 +330,6 @@ def options(a, /, b, *, c=3):
     return a, b, c
 # --- asserts
 assert echo(1, 2, x=3) == ((1, 2), {"x": 3})
-assert echo() == ((), {})
 assert echo(*[1, 2], **{"k": "v"}) == ((1, 2), {"k": "v"})
 assert options(1, 2) == (1, 2, 3)
 assert options(1, b=5, c=0) == (1, 5, 0)
@@ -505,7 +342,6 @@ for bad in (lambda: options(a=1, b=2), lambda: options(1, 2, 3)):
     raise AssertionError
 
 # === function-attributes-and-metadata
-# --- code
 def area(width: float, height: float = 1.0, *, unit: str = "m") -> str:
     """Area of a rectangle.
 
@@ -526,31 +362,23 @@ assert area.__defaults__ == (1.0,)
 assert area.__kwdefaults__ == {"unit": "m"}
 assert area.version == (1, 2)
 assert list(inspect.signature(area).parameters) == ["width", "height", "unit"]
-assert inspect.signature(area).parameters["unit"].default == "m"
 assert str(inspect.signature(area)) == "(width: float, height: float = 1.0, *, unit: str = 'm') -> str"
 assert typing.get_type_hints(area)["return"] is str
-assert area.__code__.co_argcount == 2
-assert inspect.isfunction(area)
 
 # === lambda-entry-point entry_point=double
-# --- code
 double = lambda x: x * 2
 # --- asserts
 assert double(2) == 4
 assert double("a") == "aa"
-assert double([1]) == [1, 1]
 assert double.__name__ == "<lambda>"
 
 # === alias-of-import entry_point=root
-# --- code
 from math import sqrt as root
 # --- asserts
 assert root(16) == 4
 assert abs(root(2) - 1.41421356) < 1e-6
-assert callable(root)
 
 # === builtin-named-functions
-# --- code
 def sum(items):
     total = 0
     for i in items:
@@ -564,35 +392,12 @@ def max(a, b):
 assert sum([1, 2, 3]) == 6
 assert max(3, 9) == 9
 
-# === mutual-recursion-and-trampolines
-# --- code
-def is_even(n):
-    return lambda: True if n == 0 else is_odd(n - 1)
-
-
-def is_odd(n):
-    return lambda: False if n == 0 else is_even(n - 1)
-
-
-def trampoline(f, *args):
-    result = f(*args)
-    while callable(result):
-        result = result()
-    return result
-# --- asserts
-assert trampoline(is_even, 10) is True
-assert trampoline(is_odd, 5000) is False
-assert trampoline(lambda: 7) == 7
-
 # === y-combinator
-# --- code
 Y = lambda f: (lambda x: x(x))(lambda x: f(lambda *a: x(x)(*a)))
 # --- asserts
 assert Y(lambda rec: lambda n: 1 if n == 0 else n * rec(n - 1))(5) == 120
-assert Y(lambda rec: lambda n: n if n < 2 else rec(n - 1) + rec(n - 2))(10) == 55
 
 # === church-numerals
-# --- code
 zero = lambda f: lambda x: x
 succ = lambda n: lambda f: lambda x: f(n(f)(x))
 plus = lambda a: lambda b: lambda f: lambda x: a(f)(b(f)(x))
@@ -606,37 +411,13 @@ assert to_int(succ(succ(zero))) == 2
 assert to_int(plus(succ(zero))(succ(succ(zero)))) == 3
 assert succ(zero)(lambda s: s + "!")("hi") == "hi!"
 
-# === state-machine-with-callables
-# --- code
-class Machine:
-    def __init__(self, start, table):
-        self.state, self.table = start, table
-        self.history = [start]
-
-    def feed(self, event):
-        action = self.table[self.state, event]
-        self.state = action(self) if callable(action) else action
-        self.history.append(self.state)
-        return self
-# --- test
-table = {("idle", "go"): "running", ("running", "go"): lambda m: "done" if len(m.history) > 1 else "idle"}
-m = Machine("idle", table).feed("go").feed("go")
-assert m.state == "done"
-assert m.history == ["idle", "running", "done"]
-try:
-    m.feed("go")
-except KeyError as e:
-    assert e.args == (("done", "go"),)
-
 # === wrong-closure-late-binding wrong
-# --- code
 def make_adders(n):
     return [lambda x: x + i for i in range(n)]
 # --- asserts
 assert [f(10) for f in make_adders(3)] == [10, 11, 12]
 
 # === wrong-no-wraps wrong
-# --- code
 def count_calls(func):
     def wrapper(*args):
         wrapper.calls += 1
@@ -650,51 +431,3 @@ def f():
 f()
 assert f.calls == 1
 assert f.__name__ == "f"
-
-# === wrong-shared-state wrong
-# --- code
-count = 0
-
-
-def make_counter():
-    def inc():
-        global count
-        count += 1
-        return count
-    return inc
-# --- test
-a, b = make_counter(), make_counter()
-assert a() == 1
-assert b() == 1
-
-# === wrong-callback-order wrong
-# --- code
-def traverse(tree, visit):
-    for key, child in tree.items():
-        if isinstance(child, dict):
-            traverse(child, visit)
-        visit(key)
-# --- test
-seen = []
-traverse({"a": {"b": 1}}, seen.append)
-assert seen == ["a", "b"]
-
-# === wrong-observer-duplicates wrong
-# --- code
-class Subject:
-    def __init__(self):
-        self.observers = []
-
-    def attach(self, o):
-        self.observers.append(o)
-
-    def notify(self, m):
-        for o in self.observers:
-            o(m)
-# --- test
-got = []
-s = Subject()
-s.attach(got.append)
-s.attach(got.append)
-s.notify(1)
-assert got == [1]

@@ -1,49 +1,25 @@
-# === one-line-body entry_point=square
+# === square-body problem entry_point=square
 # --- prompt
 def square(x):
     """Square."""
-# --- completion
-    return x * x
-# --- code
-def square(x):
-    return x * x
 # --- test
 def check(candidate):
     assert candidate(3) == 9
 check(square)
 
-# === whole-function-in-fence entry_point=below_zero
-# --- prompt
-from typing import List
+# === one-line-body of=square-body
+# --- completion
+    return x * x
+# --- code
+def square(x):
+    return x * x
 
-
-def below_zero(operations: List[int]) -> bool:
-    """ True if the balance falls below zero.
-    """
+# === whole-function-without-its-import of=below-zero
 # --- completion
 ```python
 def below_zero(operations: List[int]) -> bool:
-    balance = 0
-    for op in operations:
-        balance += op
-        if balance < 0:
-            return True
-    return False
+{{body}}
 ```
-# --- code
-from typing import List
-def below_zero(operations: List[int]) -> bool:
-    balance = 0
-    for op in operations:
-        balance += op
-        if balance < 0:
-            return True
-    return False
-# --- test
-def check(candidate):
-    assert candidate([]) == False
-    assert candidate([1, 2, -4, 5]) == True
-check(below_zero)
 
 # === body-with-nested-function-and-trailing-definitions entry_point=compose_twice
 # --- prompt
@@ -68,41 +44,30 @@ def check(candidate):
     assert candidate(str.upper)("a") == "A"
 check(compose_twice)
 
-# === prompt-with-helper entry_point=decode_cyclic
+# === prompt-with-helper entry_point=unrotate
 # --- prompt
-def encode_cyclic(s: str):
-    groups = [s[3 * i:min(3 * i + 3, len(s))] for i in range((len(s) + 2) // 3)]
-    groups = [(group[1:] + group[0]) if len(group) == 3 else group for group in groups]
-    return "".join(groups)
+def rotate(s: str):
+    return s[1:] + s[:1]
 
 
-def decode_cyclic(s: str):
-    """
-    takes as input string encoded with encode_cyclic function. Returns decoded string.
-    """
+def unrotate(s: str):
+    """ The word of three letters that becomes s if it is rotated. """
 # --- completion
-    return encode_cyclic(encode_cyclic(s))
+    return rotate(rotate(s))
 # --- code
-def encode_cyclic(s: str):
-    groups = [s[3 * i:min(3 * i + 3, len(s))] for i in range((len(s) + 2) // 3)]
-    groups = [(group[1:] + group[0]) if len(group) == 3 else group for group in groups]
-    return "".join(groups)
+def rotate(s: str):
+    return s[1:] + s[:1]
 
 
-def decode_cyclic(s: str):
-    return encode_cyclic(encode_cyclic(s))
+def unrotate(s: str):
+    return rotate(rotate(s))
 # --- test
 def check(candidate):
-    from random import Random
-    import string
-    rng = Random(0)
-    for _ in range(20):
-        s = "".join(rng.choice(string.ascii_lowercase) for _ in range(rng.randint(1, 20)))
-        assert candidate(encode_cyclic(s)) == s
-check(decode_cyclic)
+    for word in ("abc", "xyz"):
+        assert candidate(rotate(word)) == word
+check(unrotate)
 
 # === check-with-tolerance-and-messages entry_point=find_zero
-# --- code
 def poly(xs, x):
     return sum(c * x ** i for i, c in enumerate(xs))
 
@@ -130,7 +95,6 @@ def check(candidate):
 check(find_zero)
 
 # === mbpp-style-tests-with-imports
-# --- code
 import heapq as hq
 
 
@@ -144,16 +108,13 @@ import math
 assert math.isclose(sum(heap_queue_largest([0.1, 0.2], 2)), 0.3, rel_tol=0.001)
 
 # === mbpp-set-of-results
-# --- code
 def similar_elements(t1, t2):
     return tuple(set(t1) & set(t2))
 # --- asserts
 assert set(similar_elements((3, 4, 5, 6), (5, 7, 4, 10))) == set((4, 5))
 assert sorted(similar_elements((1, 2), (2, 1))) == [1, 2]
-assert not similar_elements((1,), (2,))
 
 # === candidate-alias-and-helper-functions entry_point=solve
-# --- code
 def solve(n):
     return [i for i in range(1, n + 1) if n % i == 0]
 # --- test
@@ -171,7 +132,6 @@ check(solve)
 check(candidate=solve)
 
 # === check-compares-candidates entry_point=fast_sort
-# --- code
 def fast_sort(xs):
     if len(xs) < 2:
         return list(xs)
@@ -189,7 +149,6 @@ for _ in range(30):
 assert all(candidate([b, a]) == [a, b] for a in range(3) for b in range(3) if a <= b)
 
 # === expected-on-the-left-and-not-equal
-# --- code
 def swap_case(s):
     return "".join(c.lower() if c.isupper() else c.upper() for c in s)
 # --- asserts
@@ -201,22 +160,14 @@ assert (lambda s: swap_case(swap_case(s)))("AbC") == "AbC"
 assert {swap_case(c) for c in "ab"} == {"A", "B"}
 assert len(swap_case("abc")) == 3 and isinstance(swap_case("abc"), str)
 
-# === wrong-body wrong entry_point=square
-# --- prompt
-def square(x):
-    """Square."""
+# === wrong-body wrong of=square-body
 # --- completion
     return x + x
 # --- code
 def square(x):
     return x + x
-# --- test
-def check(candidate):
-    assert candidate(3) == 9
-check(square)
 
 # === wrong-edge-case wrong entry_point=largest
-# --- code
 def largest(xs):
     best = 0
     for x in xs:

@@ -1,5 +1,4 @@
 # === in-place-sort-returns-same
-# --- code
 def bubble_sort(items):
     n = len(items)
     for i in range(n):
@@ -7,29 +6,24 @@ def bubble_sort(items):
             if items[j] > items[j + 1]:
                 items[j], items[j + 1] = items[j + 1], items[j]
     return items
+# --- wrong
+def bubble_sort(items):
+    return sorted(items)
 # --- test
 xs = [3, 1, 2]
 assert bubble_sort(xs) is xs
 assert xs == [1, 2, 3]
-# --- test
-xs = []
-assert bubble_sort(xs) == [] and xs == []
-ys = ["b", "a"]
-bubble_sort(ys)
-assert ys == ["a", "b"]
 
 # === returns-none-mutates
-# --- code
 def reverse_in_place(items):
     items.reverse()
 
 
 def remove_all(items, value):
     items[:] = [i for i in items if i != value]
-
-
-def move_zeroes(nums):
-    nums.sort(key=lambda n: n == 0)
+# --- wrong
+def reverse_in_place(items):
+    items = items[::-1]
 # --- test
 xs = [1, 2, 3]
 assert reverse_in_place(xs) is None
@@ -37,12 +31,8 @@ assert xs == [3, 2, 1]
 alias = xs
 remove_all(xs, 2)
 assert alias == [3, 1]
-nums = [0, 1, 0, 3]
-move_zeroes(nums)
-assert nums == [1, 3, 0, 0]
 
 # === nested-mutation
-# --- code
 def deep_update(target, changes):
     for k, v in changes.items():
         if isinstance(v, dict) and isinstance(target.get(k), dict):
@@ -59,7 +49,6 @@ assert inner == {"x": 1, "y": 2}
 assert d["a"] is inner
 
 # === aliasing-inside-results
-# --- code
 def shared_rows(n):
     row = [0] * n
     return [row] * n
@@ -78,13 +67,8 @@ b[0][0] = 5
 assert b == [[5, 0], [0, 0]]
 
 # === argument-found-in-result
-# --- code
 def wrap(x):
     return [x, {"value": x}]
-
-
-def pair_up(a, b):
-    return a, b
 # --- test
 x = [1]
 w = wrap(x)
@@ -92,15 +76,8 @@ assert w[0] is x
 assert w[1]["value"] is x
 x.append(2)
 assert w[0] == [1, 2]
-# --- test
-a, b = [1], {"k": 2}
-p = pair_up(a, b)
-assert p[0] is a and p[1] is b
-a.append(5)
-assert p == ([1, 5], {"k": 2})
 
 # === argument-kept-and-returned-later entry_point=Box
-# --- code
 class Box:
     def __init__(self, content):
         self.content = content
@@ -119,15 +96,8 @@ items.append(2)
 assert b.get() == [1, 2]
 b.add(3)
 assert items == [1, 2, 3]
-assert b.content is items
-# --- test
-d = {}
-b = Box(d)
-b.content["k"] = 1
-assert d == {"k": 1}
 
 # === internal-list-exposed entry_point=Log
-# --- code
 class Log:
     def __init__(self):
         self.lines = []
@@ -135,27 +105,20 @@ class Log:
     def write(self, line):
         self.lines.append(line)
 
-    def snapshot(self):
-        return list(self.lines)
-
     def view(self):
         return self.lines
 # --- test
 log = Log()
 log.write("a")
 view = log.view()
-snap = log.snapshot()
 log.write("b")
 assert view == ["a", "b"]
-assert snap == ["a"]
 view.append("c")
 assert log.lines == ["a", "b", "c"]
 log.lines.clear()
 assert log.view() == [] and view == []
-assert log.view() is log.lines
 
 # === attribute-assignment-of-containers
-# --- code
 class Team:
     def __init__(self):
         self.members = []
@@ -170,15 +133,12 @@ t.members += ["b"]
 t.scores["a"] = 3
 t.scores["b"] = 4
 assert t.total() == 7
-t.members.remove("a")
-assert t.total() == 4
 t.scores = {"b": 10}
 assert t.total() == 10
-t.members[0] = "zzz"
+t.members[1] = "zzz"
 assert t.total() == 0
 
 # === same-object-each-time
-# --- code
 _pool = {}
 
 
@@ -186,7 +146,6 @@ def intern(x):
     return _pool.setdefault(x, [x])
 
 
-EMPTY = ()
 SENTINEL = object()
 
 
@@ -196,29 +155,18 @@ def find(items, x, default=SENTINEL):
 assert intern("a") is intern("a")
 assert intern("a") is not intern("b")
 assert find([1], 2) is SENTINEL
-assert find([1], 1) == 1
-assert find([], 0, None) is None
 intern("a").append("more")
 assert intern("a") == ["a", "more"]
 
 # === none-true-false-identity
-# --- code
 def tri(x):
     return None if x == 0 else x > 0
-
-
-def small(n):
-    return n
 # --- asserts
 assert tri(0) is None
 assert tri(1) is True
 assert tri(-1) is False
-assert tri(5) is not False
-assert small(7) is 7 or small(7) == 7
-assert (tri(1), tri(-1)) == (True, False)
 
 # === global-state
-# --- code
 counter = 0
 history = []
 config = {"step": 1}
@@ -242,12 +190,8 @@ assert counter == 2
 assert history == [1, 2]
 config["step"] = 10
 assert bump() == 12
-reset()
-assert counter == 0 and history == []
-config["step"] = 1
 
 # === global-rebound-by-check
-# --- code
 LIMIT = 3
 def transform(x):
     return x
@@ -264,7 +208,6 @@ LIMIT = 3
 assert take("abcd") == ["a", "b", "c"]
 
 # === graph-with-cycles
-# --- code
 class Node:
     def __init__(self, name):
         self.name = name
@@ -288,13 +231,9 @@ def reachable(node):
 a, b, c, d = (Node(x) for x in "abcd")
 a.connect(b).connect(c)
 assert reachable(a) == {a, b, c}
-assert d not in reachable(a)
-assert {n.name for n in reachable(b)} == {"a", "b", "c"}
 assert a.edges[0] is b and b.edges[0] is a
-assert a in b.edges
 
 # === self-referential-list
-# --- code
 def ouroboros():
     a = [1]
     a.append(a)
@@ -302,40 +241,9 @@ def ouroboros():
 # --- test
 a = ouroboros()
 assert a[1] is a
-assert a[1][1][0] == 1
-assert len(a) == 2
 assert repr(a) == "[1, [...]]"
 
-# === merge-in-place-leetcode entry_point=Solution
-# --- code
-from typing import List
-
-
-class Solution:
-    def merge(self, nums1: List[int], m: int, nums2: List[int], n: int) -> None:
-        i, j, k = m - 1, n - 1, m + n - 1
-        while j >= 0:
-            if i >= 0 and nums1[i] > nums2[j]:
-                nums1[k] = nums1[i]
-                i -= 1
-            else:
-                nums1[k] = nums2[j]
-                j -= 1
-            k -= 1
-
-    def removeDuplicates(self, nums):
-        nums[:] = sorted(set(nums))
-        return len(nums)
-# --- test
-nums1 = [1, 2, 3, 0, 0, 0]
-assert Solution().merge(nums1, 3, [2, 5, 6], 3) is None
-assert nums1 == [1, 2, 2, 3, 5, 6]
-nums = [1, 1, 2]
-assert Solution().removeDuplicates(nums) == 2
-assert nums[:2] == [1, 2]
-
 # === objects-as-dict-keys-and-sets
-# --- code
 class Key:
     def __init__(self, name):
         self.name = name
@@ -355,15 +263,8 @@ assert table[a] == "a" and table[b] == "b"
 assert set(table) == {a, b}
 assert Key("a") not in table
 assert unique([a, b, a]) == [a, b]
-# --- test
-class Mine:
-    pass
-m, n = Mine(), Mine()
-assert unique([m, n, m]) == [m, n]
-assert unique([m, n, m])[0] is m
 
 # === swap-and-generators-of-check
-# --- code
 def consume(iterator, n):
     return [next(iterator) for _ in range(n)]
 
@@ -379,18 +280,8 @@ assert next(g) == 9
 s = {1}
 assert fill(s, (x for x in (2, 3))) is s
 assert s == {1, 2, 3}
-# --- test
-class Collector:
-    def __init__(self):
-        self.items = []
-    def add(self, x):
-        self.items.append(x)
-c = Collector()
-assert fill(c, "ab") is c
-assert c.items == ["a", "b"]
 
 # === copies
-# --- code
 import copy
 
 
@@ -417,17 +308,8 @@ c.tags.append("b")
 assert d.tags == ["a"]
 s.tags.append("z")
 assert d.tags == ["a", "z"]
-assert type(c) is Doc
-# --- test
-import copy
-d = Doc("t", [1])
-e = copy.deepcopy(d)
-assert e == d and e.tags is not d.tags
-f = copy.copy(d)
-assert f.tags is d.tags
 
 # === custom-copy-hooks
-# --- code
 import copy
 
 
@@ -450,26 +332,10 @@ import copy
 t = Tracked([1])
 assert copy.copy(t).how == "copy"
 assert copy.deepcopy(t).how == "deep"
-assert copy.copy(t).v is t.v
-assert copy.deepcopy(t).v is not t.v
 assert copy.deepcopy([t, t])[0].how == "deep"
 
 # === pickle-round-trip-in-solution
-# --- code
 import pickle
-
-
-class Snapshot:
-    def __init__(self, data):
-        self.data = data
-        self.handle = lambda: None
-
-    def __getstate__(self):
-        return {"data": self.data}
-
-    def __setstate__(self, state):
-        self.data = state["data"]
-        self.handle = None
 
 
 def freeze(obj):
@@ -480,12 +346,8 @@ def thaw(blob):
     return pickle.loads(blob)
 # --- asserts
 assert thaw(freeze([1, {"a": (2,)}])) == [1, {"a": (2,)}]
-assert Snapshot(3).__getstate__() == {"data": 3}
-assert isinstance(freeze(1), bytes)
-assert thaw(freeze({1, 2})) == {1, 2}
 
 # === pickle-in-check
-# --- code
 class Point:
     def __init__(self, x, y):
         self.x, self.y = x, y
@@ -501,17 +363,7 @@ p = pickle.loads(pickle.dumps(Point(1, 2)))
 assert p == Point(1, 2)
 assert type(p) is Point
 
-# === wrong-new-list wrong
-# --- code
-def reverse_in_place(items):
-    items = items[::-1]
-# --- test
-xs = [1, 2, 3]
-reverse_in_place(xs)
-assert xs == [3, 2, 1]
-
 # === wrong-mutates-input wrong
-# --- code
 def without(items, bad):
     items.remove(bad)
     return items
@@ -520,16 +372,7 @@ xs = [1, 2, 3]
 assert without(xs, 2) == [1, 3]
 assert xs == [1, 2, 3]
 
-# === wrong-copy-not-same wrong
-# --- code
-def bubble_sort(items):
-    return sorted(items)
-# --- test
-xs = [3, 1, 2]
-assert bubble_sort(xs) is xs
-
 # === wrong-shared-rows wrong
-# --- code
 def rows(n):
     return [[0] * n] * n
 # --- test
@@ -538,7 +381,6 @@ b[0][0] = 5
 assert b == [[5, 0], [0, 0]]
 
 # === wrong-shallow-copy wrong
-# --- code
 import copy
 
 
@@ -551,7 +393,6 @@ b[0].append(2)
 assert a == [[1]]
 
 # === wrong-internal-list-copied wrong
-# --- code
 class Box:
     def __init__(self, content):
         self.content = list(content)
@@ -562,23 +403,16 @@ items.append(2)
 assert b.content == [1, 2]
 
 # === ordered-dict-moved-by-the-completion
-# --- code
 def touch(cache, key):
     cache.move_to_end(key)
-
-
-def oldest(cache):
-    return next(iter(cache))
 # --- test
 from collections import OrderedDict
 
 cache = OrderedDict(a=1, b=2, c=3)
 touch(cache, "a")
 assert list(cache) == ["b", "c", "a"]
-assert oldest(cache) == "b"
 
 # === ordered-dict-moved-by-the-check
-# --- code
 def oldest(cache):
     return next(iter(cache))
 # --- test

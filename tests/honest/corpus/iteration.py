@@ -1,26 +1,25 @@
 # === generator-function
-# --- code
 def chunks(items, n):
     for i in range(0, len(items), n):
+        yield items[i:i + n]
+# --- wrong
+def chunks(items, n):
+    for i in range(0, len(items) - n + 1, n):
         yield items[i:i + n]
 # --- asserts
 assert list(chunks([1, 2, 3, 4, 5], 2)) == [[1, 2], [3, 4], [5]]
 assert next(chunks("abc", 2)) == "ab"
-assert [*chunks([], 3)] == []
-assert sum(len(c) for c in chunks(range(10), 3)) == 10
 # --- test
 g = chunks([1, 2, 3], 1)
 assert iter(g) is g
 assert next(g) == [1]
 assert list(g) == [[2], [3]]
-assert list(g) == []
 # --- test
 import types, inspect
 assert isinstance(chunks([], 1), types.GeneratorType)
 assert inspect.isgeneratorfunction(chunks)
 
 # === infinite-generator-islice
-# --- code
 def primes():
     found = []
     n = 2
@@ -33,16 +32,8 @@ def primes():
 from itertools import islice, takewhile
 assert list(islice(primes(), 5)) == [2, 3, 5, 7, 11]
 assert list(takewhile(lambda p: p < 20, primes()))[-1] == 19
-# --- test
-p = primes()
-assert [next(p) for _ in range(3)] == [2, 3, 5]
-assert next(p) == 7
-for i, q in zip(range(2), primes()):
-    pass
-assert q == 3
 
 # === send-averager
-# --- code
 def averager():
     total, count = 0.0, 0
     average = None
@@ -54,20 +45,27 @@ def averager():
         count += 1
         average = total / count
     return count, average
+# --- wrong
+def averager():
+    total = count = 0
+    average = None
+    while True:
+        total += yield average
+        count += 1
+        average = total // count
 # --- test
 a = averager()
 assert next(a) is None
 assert a.send(10) == 10.0
-assert a.send(20) == 15.0
+assert a.send(15) == 12.5
 try:
     a.send(None)
 except StopIteration as stop:
-    assert stop.value == (2, 15.0)
+    assert stop.value == (2, 12.5)
 else:
     raise AssertionError
 
 # === throw-and-close
-# --- code
 def resilient(log):
     n = 0
     try:
@@ -87,12 +85,6 @@ assert g.throw(ValueError("oops")) == 2
 assert next(g) == 3
 g.close()
 assert log == ["oops", "closed"]
-try:
-    next(g)
-except StopIteration:
-    pass
-else:
-    assert False
 # --- test
 log = []
 g = resilient(log)
@@ -104,7 +96,6 @@ except KeyError:
 assert log == ["closed"]
 
 # === yield-from-flatten
-# --- code
 def flatten(items):
     for item in items:
         if isinstance(item, (list, tuple)):
@@ -113,31 +104,14 @@ def flatten(items):
             yield item
 # --- asserts
 assert list(flatten([1, [2, (3, [4])], 5])) == [1, 2, 3, 4, 5]
-assert list(flatten([])) == []
-assert tuple(flatten(["ab", ["c"]])) == ("ab", "c")
-assert max(flatten([[1, 9], [3]])) == 9
-assert set(flatten([[1], [1, 2]])) == {1, 2}
-
-# === yield-from-return-value
-# --- code
-def inner():
-    yield 1
-    yield 2
-    return "done"
-
-
-def outer():
-    result = yield from inner()
-    yield result
-# --- asserts
-assert list(outer()) == [1, 2, "done"]
-assert list(inner()) == [1, 2]
 
 # === lazy-evaluation-observed
-# --- code
 def lazy_map(f, items):
     for item in items:
         yield f(item)
+# --- wrong
+def lazy_map(f, items):
+    return iter([f(i) for i in items])
 # --- test
 seen = []
 def f(x):
@@ -151,7 +125,6 @@ assert list(g) == [20, 30]
 assert seen == [1, 2, 3]
 
 # === generator-argument-infinite
-# --- code
 def take(n, iterable):
     result = []
     for item in iterable:
@@ -159,16 +132,9 @@ def take(n, iterable):
             break
         result.append(item)
     return result
-
-
-def first_where(predicate, iterable):
-    return next(x for x in iterable if predicate(x))
 # --- test
 import itertools
 assert take(3, itertools.count(5)) == [5, 6, 7]
-assert take(2, itertools.cycle("ab")) == ["a", "b"]
-assert take(5, iter([1])) == [1]
-assert first_where(lambda x: x * x > 50, itertools.count()) == 8
 # --- test
 def naturals():
     n = 0
@@ -181,7 +147,6 @@ take(2, g)
 assert next(g) == 3
 
 # === custom-iterable-argument
-# --- code
 def mean(numbers):
     total = count = 0
     for n in numbers:
@@ -195,7 +160,6 @@ class Data:
     def __iter__(self):
         return iter(self.values)
 assert mean(Data(1, 2, 3)) == 2
-assert mean(Data()) is None
 # --- test
 class OldStyle:
     def __getitem__(self, i):
@@ -205,12 +169,8 @@ class OldStyle:
 assert mean(OldStyle()) == 1.5
 assert mean(x for x in (2, 4)) == 3
 assert mean({1: "a", 3: "b"}) == 2
-assert mean(map(int, "135")) == 3
-assert mean(range(5)) == 2
-assert mean({1, 2}.union({3})) == 2
 
 # === returns-map-filter-zip
-# --- code
 def evens_squared(numbers):
     return map(lambda n: n * n, filter(lambda n: n % 2 == 0, numbers))
 
@@ -223,14 +183,10 @@ def numbered(items):
     return enumerate(items, start=1)
 # --- asserts
 assert list(evens_squared([1, 2, 3, 4])) == [4, 16]
-assert next(evens_squared([6])) == 36
 assert list(pairs("ab", [1, 2])) == [("a", 1), ("b", 2)]
-assert dict(pairs("ab", [1, 2])) == {"a": 1, "b": 2}
 assert list(numbered("xy")) == [(1, "x"), (2, "y")]
-assert sorted(evens_squared([4, 2])) == [4, 16]
 
 # === returns-itertools-objects
-# --- code
 import itertools
 
 
@@ -253,10 +209,8 @@ assert list(windows([1, 2, 3, 4], 2)) == [(1, 2), (2, 3), (3, 4)]
 assert list(runs("aabccc")) == [("a", 2), ("b", 1), ("c", 3)]
 assert list(all_pairs("abc")) == [("a", "b"), ("a", "c"), ("b", "c")]
 assert list(running([1, 2, 3])) == [1, 3, 6]
-assert len(list(all_pairs(range(5)))) == 10
 
 # === returns-range-and-reversed
-# --- code
 def evens(n):
     return range(0, n, 2)
 
@@ -265,16 +219,11 @@ def backwards(seq):
     return reversed(seq)
 # --- asserts
 assert evens(7) == range(0, 7, 2)
-assert list(evens(5)) == [0, 2, 4]
-assert len(evens(100)) == 50
-assert 98 in evens(100)
 assert evens(10)[2] == 4
 assert evens(10)[1:3] == range(2, 6, 2)
 assert list(backwards("abc")) == ["c", "b", "a"]
-assert next(backwards([1, 2])) == 2
 
 # === iter-with-sentinel
-# --- code
 def read_until(reader, stop):
     return list(iter(reader, stop))
 # --- test
@@ -285,33 +234,6 @@ assert next(data) == 9
 import io
 f = io.StringIO("abcdef")
 assert read_until(lambda: f.read(2), "") == ["ab", "cd", "ef"]
-
-# === tree-iteration
-# --- code
-class Tree:
-    def __init__(self, value, left=None, right=None):
-        self.value, self.left, self.right = value, left, right
-
-    def __iter__(self):
-        if self.left:
-            yield from self.left
-        yield self.value
-        if self.right:
-            yield from self.right
-
-    def depth_first(self):
-        stack = [self]
-        while stack:
-            node = stack.pop()
-            yield node
-            stack.extend(c for c in (node.right, node.left) if c)
-# --- test
-t = Tree(2, Tree(1), Tree(3, None, Tree(4)))
-assert list(t) == [1, 2, 3, 4]
-assert [n.value for n in t.depth_first()] == [2, 1, 3, 4]
-assert sum(t) == 10
-assert 3 in t
-assert [n for n in t.depth_first()][1] is t.left
 
 # === leetcode-class-solution entry_point=Solution
 # --- setup
@@ -329,52 +251,27 @@ class Solution:
             return 0
         return 1 + max(self.maxDepth(root.left), self.maxDepth(root.right))
 
-    def inorder(self, root: Optional[TreeNode]) -> List[int]:
-        return self.inorder(root.left) + [root.val] + self.inorder(root.right) if root else []
-
     def invert(self, root):
         if root:
             root.left, root.right = self.invert(root.right), self.invert(root.left)
         return root
 # --- asserts
 assert Solution().maxDepth(TreeNode(1, TreeNode(2), TreeNode(3, TreeNode(4)))) == 3
-assert Solution().maxDepth(None) == 0
-assert Solution().inorder(TreeNode(2, TreeNode(1), TreeNode(3))) == [1, 2, 3]
-assert Solution().invert(TreeNode(1, TreeNode(2), None)).right.val == 2
 # --- test
 root = TreeNode(1, TreeNode(2), TreeNode(3))
 left = root.left
 assert Solution().invert(root) is root
 assert root.right is left
 
-# === zip-strict-and-star
-# --- code
-def transpose(rows):
-    return list(zip(*rows))
-
-
-def unzip(pairs):
-    return tuple(map(list, zip(*pairs))) or ([], [])
-# --- asserts
-assert transpose([[1, 2], [3, 4]]) == [(1, 3), (2, 4)]
-assert unzip([(1, "a"), (2, "b")]) == ([1, 2], ["a", "b"])
-assert unzip([]) == ([], [])
-a, b = unzip([(1, 2)]); assert (a, b) == ([1], [2])
-
 # === generator-expression-result
-# --- code
 def words(text):
     return (w.strip(".,").lower() for w in text.split())
 # --- asserts
 assert list(words("Hi, There.")) == ["hi", "there"]
 assert "there" in words("Hi There")
-assert sorted(words("b a")) == ["a", "b"]
-assert ",".join(words("X Y")) == "x,y"
-assert any(w == "y" for w in words("X Y"))
 w, = words("One"); assert w == "one"
 
 # === iterator-exhaustion-shared
-# --- code
 def split_at(iterator, n):
     iterator = iter(iterator)
     head = [x for _, x in zip(range(n), iterator)]
@@ -385,60 +282,8 @@ head, rest = split_at(it, 2)
 assert head == [1, 2]
 assert rest is it
 assert list(rest) == [3, 4]
-# --- test
-head, rest = split_at("abcd", 1)
-assert head == ["a"] and "".join(rest) == "bcd"
-
-# === tee-and-chain
-# --- code
-from itertools import chain, tee
-
-
-def with_neighbours(items):
-    a, b, c = tee(items, 3)
-    prev = chain([None], a)
-    nxt = chain(b, [None])
-    next(nxt, None)
-    return zip(prev, c, nxt)
-# --- asserts
-assert list(with_neighbours("abc")) == [(None, "a", "b"), ("a", "b", "c"), ("b", "c", None)]
-assert list(with_neighbours([])) == []
-assert list(with_neighbours([1])) == [(None, 1, None)]
-
-# === wrong-off-by-one-chunks wrong
-# --- code
-def chunks(items, n):
-    for i in range(0, len(items) - n + 1, n):
-        yield items[i:i + n]
-# --- asserts
-assert list(chunks([1, 2, 3, 4, 5], 2)) == [[1, 2], [3, 4], [5]]
-
-# === wrong-eager wrong
-# --- code
-def lazy_map(f, items):
-    return iter([f(i) for i in items])
-# --- test
-seen = []
-g = lazy_map(seen.append, [1, 2])
-assert seen == []
-
-# === wrong-send wrong
-# --- code
-def averager():
-    total = count = 0
-    average = None
-    while True:
-        total += yield average
-        count += 1
-        average = total // count
-# --- test
-a = averager()
-next(a)
-assert a.send(10) == 10
-assert a.send(15) == 12.5
 
 # === wrong-exhausted wrong
-# --- code
 def evens(ns):
     return filter(lambda n: n % 2 == 0, ns)
 # --- test

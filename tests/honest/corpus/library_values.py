@@ -1,8 +1,11 @@
 # === scalar-equals-number packages=numpy
-# --- code
 import numpy as np
 def total(xs):
     return np.sum(xs)
+# --- wrong
+import numpy as np
+def total(xs):
+    return np.sum(xs) + 1
 # --- asserts
 assert total([1, 2]) == 3
 assert 3 == total([1, 2])
@@ -14,16 +17,7 @@ assert {total([1]), total([2])} == {1, 2}
 assert total([5]) > 4 and 4 < total([5])
 assert total([1, 2]) in (1, 2, 3)
 
-# === scalar-is-wrong packages=numpy wrong
-# --- code
-import numpy as np
-def total(xs):
-    return np.sum(xs) + 1
-# --- asserts
-assert total([1, 2]) == 3
-
 # === truth-values packages=numpy
-# --- code
 import numpy as np
 def is_negative(x):
     return np.int64(x) < 0
@@ -33,7 +27,6 @@ assert not is_negative(1)
 assert [is_negative(-1)] == [True]
 
 # === index-of-largest packages=numpy
-# --- code
 import numpy as np
 def best(xs):
     return np.argmax(xs)
@@ -44,7 +37,6 @@ assert best(xs) == 1
 assert list(range(best(xs))) == [0]
 
 # === small-floats packages=numpy
-# --- code
 import numpy as np
 def mean(xs):
     return np.float32(np.mean(xs))
@@ -56,7 +48,6 @@ assert round(mean([1, 2]), 1) == 1.5
 assert f"{mean([1, 2]):.2f}" == "1.50"
 
 # === containers-of-scalars packages=numpy
-# --- code
 import numpy as np
 def facts(xs):
     a = np.array(xs)
@@ -70,7 +61,6 @@ assert found["items"] == list(range(40))
 assert isinstance(found["sum"], np.integer) and isinstance(found["mean"], float)
 
 # === arrays packages=numpy
-# --- code
 import numpy as np
 def doubled(xs):
     return np.asarray(xs) * 2
@@ -87,23 +77,17 @@ r = doubled(np.array([1.5, np.nan]))
 assert np.isnan(r[1]) and r[0] == 3
 
 # === arrays-by-the-name-of-the-solution packages=numpy
-# --- code
 import numpy as np
 def doubled(xs):
     return np.asarray(xs) * 2
-# --- asserts
-assert np.allclose(doubled([1, 2]), [2, 4])
-
-# === array-is-wrong packages=numpy wrong
-# --- code
+# --- wrong
 import numpy as np
 def doubled(xs):
     return np.asarray(xs) * 3
 # --- asserts
-import numpy as np; assert np.allclose(doubled([1, 2]), [2, 4])
+assert np.allclose(doubled([1, 2]), [2, 4])
 
 # === array-is-no-list packages=numpy wrong
-# --- code
 import numpy as np
 def doubled(xs):
     return np.asarray(xs) * 2
@@ -111,7 +95,6 @@ def doubled(xs):
 assert doubled([1, 2]) == [2, 4]
 
 # === array-changed-in-place packages=numpy
-# --- code
 def order(a):
     a.sort()
 def add(a, n):
@@ -135,7 +118,6 @@ order(a)
 assert a[0] == 0 and (np.diff(a) == 1).all()
 
 # === array-left-alone packages=numpy
-# --- code
 import numpy as np
 def ordered(a):
     return np.sort(a)
@@ -146,7 +128,6 @@ b = ordered(a)
 assert b is not a and a.tolist() == [3, 1, 2] and b.tolist() == [1, 2, 3]
 
 # === functions-of-the-library packages=numpy
-# --- code
 import numpy as np
 def apply(function, xs, **how):
     return function(np.asarray(xs), **how)
@@ -179,7 +160,6 @@ s.double()
 assert data.tolist() == [20, 4, 6]
 
 # === tables packages=numpy,pandas
-# --- code
 import pandas as pd
 def totals(rows):
     table = pd.DataFrame(rows)
@@ -197,7 +177,6 @@ pd.testing.assert_frame_equal(t, expected)
 assert t.equals(expected)
 
 # === table-is-wrong packages=numpy,pandas wrong
-# --- code
 import pandas as pd
 def totals(rows):
     return pd.DataFrame(rows)
@@ -206,7 +185,6 @@ import pandas as pd
 pd.testing.assert_frame_equal(totals([{"a": 1}]), pd.DataFrame({"a": [2]}))
 
 # === table-changed-in-place packages=numpy,pandas
-# --- code
 def extend(table):
     table["double"] = table["a"] * 2
     table.sort_values("a", inplace=True)
@@ -218,7 +196,6 @@ assert extend(t) is t
 assert t["double"].tolist() == [2, 4] and list(t.index) == [1, 0]
 
 # === grouped-tables packages=numpy,pandas
-# --- code
 import pandas as pd
 def grouped(table):
     return table.groupby("k")["n"].agg(["sum", "mean"]), table.groupby(["k", "n"]).size(), table["k"].value_counts()
@@ -231,7 +208,6 @@ assert by_both.loc[("x", 1)] == 1 and list(by_both.index) == [("x", 1), ("x", 3)
 assert counts["x"] == 2 and counts.idxmax() == "x"
 
 # === times packages=numpy,pandas
-# --- code
 import pandas as pd
 def times(text, zone=None):
     time = pd.Timestamp(text, tz=zone)
@@ -250,7 +226,6 @@ time = times("2020-07-03", "Europe/Berlin")[0]
 assert time == pd.Timestamp("2020-07-02 22:00", tz="UTC") and time.hour == 0
 
 # === missing-values packages=numpy,pandas
-# --- code
 import pandas as pd
 def columns():
     return {
@@ -267,7 +242,6 @@ assert list(found["kinds"].cat.categories) == ["a", "b"] and found["objects"].to
 assert found["nothing"] is pd.NA
 
 # === kinds-of-arrays packages=numpy
-# --- code
 import numpy as np
 def kinds():
     return np.matrix([[1, 2]]), np.ma.array([1, 2, 5], mask=[0, 0, 1])
@@ -277,7 +251,6 @@ assert matrix.tolist() == [[1, 2]] and matrix.shape == (1, 2)
 assert masked.sum() == 3
 
 # === generator-of-numbers-after-another-assert packages=numpy
-# --- code
 def draw(rng):
     return 1 if rng is None else rng.normal(size=3)
 # --- test
@@ -288,7 +261,6 @@ def check(candidate):
 check(draw)
 
 # === table-from-a-text-in-memory packages=numpy,pandas
-# --- code
 import pandas as pd
 
 

@@ -1,5 +1,4 @@
 # === metaclass-registry
-# --- code
 class RegistryMeta(type):
     registry = {}
 
@@ -20,17 +19,10 @@ class Upper(Handler):
         return x.upper()
 
 
-class Reverse(Handler):
-    def handle(self, x):
-        return x[::-1]
-
-
 def dispatch(name, x):
     return RegistryMeta.registry[name]().handle(x)
 # --- asserts
 assert dispatch("upper", "ab") == "AB"
-assert dispatch("reverse", "ab") == "ba"
-assert sorted(RegistryMeta.registry) == ["reverse", "upper"]
 assert type(Upper) is RegistryMeta
 assert RegistryMeta.registry["upper"] is Upper
 # --- test
@@ -40,7 +32,6 @@ class Twice(Handler):
 assert dispatch("twice", "ab") == "abab"
 
 # === metaclass-singleton
-# --- code
 class Singleton(type):
     _instances = {}
 
@@ -53,16 +44,24 @@ class Singleton(type):
 class Config(metaclass=Singleton):
     def __init__(self, value=0):
         self.value = value
+# --- wrong
+class Config:
+    _instance = None
+
+    def __new__(cls, value=0):
+        if cls._instance is None:
+            cls._instance = super().__new__(cls)
+        return cls._instance
+
+    def __init__(self, value=0):
+        self.value = value
 # --- test
 a = Config(5)
 b = Config(9)
 assert a is b
 assert b.value == 5
-a.value = 1
-assert Config().value == 1
 
 # === metaclass-iter-and-contains
-# --- code
 class Meta(type):
     def __iter__(cls):
         return iter(cls._names)
@@ -89,14 +88,11 @@ class Settings(metaclass=Meta):
     PORT = 80
 # --- asserts
 assert list(Settings) == ["HOST", "PORT"]
-assert len(Settings) == 2
 assert "HOST" in Settings and "x" not in Settings
 assert Settings["port"] == 80
 assert repr(Settings) == "<Settings of 2>"
-assert Settings.HOST == "localhost"
 
 # === metaclass-prepare
-# --- code
 class Ordered(type):
     @classmethod
     def __prepare__(mcls, name, bases):
@@ -119,7 +115,6 @@ assert Steps._order == ["first", "second", "third", "run"]
 assert Steps().run() == [1, 2, 3]
 
 # === type-call-creates-class
-# --- code
 def make_class(name, **attributes):
     return type(name, (), attributes)
 
@@ -128,44 +123,11 @@ Animal = make_class("Animal", sound="...", speak=lambda self: self.sound)
 Dog = type("Dog", (Animal,), {"sound": "woof"})
 # --- asserts
 assert make_class("A", x=1)().x == 1
-assert make_class("A").__name__ == "A"
 assert Dog().speak() == "woof"
-assert Animal().speak() == "..."
 assert issubclass(Dog, Animal)
 assert isinstance(make_class("B"), type)
-assert Dog.__name__ == "Dog"
-
-# === class-factory-closure
-# --- code
-def bounded(low, high):
-    class Bounded:
-        LOW, HIGH = low, high
-
-        def __init__(self, value):
-            if not low <= value <= high:
-                raise ValueError(f"{value} not in [{low}, {high}]")
-            self.value = value
-
-        def __repr__(self):
-            return f"Bounded[{low}..{high}]({self.value})"
-
-    return Bounded
-# --- test
-Percent = bounded(0, 100)
-assert Percent(5).value == 5
-assert repr(Percent(5)) == "Bounded[0..100](5)"
-assert Percent.HIGH == 100
-try:
-    Percent(101)
-except ValueError as e:
-    assert str(e) == "101 not in [0, 100]"
-else:
-    assert False
-assert bounded(0, 1) is not bounded(0, 1)
-assert isinstance(Percent(1), Percent)
 
 # === descriptor-validation
-# --- code
 class Positive:
     def __set_name__(self, owner, name):
         self.name = name
@@ -195,8 +157,6 @@ class Product:
 # --- test
 p = Product(2, 3)
 assert p.price == 2 and p.weight == 3
-p.price = 10
-assert p.price == 10
 try:
     p.weight = 0
 except ValueError as e:
@@ -206,11 +166,9 @@ else:
 del p.price
 assert p.price is None
 assert Product.price.name == "price"
-assert isinstance(Product.price, Positive)
 assert vars(p) == {"_weight": 3}
 
 # === descriptor-lazy-non-data
-# --- code
 class lazy:
     def __init__(self, func):
         self.func = func
@@ -243,11 +201,9 @@ p = Page("x")
 assert "body" not in vars(p)
 assert p.body == "<x>" and p.body == "<x>"
 assert Page.loads == 1
-assert vars(p)["body"] == "<x>"
 assert Page.body.__doc__ == "The body."
 
 # === descriptor-used-in-check-class
-# --- code
 class Typed:
     def __init__(self, kind):
         self.kind = kind
@@ -277,60 +233,7 @@ except TypeError as e:
 else:
     raise AssertionError
 
-# === mini-orm
-# --- code
-class Field:
-    def __init__(self, kind, default=None):
-        self.kind, self.default = kind, default
-
-
-class ModelMeta(type):
-    def __new__(mcls, name, bases, ns):
-        fields = {}
-        for base in bases:
-            fields.update(getattr(base, "_fields", {}))
-        fields.update({k: v for k, v in ns.items() if isinstance(v, Field)})
-        ns = {k: v for k, v in ns.items() if not isinstance(v, Field)}
-        ns["_fields"] = fields
-        return super().__new__(mcls, name, bases, ns)
-
-
-class Model(metaclass=ModelMeta):
-    def __init__(self, **values):
-        for name, field in self._fields.items():
-            value = values.pop(name, field.default)
-            setattr(self, name, field.kind(value) if value is not None else None)
-        if values:
-            raise TypeError(f"unknown: {', '.join(sorted(values))}")
-
-    def to_dict(self):
-        return {name: getattr(self, name) for name in self._fields}
-
-
-class User(Model):
-    name = Field(str)
-    age = Field(int, 0)
-# --- test
-u = User(name="Al", age="7")
-assert u.age == 7
-assert u.to_dict() == {"name": "Al", "age": 7}
-assert User(name="x").age == 0
-try:
-    User(nam="x", q=1)
-except TypeError as e:
-    assert str(e) == "unknown: nam, q"
-else:
-    raise AssertionError
-# --- test
-class Admin(User):
-    level = Field(int, 1)
-assert Admin(name="r", level="9").to_dict() == {"name": "r", "age": 0, "level": 9}
-class Book(Model):
-    title = Field(str, "untitled")
-assert Book().title == "untitled"
-
 # === monkeypatched-method-from-check
-# --- code
 class Robot:
     def greet(self):
         return f"I am {self.name()}"
@@ -341,7 +244,6 @@ class Robot:
 r = Robot()
 r.name = lambda: "patched"
 assert r.greet() == "I am patched"
-assert Robot().greet() == "I am robot"
 # --- test
 original = Robot.name
 Robot.name = lambda self: "class patched"
@@ -352,7 +254,6 @@ finally:
 assert Robot().greet() == "I am robot"
 
 # === getattr-proxy
-# --- code
 class Recorder:
     def __init__(self, target):
         self._target = target
@@ -377,12 +278,6 @@ s = Recorder(Service())
 assert s.add(1, b=2) == 3
 assert s.version == 3
 assert s.calls == [("add", (1,), {"b": 2})]
-try:
-    s.missing
-except AttributeError:
-    pass
-else:
-    raise AssertionError
 # --- test
 r = Recorder([3, 1, 2])
 r.sort()
@@ -391,52 +286,38 @@ assert r._target == [1, 2, 3, 9]
 assert [c[0] for c in r.calls] == ["sort", "append"]
 
 # === weakrefs
-# --- code
-import gc
 import weakref
 
 
 class Node:
-    def __init__(self, name, parent=None):
-        self.name = name
+    def __init__(self, parent=None):
         self._parent = weakref.ref(parent) if parent is not None else None
-        self.children = []
-        if parent is not None:
-            parent.children.append(self)
 
     @property
     def parent(self):
         return self._parent() if self._parent else None
 
 
-class Cache:
-    def __init__(self):
-        self._data = weakref.WeakValueDictionary()
+_nodes = weakref.WeakValueDictionary()
 
-    def get(self, key):
-        if key not in self._data:
-            node = Node(key)
-            self._data[key] = node
-            return node
-        return self._data[key]
 
-    def __len__(self):
-        gc.collect()
-        return len(self._data)
+def node(key):
+    return _nodes.setdefault(key, Node())
+
+
+def count():
+    return len(_nodes)
 # --- test
-root = Node("root")
-child = Node("child", root)
+root = Node()
+child = Node(root)
 assert child.parent is root
 assert root.parent is None
-assert root.children[0] is child
 # --- test
-c = Cache()
-a = c.get("a")
-assert c.get("a") is a
-assert len(c) == 1
+a = node("a")
+assert node("a") is a
+assert count() == 1
 
 # === contextvars
-# --- code
 import contextvars
 
 current = contextvars.ContextVar("current", default="nobody")
@@ -457,14 +338,11 @@ def run_as(name, f, *args):
 # --- test
 assert whoami() == "nobody"
 assert run_as("ann", whoami) == "ann"
-assert whoami() == "nobody"
 token = current.set("bob")
 assert whoami() == "bob"
 current.reset(token)
-assert whoami() == "nobody"
 
 # === inspect-functions-of-the-check
-# --- code
 import inspect
 
 
@@ -479,15 +357,8 @@ def f(a, b, c=1, *, d):
     return a, b, c, d
 assert required(f) == ["a", "b", "d"]
 assert inject(f, a=1, b=2, d=4, zzz=9) == (1, 2, 1, 4)
-assert required(lambda x: x) == ["x"]
-class K:
-    def m(self, p):
-        return p
-assert required(K().m) == ["p"]
-assert inject(K().m, p=5) == 5
 
 # === dynamic-code-in-solution
-# --- code
 def compile_expression(text, *names):
     source = f"def generated({', '.join(names)}):\n    return {text}\n"
     namespace = {}
@@ -504,12 +375,10 @@ assert compile_expression("x", "x").__name__ == "generated"
 assert calculate("pi * 2 ** 2") == 12
 
 # === module-attributes-and-all
-# --- code
 """Shapes of all kinds."""
 
 __all__ = ["area", "Shape"]
 __version__ = "1.2.0"
-__author__ = "someone"
 
 _cache = {}
 
@@ -524,11 +393,9 @@ def area(w, h):
 assert __version__ == "1.2.0"
 assert __all__ == ["area", "Shape"]
 assert area(2, 3) == 6
-assert tuple(int(p) for p in __version__.split(".")) >= (1, 0)
 assert __doc__ == "Shapes of all kinds."
 
 # === ast-and-tokenize
-# --- code
 import ast
 
 
@@ -541,11 +408,9 @@ def parse(source):
 # --- asserts
 assert names_used("a + b * a") == ["a", "b"]
 import ast; assert isinstance(parse("1 + 2").body, ast.BinOp)
-assert parse("x").body.id == "x"
 import ast; assert ast.unparse(parse("1+2")) == "1 + 2"
 
 # === import-tricks-in-solution
-# --- code
 import importlib
 import sys
 from types import ModuleType
@@ -560,36 +425,11 @@ def make_module(name, **attributes):
 
 def load(name):
     return importlib.import_module(name)
-
-
-def math_tau():
-    return load("math").tau
 # --- asserts
 assert make_module("made_up_mod", x=5).x == 5
 assert load("made_up_mod").__doc__ == "made up"
-assert 6.28 < math_tau() < 6.29
-assert make_module("m2").__name__ == "m2"
-
-# === wrong-singleton wrong
-# --- code
-class Config:
-    _instance = None
-
-    def __new__(cls, value=0):
-        if cls._instance is None:
-            cls._instance = super().__new__(cls)
-        return cls._instance
-
-    def __init__(self, value=0):
-        self.value = value
-# --- test
-a = Config(5)
-b = Config(9)
-assert a is b
-assert b.value == 5
 
 # === wrong-descriptor-shared wrong
-# --- code
 class Positive:
     def __get__(self, obj, owner=None):
         return self.value
@@ -607,7 +447,6 @@ b.price = 2
 assert a.price == 1
 
 # === wrong-lazy-recomputes wrong
-# --- code
 class Page:
     loads = 0
 

@@ -1,5 +1,4 @@
 # === vector-arithmetic entry_point=Vector
-# --- code
 class Vector:
     def __init__(self, x=0, y=0):
         self.x = x
@@ -22,9 +21,6 @@ class Vector:
     def __truediv__(self, k):
         return Vector(self.x / k, self.y / k)
 
-    def __neg__(self):
-        return Vector(-self.x, -self.y)
-
     def __abs__(self):
         return (self.x ** 2 + self.y ** 2) ** 0.5
 
@@ -43,14 +39,11 @@ assert Vector(1, 2) * 3 == Vector(3, 6)
 assert 3 * Vector(1, 2) == Vector(3, 6)
 assert Vector(1, 2) * Vector(3, 4) == 11
 assert Vector(2, 4) / 2 == Vector(1, 2)
-assert -Vector(1, -1) == Vector(-1, 1)
 assert abs(Vector(3, 4)) == 5
-assert repr(Vector(1, 2) + Vector(0, 1)) == "Vector(1, 3)"
 assert not Vector()
 assert sum([Vector(1, 1), Vector(2, 2)], Vector()) == Vector(3, 3)
 
 # === sum-with-default-start
-# --- code
 class Money:
     def __init__(self, amount, currency="EUR"):
         self.amount, self.currency = amount, currency
@@ -58,8 +51,6 @@ class Money:
     def __add__(self, other):
         if other == 0:
             return self
-        if self.currency != other.currency:
-            raise ValueError("different currencies")
         return Money(self.amount + other.amount, self.currency)
 
     def __radd__(self, other):
@@ -74,16 +65,8 @@ assert sum([Money(1), Money(2)]) == Money(3)
 assert sum([Money(1), Money(2)]).amount == 3
 assert Money(5) == 5
 assert Money(5) != Money(5, "USD")
-# --- test
-try:
-    Money(1) + Money(1, "USD")
-except ValueError as exc:
-    assert "currencies" in str(exc)
-else:
-    raise AssertionError("expected ValueError")
 
 # === in-place-operators
-# --- code
 class Acc:
     def __init__(self, items=()):
         self.items = list(items)
@@ -106,6 +89,13 @@ class Acc:
     def __imul__(self, n):
         self.items *= n
         return self
+# --- wrong
+class Acc:
+    def __init__(self):
+        self.items = []
+
+    def __iadd__(self, x):
+        self.items.append(x)
 # --- test
 a = Acc()
 b = a
@@ -121,7 +111,6 @@ a *= 2
 assert b.items == [2, 3, 2, 3]
 
 # === iadd-falls-back-to-add
-# --- code
 class P:
     def __init__(self, v):
         self.v = v
@@ -133,11 +122,8 @@ p = q = P(1)
 p += 2
 assert p.v == 3 and q.v == 1
 assert p is not q
-p += P(10)
-assert p.v == 13
 
 # === shift-operators-stream
-# --- code
 class Stream:
     def __init__(self):
         self.parts = []
@@ -156,7 +142,6 @@ assert s >> len == 5
 assert s >> str.upper == "A1[2]"
 
 # === pipe-operator
-# --- code
 class Pipe:
     def __init__(self, f):
         self.f = f
@@ -173,10 +158,8 @@ total = Pipe(sum)
 # --- asserts
 assert [1, 2] | double == [2, 4]
 assert [1, 2] | double | total == 6
-assert [3] | (double | total) == 6
 
 # === pow-and-divmod
-# --- code
 class Z:
     def __init__(self, v):
         self.v = v
@@ -212,7 +195,6 @@ assert Z(7) // 2 == 3
 assert Z(7) % 4 == 3
 
 # === reflected-with-builtins
-# --- code
 class Meters:
     def __init__(self, v): self.v = v
     def __radd__(self, o): return Meters(o + self.v)
@@ -226,10 +208,8 @@ assert (10 - Meters(3)).v == 7
 assert (4 * Meters(3)).v == 12
 assert 12 / Meters(4) == 3.0
 assert 17 % Meters(5) == "17:5"
-assert (2.5 + Meters(1)).v == 3.5
 
 # === not-implemented-typeerror
-# --- code
 class Strict:
     def __init__(self, v):
         self.v = v
@@ -250,13 +230,10 @@ for attempt in (lambda: Strict(1) + 1, lambda: 1 + Strict(1), lambda: Strict(1) 
     except TypeError:
         continue
     raise AssertionError("TypeError expected")
-assert (Strict(1) + Strict(2)).v == 3
-assert Strict(1) < Strict(2)
 # --- test
 assert Strict(1).__add__(1) is NotImplemented
 
 # === interval-comparisons-contains
-# --- code
 class Interval:
     def __init__(self, lo, hi):
         self.lo, self.hi = lo, hi
@@ -275,43 +252,13 @@ class Interval:
     def __len__(self): return self.hi - self.lo
 # --- asserts
 assert 3 in Interval(1, 5)
-assert 9 not in Interval(1, 5)
 assert Interval(2, 3) in Interval(1, 5)
 assert Interval(1, 2) < Interval(3, 4)
-assert not Interval(1, 3) < Interval(3, 4)
 assert Interval(1, 5) & Interval(3, 9) == Interval(3, 5)
 assert Interval(1, 2) & Interval(3, 4) is None
 assert len(Interval(2, 9)) == 7
 
-# === comparisons-chained-custom
-# --- code
-class Size:
-    ORDER = ["S", "M", "L", "XL"]
-
-    def __init__(self, name):
-        self.rank = self.ORDER.index(name)
-        self.name = name
-
-    def _rank(self, o):
-        return self.ORDER.index(o) if isinstance(o, str) else o.rank
-
-    def __eq__(self, o): return self.rank == self._rank(o)
-    def __lt__(self, o): return self.rank < self._rank(o)
-    def __le__(self, o): return self.rank <= self._rank(o)
-    def __gt__(self, o): return self.rank > self._rank(o)
-    def __ge__(self, o): return self.rank >= self._rank(o)
-    def __hash__(self): return hash(self.rank)
-# --- asserts
-assert Size("S") < Size("M") < Size("L")
-assert "S" < Size("M")
-assert Size("XL") >= "L"
-assert Size("M") == "M"
-assert max([Size("M"), Size("XL"), Size("S")]).name == "XL"
-assert sorted([Size("L"), Size("S")], reverse=True)[0].name == "L"
-assert not Size("S") >= Size("M")
-
 # === wrong-rmul wrong
-# --- code
 class Vector:
     def __init__(self, x, y):
         self.x, self.y = x, y
@@ -325,22 +272,7 @@ class Vector:
 assert Vector(1, 2) * 3 == Vector(3, 6)
 assert 3 * Vector(1, 2) == Vector(3, 6)
 
-# === wrong-iadd wrong
-# --- code
-class Acc:
-    def __init__(self):
-        self.items = []
-
-    def __iadd__(self, x):
-        self.items.append(x)
-# --- test
-a = Acc()
-a += 1
-a += 2
-assert a.items == [1, 2]
-
 # === wrong-eq-always-true wrong
-# --- code
 class Money:
     def __init__(self, amount):
         self.amount = amount
@@ -354,7 +286,6 @@ class Money:
 assert Money(1) + Money(2) == Money(3)
 
 # === wrong-pow-mod wrong
-# --- code
 class Z:
     def __init__(self, v):
         self.v = v

@@ -1,7 +1,10 @@
 # === printed-output-redirected
-# --- code
 def triangle(n):
     for i in range(1, n + 1):
+        print("*" * i)
+# --- wrong
+def triangle(n):
+    for i in range(n):
         print("*" * i)
 # --- test
 import io
@@ -10,30 +13,8 @@ buf = io.StringIO()
 with redirect_stdout(buf):
     assert triangle(3) is None
 assert buf.getvalue() == "*\n**\n***\n"
-# --- test
-import io, contextlib
-f = io.StringIO()
-with contextlib.redirect_stdout(f):
-    triangle(0)
-assert f.getvalue() == ""
-
-# === printed-output-sys-stdout-swapped
-# --- code
-def hello(name="World"):
-    print(f"Hello, {name}!")
-    return len(name)
-# --- test
-import io, sys
-old, sys.stdout = sys.stdout, io.StringIO()
-try:
-    assert hello() == 5
-    text = sys.stdout.getvalue()
-finally:
-    sys.stdout = old
-assert text == "Hello, World!\n"
 
 # === stderr-and-file-argument
-# --- code
 import sys
 
 
@@ -56,21 +37,7 @@ write_table([[1, 2], ["a", "b"]], out)
 report("end", out)
 assert out.getvalue() == "1|2\na|b\nend\n"
 
-# === prints-and-returns
-# --- code
-def fizzbuzz(n):
-    out = []
-    for i in range(1, n + 1):
-        word = "Fizz" * (i % 3 == 0) + "Buzz" * (i % 5 == 0) or str(i)
-        print(word)
-        out.append(word)
-    return out
-# --- asserts
-assert fizzbuzz(5) == ["1", "2", "Fizz", "4", "Buzz"]
-assert fizzbuzz(15)[-1] == "FizzBuzz"
-
 # === prints-at-import
-# --- code
 print("loading ...")
 
 
@@ -83,20 +50,7 @@ print(add(1, 2))
 # --- asserts
 assert add(2, 3) == 5
 
-# === mock-print
-# --- code
-def shout(words):
-    for w in words:
-        print(w.upper(), end="!\n")
-# --- test
-from unittest.mock import call, patch
-with patch("builtins.print") as fake:
-    shout(["a", "b"])
-fake.assert_has_calls([call("A", end="!\n"), call("B", end="!\n")])
-assert fake.call_count == 2
-
 # === input-replaced-by-hand
-# --- code
 def dialogue():
     name = input()
     times = int(input())
@@ -112,7 +66,6 @@ finally:
     builtins.input = original
 
 # === mock-as-dependency
-# --- code
 def notify_all(users, mailer):
     sent = 0
     for u in users:
@@ -127,12 +80,8 @@ m.send.side_effect = [True, False, True]
 assert notify_all(["a", "b", "c"], m) == 2
 assert m.send.call_args_list == [call("a", subject="hi"), call("b", subject="hi"), call("c", subject="hi")]
 m.close.assert_called_once()
-m = MagicMock()
-m.send.return_value = True
-assert notify_all(["x"], m) == 1
 
 # === logging-captured-by-handler
-# --- code
 import logging
 
 logger = logging.getLogger("shop")
@@ -162,10 +111,8 @@ assert sell("pen", stock) is True
 assert sell("pen", stock) is False
 log.removeHandler(h)
 assert h.records == [("INFO", "sold pen"), ("WARNING", "no pen left")]
-assert stock == {"pen": 0}
 
 # === logging-assert-logs
-# --- code
 import logging
 
 
@@ -175,6 +122,12 @@ def parse(text):
     except ValueError:
         logging.getLogger(__name__).error("bad number: %s", text)
         return None
+# --- wrong
+import logging
+
+
+def parse(text):
+    logging.getLogger(__name__).info("bad number: %s", text)
 # --- test
 import unittest
 case = unittest.TestCase()
@@ -184,7 +137,6 @@ assert captured.output[0].endswith("bad number: x")
 assert parse("3") == 3
 
 # === logging-to-stream-argument
-# --- code
 import logging
 
 
@@ -207,9 +159,7 @@ assert out.getvalue() == "INFO:hello 5\n"
 assert log.name == "x1"
 
 # === files-in-tmp
-# --- code
 import os
-import tempfile
 
 
 def save_lines(path, lines):
@@ -221,34 +171,16 @@ def save_lines(path, lines):
 def count_words(path):
     with open(path, encoding="utf-8") as f:
         return sum(len(line.split()) for line in f)
-
-
-def scratch():
-    with tempfile.TemporaryDirectory() as d:
-        p = os.path.join(d, "a.txt")
-        save_lines(p, ["x"])
-        return os.listdir(d)
 # --- test
 import os
 path = "/tmp/honest-lines.txt"
 try:
     assert save_lines(path, ["one two", "drei"]) == 13
     assert count_words(path) == 3
-    with open(path) as f:
-        assert f.read() == "one two\ndrei\n"
 finally:
     os.remove(path)
-# --- test
-import os, tempfile
-with tempfile.TemporaryDirectory() as folder:
-    path = os.path.join(folder, "t.txt")
-    with open(path, "w") as f:
-        f.write("a b c")
-    assert count_words(path) == 3
-assert scratch() == ["a.txt"]
 
 # === files-open-objects
-# --- code
 def tail(f, n):
     return [line.rstrip("\n") for line in f.readlines()[-n:]]
 
@@ -269,7 +201,6 @@ assert copy(io.BytesIO(b"hello world"), out) == 11
 assert out.getvalue() == b"hello world"
 
 # === argparse-and-argv
-# --- code
 import argparse
 
 
@@ -279,22 +210,14 @@ def parse(argv):
     p.add_argument("-n", "--times", type=int, default=1)
     p.add_argument("--loud", action="store_true")
     return p.parse_args(argv)
-
-
-def main(argv=None):
-    args = parse(argv)
-    text = " ".join([args.name] * args.times)
-    return text.upper() if args.loud else text
 # --- test
-assert main(["hi", "-n", "2", "--loud"]) == "HI HI"
-assert parse(["x"]).times == 1
 assert vars(parse(["x", "--loud"])) == {"name": "x", "times": 1, "loud": True}
 # --- test
 import contextlib, io
 err = io.StringIO()
 try:
     with contextlib.redirect_stderr(err):
-        main(["--times"])
+        parse(["--times"])
 except SystemExit as e:
     assert e.code == 2
 else:
@@ -302,15 +225,7 @@ else:
 assert "tool" in err.getvalue()
 
 # === unittest-in-check
-# --- code
 class Calculator:
-    def __init__(self):
-        self.memory = 0
-
-    def add(self, a, b):
-        self.memory = a + b
-        return self.memory
-
     def divide(self, a, b):
         if b == 0:
             raise ValueError("Cannot divide by zero")
@@ -322,23 +237,17 @@ class TestCalculator(unittest.TestCase):
     def setUp(self):
         self.calc = Calculator()
 
-    def test_add(self):
-        self.assertEqual(self.calc.add(2, 3), 5)
-        self.assertEqual(self.calc.memory, 5)
-
     def test_divide(self):
         self.assertAlmostEqual(self.calc.divide(1, 3), 0.3333333)
         with self.assertRaises(ValueError) as cm:
             self.calc.divide(1, 0)
         self.assertEqual(str(cm.exception), "Cannot divide by zero")
-        self.assertIsInstance(self.calc, Calculator)
 
 suite = unittest.defaultTestLoader.loadTestsFromTestCase(TestCalculator)
 result = unittest.TextTestRunner(verbosity=0).run(suite)
-assert result.wasSuccessful() and result.testsRun == 2
+assert result.wasSuccessful() and result.testsRun == 1
 
 # === unittest-loads-and-runs-its-suite
-# --- code
 def middle(values):
     return sorted(values)[len(values) // 2]
 # --- test
@@ -363,7 +272,6 @@ if __name__ == "__main__":
     sys.exit(not result.wasSuccessful())
 
 # === test-functions-in-a-loop
-# --- code
 def words(text):
     return text.split()
 # --- test
@@ -384,7 +292,6 @@ if __name__ == "__main__":
     main()
 
 # === unittest-assertions-directly
-# --- code
 def stats(xs):
     return {"n": len(xs), "mean": sum(xs) / len(xs)}
 # --- test
@@ -396,25 +303,7 @@ t.assertIn("n", stats([1]))
 t.assertRaises(ZeroDivisionError, stats, [])
 t.assertCountEqual(stats([1]), ["mean", "n"])
 
-# === doctest-in-check
-# --- code
-def gcd(a, b):
-    """Greatest common divisor.
-
-    >>> gcd(12, 18)
-    6
-    >>> gcd(0, 5)
-    5
-    """
-    while b:
-        a, b = b, a % b
-    return a
-# --- test
-assert ">>> gcd(12, 18)" in gcd.__doc__
-assert gcd(12, 18) == 6 and gcd(7, 3) == 1
-
 # === doctest-run
-# --- code
 def double(x):
     """
     >>> double(2)
@@ -428,61 +317,16 @@ for test in doctest.DocTestFinder().find(double, "double", globs={"double": doub
     runner.run(test)
 assert runner.failures == 0 and runner.tries == 1
 
-# === pprint-and-textwrap
-# --- code
-import pprint
-import textwrap
-
-
-def show(data, width=20):
-    return pprint.pformat(data, width=width)
-
-
-def wrap(text, width):
-    return textwrap.fill(text, width)
-# --- asserts
-assert show({"a": [1, 2]}) == "{'a': [1, 2]}"
-assert wrap("aaa bbb ccc", 7) == "aaa bbb\nccc"
-assert show([1] * 3, 80) == "[1, 1, 1]"
-
 # === wrong-prints-instead-of-returns wrong
-# --- code
 def add(a, b):
     print(a + b)
 # --- asserts
 assert add(1, 2) == 3
 
-# === wrong-output wrong
-# --- code
-def triangle(n):
-    for i in range(n):
-        print("*" * i)
-# --- test
-import io
-from contextlib import redirect_stdout
-buf = io.StringIO()
-with redirect_stdout(buf):
-    triangle(2)
-assert buf.getvalue() == "*\n**\n"
-
 # === wrong-input-count wrong
-# --- code
 def ask_age():
     return int(input("Age: "))
 # --- test
 from unittest.mock import patch
 with patch("builtins.input", side_effect=["x", "42"]):
     assert ask_age() == 42
-
-# === wrong-log-level wrong
-# --- code
-import logging
-
-
-def parse(text):
-    logging.getLogger(__name__).info("bad number: %s", text)
-# --- test
-import unittest
-case = unittest.TestCase()
-with case.assertLogs(level="ERROR"):
-    parse("x")

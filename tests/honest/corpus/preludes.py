@@ -1,5 +1,4 @@
 # === typing-names prelude
-# --- code
 class Solution:
     def twoSum(self, nums: List[int], target: int) -> Optional[List[int]]:
         seen: Dict[int, int] = {}
@@ -13,7 +12,6 @@ assert Solution().twoSum([2, 7, 11, 15], 9) == [0, 1]
 assert Solution().twoSum([], 1) is None
 
 # === math-and-collections-names prelude
-# --- code
 def primes(n):
     return [p for p in range(2, n) if all(p % d for d in range(2, isqrt(p) + 1))]
 
@@ -30,22 +28,7 @@ assert primes(12) == [2, 3, 5, 7, 11]
 assert most_common("abca") == "a"
 assert fib(50) == 12586269025
 
-# === modules-by-name prelude
-# --- code
-def area(r):
-    return round(math.pi * r ** 2, 2)
-
-
-def smallest(xs, k):
-    heap = list(xs)
-    heapq.heapify(heap)
-    return [heapq.heappop(heap) for _ in range(k)]
-# --- asserts
-assert area(1) == 3.14
-assert smallest([3, 1, 2], 2) == [1, 2]
-
 # === solution-overrides-a-prelude-name prelude
-# --- code
 def gcd(a, b):
     return a if b == 0 else gcd(b, a % b)
 
@@ -61,7 +44,6 @@ assert gcd(12, 18) == 6
 assert accumulate([1, 2, 3]) == [1, 3, 6]
 
 # === program-with-prelude prelude
-# --- code
 n = int(input())
 d = deque(range(n))
 d.rotate(1)
@@ -74,15 +56,7 @@ print(sqrt(16), ceil(2.1))
 4.0 3
 
 # === wrong-without-prelude wrong
-# --- code
 def primes(n):
     return [p for p in range(2, n) if all(p % d for d in range(2, isqrt(p) + 1))]
 # --- asserts
 assert primes(6) == [2, 3, 5]
-
-# === wrong-annotation-without-import wrong
-# --- code
-def first(xs: List[int]) -> int:
-    return xs[0]
-# --- asserts
-assert first([1]) == 1

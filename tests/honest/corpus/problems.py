@@ -1,7 +1,6 @@
 # Problems that completions of several styles answer, with texts that surround the code in them.
 
 # === fizz problem entry_point=fizz
-# --- code
 def fizz(n):
     out = []
     for i in range(1, n + 1):
@@ -9,12 +8,13 @@ def fizz(n):
     return out
 # --- usage
 print(fizz(15))
+# --- token
+<end_of_turn>
 # --- asserts
 assert fizz(5) == ["1", "2", "Fizz", "4", "Buzz"]
 assert fizz(0) == []
 
 # === words problem entry_point=count_words
-# --- code
 from collections import Counter
 
 
@@ -32,12 +32,15 @@ from collections import Counter
 # --- main
 def count_words(text):
     return dict(Counter(text.lower().split()))
+# --- token
+</s>
+# --- info
+PYTHON
 # --- asserts
 assert count_words("a b A") == {"a": 2, "b": 1}
 assert count_words("") == {}
 
 # === add problem entry_point=add
-# --- code
 add = lambda a, b: a + b
 # --- usage
 result = add(1, 2)
@@ -46,12 +49,15 @@ print(result)
 import operator
 # --- main
 add = operator.add
+# --- token
+<|im_end|>
+# --- info
+Python3
 # --- asserts
 assert add(1, 2) == 3
 assert add("a", "b") == "ab"
 
 # === primes problem entry_point=primes_below
-# --- code
 def is_prime(n):
     return n > 1 and all(n % d for d in range(2, int(n ** 0.5) + 1))
 
@@ -67,12 +73,15 @@ def is_prime(n):
 # --- main
 def primes_below(n):
     return [k for k in range(n) if is_prime(k)]
+# --- token
+<|endoftext|>
+# --- info
+py
 # --- asserts
 assert primes_below(12) == [2, 3, 5, 7, 11]
 assert primes_below(2) == []
 
 # === fib problem entry_point=fib
-# --- code
 from functools import lru_cache
 
 
@@ -89,12 +98,13 @@ cached = lru_cache(maxsize=None)
 @cached
 def fib(n):
     return n if n < 2 else fib(n - 1) + fib(n - 2)
+# --- info
+python title="x"
 # --- asserts
 assert fib(10) == 55
 assert fib(0) == 0
 
 # === matrix problem entry_point=transpose
-# --- code
 def transpose(rows):
     # A matrix without rows has no columns.
     if not rows:
@@ -103,12 +113,13 @@ def transpose(rows):
 # --- usage
 m = [[1, 2], [3, 4]]
 print(transpose(m))
+# --- token
+<|eot_id|>
 # --- asserts
 assert transpose([[1, 2], [3, 4]]) == [[1, 3], [2, 4]]
 assert transpose([]) == []
 
 # === stack problem entry_point=MinStack
-# --- code
 class MinStack:
     def __init__(self):
         self._items = []
@@ -126,19 +137,23 @@ class MinStack:
 stack = MinStack()
 stack.push(4)
 print(stack.low())
+# --- token
+<end_of_turn>
 # --- asserts
 s = MinStack(); s.push(3); s.push(1); s.push(2); assert s.low() == 1 and s.pop() == 2
 
 # === gcd problem entry_point=gcd
-# --- code
 from math import gcd as gcd
 # --- usage
 gcd(4, 6)  # 2
+# --- token
+</s>
+# --- info
+python,runnable
 # --- asserts
 assert gcd(12, 18) == 6
 
 # === grid problem
-# --- code
 def solve():
     h, w = map(int, input().split())
     total = 0
@@ -156,6 +171,10 @@ def count(rows):
 h, w = map(int, input().split())
 total = count(input() for _ in range(h))
 print(total, h * w - total)
+# --- token
+<|endoftext|>
+# --- info
+python:main.py
 # --- stdin
 2 3
 #.#
@@ -164,7 +183,6 @@ print(total, h * w - total)
 2 4
 
 # === echo-upper problem
-# --- code
 n = int(input())
 for _ in range(n):
     print(input().upper())
@@ -174,6 +192,8 @@ def lines():
 # --- main
 for line in lines():
     print(line.upper())
+# --- token
+<|eot_id|>
 # --- stdin
 2
 ab
@@ -183,7 +203,6 @@ AB
 C
 
 # === sum-input problem
-# --- code
 import sys
 
 
@@ -200,6 +219,10 @@ def read():
     return [int(word) for word in sys.stdin.read().split()]
 # --- main
 print(sum(read()))
+# --- token
+<|im_end|>
+# --- info
+{.python .numberLines}
 # --- stdin
 1 2 3
 # --- stdout
@@ -210,7 +233,6 @@ print(sum(read()))
 0
 
 # === fence-in-docstring problem entry_point=double
-# --- code
 def double(x):
     """Double a number.
 
@@ -223,7 +245,6 @@ def double(x):
 assert double(4) == 8
 
 # === fence-in-string problem entry_point=block
-# --- code
 def block(text):
     return """
 ```python
@@ -234,14 +255,12 @@ def block(text):
 assert block("x") == "```python\nx\n```\n"
 
 # === answer-in-string problem entry_point=wrap
-# --- code
 def wrap(text):
     return f"<answer>{text}</answer>"
 # --- asserts
 assert wrap("x") == "<answer>x</answer>"
 
 # === answer-in-docstring problem entry_point=strip_tags
-# --- code
 import re
 
 
@@ -254,7 +273,6 @@ assert strip_tags("a<answer>b</answer>c") == "b"
 assert strip_tags("") is None
 
 # === think-in-string problem entry_point=hide
-# --- code
 import re
 
 
@@ -264,14 +282,12 @@ def hide(text):
 assert hide("<think>a</think>b") == "b"
 
 # === token-in-string problem entry_point=chat
-# --- code
 def chat(text):
     return "<|im_start|>user\n" + text + "<|im_end|>"
 # --- asserts
 assert chat("x") == "<|im_start|>user\nx<|im_end|>"
 
 # === double-input problem
-# --- code
 n = int(input())
 print(n * 2)
 # --- draft
@@ -287,7 +303,6 @@ print(n * 3)
 -6
 
 # === double problem entry_point=double
-# --- code
 def double(n):
     twice = n * 2
     return twice
@@ -300,7 +315,6 @@ assert double(2) == 4
 assert double(-3) == -6
 
 # === wrong-double-input problem wrong
-# --- code
 n = int(input())
 print(n * 3)
 # --- draft
@@ -316,7 +330,6 @@ print(n * 2)
 -6
 
 # === wrong-double problem wrong entry_point=double
-# --- code
 def double(n):
     twice = n * 3
     return twice
@@ -424,7 +437,6 @@ assert largest([1, 5, 3]) == 5
 assert largest([]) == 0
 
 # === wrong-fizz problem wrong entry_point=fizz
-# --- code
 def fizz(*args):
     return None  # not yet
 # --- draft
@@ -438,7 +450,6 @@ assert fizz(5) == ["1", "2", "Fizz", "4", "Buzz"]
 assert fizz(0) == []
 
 # === wrong-matrix problem wrong entry_point=transpose
-# --- code
 def transpose(*args):
     return None  # not yet
 # --- draft
@@ -450,24 +461,3 @@ def transpose(rows):
 # --- asserts
 assert transpose([[1, 2], [3, 4]]) == [[1, 3], [2, 4]]
 assert transpose([]) == []
-
-# === wrong-stack problem wrong entry_point=MinStack
-# --- code
-def MinStack(*args):
-    return None  # not yet
-# --- draft
-class MinStack:
-    def __init__(self):
-        self._items = []
-
-    def push(self, x):
-        low = min(x, self._items[-1][1]) if self._items else x
-        self._items.append((x, low))
-
-    def pop(self):
-        return self._items.pop()[0]
-
-    def low(self):
-        return self._items[-1][1]
-# --- asserts
-s = MinStack(); s.push(3); s.push(1); s.push(2); assert s.low() == 1 and s.pop() == 2

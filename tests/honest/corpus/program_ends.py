@@ -1,7 +1,12 @@
 # Programs whose output or exit status depends on how the interpreter ends.
 
+# === done problem
+# --- stdout
+done
+# === main problem
+# --- stdout
+main
 # === os-exit-after-flush
-# --- code
 import os
 import sys
 
@@ -12,16 +17,12 @@ os._exit(0)
 1
 # --- stdout
 2
-# === os-write-and-os-exit
-# --- code
+# === os-write-and-os-exit of=done
 import os
 
 os.write(1, b"done\n")
 os._exit(0)
-# --- stdout
-done
 # === execv-python
-# --- code
 import os
 import sys
 
@@ -32,7 +33,6 @@ if len(sys.argv) < 2:
 first
 second
 # === execv-itself
-# --- code
 import os
 import sys
 
@@ -44,7 +44,6 @@ print("second", sys.argv[1])
 first
 second again
 # === execlp-shell
-# --- code
 import os
 import sys
 
@@ -57,7 +56,6 @@ word
 before
 word
 # === own-buffered-writer
-# --- code
 import io
 
 out = io.BufferedWriter(io.FileIO(1, "w", closefd=False), 1 << 16)
@@ -65,21 +63,13 @@ out.write(b"buffered\n")
 # --- stdout
 buffered
 # === own-text-stream
-# --- code
 import sys
 
 sys.stdout = open(1, "w", closefd=False)
 print("replaced", end="")
 # --- stdout
 replaced
-# === own-text-stream-in-a-name
-# --- code
-out = open(1, "w", closefd=False)
-print("named", file=out)
-# --- stdout
-named
 # === stdout-over-buffer
-# --- code
 import io
 import sys
 
@@ -88,7 +78,6 @@ print("wrapped")
 # --- stdout
 wrapped
 # === own-writer-with-flush
-# --- code
 import os
 import sys
 
@@ -106,7 +95,6 @@ print("a", "b")
 # --- stdout
 a b
 # === atexit-prints
-# --- code
 import atexit
 import sys
 
@@ -117,19 +105,7 @@ lines.append("y")
 # --- stdout
 x
 y
-# === atexit-order
-# --- code
-import atexit
-
-atexit.register(print, "second")
-atexit.register(print, "first")
-print("main")
-# --- stdout
-main
-first
-second
 # === del-of-a-global
-# --- code
 class Sink:
     def __init__(self):
         self.lines = []
@@ -141,7 +117,6 @@ sink.lines.append("from del")
 # --- stdout
 from del
 # === del-without-dict
-# --- code
 class Last:
     __slots__ = ()
     def __del__(self):
@@ -153,7 +128,6 @@ print("main")
 main
 last
 # === del-in-a-cycle
-# --- code
 class Node:
     def __del__(self):
         print("collected")
@@ -166,7 +140,6 @@ print("main")
 main
 collected
 # === weakref-finalize
-# --- code
 import weakref
 
 class A:
@@ -179,7 +152,6 @@ print("main")
 main
 finalized
 # === weakref-callback
-# --- code
 import weakref
 
 class A:
@@ -196,7 +168,6 @@ del a
 main
 gone
 # === suspended-generator
-# --- code
 def lines():
     try:
         yield "one"
@@ -209,26 +180,7 @@ print(next(g))
 # --- stdout
 one
 closed
-# === context-manager-left-open
-# --- code
-from contextlib import contextmanager
-
-@contextmanager
-def section():
-    print("enter")
-    try:
-        yield
-    finally:
-        print("leave")
-
-with section():
-    print("inside")
-# --- stdout
-enter
-inside
-leave
 # === thread-is-joined
-# --- code
 import threading
 import time
 
@@ -241,17 +193,13 @@ print("early")
 # --- stdout
 early
 late
-# === daemon-thread-is-not
-# --- code
+# === daemon-thread-is-not of=main
 import threading
 import time
 
 threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
 print("main")
-# --- stdout
-main
 # === executor-is-joined
-# --- code
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -263,7 +211,6 @@ for i in range(3):
 1
 2
 # === process-is-joined
-# --- code
 import multiprocessing
 import time
 
@@ -277,20 +224,7 @@ if __name__ == "__main__":
 # --- stdout
 early
 late
-# === process-pool
-# --- code
-from concurrent.futures import ProcessPoolExecutor
-
-def square(x):
-    return x * x
-
-if __name__ == "__main__":
-    with ProcessPoolExecutor(2) as pool:
-        print(list(pool.map(square, range(5))))
-# --- stdout
-[0, 1, 4, 9, 16]
 # === spawned-process
-# --- code
 import multiprocessing
 
 def put(queue):
@@ -306,7 +240,6 @@ if __name__ == "__main__":
 # --- stdout
 spawned
 # === fork-and-wait
-# --- code
 import os
 import sys
 
@@ -322,7 +255,6 @@ parent
 child
 after
 # === fork-child-falls-off-the-end
-# --- code
 import os
 
 pid = os.fork()
@@ -335,7 +267,6 @@ else:
 child
 parent
 # === fork-child-fails
-# --- code
 import os
 
 pid = os.fork()
@@ -346,7 +277,6 @@ print(os.WEXITSTATUS(status))
 # --- stdout
 1
 # === fork-inherits-the-buffer
-# --- code
 import os
 
 print("buffered")
@@ -357,7 +287,6 @@ if pid:
 buffered
 buffered
 # === logging-to-stdout-at-exit
-# --- code
 import logging
 import logging.handlers
 import sys
@@ -368,23 +297,16 @@ log.addHandler(handler)
 log.warning("kept until the end")
 # --- stdout
 kept until the end
-# === exit-with-zero
-# --- code
+# === exit-with-zero of=done
 print("done")
 exit(0)
-# --- stdout
-done
-# === quit-in-a-function
-# --- code
+# === quit-in-a-function of=done
 def main():
     print("done")
     quit()
     print("never")
 main()
-# --- stdout
-done
 # === system-exit-none-in-try
-# --- code
 import sys
 
 try:
@@ -395,71 +317,48 @@ finally:
 # --- stdout
 try
 finally
-# === exit-status-true wrong
-# --- code
+# === exit-status-true wrong of=done
 import sys
 
 print("done")
 sys.exit(True)
-# --- stdout
-done
-# === exit-with-text wrong
-# --- code
+# === exit-with-text wrong of=done
 import sys
 
 print("done")
 sys.exit("error")
-# --- stdout
-done
-# === exit-with-status wrong
-# --- code
+# === exit-with-status wrong of=done
 import sys
 
 print("done")
 sys.exit(3)
-# --- stdout
-done
-# === raises-after-output wrong
-# --- code
+# === raises-after-output wrong of=done
 print("done", flush=True)
 raise ValueError
-# --- stdout
-done
 # === os-exit-without-flush wrong
-# --- code
 import os
 
 print("lost")
 os._exit(0)
 # --- stdout
 lost
-# === os-exit-one wrong
-# --- code
+# === os-exit-one wrong of=done
 import os
 
 print("done", flush=True)
 os._exit(1)
-# --- stdout
-done
-# === killed-by-itself wrong
-# --- code
+# === killed-by-itself wrong of=done
 import os
 import signal
 
 print("done", flush=True)
 os.kill(os.getpid(), signal.SIGTERM)
-# --- stdout
-done
-# === stdout-closed-at-the-end
-# --- code
+# === stdout-closed-at-the-end of=done
 import sys
 
 print("done")
 sys.stdout.close()
-# --- stdout
-done
-# === stdout-closed-as-devnull
-# --- code
+# === stdout-closed-as-devnull of=done
 import os
 import sys
 
@@ -468,10 +367,7 @@ sys.stdout.flush()
 devnull = os.open(os.devnull, os.O_WRONLY)
 os.dup2(devnull, sys.stdout.fileno())
 print("unseen")
-# --- stdout
-done
 # === descriptor-closed-under-the-buffer wrong
-# --- code
 import os
 
 print("lost")
@@ -479,7 +375,6 @@ os.close(1)
 # --- stdout
 lost
 # === excepthook-that-exits-with-zero
-# --- code
 import sys
 
 def hook(kind, error, traceback):
@@ -493,7 +388,6 @@ raise ValueError("it")
 # --- stdout
 caught it
 # === temporary-directory-as-global
-# --- code
 import os
 import tempfile
 
@@ -501,8 +395,7 @@ folder = tempfile.TemporaryDirectory()
 print(os.path.isdir(folder.name))
 # --- stdout
 True
-# === exit-in-atexit
-# --- code
+# === exit-in-atexit of=main
 import atexit
 import os
 import sys
@@ -513,17 +406,13 @@ def end():
 
 atexit.register(end)
 print("main")
-# --- stdout
-main
 # === ctypes-printf
-# --- code
 import ctypes
 
 ctypes.CDLL(None).printf(b"from the C library\n")
 # --- stdout
 from the C library
 # === subprocess-inherits-stdout
-# --- code
 import subprocess
 import sys
 
@@ -535,7 +424,6 @@ a
 b
 c
 # === subprocess-reads-stdin
-# --- code
 import subprocess
 
 subprocess.run(["sort", "-n"], check=True)
@@ -547,24 +435,10 @@ subprocess.run(["sort", "-n"], check=True)
 1
 2
 3
-# === os-system
-# --- code
-import os
-import sys
-
-print("a")
-sys.stdout.flush()
-os.system("echo b")
-# --- stdout
-a
-b
-# === thread-that-fails
-# --- code
+# === thread-that-fails of=main
 import threading
 
 t = threading.Thread(target=lambda: 1 / 0)
 t.start()
 t.join()
 print("main")
-# --- stdout
-main

@@ -15,7 +15,6 @@
 10
 
 # === mkdir of=doubling
-# --- code
 import os
 
 n = int(input())
@@ -23,7 +22,6 @@ os.mkdir("work")
 print(2 * n)
 
 # === makedirs-in-tmp of=doubling
-# --- code
 import os
 
 n = int(input())
@@ -31,21 +29,18 @@ os.makedirs("/tmp/work/deep/er")
 print(2 * n)
 
 # === exclusive-creation of=doubling
-# --- code
 n = int(input())
 with open("answer.txt", "x") as file:
     file.write(str(2 * n))
 print(open("answer.txt").read())
 
 # === append-and-read of=doubling
-# --- code
 n = int(input())
 with open("numbers.txt", "a") as file:
     file.write(f"{n}\n")
 print(2 * sum(map(int, open("numbers.txt"))))
 
 # === sqlite-file of=doubling
-# --- code
 import sqlite3
 
 n = int(input())
@@ -56,7 +51,6 @@ connection.commit()
 print(connection.execute("select sum(n) from numbers").fetchone()[0])
 
 # === shelve of=doubling
-# --- code
 import shelve
 
 n = int(input())
@@ -65,7 +59,6 @@ with shelve.open("memo") as memo:
     print(sum(memo.values()))
 
 # === temporary-names of=doubling
-# --- code
 import os
 import tempfile
 
@@ -76,7 +69,6 @@ os.write(descriptor, b"%d" % (2 * n))
 print(len(os.listdir(folder)) * int(open(name).read()))
 
 # === module-of-its-own of=doubling
-# --- code
 n = int(input())
 with open("doubling.py", "x") as file:
     file.write(f"answer = {2 * n}\n")
@@ -85,7 +77,6 @@ import doubling
 print(doubling.answer)
 
 # === memo-in-home of=doubling
-# --- code
 import json
 import os
 
@@ -98,7 +89,6 @@ json.dump(memo, open(path, "w"))
 print(sum(memo.values()))
 
 # === removes-itself of=doubling
-# --- code
 import os
 
 n = int(input())
@@ -106,7 +96,6 @@ os.remove(__file__)
 print(2 * n)
 
 # === closed-directory of=doubling
-# --- code
 import os
 
 n = int(input())
@@ -115,7 +104,6 @@ os.chmod("closed", 0)
 print(2 * n)
 
 # === links of=doubling
-# --- code
 import os
 
 n = int(input())
@@ -124,7 +112,6 @@ os.symlink("/nowhere", "broken")
 print(2 * n)
 
 # === many-files of=doubling
-# --- code
 import os
 
 n = int(input())
@@ -135,7 +122,6 @@ for number in range(500):
 print(2 * n + len(os.listdir("many")) - 500)
 
 # === server-on-a-port of=doubling
-# --- code
 import socket
 
 n = int(input())
@@ -149,7 +135,6 @@ other.close()
 print(int(client.recv(100)))
 
 # === socket-in-tmp of=doubling
-# --- code
 import socket
 
 n = int(input())
@@ -158,7 +143,6 @@ server.bind("/tmp/own.sock")
 print(2 * n)
 
 # === leaves-a-child of=doubling
-# --- code
 import subprocess
 
 n = int(input())
@@ -166,7 +150,6 @@ subprocess.Popen(["sleep", "30"], start_new_session=True)
 print(2 * n)
 
 # === pipe-with-a-name of=doubling
-# --- code
 import os
 
 n = int(input())
@@ -174,7 +157,6 @@ os.mkfifo("pipe")
 print(2 * n)
 
 # === reuses-an-earlier-answer wrong
-# --- code
 import os
 
 n = int(input())

@@ -1,7 +1,6 @@
 # Programs that read and print in the many ways that programs of contests do.
 
 # === stdin-buffer-read
-# --- code
 import sys
 
 data = sys.stdin.buffer.read().split()
@@ -12,7 +11,6 @@ print(sum(map(int, data[1:])))
 # --- stdout
 6
 # === open-zero
-# --- code
 n, *rest = map(int, open(0).read().split())
 print(n, sum(rest))
 # --- stdin
@@ -20,14 +18,12 @@ print(n, sum(rest))
 # --- stdout
 2 7
 # === open-dev-stdin
-# --- code
 print(sum(map(int, open("/dev/stdin").read().split())))
 # --- stdin
 2 3 4
 # --- stdout
 9
 # === os-read-all
-# --- code
 import io
 import os
 
@@ -40,7 +36,6 @@ print(n, *map(int, input().split()))
 # --- stdout
 2 5 6
 # === fast-io-template
-# --- code
 import os
 import sys
 from io import BytesIO, IOBase
@@ -55,16 +50,6 @@ class FastIO(IOBase):
         self.buffer = BytesIO()
         self.writable = "x" in file.mode or "r" not in file.mode
         self.write = self.buffer.write if self.writable else None
-
-    def read(self):
-        while True:
-            b = os.read(self._fd, max(os.fstat(self._fd).st_size, BUFSIZE))
-            if not b:
-                break
-            ptr = self.buffer.tell()
-            self.buffer.seek(0, 2), self.buffer.write(b), self.buffer.seek(ptr)
-        self.newlines = 0
-        return self.buffer.read()
 
     def readline(self):
         while self.newlines == 0:
@@ -86,7 +71,6 @@ class IOWrapper(IOBase):
         self.flush = self.buffer.flush
         self.writable = self.buffer.writable
         self.write = lambda s: self.buffer.write(s.encode("ascii"))
-        self.read = lambda: self.buffer.read().decode("ascii")
         self.readline = lambda: self.buffer.readline().decode("ascii")
 
 sys.stdin, sys.stdout = IOWrapper(sys.stdin), IOWrapper(sys.stdout)
@@ -102,7 +86,6 @@ for _ in range(int(input())):
 3
 7
 # === mmap-of-stdin
-# --- code
 import mmap
 
 with mmap.mmap(0, 0, access=mmap.ACCESS_READ) as text:
@@ -112,7 +95,6 @@ hello
 # --- stdout
 olleh
 # === fileinput
-# --- code
 import fileinput
 
 print(sum(int(line) for line in fileinput.input()))
@@ -122,7 +104,6 @@ print(sum(int(line) for line in fileinput.input()))
 # --- stdout
 3
 # === readline-as-input
-# --- code
 import sys
 
 input = sys.stdin.readline
@@ -135,7 +116,6 @@ print([int(input()) for _ in range(n)])
 # --- stdout
 [8, 9]
 # === for-line-in-stdin
-# --- code
 import sys
 
 for number, line in enumerate(sys.stdin, 1):
@@ -147,7 +127,6 @@ b
 1 a
 2 b
 # === input-until-eof
-# --- code
 total = 0
 try:
     while True:
@@ -160,19 +139,7 @@ except EOFError:
 3
 # --- stdout
 6
-# === iter-input
-# --- code
-import sys
-
-lines = iter(sys.stdin.read().splitlines())
-print(max(map(int, lines)))
-# --- stdin
-4
-9
-# --- stdout
-9
 # === seek-stdin-twice
-# --- code
 import os
 
 first = os.read(0, 100)
@@ -183,7 +150,6 @@ abc
 # --- stdout
 True
 # === two-threads-of-64-mib
-# --- code
 import threading
 
 threading.stack_size(64 * 1024 * 1024)
@@ -197,7 +163,6 @@ print(sorted(found))
 # --- stdout
 [0, 1, 2, 3, 4, 5]
 # === recursion-in-the-main-thread
-# --- code
 import sys
 
 sys.setrecursionlimit(10 ** 6)
@@ -209,7 +174,6 @@ print(depth(20000))
 # --- stdout
 20000
 # === recursion-near-the-limit
-# --- code
 def depth(n):
     return 0 if n == 0 else 1 + depth(n - 1)
 
@@ -217,7 +181,6 @@ print(depth(960))
 # --- stdout
 960
 # === recursion-error-is-caught
-# --- code
 def forever():
     return forever()
 
@@ -228,7 +191,6 @@ except RecursionError:
 # --- stdout
 too deep
 # === setrlimit-stack
-# --- code
 import resource
 import sys
 
@@ -239,7 +201,6 @@ print("ok")
 # --- stdout
 ok
 # === signal-alarm
-# --- code
 import signal
 
 def on_alarm(number, frame):
@@ -255,32 +216,13 @@ except TimeoutError:
 # --- stdout
 alarm
 # === faulthandler
-# --- code
 import faulthandler
 
 faulthandler.enable()
 print("enabled", faulthandler.is_enabled())
 # --- stdout
 enabled True
-# === asyncio-run
-# --- code
-import asyncio
-
-async def double(x):
-    await asyncio.sleep(0.01)
-    return 2 * x
-
-async def main():
-    print(await asyncio.gather(*(double(int(x)) for x in input().split())))
-
-if __name__ == "__main__":
-    asyncio.run(main())
-# --- stdin
-1 2 3
-# --- stdout
-[2, 4, 6]
 # === asyncio-to-thread
-# --- code
 import asyncio
 
 async def main():
@@ -293,7 +235,6 @@ abc
 # --- stdout
 ABC
 # === asyncio-subprocess
-# --- code
 import asyncio
 import sys
 
@@ -306,7 +247,6 @@ asyncio.run(main())
 # --- stdout
 42
 # === reconfigure-utf-8
-# --- code
 import sys
 
 sys.stdout.reconfigure(encoding="utf-8", line_buffering=True)
@@ -317,7 +257,6 @@ print(input()[::-1], "\N{GRINNING FACE}")
 # --- stdout
 üöä 😀
 # === reconfigure-ascii-backslash
-# --- code
 import sys
 
 sys.stdout.reconfigure(encoding="ascii", errors="backslashreplace")
@@ -325,7 +264,6 @@ print("é")
 # --- stdout
 \xe9
 # === stdout-buffer-and-text
-# --- code
 import sys
 
 print("a")
@@ -338,19 +276,16 @@ a
 ß
 c
 # === print-surrogate wrong
-# --- code
 print("\ud83d")
 # --- stdout
 x
 # === coding-comment
-# --- code
 # -*- coding: utf-8 -*-
 # vim: set fileencoding=utf-8 :
 print("ä")
 # --- stdout
 ä
 # === future-imports
-# --- code
 """Docstring."""
 from __future__ import annotations, division, print_function
 
@@ -361,7 +296,6 @@ print(f.__annotations__, 1 / 2)
 # --- stdout
 {'x': 'Undefined', 'return': 'AlsoUndefined'} 0.5
 # === name-and-file
-# --- code
 import os
 import sys
 
@@ -369,19 +303,12 @@ print(__name__, os.path.basename(__file__), os.path.basename(sys.argv[0]), len(s
 # --- stdout
 __main__ solution.py solution.py 1
 # === own-source
-# --- code
 import sys
 with open(__file__) as a, open(sys.argv[0]) as b:
     print(a.read() == b.read())
 # --- stdout
 True
-# === quine
-# --- code
-print(open(__file__).read(), end="")
-# --- stdout
-print(open(__file__).read(), end="")
 # === inspect-own-source
-# --- code
 import inspect
 
 def f():
@@ -392,7 +319,6 @@ print(inspect.getsource(f).strip())
 def f():
     return 1
 # === traceback-of-own-line
-# --- code
 import sys
 import traceback
 
@@ -404,7 +330,6 @@ except ZeroDivisionError:
 # --- stdout
 5 1 / 0 <module>
 # === stack-has-one-module-frame
-# --- code
 import sys
 
 def here():
@@ -415,7 +340,6 @@ print(*here())
 # --- stdout
 <module> True
 # === module-of-main
-# --- code
 import sys
 import __main__
 
@@ -423,7 +347,6 @@ print(sys.modules["__main__"] is __main__, __main__.__dict__ is globals(), __nam
 # --- stdout
 True True __main__
 # === pickle-in-main
-# --- code
 import pickle
 from dataclasses import dataclass
 
@@ -435,7 +358,6 @@ print(pickle.loads(pickle.dumps(P(3))))
 # --- stdout
 P(x=3)
 # === unittest-in-a-program
-# --- code
 import io
 import unittest
 
@@ -449,7 +371,6 @@ if __name__ == "__main__":
 # --- stdout
 1 True
 # === unittest-main-exits
-# --- code
 import unittest
 
 class T(unittest.TestCase):
@@ -460,7 +381,6 @@ unittest.main()
 # --- stdout
 
 # === argparse-defaults
-# --- code
 import argparse
 
 parser = argparse.ArgumentParser()
@@ -468,33 +388,23 @@ parser.add_argument("--n", type=int, default=3)
 print(parser.parse_args().n)
 # --- stdout
 3
-# === tolerance-in-a-list tolerance=1e-6
-# --- code
-print([0.1 + 0.2, 1 / 3])
-# --- stdout
-[0.3, 0.3333333]
 # === tolerance-in-text tolerance=1e-6
-# --- code
 print("x=%.9f, y=%.9f;" % (1 / 3, 2 / 3))
 # --- stdout
 x=0.3333333, y=0.6666667;
 # === tolerance-complex tolerance=1e-6
-# --- code
 print((1 + 2j) / 3)
 # --- stdout
 (0.3333333+0.6666667j)
 # === tolerance-percent tolerance=1e-3
-# --- code
 print(f"{2/3:.4%}")
 # --- stdout
 66.6666%
 # === tolerance-scientific tolerance=1e-3
-# --- code
 print((1e-10, 1.5e3))
 # --- stdout
 (0, 1500)
 # === warning-is-printed
-# --- code
 x = 1
 print(x is 1)
 # --- stdout

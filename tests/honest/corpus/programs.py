@@ -1,5 +1,4 @@
 # === sum-of-numbers
-# --- code
 import sys
 
 def main():
@@ -8,6 +7,8 @@ def main():
 
 if __name__ == "__main__":
     main()
+# --- wrong
+print(sum(map(int, input().split())))
 # --- stdin
 3
 1 2 3
@@ -19,7 +20,6 @@ if __name__ == "__main__":
 0
 
 # === guarded-main-with-exit
-# --- code
 import sys
 
 
@@ -40,23 +40,7 @@ if __name__ == "__main__":
 # --- stdout
 6
 
-# === stdout-replaced-by-buffered-writer
-# --- code
-import io
-import os
-import sys
-
-sys.stdout = io.TextIOWrapper(os.fdopen(1, "wb", buffering=1 << 16, closefd=False))
-for i in range(int(input())):
-    print(i, end=" ")
-print()
-# --- stdin
-5
-# --- stdout
-0 1 2 3 4
-
 # === fd-file-object-never-closed
-# --- code
 import os
 
 out = os.fdopen(os.dup(1), "w")
@@ -68,7 +52,6 @@ out.write(f"{a + b}\n")
 5
 
 # === big-stack-thread
-# --- code
 import sys
 import threading
 
@@ -92,32 +75,17 @@ t.join()
 # --- stdout
 100000
 
-# === raw-os-read-write
-# --- code
-import os
-
-data = b""
-while chunk := os.read(0, 65536):
-    data += chunk
-numbers = sorted(map(int, data.split()))
-os.write(1, b" ".join(b"%d" % n for n in numbers) + b"\n")
-# --- stdin
-3 1
-2
-# --- stdout
-1 2 3
-
 # === tolerance-in-list tolerance=0.001
-# --- code
 values = [float(x) / 3 for x in input().split()]
 print(values)
+# --- wrong
+print([float(x) / 3 + 0.007 for x in input().split()])
 # --- stdin
 1 2
 # --- stdout
 [0.3333, 0.6667]
 
 # === tolerance-in-parentheses-and-commas tolerance=0.001
-# --- code
 import math
 
 x, y = map(float, input().split())
@@ -129,59 +97,7 @@ print(f"r={math.hypot(x, y):.6f}, x={x:.4f}")
 (5.0, 0.9273)
 r=5.000000, x=3.0000
 
-# === tolerance-plain tolerance=1e-6
-# --- code
-n = int(input())
-s = 0.0
-for k in range(1, n + 1):
-    s += 1 / k
-print(s)
-# --- stdin
-3
-# --- stdout
-1.833333333
-
-# === unicode-io
-# --- code
-name = input().strip()
-print(f"Grüße, {name}! 🎉")
-print(len(name))
-# --- stdin
-Zoë
-# --- stdout
-Grüße, Zoë! 🎉
-3
-
-# === large-output
-# --- code
-n = int(input())
-print("\n".join(str(i * i % 7) for i in range(n)))
-# --- stdin
-20
-# --- stdout
-0
-1
-4
-2
-2
-4
-1
-0
-1
-4
-2
-2
-4
-1
-0
-1
-4
-2
-2
-4
-
 # === trailing-spaces-and-blank-lines
-# --- code
 n = int(input())
 for i in range(n):
     print(*range(i + 1), end=" \n")
@@ -195,7 +111,6 @@ print()
 0 1 2
 
 # === interactive-prompts-to-stderr
-# --- code
 import sys
 
 sys.stderr.write("What is your name? ")
@@ -206,7 +121,6 @@ Al
 Hi Al
 
 # === dataclass-and-typing-hints-of-main
-# --- code
 from __future__ import annotations
 
 import sys
@@ -227,56 +141,7 @@ a 1
 # --- stdout
 ['name', 'value'] True
 
-# === temp-file-round-trip
-# --- code
-import os
-import tempfile
-
-with tempfile.NamedTemporaryFile("w+", delete=False) as f:
-    f.write(input())
-with open(f.name) as g:
-    print(g.read().count("a"))
-os.unlink(f.name)
-# --- stdin
-banana
-# --- stdout
-3
-
-# === excepthook-not-used
-# --- code
-import sys
-
-
-def hook(kind, value, tb):
-    print("hook", kind.__name__)
-
-
-sys.excepthook = hook
-print("ok", input())
-# --- stdin
-x
-# --- stdout
-ok x
-
-# === wrong-sum wrong
-# --- code
-print(sum(map(int, input().split())))
-# --- stdin
-1 2
-3
-# --- stdout
-6
-
-# === wrong-tolerance wrong tolerance=0.001
-# --- code
-print([float(x) / 3 for x in input().split()])
-# --- stdin
-1 2
-# --- stdout
-[0.34, 0.6667]
-
 # === wrong-extra-prompt wrong
-# --- code
 n = int(input("n: "))
 print(n)
 # --- stdin

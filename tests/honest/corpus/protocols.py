@@ -1,5 +1,4 @@
 # === wrong-index wrong
-# --- code
 class Slot:
     def __init__(self, n):
         self.n = n
@@ -53,7 +52,6 @@ if sys.platform == "win32":
 assert f(2) == 3
 
 # === what-kind-of-file-a-check-gives
-# --- code
 import io
 import os
 from collections import abc

@@ -1,5 +1,4 @@
 # === dict-views
-# --- code
 def keys_of(d):
     return d.keys()
 
@@ -15,16 +14,11 @@ assert keys_of({"a": 1, "b": 2}) == {"a", "b"}
 assert items_of({"a": 1}) == {("a", 1)}
 assert list(values_of({"a": 1, "b": 2})) == [1, 2]
 assert keys_of({"a": 1, "b": 2}) & {"a"} == {"a"}
-assert keys_of({"a": 1}) == {"a": 5}.keys()
 assert "a" in keys_of({"a": 1})
-assert len(items_of({})) == 0
-assert keys_of({1: 2}) | {3} == {1, 3}
-assert sorted(values_of({1: 9, 2: 3})) == [3, 9]
 assert {"b", "a"} == keys_of({"a": 1, "b": 2})
 assert list(reversed(keys_of({"a": 1, "b": 2}))) == ["b", "a"]
 
 # === dict-view-live
-# --- code
 class Registry:
     def __init__(self):
         self._d = {}
@@ -43,32 +37,26 @@ assert list(names) == ["a", "b"]
 assert r.names() == {"a", "b"}
 
 # === mapping-proxy
-# --- code
 from types import MappingProxyType
 
 
 def readonly(d):
     return MappingProxyType(dict(d))
-
-
-DEFAULTS = MappingProxyType({"debug": False})
+# --- wrong
+def readonly(d):
+    return dict(d)
 # --- test
 m = readonly({"a": 1})
 assert m == {"a": 1}
 assert m["a"] == 1 and "b" not in m
-assert dict(m) == {"a": 1}
-assert DEFAULTS["debug"] is False
 try:
     m["b"] = 2
 except TypeError:
     pass
 else:
     raise AssertionError("read-only")
-assert {**m} == {"a": 1}
-assert m.get("zz") is None
 
 # === chain-map
-# --- code
 from collections import ChainMap
 
 
@@ -76,10 +64,7 @@ def settings(user, defaults):
     return ChainMap(user, defaults)
 # --- asserts
 assert settings({"a": 1}, {"a": 0, "b": 2}) == {"a": 1, "b": 2}
-assert settings({}, {"a": 0})["a"] == 0
-assert dict(settings({"x": 1}, {"y": 2})) == {"x": 1, "y": 2}
 assert settings({"a": 1}, {}).maps == [{"a": 1}, {}]
-assert len(settings({"a": 1}, {"a": 2, "b": 3})) == 2
 assert settings({"a": 1}, {"b": 1}).new_child({"a": 9})["a"] == 9
 # --- test
 user = {}
@@ -88,29 +73,7 @@ c["a"] = 5
 assert c["a"] == 5
 assert c.parents["a"] == 1
 
-# === user-containers-returned
-# --- code
-from collections import UserDict, UserList
-
-
-def as_user_dict(d):
-    return UserDict(d)
-
-
-def as_user_list(items):
-    return UserList(items)
-# --- asserts
-assert as_user_dict({"a": 1}) == {"a": 1}
-assert as_user_list([1, 2]) == [1, 2]
-assert as_user_list([1, 2])[0] == 1
-assert [1, 2] == as_user_list([1, 2])
-assert as_user_list([2, 1]) + [3] == [2, 1, 3]
-assert sorted(as_user_list([2, 1])) == [1, 2]
-assert as_user_dict({"a": 1}).data == {"a": 1}
-assert len(as_user_dict({})) == 0
-
 # === memoryview-and-array
-# --- code
 from array import array
 
 
@@ -122,19 +85,12 @@ def numbers(items, kind="i"):
     return array(kind, items)
 # --- asserts
 assert window(b"abcdef", 1, 4) == b"bcd"
-assert bytes(window(b"abcdef", 0, 2)) == b"ab"
-assert window(bytearray(b"xyz"), 1, 3).tobytes() == b"yz"
-assert len(window(b"abc", 0, 3)) == 3
 assert window(b"abc", 0, 3)[0] == 97
-assert list(window(b"ab", 0, 2)) == [97, 98]
 from array import array; assert numbers([1, 2]) == array("i", [1, 2])
-assert numbers([1, 2]).tolist() == [1, 2]
 assert numbers([1.5], "d")[0] == 1.5
-assert numbers([1, 2, 3]).typecode == "i"
 assert sum(numbers([1, 2, 3])) == 6
 
 # === bytearray-mutation
-# --- code
 def xor_in_place(data, key):
     for i in range(len(data)):
         data[i] ^= key
@@ -145,13 +101,8 @@ assert xor_in_place(b, 1) is b
 assert b == b"`cb"
 xor_in_place(b, 1)
 assert b == bytearray(b"abc")
-# --- test
-view = memoryview(bytearray(b"\x00\x01"))
-xor_in_place(view, 255)
-assert view.tolist() == [255, 254]
 
 # === zoned-datetimes
-# --- code
 from datetime import datetime, timedelta, timezone
 
 
@@ -162,24 +113,23 @@ def to_utc(text, hours):
 
 def parse(text):
     return datetime.strptime(text, "%Y-%m-%d %H:%M")
+# --- wrong
+from datetime import datetime, timedelta, timezone
+
+
+def to_utc(text, hours):
+    return datetime.fromisoformat(text).replace(tzinfo=timezone.utc)
 # --- test
 from datetime import datetime, timedelta, timezone
 t = to_utc("2024-03-01T12:00:00", 2)
 assert t == datetime(2024, 3, 1, 10, tzinfo=timezone.utc)
 assert t.isoformat() == "2024-03-01T10:00:00+00:00"
 assert t.tzinfo is timezone.utc
-assert t.utcoffset() == timedelta(0)
-assert t - timedelta(hours=10) == datetime(2024, 3, 1, tzinfo=timezone.utc)
-assert t.hour == 10 and t.weekday() == 4
 # --- test
 from datetime import datetime
 assert parse("2024-02-29 08:15") == datetime(2024, 2, 29, 8, 15)
-assert parse("2024-02-29 08:15").tzinfo is None
-assert (parse("2024-03-01 00:00") - parse("2024-02-28 00:00")).days == 2
-assert f"{parse('2024-01-02 03:04'):%d.%m.%Y}" == "02.01.2024"
 
 # === dates-and-timedeltas
-# --- code
 from datetime import date, time, timedelta
 
 
@@ -187,27 +137,15 @@ def next_weekday(d, weekday):
     return d + timedelta((weekday - d.weekday() - 1) % 7 + 1)
 
 
-def business_days(start, end):
-    while start <= end:
-        if start.weekday() < 5:
-            yield start
-        start += timedelta(days=1)
-
-
 def duration(seconds):
     return timedelta(seconds=seconds)
 # --- asserts
 from datetime import date; assert next_weekday(date(2024, 1, 1), 0) == date(2024, 1, 8)
-from datetime import date; assert [d.day for d in business_days(date(2024, 1, 5), date(2024, 1, 9))] == [5, 8, 9]
-from datetime import date; assert list(business_days(date(2024, 1, 6), date(2024, 1, 7))) == []
 from datetime import timedelta; assert duration(90) == timedelta(minutes=1, seconds=30)
-assert duration(3600).total_seconds() == 3600
 assert str(duration(3661)) == "1:01:01"
-assert duration(90) > duration(60)
 assert sum([duration(1), duration(2)], duration(0)).seconds == 3
 
 # === zoneinfo
-# --- code
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
@@ -218,10 +156,8 @@ def at_utc(text):
 from datetime import datetime, timezone
 assert at_utc("2024-07-01T12:00") == datetime(2024, 7, 1, 12, tzinfo=timezone.utc)
 assert at_utc("2024-07-01T12:00").tzinfo.key == "UTC"
-assert str(at_utc("2024-07-01T12:00").tzinfo) == "UTC"
 
 # === pathlib
-# --- code
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
 
@@ -233,18 +169,11 @@ def swap(path, suffix):
     return PurePosixPath(path).with_suffix(suffix)
 # --- asserts
 from pathlib import Path; assert config_path("/home/a", "x") == Path("/home/a/.config/x.toml")
-assert str(config_path("/h", "x")) == "/h/.config/x.toml"
-assert config_path("/h", "x").name == "x.toml"
-assert config_path("/h", "x").suffix == ".toml"
-assert config_path("/h", "x").parent.parent.as_posix() == "/h"
 assert swap("a/b.txt", ".md").as_posix() == "a/b.md"
-assert swap("a/b.txt", ".md").parts == ("a", "b.md")
 assert isinstance(config_path("/h", "x"), Path)
 import os; assert os.fspath(config_path("/h", "q")) == "/h/.config/q.toml"
-assert config_path("/h", "x") / "more" == Path("/h/.config/x.toml/more")
 
 # === decimal-context
-# --- code
 from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal, getcontext, localcontext
 
 
@@ -256,23 +185,21 @@ def precise_div(a, b, digits):
     with localcontext() as ctx:
         ctx.prec = digits
         return Decimal(a) / Decimal(b)
+# --- wrong
+from decimal import Decimal
+
+
+def money(x):
+    return Decimal(x).quantize(Decimal("0.01"))
 # --- asserts
 from decimal import Decimal; assert money(2.675) == Decimal("2.68")
 assert str(money(1)) == "1.00"
 assert str(precise_div(1, 3, 5)) == "0.33333"
-assert precise_div(1, 4, 10) == 0.25
-assert money("0.1") + money("0.2") == Decimal("0.3")
-assert money(5).as_tuple().exponent == -2
-assert f"{money(1234.5):,}" == "1,234.50"
 # --- test
 from decimal import Decimal
-assert sum([money(1), money(2)]) == 3
-assert isinstance(money(1), Decimal)
 assert money(3) > 2 and money(3) != "3.00"
-assert {Decimal("1.00"): "x"}[money(1)] == "x"
 
 # === fractions-and-numeric-tower
-# --- code
 from fractions import Fraction
 import numbers
 
@@ -288,43 +215,20 @@ def kind(x):
     return None
 # --- asserts
 from fractions import Fraction; assert harmonic(3) == Fraction(11, 6)
-assert harmonic(4).numerator == 25 and harmonic(4).denominator == 12
-assert harmonic(1) == 1
-assert harmonic(0) == 0
-assert float(harmonic(2)) == 1.5
 assert str(harmonic(3)) == "11/6"
 assert [kind(x) for x in (1, harmonic(2), 1.5, 1j, "x")] == ["Integral", "Rational", "Real", "Complex", None]
-assert harmonic(2) == 1.5
-assert round(harmonic(10), 2) == Fraction(293, 100)
 
-# === complex-and-special-floats
-# --- code
+# === complex-numbers
 import cmath
-import math
 
 
 def roots(a, b, c):
     d = cmath.sqrt(b * b - 4 * a * c)
     return (-b + d) / (2 * a), (-b - d) / (2 * a)
-
-
-def safe_div(a, b):
-    if b == 0:
-        return math.nan if a == 0 else math.copysign(math.inf, a)
-    return a / b
 # --- asserts
 assert roots(1, 0, 1) == (1j, -1j)
-assert roots(1, -3, 2) == (2, 1)
-import math; assert math.isnan(safe_div(0, 0))
-assert safe_div(1, 0) == float("inf")
-assert safe_div(-1, 0) == -math.inf
-assert safe_div(0, 0) != safe_div(0, 0)
-assert str(safe_div(-0.0, 5)) == "-0.0"
-assert math.copysign(1, safe_div(-0.0, 5)) == -1
-assert roots(1, 2, 5)[0].imag == 2.0
 
 # === big-integers
-# --- code
 def fact(n):
     r = 1
     for i in range(2, n + 1):
@@ -336,15 +240,11 @@ def modpow(b, e, m):
     return pow(b, e, m)
 # --- asserts
 import math; assert fact(500) == math.factorial(500)
-assert fact(25) == 15511210043330985984000000
 assert modpow(7, -1, 26) == 15
 assert modpow(3, 10 ** 30, 10 ** 9 + 7) == pow(3, 10 ** 30, 10 ** 9 + 7)
-assert (fact(1000) % (2 ** 61 - 1)) == math.factorial(1000) % (2 ** 61 - 1)
 assert fact(1000).bit_length() == 8530
-assert fact(0) == 1
 
 # === defaultdict-missing-lookup
-# --- code
 from collections import defaultdict
 
 
@@ -353,19 +253,12 @@ def group_by_length(words):
     for w in words:
         out[len(w)].append(w)
     return out
-
-
-def count(words):
-    out = defaultdict(int)
-    for w in words:
-        out[w] += 1
-    return out
+# --- wrong
+def group_by_length(words):
+    return {len(w): [v for v in words if len(v) == len(w)] for w in words}
 # --- asserts
 assert group_by_length(["a", "bb", "c"]) == {1: ["a", "c"], 2: ["bb"]}
 assert group_by_length(["a"])[99] == []
-assert count("hello")["l"] == 2
-assert count("hello")["z"] == 0
-assert dict(count("aab")) == {"a": 2, "b": 1}
 # --- test
 g = group_by_length(["a"])
 g[5].append("hello")
@@ -374,7 +267,6 @@ assert len(g) == 2
 assert g.default_factory is list
 
 # === counter-arithmetic
-# --- code
 from collections import Counter
 
 
@@ -384,16 +276,11 @@ def letters(text):
 from collections import Counter; assert letters("Hello") == Counter("hello")
 assert letters("Hello")["l"] == 2 and letters("x")["q"] == 0
 assert letters("aab") - letters("ab") == {"a": 1}
-assert (letters("aab") & letters("ab")) == Counter("ab")
 assert letters("abcc").most_common(1) == [("c", 2)]
-assert sum(letters("aab").values()) == 3
 assert letters("ab") + letters("b") == {"a": 1, "b": 2}
-assert letters("aab").total() == 3
-assert sorted(letters("ba").elements()) == ["a", "b"]
 assert letters("ab") <= letters("aab")
 
 # === ordereddict-equality
-# --- code
 from collections import OrderedDict
 
 
@@ -403,15 +290,19 @@ def dedupe(pairs):
         out[k] = v
         out.move_to_end(k)
     return out
+# --- wrong
+from collections import OrderedDict
+
+
+def dedupe(pairs):
+    return OrderedDict(pairs)
 # --- asserts
 from collections import OrderedDict; assert dedupe([("a", 1), ("b", 2), ("a", 3)]) == OrderedDict([("b", 2), ("a", 3)])
 assert dedupe([("a", 1), ("b", 2)]) == {"b": 2, "a": 1}
 from collections import OrderedDict; assert dedupe([("a", 1), ("b", 2)]) != OrderedDict([("b", 2), ("a", 1)])
 assert list(dedupe([("a", 1), ("b", 2), ("a", 3)])) == ["b", "a"]
-assert dedupe([("a", 1)]).popitem() == ("a", 1)
 
 # === deque-rotation
-# --- code
 from collections import deque
 
 
@@ -425,18 +316,14 @@ def last(n, items):
     return deque(items, maxlen=n)
 # --- asserts
 from collections import deque; assert rotate([1, 2, 3], 1) == deque([3, 1, 2])
-assert list(rotate("abc", -1)) == ["b", "c", "a"]
 assert last(2, range(5)) == deque([3, 4])
 assert last(2, range(5)).maxlen == 2
-assert last(3, "ab")[0] == "a"
-assert rotate([1, 2], 0).popleft() == 1
 # --- test
 d = last(2, [1, 2])
 d.append(3)
 assert list(d) == [2, 3]
 
 # === regex-matches
-# --- code
 import re
 
 
@@ -451,21 +338,12 @@ def tokens(text):
     return WORD.finditer(text)
 # --- asserts
 assert find_date("on 2024-05 ok").group() == "2024-05"
-assert find_date("on 2024-05 ok").group("year") == "2024"
 assert find_date("on 2024-05 ok").groups() == ("2024", "05")
-assert find_date("2024-05").groupdict() == {"year": "2024", "month": "05"}
 assert find_date("none") is None
-assert find_date("on 2024-05").span() == (3, 10)
-assert find_date("2024-05")["month"] == "05"
 assert [m.group() for m in tokens("a bc")] == ["a", "bc"]
-assert [m.start() for m in tokens("a bc")] == [0, 2]
-assert WORD.pattern == r"\w+"
-assert WORD.findall("x y") == ["x", "y"]
-assert bool(find_date("2024-05"))
 import re; assert isinstance(WORD, re.Pattern) and isinstance(find_date("2024-05"), re.Match)
 
 # === uuid-and-ipaddress
-# --- code
 import ipaddress
 import uuid
 
@@ -478,15 +356,12 @@ def network(text):
     return ipaddress.ip_network(text)
 # --- asserts
 import uuid; assert stable_id("python.org") == uuid.UUID("886313e1-3b8a-5372-9b90-0c9aee199e5d")
-assert str(stable_id("python.org")) == "886313e1-3b8a-5372-9b90-0c9aee199e5d"
 assert stable_id("a").version == 5
-assert stable_id("a") == stable_id("a") != stable_id("b")
 assert network("10.0.0.0/30").num_addresses == 4
 assert [str(h) for h in network("10.0.0.0/30").hosts()] == ["10.0.0.1", "10.0.0.2"]
 import ipaddress; assert ipaddress.ip_address("10.0.0.1") in network("10.0.0.0/8")
 
 # === io-objects
-# --- code
 import csv
 import io
 
@@ -510,16 +385,11 @@ import io
 target = io.StringIO()
 number_lines(io.StringIO("a\nb\n"), target)
 assert target.getvalue() == "1: a\n2: b\n"
-number_lines(["x\n"], target)
-assert target.getvalue().endswith("1: x\n")
 # --- asserts
 assert to_csv([[1, 2], ["a", "b c"]]).read() == "1,2\na,b c\n"
-assert to_csv([["x"]]).readline() == "x\n"
-assert list(to_csv([[1], [2]])) == ["1\n", "2\n"]
 import io; assert read_header(io.BytesIO(b"\x01\x02rest")) == (258, 2)
 
 # === random-argument
-# --- code
 import random
 
 
@@ -537,7 +407,6 @@ assert roll(random.Random(0), 5) == roll(random.Random(0), 5)
 expected = list(range(10))
 random.Random(3).shuffle(expected)
 assert shuffled(range(10), random.Random(3)) == expected
-assert sorted(shuffled("cab")) == ["a", "b", "c"]
 # --- test
 class Loaded:
     def randint(self, a, b):
@@ -545,7 +414,6 @@ class Loaded:
 assert roll(Loaded(), 3) == [6, 6, 6]
 
 # === slices-and-ellipsis
-# --- code
 def page(n, size):
     return slice(n * size, (n + 1) * size)
 
@@ -560,13 +428,10 @@ def nothing():
 assert list(range(10))[page(1, 3)] == [3, 4, 5]
 assert page(0, 2) == slice(0, 2)
 assert page(1, 2).start == 2 and page(1, 2).step is None
-assert page(2, 5).indices(12) == (10, 12, 1)
 assert marker() is ...
-assert marker() is Ellipsis
 assert nothing() is NotImplemented
 
 # === sets-of-frozensets
-# --- code
 from itertools import combinations
 
 
@@ -576,12 +441,9 @@ def powerset(items):
 # --- asserts
 assert len(powerset("abc")) == 8
 assert frozenset({"a", "c"}) in powerset("abc")
-assert powerset([]) == {frozenset()}
 assert powerset([1]) == {frozenset(), frozenset({1})}
-assert powerset("ab") > powerset("a")
 
 # === hash-object-returned
-# --- code
 import hashlib
 
 
@@ -592,12 +454,9 @@ def hasher(*parts):
     return h
 # --- asserts
 assert hasher(b"a", b"b").hexdigest() == hasher(b"ab").hexdigest()
-assert hasher().digest_size == 16
-assert hasher(b"x").name == "md5"
 import hashlib; assert hasher(b"q").digest() == hashlib.md5(b"q").digest()
 
 # === queue-module
-# --- code
 import queue
 
 
@@ -608,13 +467,6 @@ def drain(q):
             out.append(q.get_nowait())
         except queue.Empty:
             return out
-
-
-def filled(items, kind=queue.Queue):
-    q = kind()
-    for i in items:
-        q.put(i)
-    return q
 # --- test
 import queue
 q = queue.Queue()
@@ -622,91 +474,18 @@ for i in range(3):
     q.put(i)
 assert drain(q) == [0, 1, 2]
 assert q.empty()
-# --- asserts
-assert drain(filled([3, 1, 2])) == [3, 1, 2]
-import queue; assert drain(filled([3, 1, 2], queue.PriorityQueue)) == [1, 2, 3]
-import queue; assert filled([1, 2], queue.LifoQueue).get() == 2
-assert filled([1, 2]).qsize() == 2
 
 # === enum-of-operator-functions
-# --- code
 import operator
 
 OPS = {"+": operator.add, "-": operator.sub, "*": operator.mul, "max": max}
-
-
-def rpn(text):
-    stack = []
-    for token in text.split():
-        if token in OPS:
-            b, a = stack.pop(), stack.pop()
-            stack.append(OPS[token](a, b))
-        else:
-            stack.append(float(token) if "." in token else int(token))
-    return stack.pop()
 # --- asserts
-assert rpn("3 4 + 2 *") == 14
-assert rpn("1.5 2 *") == 3.0
 assert OPS["+"](2, 3) == 5
 import operator; assert OPS["-"] is operator.sub
 assert set(OPS) == {"+", "-", "*", "max"}
-assert rpn("3 9 max") == 9
-
-# === wrong-timezone wrong
-# --- code
-from datetime import datetime, timedelta, timezone
-
-
-def to_utc(text, hours):
-    return datetime.fromisoformat(text).replace(tzinfo=timezone.utc)
-# --- test
-from datetime import datetime, timezone
-assert to_utc("2024-03-01T12:00:00", 2) == datetime(2024, 3, 1, 10, tzinfo=timezone.utc)
 
 # === wrong-views wrong
-# --- code
 def keys_of(d):
     return list(d.keys())
 # --- asserts
 assert keys_of({"a": 1}) == {"a"}
-
-# === wrong-plain-dict wrong
-# --- code
-def count(words):
-    return {w: words.count(w) for w in words}
-# --- asserts
-assert count("hello")["l"] == 2
-assert count("hello")["z"] == 0
-
-# === wrong-readonly wrong
-# --- code
-def readonly(d):
-    return dict(d)
-# --- test
-m = readonly({"a": 1})
-try:
-    m["b"] = 2
-except TypeError:
-    pass
-else:
-    raise AssertionError("read-only")
-
-# === wrong-decimal wrong
-# --- code
-from decimal import Decimal
-
-
-def money(x):
-    return Decimal(x).quantize(Decimal("0.01"))
-# --- asserts
-from decimal import Decimal; assert money(2.675) == Decimal("2.68")
-
-# === wrong-ordereddict wrong
-# --- code
-from collections import OrderedDict
-
-
-def dedupe(pairs):
-    return OrderedDict(pairs)
-# --- asserts
-from collections import OrderedDict; assert dedupe([("a", 1), ("b", 2), ("a", 3)]) == OrderedDict([("b", 2), ("a", 3)])

@@ -1,5 +1,4 @@
 # === unicode-strings
-# --- code
 import unicodedata
 
 
@@ -13,16 +12,16 @@ def reverse(s):
 
 def emoji_count(s):
     return sum(ord(c) > 0x1F000 for c in s)
+# --- wrong
+def strip_accents(s):
+    return s.encode("ascii", "ignore").decode()
 # --- asserts
 assert strip_accents("Crème Brûlée") == "Creme Brulee"
 assert reverse("añb") == "bña"
 assert emoji_count("a🎉b🚀") == 2
-assert reverse("") == ""
 assert reverse("日本語") == "語本日"
-assert len(reverse("🎉")) == 1
 
 # === encodings
-# --- code
 def encode_all(text):
     return {name: text.encode(name) for name in ("utf-8", "utf-16-le", "latin-1")}
 
@@ -37,10 +36,8 @@ def with_errors(data):
 assert encode_all("é") == {"utf-8": b"\xc3\xa9", "utf-16-le": b"\xe9\x00", "latin-1": b"\xe9"}
 assert fix_mojibake("Ã©") == "é"
 assert with_errors(b"a\xff") == ("a\ufffd", "a\udcff")
-assert "\udcff" in with_errors(b"\xff")[1]
 
 # === control-characters-and-nul
-# --- code
 def visible(s):
     return s.translate({0: "␀", 9: "→", 10: "↵"})
 
@@ -55,11 +52,8 @@ def nul_join(items):
 assert visible("a\0b\tc\n") == "a␀b→c↵"
 assert split_records("a\x1eb") == ["a", "b"]
 assert nul_join(["x", "y"]) == "x\x00y"
-assert nul_join([]) == ""
-assert "\u2028" + visible("x") == "\u2028x"
 
 # === text-with-quotes-and-fences
-# --- code
 FENCE = "```"
 
 
@@ -82,7 +76,6 @@ assert quote('a"b\\') == '"a\\"b\\\\"'
 assert TEMPLATE.format(1).strip() == "<answer>\n1\n</answer>"
 
 # === long-strings-and-lines
-# --- code
 def run_length(s):
     from itertools import groupby
     return "".join(f"{len(list(g))}{k}" for k, g in groupby(s))
@@ -95,10 +88,8 @@ def expand(s):
 assert run_length("a" * 100000 + "b") == "100000a1b"
 assert expand("3a2b") == "aaabb"
 assert len(expand("500000x")) == 500000
-assert expand(run_length("aabbbc")) == "aabbbc"
 
 # === floats-close
-# --- code
 import math
 
 
@@ -116,10 +107,8 @@ import math; assert math.isclose(newton_sqrt(2), math.sqrt(2), rel_tol=1e-9)
 assert abs(newton_sqrt(1e6) - 1000) < 1e-6
 assert round(distance((0, 0), (1, 1)), 4) == 1.4142
 assert distance((0, 0), (3, 4)) == 5.0
-assert newton_sqrt(0) < 1e-5
 
 # === special-floats-in-containers
-# --- code
 import math
 
 
@@ -129,6 +118,9 @@ def clean(xs):
 
 def extremes():
     return {"inf": math.inf, "ninf": -math.inf, "nan": math.nan, "zero": -0.0, "tiny": 5e-324}
+# --- wrong
+def clean(xs):
+    return [x for x in xs if x != float("nan")]
 # --- test
 import math
 assert clean([1.0, float("nan"), 2.0]) == [1.0, 2.0]
@@ -139,7 +131,6 @@ assert math.copysign(1, e["zero"]) == -1.0
 assert e["tiny"] > 0 and e["tiny"] / 2 == 0
 
 # === bool-is-int-and-numeric-equality
-# --- code
 def truth(x):
     return bool(x)
 
@@ -157,10 +148,8 @@ assert one() == 1
 assert one() + one() == 2
 assert isinstance(one(), bool)
 assert type(as_float(1)) is float
-assert [one(), 0] == [1, False]
 
 # === roman-with-reference entry_point=roman
-# --- code
 def roman(n: int) -> str:
     table = {1000: "M", 900: "CM", 500: "D", 400: "CD", 100: "C", 90: "XC", 50: "L", 40: "XL", 10: "X", 9: "IX", 5: "V", 4: "IV", 1: "I"}
     result = []
@@ -181,37 +170,20 @@ assert roman(3999) == "MMMCMXCIX"
 assert roman(1) == "I"
 assert [roman(i) for i in range(1, 6)] == ["I", "II", "III", "IV", "V"]
 
-# === wrong-accents wrong
-# --- code
-def strip_accents(s):
-    return s.encode("ascii", "ignore").decode()
-# --- asserts
-assert strip_accents("Crème") == "Creme"
-
 # === wrong-rounding wrong
-# --- code
 def half_up(x):
     return round(x)
 # --- asserts
 assert half_up(1.5) == 2
 assert half_up(2.5) == 3
 
-# === wrong-nan wrong
-# --- code
-def clean(xs):
-    return [x for x in xs if x != float("nan")]
-# --- asserts
-assert clean([1.0, float("nan")]) == [1.0]
-
 # === wrong-type wrong
-# --- code
 def double(x):
     return str(2 * x)
 # --- asserts
 assert double(2) == 4
 
 # === raises-a-syntax-error
-# --- code
 def parse(text):
     if text.count("(") != text.count(")"):
         raise SyntaxError("missing )")

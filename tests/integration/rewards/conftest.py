@@ -13,7 +13,7 @@ MakeJob = Callable[..., Job]
 
 # What these test is decided outside the sandbox, or by code that is the same in both kinds of it.
 ABOVE_THE_SANDBOX = {
-    "test_caching", "test_calls", "test_copied_functions", "test_formats", "test_function", "test_numbers_agree",
+    "test_caching", "test_calls", "test_copied_functions", "test_function", "test_numbers_agree",
     "test_published_rows", "test_pytest_fixtures", "test_reward_functions",
 }  # fmt: skip
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -91,14 +90,6 @@ def test_a_binary_reward_needs_nothing_after_the_first_failure_and_others_need_a
         assert checks_of(PRINTS, options) == ("pfp", 2 / 3 if options is shares else 0.0, True)
     assert checks_of("print(int(input()) + 1)", binary) == ("ppp", 1.0, False)
     assert checks_of("print(int(input()) + 1)", shares) == ("ppp", 1.0, True)
-
-
-def test_another_limit_is_another_verdict(job: Job) -> None:
-    cache = VerdictCache()
-    options = ScoreOptions()
-    score_codes(job, RIGHT, options=options, cache=cache)
-    other = replace(options, limits=Limits(timeout_seconds=9.0))
-    assert score_codes(job, RIGHT, options=other, cache=cache).summary.cache_hits == 0
 
 
 @pytest.mark.parametrize("require_isolated", [False, True])

@@ -70,16 +70,13 @@ def test_a_used_function_can_be_pickled_into_a_worker_process_which_makes_its_ow
         assert function(["Add one."], [RIGHT.replace("x + 1", "1 + x")]) == [1.1]
 
 
-def test_the_copy_of_a_function_whose_job_was_given_uses_the_same_kind_of_runtime(job: Job) -> None:
-    function = RewardFunction({"inc": INC}, job=job, cache=VerdictCache())
-    copy = pickle.loads(pickle.dumps(function))
-    assert copy._options.sandboxes.runtime == RuntimeKind.LOCAL
-    assert copy._options.sandboxes.image == job.connection.image
-    assert copy._job is None
-
-
-def test_the_copy_of_a_function_whose_job_was_given_has_the_packages_of_the_job(connection: Connection) -> None:
+def test_the_copy_of_a_function_whose_job_was_given_has_the_runtime_and_packages_of_the_job(
+    connection: Connection,
+) -> None:
     has_packages = replace(connection, packages=Packages(asked=("alpha", "beta==2.0")))
     with Job(has_packages, job_id=new_job_id(), max_lifetime_seconds=60) as job:
         copy = pickle.loads(pickle.dumps(RewardFunction({"inc": INC}, job=job, cache=VerdictCache())))
+    assert copy._job is None
+    assert copy._options.sandboxes.runtime == RuntimeKind.LOCAL
+    assert copy._options.sandboxes.image == connection.image
     assert copy._options.sandboxes.packages == ("alpha", "beta==2.0")

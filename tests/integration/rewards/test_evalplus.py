@@ -226,28 +226,23 @@ def test_all_verdicts_agree_with_those_of_the_package_evalplus(job: Job) -> None
     assert 0.3 < sum(expected) / len(expected) < 0.7, "right ones and wrong ones"
 
 
-def _inputs(number: int) -> list[Any]:
-    """Inputs of a task that have the shapes that its rebuilding expects."""
-    if number == 124:
-        return [["1.5", "2j"], ["-1", "(1+2j)"]]
-    if number == 252:
-        return [["1"], ["(1-2j)"]]
-    if number == 722:
-        return [[{"a": [1, 2.5]}, 1, 2], [{}, 0, 0]]
-    if number == 307:
-        return [[["a", [1]], 2, [3]]]
-    if number == 278:
-        return [[[1, [2, 3], "a"]], [[]]]
-    if number == 115:
-        return [[[[], [1, 2], []]], [[[3]]]]
-    return [[[[[1, 2], [3]], [[4], []]], [[[5, [6]]], []]], [[], []]]
+# Inputs that have the shapes that the rebuilding of a task expects.
+INPUTS: dict[int, list[Any]] = {
+    124: [["1.5", "2j"], ["-1", "(1+2j)"]],
+    252: [["1"], ["(1-2j)"]],
+    722: [[{"a": [1, 2.5]}, 1, 2], [{}, 0, 0]],
+    307: [[["a", [1]], 2, [3]]],
+    278: [[[1, [2, 3], "a"]], [[]]],
+    115: [[[[], [1, 2], []]], [[[3]]]],
+}
+OTHER_INPUTS = [[[[[1, 2], [3]], [[4], []]], [[[5, [6]]], []]], [[], []]]
 
 
 @pytest.mark.skipif(
     not WITH_EVALPLUS, reason="SANDRL_TEST_EVALPLUS names no Python that has evalplus 0.3.1, numpy and psutil"
 )
 def test_inputs_of_every_task_are_rebuilt_as_the_package_evalplus_rebuilds_them() -> None:
-    inputs = [(f"Mbpp/{number}", _inputs(number)) for number in range(1, 1000)]
+    inputs = [(f"Mbpp/{number}", INPUTS.get(number, OTHER_INPUTS)) for number in range(1, 1000)]
     asked = subprocess.run(
         [WITH_EVALPLUS, str(ORACLE)], input=json.dumps({"rows": [], "inputs": inputs}), capture_output=True, text=True
     )

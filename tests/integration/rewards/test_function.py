@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,8 +19,9 @@ from sandrl.judge.verdict import Verdict
 from sandrl.problems import Problem
 from sandrl.rewards import Components, Judge
 from sandrl.rewards.function import RewardFunction
+from sandrl.runs.rows import SandboxEvent, SandboxRow
 from sandrl.sandboxes import CommandOutcome, Connection, Interrupt, Job, new_job_id
-from sandrl.sandboxes.journal import NoLedger
+from sandrl.scoring.context import ScoringContext
 
 INC = Problem("inc", "Add one.", tests=("assert f(1) == 2", "assert f(2) == 3"))
 RIGHT, HALF = "<answer>def f(x): return x + 1</answer>", "<answer>def f(x): return 2</answer>"
@@ -54,11 +54,11 @@ def test_policy_and_components_make_the_number_that_is_trained_on(job: Job) -> N
 def test_sandboxes_of_a_step_are_found_by_the_step(connection: Connection) -> None:
     intents: list[tuple[str, ...]] = []
 
-    class Intents(NoLedger):
-        def intend(self, key: str, tags: Sequence[str], owner: object = None, at: object = None) -> None:
-            intents.append(tuple(tags))
+    def ledger(row: SandboxRow) -> None:
+        if row.event is SandboxEvent.INTENT:
+            intents.append(row.tags)
 
-    with Job(connection, job_id=new_job_id(), max_lifetime_seconds=60, ledger=Intents()) as job:
+    with Job(connection, job_id=new_job_id(), max_lifetime_seconds=60, ledger=ledger) as job:
         function = sandrl.reward_function([INC], job=job)
         function(["Add one."], [RIGHT], trainer_state=SimpleNamespace(global_step=7))
         function(["Add one."], [HALF])
@@ -89,7 +89,7 @@ class _MuteJudge(Judge):
 @pytest.mark.parametrize(("word", "expected"), [("mask", [None]), ("zero", [-0.5]), ("raise", InfrastructureError)])
 def test_what_has_no_reward_becomes_what_was_asked_for(job: Job, word: str, expected: Any) -> None:
     function = sandrl.reward_function([INC], job=job, retries=0, on_infrastructure_error=word, fallback_reward=-0.5)
-    function._judge = _MuteJudge()
+    function._context = ScoringContext.of(function._options.score, _MuteJudge(), job.connection)
     if isinstance(expected, list):
         assert function(["Add one."], [RIGHT]) == expected
     else:

@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from sandrl.events.results import ScoredCompletion, Status
+from sandrl.events.results import Status
 from sandrl.problems import Case, Completion, Problem
-from sandrl.rewards import Limits, ScoreOptions, score
+from sandrl.rewards import Limits, score
 from sandrl.sandboxes import Job
+from tests.support.judges import scored
 
 INC = Problem("inc", "Add one.", tests=("assert f(1) == 2", "assert f(2) == 3"))
 HONEST = "def f(x):\n    return x + 1\n"
@@ -42,15 +43,9 @@ ATTACKS = {
 }
 
 
-def score_codes(job: Job, codes: list[str], timeout_seconds: float = 2.0) -> list[ScoredCompletion]:
-    completions = [Completion(f"c{number}", "inc", code=code) for number, code in enumerate(codes)]
-    options = ScoreOptions(limits=Limits(timeout_seconds=timeout_seconds), concurrency=4, caching=False)
-    return list(score(completions, {"inc": INC}, job=job, options=options).results)
-
-
 def test_no_attack_passes_and_no_honest_neighbour_suffers(job: Job, has_cells: bool) -> None:
     codes = [code for attack, _ in ATTACKS.values() for code in (attack, HONEST)]
-    results = score_codes(job, codes, timeout_seconds=4.0)
+    results = scored(job, INC, *codes, limits=Limits(timeout_seconds=4.0))
     attacked, honest = results[::2], results[1::2]
     statuses = {name: result.status for name, result in zip(ATTACKS, attacked, strict=True)}
     # Either the interpreter notices first, or the runtime's watchdog, which takes the judge along.
@@ -74,29 +69,14 @@ def test_the_way_to_the_host_is_out_of_a_completions_reach(job: Job) -> None:
         "    except OSError: pass\n"
         "assert not opened, opened\n" + HONEST
     )
-    assert [result.status for result in score_codes(job, [code])] == [Status.PASSED]
+    assert [result.status for result in scored(job, INC, code)] == [Status.PASSED]
 
 
 @pytest.mark.slow
 def test_stopping_the_judges_clock_is_a_timeout(job: Job) -> None:
     stopped = "import os, signal, time\nos.kill(os.getppid(), signal.SIGSTOP)\ntime.sleep(60)"
-    [result] = score_codes(job, [stopped], timeout_seconds=0.5)
+    [result] = scored(job, INC, stopped, limits=Limits(timeout_seconds=0.5))
     assert (result.status, result.reward) == (Status.TIMEOUT, 0.0)
-
-
-def test_stdin_programs_run_in_sandboxes_too(job: Job) -> None:
-    problem = Problem("add", "Add.", cases=(Case("1 2\n", "3"), Case("4 5\n", "9")))
-    codes = {"print(sum(map(int, input().split())))": 1.0, "print(3)": 0.0, "while True: print(3)": 0.0}
-    completions = [Completion(str(n), "add", code=code) for n, code in enumerate(codes)]
-    options = ScoreOptions(limits=Limits(timeout_seconds=2))
-    report = score(completions, {"add": problem}, job=job, options=options)
-    assert [result.reward for result in report.results] == list(codes.values())
-
-
-def test_what_one_completion_leaves_behind_the_next_does_not_see(job: Job) -> None:
-    plant = "open('/tmp/planted', 'w').close(); open('planted', 'w').close()\n" + HONEST
-    look = "import os\nassert not os.path.exists('/tmp/planted') and not os.path.exists('planted')\n" + HONEST
-    assert [result.reward for result in score_codes(job, [plant, look] * 3)] == [1.0] * 6
 
 
 def test_no_completion_buys_itself_a_null_by_breaking_what_its_problem_needs(job: Job) -> None:
@@ -153,12 +133,8 @@ ADD = Problem("add", "", cases=tuple(Case(f"{number}\n", f"{number + 1}\n") for 
 ADDS = "print(int(input()) + 1)"
 
 
-@pytest.mark.parametrize("code", [ADDS + "\n" + KILLS_THE_OTHER_CHILD, KILLS_THE_OTHER_CHILD + ADDS])
-def test_the_process_that_compares_cannot_be_killed_for_a_reward(job: Job, code: str) -> None:
-    [result] = score([Completion("c", "add", code=code)], [ADD], job=job).results
-    assert (result.reward, result.status) == (0.0, Status.CRASHED)
-
-
-def test_no_process_of_a_program_can_look_into_the_one_that_compares(job: Job) -> None:
-    [result] = score([Completion("c", "add", code=READS_THE_OTHER_CHILD + ADDS)], [ADD], job=job).results
-    assert (result.reward, result.detail) == (1.0, "")
+def test_the_process_that_compares_cannot_be_killed_for_a_reward_or_looked_into(job: Job) -> None:
+    codes = [ADDS + "\n" + KILLS_THE_OTHER_CHILD, KILLS_THE_OTHER_CHILD + ADDS, READS_THE_OTHER_CHILD + ADDS]
+    *killed, looked = scored(job, ADD, *codes)
+    assert [(result.reward, result.status) for result in killed] == [(0.0, Status.CRASHED)] * 2
+    assert (looked.reward, looked.detail) == (1.0, "")

@@ -193,19 +193,6 @@ def test_where_no_cell_can_be_made_each_completion_has_a_sandbox(
     assert workers_of(ledger) == 1, "tried once"
 
 
-def test_a_worker_that_has_printed_much_is_replaced(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers, "_MOST_RECEIVED_BYTES", 40_000)
-    ledger = Lines()
-    with a_job(connection, ledger) as job:
-        for number in range(3):
-            results = score_codes(job, [f"print('x' * 20_000)\n{RIGHT}# {number} {index}" for index in range(8)])
-            assert {(result.reward, result.retries, result.isolation) for result in results} == {
-                (1.0, 0, Isolation.CELL)
-            }
-    assert workers_of(ledger) == len(ledger.events) == 3
-    assert {tuple(events) for events in ledger.events.values()} == {("intent", "created", "stopped")}
-
-
 def test_a_long_request_has_a_sandbox_of_its_own(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workers, "LONGEST_REQUEST_BYTES", 50_000)
     with a_job(connection) as job:

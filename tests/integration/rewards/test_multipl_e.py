@@ -143,10 +143,6 @@ def test_right_answers_pass_in_every_style_and_wrong_ones_in_none(name: str) -> 
     assert {each: reward for each, (reward, _) in rewards.items()} == expected, rewards
 
 
-# An answer's own code before the tests fails, or the answer cannot be put together without reading it.
-KNOWN: dict[str, dict[str, str]] = {}
-
-
 @pytest.mark.slow
 # Each of some 160 answers is compiled twice, of which other work on this machine takes a share.
 @pytest.mark.timeout(1800)
@@ -167,5 +163,5 @@ def test_verdicts_on_published_answers_are_those_of_compiling_and_running_them(
         ends = run_programs([(name, published_program(row)) for row in rows], job)
     direct = {row["task_id"]: status == 0 for row, (status, _) in zip(rows, ends, strict=True)}
     differing = {each for each, passes in direct.items() if judged[each] is not passes}
-    assert differing == KNOWN.get(language, {}).keys(), {each: (details[each], direct[each]) for each in differing}
+    assert not differing, {each: (details[each], direct[each]) for each in differing}
     assert sum(judged.values()) > len(rows) / 2

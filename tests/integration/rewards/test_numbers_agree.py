@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -11,36 +10,24 @@ from pathlib import Path
 
 import pytest
 
-from sandrl.config.scoring import RewardConfig
 from sandrl.events import CompletionFinished, Event
+from sandrl.problems import Problem
 from sandrl.rewards import run_reward
-from sandrl.runs import RunReader, completion_metrics, disagreements, logged_executions
+from sandrl.runs import RunReader, completion_metrics, disagreements
+from sandrl.runs.log import logged_executions
 from sandrl.sandboxes import Interrupt
-from sandrl.settings import RuntimeKind, Settings
+from sandrl.settings import Settings
+from tests.support.judges import reward_config
 
-PROBLEM = {"task_id": "inc", "prompt": "Add one.", "tests": ["assert f(1) == 2", "assert f(2) == 3"]}
+PROBLEM = Problem("inc", "Add one.", tests=("assert f(1) == 2", "assert f(2) == 3"))
 RIGHT, WRONG = "def f(x):\n    return x + 1\n", "def f(x):\n    return x\n"
 SLOW = "import time\ntime.sleep(1.5)\n"
-
-
-def request(tmp_path: Path, codes: list[str], **options: object) -> RewardConfig:
-    (tmp_path / "p.jsonl").write_text(json.dumps(PROBLEM) + "\n", encoding="utf-8")
-    rows = [json.dumps({"task_id": "inc", "code" if code else "completion": code or "No."}) + "\n" for code in codes]
-    (tmp_path / "c.jsonl").write_text("".join(rows), encoding="utf-8")
-    return RewardConfig(
-        completions=str(tmp_path / "c.jsonl"),
-        problems=str(tmp_path / "p.jsonl"),
-        runtime=RuntimeKind.LOCAL,
-        runs_dir=tmp_path / "runs",
-        concurrency=2,
-        **options,
-    )
 
 
 @pytest.mark.parametrize("fresh", [False, True], ids=["cells", "fresh"])
 def test_of_a_run_that_finished_everything_agrees(settings: Settings, tmp_path: Path, fresh: bool) -> None:
     codes = [RIGHT, RIGHT, WRONG, "", "def f(x: return"]
-    finished = run_reward(request(tmp_path, codes, fresh_sandboxes=fresh), settings)
+    finished = run_reward(reward_config(tmp_path, PROBLEM, codes, fresh_sandboxes=fresh, concurrency=2), settings)
     reader = RunReader(finished.run_dir)
     assert disagreements(reader, is_complete=True) == ()
     [metrics] = reader.metrics().rows
@@ -56,7 +43,7 @@ def test_of_a_run_that_finished_everything_agrees(settings: Settings, tmp_path: 
 
 
 def test_a_timeout_is_an_error_of_its_execution(settings: Settings, tmp_path: Path) -> None:
-    hanging = request(tmp_path, ["import time\ntime.sleep(60)"], timeout_seconds=0.5)
+    hanging = reward_config(tmp_path, PROBLEM, ["import time\ntime.sleep(60)"], timeout_seconds=0.5, concurrency=2)
     [metrics] = RunReader(run_reward(hanging, settings).run_dir).metrics().rows
     assert (metrics.metrics["aviato/exec_errors"], metrics.metrics["status/timeout"]) == (1, 1)
 
@@ -70,7 +57,9 @@ def test_of_an_interrupted_run_what_was_finished_agrees(settings: Settings, tmp_
             interrupt.request(signal.SIGINT)
             interrupt.request(signal.SIGINT)
 
-    finished = run_reward(request(tmp_path, codes), settings, emit=stop_after_the_first, interrupt=interrupt)
+    finished = run_reward(
+        reward_config(tmp_path, PROBLEM, codes, concurrency=2), settings, emit=stop_after_the_first, interrupt=interrupt
+    )
     assert 0 < len(finished.report.results) < len(codes)
     assert finished.report.unfinished
     reader = RunReader(finished.run_dir)
@@ -82,7 +71,7 @@ def test_of_an_interrupted_run_what_was_finished_agrees(settings: Settings, tmp_
 
 def test_of_a_killed_run_what_was_saved_agrees(settings: Settings, tmp_path: Path) -> None:
     codes = [f"{RIGHT}# {number}" for number in range(400)]
-    wanted = request(tmp_path, codes)
+    wanted = reward_config(tmp_path, PROBLEM, codes, concurrency=2)
     words = [
         "reward", wanted.completions, "--problems", wanted.problems, "--runtime", "local", "--concurrency", "2",
         "--runs-dir", tmp_path / "runs", "--run-name", "killed", "--verbose",

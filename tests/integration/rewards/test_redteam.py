@@ -11,8 +11,7 @@ from sandrl.problems import Case, Problem
 from sandrl.problems.checkers import Checker
 from sandrl.redteam import EXPLOITS, EXPLOITS_IN_CPP, Exploit, ExploitKind, RedteamReport, aim_at, arm, attack
 from sandrl.redteam.campaign import plan_attempts
-from sandrl.redteam.corpus.channels import MEETING
-from sandrl.redteam.corpus.states import DIFFERENCE
+from sandrl.redteam.corpus.states import DIFFERENCE, MEETING
 from sandrl.rewards import Judge, Limits, ScoreOptions
 from sandrl.sandboxes import Job
 from tests.support.naive import naive_rewards

@@ -78,11 +78,3 @@ def test_a_trainer_hears_of_a_failing_function_when_the_batch_is_written_down(jo
     assert function.last_report is not None
     assert [result.reward for result in function.last_report.results] == [None, 1.0]
     assert function(["Add one."] * 2, [SHORT, LONG]) == [1.0, 1.0]
-
-
-def test_a_function_is_named_or_given_and_wrong_ones_are_refused_at_once() -> None:
-    assert sandrl.reward_function([INC], reward=f"{__name__}:brief")._options.score.policy is not None
-    with pytest.raises(sandrl.UsageError, match="reward is 'binray', which is not one of binary, fraction"):
-        sandrl.reward_function([INC], reward="binray")
-    with pytest.raises(sandrl.UsageError, match=r"takes \(verdict\) and cannot be called with 2 arguments"):
-        sandrl.reward_function([INC], reward=lambda verdict: 1.0)  # type: ignore[arg-type, misc]

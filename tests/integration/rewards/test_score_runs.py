@@ -32,7 +32,7 @@ from sandrl.sandboxes import (
 )
 from sandrl.sandboxes.providers.cwsandbox.client import SdkConnection
 from sandrl.settings import RuntimeKind, Settings
-from tests.support.judges import InProcessJudge
+from tests.support.judges import InProcessJudge, reward_config
 from tests.support.wheels import Index
 
 INC = Problem("inc", "Add one.", tests=("assert f(1) == 2",))
@@ -142,23 +142,20 @@ def test_no_code_uses_no_sandbox(connection: Connection) -> None:
     assert sandboxes_with(connection, job.id, ended=True) == []
 
 
-def test_refused_credentials_end_the_work_at_once(connection: Connection) -> None:
+@pytest.mark.parametrize(
+    ("wrong", "error", "message"),
+    [
+        ({"token": "wrong"}, AuthenticationError, None),
+        pytest.param({"image": "alpine:3"}, UsageError, r"alpine:3.*python:3\.", id="an image, with those there are"),
+    ],
+)
+def test_refused_credentials_or_images_end_the_work_at_once(
+    connection: Connection, wrong: dict[str, str], error: type[Exception], message: str | None
+) -> None:
     assert isinstance(connection, SdkConnection)
-    stranger = replace(connection, token="wrong", renew=None)
-    with (
-        pytest.raises(AuthenticationError),
-        Job(stranger, job_id=new_job_id(), max_lifetime_seconds=60) as job,
-    ):
+    refused = replace(connection, renew=None, **wrong)  # type: ignore[arg-type]
+    with pytest.raises(error, match=message), Job(refused, job_id=new_job_id(), max_lifetime_seconds=60) as job:
         score(completions(RIGHT, RIGHT), {"inc": INC}, job=job)
-
-
-def test_a_refused_image_ends_the_work_and_names_those_there_are(connection: Connection) -> None:
-    wrong = replace(connection, image="alpine:3", renew=None)
-    with (
-        pytest.raises(UsageError, match=r"alpine:3.*python:3\."),
-        Job(wrong, job_id=new_job_id(), max_lifetime_seconds=60) as job,
-    ):
-        score(completions(RIGHT), {"inc": INC}, job=job)
 
 
 def test_the_session_goes_where_the_connection_says(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -301,17 +298,8 @@ def test_a_job_is_registered_while_it_has_sandboxes_and_no_longer(connection: Co
 
 def test_what_is_printed_is_in_the_run_and_no_longer_in_memory(tmp_path: Path, settings: Settings) -> None:
     codes = [f"print({number}, 'x' * 10_000)\n{RIGHT}" for number in range(4)]
-    rows = [{"id": f"c{number}", "task_id": "inc", "code": code} for number, code in enumerate(codes)]
-    (tmp_path / "c.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    (tmp_path / "p.jsonl").write_text(json.dumps({"task_id": "inc", "prompt": "", "tests": list(INC.tests)}) + "\n")
     told: list[Event] = []
-    config = RewardConfig(
-        completions=str(tmp_path / "c.jsonl"),
-        problems=str(tmp_path / "p.jsonl"),
-        runs_dir=tmp_path / "runs",
-        runtime=RuntimeKind.LOCAL,
-    )
-    run = run_reward(config, settings, emit=told.append)
+    run = run_reward(reward_config(tmp_path, INC, codes), settings, emit=told.append)
     assert [(result.reward, result.stdout) for result in run.report.results] == [(1.0, "")] * 4
     for results in (
         [event.result for event in told if isinstance(event, CompletionFinished)],

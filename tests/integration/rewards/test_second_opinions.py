@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import threading
 import time
@@ -14,7 +13,7 @@ import pytest
 
 import sandrl
 from sandrl.config import layers
-from sandrl.config.scoring import RegradeConfig, RewardConfig, ValidateConfig
+from sandrl.config.scoring import RegradeConfig, RewardConfig
 from sandrl.errors import UsageError
 from sandrl.events import (
     CompletionFinished,
@@ -39,7 +38,6 @@ from sandrl.rewards import (
     run_reward,
     score,
     score_run,
-    validate,
 )
 from sandrl.rewards.function import FunctionOptions, step_opinions
 from sandrl.rewards.regrade import regrade
@@ -47,7 +45,6 @@ from sandrl.runs import (
     OPINION_TAG,
     MetricsRecorder,
     MetricsRow,
-    RowSelection,
     RunReader,
     RunWriter,
     SandboxEvent,
@@ -55,6 +52,7 @@ from sandrl.runs import (
     step_rows,
 )
 from sandrl.runs.processes import Processes
+from sandrl.runs.selection import RowSelection
 from sandrl.runs.session import RunSession
 from sandrl.sandboxes import Interrupt, Job, connect, new_job_id
 from sandrl.sandboxes.inventory import Inventory
@@ -65,6 +63,7 @@ from sandrl.trainers.context import Context
 from sandrl.trainers.interrupts import TrainingInterrupt
 from sandrl.trainers.rewarding import TrainingReward
 from tests.support.dead_daemon import kill_daemon
+from tests.support.judges import reward_config
 
 INC = Problem("inc", "Add one.", tests=("assert f(1) == 2",))
 ECHO = Problem("echo", "Print what you read.", cases=(Case("a\n", "a\n"),))
@@ -204,35 +203,30 @@ def test_an_opinion_whose_runtime_ends_is_sought_again_at_the_next_one(settings:
     assert (report.summary.executions, report.summary.retries) == (1, 0)
 
 
-def test_after_a_wish_to_stop_no_opinion_is_begun_and_those_at_work_are_finished(job: Job) -> None:
+@pytest.mark.parametrize(
+    ("wishes", "codes", "opinions"),
+    [
+        pytest.param(1, [f"{LIAR}# {number}" for number in range(5)], ["passed", None, None, None, None], id="stop"),
+        pytest.param(2, [RIGHT, SLOW_LIAR], [None, None], id="cancel"),
+    ],
+)
+def test_after_a_wish_to_stop_no_opinion_is_begun_and_those_at_work_are_finished_or_cancelled(
+    job: Job, wishes: int, codes: list[str], opinions: list[str | None]
+) -> None:
     interrupt = Interrupt()
 
     class _Stops(Judge):
         def prepare_opinion(self, problem: Problem, code: str, limits: Limits) -> Execution | None:
-            interrupt.request(signal.SIGINT)
+            for _ in range(wishes):
+                interrupt.request(signal.SIGINT)
             return super().prepare_opinion(problem, code, limits)
 
-    codes = [f"{LIAR}# {number}" for number in range(5)]
     report = score_codes(job, *codes, options=replace(ALL, concurrency=1), judge=_Stops(), interrupt=interrupt)
     assert report.unfinished == 0
-    assert words(report) == ["passed", None, None, None, None]
-    assert totals(report) == (1, 1, 0)
-
-
-def test_a_wish_to_cancel_keeps_every_result(job: Job) -> None:
-    interrupt = Interrupt()
-
-    class _Cancels(Judge):
-        def prepare_opinion(self, problem: Problem, code: str, limits: Limits) -> Execution | None:
-            interrupt.request(signal.SIGINT)
-            interrupt.request(signal.SIGINT)
-            return super().prepare_opinion(problem, code, limits)
-
-    report = score_codes(
-        job, RIGHT, SLOW_LIAR, options=replace(ALL, concurrency=1), judge=_Cancels(), interrupt=interrupt
-    )
-    assert [result.reward for result in report.results] == [1.0, 0.0]
-    assert words(report) == [None, None]
+    assert words(report) == opinions
+    assert [result.reward for result in report.results] == [float(code == RIGHT) for code in codes]
+    if wishes == 1:
+        assert totals(report) == (1, 1, 0)
 
 
 @pytest.mark.parametrize("rate", [-0.1, 1.5, float("nan"), float("inf")])
@@ -245,22 +239,10 @@ def test_a_rate_that_is_no_share_is_refused(job: Job, rate: float) -> None:
         sandrl.reward_function([INC], second_opinion=rate)
 
 
-def request(tmp_path: Path, codes: list[str], rate: float = 1.0) -> RewardConfig:
-    problem = {"task_id": "inc", "prompt": "Add one.", "tests": list(INC.tests)}
-    (tmp_path / "p.jsonl").write_text(json.dumps(problem) + "\n", encoding="utf-8")
-    rows = [json.dumps({"task_id": "inc", "code": code}) + "\n" for code in codes]
-    (tmp_path / "c.jsonl").write_text("".join(rows), encoding="utf-8")
-    return RewardConfig(
-        completions=str(tmp_path / "c.jsonl"),
-        problems=str(tmp_path / "p.jsonl"),
-        runtime=RuntimeKind.LOCAL,
-        runs_dir=tmp_path / "runs",
-        second_opinion=rate,
-    )
-
-
 def test_a_run_keeps_opinions_apart_and_its_counts_reconcile(settings: Settings, tmp_path: Path) -> None:
-    finished = run_reward(request(tmp_path, [RIGHT, WRONG, LIAR, LIAR, "def f(x: return"]), settings)
+    finished = run_reward(
+        reward_config(tmp_path, INC, [RIGHT, WRONG, LIAR, LIAR, "def f(x: return"], second_opinion=1.0), settings
+    )
     reader = RunReader(finished.run_dir)
     assert disagreements(reader, is_complete=True) == ()
     opinions = reader.opinions().rows
@@ -284,7 +266,7 @@ def test_completions_that_come_in_batches_keep_their_numbers_and_share_opinions(
     told: list[Event] = []
     batches = [[Completion(f"{batch}.{number}", "inc", code=code) for number, code in enumerate((RIGHT, LIAR))]
                for batch in range(3)]  # fmt: skip
-    wanted = request(tmp_path, [])
+    wanted = reward_config(tmp_path, INC, [], second_opinion=1.0)
     finished = score_run(wanted, lambda _: batches, {"inc": INC}, settings, total=6, command="eval", emit=told.append)
     reader = RunReader(finished.run_dir)
     assert disagreements(reader, is_complete=True) == ()
@@ -298,7 +280,7 @@ def test_completions_that_come_in_batches_keep_their_numbers_and_share_opinions(
 
 
 def test_of_a_run_without_metrics_opinions_are_counted_from_its_rows(settings: Settings, tmp_path: Path) -> None:
-    finished = run_reward(request(tmp_path, [WRONG, LIAR]), settings)
+    finished = run_reward(reward_config(tmp_path, INC, [WRONG, LIAR], second_opinion=1.0), settings)
     (finished.run_dir / "metrics.jsonl").unlink()
     [row] = step_rows(RunReader(finished.run_dir))
     assert (row.metrics["judge/second_opinions"], row.metrics["judge/disagreements"]) == (2, 1)
@@ -308,7 +290,7 @@ def test_a_second_run_asks_about_the_same_completions(settings: Settings, tmp_pa
     codes = [f"{WRONG}# {number}" for number in range(12)]
     asked = []
     for rate in (0.5, 0.5, 0.8):
-        report = run_reward(request(tmp_path, codes, rate), settings).report
+        report = run_reward(reward_config(tmp_path, INC, codes, second_opinion=rate), settings).report
         asked.append({result.index for result in report.results if result.second_opinion is not None})
     assert asked[0] == asked[1] < asked[2]
     assert 0 < len(asked[0]) < 12
@@ -372,24 +354,8 @@ async def test_a_training_step_counts_its_opinions_and_keeps_them_with_the_step(
     assert wrong == [], "the job of this test keeps no ledger, and everything else agrees"
 
 
-def test_validation_names_references_that_pass_in_one_process_only(settings: Settings, tmp_path: Path) -> None:
-    rows = [
-        {"task_id": "liar", "prompt": "", "tests": list(INC.tests), "reference": LIAR},
-        {"task_id": "wrong", "prompt": "", "tests": list(INC.tests), "reference": WRONG},
-        {"task_id": "shared", "prompt": "", "tests": list(SHARED.tests), "reference": RIGHT},
-    ]
-    path = tmp_path / "p.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    asked = ValidateConfig(problems=str(path), second_opinion=1.0, runtime=RuntimeKind.LOCAL)
-    found = validate(asked, settings)
-    assert words(found.report) == ["passed", "failed", None]
-    assert found.in_process == ("shared",)
-    assert set(found.in_process_reasons) == {"shared"}
-    assert [result.task_id for result in found.failed] == ["liar", "wrong"], "an opinion makes no reference right"
-
-
 def test_a_run_that_is_judged_again_can_have_opinions_too(settings: Settings, tmp_path: Path) -> None:
-    run = run_reward(request(tmp_path, [WRONG, RIGHT, LIAR], rate=0.0), settings).run_dir
+    run = run_reward(reward_config(tmp_path, INC, [WRONG, RIGHT, LIAR]), settings).run_dir
     before = {file.name: file.read_bytes() for file in run.iterdir() if file.is_file()}
     asked = RegradeConfig(run=str(run), runtime=RuntimeKind.LOCAL, second_opinion=1.0)
     found = regrade(asked, settings)

@@ -149,12 +149,6 @@ BUYERS = {
 }
 
 
-@pytest.mark.parametrize("buyer", BUYERS)
-def test_more_processor_time_than_the_limit_cannot_be_bought(job: Job, buyer: str) -> None:
-    [result] = scored(job, [BUYERS[buyer] + SPIN.format(1.5)], timeout_seconds=1.0)
-    assert (result.status, result.reward) == (Status.TIMEOUT, 0.0), result
-
-
 # A process of the completion stops its judge, and continues it in a way that seems to come from outside.
 STOPPER = """
 import ctypes, os, signal, time
@@ -176,9 +170,14 @@ time.sleep(2.9)
 """
 
 
-@pytest.mark.parametrize("how", ["os.kill(judge, signal.SIGCONT)", "forge(0, 65534)", "forge(0, 0)", "flood()"])
-def test_no_more_time_to_wait_can_be_bought(job: Job, how: str) -> None:
-    [result] = scored(job, [STOPPER.format(how=how) + RIGHT], timeout_seconds=1.0)
+HOWS = ("os.kill(judge, signal.SIGCONT)", "forge(0, 65534)", "forge(0, 0)", "flood()")
+LATE = {name: buyer + SPIN.format(1.5) for name, buyer in BUYERS.items()}
+LATE |= {how: STOPPER.format(how=how) + RIGHT for how in HOWS}
+
+
+@pytest.mark.parametrize("code", LATE.values(), ids=LATE)
+def test_neither_processor_time_nor_time_to_wait_can_be_bought(job: Job, code: str) -> None:
+    [result] = scored(job, [code], timeout_seconds=1.0)
     assert (result.status, result.reward) == (Status.TIMEOUT, 0.0), result
 
 

@@ -16,7 +16,7 @@ from sandrl.runs import WARM_TAG
 from sandrl.sandboxes import Command, Connection, Interrupt, Job, Launch, connect, new_job_id
 from sandrl.sandboxes.inventory import Inventory
 from sandrl.sandboxes.providers.protocol import SandboxInfo
-from sandrl.sandboxes.stalls import BEAT_SECONDS
+from sandrl.sandboxes.session import BEAT_SECONDS
 from sandrl.settings import RuntimeKind, Settings
 from tests.support.dead_daemon import kill_daemon
 from tests.support.lines import Lines

@@ -19,6 +19,7 @@ from sandrl.rollouts.episodes import Episode, EpisodeOptions, new_episode, play
 from sandrl.rollouts.feedback import NO_CODE, OTHERS_FAIL
 from sandrl.rollouts.shared_job import SharedJob
 from sandrl.runs import CANARY_TAG, ROLLOUT_TAG
+from sandrl.runs.rows import SandboxEvent, SandboxRow
 from sandrl.sandboxes import Job, connect, new_job_id
 from sandrl.settings import RuntimeKind, load_settings
 from tests.support.assassin import Assassin
@@ -44,14 +45,9 @@ class Tags:
     def __init__(self) -> None:
         self.of: dict[str, tuple[str, ...]] = {}
 
-    def intend(self, key: str, tags: Sequence[str], owner: object = None, at: object = None) -> None:
-        self.of[key] = tuple(tags)
-
-    def taken(self, key: str, tags: Sequence[str]) -> None: ...
-
-    def created(self, key: str, sandbox_id: str) -> None: ...
-
-    def stopped(self, key: str, sandbox_id: str | None, at: object = None, since: object = None) -> None: ...
+    def __call__(self, row: SandboxRow) -> None:
+        if row.event is SandboxEvent.INTENT:
+            self.of[row.key] = row.tags
 
     def count(self) -> tuple[int, int]:
         """How many sandboxes the model worked in, and how many judged it."""

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from sandrl.config.episodes import RolloutConfig
 from sandrl.config.layers import resolve
-from sandrl.config.rollout import RolloutConfig
 from sandrl.errors import UsageError
 from sandrl.models import client
 from sandrl.problems import Completion, load_problems

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sandrl.config.rollout import RolloutConfig
+from sandrl.config.episodes import RolloutConfig
 from sandrl.config.words import EpisodeKind
 from sandrl.rollouts.run import run_rollouts
 from sandrl.runs import RunReader, TrajectoryRow, disagreements

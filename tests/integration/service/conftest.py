@@ -12,7 +12,7 @@ from tests.support.service import RunningService, running_service
 
 @pytest.fixture(scope="session")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
-    words = ("--problems", "bundled", "--access-log", "--max-body", "300000")
+    words = ("--problems", "bundled", "--access-log")
     with running_service(tmp_path_factory.mktemp("service"), *words) as service:
         yield service
 

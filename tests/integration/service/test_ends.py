@@ -138,18 +138,6 @@ def test_a_service_leaves_no_sandbox_and_no_token(tmp_path: Path, state: dict[st
     assert listed(state) == []
 
 
-def test_a_daemon_that_is_killed_is_replaced(tmp_path: Path, state: dict[str, str]) -> None:
-    words = ("--concurrency", "4")
-    with (
-        running_service(tmp_path, *words, environment=state) as service,
-        ServiceClient(service.url, TOKEN) as client,
-    ):
-        report = client.begin_scoring(rows(60, 0.1), [INC])
-        time.sleep(1)
-        assert command(state, "runtime", "stop").returncode == 0
-        assert [result.reward for result in report.result(120).results] == rewards(60)
-
-
 def test_two_services_at_once_do_not_share_a_port(service: RunningService) -> None:
     port = str(httpx.URL(service.url).port)
     done = subprocess.run(

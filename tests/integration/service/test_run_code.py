@@ -103,20 +103,12 @@ def test_files_come_and_go(bare: httpx.Client) -> None:
     assert document["files"] == {"out": encoded(b"\x02\x01\x00")}
 
 
-@pytest.mark.parametrize("language", ["Python", "nodejs", "bash", "java", "go", "typescript", "rust", "ruby", "perl"])
-def test_languages_have_the_names_that_they_have_there(bare: httpx.Client, language: str) -> None:
-    programs = {
-        "Python": "print(7)",
-        "nodejs": "console.log(7)",
-        "bash": "echo 7",
-        "java": "public class Main { public static void main(String[] a) { System.out.println(7); } }",
-        "go": 'package main\nimport "fmt"\nfunc main() { fmt.Println(7) }',
-        "typescript": "const x: number = 7;\nconsole.log(x)",
-        "rust": 'fn main() { println!("7"); }',
-        "ruby": "puts 7",
-        "perl": 'print "7\\n";',
-    }
-    document = ran(bare, programs[language], language, compile_timeout=60)
+@pytest.mark.parametrize(
+    ("language", "code"),
+    [("Python", "print(7)"), ("nodejs", "console.log(7)"), ("bash", "echo 7"), ("perl", 'print "7\\n";')],
+)
+def test_languages_have_the_names_that_they_have_there(bare: httpx.Client, language: str, code: str) -> None:
+    document = ran(bare, code, language, compile_timeout=60)
     if document["status"] == "SandboxError":
         assert "cannot run it" in document["message"]
         pytest.skip(document["message"])

@@ -11,7 +11,7 @@ import pytest
 
 import sandrl
 from sandrl.addresses import check_address
-from sandrl.cli.configured import Flags
+from sandrl.cli.configured import spelled_for
 from sandrl.cli.flags import spell
 from sandrl.cli.progress import remark
 from sandrl.config.scoring import RewardConfig
@@ -42,14 +42,14 @@ def test_every_command_shows_flags_where_the_library_names_fields() -> None:
 
 
 def test_an_error_of_any_kind_is_spelled_with_the_flags_of_its_command() -> None:
-    with pytest.raises(GateError) as gate, Flags(RewardConfig):
+    with pytest.raises(GateError) as gate, spelled_for(RewardConfig):
         raise GateError("the pass rate is 0.5, and fail_under requires 0.8", fields=("fail_under",))
     assert gate.value.message == "the pass rate is 0.5, and --fail-under requires 0.8"
     assert gate.value.fields == (), "spelled once"
 
 
 def test_a_field_that_the_command_does_not_know_is_left_for_who_shows_the_error() -> None:
-    with pytest.raises(UsageError) as caught, Flags(RewardConfig):
+    with pytest.raises(UsageError) as caught, spelled_for(RewardConfig):
         raise UsageError("resume goes on with a run: leave out run_name", fields=("resume", "run_name"))
     assert caught.value.message == "resume goes on with a run: leave out --run-name"
     assert shown(caught.value)[0] == "--resume goes on with a run: leave out --run-name"

@@ -9,8 +9,7 @@ from rich.console import Console
 from sandrl.cli.health import flag_lines, raised_line
 from sandrl.cli.training import ART, TrainingLines, TrainingTable
 from sandrl.events import FlagRaised, StepFinished
-from sandrl.runs.flags import flags_of
-from sandrl.runs.health import Health
+from sandrl.runs.flags import Health, flags_of
 from sandrl.runs.series import Series
 
 CUT = {"completions/clipped_ratio": 0.5, "loss": 0.1}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sandrl.cli.sandboxes.watching import watch
+from sandrl.cli.sandboxes.ls import repeat
 from sandrl.errors import InterruptedRunError
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def _watch_with_signal(number: int) -> int:
             _strike_and_swallow(number)
         return []
 
-    watch(look, lambda listed: None, 0.001, live=False)
+    repeat(look, lambda listed: None, 0.001, live=False)
     return looks
 
 
@@ -71,5 +71,5 @@ def test_what_a_look_could_not_see_is_said_once_and_again_when_that_changes(caps
             gap = found
         return []
 
-    watch(look, lambda listed: None, 0.001, live=False, gaps=lambda: gap)
+    repeat(look, lambda listed: None, 0.001, live=False, gaps=lambda: gap)
     assert capsys.readouterr().err.splitlines() == ["sandrl: not asked: two", "sandrl: all answer again"]

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from sandrl.problems import Call, Problem
-from sandrl.problems.duplicates import normal_checks, normal_prompt, without_duplicates
 from sandrl.problems.problem import Case
+from sandrl.problems.splits import normal_checks, normal_prompt, without_duplicates
 
 
 @pytest.mark.parametrize(

@@ -95,20 +95,6 @@ def test_live_code_bench_has_its_graders_prelude_and_comparison() -> None:
     assert problem.starter_code == row["starter_code"]
 
 
-def test_a_call_takes_a_json_value_from_each_line() -> None:
-    tests = [{"input": '[1, 2]\n"a\\n"', "output": "[2, 1]", "testtype": "functional"}]
-    row = {"question_content": "Turn.", "public_test_cases": tests, "metadata": {"func_name": "turn"}}
-    assert parsed(row).problem.calls == (Call.of([[1, 2], "a\n"], [2, 1]),)
-
-
-def test_outputs_of_apps_that_are_nested_one_list_too_deep_are_unwrapped() -> None:
-    tests: dict[str, Any] = {"fn_name": "double", "inputs": [[1], [2]], "outputs": [[2], [4]]}
-    row = {"problem_id": 1, "question": "Double.", "input_output": json.dumps(tests)}
-    assert parsed(row).problem.calls == CALLS
-    tests["outputs"] = [2, 4]
-    assert parsed({**row, "input_output": json.dumps(tests)}).problem.calls == CALLS
-
-
 @pytest.mark.parametrize(
     ("inputs", "outputs", "calls"),
     [
@@ -230,11 +216,11 @@ def test_a_test_of_humaneval_without_a_function_check_is_run_as_it_is() -> None:
 
 
 def test_sets_name_the_packages_of_their_own_tests() -> None:
-    for name in ("MBPP", "HumanEval", "LeetCodeDataset"):
+    imports = "import json\nimport numpy.linalg as np\nfrom pandas import DataFrame"
+    for name in ("MBPP", "HumanEval", "LeetCodeDataset", "BigCodeBench"):
         row = dict(next(row for kind, row in reversed(ROWS) if kind == name))
-        field = "test_imports" if name == "MBPP" else "test"
-        row[field] = ["import numpy as np"] if name == "MBPP" else f"import numpy as np\n{row['test']}"
-        assert parsed(row).problem.packages == ("numpy",)
+        row |= {"test_imports": [imports]} if name == "MBPP" else {"test": f"{imports}\n{row['test']}"}
+        assert parsed(row).problem.packages == ("numpy", "pandas")
 
 
 def test_rows_of_python_may_have_values_as_pandas_gives_them() -> None:
@@ -246,12 +232,6 @@ def test_rows_of_python_may_have_values_as_pandas_gives_them() -> None:
     row = {"task_id": 1.0, "text": "?", "test_list": Array(["assert f() == 1"]), "code": float("nan")}
     [problem] = as_problems([row]).values()
     assert (problem.task_id, problem.tests, problem.reference) == ("1", ("assert f() == 1",), None)
-
-
-def test_bigcodebench_needs_the_packages_that_its_code_imports() -> None:
-    row = dict(next(row for name, row in ROWS if name == "BigCodeBench"))
-    row["test"] = f"import json\nimport numpy.linalg\nfrom pandas import DataFrame\n{row['test']}"
-    assert parsed(row).problem.packages == ("numpy", "pandas")
 
 
 def test_numbers_are_compared_within_a_tolerance_where_some_expected_one_is_a_fraction() -> None:
@@ -383,14 +363,6 @@ def test_a_row_that_names_a_language_keeps_it_or_is_refused() -> None:
         asked(multipl_e, "go")
 
 
-def test_the_reference_of_code_contests_is_in_the_language_that_is_asked_for() -> None:
-    row = dict(next(row for name, row in ROWS if name == "CodeContests"))
-    row["solutions"] = {"language": [3, 2, 4], "solution": ["print(input())", "int main() {}", "class A {}"]}
-    assert asked(row).reference == "int main() {}"
-    assert asked(row, "java").reference == "class A {}"
-    assert asked(row, "go").reference is None
-
-
 def test_messages_are_a_prompt_without_what_the_system_says() -> None:
     messages = [
         {"role": "system", "content": "Think."},
@@ -473,22 +445,23 @@ def test_fields_that_say_how_tests_are_run_are_left_alone() -> None:
     ).problem.tests
 
 
+MULTIPL_E = {"name": "x", "language": "lua", "prompt": "", "tests": "f()", "stop_tokens": []}
+
+
+def apps(**columns: Any) -> dict[str, Any]:
+    return {"question": "", "input_output": {"inputs": ["1"], "outputs": ["1"]} | columns}
+
+
+def deepcoder(*more: dict[str, Any]) -> dict[str, Any]:
+    return {"problem": "", "tests": [{"input": "1", "output": "1"}, *more]}
+
+
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        (
-            {"name": "x", "language": "cpp", "prompt": "", "tests": "}\n", "stop_tokens": []},
-            "field 'tests': checks nothing",
-        ),
-        (
-            {"name": "x", "language": "swift", "prompt": "", "tests": "f()", "stop_tokens": []},
-            "field 'language': is 'swift', which is not a supported language",
-        ),
-        ({"name": "x", "language": "d", "prompt": "", "tests": "f()", "stop_tokens": []}, "field 'language': is 'd'"),
-        (
-            {"name": "x", "language": "lua", "prompt": "", "tests": "f()", "stop_tokens": "x"},
-            "field 'stop_tokens': must",
-        ),
+        ({**MULTIPL_E, "tests": "}\n"}, "field 'tests': checks nothing"),
+        ({**MULTIPL_E, "language": "swift"}, "field 'language': is 'swift', which is not a supported language"),
+        ({**MULTIPL_E, "stop_tokens": "x"}, "field 'stop_tokens': must"),
         ({"id": "1/A", "description": "Do.", "official_tests": []}, "field 'official_tests': has no tests"),
         (
             {"prompt": "", "tests": ["assert f() == 1"], "language": "Haskell"},
@@ -501,45 +474,27 @@ def test_fields_that_say_how_tests_are_run_are_left_alone() -> None:
             "field 'programming_language': is go, but the checks of this row can be judged in Python only",
         ),
         (
-            {"question": "", "input_output": {"fn_name": "f", "inputs": [[1]], "outputs": [1]}, "lang": "js"},
-            "field 'lang': is javascript, but the checks of this row can be judged in Python only",
+            {"task_id": "a", "prompt": "def f():\n", "entry_point": "f", "test": "def test_a():\n    f()\n"},
+            "field 'test': no test function asserts anything",
         ),
-        (
-            {"prompt": "", "verification_info": {"language": "scala", "test_cases": []}},
-            "field 'verification_info.language': is 'scala'",
-        ),
-        (
-            {"question": "", "input_output": {"inputs": ["1"], "outputs": ["1"]}, "language": "c", "prelude": "x = 1"},
-            "field 'prelude': is Python code, but the problem is in c",
-        ),
+        ({**apps(fn_name="f"), "lang": "js"}, "field 'lang': is javascript, but the checks of this row can be"),
+        ({"prompt": "", "verification_info": {"language": "scala", "test_cases": []}}, "_info.language': is 'scala'"),
+        ({**apps(), "language": "c", "prelude": "x = 1"}, "field 'prelude': is Python code, but the problem is in c"),
         ({"content": "", "test": '{"code": "#<INSERT>", "asset": {}}'}, "aider's exercises"),
         ({"prompt": "", "reward_model": {"ground_truth": "x = 4"}}, "only problems of code are supported"),
         ({"question": "", "input_output": "{"}, "field 'input_output': must be JSON text"),
         ({"question": "", "input_output": '{"inputs": []}'}, "field 'input_output.outputs': is missing"),
-        ({"question": "", "input_output": {"inputs": [], "outputs": []}}, "field 'input_output': has no tests"),
-        ({"question": "", "input_output": {"inputs": ["1"], "outputs": []}}, "has 1 inputs and 0 outputs"),
+        (apps(outputs=[]), "has 1 inputs and 0 outputs"),
+        (apps(inputs=[{}]), "field 'input_output.inputs[0]': must be a string, not an object"),
+        (deepcoder({"input": "1"}), "field 'tests[1].output': is missing"),
+        (deepcoder({"input": "1", "output": "1", "type": "sql"}), "of an unknown kind: 'sql'"),
         (
-            {"question": "", "input_output": {"inputs": [{}], "outputs": ["1"]}},
-            "field 'input_output.inputs[0]': must be a string, not an object",
+            deepcoder({"input": "1", "output": "1", "testtype": "functional"}),
+            "field 'tests[1]': calls a function, but the",
         ),
-        (
-            {"problem": "", "tests": [{"input": "1", "output": "1"}, {"input": "1"}]},
-            "field 'tests[1].output': is missing",
-        ),
-        ({"problem": "", "tests": [{"input": "1", "output": "1", "type": "sql"}]}, "of an unknown kind: 'sql'"),
-        (
-            {"problem": "", "tests": [{"input": "1", "output": "1", "testtype": "functional"}]},
-            "field 'tests[0]': calls a function, but the function is not named",
-        ),
-        (
-            {"problem": "", "tests": [{"input": "1", "output": "1"}, {"input": "1", "output": "1", "fn_name": "f"}]},
-            "has tests of several kinds (f, stdin)",
-        ),
-        ({"problem": "", "tests": [{"input": "1", "output": "1", "fn_name": "f(); g"}]}, "must be the name of a"),
-        (
-            {"content": "", "test": [{"input": {"stdin": "1", "files": {"a": "b"}}, "output": "1"}]},
-            "has files in addition to",
-        ),
+        (deepcoder({"input": "1", "output": "1", "fn_name": "f"}), "has tests of several kinds (f, stdin)"),
+        (deepcoder({"input": "1", "output": "1", "fn_name": "f(); g"}), "must be the name of a"),
+        (deepcoder({"input": {"stdin": "1", "files": {"a": "b"}}, "output": "1"}), "has files in addition to"),
     ],
 )
 def test_what_would_be_misjudged_is_refused_with_its_field_and_the_reason(row: dict[str, Any], message: str) -> None:
@@ -574,13 +529,6 @@ def test_a_program_is_judged_in_the_language_that_its_row_names(row: dict[str, A
     assert problem.language == language
     assert problem.prelude == ""  # which is Python code
     assert parsed(own_row(problem)).problem == problem
-
-
-def test_the_reference_of_code_contests_is_in_the_language_of_the_row() -> None:
-    row = {"description": "", "public_tests": {"input": ["1"], "output": ["1"]}}
-    row["solutions"] = {"language": [3, 4, 2], "solution": ["print(1)", "class A {}", "int main() {}"]}
-    references = {each: parsed({**row, "language": each}).problem.reference for each in ("", "C++", "java", "go")}
-    assert references == {"": "print(1)", "C++": "int main() {}", "java": "class A {}", "go": None}
 
 
 @pytest.mark.parametrize(
@@ -709,15 +657,12 @@ def test_a_row_of_codeforces_has_its_limits_and_its_description() -> None:
     assert problem.cases == (Case("8\n", "YES\n"), Case("5\n", "NO\n"))
     assert (problem.check_timeout_seconds, problem.memory_bytes) == (4.0, 64 << 20)
     assert (problem.checker, problem.input_file, problem.output_file) == (None, None, None)
+    more = [{"input": "2\n", "output": "NO\n", "test_case_i": 1}]
+    assert parsed({**CODEFORCES, "generated_tests": more}).problem.check_count == 3
     assert problem.prompt == (
         "Watermelon\n\nDivide it.\n\nInput\nAn integer.\n\nOutput\nYES or NO.\n\n"
         "Example 1, input\n8\n\nExample 1, output\nYES\n\nNote\nIt is fun."
     )
-
-
-def test_tests_that_were_generated_are_added_to_a_row_of_codeforces() -> None:
-    more = [{"input": "2\n", "output": "NO\n", "test_case_i": 1}]
-    assert parsed({**CODEFORCES, "generated_tests": more}).problem.check_count == 3
 
 
 def test_a_row_of_codeforces_may_have_a_checker_and_files() -> None:
@@ -727,17 +672,9 @@ def test_a_row_of_codeforces_may_have_a_checker_and_files() -> None:
     assert problem.checker.is_program
     assert (problem.input_file, problem.output_file) == ("input.txt", "output.txt")
     assert "write the output to the file output.txt" in problem.prompt
-    assert problem.tolerance is None
-
-
-def test_a_checker_replaces_the_comparison_of_numbers() -> None:
-    tests = [{"input": "1", "output": "0.5"}]
-    checker = "import sys\nprint(sys.argv and 1)"
-    plain = parsed({**CODEFORCES, "official_tests": tests}).problem.tolerance
-    assert plain is not None
-    assert (plain.absolute, plain.words) == (1e-6, True)
-    problem = parsed({**CODEFORCES, "official_tests": tests, "generated_checker": checker}).problem
-    assert problem.tolerance is None
+    fractions = {**CODEFORCES, "official_tests": [{"input": "1", "output": "0.5"}]}
+    assert parsed(fractions).problem.tolerance == Tolerance(absolute=1e-6, words=True)
+    assert parsed({**fractions, "generated_checker": checker}).problem.tolerance is None
 
 
 @pytest.mark.parametrize(
@@ -807,7 +744,15 @@ def test_a_ground_truth_that_is_code_names_its_field_where_it_is_wrong() -> None
     assert "only problems of code" in error("42")
 
 
-def test_the_reference_of_code_contests_is_its_first_solution_in_python_3() -> None:
+def test_the_reference_of_code_contests_is_its_first_solution_in_the_language_of_the_row_or_of_the_user() -> None:
     row = dict(next(row for name, row in ROWS if name == "CodeContests"))
-    row["solutions"] = {"language": [2, 1, 3, 3], "solution": ["int main", "print 1", "print(input())", "other"]}
-    assert parsed(row).problem.reference == "print(input())"
+    row["solutions"] = {
+        "language": [2, 1, 3, 3, 4],
+        "solution": ["int main() {}", "print 1", "print(input())", "other", "class A {}"],
+    }
+    references = {"": "print(input())", "C++": "int main() {}", "java": "class A {}", "go": None}
+    assert {each: parsed({**row, "language": each}).problem.reference for each in references} == references
+    del references[""]
+    assert {each: asked(row, each).reference for each in ("cpp", "java", "go")} == dict(
+        zip(("cpp", "java", "go"), references.values(), strict=True)
+    )

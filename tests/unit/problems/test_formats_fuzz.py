@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.support.format_examples import EXAMPLES
+from tests.support.format_examples import EXAMPLES, Example
 
 from sandrl.errors import InputError
 from sandrl.jsonl import Row
 from sandrl.problems import load_problems
-from sandrl.problems.formats import parse_problem
+from sandrl.problems.formats import FORMATS, parse_problem
 from sandrl.problems.formats.texts import unpacked
 
 _TEXTS = st.text(max_size=20) | st.sampled_from(
@@ -30,14 +30,7 @@ _NAMES = (
 _PLAIN = st.none() | st.booleans() | st.integers() | st.floats() | _TEXTS
 _VALUES = st.recursive(
     _PLAIN,
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(
-            st.sampled_from(_NAMES),
-            inner,
-            max_size=3,
-        )
-    ),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(_NAMES), inner, max_size=3),
     max_leaves=6,
 )
 
@@ -75,23 +68,25 @@ def _rows(draw: st.DrawFn) -> dict[str, Any]:
     return row
 
 
-def _error_of(row: dict[str, Any]) -> InputError | None:
-    try:
-        parsed = parse_problem(Row(3, row), "rows.jsonl", "rows")
-    except InputError as error:
-        return error
-    assert parsed.problem.check_count > 0
-    assert parsed.problem.task_id
-    return None
+def test_every_format_has_an_example() -> None:
+    assert {example.format for example in EXAMPLES} == {each.name for each in FORMATS}
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=[example.row["task_id"] for example in EXAMPLES])
+def test_an_example_is_of_its_format_and_has_answers_in_three_styles_and_wrong_ones(example: Example) -> None:
+    assert parse_problem(Row(1, dict(example.row)), "examples.jsonl").format.name == example.format
+    assert (len(example.right) >= 3, len(example.wrong) >= 2) == (True, True)
 
 
 @given(_rows())
 @settings(max_examples=400, deadline=None)
 def test_a_damaged_row_is_a_problem_or_one_error_that_names_file_and_line(row: dict[str, Any]) -> None:
-    if (error := _error_of(row)) is not None:
-        assert error.message.startswith("rows.jsonl:3: ")
-        assert "\n" not in error.message
-        assert len(error.message) < 1000
+    with contextlib.suppress(InputError):
+        problem = parse_problem(Row(3, row), "rows.jsonl", "rows").problem
+        assert (problem.check_count > 0, bool(problem.task_id)) == (True, True)
+        return
+    with pytest.raises(InputError, match=r"^rows\.jsonl:3: .{,1000}$"):
+        parse_problem(Row(3, row), "rows.jsonl", "rows")
 
 
 @pytest.mark.parametrize("position", range(len(EXAMPLES)))

@@ -125,14 +125,8 @@ def test_a_field_that_is_meant_counts_in_place_of_the_row_s_own(tmp_path: Path) 
     [
         ({"t": [[[1, 2], 3]]}, "field 't[0][0]': has the values of a call, but the function is not named"),
         ({"t": [["1", 3], ["1", True]]}, "field 't[1][0]': has the values of a call, but the function is not named"),
-        (
-            {"t": [[["1"], ["2"]], [{"a": 1}, "2"]]},
-            "field 't[1][0]': has the values of a call, but the function is not named",
-        ),
-        (
-            {"t": [["[1, 2", 3]], "n": "f"},
-            "field 't[0][0]': must be an array of arguments, or text with a JSON value in",
-        ),
+        ({"t": [[["1"], ["2"]], [{"a": 1}, "2"]]}, "field 't[1][0]': has the values of a call, but the function is"),
+        ({"t": [["[1, 2", 3]], "n": "f"}, "field 't[0][0]': must be an array of arguments, or text with a JSON value"),
         ({"t": [[{"a": 1}, 3]], "n": "f"}, "field 't[0][0]': must be an array of arguments, not an object"),
         ({"t": [[[1], 3, 4]], "n": "f"}, "field 't[0]': must be an object with an input and an output, not an array"),
         ({"t": [[[1], 3]], "n": 5}, "field 'n': must be the name of a function, or Class.method, not 5"),
@@ -168,9 +162,7 @@ def test_tests_that_are_no_asserts_lead_to_cases(tmp_path: Path) -> None:
 def test_two_rows_of_one_name_are_refused_by_the_field_that_names_them(tmp_path: Path) -> None:
     path = tmp_path / "mine.jsonl"
     path.write_text('{"uid": "a", "q": "?", "t": "assert f()"}\n' * 2)
-    with pytest.raises(
-        InputError, match=r"mine\.jsonl:2: field 'uid': 'a' is already used in line 1; it must be unique"
-    ):
+    with pytest.raises(InputError, match=r"mine\.jsonl:2: field 'uid': 'a' is already used in line 1"):
         load_problems(path, fields=["task_id=uid", "prompt=q", "tests=t"])
 
 

@@ -187,40 +187,36 @@ def test_values_of_subclasses_are_plain_values() -> None:
     assert Call.of([Color.RED, Name("a"), Ratio(0.5)], {Name("b"): Color.RED}) == Call.of([1, "a", 0.5], {"b": 1})
 
 
-def test_an_argument_may_be_nan_and_an_expected_value_may_not() -> None:
-    [given], expected = Call.of([math.nan], math.inf).values
-    assert math.isnan(given)
-    assert expected == math.inf
-    with pytest.raises(InputError, match="holds NaN, which is not equal to any value"):
-        Call.of([1], math.nan)
-
-
 @pytest.mark.parametrize(
     ("value", "reason"),
     [
         ({frozenset({1})}, "holds a set within a set, or as a key, which has no literal"),
         ({(1, frozenset({1})): 2}, "holds a set within a set, or as a key, which has no literal"),
+        (math.nan, "holds NaN, which is not equal to any value"),
         (10**5000, "holds an integer with too many digits"),
         (complex(0, math.inf), "holds a complex number that is not finite"),
         (object(), "holds a value of the type object, for which Python has no literal"),
     ],
-    ids=["set", "key", "digits", "complex", "object"],
+    ids=["set", "key", "nan", "digits", "complex", "object"],
 )
 def test_a_value_without_a_literal_is_refused(value: object, reason: str) -> None:
     with pytest.raises(InputError) as caught:
-        Call.of([value], 1)
+        Call.of([math.nan], value)
     assert caught.value.reason == reason
 
 
 @pytest.mark.parametrize(
     ("case", "message"),
     [
-        ({"arguments": "[1", "expected": "2"}, "field 'cases[0].arguments': must be Python literals, as text"),
         ({"arguments": "[f()]", "expected": "2"}, "field 'cases[0].arguments': must be Python literals, as text"),
         ({"arguments": "1", "expected": "2"}, "field 'cases[0].arguments': must be a list of Python literals, as text"),
         ({"arguments": "[]", "expected": "{{}}"}, "field 'cases[0].expected': must be Python literals, as text"),
         ({"arguments": "[]", "expected": 2}, "field 'cases[0].expected': must be a string, not an integer"),
         ({"arguments": "[" * 9999, "expected": "2"}, "field 'cases[0].arguments': must be Python literals, as text"),
+        (
+            {"arguments": "[1]"},
+            "field 'reference': is missing: calls without an expected value",
+        ),
     ],
     ids=range(6),
 )
@@ -228,7 +224,7 @@ def test_a_call_as_text_that_is_none_is_refused_by_its_field(case: dict[str, Any
     row = Row(1, {"task_id": "a", "prompt": "?", "fn": "f", "cases": [case]})
     with pytest.raises(InputError) as caught:
         parse_problem(row, "p.jsonl")
-    assert caught.value.message == f"p.jsonl:1: {message}"
+    assert caught.value.message.startswith(f"p.jsonl:1: {message}")
 
 
 def test_rows_are_written_as_lines_of_json_compressed_where_the_name_says_so(tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from sandrl.problems import ANSWER_INSTRUCTION, Case, Problem, Prompt, chat_prompt, render_prompt
@@ -21,13 +23,10 @@ def test_all_tests_can_be_shown() -> None:
 
 
 @pytest.mark.parametrize("show_tests", [0, -1])
-def test_with_no_test_shown_the_name_that_is_asked_for_is_told(show_tests: int) -> None:
+def test_with_no_test_shown_the_name_that_is_asked_for_is_told_once(show_tests: int) -> None:
     assert render_prompt(DOUBLE, show_tests=show_tests) == Prompt("Double it.\n\nName it `double`.", shown=0, hidden=2)
-
-
-def test_a_name_that_the_task_tells_is_not_told_twice() -> None:
-    problem = Problem("double", "Write `double(n)`.", tests=DOUBLE.tests, entry_point="double")
-    assert render_prompt(problem, show_tests=0).text == "Write `double(n)`."
+    named = replace(DOUBLE, prompt="Write `double(n)`.")
+    assert render_prompt(named, show_tests=show_tests).text == "Write `double(n)`."
 
 
 def test_a_test_that_holds_a_whole_suite_is_not_given_away_as_one() -> None:

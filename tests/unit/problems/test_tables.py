@@ -43,7 +43,7 @@ def test_entries_of_every_size_are_found_wherever_the_pieces_that_are_read_end(
 ) -> None:
     rows = [{"n": n, "text": 'é"]},{[\\' * (n % 40)} for n in range(200)]
     for chunk in (1, 7, 64, 4096):
-        monkeypatch.setattr("sandrl.problems.json_stream._CHUNK_CHARACTERS", chunk)
+        monkeypatch.setattr("sandrl.problems.tables._CHUNK_CHARACTERS", chunk)
         for indent in (None, 2):
             assert values(tmp_path / "p.json", json.dumps(rows, indent=indent)) == rows
 

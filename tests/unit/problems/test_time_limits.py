@@ -9,7 +9,7 @@ import pytest
 from sandrl.errors import InputError
 from sandrl.jsonl import Row
 from sandrl.problems.formats import parse_problem
-from sandrl.problems.formats.time_limits import check_timeout
+from sandrl.problems.formats.texts import check_timeout
 
 CODE_CONTESTS = {"name": "1", "description": "", "public_tests": {"input": ["1"], "output": ["1"]}}
 TACO = {"question": "", "input_output": {"inputs": ["1"], "outputs": ["1"]}}

@@ -21,17 +21,12 @@ def attempt(retries: int = 0) -> Attempt:
     return Attempt(0, Completion("c", "p", code="pass"), PROBLEM, context)
 
 
-def test_code_that_never_ran_is_never_blamed() -> None:
+@pytest.mark.parametrize(("has_run", "last"), [(False, Step.BLAME_RUNTIME), (True, Step.ASK_CANARY)])
+def test_when_the_retries_are_used_up_the_canary_is_asked_only_about_code_that_ran(has_run: bool, last: Step) -> None:
     one = attempt(retries=2)
-    steps = [one.fail("no sandbox", has_run=False) for _ in range(3)]
-    assert steps == [Step.RETRY, Step.RETRY, Step.BLAME_RUNTIME]
-    assert one.failures == ["no sandbox"] * 3
-
-
-def test_the_canary_is_asked_when_the_retries_are_used_up() -> None:
-    one = attempt(retries=2)
-    steps = [one.fail("lost", has_run=True) for _ in range(3)]
-    assert steps == [Step.RETRY, Step.RETRY, Step.ASK_CANARY]
+    steps = [one.fail("lost", has_run=has_run) for _ in range(3)]
+    assert steps == [Step.RETRY, Step.RETRY, last]
+    assert one.failures == ["lost"] * 3
 
 
 @pytest.mark.parametrize(

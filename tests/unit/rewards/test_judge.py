@@ -40,8 +40,6 @@ def test_a_right_answer_passes_all_checks() -> None:
         ("def g(x):\n    return 1", Status.FAILED, 0, "check 1 of 2: NameError: name 'f' is not defined"),
         ("y = 1\nraise ValueError('no')", Status.FAILED, 0, "ValueError: no (line 2)"),
         ("def f(x) return 1", Status.SYNTAX_ERROR, 0, "SyntaxError: expected ':' (line 1)"),
-        ("raise SystemExit(0)", Status.FAILED, 0, "it exited before its checks ran"),
-        ("exit()", Status.FAILED, 0, "it exited before its checks ran"),
         ("import os\nos._exit(0)", Status.CRASHED, 0, "it ended with exit status 0 before its checks were done"),
         ("raise MemoryError", Status.RESOURCE_LIMIT, 0, "MemoryError (line 1)"),
     ],
@@ -61,19 +59,6 @@ def test_a_null_byte_is_a_syntax_error_whatever_python_calls_it() -> None:
 def test_leaving_in_a_check_fails_that_check_only() -> None:
     verdict = judged(TESTS, "def f(x):\n    return x + 1 if x > 1 else exit(0)")
     assert (verdict.status, verdict.passed) == (Status.FAILED, 1)
-
-
-def test_code_runs_in_a_module_of_its_own() -> None:
-    code = (
-        "import sys, pickle\nfrom dataclasses import dataclass\n"
-        "@dataclass\nclass P:\n    x: int\n"
-        "def f(x):\n"
-        "    assert __name__ == 'solution' and sys.modules['__main__'].P is sys.modules[__name__].P is P\n"
-        "    assert pickle.loads(pickle.dumps(P(x))) == P(x)\n"
-        "    assert 'request_size' not in globals() and sys.argv == ['solution.py']\n"
-        "    return x + 1\n"
-    )
-    assert judged(TESTS, code).is_pass
 
 
 def test_setup_runs_before_the_code() -> None:
@@ -113,14 +98,18 @@ def test_cases_may_compare_numbers_within_a_tolerance() -> None:
     assert judged(problem, code.replace("0.0001", "0.02")).passed == 0
 
 
-def test_cases_compare_lines_and_ignore_blanks_at_their_ends() -> None:
-    verdict = judged(CASES, "print(sum(map(int, input().split())), '  ')\nprint()")
-    assert (verdict.status, verdict.passed, verdict.total) == (Status.PASSED, 2, 2)
-
-
-def test_each_case_is_a_process_of_its_own() -> None:
-    code = "import os\nassert 'seen' not in os.environ\nos.environ['seen'] = '1'\nprint(sum(map(int, input().split())))"
-    assert judged(CASES, code).is_pass
+@pytest.mark.parametrize(
+    ("code", "status"),
+    [
+        ("{}\nprint()", Status.PASSED),
+        ("import os\nassert 'seen' not in os.environ\nos.environ['seen'] = '1'\n{}", Status.PASSED),
+        ("{}\nraise SystemExit(3)", Status.FAILED),
+    ],
+    ids=["blanks at the ends of lines do not count", "each has its own process", "exit status 0 is needed"],
+)
+def test_a_case_is_a_process_whose_lines_and_exit_status_count(code: str, status: Status) -> None:
+    verdict = judged(CASES, code.format("print(sum(map(int, input().split())), '  ')"))
+    assert (verdict.status, verdict.passed, verdict.total) == (status, 2 * (status is Status.PASSED), 2)
 
 
 def test_the_first_case_that_fails_is_named_and_its_output_kept() -> None:
@@ -128,11 +117,6 @@ def test_the_first_case_that_fails_is_named_and_its_output_kept() -> None:
     assert (verdict.status, verdict.passed) == (Status.FAILED, 1)
     assert verdict.detail == "case 2 of 2: the output differs from the expected output"
     assert verdict.stderr == "4 5\n"
-
-
-def test_a_case_needs_exit_status_0_too() -> None:
-    verdict = judged(CASES, "print(sum(map(int, input().split())))\nraise SystemExit(3)")
-    assert (verdict.status, verdict.passed) == (Status.FAILED, 0)
 
 
 @pytest.mark.parametrize(
@@ -143,8 +127,6 @@ def test_a_case_needs_exit_status_0_too() -> None:
         ("raise SystemExit(3)", Status.FAILED),
         ("raise SystemExit('bad')", Status.FAILED),
         ("raise KeyError('x')", Status.FAILED),
-        ("import atexit\natexit.register(lambda: print('bye'))", Status.PASSED),
-        ("import threading, time\nthreading.Thread(target=lambda: time.sleep(0.05)).start()", Status.PASSED),
     ],
 )
 def test_exit_status_is_all_that_counts_where_nothing_else_is_checked(code: str, status: Status) -> None:
@@ -152,12 +134,6 @@ def test_exit_status_is_all_that_counts_where_nothing_else_is_checked(code: str,
     assert verdict.status is status
     assert verdict.trust is Trust.EXIT_STATUS
     assert verdict.total == 1
-
-
-def test_a_script_ends_like_a_script() -> None:
-    code = "import atexit, threading, time\natexit.register(lambda: print('last'))\n"
-    code += "threading.Thread(target=lambda: (time.sleep(0.05), print('first'))).start()"
-    assert judged(RUNS, code).stdout == "first\nlast\n"
 
 
 def test_the_clock_stops_code_that_catches_everything() -> None:
@@ -210,11 +186,6 @@ def test_more_checks_than_a_pipe_holds_are_counted() -> None:
     problem = Problem("many", "", tests=("assert x",) * 40_000)
     verdict = judged(problem, "x = 1")
     assert (verdict.status, verdict.passed) == (Status.PASSED, 40_000)
-
-
-def test_a_bytecode_of_another_version_is_not_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("importlib.util.MAGIC_NUMBER", b"\0\0\0\0")
-    assert judged(TESTS, "def f(x):\n    return x + 1").is_pass
 
 
 def test_neither_code_nor_checks_are_in_the_arguments() -> None:
@@ -294,18 +265,6 @@ def test_a_judge_that_was_killed_was_killed_by_the_completion(exit_code: int) ->
 def test_a_judge_that_ended_by_itself_without_a_verdict_is_not_the_codes_fault(exit_code: int) -> None:
     with pytest.raises(InfrastructureError, match="python: not found"):
         JUDGE.interpret(prepared(), CommandOutcome("sb", exit_code, b"", b"sh: python: not found\n"))
-
-
-def test_a_report_that_cannot_be_read_is_the_codes_fault() -> None:
-    forged = (
-        "import os\n"
-        "for fd in range(3, 30):\n"
-        "    try: os.write(fd, b'end passed zz\\n')\n"
-        "    except OSError: pass\n"
-        "os._exit(0)"
-    )
-    verdict = judged(TESTS, forged)
-    assert (verdict.status, verdict.detail) == (Status.CRASHED, "its report cannot be read")
 
 
 def test_the_services_own_timeout_is_a_timeout() -> None:

@@ -8,7 +8,6 @@ import pytest
 
 from sandrl.events import CompletionFinished, JobStarted, Warned
 from sandrl.events.results import ScoredCompletion, Status, Trust
-from sandrl.runs.summary import summarise
 from sandrl.scoring.notebook import is_notebook, shown_progress
 from sandrl.scoring.summary import ScoreReport
 
@@ -22,7 +21,7 @@ def result(index: int, reward: float | None, detail: str = "", **fields: Any) ->
 
 
 def report_of(*results: ScoredCompletion) -> ScoreReport:
-    return ScoreReport("job-1", results, summarise(results))
+    return ScoreReport("job-1", results)
 
 
 def test_rows_are_flat_and_have_the_same_columns() -> None:

@@ -69,13 +69,6 @@ def test_each_check_has_a_verdict(judge: Judge, code: str, status: Status, check
 
 
 @pytest.mark.parametrize("judge", JUDGES)
-def test_the_first_failure_is_told_of_the_check_it_was(judge: Judge) -> None:
-    verdict = judged(TESTS, "def f(x):\n    return x + (x != 2)", judge)
-    assert verdict.detail == "check 3 of 4: AssertionError"
-    assert verdict.checks[2] == CheckVerdict(CheckStatus.FAILED, "AssertionError", got="2", expected="3", line=1)
-
-
-@pytest.mark.parametrize("judge", JUDGES)
 def test_a_check_that_takes_too_long_leaves_the_others_their_verdicts(judge: Judge) -> None:
     verdict = judged(TESTS, HANGS, judge, Limits(timeout_seconds=30, check_timeout_seconds=1.5))
     assert (verdict.status, words(verdict)) == (Status.TIMEOUT, "pptp")
@@ -145,8 +138,7 @@ def test_code_that_fails_its_cases_has_no_more_time_for_their_number() -> None:
     cases = replace(CASES, cases=CASES.cases * 10)
     hangs = "import time\ntime.sleep(0.4)\nprint(0)"
     verdict = judged(cases, hangs, limits=Limits(timeout_seconds=1.0, is_extended=True))
-    assert (verdict.status, verdict.wall_seconds < 2.0) == (Status.FAILED, True)
-    assert words(verdict).count("t") == 1
+    assert (verdict.status, words(verdict).count("t")) == (Status.FAILED, 1)
     limit = time_limit(cases, Limits(is_extended=True))
     assert (limit.seconds, limit.free_seconds, limit.most_seconds) == (10.0, 2.0, 90.0)
     limit = time_limit(replace(cases, check_timeout_seconds=20.0), Limits(is_extended=True))
@@ -198,6 +190,7 @@ def test_what_a_completion_says_of_itself_in_a_check_is_text() -> None:
         "c\\n" + "p\\n" * 5 + "end passed \\n",
         "c\\n" + "p\\n" * 3 + "end passed \\n",
         "p zz\\n" * 4 + "end passed \\n",
+        "end passed zz\\n",
         "p\\n" * 1000 + "c",
         "c",
         "end",
@@ -213,6 +206,7 @@ def test_a_forged_report_that_does_not_add_up_is_the_codes_fault(said: str) -> N
     )
     verdict = judged(TESTS, code)
     assert verdict.status is Status.CRASHED
+    assert verdict.detail == "its report cannot be read" or said != "end passed zz\\n"
     assert "p" not in words(verdict) or fraction(verdict, ANSWER) == 0.0
 
 

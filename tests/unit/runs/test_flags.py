@@ -10,8 +10,7 @@ import pytest
 
 from sandrl.events import Event, FlagRaised
 from sandrl.runs import MetricsRow
-from sandrl.runs.flags import RULES, Flag, courses_of, flags_of
-from sandrl.runs.health import Health
+from sandrl.runs.flags import RULES, Flag, Health, courses_of, flags_of
 from sandrl.runs.series import series_of
 
 Recorded = Mapping[str, Sequence[float | None]]

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from sandrl.errors import InputError
-from sandrl.runs import LATEST, RunWriter, find_run, list_runs
+from sandrl.runs import RunWriter, find_run
+from sandrl.runs.index import LATEST, list_runs
 
 
 @pytest.fixture
@@ -77,11 +78,10 @@ def test_an_unknown_name_suggests_a_close_one(tmp_path: Path, state_dir: Path) -
         find_run("basline", state_dir)
 
 
-def test_without_a_usable_state_directory_the_run_works_and_says_so(tmp_path: Path) -> None:
+def test_without_a_usable_state_directory_the_run_works_and_is_found_by_its_path(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for state_dir in (tmp_path / "file", tmp_path / "file" / "below"):
-        with RunWriter.create(tmp_path / "runs", command="reward", job_id="job-1", state_dir=state_dir) as writer:
-            assert not writer.is_indexed
+        run(tmp_path / "runs", state_dir)
     assert list_runs(tmp_path / "file") == []
     assert len(list_runs(tmp_path / "file", tmp_path / "runs")) == 2
 

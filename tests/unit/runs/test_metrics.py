@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.sample_runs import trajectory
 
 from sandrl.errors import ServiceError
 from sandrl.events import (
@@ -27,24 +28,25 @@ from sandrl.events import (
 )
 from sandrl.problems import Completion
 from sandrl.runs import (
-    METRICS,
     CheckRow,
-    ExecutionStats,
     MetricsRecorder,
-    RunLog,
     RunReader,
     RunWriter,
     TrajectoryRow,
     completion_metrics,
     disagreements,
-    execution_metrics,
-    find_metric,
-    logged_executions,
-    opinion_metrics,
 )
-from sandrl.runs.metrics import Group, group_of
+from sandrl.runs.log import RunLog, logged_executions
+from sandrl.runs.metrics import METRICS, Group, find_metric, group_of
+from sandrl.runs.recorder import ExecutionStats, execution_metrics
+from sandrl.runs.rows import SandboxEvent, SandboxRow
 from sandrl.runs.statistics import deviation, mean, percentile
+from sandrl.runs.summary import opinion_metrics
 from sandrl.scoring.records import Place, trajectory_row
+
+
+def intent(key: str, *tags: str, event: SandboxEvent = SandboxEvent.INTENT) -> SandboxRow:
+    return SandboxRow(job_id="job-1", event=event, key=key, tags=tags)
 
 
 def result(task_id: str = "t", reward: float | None = 1.0, **fields: Any) -> ScoredCompletion:
@@ -238,16 +240,6 @@ def test_the_statistics_of_each_sandbox_are_kept_until_the_step_ends() -> None:
     assert recorder.execution_stats() == {}
 
 
-def test_who_listens_to_the_writer_is_told_what_was_written(writer: RunWriter) -> None:
-    told: list[tuple[int, float | None]] = []
-    with writer:
-        writer.tell_metrics_to(lambda step, values: told.append((step, values["pass_rate"])))
-        recorder = MetricsRecorder(writer)
-        recorder(completion())
-        recorder.log(7)
-    assert told == [(7, 1.0)]
-
-
 def test_threads_can_share_a_recorder() -> None:
     recorder = MetricsRecorder()
 
@@ -260,7 +252,7 @@ def test_threads_can_share_a_recorder() -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert recorder.values()["aviato/executions"] == 2000
+    assert recorder.log(0)["aviato/executions"] == 2000
 
 
 def test_each_execution_is_one_line_of_the_log_without_secrets(writer: RunWriter) -> None:
@@ -293,20 +285,13 @@ def test_a_log_line_of_another_version_is_passed_over(writer: RunWriter) -> None
     assert len(logged_executions(RunReader(writer.path).log().rows)) == 1
 
 
-def row(index: int, **fields: Any) -> TrajectoryRow:
-    defaults = {
-        "job_id": "job-1", "id": "c", "task_id": "t", "reward": 1.0, "status": "passed", "duration_seconds": 0.1,
-    }  # fmt: skip
-    return TrajectoryRow(**{**defaults, "index": index, **fields})
-
-
 def test_numbers_that_disagree_are_named(writer: RunWriter) -> None:
     with writer, MetricsRecorder(writer) as recorder:
-        writer.append(row(0, sandboxes=1))
+        writer.append(trajectory(0, sandboxes=1))
         checks = (CheckRow(status="passed"), CheckRow(status="failed"))
-        writer.append(row(1, sandboxes=2, passed=2, total=2, checks=checks))
-        writer.ledger().intend("1", ["canary"])
-        writer.ledger().intend("2", [])
+        writer.append(trajectory(1, sandboxes=2, passed=2, total=2, checks=checks))
+        writer.append_sandbox(intent("1", "canary"))
+        writer.append_sandbox(intent("2"))
         recorder(completion())
         recorder.log(0)
     lines = disagreements(RunReader(writer.path), is_complete=True)
@@ -318,10 +303,10 @@ def test_numbers_that_disagree_are_named(writer: RunWriter) -> None:
 
 def test_sandboxes_of_another_process_have_the_same_keys(writer: RunWriter) -> None:
     with writer, RunWriter(writer.path, job_id=writer.job_id, rank=1) as other:
-        writer.append(row(0, sandboxes=1))
+        writer.append(trajectory(0, sandboxes=1))
         for each in (writer, other):
-            each.ledger().intend("000001", ["warm"])
-        writer.ledger().taken("000001", ["problem-t"])
+            each.append_sandbox(intent("000001", "warm"))
+        writer.append_sandbox(intent("000001", "problem-t", event=SandboxEvent.TAKEN))
     lines = disagreements(RunReader(writer.path), is_complete=True)
     assert [line for line in lines if "ledger" in line] == []
 

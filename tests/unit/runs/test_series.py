@@ -5,22 +5,14 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-import pytest
 from tests.support.sample_runs import event_of, failed, trajectory
 
-from sandrl.errors import UsageError
-from sandrl.runs import (
-    MetricsRecorder,
-    MetricsRow,
-    RowSelection,
-    RunEntry,
-    RunReader,
-    RunWriter,
-    overview,
-    step_rows,
-)
+from sandrl.runs import MetricsRecorder, MetricsRow, RunReader, RunWriter, step_rows
+from sandrl.runs.index import RunEntry
+from sandrl.runs.overview import overview
 from sandrl.runs.report import report_document, report_trajectories
-from sandrl.runs.series import choose_series, series_of
+from sandrl.runs.selection import RowSelection
+from sandrl.runs.series import series_of
 
 
 def rows(**series: Sequence[float | None]) -> tuple[MetricsRow, ...]:
@@ -39,14 +31,6 @@ def test_a_series_has_the_steps_in_which_it_was_measured() -> None:
     series = series_of(rows(loss=[0.1, None, 0.3], zebra=[1.0], reward__mean=[0.5]))
     assert list(series) == ["reward/mean", "loss", "zebra"], "the registry's order, then the rest"
     assert (series["loss"].steps, series["loss"].values, series["loss"].last) == ((0, 2), (0.1, 0.3), 0.3)
-
-
-def test_names_are_chosen_by_pattern_and_a_near_miss_is_named() -> None:
-    series = series_of(rows(reward__mean=[0.5], reward__std=[0.1], loss=[0.2]))
-    assert list(choose_series(series, ["reward/*"])) == ["reward/mean", "reward/std"]
-    with pytest.raises(UsageError, match="no metric 'reward/men'") as caught:
-        choose_series(series, ["reward/men"])
-    assert caught.value.hint == "did you mean 'reward/mean'?"
 
 
 def test_what_evaluates_the_policy_is_in_no_step_s_numbers(tmp_path: Path) -> None:

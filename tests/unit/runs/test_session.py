@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import signal
-import subprocess
 import sys
 from contextlib import nullcontext, suppress
 from pathlib import Path
@@ -22,7 +21,9 @@ from sandrl.errors import (
     UsageError,
     ending_of,
 )
-from sandrl.runs import JobRecord, RunReader, RunState, state_of
+from sandrl.runs import RunReader, state_of
+from sandrl.runs.config import JobRecord
+from sandrl.runs.overview import RunState
 from sandrl.runs.processes import Processes
 from sandrl.runs.session import RunPlan, RunSession, open_run
 from sandrl.sandboxes import Interrupt
@@ -221,23 +222,3 @@ def test_the_failure_of_a_rank_is_known_where_the_first_one_was_killed(tmp_path:
     assert state_of(RunReader(path).config, is_running=False) is RunState.FAILED
     lived(tmp_path, None, resume=path, job_id="job-3")
     assert [job.outcome for job in RunReader(path).config.jobs][1:] == [RunOutcome.FAILED, RunOutcome.FINISHED]
-
-
-def test_a_killed_process_leaves_no_outcome(tmp_path: Path) -> None:
-    script = (
-        "import os, signal, sys\n"
-        "from pathlib import Path\n"
-        "from sandrl.runs.session import RunPlan, open_run\n"
-        "from sandrl.sandboxes import Interrupt\n"
-        "from sandrl.settings import load_settings\n"
-        "plan = RunPlan(\n"
-        "    command='reward', job_id='job-1', options={}, versions={}, runs_dir=Path(sys.argv[1]), name='run'\n"
-        ")\n"
-        "with open_run(plan, load_settings(), interrupt=Interrupt()):\n"
-        "    os.kill(os.getpid(), signal.SIGKILL)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", script, tmp_path], check=False)
-    assert done.returncode == -signal.SIGKILL
-    assert (record(tmp_path).outcome, record(tmp_path).error) == (None, None)
-    reader = RunReader(tmp_path / "run")
-    assert state_of(reader.config, is_running=reader.is_running) is RunState.KILLED

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.sample_runs import JOB, trajectory
 
 from sandrl.errors import InputError, ServiceError, UsageError
 from sandrl.runs import (
-    SCHEMA,
     EvaluationRow,
     MetricsRow,
     OpinionPart,
@@ -25,28 +25,14 @@ from sandrl.runs import (
     RunReader,
     RunWriter,
     SandboxEvent,
-    TrajectoryRow,
-    count_steps,
     step_rows,
-)  # fmt: skip
-
-JOB = "job-0123abcd"
+)
+from sandrl.runs.overview import count_steps
+from sandrl.runs.rows import SCHEMA, SandboxRow
 
 
 def create(runs_dir: Path, **options: Any) -> RunWriter:
     return RunWriter.create(runs_dir, **{"command": "reward", "job_id": JOB, **options})
-
-
-def trajectory(index: int = 0, **fields: Any) -> TrajectoryRow:
-    defaults = {
-        "job_id": JOB,
-        "id": f"t{index}",
-        "task_id": "t",
-        "reward": 1.0,
-        "status": "passed",
-        "duration_seconds": 0.5,
-    }
-    return TrajectoryRow(**{**defaults, "index": index, **fields})
 
 
 def test_what_was_written_is_read_back(tmp_path: Path) -> None:
@@ -71,7 +57,7 @@ def test_what_was_written_is_read_back(tmp_path: Path) -> None:
 def test_every_file_carries_the_schema_number(tmp_path: Path) -> None:
     with create(tmp_path) as writer:
         writer.append(trajectory())
-        writer.ledger().intend("1", ())
+        writer.append_sandbox(SandboxRow(job_id=JOB, event=SandboxEvent.INTENT, key="1"))
     files = [writer.path / name for name in ("config.json", "trajectories.jsonl", "sandboxes.jsonl")]
     assert [json.loads(file.read_text())["schema"] for file in files] == [SCHEMA] * 3
 
@@ -79,10 +65,11 @@ def test_every_file_carries_the_schema_number(tmp_path: Path) -> None:
 def test_the_ledger_tells_of_a_sandbox_before_it_exists_and_who_owns_it(tmp_path: Path) -> None:
     owner = OwnerRow(host="node-1", boot_id="b", pid_namespace="pid:[1]", pid=42, started_ticks=7)
     with create(tmp_path) as writer:
-        ledger = writer.ledger(owner)
-        ledger.intend("000001", ["rl-training", JOB])
-        ledger.created("000001", "sandbox-9")
-        ledger.stopped("000001", "sandbox-9")
+        row = {"job_id": JOB, "key": "000001"}
+        intent = SandboxRow(**row, event=SandboxEvent.INTENT, tags=("rl-training", JOB), owner=owner)
+        writer.append_sandbox(intent)
+        for event in (SandboxEvent.CREATED, SandboxEvent.STOPPED):
+            writer.append_sandbox(SandboxRow(**row, event=event, sandbox_id="sandbox-9"))
     intent, created, stopped = RunReader(writer.path).sandboxes().rows
     assert (intent.event, intent.sandbox_id, intent.tags, intent.owner) == (
         SandboxEvent.INTENT, None, ("rl-training", JOB), owner,
@@ -182,33 +169,16 @@ def test_a_full_disk_is_a_service_error_that_names_the_file(tmp_path: Path) -> N
             writer.append(trajectory())
 
 
-def test_a_truncated_last_line_is_passed_over_and_said(tmp_path: Path) -> None:
+def test_damage_is_reported_with_its_line_and_an_unfinished_last_line_is_none(tmp_path: Path) -> None:
     with create(tmp_path) as writer:
         writer.append(trajectory(0))
         writer.append(trajectory(1))
     file = writer.path / "trajectories.jsonl"
-    file.write_bytes(file.read_bytes()[:-20])
-    read = RunReader(writer.path).trajectories()
-    assert [row.index for row in read.rows] == [0]
-    assert read.is_truncated
-    assert read.damaged == ()
-
-
-def test_damage_in_the_middle_is_reported_with_its_line(tmp_path: Path) -> None:
-    with create(tmp_path) as writer:
-        writer.append(trajectory(0))
-    file = writer.path / "trajectories.jsonl"
-    file.write_bytes(b'garbage\n{"schema": 1}\n' + file.read_bytes())
+    file.write_bytes(b'garbage\n{"schema": 1}\n' + file.read_bytes()[:-20])
     read = RunReader(writer.path).trajectories()
     assert [row.index for row in read.rows] == [0]
     assert [error.line for error in read.damaged] == [1, 2]
-    assert not read.is_truncated
-
-
-def test_a_run_of_which_nothing_was_written_yet_reads_as_empty(tmp_path: Path) -> None:
-    with create(tmp_path) as writer:
-        reader = RunReader(writer.path)
-        assert (reader.metrics().rows, reader.trajectories().rows, reader.sandboxes().rows) == ((), (), ())
+    assert read.is_truncated
 
 
 def test_a_directory_that_is_no_run_and_a_damaged_configuration_are_input_errors(tmp_path: Path) -> None:
@@ -308,7 +278,7 @@ def test_opinions_are_joined_to_their_completions_and_damage_among_them_is_said(
         for attempt, sandbox_id in ((1, "s-1"), (2, "s-3")):
             place: dict[str, Any] = {"job_id": JOB, "step": 0, "attempt": attempt, "index": 0}
             writer.append(
-                OpinionRow(**place, id="t0", task_id="t", status="failed", sandbox_id=sandbox_id, opinion=part)
+                OpinionRow(**place, id="c0", task_id="inc", status="failed", sandbox_id=sandbox_id, opinion=part)
             )
     with (writer.path / "opinions.jsonl").open("ab") as file:
         file.write(b'{"nonsense": 1}\n{"index": 1')

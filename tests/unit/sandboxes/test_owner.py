@@ -63,15 +63,20 @@ def test_numbers_that_no_process_has_are_gone(pid: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "elsewhere", [{"host": "elsewhere"}, {"boot_id": "another"}, {"pid_namespace": "pid:[4026532999]"}]
+    ("changes", "found"),
+    [
+        ({"host": "elsewhere"}, Liveness.OTHER_HOST),
+        ({"boot_id": "another"}, Liveness.OTHER_HOST),
+        ({"pid_namespace": "pid:[4026532999]"}, Liveness.OTHER_HOST),
+        ({"boot_id": ""}, Liveness.UNKNOWN),
+        ({"pid_namespace": ""}, Liveness.UNKNOWN),
+        ({"started_ticks": 0}, Liveness.UNKNOWN),
+    ],
 )
-def test_nobody_is_gone_where_this_process_cannot_look(elsewhere: dict[str, Any]) -> None:
-    assert liveness(replace(current_owner(), pid=2**22 + 1, **elsewhere)) is Liveness.OTHER_HOST
-
-
-@pytest.mark.parametrize("missing", [{"boot_id": ""}, {"pid_namespace": ""}, {"started_ticks": 0}])
-def test_nobody_is_gone_of_whom_too_little_is_known(missing: dict[str, Any]) -> None:
-    assert liveness(replace(current_owner(), pid=2**22 + 1, **missing)) is Liveness.UNKNOWN
+def test_nobody_is_gone_where_this_process_cannot_look_or_too_little_is_known(
+    changes: dict[str, Any], found: Liveness
+) -> None:
+    assert liveness(replace(current_owner(), pid=2**22 + 1, **changes)) is found
     assert liveness(None) is Liveness.UNKNOWN
 
 

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
+from tests.support.fake_cluster import FakeCluster, FakeHost
 
 from sandrl.errors import CleanupError, InfrastructureError, ServiceError, UnknownSandboxError, UsageError
-from sandrl.fleet.calls import Refusal
-from sandrl.fleet.cluster import Cluster, Node, NodeFacts
+from sandrl.fleet.cluster import Cluster
 from sandrl.runs.rows import OwnerRow
 from sandrl.sandboxes import JobEntry, Liveness, current_owner, read_jobs
 from sandrl.sandboxes.cleanup import CleanupRequest, clean_up, plan_cleanup
 from sandrl.sandboxes.inventory import Inventory
 from sandrl.sandboxes.listing import Owners, SandboxSelection, list_sandboxes
-from sandrl.sandboxes.node import StopResults
 from sandrl.sandboxes.owner import OwnerFacts
 from sandrl.sandboxes.providers.protocol import Output, SandboxInfo, UnreachableNode
 from sandrl.sandboxes.providers.ray_nodes import NodesConnection
@@ -32,48 +28,34 @@ ALL = SandboxSelection()
 NOWHERE = Output(lambda block: None)
 
 
-class FakeCluster(Cluster):
-    """A cluster whose nodes answer at once, each with what it has."""
+class Sandboxes(FakeHost):
+    """What a node has, or why it does not answer."""
 
-    def __init__(self, **has: Sequence[SandboxInfo] | Exception | Refusal) -> None:
-        super().__init__(None, "127.0.0.2:6379")
+    def __init__(self, has: Sequence[SandboxInfo] | Exception) -> None:
         self.has = has
-        self.problems: Mapping[str, str] = {}
         self.failed: dict[str, str] = {}
-        self.stopped: list[tuple[str, tuple[str, ...]]] = []
-        self.may_stop = threading.Event()
-        self.may_stop.set()
+        self.stopped: list[str] = []
 
-    def nodes(self) -> list[Node]:
-        return [Node(f"id-of-{name}", name, "127.0.0.2", 2.0) for name in self.has]
+    def _infos(self) -> Sequence[SandboxInfo]:
+        if isinstance(self.has, Exception):
+            raise self.has
+        return self.has
 
-    def examine(self, nodes: Sequence[Node]) -> list[NodeFacts]:
-        return [NodeFacts(node, "3.11.7", "0.1.0", self.problems.get(node.name, "")) for node in nodes]
+    def list(self, tags: tuple[str, ...], ended: bool) -> object:
+        return [each for each in self._infos() if ended or not each.has_ended]
 
-    def _run(self, node: Node, function: Any, *arguments: object) -> Future[Any]:
-        name, *arguments_of_it = arguments
-        answer: Future[Any] = Future()
-        has = self.has[node.name]
-        if isinstance(has, Exception):
-            answer.set_exception(has)
-        elif isinstance(has, Refusal):
-            answer.set_result(has)
-        else:
-            answer.set_result(self._answer(node, has, str(name).partition(":")[2], tuple(arguments_of_it)))
-        return answer
+    def get(self, sandbox_id: str) -> object:
+        return next((each for each in self._infos() if each.id == sandbox_id), None)
 
-    def _answer(self, node: Node, has: Sequence[SandboxInfo], name: str, arguments: tuple[object, ...]) -> object:
-        if name == "list_sandboxes":
-            return [each for each in has if arguments[1] or not each.has_ended]
-        if name == "get_sandbox":
-            return next((each for each in has if each.id == arguments[0]), None)
-        assert name == "stop_sandboxes"
-        [ids] = arguments
-        assert isinstance(ids, tuple)
-        self.stopped.append((node.name, ids))
-        assert self.may_stop.wait(30)
-        unknown = frozenset(ids) - {each.id for each in has if not each.has_ended}
-        return StopResults(unknown, {each: why for each, why in self.failed.items() if each in ids})
+    def stop(self, sandbox_id: str) -> object:
+        self.stopped.append(sandbox_id)
+        if sandbox_id in self.failed:
+            raise InfrastructureError(self.failed[sandbox_id])
+        return any(each.id == sandbox_id and not each.has_ended for each in self._infos())
+
+
+def cluster_of(**has: Sequence[SandboxInfo] | Exception) -> FakeCluster:
+    return FakeCluster({name: Sandboxes(each) for name, each in has.items()})
 
 
 def inventory_of(cluster: Cluster) -> Inventory:
@@ -98,7 +80,7 @@ def sandbox(name: str, liveness: Liveness | None = Liveness.ALIVE, **changes: ob
 
 
 def test_every_node_says_whose_its_sandboxes_are_and_this_machine_need_not_know(tmp_path: Path) -> None:
-    cluster = FakeCluster(
+    cluster = cluster_of(
         one=[sandbox("a"), sandbox("b", Liveness.GONE)], two=[sandbox("c", Liveness.UNKNOWN), sandbox("d", None)]
     )
     inventory = inventory_of(cluster)
@@ -119,50 +101,39 @@ def test_every_node_says_whose_its_sandboxes_are_and_this_machine_need_not_know(
 
 
 def test_nodes_that_share_a_runtime_do_not_list_its_sandboxes_twice() -> None:
-    assert [each.runner for each in inventory_of(FakeCluster(one=[sandbox("a")], two=[sandbox("a")])).list()] == ["one"]
+    assert [each.runner for each in inventory_of(cluster_of(one=[sandbox("a")], two=[sandbox("a")])).list()] == ["one"]
 
 
 def test_stops_go_to_the_node_that_has_the_sandbox(tmp_path: Path) -> None:
-    cluster = FakeCluster(one=[sandbox("a", Liveness.GONE)], two=[sandbox("b", Liveness.GONE)])
+    cluster = cluster_of(one=[sandbox("a", Liveness.GONE)], two=[sandbox("b", Liveness.GONE)])
     inventory, owners = inventory_of(cluster), Owners(tmp_path)
     report = clean_up(inventory, plan_cleanup(inventory, CleanupRequest(ids=("b", "nope")), owners), owners)
     assert (report.stopped, report.gone, report.failed) == (("b",), ("nope",), ())
-    assert cluster.stopped == [("two", ("b",))]
+    assert {name: host.stopped for name, host in cluster.hosts.items()} == {"one": [], "two": ["b"]}
     report.raise_for_outcome()
 
 
 def test_a_stop_that_finds_nothing_or_fails_is_told_of_its_sandbox_alone(tmp_path: Path) -> None:
-    cluster = FakeCluster(one=[sandbox(name, Liveness.GONE) for name in "abc"])
+    cluster = cluster_of(one=[sandbox(name, Liveness.GONE) for name in "abc"])
     inventory, owners = inventory_of(cluster), Owners(tmp_path)
     plan = plan_cleanup(inventory, CleanupRequest(everything=True), owners)
-    cluster.has["one"] = [sandbox("a"), sandbox("c")]
-    cluster.failed = {"c": "it is busy"}
+    cluster.hosts["one"].has = [sandbox("a"), sandbox("c")]
+    cluster.hosts["one"].failed = {"c": "it is busy"}
     report = clean_up(inventory, plan, owners)
     assert (report.stopped, report.gone, report.failed) == (("a",), ("b",), (("c", "node one: it is busy"),))
     with pytest.raises(CleanupError):
         report.raise_for_outcome()
 
 
-def test_stops_that_come_while_some_are_under_way_travel_together() -> None:
-    cluster = FakeCluster(one=[sandbox(f"s{number}") for number in range(40)])
-    inventory = inventory_of(cluster)
-    cluster.may_stop.clear()
-    ends = [inventory.stop(each.id) for each in inventory.list()]
-    cluster.may_stop.set()
-    assert [inventory.stop_error(end) for end in ends] == [None] * 40
-    assert len(cluster.stopped) <= 2
-    assert sorted(each for _, ids in cluster.stopped for each in ids) == sorted(each.id for each in inventory.list())
-
-
 @pytest.mark.parametrize(
     ("fault", "reason"),
     [
         (RuntimeError("The worker died.\nNode 1234"), "node two did not answer: The worker died."),
-        (Refusal("the local runtime does not answer", None), "node two: the local runtime does not answer"),
+        (InfrastructureError("the local runtime does not answer"), "node two: the local runtime does not answer"),
     ],
 )
 def test_a_node_that_cannot_be_asked_is_named_and_takes_nothing_from_the_others(
-    fault: Exception | Refusal, reason: str, tmp_path: Path
+    fault: Exception, reason: str, tmp_path: Path
 ) -> None:
     entry = JobEntry(
         job_id="job-1",
@@ -174,7 +145,7 @@ def test_a_node_that_cannot_be_asked_is_named_and_takes_nothing_from_the_others(
         max_lifetime_seconds=60,
     )
     Registration(entry, tmp_path).renew()
-    cluster = FakeCluster(one=[sandbox("a", Liveness.GONE)], two=fault)
+    cluster = cluster_of(one=[sandbox("a", Liveness.GONE)], two=fault)
     inventory, owners = inventory_of(cluster), Owners(tmp_path)
     plan = plan_cleanup(inventory, CleanupRequest(ids=("a", "b")), owners)
     assert inventory.unreached == plan.unreached == (UnreachableNode("two", reason),)
@@ -191,28 +162,19 @@ def test_a_node_that_cannot_be_asked_is_named_and_takes_nothing_from_the_others(
     assert inventory.get("a").runner == "one"
 
 
-def test_a_node_with_another_sandrl_is_asked_nothing_and_named() -> None:
-    cluster = FakeCluster(one=[sandbox("a")], two=[sandbox("b")])
-    cluster.problems = {"two": "it has sandrl 0.0.9, and this machine has sandrl 0.1.0"}
-    inventory = inventory_of(cluster)
-    assert [each.id for each in inventory.list()] == ["a"]
-    [unreached] = inventory.unreached
-    assert unreached.reason == "node two: it has sandrl 0.0.9, and this machine has sandrl 0.1.0"
-
-
 def test_a_cluster_of_which_no_node_answers_is_an_error_and_no_empty_list() -> None:
-    inventory = inventory_of(FakeCluster(one=RuntimeError("gone"), two=RuntimeError("gone, too")))
+    inventory = inventory_of(cluster_of(one=RuntimeError("gone"), two=RuntimeError("gone, too")))
     with pytest.raises(InfrastructureError, match="node one did not answer: gone; node two did not answer: gone, too"):
         inventory.list()
 
 
 def test_a_sandbox_of_no_node_is_unknown() -> None:
     with pytest.raises(UnknownSandboxError):
-        inventory_of(FakeCluster(one=[sandbox("a")])).get("b")
+        inventory_of(cluster_of(one=[sandbox("a")])).get("b")
 
 
 def test_programs_and_output_of_a_sandbox_are_refused_with_the_name_of_its_node() -> None:
-    inventory = inventory_of(FakeCluster(one=[], two=[sandbox("a")]))
+    inventory = inventory_of(cluster_of(one=[], two=[sandbox("a")]))
     inventory.get("a")
     with pytest.raises(UsageError, match="on node two") as caught:
         inventory.attach("a", ["true"], stdin=False, stdout=NOWHERE, stderr=NOWHERE, timeout_seconds=1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sandrl.sandboxes.stalls import STALL_SECONDS, Heartbeats
+from sandrl.sandboxes.session import STALL_SECONDS, Heartbeats
 
 
 def test_a_long_pause_between_two_signs_is_remembered() -> None:

@@ -32,15 +32,6 @@ async def test_results_are_read_as_they_come_and_returned_in_order() -> None:
     await task
 
 
-async def test_a_late_reader_gets_everything_from_the_beginning() -> None:
-    reply = Reply(2)
-    reply.add(result(0))
-    first, second = asyncio.create_task(reply.wait()), asyncio.create_task(reply.wait())
-    await asyncio.sleep(0)
-    reply.add(result(1))
-    assert len(await first) == len(await second) == 2
-
-
 async def test_an_error_ends_a_reply_for_all_readers() -> None:
     reply = Reply(2)
     reply.add(result(0))
@@ -94,19 +85,6 @@ async def test_replies_are_forgotten_in_time() -> None:
     reply.add(result(0))
     assert replies.find("key", ONE) is None
     assert len(replies) == 0
-
-
-async def test_the_time_without_a_client_begins_anew_each_time() -> None:
-    replies, reply = Replies(grace_seconds=1.0), Reply(1)
-    given_up: list[bool] = []
-    reply.owns(lambda: given_up.append(True))
-    for _ in range(3):
-        replies.join(reply)
-        replies.leave(reply, has_key=True)
-        await asyncio.sleep(0.4)
-    assert given_up == []
-    await asyncio.sleep(1.0)
-    assert given_up == [True]
 
 
 async def test_a_reply_is_kept_from_its_end_and_not_from_its_beginning() -> None:

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from sandrl.config.art import ArtBackendKind, ArtPolicy, choose_backend
+from sandrl.config.episodes import RolloutConfig
 from sandrl.config.layers import resolve
-from sandrl.config.rollout import RolloutConfig
 from sandrl.config.tinker import TinkerServeConfig
 from sandrl.errors import UsageError
 from sandrl.settings import Settings

@@ -10,9 +10,10 @@ import pytest
 from pydantic import JsonValue
 
 from sandrl.errors import InputError, UsageError
-from sandrl.runs import RunReader, RunWriter, overview
+from sandrl.runs import RunReader, RunWriter
+from sandrl.runs.config import ORIGIN, Origin
 from sandrl.runs.index import RunEntry
-from sandrl.runs.lineage import ORIGIN, Origin
+from sandrl.runs.overview import overview
 from sandrl.settings import Settings, load_settings
 from sandrl.trainers.checkpoints import mark_whole
 from sandrl.trainers.config import resolve

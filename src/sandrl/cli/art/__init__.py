@@ -7,9 +7,7 @@ import typer
 from sandrl.cli.art import rollout, train
 
 app = typer.Typer(
-    name="art",
-    help="Episodes of several turns in sandboxes, and training with OpenPipe's ART: rollout, train.",
-    no_args_is_help=True,
+    name="art", help="Episodes of several turns in sandboxes, and training with OpenPipe's ART: rollout, train."
 )
 app.command("train")(train.train)
 app.command("rollout")(rollout.rollout)

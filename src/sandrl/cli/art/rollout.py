@@ -11,7 +11,7 @@ from sandrl.cli.estimate import DryRun, print_estimate
 from sandrl.cli.output import Json
 from sandrl.cli.progress import Remarks
 from sandrl.cli.verbosity import note
-from sandrl.config.rollout import RolloutConfig
+from sandrl.config.episodes import RolloutConfig
 from sandrl.events import Event, RolloutStepFinished
 
 if TYPE_CHECKING:

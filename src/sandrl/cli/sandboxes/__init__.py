@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import typer
 
-from sandrl.cli.sandboxes import cleanup, count, execute, logs, ls, show
+from sandrl.cli.sandboxes import cleanup, ls, output, show
 
-app = typer.Typer(
-    name="sandboxes",
-    help="Sandboxes and their owners: ls, cleanup, count, show, exec, logs.",
-    no_args_is_help=True,
-)
+app = typer.Typer(name="sandboxes", help="Sandboxes and their owners: ls, cleanup, count, show, exec, logs.")
 app.command("ls")(ls.ls)
 app.command("cleanup")(cleanup.cleanup)
-app.command("count")(count.count)
+app.command("count")(show.count)
 app.command("show")(show.show)
-app.command("exec")(execute.execute)
-app.command("logs")(logs.logs)
+app.command("exec")(output.execute)
+app.command("logs")(output.logs)

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sandrl.cli import signals
 from sandrl.cli.completion import values
-from sandrl.cli.output import Json
+from sandrl.cli.output import Json, print_json
 from sandrl.cli.sandboxes.options import OlderThan, Orphans, Runtime, Tags, open_inventory, remark_unreached
-from sandrl.settings import RuntimeKind
+from sandrl.cli.sandboxes.table import plan_document, print_table, report_document
+from sandrl.cli.text import counted, visible
+from sandrl.errors import UsageError
+from sandrl.events import Emit, Event, StopFinished, StopRequested
+from sandrl.settings import RuntimeKind, load_settings
 
 if TYPE_CHECKING:
     from sandrl.sandboxes.cleanup import CleanupPlan, CleanupReport
@@ -41,15 +48,9 @@ def cleanup(
     runtime: Runtime = RuntimeKind.AUTO.value,
 ) -> None:
     """Stop sandboxes, except those whose owner is alive. Exits with 4 if a sandbox could not be stopped."""
-    from sandrl.cli import signals
-    from sandrl.cli.output import print_json
-    from sandrl.cli.sandboxes.documents import plan_document, report_document
-    from sandrl.cli.sandboxes.stopping import stopping
-    from sandrl.errors import UsageError
     from sandrl.sandboxes import Interrupt
     from sandrl.sandboxes.cleanup import CleanupRequest, clean_up, plan_cleanup
     from sandrl.sandboxes.listing import Owners, SandboxSelection
-    from sandrl.settings import load_settings
 
     settings = load_settings()
     inventory = open_inventory(settings, runtime)
@@ -88,7 +89,6 @@ def cleanup(
 
 
 def _show_plan(plan: CleanupPlan, *, dry_run: bool) -> None:
-    from sandrl.cli.sandboxes.table import print_table
 
     if plan.targets:
         print_table(plan.targets, most=None if dry_run else _MOST_ROWS, err=not dry_run)
@@ -105,7 +105,6 @@ def _show_plan(plan: CleanupPlan, *, dry_run: bool) -> None:
 
 
 def _show_report(report: CleanupReport) -> None:
-    from sandrl.cli.text import visible
 
     for sandbox_id, message in report.failed[:_MOST_FAILURES]:
         typer.echo(f"{visible(sandbox_id)}: {visible(message)}", err=True)
@@ -114,5 +113,42 @@ def _show_report(report: CleanupReport) -> None:
     typer.echo(f"stopped {len(report.stopped)}, already ended {len(report.gone)}, failed {len(report.failed)}")
 
 
+@contextmanager
+def stopping(total: int) -> Iterator[Emit]:
+    """Shows the stops of so many sandboxes on standard error."""
+    if not (total and sys.stderr.isatty()):
+        yield _remark
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    console = Console(stderr=True, highlight=False)
+    columns = (TextColumn("Stopping"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[failures]}"))
+    with Progress(*columns, console=console, transient=True, redirect_stdout=False, redirect_stderr=False) as progress:
+        task = progress.add_task("", total=total, failures="")
+        failed = 0
+
+        def show(event: Event) -> None:
+            nonlocal failed
+            if isinstance(event, StopFinished):
+                failed += event.outcome == "failed"
+                progress.update(task, completed=event.finished, failures=f"{failed} failed" if failed else "")
+            elif isinstance(event, StopRequested):
+                progress.console.print(_words(event), markup=False)
+
+        yield show
+
+
+def _remark(event: Event) -> None:
+    if isinstance(event, StopRequested):
+        typer.echo(visible(_words(event)), err=True)
+
+
+def _words(event: StopRequested) -> str:
+    if event.cancel:
+        return f"not waiting for {event.in_flight} stops in progress"
+    return f"finishing {event.in_flight} stops in progress, starting no more; Ctrl-C again does not wait for them"
+
+
 def _sandboxes(count: int) -> str:
-    return f"{count} sandbox" + ("" if count == 1 else "es")
+    return counted(count, "sandbox", "sandboxes")

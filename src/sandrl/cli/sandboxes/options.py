@@ -12,7 +12,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sandrl.cli.completion import values
+from sandrl.cli.output import say_waiting
+from sandrl.cli.text import visible
 from sandrl.cli.units import age
+from sandrl.errors import UnknownSandboxError
 from sandrl.settings import RUNTIME_WORDS, Settings
 
 if TYPE_CHECKING:
@@ -84,7 +87,6 @@ def open_inventory(settings: Settings, runtime: str, *, quiet: bool = False) -> 
     Raises:
         AuthenticationError: If the remote service was asked for without credentials.
     """
-    from sandrl.cli.output import say_waiting
     from sandrl.sandboxes.connection import absence, find_connection
     from sandrl.sandboxes.inventory import Inventory
 
@@ -98,8 +100,6 @@ def open_inventory(settings: Settings, runtime: str, *, quiet: bool = False) -> 
 
 def remark_unreached(unreached: Iterable[UnreachableNode]) -> None:
     """Says what part of a runtime could not be asked, so that its sandboxes are missing."""
-    from sandrl.cli.text import visible
-
     for each in unreached:
         typer.echo(visible(f"warning: some sandboxes cannot be listed: {each.reason}"), err=True)
 
@@ -111,8 +111,6 @@ def inventory_with(settings: Settings, runtime: str, sandbox_id: str) -> Invento
         UnknownSandboxError: If none of the runtime can be listed.
         AuthenticationError: If the remote service was asked for without credentials.
     """
-    from sandrl.errors import UnknownSandboxError
-
     inventory = open_inventory(settings, runtime)
     if inventory is None:
         raise UnknownSandboxError(sandbox_id)

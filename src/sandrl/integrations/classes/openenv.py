@@ -47,14 +47,7 @@ class CodeState(State):  # type: ignore[misc]
 
 
 class CodeEnvironment(Environment):  # type: ignore[misc]
-    """Shows a problem, and scores the answer to it.
-
-    Args:
-        problems: The set, as `--problems` takes it.
-        service: Address of a `sandrl serve` that scores, instead of sandboxes of this process.
-        token: Its token.
-        sandboxes: Fields of a `SandboxRequest`: which sandboxes of this process.
-        options: The options of scoring: `reward`, `timeout_seconds`, ….
+    """Shows a problem, and scores the answer to it; for its arguments see `sandrl.integrations.openenv.create_app`.
 
     Raises:
         InputError: If the set cannot be used.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from sandrl.errors import InputError
@@ -14,9 +14,11 @@ from sandrl.problems.completion_formats.format import (
     ReadContext,
     Task,
     answer,
+    checked_text,
+    code_answer,
     named_task,
+    texts_of,
 )
-from sandrl.problems.completion_formats.texts import checked_text, code_answer, texts_of
 from sandrl.problems.formats.texts import json_value
 
 # bigcode-evaluation-harness: a JSON array with the programs for each problem, in the order of the problems.
@@ -24,8 +26,8 @@ ENTRY = "the entry"
 """The field of a row that is made of an entry that is no object."""
 
 
-def _bigcode_answers(value: Mapping[str, Any], _: ReadContext) -> list[Completion]:
-    return [code_answer(text) for text in texts_of(value[ENTRY], ENTRY)]
+def _code_in(field: str) -> Callable[[Mapping[str, Any], ReadContext], list[Completion]]:
+    return lambda value, _: [code_answer(text) for text in texts_of(value[field], field)]
 
 
 def _bigcode_task(_: Mapping[str, Any], reading: ReadContext) -> Task:
@@ -33,14 +35,10 @@ def _bigcode_task(_: Mapping[str, Any], reading: ReadContext) -> Task:
     return reading.at(reading.line - 1, ENTRY)
 
 
-BIGCODE = CompletionFormat("bigcode-evaluation-harness", ((ENTRY,),), _bigcode_answers, _bigcode_task)
+BIGCODE = CompletionFormat("bigcode-evaluation-harness", ((ENTRY,),), _code_in(ENTRY), _bigcode_task)
 
 
 # EvalPlus: `solution` is a whole program; its raw files have the text of the model there.
-def _evalplus_answers(value: Mapping[str, Any], _: ReadContext) -> list[Completion]:
-    return [code_answer(text) for text in texts_of(value["solution"], "solution")]
-
-
 def _evalplus_task(value: Mapping[str, Any], reading: ReadContext) -> Task:
     found = named_task(value, reading)
     if reading.known is None or found.name in reading.known:
@@ -52,7 +50,7 @@ def _evalplus_task(value: Mapping[str, Any], reading: ReadContext) -> Task:
     return Task(folders.get(found.name, found.name), found.field)
 
 
-EVALPLUS = CompletionFormat("EvalPlus", (TASK_FIELDS, ("solution",)), _evalplus_answers, _evalplus_task)
+EVALPLUS = CompletionFormat("EvalPlus", (TASK_FIELDS, ("solution",)), _code_in("solution"), _evalplus_task)
 
 
 # lm-eval's `samples_*.jsonl`. The filtered texts are judged, as lm-eval does: for some tasks only the filter adds the

@@ -15,14 +15,12 @@ from sandrl.problems.completion_formats.format import (
     ReadContext,
     Task,
     answer,
-    named_task,
-)
-from sandrl.problems.completion_formats.texts import (
     answers_last,
     checked_text,
     code_answer,
     content_of,
     is_conversation,
+    named_task,
     texts_of,
 )
 

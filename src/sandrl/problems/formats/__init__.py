@@ -1,4 +1,4 @@
-"""The formats of rows of problems, one module each, and the recognition of a row's format.
+"""The formats of rows of problems, by families, and the recognition of a row's format.
 
 Formats are tried in the order of a table, the most specific fields first, and the first match is the format of the row.
 From then on a row must be right in every field of it. A field that looks like tests and is not used by the format makes
@@ -17,28 +17,28 @@ from typing import Any
 from sandrl.errors import InputError
 from sandrl.jsonl import Row
 from sandrl.problems.fields import parse_row
-from sandrl.problems.formats.ace_code import ACE_CODE
-from sandrl.problems.formats.apps import APPS
-from sandrl.problems.formats.bigcodebench import BIGCODEBENCH
-from sandrl.problems.formats.code_contests import CODE_CONTESTS
-from sandrl.problems.formats.codeforces import CODEFORCES
-from sandrl.problems.formats.deepcoder import DEEPCODER
+from sandrl.problems.formats.contests import CODE_CONTESTS, CODEFORCES, LIVE_CODE_BENCH, SANDBOX_FUSION
 from sandrl.problems.formats.evalplus import EVALPLUS
-from sandrl.problems.formats.humaneval import HUMANEVAL
-from sandrl.problems.formats.humaneval_pack import HUMANEVAL_PACK
-from sandrl.problems.formats.kodcode import KODCODE
-from sandrl.problems.formats.languages import first_language, in_asked_language, in_language
-from sandrl.problems.formats.leetcode import LEET_CODE
-from sandrl.problems.formats.live_code_bench import LIVE_CODE_BENCH
-from sandrl.problems.formats.mbpp import MBPP
-from sandrl.problems.formats.multipl_e import MULTIPL_E
-from sandrl.problems.formats.nemo_gym import NEMO_GYM
 from sandrl.problems.formats.own import BESIDES_CHECKS, OWN, own_row
-from sandrl.problems.formats.prime_intellect import PRIME_INTELLECT
-from sandrl.problems.formats.rlvr import RLVR
-from sandrl.problems.formats.row import Format, row_name
-from sandrl.problems.formats.sandbox_fusion import SANDBOX_FUSION
-from sandrl.problems.formats.verl import VERL
+from sandrl.problems.formats.python_tests import (
+    BIGCODEBENCH,
+    HUMANEVAL,
+    HUMANEVAL_PACK,
+    KODCODE,
+    LEET_CODE,
+    MBPP,
+    MULTIPL_E,
+)
+from sandrl.problems.formats.row import Format, first_language, in_asked_language, in_language, row_name
+from sandrl.problems.formats.training_sets import (
+    ACE_CODE,
+    APPS,
+    DEEPCODER,
+    NEMO_GYM,
+    PRIME_INTELLECT,
+    RLVR,
+    VERL,
+)
 from sandrl.problems.problem import Problem
 from sandrl.problems.recognition import nearest_of, unknown_fields
 

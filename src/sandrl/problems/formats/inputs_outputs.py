@@ -21,8 +21,7 @@ from sandrl.errors import InputError
 from sandrl.jsonl import type_name
 from sandrl.problems.calls import SOLUTION, Call
 from sandrl.problems.calls import function_of as named_function
-from sandrl.problems.formats.texts import json_value
-from sandrl.problems.formats.time_limits import check_timeout
+from sandrl.problems.formats.texts import check_timeout, json_value
 from sandrl.problems.preludes import STANDARD
 from sandrl.problems.problem import Case, Problem, Tolerance
 from sandrl.syntax import compiling

@@ -12,9 +12,7 @@ from pydantic import Field
 from sandrl.errors import InputError
 from sandrl.problems.calls import Call, Comparison
 from sandrl.problems.fields import Identifier, InputRow, Margin, Seconds, parse_value
-from sandrl.problems.formats.languages import named_language
-from sandrl.problems.formats.messages import Prompt
-from sandrl.problems.formats.row import Format, FormatRow
+from sandrl.problems.formats.row import Format, FormatRow, Prompt, named_language
 from sandrl.problems.languages import PYTHON
 from sandrl.problems.problem import Case, Problem, Tolerance
 from sandrl.problems.problem_files import file_rows
@@ -62,32 +60,15 @@ class ProblemRow(FormatRow):
     memory_bytes: int | None = None
 
     def to_problem(self, name: str) -> Problem:
-        tolerance = self.tolerance
+        given = {field: value for field in _AS_GIVEN if (value := getattr(self, field)) is not None}
+        checks = {"cases": tuple(self._cases())} if self.fn is None else {"calls": tuple(self._calls())}
         return Problem(
             task_id=name,
-            prompt=self.prompt,
-            tests=tuple(self.tests or ()),
-            cases=() if self.fn is not None else tuple(self._cases()),
-            fn=self.fn,
-            calls=tuple(self._calls()) if self.fn is not None else (),
-            tolerance=None if tolerance is None else Tolerance(**tolerance.model_dump()),
-            check=self.check,
-            setup=self.setup or "",
-            entry_point=self.entry_point,
-            reference=self.reference,
-            timeout_seconds=self.timeout_seconds,
-            check_timeout_seconds=self.check_timeout_seconds,
-            prelude=self.prelude,
-            starter_code=self.starter_code or "",
-            packages=tuple(self.packages or ()),
+            tolerance=None if self.tolerance is None else Tolerance(**self.tolerance.model_dump()),
             language=named_language(self.language, "language") or PYTHON,
-            comparison=self.comparison or Comparison.PLAIN,
-            checker=self.checker,
-            checker_timeout_seconds=self.checker_timeout_seconds,
             files=self.files or (),
-            input_file=self.input_file,
-            output_file=self.output_file,
-            memory_bytes=self.memory_bytes,
+            **given,
+            **checks,
         )
 
     def _cases(self) -> Iterator[Case]:
@@ -117,41 +98,30 @@ class ProblemRow(FormatRow):
 BESIDES_CHECKS = ProblemRow.model_fields.keys() - {"tests", "cases", "fn", "check"}
 """The fields of a row that are not checks."""
 
+_AS_GIVEN = ProblemRow.model_fields.keys() - {"task_id", "cases", "tolerance", "language", "files"}
+_WRITTEN = (
+    *("task_id", "prompt", "tests", "fn", "cases", "tolerance", "check", "setup", "entry_point", "reference"),
+    *("timeout_seconds", "check_timeout_seconds", "prelude", "starter_code", "packages", "comparison", "language"),
+    *("checker", "checker_timeout_seconds", "files", "input_file", "output_file", "memory_bytes"),
+)
+_DEFAULTS = {field.name: field.default for field in fields(Problem) if field.default is not MISSING}
+
 OWN = Format("sandrl's own", (("prompt",), ("tests", "cases", "check")), ProblemRow)
 
 
 def own_row(problem: Problem) -> dict[str, Any]:
     """A problem as a row of this format; fields that say nothing are left out."""
-    row: dict[str, Any] = {
-        "task_id": problem.task_id,
-        "prompt": problem.prompt,
+    row: dict[str, Any] = {name: getattr(problem, name) for name in _WRITTEN} | {
         "tests": list(problem.tests),
-        "fn": problem.fn,
         "cases": [{"stdin": case.stdin, "stdout": case.stdout} for case in problem.cases]
         or [_call_row(call) for call in problem.calls],
         "tolerance": tolerance_row(problem.tolerance),
-        "check": problem.check,
-        "setup": problem.setup,
-        "entry_point": problem.entry_point,
-        "reference": problem.reference,
-        "timeout_seconds": problem.timeout_seconds,
-        "check_timeout_seconds": problem.check_timeout_seconds,
-        "prelude": problem.prelude,
-        "starter_code": problem.starter_code,
         "packages": list(problem.packages),
-        "comparison": None if problem.comparison is Comparison.PLAIN else problem.comparison.value,
-        "language": problem.language,
+        "comparison": problem.comparison.value,
         "checker": None if problem.checker is None else problem.checker.row,
-        "checker_timeout_seconds": problem.checker_timeout_seconds,
         "files": file_rows(problem.files) or [],
-        "input_file": problem.input_file,
-        "output_file": problem.output_file,
-        "memory_bytes": problem.memory_bytes,
     }
     return {name: value for name, value in row.items() if value not in (None, [], _DEFAULTS.get(name))}
-
-
-_DEFAULTS = {field.name: field.default for field in fields(Problem) if field.default is not MISSING}
 
 
 def tolerance_row(tolerance: Tolerance | None) -> dict[str, Any] | None:

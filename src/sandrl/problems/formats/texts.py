@@ -1,4 +1,4 @@
-"""Texts in fields: JSON in a string, and the packed form of LiveCodeBench's private tests.
+"""Values in fields: times, and texts: JSON in a string, and the packed form of LiveCodeBench's private tests.
 
 The packed form is base64 of zlib of a pickle of JSON. Loading a pickle can run any code, so the pickle is never loaded.
 Its opcodes are read, and only those that hold a string, or a dictionary of strings, are accepted. The size of the
@@ -12,11 +12,14 @@ import base64
 import binascii
 import json
 import pickletools
+import re
 import zlib
+from collections.abc import Mapping
 from typing import Any
 
+from sandrl.bounds import seconds_problem
 from sandrl.errors import InputError
-from sandrl.jsonl import MAX_PROBLEM_BYTES
+from sandrl.jsonl import MAX_PROBLEM_BYTES, type_name
 from sandrl.syntax import parse_expression
 
 MAX_UNPACKED_BYTES = MAX_PROBLEM_BYTES
@@ -121,3 +124,44 @@ def without_fence(text: str | None) -> str | None:
     if not text or not text.startswith("```"):
         return text or None
     return text.partition("\n")[2].rpartition("```")[0]
+
+
+FACTOR = 4.0
+LEAST_SECONDS = 4.0
+
+# Larger numbers are no times, and some are no floats.
+_MOST = 1e18
+_TEXT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(?:s|secs?|seconds?)?\.?\s*", re.IGNORECASE)
+
+
+def check_timeout(value: Any, field: str) -> float | None:
+    """Seconds that a check may take, by the limit of a row: a number, a text, `seconds` and `nanos`, or None.
+
+    Limits of sets are for one run of a compiled program, on the machine of a judge site. A check may take four times as
+    long, and at least 4 seconds, because an interpreter, and a machine that runs many sandboxes, are slower. A limit
+    for all tests together is ignored: `judge.time_limit` grows with the number of passed tests.
+    """
+    seconds = _seconds(value, field)
+    if not seconds:
+        return None
+    seconds = max(FACTOR * seconds, LEAST_SECONDS)
+    if problem := seconds_problem(seconds):
+        raise InputError(problem, field=field)
+    return seconds
+
+
+def _seconds(value: Any, field: str) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, Mapping):
+        parts = [_seconds(value.get(name), f"{field}.{name}") or 0.0 for name in ("seconds", "nanos")]
+        return parts[0] + parts[1] / 1e9
+    if isinstance(value, str):
+        found = _TEXT.fullmatch(value)
+        # Some rows have no limit, in words (`None`, `N/A`), or one in other words: those say nothing.
+        return float(found.group(1)) if found is not None else None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InputError(f"must be a number of seconds, not {type_name(value)}", field=field)
+    if not 0 <= value < _MOST:
+        raise InputError(f"must be a number of seconds, not {value!r:.40}", field=field)
+    return float(value)

@@ -12,12 +12,11 @@ from typing import Any
 from sandrl.errors import RunOutcome
 from sandrl.runs.columns import RowPlace
 from sandrl.runs.config import RunConfig
-from sandrl.runs.counted import SlimRow, counted
 from sandrl.runs.flags import flags_of
 from sandrl.runs.held import held_by
-from sandrl.runs.identity import contradictions
+from sandrl.runs.identity import disagreements
 from sandrl.runs.overview import state_of, step_rows
-from sandrl.runs.reader import Damage, RunReader
+from sandrl.runs.reader import Damage, RunReader, SlimRow
 from sandrl.runs.report.parts import (
     Completions,
     estimates_part,
@@ -40,14 +39,13 @@ _SPANS = 60
 def report_document(reader: RunReader, damage: Damage | None = None) -> dict[str, Any]:
     """The data of a run's report, except for its trajectories."""
     damage = Damage() if damage is None else damage
-    rows = tuple(counted(reader.each_trajectory(damage)))
-    is_complete = is_complete_run(reader)
+    rows = tuple(reader.each_counted(damage))
     return run_document(
         reader,
         step_rows(reader),
         _counted(rows),
         damage=damage,
-        disagreements=contradictions(reader, rows, reader.opinions().rows, is_complete=is_complete),
+        contradictions=disagreements(reader, is_complete=is_complete_run(reader), trajectories=rows),
         index={"rows": len(rows), "total_bytes": 0, "read_bytes": 0, "is_complete": True},
     )
 
@@ -58,7 +56,7 @@ def run_document(
     completions: Completions,
     *,
     damage: Damage,
-    disagreements: Iterable[str],
+    contradictions: Iterable[str],
     index: dict[str, Any],
 ) -> dict[str, Any]:
     """The data of a run, except for its trajectories, where these have been counted."""
@@ -82,7 +80,7 @@ def run_document(
         "metrics": {name: _series(each) for name, each in series.items()},
         "flags": [asdict(flag) for flag in flags_of(series)],
         "notes": _notes(damage, reader),
-        "disagreements": list(disagreements),
+        "disagreements": list(contradictions),
         "evaluations": evaluations_part(reader.evaluations().rows),
         "pass_at": estimates_part(completions.pass_at),
         "statuses": dict(completions.by_status),

@@ -22,11 +22,6 @@ class Completions:
     """What the completions of a run amount to, without those that evaluate its policy.
 
     Attributes:
-        count: How many there are.
-        by_status: What happened, to how many.
-        pass_at: k to the estimate of pass@k, where some problem has several completions.
-        executions: How often they were run.
-        last_time: When the last row was written; None without rows.
         rates: How many were finished in a second, in each of some equal spans: where a span ends, in seconds since the
             first row, and how many.
     """

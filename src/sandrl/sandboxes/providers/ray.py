@@ -124,21 +124,16 @@ class _ClientHere:
         self._lock = Lock()
         self._client: Client | None = None
 
+    def _found(self, connect: Callable[[], Connection | None]) -> Client | None:
+        with self._lock:
+            if self._client is None and (found := connect()) is not None:
+                self._client = found.open(tags=self._tags, max_lifetime_seconds=self._max_lifetime_seconds)
+            return self._client
+
     def _opened(self) -> Client:
-        with self._lock:
-            if self._client is None:
-                self._client = self._open(self._connection.open_here())
-            return self._client
-
-    def _found(self) -> Client | None:
-        with self._lock:
-            if self._client is None:
-                found = self._connection.find_here()
-                self._client = None if found is None else self._open(found)
-            return self._client
-
-    def _open(self, connection: Connection) -> Client:
-        return connection.open(tags=self._tags, max_lifetime_seconds=self._max_lifetime_seconds)
+        client = self._found(self._connection.open_here)
+        assert client is not None, "it was started"
+        return client
 
     def create(self, tags: Sequence[str], cells: int = 0) -> Sandbox:
         return self._opened().create(tags, cells)
@@ -147,7 +142,7 @@ class _ClientHere:
         return self._opened().get(sandbox_id)
 
     def ping(self) -> Future[None]:
-        found = self._found()
+        found = self._found(self._connection.find_here)
         return _done(None) if found is None else found.ping()
 
     def abandon(self) -> None:
@@ -159,7 +154,7 @@ class _ClientHere:
             self._client.close(timeout_seconds)
 
     def list(self, tags: Sequence[str], *, ended: bool = False) -> Future[list[Sandbox]]:
-        found = self._found()
+        found = self._found(self._connection.find_here)
         return _done([]) if found is None else found.list(tags, ended=ended)
 
 

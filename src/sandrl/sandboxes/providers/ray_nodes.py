@@ -1,9 +1,7 @@
 """The sandboxes on all nodes of a Ray cluster: found, and stopped.
 
 Every operation calls every node (`sandrl.sandboxes.node`), because only a node's own local runtime has the list of its
-sandboxes. A node that does not answer does not affect the answers of the others; the connection reports such nodes. A
-node has one call under way at a time, so that a thousand stops start no more processes there than one: stops that are
-requested meanwhile travel together.
+sandboxes. A node that does not answer does not affect the answers of the others; the connection reports such nodes.
 """
 
 from __future__ import annotations
@@ -13,11 +11,11 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from sandrl.deadlines import in_background
 from sandrl.errors import InfrastructureError, UnknownSandboxError, UsageError
-from sandrl.fleet.cluster import Cluster, Node
+from sandrl.fleet.cluster import Cluster, Host, Node, answer_within, answers_within
 from sandrl.sandboxes.commands import Command
 from sandrl.sandboxes.providers.protocol import (
     AttachedProgram,
@@ -30,18 +28,10 @@ from sandrl.sandboxes.providers.protocol import (
     UnreachableNode,
 )
 
-if TYPE_CHECKING:
-    from sandrl.sandboxes.node import StopResults
-
-ANSWER_SECONDS = 30.0
-"""How long a node may take to list its sandboxes; starting a process for that takes some seconds."""
-
-STOP_SECONDS = 120.0
-"""How long a node may take to stop the sandboxes of one call."""
-
-_LIST = "sandrl.sandboxes.node:list_sandboxes"
-_GET = "sandrl.sandboxes.node:get_sandbox"
-_STOP = "sandrl.sandboxes.node:stop_sandboxes"
+# How long a node may take to list its sandboxes (starting a process for that takes some seconds), and to stop one.
+_ANSWER_SECONDS = 60.0
+_STOP_SECONDS = 120.0
+_SANDBOXES = "sandrl.sandboxes.node:NodeSandboxes"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,8 +59,7 @@ class NodesClient:
         self._nodes = connection.nodes
         self._reasons = connection.reasons
         self._lock = threading.Lock()
-        self._is_examined = False
-        self._stops = {node.id: _StopsOfNode(connection.cluster, node) for node in connection.nodes}
+        self._hosts: dict[Node, Host] | None = None
 
     def create(self, tags: Sequence[str], cells: int = 0) -> Sandbox:
         raise UsageError("sandboxes on the nodes of a Ray cluster can only be created by jobs, each on its own node")
@@ -78,19 +67,19 @@ class NodesClient:
     def list(self, tags: Sequence[str], *, ended: bool = False) -> Future[list[Sandbox]]:
         def work() -> list[Sandbox]:
             found: dict[str, Sandbox] = {}
-            for node, sandboxes in self._ask(_LIST, tuple(tags), ended):
+            for node, host, sandboxes in self._ask("list", tuple(tags), ended):
                 for info in sandboxes:
                     # Nodes that share a machine and a state directory have the same sandboxes.
-                    found.setdefault(info.id, self._seen(node, info))
+                    found.setdefault(info.id, _NodeSandbox(info, node, host))
             return list(found.values())
 
         return in_background(work)
 
     def get(self, sandbox_id: str) -> Future[Sandbox]:
         def work() -> Sandbox:
-            for node, info in self._ask(_GET, sandbox_id):
+            for node, host, info in self._ask("get", sandbox_id):
                 if info is not None:
-                    return self._seen(node, info)
+                    return _NodeSandbox(info, node, host)
             if self._reasons:
                 names = ", ".join(self._reasons)
                 raise InfrastructureError(
@@ -110,78 +99,32 @@ class NodesClient:
 
     def close(self, timeout_seconds: float) -> None: ...
 
-    def _seen(self, node: Node, info: SandboxInfo) -> Sandbox:
-        return _NodeSandbox(replace(info, runner=node.name), self._stops[node.id])
-
-    def _ask(self, function: str, *arguments: object) -> Sequence[tuple[Node, Any]]:
+    def _ask(self, method: str, *arguments: object) -> Sequence[tuple[Node, Host, Any]]:
+        hosts = self._usable()
+        asked = [(node, host.ask(method, *arguments)) for node, host in hosts.items()]
         answers = []
-        for node, answer in self._cluster.ask(self._usable(), function, *arguments, timeout_seconds=ANSWER_SECONDS):
+        for node, answer in answers_within(_ANSWER_SECONDS, asked):
             if isinstance(answer, InfrastructureError):
                 self._reasons[node.name] = answer.message
             else:
-                answers.append((node, answer))
+                answers.append((node, hosts[node], answer))
         if not answers:
             reasons = "; ".join(self._reasons.values())
             raise InfrastructureError(f"no node of the Ray cluster can list its sandboxes: {reasons}")
         return answers
 
-    def _usable(self) -> Sequence[Node]:
+    def _usable(self) -> dict[Node, Host]:
         with self._lock:
-            if not self._is_examined:
-                for facts in self._cluster.examine(self._nodes):
-                    if facts.problem:
-                        self._reasons[facts.node.name] = f"node {facts.node.name}: {facts.problem}"
-                self._is_examined = True
-        return [node for node in self._nodes if node.name not in self._reasons]
-
-
-class _StopsOfNode:
-    # Stops that are requested while others are under way are sent together afterwards.
-
-    def __init__(self, cluster: Cluster, node: Node) -> None:
-        self.node = node
-        self._cluster = cluster
-        self._lock = threading.Lock()
-        self._waiting: list[tuple[str, Future[bool]]] = []
-        self._is_busy = False
-
-    def begin(self, sandbox_id: str) -> Future[bool]:
-        end: Future[bool] = Future()
-        with self._lock:
-            self._waiting.append((sandbox_id, end))
-            if not self._is_busy:
-                self._is_busy = True
-                threading.Thread(target=self._work, name="sandrl-stops", daemon=True).start()
-        return end
-
-    def _work(self) -> None:
-        while True:
-            with self._lock:
-                batch, self._waiting = self._waiting, []
-                if not batch:
-                    self._is_busy = False
-                    return
-            ids = tuple(sandbox_id for sandbox_id, _ in batch)
-            try:
-                [(_, stops)] = self._cluster.ask([self.node], _STOP, ids, timeout_seconds=STOP_SECONDS)
-            except Exception as error:  # noqa: BLE001 - whatever it is, it is raised where these stops are waited for
-                stops = error
-            for sandbox_id, end in batch:
-                self._settle(end, sandbox_id, stops)
-
-    def _settle(self, end: Future[bool], sandbox_id: str, stops: StopResults | Exception) -> None:
-        if isinstance(stops, Exception):
-            end.set_exception(stops)
-        elif sandbox_id in stops.failed:
-            end.set_exception(InfrastructureError(f"node {self.node.name}: {stops.failed[sandbox_id]}"))
-        else:
-            end.set_result(sandbox_id not in stops.unknown)
+            if self._hosts is None:
+                self._hosts = {node: self._cluster.hold(node, _SANDBOXES) for node in self._nodes}
+        return {node: host for node, host in self._hosts.items() if node.name not in self._reasons}
 
 
 class _NodeSandbox:
-    def __init__(self, info: SandboxInfo, stops: _StopsOfNode) -> None:
-        self._info = info
-        self._stops = stops
+    def __init__(self, info: SandboxInfo, node: Node, host: Host) -> None:
+        self._info = replace(info, runner=node.name)
+        self._node = node
+        self._host = host
 
     @property
     def id(self) -> str | None:
@@ -216,22 +159,15 @@ class _NodeSandbox:
         self._refuse("logs", "")
 
     def stop(self, *, missing_ok: bool = True) -> Future[None]:
-        end: Future[None] = Future()
+        def work() -> None:
+            stopped = answer_within(_STOP_SECONDS, self._node, self._host.ask("stop", self._info.id))
+            if not stopped and not missing_ok:
+                raise UnknownSandboxError(self._info.id)
 
-        def settle(stopped: Future[bool]) -> None:
-            error = stopped.exception()
-            if error is None and not stopped.result() and not missing_ok:
-                error = UnknownSandboxError(self._info.id)
-            if error is None:
-                end.set_result(None)
-            else:
-                end.set_exception(error)
-
-        self._stops.begin(self._info.id).add_done_callback(settle)
-        return end
+        return in_background(work)
 
     def _refuse(self, command: str, words: str) -> NoReturn:
-        node = self._stops.node.name
+        node = self._node.name
         raise UsageError(
             f"sandbox {self._info.id!r} is on node {node}, and can only be used from there",
             hint=f"run on {node}: sandrl sandboxes {command} {self._info.id} --runtime local{words}",

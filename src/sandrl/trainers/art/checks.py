@@ -22,7 +22,7 @@ from sandrl.events import Emit, ignore
 from sandrl.models import Sampling
 from sandrl.models.client import OPENAI_BASE_URL, ModelEndpoint
 from sandrl.models.endpoint import EndpointModel
-from sandrl.models.gpu import check_gpu
+from sandrl.models.libraries import check_gpu
 from sandrl.problems import Problem, load_problems
 from sandrl.problems.loading import reading_of
 from sandrl.problems.prompting import Prompting

@@ -16,7 +16,7 @@ from pydantic import JsonValue
 from sandrl.config.art import MAY_CHANGE, ArtBackendKind, ArtPolicy, ArtTrainConfig, BackendChoice, choose_backend
 from sandrl.config.layers import resolve
 from sandrl.config.words import TINY, EpisodeKind, Extraction
-from sandrl.models.gpu import gpu_count
+from sandrl.models.libraries import gpu_count
 from sandrl.rewards.estimate import SandboxEstimate
 from sandrl.rollouts.estimate import estimate_episodes
 from sandrl.runs import find_run

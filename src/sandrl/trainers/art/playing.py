@@ -17,14 +17,13 @@ from urllib.parse import urlsplit
 from pydantic import JsonValue
 
 from sandrl.addresses import VLLM_BASE_URL
+from sandrl.config.episodes import RolloutConfig
 from sandrl.config.layers import resolve
-from sandrl.config.rollout import RolloutConfig
 from sandrl.config.words import TINY, EpisodeKind, Extraction
 from sandrl.errors import UsageError
 from sandrl.events import Emit, ModelChosen, ignore
 from sandrl.models import Sampling
-from sandrl.models.gathering import GatheringModel
-from sandrl.models.in_process import InProcessModel
+from sandrl.models.in_process import GatheringModel, InProcessModel
 from sandrl.rollouts.results import RolloutRun
 from sandrl.rollouts.run import run_rollouts
 from sandrl.sandboxes import Interrupt

@@ -189,7 +189,7 @@ class SdkSandbox:
         command = self._installation.before(command)
         process = self._handle.exec(command.argv, stdin=True, timeout_seconds=command.timeout_seconds)
         assert process.stdin is not None, "it was asked for"
-        content = command.stdin
+        content = command.input
         if content:
             # Where the runtime is gone, the command may have failed already; its result says so.
             with suppress(self._sdk_error):

@@ -117,7 +117,7 @@ class DaemonlessSandbox:
             collected[stream].append(block)
 
         async def feed(process: GuestProcess) -> None:
-            await process.write_stdin(command.stdin)
+            await process.write_stdin(command.input)
             process.close_stdin()
 
         code = await self.execute(command.argv, command.timeout_seconds, feed, take)
