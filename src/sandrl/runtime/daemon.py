@@ -242,6 +242,7 @@ def status_of(
     patience_seconds = PATIENCE_SECONDS if patience_seconds is None else patience_seconds
     target = endpoint.base_url.removeprefix("http://")
     metadata = (("authorization", f"Bearer {endpoint.token}"),)
+    directory = RuntimeDirectory(endpoint.state_dir, endpoint.name)
     signs = _Activity(endpoint.pid)
     begun = time.monotonic()
     with grpc.insecure_channel(target, options=[("grpc.enable_http_proxy", 0)]) as channel:
@@ -252,12 +253,13 @@ def status_of(
                 answer = json.loads(call(b"", metadata=metadata, timeout=max(min(_QUESTION_SECONDS, left), 0.1)))
                 break
             except grpc.RpcError as error:
-                if _ends_soon(endpoint.pid):
+                # One that ends takes its files away first.
+                if directory.find() != endpoint or _ends_soon(endpoint.pid):
                     return RuntimeStatus(running=False)
                 if error.code() is not grpc.StatusCode.DEADLINE_EXCEEDED:
                     raise RuntimeUnavailableError(
                         f"the local runtime (pid {endpoint.pid}) does not answer: {error.code().name}",
-                        hint=f"its log is {log_of(endpoint)}",
+                        hint=f"its log is {directory.log}",
                     ) from error
                 silence, waited = signs.silence(), time.monotonic() - begun
                 if waited >= patience_seconds:

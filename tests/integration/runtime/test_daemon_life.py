@@ -151,6 +151,41 @@ def test_it_is_gone_after_its_idle_time(state: Path) -> None:
     assert daemon.find(state) is None
 
 
+_SLOW_TO_END = """
+import asyncio, sys
+from pathlib import Path
+from sandrl import forks
+from sandrl.runtime import daemon
+forks.begin_grpc()
+from sandrl.runtime.server.sandboxes import SandboxManager
+close = SandboxManager.close
+async def close_slowly(self):
+    while not Path(sys.argv[1], "may-end").exists():
+        await asyncio.sleep(0.05)
+    await close(self)
+SandboxManager.close = close_slowly
+daemon.serve(Path(sys.argv[1]), announce=lambda endpoint: print("up", flush=True))
+"""
+
+
+def test_one_that_is_ending_is_not_taken_for_one_that_runs(state: Path) -> None:
+    command = [sys.executable, "-c", _SLOW_TO_END, str(state)]
+    environment = os.environ | {"PYTHONPATH": str(SOURCE)}
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE) as ending:
+        try:
+            assert ending.stdout is not None
+            ending.stdout.readline()
+            endpoint = daemon.find(state)
+            assert endpoint is not None
+            ending.terminate()
+            wait_until(lambda: daemon.find(state) is None)
+            assert not daemon.status_of(endpoint).running
+            assert ending.poll() is None
+        finally:
+            (state / "may-end").touch()
+    assert daemon.ensure_running(state) != endpoint
+
+
 def test_a_state_directory_that_cannot_be_used_is_one_clear_error(tmp_path: Path) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("")

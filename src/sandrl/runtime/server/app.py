@@ -118,8 +118,10 @@ class Daemon:
             self._manager.registry.on_change = lambda: None
             self._roster.close()
             self._directory.clear()
+            # Nobody who found it just before must take it for one that stays: it refuses every further call at once.
+            ending = asyncio.ensure_future(server.stop(_STOP_SECONDS))
             await self._manager.close()
-            await server.stop(_STOP_SECONDS)
+            await ending
             logger.info("stopped")
 
     async def _wait_for_end(self) -> None:
