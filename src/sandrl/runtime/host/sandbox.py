@@ -132,6 +132,12 @@ class HostSandbox:
         await self._launcher.condition()  # a sandbox may be seen to end before the launcher is
         return self._launcher.generation != self._generation
 
+    async def unexpected_end(self, reason: str) -> str:
+        """Why it has ended, which nobody has asked for; `reason` is what is known of it."""
+        if await self.is_lost():
+            return limits.LOST_REASON
+        return ": ".join(filter(None, [reason, "the sandbox's first process ended unexpectedly"]))
+
     def _on_message(self, message: wire.Message, descriptors: list[int]) -> None:
         event = message["event"]
         if not are_streams(descriptors):

@@ -96,8 +96,7 @@ class DaemonlessSandbox:
 
     async def _watch(self, host: HostSandbox) -> None:
         await host.ended.wait()
-        reason = limits.LOST_REASON if await host.is_lost() else "the sandbox's first process ended unexpectedly"
-        self._end("failed", f"{self.info.reason}: {reason}" if self.info.reason else reason)
+        self._end("failed", await host.unexpected_end(self.info.reason))
 
     def _end(self, status: str, reason: str) -> None:
         if self.info.has_ended:
