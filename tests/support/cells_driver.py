@@ -26,10 +26,7 @@ async def found(choice: Choice, groups: ControlGroups | None, cells: int, *argum
     """What the cell maker prints in one sandbox."""
     image = choice.images[0]
     sandbox = await HostSandbox.boot(choice.launcher, BootRequest(image.name, cells=cells), groups)
-    environment = {"PATH": "/usr/local/bin:/usr/bin:/bin", **image.environment}
-    _, process = await sandbox.start(["python", "-c", MAKER, *arguments], environment, merge_output=True)
-    process.close_stdin()
-    output = await process.rest_of_output()
+    output = await sandbox.run(["python", "-c", MAKER, *arguments], image)
     await sandbox.destroy()
     return json.loads(output)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
 import subprocess
@@ -17,6 +16,7 @@ from sandrl.runtime import daemon
 from sandrl.runtime.host import control_groups
 from sandrl.runtime.host.control_groups import ControlGroups, GroupLimits, GroupsUnavailableError
 from sandrl.runtime.state import DaemonEndpoint
+from tests.integration.runtime.conftest import wait_until
 
 MIB = 1 << 20
 LIMITS = GroupLimits(64 * MIB, 32)
@@ -119,7 +119,7 @@ def test_every_process_of_a_sandbox_is_in_its_group(
     sandbox = session.sandbox()
     marker = "2718.28"
     sandbox.exec(["sh", "-c", f"(setsid setsid sleep {marker} &) ; sleep {marker}"])
-    asyncio.run(_until_running(marker))
+    wait_until(lambda: len(_running(marker)) >= 2)
     members = {
         int(pid)
         for base in directories(endpoint.pid)
@@ -139,11 +139,3 @@ def _running(marker: str) -> list[int]:
         except OSError:
             continue
     return found
-
-
-async def _until_running(marker: str) -> None:
-    for _ in range(200):
-        if len(_running(marker)) >= 2:
-            return
-        await asyncio.sleep(0.05)
-    raise AssertionError("the programs never appeared")

@@ -115,7 +115,7 @@ class ForkServer:
         except OSError:
             data, descriptors = b"", []
         if not data:
-            self._note_end("")
+            self._note_end()
             return
         self._silent_ticks = 0
         reply = json.loads(data)
@@ -131,9 +131,8 @@ class ForkServer:
 
     def _answer(self, reply: dict[str, Any], descriptors: list[int]) -> None:
         waiter = self._waiting.pop(reply["id"], None)
-        if not self._waiting and self._tick is not None:
-            self._tick.cancel()
-            self._tick = None
+        if not self._waiting:
+            self._stop_watching()
         if waiter is None or waiter.done():
             _discard(descriptors)
         elif "error" in reply:
@@ -177,7 +176,7 @@ class ForkServer:
                 except BlockingIOError:
                     await asyncio.sleep(0.005)  # hundreds of boots are queued; the fork server is behind
                 except OSError:
-                    self._note_end("")
+                    self._note_end()
             answer: int | None = await waiter
             return answer
         finally:
@@ -205,20 +204,16 @@ class ForkServer:
         else:
             self._tick = self._loop.call_later(_TICK_SECONDS, self._look)
 
-    def _note_end(self, reason: str) -> None:
+    def _note_end(self, reason: str = _ENDED) -> None:
         if self.end:
             return
-        self._kill()
-        self.end = reason or _ENDED
-        if not self._ready.done():
-            self._ready.set_exception(LaunchError(f"the fork server ended: {self.end}"))
-        for waiter in self._waiting.values():
+        # The inner process: the outer one waits for it, and repeats how it ended.
+        _kill(self._pidfd)
+        self.end = reason
+        for waiter in (self._ready, *self._waiting.values()):
             if not waiter.done():
                 waiter.set_exception(LaunchError(f"the fork server ended: {self.end}"))
         self._waiting.clear()
-        if self._tick is not None:
-            self._tick.cancel()
-            self._tick = None
         self._let_go()
         if self._is_serving:
             self._is_serving = False
@@ -239,13 +234,13 @@ class ForkServer:
                 self.end = f"killed by {signal.Signals(number).name}"
         return self.end
 
-    def _kill(self) -> None:
-        # The inner process: the outer one waits for it, and repeats how it ended.
-        if self._pidfd >= 0:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+    def _stop_watching(self) -> None:
+        if self._tick is not None:
+            self._tick.cancel()
+            self._tick = None
 
     def _let_go(self) -> None:
+        self._stop_watching()
         if self._socket is not None:
             self._loop.remove_reader(self._socket.fileno())
             self._socket.close()
@@ -262,8 +257,13 @@ class ForkServer:
             await asyncio.to_thread(self._process.wait)
 
 
+def _kill(pidfd: int) -> None:
+    if pidfd >= 0:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+
+
 def _discard(pidfds: list[int]) -> None:
     for pidfd in pidfds:
-        with contextlib.suppress(ProcessLookupError):
-            signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+        _kill(pidfd)
         os.close(pidfd)

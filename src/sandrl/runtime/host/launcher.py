@@ -125,9 +125,9 @@ class Launcher(ABC):
         self._blocks[pidfd] = block
         return pidfd
 
-    # Waits until a launch need not wait: the blocks of sandboxes that end meanwhile come back.
-    @abstractmethod
-    async def _ready(self) -> None: ...
+    async def _ready(self) -> None:  # noqa: B027 - not every launcher has to wait
+        # Waits until a launch need not wait: the blocks of sandboxes that end meanwhile come back.
+        pass
 
     @abstractmethod
     async def _launch(self, request: BootRequest, agent_end: socket.socket, block: int) -> int: ...
@@ -145,3 +145,4 @@ class Launcher(ABC):
     @abstractmethod
     async def close(self) -> None:
         """End the launcher and everything it started."""
+        self.users.close()

@@ -13,8 +13,10 @@ from typing import Any
 
 from sandrl.runtime import limits
 from sandrl.runtime.guest import wire
+from sandrl.runtime.guest.rootfs import WORKING_DIRECTORY
 from sandrl.runtime.host.channel import AgentChannel, are_streams, discard
 from sandrl.runtime.host.control_groups import ControlGroups, Group, GroupLimits, family, pid_of
+from sandrl.runtime.host.images import Image
 from sandrl.runtime.host.launcher import BootRequest, Launcher, LaunchError
 from sandrl.runtime.host.process import Exit, GuestProcess
 
@@ -257,6 +259,17 @@ class HostSandbox:
         if merge_output:
             request["merge"] = True
         return await self._start(request)
+
+    async def run(self, argv: Sequence[str], image: Image, stdin: bytes = b"") -> bytes:
+        """What a program prints with few variables, standard output and error together; see `start`."""
+        environment = {"PATH": "/usr/local/bin:/usr/bin:/bin", **image.environment}
+        _, process = await self.start(argv, environment, directory=WORKING_DIRECTORY, merge_output=True)
+        await process.write_stdin(stdin)
+        process.close_stdin()
+        output = b""
+        while not isinstance(chunk := await process.next_output(), Exit):
+            output += chunk[1]
+        return output
 
     async def open_file(self, operation: str, path: str, *, max_bytes: int) -> tuple[int, GuestProcess]:
         """Start reading (`read`) or writing (`write`) a file; content travels as with any program."""
