@@ -77,17 +77,9 @@ def install(requirements: Sequence[Requirement], target: Path) -> None:
         pip = _pip()
         uv = shutil.which("uv")
         if uv is not None and (pip is None or installation().kind in (Kind.UV_TOOL, Kind.UVX, Kind.UV_PIP)):
-            options = [
-                "--no-build",
-                "--link-mode",
-                "copy",
-                "--python",
-                sys.executable,
-                "--no-progress",
-                "--color",
-                "never",
-            ]
-            command = [uv, "pip", "install", "--target", str(target), *options, "--quiet", *words]
+            options = ["--no-build", "--link-mode", "copy", "--python", sys.executable]
+            options += ["--no-progress", "--color", "never", "--quiet"]
+            command = [uv, "pip", "install", "--target", str(target), *options, *words]
             explain = _uv_failure
         elif pip is not None:
             options = ["--only-binary", ":all:", "--no-user", "--no-compile", "--no-input", "--progress-bar", "off"]
@@ -162,12 +154,13 @@ def _uv_failure(requirements: Sequence[Requirement], output: str, log: str) -> N
     if any(word in text for word in _NETWORK):
         return _unreachable("" if address is None else address[0], text.rpartition(": ")[2].strip())
     culprit = next((each for each in requirements if re.search(rf"\b{re.escape(each.name)}\b", text)), None)
-    if culprit is not None and ("no usable wheels" in text or "no wheels" in text or "uilding source" in text):
-        return _without_wheel(str(culprit))
-    if culprit is not None and "was not found" in text:
-        return _missing(culprit)
-    if culprit is not None and f"there is no version of {culprit}" in text:
-        return _missing(culprit, "")
+    if culprit is not None:
+        if any(words in text for words in ("no usable wheels", "no wheels", "uilding source")):
+            return _without_wheel(str(culprit))
+        if "was not found" in text:
+            return _missing(culprit)
+        if f"there is no version of {culprit}" in text:
+            return _missing(culprit, "")
     return _failure(text.partition(" hint:")[0].strip()[:300], requirements, "" if culprit is None else culprit.name)
 
 

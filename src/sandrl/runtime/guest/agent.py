@@ -184,7 +184,7 @@ class Agent:
             else:
                 processes.send_signal(-1, signal.SIGKILL)  # spares process 1: the sandbox survives, not what ran in it
             wire.send(self._control, {"event": "limit", "limit": breach})
-        self._watching = processes.others_exist()
+        self._watching = bool(processes.pids())
 
 
 def run(control: socket.socket, limits: processes.ProcessLimits) -> NoReturn:

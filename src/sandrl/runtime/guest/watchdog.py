@@ -20,8 +20,8 @@ import time
 from collections.abc import Container
 
 from sandrl.runtime.guest.processes import (
+    PAGE_BYTES,
     ProcessLimits,
-    page_bytes,
     pids,
     place_of,
     proportional_bytes,
@@ -59,11 +59,7 @@ _FULL_PIPE_BYTES = 1 << 16
 
 
 class ObjectLimits:
-    """How many objects of the kernel the processes of a sandbox may have together.
-
-    Args:
-        cells: How many cells it may hold at once; 0 if it is no worker, or for the processes of one cell.
-    """
+    """How many objects of the kernel a sandbox, a worker for some cells or one cell (0) may have together."""
 
     __slots__ = ("descriptors", "epoll_watches", "file_locks", "hidden_processes", "mappings", "pipes", "queued_bytes")
 
@@ -222,7 +218,7 @@ class _Objects:
                 if target.startswith("pipe:"):
                     pipes.add(target)
                 elif target == "anon_inode:[eventpoll]":
-                    watches += _watches(f"{place}/fdinfo/{name}", self._most.epoll_watches)
+                    watches += _count(f"{place}/fdinfo/{name}", b"tfd:", self._most.epoll_watches)
                     if watches > self._most.epoll_watches:
                         return "epoll watches"
             if len(pipes) > self._most.pipes:
@@ -246,7 +242,7 @@ class Quotas:
         except OSError as error:
             return "pipes" if error.errno == errno.ENFILE else None
         try:
-            if fcntl.fcntl(reading, _F_GETPIPE_SZ) < min(_FULL_PIPE_BYTES, 16 * page_bytes()):
+            if fcntl.fcntl(reading, _F_GETPIPE_SZ) < min(_FULL_PIPE_BYTES, 16 * PAGE_BYTES):
                 return "pipes"
             self._epoll.register(reading, select.EPOLLIN)
             self._epoll.unregister(reading)
@@ -283,10 +279,6 @@ def _descriptor_count(place: str) -> int:
     with contextlib.suppress(OSError):
         return os.stat(f"{place}/fd").st_size
     return 0
-
-
-def _watches(path: str, most: int) -> int:
-    return _count(path, b"tfd:", most)
 
 
 def _file_locks(most: int, root: str = "") -> int:

@@ -138,6 +138,11 @@ class Launcher(ABC):
         if block is not None:
             self.users.give_back(block)
 
+    async def has_failed_since(self, generation: int) -> bool:
+        """Whether sandboxes that were started then are lost."""
+        await self.condition()  # a sandbox may be seen to end before the launcher is
+        return self.generation != generation
+
     async def condition(self) -> Condition:
         """How the launcher is: asked of its processes, not remembered."""
         return Condition()
