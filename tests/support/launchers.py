@@ -33,4 +33,4 @@ def with_launcher(state: Path, use: Callable[[Choice], Awaitable[Value]], images
 
 async def output_of(sandbox: HostSandbox, program: str, image: Image) -> str:
     """What a Python program prints in a sandbox."""
-    return (await sandbox.run(["python", "-c", program], image)).decode()
+    return (await sandbox.run(["python", "-c", program], image))[1].decode()

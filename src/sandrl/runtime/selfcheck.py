@@ -320,7 +320,7 @@ _ATTEMPTS: dict[str, Attempt] = {
 async def _output(choice: Choice, request: BootRequest, argv: list[str], stdin: bytes = b"") -> bytes:
     sandbox = await choice.boot(request)
     try:
-        return await sandbox.run(argv, choice.images[0], stdin)
+        return (await sandbox.run(argv, choice.images[0], stdin))[1]
     finally:
         await sandbox.destroy()
 

@@ -8,6 +8,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from cwsandbox import Session
 from sandrl.errors import RuntimeUnavailableError, SilentDaemonError
 from sandrl.runtime import daemon
 from sandrl.runtime.state import RuntimeDirectory, find_all, own_name
+from sandrl.runtime.usage import family, of_process
 from sandrl.sandboxes.daemons import refined
 from sandrl.sandboxes.registry import Registration
 from tests.integration.runtime.conftest import defaults_for, wait_until
@@ -30,19 +32,14 @@ def state(tmp_path: Path) -> Iterator[Path]:
     daemon.stop(tmp_path)
 
 
-def descendants(root: int) -> set[int]:
-    parents = {}
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = path.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        if fields[0] != "Z":
-            parents[int(path.parent.name)] = int(fields[1])
-    family = {root}
-    while grown := {pid for pid, parent in parents.items() if parent in family} - family:
-        family |= grown
-    return family & set(parents)
+def living(pids: list[int]) -> list[int]:
+    """Those that have not ended; one whose parent has not asked for its exit status yet has."""
+    found = []
+    for pid in pids:
+        with suppress(OSError):
+            if not of_process(pid).has_ended:
+                found.append(pid)
+    return found
 
 
 def test_it_starts_on_first_use_and_is_found_again(state: Path) -> None:
@@ -114,19 +111,19 @@ def test_sigkill_leaves_no_process(state: Path) -> None:
     session = Session(defaults_for(endpoint), report_to=[])
     for _ in range(3):
         session.sandbox().exec(["sh", "-c", "(setsid sleep 1234 >/dev/null 2>&1 &); true"]).result()
-    family = descendants(endpoint.pid) - {endpoint.pid}
-    assert len(family) >= 8
+    started = family(endpoint.pid)
+    assert len(started) >= 9
     os.kill(endpoint.pid, signal.SIGKILL)
-    wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in family), seconds=30)
+    wait_until(lambda: not living(started), seconds=30)
 
 
 def test_stop_ends_every_sandbox_and_takes_the_files_along(state: Path) -> None:
     endpoint = daemon.ensure_running(state)
     session = Session(defaults_for(endpoint), report_to=[])
     session.sandbox().exec(["sh", "-c", "sleep 1234 >/dev/null 2>&1 &"]).result()
-    family = descendants(endpoint.pid)
+    started = family(endpoint.pid)
     assert daemon.stop(state) is True
-    assert not family & {pid for each in family for pid in descendants(each)}
+    assert not living(started)
     assert not (RuntimeDirectory(state).path / "token").exists()
     assert daemon.stop(state) is False
 

@@ -194,7 +194,8 @@ def test_an_ordinary_user_with_ids_in_subuid_gets_them_through_newuidmap() -> No
     try:
         place.chmod(0o755)
         shutil.copytree(SOURCES, place / "src", ignore=shutil.ignore_patterns("__pycache__"))
-        shutil.copy(SUPPORT / "two_sandboxes.py", place)
+        for name in ("sandbox_driver.py", "launchers.py"):
+            shutil.copy(SUPPORT / name, place)
         for name, line in (("passwd", "guest9:x:48123:48123::/:/bin/sh"), ("group", "guest9:x:48123:")):
             (place / name).write_text(f"{Path('/etc', name).read_text()}{line}\n")
         for name in ("subuid", "subgid"):
@@ -207,7 +208,7 @@ def test_an_ordinary_user_with_ids_in_subuid_gets_them_through_newuidmap() -> No
             f"mount --bind {place}/{name} /etc/{name} && " for name in ("passwd", "group", "subuid", "subgid")
         )
         drop = f"exec {setpriv} --reuid 48123 --regid 48123 --clear-groups"
-        script = f"{cover} {drop} /usr/bin/python3 {place}/two_sandboxes.py {place}/state"
+        script = f"{cover} {drop} /usr/bin/python3 {place}/sandbox_driver.py {place}/state uids"
         done = subprocess.run(
             [unshare, "--mount", "sh", "-c", script],
             env={"PATH": os.defpath, "PYTHONPATH": str(place / "src"), "SANDRL_RUNTIME_ISOLATION": "native"},

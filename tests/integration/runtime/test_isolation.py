@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import socket
@@ -45,7 +44,7 @@ def facts(request: pytest.FixtureRequest, host_port: int) -> Iterator[Facts]:
     )
     paths += ":/etc/R/Renviron.site:/etc/R/Rprofile.site"  # they may have tokens of package repositories
     texts = ("hostile_probe.py",)
-    yield json.loads(answer_of(place, mode, "isolation_driver.py", paths, str(host_port), texts=texts))
+    yield answer_of(place, mode, "sandbox_driver.py", "reach", paths, str(host_port), texts=texts)
     shutil.rmtree(place, ignore_errors=True)
 
 

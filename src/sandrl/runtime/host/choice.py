@@ -151,7 +151,7 @@ async def _bootable(launcher: Launcher, images: Sequence[Image]) -> list[Image]:
 async def _probe(launcher: Launcher, image: Image, groups: ControlGroups | None = None) -> None:
     sandbox = await HostSandbox.boot(launcher, BootRequest(image.name), groups)
     try:
-        output = await asyncio.wait_for(sandbox.run(["python", "-c", _PROGRAM], image), _PROBE_TIMEOUT_SECONDS)
+        _, output = await asyncio.wait_for(sandbox.run(["python", "-c", _PROGRAM], image), _PROBE_TIMEOUT_SECONDS)
     except (StartError, SandboxGoneError, TimeoutError) as error:
         raise LaunchError(f"{image.reference} did not run: {str(error) or 'no answer in time'}") from error
     finally:

@@ -211,16 +211,6 @@ class ControlGroups:
             _remove_tree(base)
 
 
-def family(pid: int) -> list[int]:
-    found = [pid]
-    for known in found:
-        with contextlib.suppress(OSError):
-            for task in os.listdir(f"/proc/{known}/task"):
-                children = Path(f"/proc/{known}/task/{task}/children").read_text(encoding="ascii")
-                found += map(int, children.split())
-    return found
-
-
 def pid_of(pidfd: int) -> int:
     """The process that a pidfd refers to, by its number in this PID namespace.
 

@@ -61,10 +61,6 @@ class ForkServer:
         self._ticked_at = 0.0
         self._silent_ticks = 0
 
-    @property
-    def pid(self) -> int | None:
-        return None if self._process is None else self._process.pid
-
     async def start(self, config: Mapping[str, Any]) -> None:
         """Start it and wait until it can boot sandboxes.
 
@@ -210,7 +206,8 @@ class ForkServer:
         # The inner process: the outer one waits for it, and repeats how it ended.
         _kill(self._pidfd)
         self.end = reason
-        for waiter in (self._ready, *self._waiting.values()):
+        waiters: list[asyncio.Future[Any]] = [self._ready, *self._waiting.values()]
+        for waiter in waiters:
             if not waiter.done():
                 waiter.set_exception(LaunchError(f"the fork server ended: {self.end}"))
         self._waiting.clear()

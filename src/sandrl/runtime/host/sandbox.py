@@ -15,10 +15,11 @@ from sandrl.runtime import limits
 from sandrl.runtime.guest import wire
 from sandrl.runtime.guest.rootfs import WORKING_DIRECTORY
 from sandrl.runtime.host.channel import AgentChannel, are_streams, discard
-from sandrl.runtime.host.control_groups import ControlGroups, Group, GroupLimits, family, pid_of
+from sandrl.runtime.host.control_groups import ControlGroups, Group, GroupLimits, pid_of
 from sandrl.runtime.host.images import Image
 from sandrl.runtime.host.launcher import BootRequest, Launcher, LaunchError
 from sandrl.runtime.host.process import Exit, GuestProcess
+from sandrl.runtime.usage import family
 
 _KILLED = 128 + signal.SIGKILL
 
@@ -250,8 +251,8 @@ class HostSandbox:
             request["merge"] = True
         return await self._start(request)
 
-    async def run(self, argv: Sequence[str], image: Image, stdin: bytes = b"") -> bytes:
-        """What a program prints with few variables, standard output and error together; see `start`."""
+    async def run(self, argv: Sequence[str], image: Image, stdin: bytes = b"") -> tuple[Exit, bytes]:
+        """How a program with few variables ends, and all that it printed; see `start`."""
         environment = {"PATH": "/usr/local/bin:/usr/bin:/bin", **image.environment}
         _, process = await self.start(argv, environment, directory=WORKING_DIRECTORY, merge_output=True)
         await process.write_stdin(stdin)
@@ -259,7 +260,7 @@ class HostSandbox:
         output = b""
         while not isinstance(chunk := await process.next_output(), Exit):
             output += chunk[1]
-        return output
+        return chunk, output
 
     async def open_file(self, operation: str, path: str) -> tuple[int, GuestProcess]:
         """Start reading (`read`) or writing (`write`) a file; content travels as with any program."""
