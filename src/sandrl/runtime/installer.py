@@ -50,11 +50,7 @@ _SOURCE = "choose another version, or build a wheel of it (pip wheel) and set PI
 
 
 class NotInstalledError(Exception):
-    """Packages cannot be installed.
-
-    Args:
-        culprit: The canonical name of the package that is the cause; empty if it is not known.
-    """
+    """Packages cannot be installed; the canonical name of the culprit among them is empty if it is not known."""
 
     def __init__(self, error: SandrlError, culprit: str = "") -> None:
         super().__init__(error.message)
@@ -63,10 +59,7 @@ class NotInstalledError(Exception):
 
 
 def install(requirements: Sequence[Requirement], target: Path) -> None:
-    """Installs packages with what they require.
-
-    Args:
-        target: An empty directory.
+    """Installs packages with what they require into an empty directory.
 
     Raises:
         NotInstalledError: If that is not possible.

@@ -91,10 +91,7 @@ class WorkerTrial:
 
 
 def check_isolation(worker: WorkerTrial | None = None) -> SelfCheck:
-    """Boots sandboxes and tries to get out of them; takes a second or two.
-
-    Args:
-        worker: What tries whether cells are possible; they are not tried unless given.
+    """Boots sandboxes and tries to get out of them, and to make a cell if a worker is given; takes a second or two.
 
     Raises:
         RuntimeUnavailableError: If no sandbox can be booted here, with the way out.

@@ -74,10 +74,7 @@ def own_name() -> str:
 
 
 class RuntimeDirectory:
-    """The files of one version's daemon below a state directory.
-
-    Args:
-        name: The name of an existing directory; otherwise it is that of this version, which is made.
+    """The files of a daemon below a state directory: that of an existing name, or of this version, which is made.
 
     Raises:
         RuntimeUnavailableError: If the directory cannot be made, or belongs to someone else.

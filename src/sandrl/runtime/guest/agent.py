@@ -199,8 +199,7 @@ def start_program(
     child before it does. For the same reason nobody waits to hear whether executing worked: where it did not, the child
     says so on its standard error and exits as a shell would.
 
-    Args:
-        streams: What become its standard streams; a terminal becomes its controlling terminal.
+    A terminal among the streams becomes its controlling terminal.
     """
     name, arguments = os.fsencode(program), [os.fsencode(word) for word in argv]
     variables = {os.fsencode(key): os.fsencode(value) for key, value in environment.items()}

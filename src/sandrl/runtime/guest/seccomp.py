@@ -112,11 +112,7 @@ def _when(number: int, block: bytes) -> bytes:
 
 
 def build_filter(machine: str, cells: bool = False) -> bytes:
-    """The filter program for one processor, ready for `install_seccomp`.
-
-    Args:
-        cells: Whether it is that of a worker sandbox: new namespaces and mounts are not refused.
-    """
+    """The filter program for one processor; that of a worker, for `cells`, refuses no new namespaces and mounts."""
     numbers = _NUMBERS[machine] | _SAME_EVERYWHERE
     allow = _instruction(_RETURN, _ALLOW)
     reload_number = _instruction(_LOAD, _NUMBER_OFFSET)

@@ -78,11 +78,7 @@ class ObjectLimits:
 
 
 class Watchdog:
-    """Watches one sandbox from inside, or a cell from its worker.
-
-    Args:
-        disk: A descriptor on its writable file system; -1 where that bounds its files by itself.
-    """
+    """Watches one sandbox from inside, or a cell from its worker; `disk` is -1 where it bounds its files by itself."""
 
     def __init__(self, limits: ProcessLimits, disk: int, network_of: int | str = "self") -> None:
         self._limits = limits
@@ -95,11 +91,9 @@ class Watchdog:
         self._objects_due = self._hidden_due = 0.0
 
     def breach(self, spawned: Container[int], found: list[int] | None = None) -> str | None:
-        """The first shared limit that the sandbox is over (`memory`, `sockets`, `pipes`, …), or None.
+        """The first shared limit (`memory`, `pipes`, …) that the sandbox, or what is `found` of it, is over, or None.
 
-        Args:
-            spawned: Processes that the agent has forked, which may not have executed a program yet.
-            found: The processes to look at; all but the agent unless given.
+        What the agent has `spawned` may not have executed a program yet.
         """
         found = pids() if found is None else found
         if self._memory_exceeded(found):
@@ -135,11 +129,7 @@ class Watchdog:
         return proportional + self._hidden.total_bytes > self._limits.memory_bytes
 
     def relieve_memory(self, found: list[int] | None = None) -> None:
-        """Kill the process that holds most, or, where many hold much together, all of them.
-
-        Args:
-            found: The processes of a cell; all of the sandbox but the agent unless given.
-        """
+        """Kill the process of the sandbox, or of a cell, that holds most; where many hold much together, all."""
         of_sandbox = pids() if found is None else found
         held = {pid: proportional_bytes(pid) + self._hidden.bytes_of.get(pid, 0) for pid in of_sandbox}
         if sum(held.values()) > 2 * self._limits.memory_bytes:

@@ -38,12 +38,9 @@ class Boots:
     ) -> HostSandbox:
         """A sandbox that nobody has used; another one if the launcher failed meanwhile: no client knows the first.
 
-        Args:
-            prepare: Makes it ready for whoever asked; part of what is tried again.
-
         Raises:
             LaunchError: If it cannot be started.
-            SandboxGoneError: If it ended while it was made ready.
+            SandboxGoneError: If it ended while `prepare` made it ready, which is part of what is tried again.
         """
         launcher, attempts_left = self._choice.launcher, _START_ATTEMPTS
         while True:

@@ -32,11 +32,7 @@ _DEVICE_BYTES = 1 << 20
 
 
 class BubblewrapLauncher(Launcher):
-    """Starts sandboxes with the `bwrap` on PATH.
-
-    Args:
-        users: Who sandboxes are on the host; `bwrap` maps one id, so only a root daemon can give each its own.
-    """
+    """Starts sandboxes with the `bwrap` on PATH, which maps one id: only a root daemon can give each its own."""
 
     name = "bubblewrap"
 

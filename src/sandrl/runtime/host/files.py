@@ -13,11 +13,7 @@ TOO_LARGE = "CWSANDBOX_FILE_TOO_LARGE"
 
 
 class FileError(Exception):
-    """A file that cannot be read or written.
-
-    Args:
-        reason: Why, as the SDK's protocol names it: `CWSANDBOX_FILE_…`.
-    """
+    """A file that cannot be read or written, and the reason as the SDK's protocol names it: `CWSANDBOX_FILE_…`."""
 
     def __init__(self, path: str, reason: str, message: str, size_bytes: int = 0) -> None:
         super().__init__(f"{path}: {message}")

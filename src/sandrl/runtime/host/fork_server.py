@@ -37,10 +37,7 @@ _BOOTSTRAP = (
 
 
 class ForkServer:
-    """One run of the fork server, from its start to its end.
-
-    Args:
-        on_end: Called once when it has ended by itself; never before `start` has returned.
+    """One run of the fork server: `on_end` is called once if it ends by itself after `start` has returned.
 
     Attributes:
         end: Why it ended; empty while it serves.

@@ -33,11 +33,7 @@ _PATIENCE_SECONDS = 10.0
 
 
 class NativeLauncher(Launcher):
-    """Keeps one fork server and talks to it.
-
-    Args:
-        state: Directory of the daemon; the template is mounted on an empty directory in it.
-    """
+    """Keeps one fork server and talks to it; the template is mounted on an empty directory in that of the daemon."""
 
     name = "native"
 

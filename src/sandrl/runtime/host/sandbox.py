@@ -33,11 +33,7 @@ class DeprivedError(SandboxGoneError):
 
 
 class StartError(Exception):
-    """A program could not be started.
-
-    Args:
-        code: The exit code a shell would give: 127 not found, 126 not executable.
-    """
+    """A program could not be started; its code is what a shell would exit with: 127 not found, 126 not executable."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
@@ -228,11 +224,7 @@ class HostSandbox:
         terminal: tuple[int, int] | None = None,
         merge_output: bool = False,
     ) -> tuple[int, GuestProcess]:
-        """Start a program.
-
-        Args:
-            environment: All of its environment.
-            terminal: Columns and rows, to run it on a terminal.
+        """Start a program with this environment alone, on a terminal if columns and rows of one are given.
 
         Returns:
             A number to `kill` it by, and the program.

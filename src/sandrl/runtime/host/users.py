@@ -136,8 +136,7 @@ def shared_users() -> HostUsers:
 def find_users(state: Path) -> HostUsers:
     """The best that this user may have: own ids, own ids through `newuidmap`, or one shared user.
 
-    Args:
-        state: The daemon's directory; different daemons begin to look for a window in different places.
+    Daemons of different directories begin to look for a window in different places.
 
     Raises:
         HostUsersError: If `SANDRL_HOST_UIDS` asks for what cannot be had.
