@@ -111,23 +111,18 @@ class SandboxService(sandbox_pb2_grpc.SandboxServiceServicer):
     async def StreamLogs(self, request: pb.StreamLogsRequest, context: Context) -> None:
         log = self._manager.registry.get(request.sandbox_id).log
         if request.resume_log_session_id:
-            session = log.find_session(request.resume_log_session_id)
+            session, offset = log.find_session(request.resume_log_session_id), request.resume_log_offset
             if session is None:
                 await context.write(_log_error("SESSION_NOT_FOUND", "no such log session"))
                 return
-            offset = request.resume_log_offset
             if offset not in session.positions:
                 await context.write(_log_error("INVALID_RESUME_OFFSET", f"no frame of the session ended at {offset}"))
                 return
-            position, at_line_start = session.positions[offset]
         else:
-            session = log.open_session(timestamps=request.timestamps)
             since = request.since_time.ToNanoseconds() / 1e9 if request.HasField("since_time") else None
             tail = request.tail_lines if "tail_lines" in {name.name for name, _ in request.ListFields()} else None
-            position, offset, at_line_start = log.position_of(tail_lines=tail, since=since), 0, True
-            session.remember(0, position, True)
-        frames = log.stream(session, position, offset, follow=request.follow, at_line_start=at_line_start)
-        async for data, arrived, next_offset in frames:
+            session, offset = log.open_session(timestamps=request.timestamps, tail_lines=tail, since=since), 0
+        async for data, arrived, next_offset in log.stream(session, offset, follow=request.follow):
             entry = pb.LogEntry(data=data, log_session_id=session.session_id, next_log_offset=next_offset)
             entry.timestamp.FromNanoseconds(int(arrived * 1e9))
             await context.write(entry)
