@@ -22,7 +22,8 @@ from sandrl.runtime.guest import rootfs
 VARIABLE = "LD_LIBRARY_PATH"
 PREFIX_LIBRARIES = "/usr/local/lib"
 """Where a sandbox sees the libraries in an interpreter's own prefix."""
-_TIMEOUT_SECONDS = 10
+# Nothing of a program runs; who gave up on a crowded machine would look for another daemon.
+_TIMEOUT_SECONDS = 60
 _FOUND = re.compile(r"^\s+(\S+) => (/.*) \(0x[0-9a-f]+\)$", re.MULTILINE)
 _MISSING = re.compile(r"error while loading shared libraries: ([^:\s]+):")
 
