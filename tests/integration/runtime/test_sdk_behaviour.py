@@ -125,8 +125,8 @@ async def test_a_creation_that_was_given_up_is_in_the_next_listing(defaults: San
         # So many that the daemon has none ready to hand out, and must begin with each.
         begun = [stub.CreateSandbox(creation(tag), metadata=metadata) for _ in range(8)]
         await begun[0]
-        for creation in begun:
-            creation.cancel()
+        for call in begun:
+            call.cancel()
         found = await stub.ListSandboxes(pb.ListSandboxesRequest(tags=[tag]), metadata=metadata)
         for sandbox in found.sandboxes:
             await stub.DeleteSandbox(pb.DeleteSandboxRequest(sandbox_id=sandbox.sandbox_id), metadata=metadata)
