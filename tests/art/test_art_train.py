@@ -28,9 +28,8 @@ from sandrl.rollouts.run import run_rollouts
 from sandrl.runs import MetricsRow, RunReader, disagreements
 from sandrl.sandboxes import Interrupt
 from sandrl.settings import RuntimeKind, Settings, load_settings
-from sandrl.trainers.art.history import GRADIENT_STEPS, STEP
 from sandrl.trainers.art.plan import make_request
-from sandrl.trainers.art.results import ArtRun
+from sandrl.trainers.art.results import GRADIENT_STEPS, STEP, ArtRun
 from sandrl.trainers.art.train import run_art
 from tests.art.training import RENDERER, WINDOW, Uneven, reference
 from tests.support.scripted_episode import SUBMITTED, TIMEOUT_SECONDS, TOOL_SET, count, problems_file, script, told

@@ -24,7 +24,7 @@ from sandrl.problems.prompting import Prompting
 from sandrl.rewards.reward_run import RewardRun
 from sandrl.rewards.scored_run import ResumedRun, open_job_run
 from sandrl.rollouts.episodes import Episode, EpisodeOptions, new_episode
-from sandrl.rollouts.records import result_of
+from sandrl.rollouts.results import result_of
 from sandrl.rollouts.steps import EPISODE_SECONDS, StepOptions, StepPlayer
 from sandrl.sandboxes import Interrupt
 from sandrl.scoring.document import result_document, to_line

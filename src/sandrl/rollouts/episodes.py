@@ -10,10 +10,9 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Any
 
 from sandrl.answers.extraction import Extraction, extract_code
-from sandrl.config.episodes import EpisodesConfig
 from sandrl.config.words import EpisodeKind, ToolSet
 from sandrl.errors import EndpointError, InfrastructureError, RequestRefusedError
 from sandrl.events.results import ScoredCompletion, Status, is_cut_off
@@ -36,17 +35,6 @@ class EpisodeOptions:
     max_attempts: int = 3
     prompting: Prompting = field(default_factory=Prompting)
     extraction: Extraction = Extraction.AUTO
-
-    @classmethod
-    def of(cls, config: EpisodesConfig, prompting: Prompting, extraction: Extraction) -> Self:
-        return cls(
-            config.rollout,
-            config.tools,
-            config.max_tool_calls,
-            config.max_attempts,
-            prompting,
-            extraction,
-        )
 
 
 @dataclass(slots=True)

@@ -8,22 +8,22 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from typing import Self, TypeVar
 
 from sandrl.config.episodes import CONCURRENCY, EpisodesConfig
 from sandrl.events import CompletionFinished, Emit, OpinionFinished, StopRequested
 from sandrl.judge.judge import Judge
+from sandrl.models.client import Stopped
 from sandrl.models.protocol import Player
 from sandrl.problems import Problem
 from sandrl.problems.prompting import Prompting
-from sandrl.rollouts.episodes import Episode, EpisodeOptions, new_episode
-from sandrl.rollouts.records import episode_row, result_of
-from sandrl.rollouts.results import StepResult
+from sandrl.rollouts.episodes import Episode, EpisodeOptions, new_episode, play
+from sandrl.rollouts.results import PlayedStep, episode_row, result_of
 from sandrl.rollouts.shared_job import SharedJob
-from sandrl.rollouts.threads import play_all
 from sandrl.runs import RunWriter
 from sandrl.sandboxes import Interrupt, Job, Level, step_tag
 from sandrl.scoring.cache import VerdictCache
@@ -31,6 +31,9 @@ from sandrl.scoring.options import ScoreOptions
 from sandrl.scoring.problem_records import KeptProblems
 from sandrl.scoring.records import Place, opinion_row
 from sandrl.scoring.summary import raise_for_rewards
+
+# How long an episode waits that does not fit into a budget, if none ends meanwhile.
+_LOOK_SECONDS = 0.2
 
 # Sandboxes of an episode live as long as it does; what a model takes for an answer is not known before.
 EPISODE_SECONDS = 3600.0
@@ -57,7 +60,14 @@ class StepOptions:
     @classmethod
     def of(cls, config: EpisodesConfig, prompting: Prompting, *, samples: int, problems: int, attempt: int = 1) -> Self:
         return cls(
-            EpisodeOptions.of(config, prompting, config.extract),
+            EpisodeOptions(
+                config.rollout,
+                config.tools,
+                config.max_tool_calls,
+                config.max_attempts,
+                prompting,
+                config.extract,
+            ),
             ScoreOptions.of(config),
             samples,
             config.require_isolated,
@@ -65,30 +75,6 @@ class StepOptions:
             config.at_once(samples * problems),
             attempt,
         )
-
-
-@dataclass(frozen=True, slots=True)
-class PlayedStep:
-    """A step that is over, or was given up; `first_loss` is empty if no episode was lost."""
-
-    episodes: tuple[Episode, ...]
-    unfinished: int
-    result: StepResult
-    first_loss: str = ""
-
-    @property
-    def metrics(self) -> Mapping[str, float | None]:
-        """What the episodes amounted to, beside what is counted from events."""
-        episodes = self.episodes
-        return {
-            "episodes/tool_calls": float(sum(each.tool_calls for each in episodes)),
-            "episodes/attempts": float(sum(each.attempts for each in episodes)),
-            "episodes/prompt_tokens": float(sum(each.prompt_tokens for each in episodes)),
-            "episodes/completion_tokens": float(sum(each.completion_tokens for each in episodes)),
-            "episodes/endpoint_retries": float(sum(each.retries for each in episodes)),
-            "episodes/policy_seconds": sum(each.seconds["policy"] for each in episodes),
-            "episodes/dropped": float(self.result.dropped),
-        }
 
 
 class StepPlayer:
@@ -142,7 +128,6 @@ class StepPlayer:
         options = self._options
         ended: list[Episode] = []
         began = time.monotonic()
-
         place = Place(self.job.id, step=step, attempt=options.attempt)
 
         def keep(episode: Episode, seconds: float) -> None:
@@ -165,7 +150,7 @@ class StepPlayer:
         )
         with sandboxes:
             try:
-                unfinished = play_all(
+                unfinished = _play_all(
                     episodes,
                     model,
                     sandboxes,
@@ -183,7 +168,7 @@ class StepPlayer:
                     sandboxes.cancel()
         self._write_opinions(sandboxes.opinions, ended, place)
         raise_for_rewards([result_of(episode) for episode in ended])
-        return _played(step or 0, ended, unfinished, time.monotonic() - began)
+        return PlayedStep(step or 0, tuple(ended), unfinished, time.monotonic() - began)
 
     # Writes down and tells the opinions on what the episodes ended with; those on earlier attempts are dropped.
     def _write_opinions(self, opinions: Sequence[OpinionFinished], episodes: Sequence[Episode], place: Place) -> None:
@@ -213,10 +198,89 @@ def problems_of(step: int, count: int, problems: Sequence[ProblemT]) -> list[Pro
     return [problems[(step * count + place) % len(problems)] for place in range(count)]
 
 
-def _played(step: int, episodes: Sequence[Episode], unfinished: int, seconds: float) -> PlayedStep:
-    results = [result_of(episode) for episode in episodes]
-    rewards = tuple(result.reward for result in results if result.reward is not None)
-    passed = sum(result.is_pass for result in results)
-    result = StepResult(step, rewards, passed, len(results) - len(rewards), seconds)
-    first_loss = next((result.detail for result in results if result.reward is None), "")
-    return PlayedStep(tuple(episodes), unfinished, result, first_loss)
+def _play_all(
+    episodes: Sequence[Episode],
+    model: Player,
+    place: SharedJob,
+    options: EpisodeOptions,
+    *,
+    concurrency: int,
+    interrupt: Interrupt,
+    on_end: Callable[[Episode, float], None],
+    on_request: Callable[[int], None],
+    may_begin: Callable[[int], bool],
+    finishes_all: bool,
+) -> int:
+    # Plays episodes, each in a thread, and returns how many were given up. `on_end` gets each with its seconds, in this
+    # thread; `on_request` gets the number of running ones. The threads are daemons: nobody waits for an episode that
+    # is given up, even if an endpoint keeps its socket open. With `finishes_all`, the first request to stop also lets
+    # those be finished that have not begun; `may_begin` says whether one more may begin beside so many.
+    waiting: SimpleQueue[Episode] = SimpleQueue()
+    for episode in episodes:
+        waiting.put(episode)
+    ended: SimpleQueue[tuple[Episode, float] | Exception | None] = SimpleQueue()
+    turn = threading.Condition()
+    playing = 0
+
+    def is_over() -> bool:
+        return interrupt.is_exhausted or bool(interrupt.level and not finishes_all)
+
+    def begin() -> bool:
+        nonlocal playing
+        with turn:
+            while not is_over() and not may_begin(playing):
+                turn.wait(_LOOK_SECONDS)
+            may = not is_over()
+            playing += may
+            return may
+
+    def leave() -> None:
+        nonlocal playing
+        with turn:
+            playing -= 1
+            turn.notify_all()
+        if is_over():
+            ended.put(None)
+
+    def work() -> None:
+        try:
+            while True:
+                episode = waiting.get_nowait()
+                if not begin():
+                    waiting.put(episode)
+                    return
+                began = time.monotonic()
+                try:
+                    play(episode, model, place, options)
+                    ended.put((episode, time.monotonic() - began))
+                finally:
+                    leave()
+        except (Empty, Stopped):
+            return
+        except Exception as error:  # noqa: BLE001 - it is raised again, in the thread that waits for it
+            ended.put(error)
+
+    def ring() -> None:
+        interrupt.waker().add_done_callback(lambda _: ended.put(None))
+
+    seen, left = Level.NONE, len(episodes)
+    ring()
+    for _ in range(min(concurrency, left)):
+        threading.Thread(target=work, name="sandrl-episode", daemon=True).start()
+    while left:
+        if interrupt.level > seen:
+            seen = interrupt.level
+            on_request(left if finishes_all else playing)
+            if seen is Level.CANCEL:
+                return left
+        if is_over() and not playing and ended.empty():
+            return left
+        end = ended.get()
+        if end is None:
+            ring()
+        elif isinstance(end, Exception):
+            raise end
+        else:
+            left -= 1
+            on_end(*end)
+    return 0

@@ -157,7 +157,7 @@ def test_the_first_wish_to_stop_finishes_the_batch_and_the_second_ends_it(tmp_pa
         assert finished.signal_number == 2
         assert (len(finished.steps), finished.finished) == (1, 2 - wishes)
         assert len(finished.steps[0].rewards) == (4 if wishes == 1 else 0)
-        assert finished.unfinished == (0 if wishes == 1 else 4)
+        assert finished.total.unfinished == (0 if wishes == 1 else 4)
         reader = RunReader(finished.run_dir)
         assert reader.config.jobs[0].outcome is RunOutcome.INTERRUPTED
         events = Counter(row.event for row in reader.sandboxes().rows)

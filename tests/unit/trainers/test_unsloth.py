@@ -21,7 +21,7 @@ from sandrl.installation import install_command, package_command
 from sandrl.models import libraries
 from sandrl.settings import Settings, load_settings
 from sandrl.trainers.config import resolve
-from sandrl.trainers.engines import TRL
+from sandrl.trainers.loaders import TRL
 from sandrl.trainers.training import PrintedFile
 from sandrl.trainers.unsloth import UNSLOTH
 
