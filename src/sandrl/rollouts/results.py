@@ -1,4 +1,4 @@
-"""What became of episodes: the result and the row of each, a step of them, and a run of steps.
+"""Contains the results of episodes: the result and the row of each, a step of them, and a run of steps.
 
 A row is sufficient for later training. It has each message as it was sent and sampled, with tokens and logprobs if the
 endpoint returned them; the tools that were offered are saved once, in the run's configuration.
