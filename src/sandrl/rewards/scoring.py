@@ -6,21 +6,23 @@ A job, a judge and a cache may outlive a batch of completions, so the caller may
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 from sandrl.events import Emit, all_of, ignore
+from sandrl.events.results import Status
 from sandrl.judge.calibration import packages_of
 from sandrl.judge.judge import Judge, longest_execution_seconds, longest_run_seconds
 from sandrl.judge.limits import Limits
-from sandrl.problems import CompletionsLike, Problem, ProblemsLike, as_completions, as_problems
+from sandrl.problems import Completion, CompletionsLike, Problem, ProblemsLike, as_completions, as_problems
+from sandrl.runs import HASH_SEED_TAG
 from sandrl.sandboxes import Interrupt, Job, SandboxRequest
 from sandrl.scoring.batch import Batch, OnResult
 from sandrl.scoring.cache import VerdictCache
 from sandrl.scoring.notebook import is_notebook, shown_progress
 from sandrl.scoring.opinions import OpinionMemory
-from sandrl.scoring.options import ScoreOptions
-from sandrl.scoring.seeds import outcomes_by_seed
+from sandrl.scoring.options import ScoreOptions, SecondOpinion
 from sandrl.scoring.summary import ScoreReport
 from sandrl.settings import load_settings
 
@@ -116,7 +118,7 @@ def score(
     interrupt = interrupt or Interrupt()
     hash_seeds = None
     if options.hash_seeds > 1:
-        hash_seeds = outcomes_by_seed(completions, problems, job, judge, options, cache, interrupt)
+        hash_seeds = _outcomes_by_seed(completions, problems, job, judge, options, cache, interrupt)
     batch = Batch(
         job,
         judge,
@@ -131,3 +133,32 @@ def score(
     )
     batch.add_all(completions, problems)
     return batch.run()
+
+
+def _outcomes_by_seed(
+    completions: Sequence[Completion],
+    problems: Mapping[str, Problem],
+    job: Job,
+    judge: Judge,
+    options: ScoreOptions,
+    cache: VerdictCache,
+    interrupt: Interrupt,
+) -> dict[int, dict[str, str]]:
+    # Under the seeds after the first, by position and seed. The reward is that of the first seed; each has a judge
+    # of its own, because a seed also changes what a reference returns. What says nothing of the completion is left out.
+    found: dict[int, dict[str, str]] = {}
+    first = options.limits.hash_seed
+    for seed in range(first + 1, first + options.hash_seeds):
+        own = Judge.on(job.connection, require_isolated=judge.requires_isolated)
+        under = replace(
+            options,
+            limits=replace(options.limits, hash_seed=seed),
+            second_opinion=SecondOpinion(),
+            tags=(HASH_SEED_TAG, *options.tags),
+        )
+        batch = Batch(job, own, under, cache, ignore, interrupt, None, keeps_output=False)
+        batch.add_all(completions, problems)
+        for result in batch.run().results:
+            if result.status is not Status.INFRASTRUCTURE:
+                found.setdefault(result.index, {})[str(seed)] = result.status.value
+    return found

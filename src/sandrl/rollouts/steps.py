@@ -117,10 +117,7 @@ class StepPlayer:
         known: int = 0,
         on_end: Callable[[Episode], None] | None = None,
     ) -> PlayedStep:
-        """Plays episodes of one step, or of none.
-
-        Args:
-            step: The step they belong to; None outside of steps, where the first wish to stop lets no more begin.
+        """Plays episodes of one step, or of none, where the first wish to stop lets no more begin.
 
         Raises:
             SandrlError: What no episode can go on with, such as refused credentials, or a reward policy that failed.

@@ -1,6 +1,6 @@
 """Runs one training with any engine: its run, its job, its steps, its budget and its end.
 
-TRL's trainer calls back where its steps begin and end, and ART is driven step by step. So the loop itself belongs to the
+TRL's trainer calls back where its steps begin and end, and ART is driven step by step. So the loop itself belongs to an
 engine, which calls the `Training` where a step begins and ends. A training stops between steps, also for its budget,
 because a step that is cut off is lost and the last checkpoint then belongs to the last step.
 """
