@@ -10,9 +10,10 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Self
 
 from sandrl.answers.extraction import Extraction, extract_code
+from sandrl.config.episodes import EpisodesConfig
 from sandrl.config.words import EpisodeKind, ToolSet
 from sandrl.errors import EndpointError, InfrastructureError, RequestRefusedError
 from sandrl.events.results import ScoredCompletion, Status, is_cut_off
@@ -35,6 +36,10 @@ class EpisodeOptions:
     max_attempts: int = 3
     prompting: Prompting = field(default_factory=Prompting)
     extraction: Extraction = Extraction.AUTO
+
+    @classmethod
+    def of(cls, config: EpisodesConfig, prompting: Prompting) -> Self:
+        return cls(config.rollout, config.tools, config.max_tool_calls, config.max_attempts, prompting, config.extract)
 
 
 @dataclass(slots=True)

@@ -30,8 +30,9 @@ from sandrl.problems.splits import training_split
 from sandrl.problems.store import select
 from sandrl.rewards.estimate import SandboxEstimate, estimate_sandboxes
 from sandrl.rewards.scored_run import open_job_run
+from sandrl.rollouts.episodes import EpisodeOptions
 from sandrl.rollouts.results import PlayedStep, RolloutRun
-from sandrl.rollouts.steps import EPISODE_SECONDS, StepOptions, StepPlayer, problems_of
+from sandrl.rollouts.steps import EPISODE_SECONDS, StepPlayer, problems_of
 from sandrl.rollouts.tools import TOOL_SCHEMAS, tool_schemas
 from sandrl.runs.summary import summarise
 from sandrl.sandboxes import Interrupt, SandboxRequest
@@ -61,7 +62,7 @@ def run_rollouts(
     source = training_split(request.problems)
     loaded, problems = _problems(request)
     prompting = Prompting.of(request, loaded, reading_of(request))
-    options = StepOptions.of(request, prompting, samples=request.samples, problems=request.problems_per_step)
+    concurrency = request.at_once(request.samples * request.problems_per_step)
     stop = threading.Event()
     SandboxRequest.of(request).allowance(settings)
     model = (make or partial(_at_endpoint, interrupt))(request, settings, stop, emit)
@@ -89,7 +90,16 @@ def run_rollouts(
         # Before the job ends: who waits for an endpoint must not come back to a job that is over.
         session.stack.callback(stop.set)
         session.stack.callback(model.close)
-        player = StepPlayer(options, job=job, writer=writer, emit=tell, interrupt=interrupt, stop=stop)
+        player = StepPlayer(
+            request,
+            EpisodeOptions.of(request, prompting),
+            job=job,
+            writer=writer,
+            emit=tell,
+            interrupt=interrupt,
+            stop=stop,
+            concurrency=concurrency,
+        )
         tell(
             RolloutStarted(
                 writer.run_id,
@@ -97,14 +107,14 @@ def run_rollouts(
                 problems=len(problems),
                 steps=request.steps,
                 episodes=request.episodes,
-                concurrency=options.concurrency,
+                concurrency=concurrency,
             )
         )
         played: list[PlayedStep] = []
         names = list(problems)
         for step in range(request.steps):
             of_step = [problems[name] for name in problems_of(step, request.problems_per_step, names)]
-            done = player.play(step, of_step, model)
+            done = player.play(step, of_step, request.samples, model)
             played.append(done)
             recorder.log(step, {**done.metrics, "step_seconds": done.seconds})
             tell(

@@ -9,18 +9,17 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 from queue import Empty, SimpleQueue
-from typing import Self, TypeVar
+from typing import TypeVar
 
-from sandrl.config.episodes import CONCURRENCY, EpisodesConfig
+from sandrl.config.episodes import EpisodesConfig
+from sandrl.config.eval import EvalConfig
 from sandrl.events import CompletionFinished, Emit, OpinionFinished, StopRequested
 from sandrl.judge.judge import Judge
 from sandrl.models.client import Stopped
 from sandrl.models.protocol import Player
 from sandrl.problems import Problem
-from sandrl.problems.prompting import Prompting
 from sandrl.rollouts.episodes import Episode, EpisodeOptions, new_episode, play
 from sandrl.rollouts.results import PlayedStep, episode_row, result_of
 from sandrl.rollouts.shared_job import SharedJob
@@ -39,74 +38,54 @@ _LOOK_SECONDS = 0.2
 EPISODE_SECONDS = 3600.0
 
 
-@dataclass(frozen=True, slots=True)
-class StepOptions:
-    """How steps are played.
-
-    Attributes:
-        scoring: How a solution is judged and rewarded; its time is also that of one command.
-        cache: Where verdicts are kept from one run to the next; None keeps them for this one.
-        attempt: Which attempt at the run's steps this is; more than 1 in a run that was resumed.
-    """
-
-    episode: EpisodeOptions
-    scoring: ScoreOptions
-    samples: int
-    require_isolated: bool = False
-    cache: Path | None = None
-    concurrency: int = CONCURRENCY
-    attempt: int = 1
-
-    @classmethod
-    def of(cls, config: EpisodesConfig, prompting: Prompting, *, samples: int, problems: int, attempt: int = 1) -> Self:
-        return cls(
-            EpisodeOptions(
-                config.rollout,
-                config.tools,
-                config.max_tool_calls,
-                config.max_attempts,
-                prompting,
-                config.extract,
-            ),
-            ScoreOptions.of(config),
-            samples,
-            config.require_isolated,
-            config.cache,
-            config.at_once(samples * problems),
-            attempt,
-        )
-
-
 class StepPlayer:
     """Plays steps, and writes down each episode as it ends.
 
-    Nobody else uses the job meanwhile; `stop` is set when a step is given up, for those who wait for an endpoint.
+    Nobody else uses the job meanwhile. `attempt` is more than 1 in a run that was resumed; `stop` is set when a step
+    is given up, for those who wait for an endpoint.
     """
 
     def __init__(
         self,
-        options: StepOptions,
+        config: EpisodesConfig | EvalConfig,
+        options: EpisodeOptions,
         *,
         job: Job,
         writer: RunWriter,
         emit: Emit,
         interrupt: Interrupt,
         stop: threading.Event,
+        concurrency: int,
+        attempt: int = 1,
     ) -> None:
         self._options = options
+        self._scoring = ScoreOptions.of(config)
+        self._concurrency = concurrency
+        self._attempt = attempt
         self.job = job
         self._writer = writer
         self._emit = emit
         self._interrupt = interrupt
         self._stop = stop
-        self._judge = Judge.on(job.connection, require_isolated=options.require_isolated)
-        self._cache = VerdictCache(options.cache)
-        self._kept = KeptProblems(writer, options.episode.prompting)
+        self._judge = Judge.on(job.connection, require_isolated=config.require_isolated)
+        self._cache = VerdictCache(config.cache)
+        self._kept = KeptProblems(writer, options.prompting)
 
     def play(
-        self, step: int, problems: Sequence[Problem], model: Player, *, on_end: Callable[[Episode], None] | None = None
+        self,
+        step: int,
+        problems: Sequence[Problem],
+        samples: int,
+        model: Player,
+        *,
+        on_end: Callable[[Episode], None] | None = None,
     ) -> PlayedStep:
-        return self.play_episodes(self._episodes(step, problems), model, step=step, on_end=on_end)
+        pairs = [(problem, sample) for problem in problems for sample in range(1, samples + 1)]
+        episodes = [
+            new_episode(number, f"step-{step}/{number}/{problem.task_id}#{sample}", problem, self._options)
+            for number, (problem, sample) in enumerate(pairs)
+        ]
+        return self.play_episodes(episodes, model, step=step, on_end=on_end)
 
     def play_episodes(
         self,
@@ -122,10 +101,10 @@ class StepPlayer:
         Raises:
             SandrlError: What no episode can go on with, such as refused credentials, or a reward policy that failed.
         """
-        options = self._options
+        scoring = self._scoring
         ended: list[Episode] = []
         began = time.monotonic()
-        place = Place(self.job.id, step=step, attempt=options.attempt)
+        place = Place(self.job.id, step=step, attempt=self._attempt)
 
         def keep(episode: Episode, seconds: float) -> None:
             ended.append(episode)
@@ -140,9 +119,9 @@ class StepPlayer:
         sandboxes = SharedJob(
             self.job,
             self._judge,
-            options.scoring if step is None else replace(options.scoring, tags=(step_tag(step),)),
+            scoring if step is None else replace(scoring, tags=(step_tag(step),)),
             self._cache,
-            timeout_seconds=options.scoring.limits.timeout_seconds,
+            timeout_seconds=scoring.limits.timeout_seconds,
             emit=self._emit,
         )
         with sandboxes:
@@ -151,11 +130,11 @@ class StepPlayer:
                     episodes,
                     model,
                     sandboxes,
-                    options.episode,
-                    concurrency=options.concurrency,
+                    self._options,
+                    concurrency=self._concurrency,
                     interrupt=self._interrupt,
                     on_end=keep,
-                    may_begin=lambda playing: self.job.spending.limit(options.concurrency) > playing,
+                    may_begin=lambda playing: self.job.spending.limit(self._concurrency) > playing,
                     finishes_all=step is not None,
                     on_request=lambda left: self._emit(StopRequested(self._interrupt.level is Level.CANCEL, left)),
                 )
@@ -177,14 +156,6 @@ class StepPlayer:
                 told.add(index)
                 self._writer.append(opinion_row(event, place))
                 self._emit(event)
-
-    def _episodes(self, step: int, problems: Sequence[Problem]) -> list[Episode]:
-        samples = range(1, self._options.samples + 1)
-        pairs = [(problem, sample) for problem in problems for sample in samples]
-        return [
-            new_episode(number, f"step-{step}/{number}/{problem.task_id}#{sample}", problem, self._options.episode)
-            for number, (problem, sample) in enumerate(pairs)
-        ]
 
 
 ProblemT = TypeVar("ProblemT", Problem, str)

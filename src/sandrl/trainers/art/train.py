@@ -29,9 +29,9 @@ from sandrl.events import (
 from sandrl.models import Sampling
 from sandrl.models.endpoint import EndpointModel
 from sandrl.models.libraries import versions
-from sandrl.rollouts.episodes import Episode
+from sandrl.rollouts.episodes import Episode, EpisodeOptions
 from sandrl.rollouts.results import PlayedStep, result_of
-from sandrl.rollouts.steps import EPISODE_SECONDS, StepOptions, StepPlayer, problems_of
+from sandrl.rollouts.steps import EPISODE_SECONDS, StepPlayer, problems_of
 from sandrl.rollouts.tools import TOOL_SCHEMAS
 from sandrl.runs.resumption import check_unchanged
 from sandrl.runs.session import RunSession
@@ -211,11 +211,16 @@ class ArtEngine:
         job = training.own_job(*tags, more_seconds=EPISODE_SECONDS)
         # Before the job ends: who waits for an endpoint must not come back to a job that is over.
         session.stack.callback(self._stop.set)
-        options = StepOptions.of(
-            config, self._checked.prompting, samples=config.samples, problems=config.groups, attempt=session.attempt
-        )
         return StepPlayer(
-            options, job=job, writer=session.writer, emit=training.tell, interrupt=self._interrupt, stop=self._stop
+            config,
+            EpisodeOptions.of(config, self._checked.prompting),
+            job=job,
+            writer=session.writer,
+            emit=training.tell,
+            interrupt=self._interrupt,
+            stop=self._stop,
+            concurrency=config.at_once(config.episodes_per_step),
+            attempt=session.attempt,
         )
 
     @property
@@ -307,7 +312,7 @@ class ArtEngine:
                 finished = sum(not count for count in left.values())
                 self._emit(ProblemPlayed(task_id, tuple(rewards[task_id]), finished, len(left)))
 
-        played = self._player.play(self._round, problems, self._actor(model), on_end=note)
+        played = self._player.play(self._round, problems, config.samples, self._actor(model), on_end=note)
         if played.unfinished:
             raise InterruptedRunError("interrupted", signal_number=self._interrupt.signal_number)
         return played
