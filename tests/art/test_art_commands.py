@@ -17,9 +17,9 @@ from sandrl.errors import UsageError
 from sandrl.runs import RunReader
 from sandrl.settings import Settings
 from sandrl.trainers.art.checks import check
-from sandrl.trainers.art.history import GRADIENT_STEPS, STEP
 from sandrl.trainers.art.plan import make_request
-from sandrl.trainers.art.renderers import renderer_name
+from sandrl.trainers.art.results import GRADIENT_STEPS, STEP
+from sandrl.trainers.art.service import renderer_name
 from tests.art.training import RENDERER, Uneven
 from tests.support.scripted_model import ScriptedModel
 from tests.support.tinker_server.process import TinkerServer

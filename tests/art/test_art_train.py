@@ -28,12 +28,10 @@ from sandrl.rollouts.run import run_rollouts
 from sandrl.runs import MetricsRow, RunReader, disagreements
 from sandrl.sandboxes import Interrupt
 from sandrl.settings import RuntimeKind, Settings, load_settings
-from sandrl.trainers.art.history import GRADIENT_STEPS, STEP
 from sandrl.trainers.art.plan import make_request
-from sandrl.trainers.art.results import ArtRun
+from sandrl.trainers.art.results import GRADIENT_STEPS, STEP, ArtRun
 from sandrl.trainers.art.train import run_art
 from tests.art.training import RENDERER, WINDOW, Uneven, reference
-from tests.support.scripted_episode import SUBMITTED, TIMEOUT_SECONDS, TOOL_SET, count, problems_file, script, told
 from tests.support.scripted_model import Answer, Question, Says, ScriptedModel
 from tests.support.tinker_server.process import TinkerServer, running_server
 
@@ -240,29 +238,6 @@ def test_equal_rewards_train_nothing_and_that_is_a_failure(training: Training) -
     assert not disagreements(RunReader(run.run_dir), is_complete=True)
 
 
-def test_every_observation_is_the_one_that_is_expected_everywhere(training: Training, tmp_path: Path) -> None:
-    with ScriptedModel(script(SUBMITTED)) as teacher:
-        run = training.run(
-            policy="teacher",
-            model="scripted",
-            base_url=teacher.base_url,
-            problems=str(problems_file(tmp_path)),
-            num_problems=1,
-            samples=2,
-            rollout="tools",
-            tools=TOOL_SET.value,
-            max_tool_calls=100,
-            timeout_seconds=TIMEOUT_SECONDS,
-            steps=1,
-        )
-    # Two episodes that are right have nothing to teach: the step is tried three times.
-    rows = RunReader(run.run_dir).trajectories().rows
-    assert len(rows) == 6
-    for row in rows:
-        assert [message.content for message in row.messages if message.role == "tool"] == told(SUBMITTED)
-        assert (row.episode["end"], row.episode["tool_calls"], row.reward) == ("submitted", count(SUBMITTED), 1.0)
-
-
 def test_episodes_longer_than_the_model_can_read_are_left_out_and_said(training: Training) -> None:
     def talkative(question: Question) -> Answer:
         answer = uneven(question)
@@ -354,18 +329,6 @@ def test_recorded_episodes_are_trained_on_without_playing_any(training: Training
     assert not (training.settings.runs_dir / "other").exists()
 
 
-def test_a_run_goes_on_at_its_backends_step(training: Training) -> None:
-    first = training.run(policy="trained", steps=1)
-    again = training.run(resume=True, steps=2)
-    assert (again.first_step, again.steps) == (1, 2)
-    check_steps(training, again, 2)
-    assert first.run_dir == again.run_dir
-    assert trained_steps(again) == [1, 2]
-    assert RunReader(again.run_dir).config.options["steps"] == 2
-    with pytest.raises(UsageError, match="learning_rate has changed since the run 'run' was started, so it cannot"):
-        training.run(resume=True, learning_rate=1e-3)
-
-
 def test_a_step_that_was_trained_but_not_written_down_is_neither_lost_nor_repeated(training: Training) -> None:
     run = training.run(policy="trained", steps=2)
     metrics = run.run_dir / "metrics.jsonl"
@@ -381,14 +344,6 @@ def test_a_step_that_was_trained_but_not_written_down_is_neither_lost_nor_repeat
     assert restored.metrics["reward/mean"] == lost["metrics"]["reward/mean"]
     assert len([row for row in training.records(again) if row["op"] == "optim_step"]) == 3
     assert not disagreements(RunReader(again.run_dir), is_complete=True)
-
-
-def test_a_run_whose_backend_lost_its_steps_does_not_go_on(training: Training) -> None:
-    run = training.run(policy="trained", steps=1)
-    (state,) = (run.run_dir / "art").rglob("state.json")
-    state.unlink()
-    with pytest.raises(UsageError, match="it has made 1 steps, and its backend has 0"):
-        training.run(resume=True, steps=2)
 
 
 def test_ctrl_c_finishes_the_step_and_the_second_gives_it_up(training: Training) -> None:

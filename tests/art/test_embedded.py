@@ -16,7 +16,7 @@ import pytest
 
 from sandrl.runs import RunReader, disagreements
 from sandrl.settings import load_settings
-from sandrl.trainers.art.history import GRADIENT_STEPS, STEP
+from sandrl.trainers.art.results import GRADIENT_STEPS, STEP
 
 pytestmark = pytest.mark.timeout(600)
 

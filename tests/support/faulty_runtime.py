@@ -54,7 +54,7 @@ class FaultyManager(SandboxManager):
         record.started = time.time()
         return record
 
-    async def delete(self, record: Record, grace_seconds: float, *, reason: str = "stopped") -> None:
+    async def delete(self, record: Record, grace_seconds: float, reason: str = "stopped") -> None:
         self.stops += 1
         if self.hold_after is not None and self.stops > self.hold_after:
             while not self.released.exists():  # noqa: ASYNC110 - another process makes it

@@ -9,11 +9,9 @@ Standard library and `sandrl.runtime` only, so that the system's own interpreter
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import json
 import os
 import resource
-import select
 import sys
 from collections.abc import Sequence
 from itertools import cycle, islice
@@ -21,9 +19,10 @@ from pathlib import Path
 from typing import Any
 
 from greedy_programs import GREEDY, HONEST, TAKES_MEMORY  # type: ignore[import-not-found]
+from launchers import with_launcher  # type: ignore[import-not-found]
 
-from sandrl.runtime.host.choice import Choice, choose_launcher
-from sandrl.runtime.host.images import find_images
+from sandrl.runtime.guest.watchdog import Quotas
+from sandrl.runtime.host.choice import Choice
 from sandrl.runtime.host.launcher import BootRequest
 from sandrl.runtime.host.process import Exit
 from sandrl.runtime.host.sandbox import DeprivedError
@@ -47,14 +46,8 @@ class Run:
         sandbox = await self._choice.boot(request)
         sandbox.on_limit = self.limits.append
         try:
-            environment = {"PATH": "/usr/local/bin:/usr/bin:/bin", **self._choice.images[0].environment}
-            argv = ["python", "-c", self._program]
-            _, process = await sandbox.start(argv, environment, directory="/workspace", merge_output=True)
-            process.close_stdin()
-            output = b""
-            while not isinstance(chunk := await process.next_output(), Exit):
-                output += chunk[1]
-            return chunk, output.decode(errors="replace")
+            end, output = await sandbox.run(["python", "-c", self._program], self._choice.images[0])
+            return end, output.decode(errors="replace")
         finally:
             await sandbox.destroy()
 
@@ -76,7 +69,7 @@ async def _round(choice: Choice, names: Sequence[str]) -> dict[str, Any]:
 
     async def honest(name: str) -> str | None:
         async with places:
-            host_troubles.extend(_host_troubles())
+            host_troubles.extend(filter(None, [Quotas().exhausted()]))
             end, output = await Run(choice, HONEST[name]).end()
         return None if end.code == 0 else f"{name}: {end} {output[-300:]}"
 
@@ -86,20 +79,6 @@ async def _round(choice: Choice, names: Sequence[str]) -> dict[str, Any]:
         name: {"code": end.code, "output": output[-300:], "limits": greedy[name].limits, **shared}
         for name, (end, output) in zip(names, await attacks, strict=True)
     }
-
-
-def _host_troubles() -> list[str]:
-    reading, writing = os.pipe()
-    try:
-        size = fcntl.fcntl(reading, 1032)
-        with select.epoll() as epoll:
-            epoll.register(reading, select.EPOLLIN)
-    except OSError as error:
-        return [str(error)]
-    finally:
-        os.close(reading)
-        os.close(writing)
-    return [] if size == 1 << 16 else [f"a pipe of {size} bytes"]
 
 
 async def shortage(choice: Choice) -> dict[str, Any]:
@@ -130,17 +109,6 @@ async def shortage(choice: Choice) -> dict[str, Any]:
     }
 
 
-async def main(state: Path, what: str) -> dict[str, Any]:
-    """Run one of the two."""
-    overlays = state / "overlays"
-    overlays.mkdir(exist_ok=True)
-    choice = await choose_launcher(find_images()[:1], state, overlays)
-    try:
-        facts = await {"beside": beside, "shortage": shortage}[what](choice)
-    finally:
-        await choice.close()
-    return {"groups": choice.groups is not None, "facts": facts}
-
-
 if __name__ == "__main__":
-    sys.stdout.write(json.dumps(asyncio.run(main(Path(sys.argv[1]), sys.argv[2]))))
+    _work = {"beside": beside, "shortage": shortage}[sys.argv[2]]
+    sys.stdout.write(json.dumps(with_launcher(Path(sys.argv[1]), _work)))

@@ -33,7 +33,4 @@ def with_launcher(state: Path, use: Callable[[Choice], Awaitable[Value]], images
 
 async def output_of(sandbox: HostSandbox, program: str, image: Image) -> str:
     """What a Python program prints in a sandbox."""
-    environment = {"PATH": PATH, **image.environment}
-    _, process = await sandbox.start(["python", "-c", program], environment, merge_output=True)
-    process.close_stdin()
-    return (await process.rest_of_output()).decode()
+    return (await sandbox.run(["python", "-c", program], image))[1].decode()

@@ -116,52 +116,47 @@ def advantages(tiny_directory: Path, tmp_path_factory: pytest.TempPathFactory) -
     return lambda case, scaling: found[case, scaling]
 
 
-def test_without_components_a_group_of_equal_outcomes_teaches_nothing(advantages: Advantages) -> None:
-    for scaling in ("group", "batch", "none"):
-        assert advantages("plain", scaling)[:GROUP] == [0.0] * GROUP
-    assert advantages("plain", "none")[GROUP:] == approx([0.75, -0.25, -0.25, -0.25])
-    assert advantages("plain", "group")[GROUP:] == approx([1.5, -0.5, -0.5, -0.5])
-
-
-@pytest.mark.parametrize("weight", ["0.1", "0.01"])
-def test_with_group_scaling_a_component_alone_has_the_full_size_whatever_its_weight(
-    advantages: Advantages, weight: str
+@pytest.mark.parametrize(
+    ("case", "scaling", "group", "expected"),
+    [
+        # Without components a group of equal outcomes teaches nothing.
+        ("plain", "group", 0, [0, 0, 0, 0]),
+        ("plain", "batch", 0, [0, 0, 0, 0]),
+        ("plain", "none", 1, [0.75, -0.25, -0.25, -0.25]),
+        ("plain", "group", 1, [1.5, -0.5, -0.5, -0.5]),
+        # With group scaling a component alone has the full size, whatever its weight.
+        ("format 0.1", "group", 0, [0.866, 0.866, -0.866, -0.866]),
+        ("format 0.01", "group", 0, [0.866, 0.866, -0.866, -0.866]),
+        ("format 0.1", "none", 0, [0.05, 0.05, -0.05, -0.05]),
+        ("format 0.01", "none", 0, [0.005, 0.005, -0.005, -0.005]),
+        # Where one of four passes, the only one without the form, a smaller component does not change the order.
+        ("format against correctness", "group", 1, [1.5, -0.5, -0.5, -0.5]),
+        ("format against correctness", "none", 1, [0.675, -0.225, -0.225, -0.225]),
+        # A length penalty sets correct completions against one another; a long pass still leads short failures.
+        ("length, all pass", "group", 0, [1.162, 0.387, -0.387, -1.162]),
+        ("length, all pass", "none", 0, [0.075, 0.025, -0.025, -0.075]),
+        ("length, all pass", "none", 1, [0.6, -0.2, -0.2, -0.2]),
+        # A timeout penalty raises other failures where nothing passes, unless all of them time out.
+        ("timeout", "group", 0, [-1.5, 0.5, 0.5, 0.5]),
+        ("timeout", "none", 0, [-0.15, 0.05, 0.05, 0.05]),
+        ("timeout", "group", 1, [0, 0, 0, 0]),
+        # An unscorable completion has no advantage, and no part in the mean.
+        ("unscorable", "none", 0, [0.0, 2 / 3, -1 / 3, -1 / 3]),
+        ("unscorable", "group", 0, [0.0, 1.154, -0.577, -0.577]),
+    ],
+)
+def test_the_advantages_of_a_group_follow_from_its_rewards_and_components(
+    advantages: Advantages, case: str, scaling: str, group: int, expected: list[float]
 ) -> None:
-    size = float(weight)
-    assert advantages(f"format {weight}", "group")[:GROUP] == approx([0.866, 0.866, -0.866, -0.866])
-    assert advantages(f"format {weight}", "none")[:GROUP] == approx([size / 2, size / 2, -size / 2, -size / 2])
+    assert advantages(case, scaling)[group * GROUP : (group + 1) * GROUP] == approx(expected)
+
+
+def test_with_batch_scaling_a_component_alone_keeps_its_size(advantages: Advantages) -> None:
     # The other group, where one of four passes, sets the scale of the batch.
-    batch = advantages(f"format {weight}", "batch")
-    assert batch[:GROUP] == approx([batch[0], batch[0], -batch[0], -batch[0]])
-    assert 0.9 * size < batch[0] < 1.7 * size
-    assert batch[GROUP] > 1.5
-
-
-def test_where_one_of_four_passes_a_smaller_component_does_not_change_the_order(advantages: Advantages) -> None:
-    # The one that passes is the only one without the form.
-    for scaling in ("group", "batch", "none"):
-        lead, *others = advantages("format against correctness", scaling)[GROUP:]
-        assert lead > 0 > max(others)
-    assert advantages("format against correctness", "group")[GROUP:] == approx([1.5, -0.5, -0.5, -0.5])
-    assert advantages("format against correctness", "none")[GROUP:] == approx([0.675, -0.225, -0.225, -0.225])
-
-
-def test_a_length_penalty_sets_correct_completions_against_one_another(advantages: Advantages) -> None:
-    short, *_, long = advantages("length, all pass", "group")[:GROUP]
-    assert [short, long] == approx([1.162, -1.162])
-    short, *_, long = advantages("length, all pass", "none")[:GROUP]
-    assert [short, long] == approx([0.075, -0.075])
-    # A long pass still leads short failures, by one less the penalty.
-    lead, *others = advantages("length, all pass", "none")[GROUP:]
-    assert lead - others[0] == approx(0.8)
-
-
-def test_a_timeout_penalty_raises_other_failures_where_nothing_passes(advantages: Advantages) -> None:
-    assert advantages("timeout", "group")[:GROUP] == approx([-1.5, 0.5, 0.5, 0.5])
-    assert advantages("timeout", "none")[:GROUP] == approx([-0.15, 0.05, 0.05, 0.05])
-    assert advantages("timeout", "group")[GROUP:] == [0.0] * GROUP, "all of them time out"
-
-
-def test_an_unscorable_completion_has_no_advantage_and_no_part_in_the_mean(advantages: Advantages) -> None:
-    assert advantages("unscorable", "none")[:GROUP] == approx([0.0, 2 / 3, -1 / 3, -1 / 3])
-    assert advantages("unscorable", "group")[:GROUP] == approx([0.0, 1.154, -0.577, -0.577])
+    for size in (0.1, 0.01):
+        batch = advantages(f"format {size}", "batch")
+        assert batch[:GROUP] == approx([batch[0], batch[0], -batch[0], -batch[0]])
+        assert 0.9 * size < batch[0] < 1.7 * size
+        assert batch[GROUP] > 1.5
+    lead, *others = advantages("format against correctness", "batch")[GROUP:]
+    assert lead > 0 > max(others)

@@ -58,13 +58,6 @@ def test_a_sampled_evaluation_is_one_json_document_with_its_run(evaluate: Evalua
     assert "Loading" not in done.stderr
 
 
-def test_greedy_answers_are_the_same_every_time(evaluate: Evaluate, tmp_path: Path) -> None:
-    words = ("--greedy", "--num-problems", 12, "--batch-size", 5, "--json")
-    first, second = (json.loads(evaluate(*words, "--seed", 0).stdout) for _ in range(2))
-    assert first["samples"] == 1
-    assert [result["reward"] for result in first["results"]] == [result["reward"] for result in second["results"]]
-
-
 def test_a_saved_policy_is_evaluated_by_its_directory(evaluate: Evaluate, tmp_path: Path, tiny_directory: Path) -> None:
     (tmp_path / "policy").symlink_to(tiny_directory)
     done = evaluate("--model", "policy", "--problems", "toy", "--samples", 2, "--max-tokens", 24)

@@ -61,12 +61,14 @@ def advantages(functions: Any, problems: Any, policy: Path, folder: Path) -> lis
     return found
 
 
-def test_one_function_with_components_masks_a_completion_that_any_part_cannot_score(
-    function: RewardFunction, problems: Any, tiny_directory: Path, tmp_path: Path
+@pytest.mark.parametrize("is_combined", [False, True])
+def test_one_function_masks_a_completion_that_any_part_cannot_score(
+    function: RewardFunction, problems: Any, tiny_directory: Path, tmp_path: Path, is_combined: bool
 ) -> None:
+    one = sandrl.combined_rewards(function, short) if is_combined else function
     with warnings.catch_warnings():
         warnings.filterwarnings("error", message="TRL has several")
-        found = advantages(function, problems, tiny_directory, tmp_path)
+        found = advantages(one, problems, tiny_directory, tmp_path)
     assert found[0] == 0.0
     assert len(found) == GROUP
     assert all(found[1:])
@@ -83,13 +85,3 @@ def test_beside_another_function_trl_does_not_mask_and_we_say_so(
     (ours,) = [str(each.message) for each in caught if "adds the None of one of them as 0" in str(each.message)]
     assert "sandrl.combined_rewards" in ours
     assert found[0] != 0.0, "if TRL masks it, the warning is out of date"
-
-
-def test_combined_with_another_function_it_is_one_masked_function_for_trl(
-    function: RewardFunction, problems: Any, tiny_directory: Path, tmp_path: Path
-) -> None:
-    with warnings.catch_warnings():
-        warnings.filterwarnings("error", message="TRL has several")
-        found = advantages(sandrl.combined_rewards(function, short), problems, tiny_directory, tmp_path)
-    assert found[0] == 0.0
-    assert all(found[1:])

@@ -14,9 +14,9 @@ from statistics import median
 
 from sandrl.models.messages import TOKEN_ID
 from sandrl.runs import MetricsRow, RunOutcome, RunReader, disagreements
-from sandrl.trainers.art.history import GRADIENT_STEPS, STEP
+from sandrl.trainers.art.results import GRADIENT_STEPS, STEP
 from sandrl.trainers.checkpoints import CHECKPOINTS, last_checkpoint
-from sandrl.trainers.engines import LORA_MODULES
+from sandrl.trainers.loaders import LORA_MODULES
 from tools.gpu.report import Check, checked
 from tools.gpu.weights import changed, trained_adapters
 

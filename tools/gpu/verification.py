@@ -15,7 +15,7 @@ from pathlib import Path
 
 from sandrl.errors import SandrlError, UsageError
 from sandrl.runs import RunReader
-from sandrl.trainers.art.history import steps_made
+from sandrl.trainers.art.results import steps_made
 from sandrl.trainers.checkpoints import CHECKPOINTS, last_checkpoint
 from tools.gpu import checks
 from tools.gpu.commands import Command, children_of, end_survivors, sandboxes_of, stop_orphans

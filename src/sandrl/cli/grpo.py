@@ -1,6 +1,6 @@
 """`sandrl grpo` and `sandrl unsloth`: train a policy with TRL's GRPO on sandbox rewards.
 
-Both names are one function, so both commands always have the same options; the name selects the engine.
+Both names are one function, so both commands always have the same options; the name selects the loader.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ def grpo(
     from sandrl.cli import notify, signals, training
     from sandrl.errors import UsageError
     from sandrl.settings import load_settings
-    from sandrl.trainers.engines import TRL
     from sandrl.trainers.interrupts import TrainingInterrupt
+    from sandrl.trainers.loaders import TRL
     from sandrl.trainers.plan import make_plan
     from sandrl.trainers.unsloth import UNSLOTH
 
-    engine = UNSLOTH if context.command.name == UNSLOTH.command else TRL
-    engine.check_installed()
+    loader = UNSLOTH if context.command.name == UNSLOTH.command else TRL
+    loader.check_installed()
     settings = load_settings()
     interrupt = TrainingInterrupt(is_one_of_many=settings.world_size > 1)
     with signals.passed_to(interrupt):
-        request = make_plan(given.command_line, settings, engine=engine, file=given.file, resume=resume)
+        request = make_plan(given.command_line, settings, loader=loader, file=given.file, resume=resume)
         if given.prints(request.config):
             return
         if dry_run:

@@ -115,7 +115,9 @@ def stop(
 
     found = served_daemons(load_settings().state_dir)
     spared = [each for each in found if each.jobs and not each.is_own and not all_]
-    stopped = [each for each in found if each not in spared and daemon.stop_one(each.endpoint)]
+    stopped = [each for each in found if each not in spared]
+    for each in stopped:
+        daemon.stop_one(each.endpoint)
     if not any(each.is_own for each in stopped):
         typer.echo("The local runtime was not running.")
     for each in stopped:
@@ -131,12 +133,11 @@ def logs(
     path: Annotated[bool, typer.Option("--path", help="Print the paths of the log files instead.")] = False,
 ) -> None:
     """Show the last lines of the log of this environment's local runtime, and of each other one that runs."""
-    from sandrl.runtime import daemon
-    from sandrl.runtime.state import find_all
+    from sandrl.runtime.state import RuntimeDirectory, find_all
 
     state_dir = load_settings().state_dir
-    files = [daemon.log_path(state_dir), *(daemon.log_of(each) for each in find_all(state_dir))]
-    files = [*dict.fromkeys(files)]
+    names = dict.fromkeys(["", *(each.name for each in find_all(state_dir))])
+    files = [*dict.fromkeys(RuntimeDirectory(state_dir, name).log for name in names)]
     if path:
         typer.echo("\n".join(map(str, files)))
         return

@@ -23,11 +23,10 @@ from sandrl.problems.prompting import Prompting
 from sandrl.rewards.reward_run import RewardRun
 from sandrl.rewards.scored_run import ResumedRun, open_job_run
 from sandrl.rollouts.episodes import Episode, EpisodeOptions, new_episode
-from sandrl.rollouts.records import result_of
-from sandrl.rollouts.steps import EPISODE_SECONDS, StepOptions, StepPlayer
+from sandrl.rollouts.results import result_of
+from sandrl.rollouts.steps import EPISODE_SECONDS, StepPlayer
 from sandrl.sandboxes import Interrupt
 from sandrl.scoring.document import result_document, to_line
-from sandrl.scoring.options import ScoreOptions
 from sandrl.settings import Settings
 
 
@@ -72,18 +71,21 @@ def evaluate_attempts(
         assert job is not None, "a service runs no attempts"
         # Before the job ends: who waits for an endpoint must not come back to a job that is over.
         session.stack.callback(stop.set)
-        options = StepOptions(
-            EpisodeOptions(max_attempts=config.max_attempts, prompting=prompting, extraction=config.extract),
-            ScoreOptions.of(config),
-            samples=1,
-            require_isolated=config.require_isolated,
-            cache=config.cache,
-            concurrency=_at_once(config, len(wanted)),
+        options = EpisodeOptions(max_attempts=config.max_attempts, prompting=prompting, extraction=config.extract)
+        concurrency = _at_once(config, len(wanted))
+        run.tell(JobStarted(job.id, total, concurrency))
+        player = StepPlayer(
+            config,
+            options,
+            job=job,
+            writer=session.writer,
+            emit=run.tell,
+            interrupt=interrupt,
+            stop=stop,
+            concurrency=concurrency,
             attempt=session.attempt,
         )
-        run.tell(JobStarted(job.id, total, options.concurrency))
-        player = StepPlayer(options, job=job, writer=session.writer, emit=run.tell, interrupt=interrupt, stop=stop)
-        episodes = [new_episode(each.index, each.id, each.problem, options.episode) for each in wanted]
+        episodes = [new_episode(each.index, each.id, each.problem, options) for each in wanted]
 
         def keep(episode: Episode) -> None:
             if run.out is not None:

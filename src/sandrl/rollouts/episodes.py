@@ -38,15 +38,8 @@ class EpisodeOptions:
     extraction: Extraction = Extraction.AUTO
 
     @classmethod
-    def of(cls, config: EpisodesConfig, prompting: Prompting, extraction: Extraction) -> Self:
-        return cls(
-            config.rollout,
-            config.tools,
-            config.max_tool_calls,
-            config.max_attempts,
-            prompting,
-            extraction,
-        )
+    def of(cls, config: EpisodesConfig, prompting: Prompting) -> Self:
+        return cls(config.rollout, config.tools, config.max_tool_calls, config.max_attempts, prompting, config.extract)
 
 
 @dataclass(slots=True)

@@ -7,15 +7,16 @@ its model, the runtime. A trajectory is written to the run directory before its 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import islice
+from pathlib import Path
 from typing import TypeAlias
 
 from pydantic import JsonValue
 
 from sandrl.addresses import VLLM_BASE_URL
-from sandrl.config.episodes import RolloutConfig
+from sandrl.config.episodes import EpisodesConfig, RolloutConfig
 from sandrl.config.words import EpisodeKind
 from sandrl.errors import AuthenticationError
 from sandrl.events import Emit, RolloutStarted, RolloutStepFinished, TokenLimitFound, ignore
@@ -26,12 +27,11 @@ from sandrl.problems.loading import reading_of
 from sandrl.problems.prompting import Prompting
 from sandrl.problems.splits import training_split
 from sandrl.problems.store import select
-from sandrl.rewards.estimate import SandboxEstimate
+from sandrl.rewards.estimate import SandboxEstimate, estimate_sandboxes
 from sandrl.rewards.scored_run import open_job_run
-from sandrl.rollouts.estimate import estimate_episodes
-from sandrl.rollouts.records import result_of
-from sandrl.rollouts.results import RolloutRun
-from sandrl.rollouts.steps import EPISODE_SECONDS, PlayedStep, StepOptions, StepPlayer, problems_of
+from sandrl.rollouts.episodes import EpisodeOptions
+from sandrl.rollouts.results import PlayedStep, RolloutRun
+from sandrl.rollouts.steps import EPISODE_SECONDS, StepPlayer, problems_of
 from sandrl.rollouts.tools import TOOL_SCHEMAS, tool_schemas
 from sandrl.runs.summary import summarise
 from sandrl.sandboxes import Interrupt, SandboxRequest
@@ -61,7 +61,7 @@ def run_rollouts(
     source = training_split(request.problems)
     loaded, problems = _problems(request)
     prompting = Prompting.of(request, loaded, reading_of(request))
-    options = StepOptions.of(request, prompting, samples=request.samples, problems=request.problems_per_step)
+    concurrency = request.at_once(request.samples * request.problems_per_step)
     stop = threading.Event()
     SandboxRequest.of(request).allowance(settings)
     model = (make or partial(_at_endpoint, interrupt))(request, settings, stop, emit)
@@ -89,7 +89,16 @@ def run_rollouts(
         # Before the job ends: who waits for an endpoint must not come back to a job that is over.
         session.stack.callback(stop.set)
         session.stack.callback(model.close)
-        player = StepPlayer(options, job=job, writer=writer, emit=tell, interrupt=interrupt, stop=stop)
+        player = StepPlayer(
+            request,
+            EpisodeOptions.of(request, prompting),
+            job=job,
+            writer=writer,
+            emit=tell,
+            interrupt=interrupt,
+            stop=stop,
+            concurrency=concurrency,
+        )
         tell(
             RolloutStarted(
                 writer.run_id,
@@ -97,32 +106,30 @@ def run_rollouts(
                 problems=len(problems),
                 steps=request.steps,
                 episodes=request.episodes,
-                concurrency=options.concurrency,
+                concurrency=concurrency,
             )
         )
         played: list[PlayedStep] = []
         names = list(problems)
         for step in range(request.steps):
             of_step = [problems[name] for name in problems_of(step, request.problems_per_step, names)]
-            played.append(player.play(step, of_step, model))
-            done = played[-1].result
-            recorder.log(step, {**played[-1].metrics, "step_seconds": done.seconds})
+            done = player.play(step, of_step, request.samples, model)
+            played.append(done)
+            recorder.log(step, {**done.metrics, "step_seconds": done.seconds})
             tell(
                 RolloutStepFinished(step, done.mean_reward, done.passed, len(done.rewards), done.dropped, done.seconds)
             )
             if interrupt.level:
                 break
-        summary = summarise([result_of(episode) for each in played for episode in each.episodes])
+        summary = summarise([result for each in played for result in each.results])
         if (warning := truncation_warning(summary, hint=LONGER_ANSWERS)) is not None:
             tell(warning)
     return RolloutRun(
         job.id,
         writer.path,
         request.model_name,
-        steps=tuple(each.result for each in played),
+        steps=tuple(played),
         of=request.steps,
-        first_loss=next((each.first_loss for each in played if each.first_loss), ""),
-        unfinished=played[-1].unfinished,
         signal_number=interrupt.signal_number,
         cleanup_error=session.cleanup_error(),
         held=session.held(),
@@ -143,6 +150,37 @@ def estimate_rollouts(request: RolloutConfig, settings: Settings) -> SandboxEsti
         command=COMMAND,
         problems=list(problems.values()),
         episodes=request.steps * request.episodes,
+    )
+
+
+def estimate_episodes(
+    config: EpisodesConfig,
+    settings: Settings,
+    *,
+    command: str,
+    problems: Sequence[Problem],
+    episodes: int,
+    run: Path | None = None,
+) -> SandboxEstimate:
+    """The sandboxes that so many episodes in all, on problems in turn, would use; `run` is the one that goes on.
+
+    Raises:
+        BudgetError: If earlier jobs of the run have used the budget up.
+        UsageError: If an option, or the budget, cannot be used.
+    """
+    has_tools = config.rollout is EpisodeKind.TOOLS
+    # With tools the last submission is judged; else each attempt is.
+    judged = 1 if has_tools else config.max_attempts
+    share, rest = divmod(episodes, max(len(problems), 1))
+    return estimate_sandboxes(
+        config,
+        ScoreOptions.of(config).limits,
+        settings,
+        command=command,
+        counts=[(each, (share + (place < rest)) * judged) for place, each in enumerate(problems)],
+        episode_sandboxes=episodes if has_tools else 0,
+        run=run,
+        is_open_ended=True,
     )
 
 

@@ -50,11 +50,8 @@ _Result = TypeVar("_Result")
 class SharedJob:
     """Runs commands and judges solutions for many threads, between the two ends of a `with` block.
 
-    Args:
-        emit: Receives events of commands and of judging, but no results: episodes report these.
-
-    Attributes:
-        opinions: The second opinions on what was judged, numbered by episodes, all of them at the end of the block.
+    `emit` receives no results: episodes report these. `opinions` has the second opinions, numbered by episodes, all of
+    them at the end of the block.
     """
 
     def __init__(

@@ -8,22 +8,21 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Self, TypeVar
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from queue import Empty, SimpleQueue
+from typing import TypeVar
 
-from sandrl.config.episodes import CONCURRENCY, EpisodesConfig
+from sandrl.config.episodes import EpisodesConfig
+from sandrl.config.eval import EvalConfig
 from sandrl.events import CompletionFinished, Emit, OpinionFinished, StopRequested
 from sandrl.judge.judge import Judge
+from sandrl.models.client import Stopped
 from sandrl.models.protocol import Player
 from sandrl.problems import Problem
-from sandrl.problems.prompting import Prompting
-from sandrl.rollouts.episodes import Episode, EpisodeOptions, new_episode
-from sandrl.rollouts.records import episode_row, result_of
-from sandrl.rollouts.results import StepResult
+from sandrl.rollouts.episodes import Episode, EpisodeOptions, new_episode, play
+from sandrl.rollouts.results import PlayedStep, episode_row, result_of
 from sandrl.rollouts.shared_job import SharedJob
-from sandrl.rollouts.threads import play_all
 from sandrl.runs import RunWriter
 from sandrl.sandboxes import Interrupt, Job, Level, step_tag
 from sandrl.scoring.cache import VerdictCache
@@ -32,95 +31,61 @@ from sandrl.scoring.problem_records import KeptProblems
 from sandrl.scoring.records import Place, opinion_row
 from sandrl.scoring.summary import raise_for_rewards
 
+# How long an episode waits that does not fit into a budget, if none ends meanwhile.
+_LOOK_SECONDS = 0.2
+
 # Sandboxes of an episode live as long as it does; what a model takes for an answer is not known before.
 EPISODE_SECONDS = 3600.0
-
-
-@dataclass(frozen=True, slots=True)
-class StepOptions:
-    """How steps are played.
-
-    Attributes:
-        scoring: How a solution is judged and rewarded; its time is also that of one command.
-        cache: Where verdicts are kept from one run to the next; None keeps them for this one.
-        attempt: Which attempt at the run's steps this is; more than 1 in a run that was resumed.
-    """
-
-    episode: EpisodeOptions
-    scoring: ScoreOptions
-    samples: int
-    require_isolated: bool = False
-    cache: Path | None = None
-    concurrency: int = CONCURRENCY
-    attempt: int = 1
-
-    @classmethod
-    def of(cls, config: EpisodesConfig, prompting: Prompting, *, samples: int, problems: int, attempt: int = 1) -> Self:
-        return cls(
-            EpisodeOptions.of(config, prompting, config.extract),
-            ScoreOptions.of(config),
-            samples,
-            config.require_isolated,
-            config.cache,
-            config.at_once(samples * problems),
-            attempt,
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class PlayedStep:
-    """A step that is over, or was given up; `first_loss` is empty if no episode was lost."""
-
-    episodes: tuple[Episode, ...]
-    unfinished: int
-    result: StepResult
-    first_loss: str = ""
-
-    @property
-    def metrics(self) -> Mapping[str, float | None]:
-        """What the episodes amounted to, beside what is counted from events."""
-        episodes = self.episodes
-        return {
-            "episodes/tool_calls": float(sum(each.tool_calls for each in episodes)),
-            "episodes/attempts": float(sum(each.attempts for each in episodes)),
-            "episodes/prompt_tokens": float(sum(each.prompt_tokens for each in episodes)),
-            "episodes/completion_tokens": float(sum(each.completion_tokens for each in episodes)),
-            "episodes/endpoint_retries": float(sum(each.retries for each in episodes)),
-            "episodes/policy_seconds": sum(each.seconds["policy"] for each in episodes),
-            "episodes/dropped": float(self.result.dropped),
-        }
 
 
 class StepPlayer:
     """Plays steps, and writes down each episode as it ends.
 
-    Nobody else uses the job meanwhile; `stop` is set when a step is given up, for those who wait for an endpoint.
+    Nobody else uses the job meanwhile. `attempt` is more than 1 in a run that was resumed; `stop` is set when a step
+    is given up, for those who wait for an endpoint.
     """
 
     def __init__(
         self,
-        options: StepOptions,
+        config: EpisodesConfig | EvalConfig,
+        options: EpisodeOptions,
         *,
         job: Job,
         writer: RunWriter,
         emit: Emit,
         interrupt: Interrupt,
         stop: threading.Event,
+        concurrency: int,
+        attempt: int = 1,
     ) -> None:
         self._options = options
+        self._scoring = ScoreOptions.of(config)
+        self._concurrency = concurrency
+        self._attempt = attempt
         self.job = job
         self._writer = writer
         self._emit = emit
         self._interrupt = interrupt
         self._stop = stop
-        self._judge = Judge.on(job.connection, require_isolated=options.require_isolated)
-        self._cache = VerdictCache(options.cache)
-        self._kept = KeptProblems(writer, options.episode.prompting)
+        self._judge = Judge.on(job.connection, require_isolated=config.require_isolated)
+        self._cache = VerdictCache(config.cache)
+        self._kept = KeptProblems(writer, options.prompting)
 
     def play(
-        self, step: int, problems: Sequence[Problem], model: Player, *, on_end: Callable[[Episode], None] | None = None
+        self,
+        step: int,
+        problems: Sequence[Problem],
+        samples: int,
+        model: Player,
+        *,
+        on_end: Callable[[Episode], None] | None = None,
     ) -> PlayedStep:
-        return self.play_episodes(self._episodes(step, problems), model, step=step, on_end=on_end)
+        pairs = [(problem, sample) for problem in problems for sample in range(1, samples + 1)]
+        episodes = [
+            new_episode(number, f"step-{step}/{number}/{problem.task_id}#{sample}", problem, self._options)
+            for number, (problem, sample) in enumerate(pairs)
+        ]
+        return self.play_episodes(episodes, model, step=step, on_end=on_end)
 
     def play_episodes(
         self,
@@ -131,19 +96,15 @@ class StepPlayer:
         known: int = 0,
         on_end: Callable[[Episode], None] | None = None,
     ) -> PlayedStep:
-        """Plays episodes of one step, or of none.
-
-        Args:
-            step: The step they belong to; None outside of steps, where the first wish to stop lets no more begin.
+        """Plays episodes of one step, or of none, where the first wish to stop lets no more begin.
 
         Raises:
             SandrlError: What no episode can go on with, such as refused credentials, or a reward policy that failed.
         """
-        options = self._options
+        scoring = self._scoring
         ended: list[Episode] = []
         began = time.monotonic()
-
-        place = Place(self.job.id, step=step, attempt=options.attempt)
+        place = Place(self.job.id, step=step, attempt=self._attempt)
 
         def keep(episode: Episode, seconds: float) -> None:
             ended.append(episode)
@@ -158,22 +119,22 @@ class StepPlayer:
         sandboxes = SharedJob(
             self.job,
             self._judge,
-            options.scoring if step is None else replace(options.scoring, tags=(step_tag(step),)),
+            scoring if step is None else replace(scoring, tags=(step_tag(step),)),
             self._cache,
-            timeout_seconds=options.scoring.limits.timeout_seconds,
+            timeout_seconds=scoring.limits.timeout_seconds,
             emit=self._emit,
         )
         with sandboxes:
             try:
-                unfinished = play_all(
+                unfinished = _play_all(
                     episodes,
                     model,
                     sandboxes,
-                    options.episode,
-                    concurrency=options.concurrency,
+                    self._options,
+                    concurrency=self._concurrency,
                     interrupt=self._interrupt,
                     on_end=keep,
-                    may_begin=lambda playing: self.job.spending.limit(options.concurrency) > playing,
+                    may_begin=lambda playing: self.job.spending.limit(self._concurrency) > playing,
                     finishes_all=step is not None,
                     on_request=lambda left: self._emit(StopRequested(self._interrupt.level is Level.CANCEL, left)),
                 )
@@ -183,7 +144,7 @@ class StepPlayer:
                     sandboxes.cancel()
         self._write_opinions(sandboxes.opinions, ended, place)
         raise_for_rewards([result_of(episode) for episode in ended])
-        return _played(step or 0, ended, unfinished, time.monotonic() - began)
+        return PlayedStep(step or 0, tuple(ended), unfinished, time.monotonic() - began)
 
     # Writes down and tells the opinions on what the episodes ended with; those on earlier attempts are dropped.
     def _write_opinions(self, opinions: Sequence[OpinionFinished], episodes: Sequence[Episode], place: Place) -> None:
@@ -196,14 +157,6 @@ class StepPlayer:
                 self._writer.append(opinion_row(event, place))
                 self._emit(event)
 
-    def _episodes(self, step: int, problems: Sequence[Problem]) -> list[Episode]:
-        samples = range(1, self._options.samples + 1)
-        pairs = [(problem, sample) for problem in problems for sample in samples]
-        return [
-            new_episode(number, f"step-{step}/{number}/{problem.task_id}#{sample}", problem, self._options.episode)
-            for number, (problem, sample) in enumerate(pairs)
-        ]
-
 
 ProblemT = TypeVar("ProblemT", Problem, str)
 
@@ -213,10 +166,89 @@ def problems_of(step: int, count: int, problems: Sequence[ProblemT]) -> list[Pro
     return [problems[(step * count + place) % len(problems)] for place in range(count)]
 
 
-def _played(step: int, episodes: Sequence[Episode], unfinished: int, seconds: float) -> PlayedStep:
-    results = [result_of(episode) for episode in episodes]
-    rewards = tuple(result.reward for result in results if result.reward is not None)
-    passed = sum(result.is_pass for result in results)
-    result = StepResult(step, rewards, passed, len(results) - len(rewards), seconds)
-    first_loss = next((result.detail for result in results if result.reward is None), "")
-    return PlayedStep(tuple(episodes), unfinished, result, first_loss)
+def _play_all(
+    episodes: Sequence[Episode],
+    model: Player,
+    place: SharedJob,
+    options: EpisodeOptions,
+    *,
+    concurrency: int,
+    interrupt: Interrupt,
+    on_end: Callable[[Episode, float], None],
+    on_request: Callable[[int], None],
+    may_begin: Callable[[int], bool],
+    finishes_all: bool,
+) -> int:
+    # Plays episodes, each in a thread, and returns how many were given up. `on_end` gets each with its seconds, in this
+    # thread; `on_request` gets the number of running ones. The threads are daemons: nobody waits for an episode that
+    # is given up, even if an endpoint keeps its socket open. With `finishes_all`, the first request to stop also lets
+    # those be finished that have not begun; `may_begin` says whether one more may begin beside so many.
+    waiting: SimpleQueue[Episode] = SimpleQueue()
+    for episode in episodes:
+        waiting.put(episode)
+    ended: SimpleQueue[tuple[Episode, float] | Exception | None] = SimpleQueue()
+    turn = threading.Condition()
+    playing = 0
+
+    def is_over() -> bool:
+        return interrupt.is_exhausted or bool(interrupt.level and not finishes_all)
+
+    def begin() -> bool:
+        nonlocal playing
+        with turn:
+            while not is_over() and not may_begin(playing):
+                turn.wait(_LOOK_SECONDS)
+            may = not is_over()
+            playing += may
+            return may
+
+    def leave() -> None:
+        nonlocal playing
+        with turn:
+            playing -= 1
+            turn.notify_all()
+        if is_over():
+            ended.put(None)
+
+    def work() -> None:
+        try:
+            while True:
+                episode = waiting.get_nowait()
+                if not begin():
+                    waiting.put(episode)
+                    return
+                began = time.monotonic()
+                try:
+                    play(episode, model, place, options)
+                    ended.put((episode, time.monotonic() - began))
+                finally:
+                    leave()
+        except (Empty, Stopped):
+            return
+        except Exception as error:  # noqa: BLE001 - it is raised again, in the thread that waits for it
+            ended.put(error)
+
+    def ring() -> None:
+        interrupt.waker().add_done_callback(lambda _: ended.put(None))
+
+    seen, left = Level.NONE, len(episodes)
+    ring()
+    for _ in range(min(concurrency, left)):
+        threading.Thread(target=work, name="sandrl-episode", daemon=True).start()
+    while left:
+        if interrupt.level > seen:
+            seen = interrupt.level
+            on_request(left if finishes_all else playing)
+            if seen is Level.CANCEL:
+                return left
+        if is_over() and not playing and ended.empty():
+            return left
+        end = ended.get()
+        if end is None:
+            ring()
+        elif isinstance(end, Exception):
+            raise end
+        else:
+            left -= 1
+            on_end(*end)
+    return 0

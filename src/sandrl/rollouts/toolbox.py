@@ -11,9 +11,8 @@ from collections.abc import Mapping
 from enum import StrEnum
 
 from sandrl.config.words import ToolSet
-from sandrl.rollouts.attachments import NotCopiedError
 from sandrl.rollouts.sandbox import LOST, EpisodeSandbox, SandboxSource
-from sandrl.rollouts.tools import SubmitSolution, parse_call
+from sandrl.rollouts.tools import NotCopiedError, SubmitSolution, parse_call
 
 _SUBMITTED_BEFORE = "error: a solution was submitted before"
 _NO_CALLS_LEFT = "error: no tool calls are left"

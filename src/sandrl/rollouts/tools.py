@@ -2,21 +2,23 @@
 
 A tool call is a pydantic model. Its docstring and its fields are the schema that an endpoint is offered, and the
 signature that TRL reads from the methods of an environment; its validation errors are the answer to a malformed call.
-So a policy gets the same tools with the same descriptions wherever it works or is trained.
+So a policy gets the same tools with the same descriptions wherever it works or is trained. Files that a solution needs
+are copied into its code, as statements that write them: it stays one program, which is judged and saved like any other.
 """
 
 from __future__ import annotations
 
+import io
 import json
-from collections.abc import Mapping
+import tokenize
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Annotated, Any, ClassVar, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from sandrl.config.words import ToolSet
-from sandrl.rollouts.attachments import NotCopiedError, copied, with_files
-from sandrl.rollouts.sandbox import EpisodeSandbox
+from sandrl.rollouts.sandbox import LOST, EpisodeSandbox, observation
 
 # Programs that the tools run; what they work on comes through standard input, and only names through arguments.
 _READ = """import sys
@@ -33,10 +35,91 @@ try:
 except OSError as error:
     sys.exit(f"{sys.argv[1]}: {error.strerror}")
 """
+MOST_FILES = 16
+MOST_FILE_BYTES = 256 * 1024
+"""How much may be copied over, in all."""
+
+_PICK = """import base64, json, os, sys
+names, most = json.load(sys.stdin)
+picked, room = {}, most
+for name in names:
+    try:
+        if not os.path.realpath(name).startswith(os.path.realpath(".") + os.sep):
+            sys.exit(f"{name}: is outside the working directory")
+        with open(name, "rb") as file:
+            content = file.read(room + 1)
+    except OSError as error:
+        sys.exit(f"{name}: {error.strerror}")
+    room -= len(content)
+    if room < 0:
+        sys.exit(f"{name}: the files are larger than {most} bytes together")
+    picked[os.path.relpath(name)] = base64.b64encode(content).decode()
+json.dump(picked, sys.stdout)
+"""
+
 _MOST_NAME = 100
 
 TOOL_SCHEMAS = "tool_schemas"
 """Where a run's options keep the tools that were offered."""
+
+
+class NotCopiedError(Exception):
+    """Files cannot be copied over; its text is what a policy is to read about that."""
+
+
+def copied(sandbox: EpisodeSandbox, names: Sequence[str]) -> Mapping[str, str]:
+    """Files of a sandbox: base64 of their contents, by path relative to the working directory."""
+    if len(names) > MOST_FILES:
+        raise NotCopiedError(f"error: at most {MOST_FILES} files can be copied over, not {len(names)}")
+    outcome = sandbox.outcome("python", "-c", _PICK, stdin=json.dumps([[*names], MOST_FILE_BYTES]))
+    if outcome is None:
+        raise NotCopiedError(LOST)
+    try:
+        picked = json.loads(outcome.stdout) if outcome.exit_code == 0 else None
+    except (ValueError, RecursionError):
+        picked = None
+    if not isinstance(picked, dict):
+        raise NotCopiedError(f"error: not submitted: {observation(outcome)}")
+    return {str(name): str(content) for name, content in picked.items()}
+
+
+def with_files(code: str, files: Mapping[str, str]) -> str:
+    """Code that first writes files, base64 by relative path, next to it.
+
+    What must come first in a program stays first; what begins as no Python does is returned as it is.
+    """
+    first = _first_line(code)
+    if first is None:
+        return code
+    lines = code.split("\n")
+    writing = [_write_statement(name, content) for name, content in files.items()]
+    writing.append('__import__("sys").path.insert(0, __import__("os").getcwd())')
+    return "\n".join([*lines[:first], *writing, *lines[first:]])
+
+
+def _first_line(code: str) -> int | None:
+    first, statement = 0, []
+    try:
+        for token in tokenize.generate_tokens(io.StringIO(code).readline):
+            if token.type in (tokenize.COMMENT, tokenize.NL):
+                continue
+            statement.append(token)
+            if token.type != tokenize.NEWLINE:
+                continue
+            is_text = not first and [each.type for each in statement[:-1]] == [tokenize.STRING]
+            is_future = [each.string for each in statement[:2]] == ["from", "__future__"]
+            if not (is_text or is_future):
+                break
+            first, statement = token.end[0], []
+    except (tokenize.TokenError, SyntaxError):
+        return None
+    return first
+
+
+def _write_statement(name: str, content: str) -> str:
+    path = f'__import__("pathlib").Path({name!r})'
+    data = f'__import__("base64").b64decode({content!r})'
+    return f"{path}.parent.mkdir(parents=True, exist_ok=True); {path}.write_bytes({data})"
 
 
 # Halves of characters, which JSON can say, as Python writes them: pydantic takes whole ones only.

@@ -149,7 +149,6 @@ class MetricsRecorder(Closing):
         """
         with self._lock:
             values = {**self._values(), **self._held().metrics, **(extra or {})}
-            self._next_step = max(self._next_step, step + 1)
             self._has_news = False
             if reset:
                 self.held = self._held()
@@ -163,6 +162,7 @@ class MetricsRecorder(Closing):
         Raises:
             ServiceError: If the row could not be written.
         """
+        self._next_step = max(self._next_step, step + 1)
         if self._writer is not None and self._processes.is_first:
             job_id, rank = self._writer.job_id, self._writer.rank
             row = MetricsRow(job_id=job_id, rank=rank, step=step, attempt=self._attempt, metrics=values)

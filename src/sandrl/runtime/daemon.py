@@ -48,18 +48,11 @@ class Silence(StrEnum):
     WEDGED = "sleeps and does not answer"
 
 
-def _silent(endpoint: DaemonEndpoint, silence: Silence, seconds: float) -> SilentDaemonError:
-    hint = {
-        Silence.STOPPED: f"kill -CONT {endpoint.pid} continues it",
-        Silence.BUSY: "try again when the machine is less busy; --runtime daemonless needs no daemon",
-        Silence.WEDGED: "sandrl runtime logs may show the reason; --runtime daemonless needs no daemon",
-    }[silence]
-    return SilentDaemonError(
-        f"the local runtime (pid {endpoint.pid}) {silence}; it was waited for {seconds:.0f} s",
-        hint=hint,
-        pid=endpoint.pid,
-        is_wedged=silence is Silence.WEDGED,
-    )
+_HINTS = {
+    Silence.STOPPED: "kill -CONT {pid} continues it",
+    Silence.BUSY: "try again when the machine is less busy; --runtime daemonless needs no daemon",
+    Silence.WEDGED: "sandrl runtime logs may show the reason; --runtime daemonless needs no daemon",
+}
 
 
 @dataclass(frozen=True)
@@ -95,10 +88,6 @@ class RuntimeStatus:
     resident_bytes: int = 0
 
 
-def log_path(state_dir: Path) -> Path:
-    return RuntimeDirectory(state_dir).log
-
-
 def find(state_dir: Path) -> DaemonEndpoint | None:
     """The running daemon of this user and version, or None; never starts one."""
     return RuntimeDirectory(state_dir).find()
@@ -107,10 +96,7 @@ def find(state_dir: Path) -> DaemonEndpoint | None:
 def ensure_running(
     state_dir: Path, *, timeout_seconds: float = 120.0, on_start: Callable[[str], None] | None = None
 ) -> DaemonEndpoint:
-    """Find the daemon, or start it.
-
-    Args:
-        timeout_seconds: How long a start may take: a second where nothing else runs, a minute on a crowded machine.
+    """Find the daemon, or start it, which takes a second where nothing else runs, and a minute on a crowded machine.
 
     Raises:
         RuntimeUnavailableError: If it cannot be started, or code cannot be isolated on this machine.
@@ -121,16 +107,13 @@ def ensure_running(
     if endpoint is not None:
         return endpoint
     limits.check_open_files()
-    lock = directory.hold_start()
-    try:
+    with directory.starting():
         endpoint = directory.find()
         if endpoint is None:
             if on_start is not None:
                 on_start("starting the local runtime")
             _start(directory, timeout_seconds)
             endpoint = directory.find()
-    finally:
-        os.close(lock)
     if endpoint is None:
         raise RuntimeUnavailableError(
             "the local runtime ended right after it started", hint=f"its log is {directory.log}"
@@ -145,60 +128,56 @@ def _start(directory: RuntimeDirectory, timeout_seconds: float) -> None:
     if searched := libraries.search_path():
         environment[libraries.VARIABLE] = searched
     reading, writing = os.pipe()
-    try:
-        with open(directory.log, "ab") as log:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "sandrl.runtime.server", str(directory.state_dir), str(writing)],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                cwd="/",
-                env=environment,
-                start_new_session=True,
-                pass_fds=(writing,),
-            )
-    except OSError as error:
-        os.close(reading)
-        raise RuntimeUnavailableError(
-            f"the local runtime cannot be started: {error.filename or directory.log}: {error.strerror}",
-            hint="check that this user may execute the Python that runs sandrl, and may write its state directory",
-        ) from error
-    finally:
-        os.close(writing)
-    process.wait()  # it forks at once, so that the daemon is nobody's child
     with os.fdopen(reading, "rb") as answers:
-        ready, _, _ = select.select([answers], [], [], timeout_seconds)
-        answer = answers.read() if ready else b""
-    if not ready:
-        os.killpg(process.pid, signal.SIGKILL)
-        raise RuntimeUnavailableError(
-            f"the local runtime did not start within {timeout_seconds:g} s", hint=f"its log is {directory.log}"
-        )
-    if not answer:
-        missing = libraries.missing_library(environment)
-        if missing is not None:
+        try:
+            with open(directory.log, "ab") as log:
+                process = subprocess.Popen(
+                    [sys.executable, "-m", "sandrl.runtime.server", str(directory.state_dir), str(writing)],
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    cwd="/",
+                    env=environment,
+                    start_new_session=True,
+                    pass_fds=(writing,),
+                )
+        except OSError as error:
             raise RuntimeUnavailableError(
-                f"the local runtime cannot be started: {sys.executable} does not find {missing}",
-                hint=libraries.advice(missing),
+                f"the local runtime cannot be started: {error.filename or directory.log}: {error.strerror}",
+                hint="check that this user may execute the Python that runs sandrl, and may write its state directory",
+            ) from error
+        finally:
+            os.close(writing)
+        process.wait()  # it forks at once, so that the daemon is nobody's child
+        if not select.select([answers], [], [], timeout_seconds)[0]:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise RuntimeUnavailableError(
+                f"the local runtime did not start within {timeout_seconds:g} s", hint=f"its log is {directory.log}"
             )
+        answer = answers.read()
+    if answer:
+        reply = json.loads(answer)
+        if "error" in reply:
+            raise RuntimeUnavailableError(reply["error"], hint=reply["hint"])
+    elif missing := libraries.missing_library(environment):
+        raise RuntimeUnavailableError(
+            f"the local runtime cannot be started: {sys.executable} does not find {missing}",
+            hint=libraries.advice(missing),
+        )
+    else:
         raise RuntimeUnavailableError("the local runtime failed to start", hint=f"its log is {directory.log}")
-    reply = json.loads(answer)
-    if "error" in reply:
-        raise RuntimeUnavailableError(reply["error"], hint=reply.get("hint"))
 
 
 def stop(state_dir: Path, *, timeout_seconds: float = 10.0) -> bool:
-    """Stop the daemon of this version and with it every sandbox; returns whether there was one.
-
-    Raises:
-        RuntimeUnavailableError: If it does not end in time.
-    """
+    """Stop the daemon of this version, see `stop_one`; returns whether there was one."""
     endpoint = find(state_dir)
-    return endpoint is not None and stop_one(endpoint, timeout_seconds=timeout_seconds)
+    if endpoint is not None:
+        stop_one(endpoint, timeout_seconds=timeout_seconds)
+    return endpoint is not None
 
 
-def stop_one(endpoint: DaemonEndpoint, *, timeout_seconds: float = 10.0) -> bool:
-    """Stop a daemon and with it every sandbox; returns whether it was there.
+def stop_one(endpoint: DaemonEndpoint, *, timeout_seconds: float = 10.0) -> None:
+    """Stop a daemon and with it every sandbox, unless it has ended already.
 
     Raises:
         RuntimeUnavailableError: If it does not end in time.
@@ -206,23 +185,23 @@ def stop_one(endpoint: DaemonEndpoint, *, timeout_seconds: float = 10.0) -> bool
     try:
         pidfd = os.pidfd_open(endpoint.pid)
     except ProcessLookupError:
-        return True
+        return
     try:
         signal.pidfd_send_signal(pidfd, signal.SIGTERM)
         # One that was stopped by a signal obeys only once it goes on.
         signal.pidfd_send_signal(pidfd, signal.SIGCONT)
-        if select.select([pidfd], [], [], timeout_seconds)[0]:
-            return True
+        has_ended = bool(select.select([pidfd], [], [], timeout_seconds)[0])
     finally:
         os.close(pidfd)
-    raise RuntimeUnavailableError(
-        f"the local runtime (pid {endpoint.pid}) did not stop within {timeout_seconds:g} s",
-        hint=f"kill -9 {endpoint.pid} ends it and every sandbox",
-    )
+    if not has_ended:
+        raise RuntimeUnavailableError(
+            f"the local runtime (pid {endpoint.pid}) did not stop within {timeout_seconds:g} s",
+            hint=f"kill -9 {endpoint.pid} ends it and every sandbox",
+        )
 
 
 def status(state_dir: Path, *, on_wait: Callable[[str], None] | None = None) -> RuntimeStatus:
-    """What the daemon of this version says of itself; `running` is false where there is none; see `status_of`."""
+    """What the daemon of this version says of itself, see `status_of`."""
     endpoint = find(state_dir)
     return RuntimeStatus(running=False) if endpoint is None else status_of(endpoint, on_wait=on_wait)
 
@@ -242,6 +221,7 @@ def status_of(
     patience_seconds = PATIENCE_SECONDS if patience_seconds is None else patience_seconds
     target = endpoint.base_url.removeprefix("http://")
     metadata = (("authorization", f"Bearer {endpoint.token}"),)
+    directory = RuntimeDirectory(endpoint.state_dir, endpoint.name)
     signs = _Activity(endpoint.pid)
     begun = time.monotonic()
     with grpc.insecure_channel(target, options=[("grpc.enable_http_proxy", 0)]) as channel:
@@ -252,21 +232,26 @@ def status_of(
                 answer = json.loads(call(b"", metadata=metadata, timeout=max(min(_QUESTION_SECONDS, left), 0.1)))
                 break
             except grpc.RpcError as error:
-                if _ends_soon(endpoint.pid):
+                # One that ends takes its files away first.
+                if directory.find() != endpoint or _ends_soon(endpoint.pid):
                     return RuntimeStatus(running=False)
                 if error.code() is not grpc.StatusCode.DEADLINE_EXCEEDED:
                     raise RuntimeUnavailableError(
                         f"the local runtime (pid {endpoint.pid}) does not answer: {error.code().name}",
-                        hint=f"its log is {log_of(endpoint)}",
+                        hint=f"its log is {directory.log}",
                     ) from error
                 silence, waited = signs.silence(), time.monotonic() - begun
+                named = f"the local runtime (pid {endpoint.pid})"
                 if waited >= patience_seconds:
-                    raise _silent(endpoint, silence, waited) from error
+                    raise SilentDaemonError(
+                        f"{named} {silence}; it was waited for {waited:.0f} s",
+                        hint=_HINTS[silence].format(pid=endpoint.pid),
+                        pid=endpoint.pid,
+                        is_wedged=silence is Silence.WEDGED,
+                    ) from error
                 if on_wait is not None:
                     why = Silence.STOPPED if silence is Silence.STOPPED else Silence.BUSY
-                    on_wait(
-                        f"the local runtime (pid {endpoint.pid}) {why}; waiting up to {patience_seconds:.0f} s for it"
-                    )
+                    on_wait(f"{named} {why}; waiting up to {patience_seconds:.0f} s for it")
                     on_wait = None
     known = {each.name for each in fields(RuntimeStatus)} - {"running", "pid", "base_url", "version"}
     # A daemon of another version may say more, or less.
@@ -276,22 +261,18 @@ def status_of(
     return RuntimeStatus(running=True, pid=endpoint.pid, base_url=endpoint.base_url, version=version, **said)
 
 
-def log_of(endpoint: DaemonEndpoint) -> Path:
-    return RuntimeDirectory(endpoint.state_dir, endpoint.name).log
-
-
 class _Activity:
     def __init__(self, pid: int) -> None:
         self._pid = pid
-        self._first = self._look()
+        _, self._cpu_seconds = self._look()
         self._has_tried = False
 
     def silence(self) -> Silence:
-        state, _ = now = self._look()
+        state, cpu_seconds = self._look()
+        # One that was continued may not have had its turn since.
+        self._has_tried |= state != "S" or cpu_seconds != self._cpu_seconds
         if state in "Tt":
-            self._has_tried = True  # since it was continued, if it is, it may not have had its turn
             return Silence.STOPPED
-        self._has_tried |= state != "S" or now[1] != self._first[1]
         return Silence.BUSY if self._has_tried else Silence.WEDGED
 
     def _look(self) -> tuple[str, float]:
@@ -321,10 +302,7 @@ def serve(
     max_sandboxes: int | None = None,
     announce: Callable[[DaemonEndpoint], None],
 ) -> None:
-    """Be the daemon, in this process, until stopped or idle; if there is one already, only announce that.
-
-    Args:
-        idle_timeout_seconds: How long to stay without sandboxes and calls; None for ever.
+    """Be the daemon, in this process, until stopped or idle (None: never); if there is one already, announce that.
 
     Raises:
         RuntimeUnavailableError: If code cannot be isolated on this machine.

@@ -50,11 +50,7 @@ _SOURCE = "choose another version, or build a wheel of it (pip wheel) and set PI
 
 
 class NotInstalledError(Exception):
-    """Packages cannot be installed.
-
-    Args:
-        culprit: The canonical name of the package that is the cause; empty if it is not known.
-    """
+    """Packages cannot be installed; the canonical name of the culprit among them is empty if it is not known."""
 
     def __init__(self, error: SandrlError, culprit: str = "") -> None:
         super().__init__(error.message)
@@ -63,10 +59,7 @@ class NotInstalledError(Exception):
 
 
 def install(requirements: Sequence[Requirement], target: Path) -> None:
-    """Installs packages with what they require.
-
-    Args:
-        target: An empty directory.
+    """Installs packages with what they require into an empty directory.
 
     Raises:
         NotInstalledError: If that is not possible.
@@ -77,17 +70,9 @@ def install(requirements: Sequence[Requirement], target: Path) -> None:
         pip = _pip()
         uv = shutil.which("uv")
         if uv is not None and (pip is None or installation().kind in (Kind.UV_TOOL, Kind.UVX, Kind.UV_PIP)):
-            options = [
-                "--no-build",
-                "--link-mode",
-                "copy",
-                "--python",
-                sys.executable,
-                "--no-progress",
-                "--color",
-                "never",
-            ]
-            command = [uv, "pip", "install", "--target", str(target), *options, "--quiet", *words]
+            options = ["--no-build", "--link-mode", "copy", "--python", sys.executable]
+            options += ["--no-progress", "--color", "never", "--quiet"]
+            command = [uv, "pip", "install", "--target", str(target), *options, *words]
             explain = _uv_failure
         elif pip is not None:
             options = ["--only-binary", ":all:", "--no-user", "--no-compile", "--no-input", "--progress-bar", "off"]
@@ -162,12 +147,13 @@ def _uv_failure(requirements: Sequence[Requirement], output: str, log: str) -> N
     if any(word in text for word in _NETWORK):
         return _unreachable("" if address is None else address[0], text.rpartition(": ")[2].strip())
     culprit = next((each for each in requirements if re.search(rf"\b{re.escape(each.name)}\b", text)), None)
-    if culprit is not None and ("no usable wheels" in text or "no wheels" in text or "uilding source" in text):
-        return _without_wheel(str(culprit))
-    if culprit is not None and "was not found" in text:
-        return _missing(culprit)
-    if culprit is not None and f"there is no version of {culprit}" in text:
-        return _missing(culprit, "")
+    if culprit is not None:
+        if any(words in text for words in ("no usable wheels", "no wheels", "uilding source")):
+            return _without_wheel(str(culprit))
+        if "was not found" in text:
+            return _missing(culprit)
+        if f"there is no version of {culprit}" in text:
+            return _missing(culprit, "")
     return _failure(text.partition(" hint:")[0].strip()[:300], requirements, "" if culprit is None else culprit.name)
 
 

@@ -13,6 +13,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,33 +22,31 @@ from sandrl.runtime.guest import rootfs
 VARIABLE = "LD_LIBRARY_PATH"
 PREFIX_LIBRARIES = "/usr/local/lib"
 """Where a sandbox sees the libraries in an interpreter's own prefix."""
-_TIMEOUT_SECONDS = 10
+# Nothing of a program runs; who gave up on a crowded machine would look for another daemon.
+_TIMEOUT_SECONDS = 60
 _FOUND = re.compile(r"^\s+(\S+) => (/.*) \(0x[0-9a-f]+\)$", re.MULTILINE)
 _MISSING = re.compile(r"error while loading shared libraries: ([^:\s]+):")
-# Its libraries are many, and a sandbox has no display.
-_NOT_NEEDED = "_tkinter."
 
 
 @dataclass(frozen=True, slots=True)
 class Libraries:
-    """The shared libraries that an interpreter and its standard library load.
+    """The shared libraries that an interpreter and its standard library load: names, and paths of their files.
 
     Attributes:
-        in_sandbox: Names and paths of the files that a sandbox must be shown in addition to the prefix and `/usr`.
-        by_variable: Names and paths of the files that only `LD_LIBRARY_PATH` leads to.
+        in_sandbox: What a sandbox must be shown in addition to the prefix and `/usr`.
+        by_variable: What only `LD_LIBRARY_PATH` leads to.
     """
 
     in_sandbox: tuple[tuple[str, str], ...] = ()
     by_variable: tuple[tuple[str, str], ...] = ()
 
 
-def find_libraries(executable: str, prefix: str) -> Libraries:
-    return _find(executable, prefix, search_path())
-
-
 @functools.lru_cache(maxsize=64)
-def _find(executable: str, prefix: str, searched: str) -> Libraries:
-    modules = [str(path) for path in Path(prefix).glob("lib*/python3*/lib-dynload/*.so")]
+def find_libraries(executable: str, prefix: str, searched: str) -> Libraries:
+    """What an interpreter loads with a value of `LD_LIBRARY_PATH`, see `search_path`."""
+    # A path with a separator cannot be named; `_tkinter` has many libraries, and a sandbox has no display.
+    found = [str(path) for path in Path(prefix).glob("lib*/python3*/lib-dynload/*.so")]
+    modules = [path for path in found if "/_tkinter." not in path and not set(path) & {":", " "}]
     loaded = _trace(executable, modules, searched)
     without = _trace(executable, modules, "") if searched else loaded
     # A library that is only missing with its dependent, as those of libpython are, is not in these directories.
@@ -62,7 +61,8 @@ def _find(executable: str, prefix: str, searched: str) -> Libraries:
     for name, path in loaded.items():
         if os.path.dirname(path) == own and (has_own_path or name not in by_variable):
             continue
-        if not _is_in_system(path) or (name in by_variable and not _is_same_file(path, without.get(name))):
+        is_found = name not in by_variable or os.path.realpath(path) == os.path.realpath(without.get(name, ""))
+        if not (is_found and _is_in_system(path)):
             shown[name] = path
     return Libraries(tuple(sorted(shown.items())), tuple(sorted(by_variable.items())))
 
@@ -70,10 +70,6 @@ def _find(executable: str, prefix: str, searched: str) -> Libraries:
 def shows_prefix_libraries(prefix: str) -> bool:
     """Whether programs of a sandbox must look for libraries in the prefix, which is at another path there."""
     return prefix != "/usr" and any(Path(prefix, "lib").glob("libpython3*.so*"))
-
-
-def _is_same_file(path: str, other: str | None) -> bool:
-    return other is not None and os.path.realpath(path) == os.path.realpath(other)
 
 
 def _is_in_system(path: str) -> bool:
@@ -86,31 +82,32 @@ def _is_in_system(path: str) -> bool:
 def _trace(executable: str, modules: list[str], searched: str) -> dict[str, str]:
     # What the dynamic linker would load for a program and modules of it: names and paths; nothing of them runs.
     environment = {"PATH": os.defpath, "LD_TRACE_LOADED_OBJECTS": "1"}
-    environment["LD_PRELOAD"] = ":".join(path for path in modules if not _is_left_out(path))
+    environment["LD_PRELOAD"] = ":".join(modules)
     if searched:
         environment[VARIABLE] = searched
+    printed, _ = _start(executable, environment)
+    # Directories without symbolic links: `link/..` is not the directory that holds the link.
+    return {
+        name: os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
+        for name, path in _FOUND.findall(printed)
+        if "/" not in name
+    }
+
+
+def _start(executable: str, environment: Mapping[str, str]) -> tuple[str, str]:
+    # What an interpreter without a program prints.
     try:
         done = subprocess.run(
             [executable, "-I", "-S", "-c", ""],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=_TIMEOUT_SECONDS,
-            env=environment,
+            env=dict(environment),
             check=False,
         )
     except (OSError, subprocess.SubprocessError):
-        return {}
-    found = _FOUND.findall(os.fsdecode(done.stdout))
-    return {name: os.path.join(_folder(path), os.path.basename(path)) for name, path in found if "/" not in name}
-
-
-def _folder(path: str) -> str:
-    # The directory of a file, without symbolic links: `link/..` is not the directory that holds the link.
-    return os.path.realpath(os.path.dirname(path))
-
-
-def _is_left_out(path: str) -> bool:
-    return os.path.basename(path).startswith(_NOT_NEEDED) or bool(set(path) & {":", " "})
+        return "", ""
+    return os.fsdecode(done.stdout), os.fsdecode(done.stderr)
 
 
 def search_path() -> str:
@@ -132,14 +129,10 @@ def _absolute(entry: str) -> str | None:
     return None if set(path) & set(":;$") else path
 
 
-def own_executable() -> str:
-    name = f"python{sys.version_info[0]}.{sys.version_info[1]}"
-    executable = os.path.join(os.path.realpath(sys.base_prefix), "bin", name)
-    return executable if os.path.exists(executable) else sys.executable
-
-
 def own_libraries() -> Libraries:
-    return find_libraries(own_executable(), os.path.realpath(sys.base_prefix))
+    prefix = os.path.realpath(sys.base_prefix)
+    executable = os.path.join(prefix, "bin", f"python{sys.version_info[0]}.{sys.version_info[1]}")
+    return find_libraries(executable if os.path.exists(executable) else sys.executable, prefix, search_path())
 
 
 def start_environment() -> dict[str, str]:
@@ -173,23 +166,8 @@ def describe_own() -> str:
 
 
 def missing_library(environment: Mapping[str, str]) -> str | None:
-    """The shared library without which this interpreter does not start.
-
-    Returns:
-        Its name, or None if the interpreter starts, or fails for another reason.
-    """
-    try:
-        done = subprocess.run(
-            [sys.executable, "-I", "-S", "-c", ""],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=_TIMEOUT_SECONDS,
-            env=dict(environment),
-            check=False,
-        )
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return named_missing(os.fsdecode(done.stderr))
+    """The shared library without which this interpreter does not start; None if it fails for no or another reason."""
+    return named_missing(_start(sys.executable, environment)[1])
 
 
 def named_missing(output: str) -> str | None:
@@ -200,19 +178,9 @@ def named_missing(output: str) -> str | None:
 
 def advice(name: str) -> str:
     """What to do about a library that is missing when this interpreter is started again."""
-    folder = _loaded_from(name)
-    if folder is None:
-        return f"set LD_LIBRARY_PATH to the directory that has {name} (module load), or use another Python"
-    return f"export LD_LIBRARY_PATH={folder}, in the environment of this command"
-
-
-def _loaded_from(name: str) -> str | None:
-    try:
+    with suppress(OSError):
         text = Path("/proc/self/maps").read_text(encoding="utf-8", errors="surrogateescape")
-    except OSError:
-        return None
-    for line in text.splitlines():
-        folder, _, file = line[line.find("/") :].rpartition("/") if "/" in line else ("", "", "")
-        if file == name:
-            return folder
-    return None
+        # This process has loaded it.
+        if found := re.search(rf" (/.*)/{re.escape(name)}$", text, re.MULTILINE):
+            return f"export LD_LIBRARY_PATH={found[1]}, in the environment of this command"
+    return f"set LD_LIBRARY_PATH to the directory that has {name} (module load), or use another Python"

@@ -60,10 +60,7 @@ _PACKAGES = {
 def build_overlay(
     asked: Sequence[str], needed: Sequence[str], cache_dir: Path, state_dir: Path, *, image: str, emit: Emit
 ) -> str:
-    """Makes sure that sandboxes can be shown packages.
-
-    Args:
-        image: The image of sandboxes; its Python version must be the one that runs sandrl.
+    """Makes sure that sandboxes of an image, whose Python version must be that of sandrl, can be shown packages.
 
     Returns:
         The name of the layer, for the annotation `sandrl.dev/packages`; empty if there is nothing to show.

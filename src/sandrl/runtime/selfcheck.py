@@ -14,7 +14,6 @@ import json
 import logging
 import os
 import secrets
-import select
 import socket
 import tempfile
 import time
@@ -26,7 +25,8 @@ from typing import Any, TypeAlias
 
 from sandrl.errors import RuntimeUnavailableError
 from sandrl.runtime.guest import probe
-from sandrl.runtime.host.choice import Choice, choose_launcher
+from sandrl.runtime.guest.watchdog import Quotas
+from sandrl.runtime.host.choice import Choice, choose_launcher, setting
 from sandrl.runtime.host.images import own_image
 from sandrl.runtime.host.launcher import BootRequest, LaunchError
 from sandrl.runtime.host.sandbox import HostSandbox, SandboxGoneError, StartError
@@ -40,9 +40,9 @@ _PROCESSES = 32
 # More than any sandbox may have, and a small part of what this user may have.
 _GREED = {"shared memory": 3 * _MEMORY_BYTES, "pipes": 200, "epoll watches": 12_000}
 _PIPE_BYTES = 1 << 16
-_F_GETPIPE_SZ = 1032
 _SYSTEM_FILES = "/usr", "/usr/lib", "/usr/bin/env"
 _NO_CAPABILITY = "0000000000000000"
+_NOT_TRIED = "could not be tried"
 
 # Who runs the check is told of failures in its result, and not by the last-resort handler on standard error.
 logging.getLogger("sandrl.runtime").addHandler(logging.NullHandler())
@@ -91,16 +91,17 @@ class WorkerTrial:
 
 
 def check_isolation(worker: WorkerTrial | None = None) -> SelfCheck:
-    """Boots sandboxes and tries to get out of them; takes a second or two.
-
-    Args:
-        worker: What tries whether cells are possible; they are not tried unless given.
+    """Boots sandboxes and tries to get out of them, and to make a cell if a worker is given; takes a second or two.
 
     Raises:
         RuntimeUnavailableError: If no sandbox can be booted here, with the way out.
     """
     try:
-        with tempfile.TemporaryDirectory(prefix="sandrl-doctor-") as folder, _complaints(Path(folder, "stderr")):
+        with (
+            tempfile.TemporaryDirectory(prefix="sandrl-doctor-") as folder,
+            Path(folder, "stderr").open("w", encoding="utf-8") as complaints,
+            contextlib.redirect_stderr(complaints),
+        ):
             return asyncio.run(_check(Path(folder), worker))
     except OSError as error:
         raise RuntimeUnavailableError(
@@ -114,19 +115,15 @@ async def _check(folder: Path, worker: WorkerTrial | None) -> SelfCheck:
     overlays.mkdir(mode=0o755)
     choice = await choose_launcher([own_image()], folder, overlays)
     try:
-        groups = await asyncio.gather(*(_tried(attempt, choice, folder) for attempt in _ATTEMPTS.values()))
-        for number, (name, attempt) in enumerate(_ATTEMPTS.items()):
-            if not isinstance(groups[number], Exception):
-                continue
-            # A busy machine, or what the other attempts took meanwhile: alone, the attempt may succeed.
-            again = await _tried(attempt, choice, folder)
-            # What cannot be tried is not known to hold.
-            failure = f"could not be tried: {str(again) or type(again).__name__}"
-            groups[number] = [Property(name, False, failure)] if isinstance(again, Exception) else again
+        groups = await asyncio.gather(*(_tried(name, choice, folder) for name in _ATTEMPTS))
+        for number, (name, group) in enumerate(zip(_ATTEMPTS, groups, strict=True)):
+            if group[0].detail.startswith(_NOT_TRIED):
+                # A busy machine, or what the other attempts took meanwhile: alone, the attempt may succeed.
+                groups[number] = await _tried(name, choice, folder)
         refusal = None if worker is None else await _cells_refusal(choice, worker)
     finally:
         await choice.close()
-    properties = tuple(each for group in groups if not isinstance(group, Exception) for each in group)
+    properties = tuple(each for group in groups for each in group)
     return SelfCheck(choice.launcher.name, choice.detail, choice.images[0].reference, properties, refusal)
 
 
@@ -139,11 +136,12 @@ async def _cells_refusal(choice: Choice, worker: WorkerTrial) -> str:
     return worker.refusal_in(output)
 
 
-async def _tried(attempt: Attempt, choice: Choice, folder: Path) -> Sequence[Property] | Exception:
+async def _tried(name: str, choice: Choice, folder: Path) -> Sequence[Property]:
     try:
-        return await asyncio.wait_for(attempt(choice, folder), _TIMEOUT_SECONDS)
+        return await asyncio.wait_for(_ATTEMPTS[name](choice, folder), _TIMEOUT_SECONDS)
     except (LaunchError, StartError, SandboxGoneError, TimeoutError, ValueError, KeyError) as error:
-        return error
+        # What cannot be tried is not known to hold.
+        return [Property(name, False, f"{_NOT_TRIED}: {str(error) or type(error).__name__}")]
 
 
 async def _reach(choice: Choice, folder: Path) -> Sequence[Property]:
@@ -210,21 +208,21 @@ async def _shared_resources(choice: Choice, _folder: Path) -> Sequence[Property]
     greedy = {what: asyncio.ensure_future(_is_stopped(choice, request, what, most)) for what, most in _GREED.items()}
     try:
         other = await _run(choice, request, "little")
-        disturbed = _disturbances()
+        quota = Quotas().exhausted()
         stopped = {what: await outcome for what, outcome in greedy.items()}
     finally:
         for outcome in greedy.values():
             outcome.cancel()
+    disturbed = [] if quota is None else [f"{quota} of this user"]
     if other["refusal"] is not None or other["written"] != _PIPE_BYTES:
         disturbed.append("another sandbox")
     kept = [what for what, was_stopped in stopped.items() if not was_stopped]
+    well = "another sandbox and this process worked at the same time"
     return [
         _property(
             "limits of what is shared", kept, f"{', '.join(_GREED)}: programs that took more were killed", "kept"
         ),
-        _property(
-            "undisturbed sandboxes", disturbed, "another sandbox and this process worked at the same time", "disturbed"
-        ),
+        _property("undisturbed sandboxes", disturbed, well, "disturbed"),
         Property("accounting", True, _accounting(choice)),
     ]
 
@@ -235,19 +233,6 @@ async def _is_stopped(choice: Choice, request: BootRequest, what: str, amount: i
     except ValueError:  # it was killed before it could answer
         return True
     return "kept" not in facts
-
-
-def _disturbances() -> list[str]:
-    reading, writing = os.pipe()
-    try:
-        with select.epoll() as watcher:
-            watcher.register(reading)
-        return [] if fcntl.fcntl(reading, _F_GETPIPE_SZ) >= _PIPE_BYTES else ["pipes of this user"]
-    except OSError:
-        return ["epoll watches of this user"]
-    finally:
-        os.close(reading)
-        os.close(writing)
 
 
 def _accounting(choice: Choice) -> str:
@@ -280,13 +265,12 @@ async def _survivors(choice: Choice, _folder: Path) -> Sequence[Property]:
     sandbox = await choice.boot(BootRequest(choice.images[0].name))
     try:
         script = f"setsid setsid sleep {marker} </dev/null >/dev/null 2>&1 &"
-        _, process = await sandbox.start(["sh", "-c", script], {"PATH": "/usr/local/bin:/usr/bin:/bin"})
-        process.close_stdin()
+        await sandbox.run(["sh", "-c", script], choice.images[0])
         appeared = await _until(lambda: _is_running(marker))
     finally:
         await sandbox.destroy()
     if not appeared:
-        return [Property("no survivors", False, "could not be tried: the test program did not run")]
+        return [Property("no survivors", False, f"{_NOT_TRIED}: the test program did not run")]
     gone = await _until(lambda: not _is_running(marker))
     return [Property("no survivors", gone, "a program that left its session died with its sandbox")]
 
@@ -300,26 +284,16 @@ async def _host_users(choice: Choice, _folder: Path) -> Sequence[Property]:
         for sandbox in sandboxes:
             await sandbox.destroy()
     users = choice.launcher.users
-    if users.are_own:
+    if users.window is not None:
         return [Property("host uids", found[0] != found[1], users.detail)]
-    bounds = ", ".join(f"{what} ({_setting(name)} in all)" for what, name in _COUNTED_PER_USER.items())
-    return [
-        Property(
-            "host uids", set(found) == {users.shared_uid}, f"{users.detail}, and what is counted per user: {bounds}"
-        )
-    ]
+    bounds = ", ".join(f"{what} ({setting(name) or '?'} in all)" for what, name in _COUNTED_PER_USER.items())
+    detail = f"{users.detail}, and what is counted per user: {bounds}"
+    return [Property("host uids", set(found) == {users.shared_uid}, detail)]
 
 
 def _host_uid(sandbox: HostSandbox) -> int:
     status = Path(f"/proc/{sandbox.pid}/status").read_text(encoding="utf-8", errors="replace")
     return int(status.partition("\nUid:")[2].split()[0])
-
-
-def _setting(name: str) -> str:
-    try:
-        return Path("/proc/sys", name).read_text(encoding="ascii").strip()
-    except OSError:
-        return "?"
 
 
 _COUNTED_PER_USER = {
@@ -343,12 +317,7 @@ _ATTEMPTS: dict[str, Attempt] = {
 async def _output(choice: Choice, request: BootRequest, argv: list[str], stdin: bytes = b"") -> bytes:
     sandbox = await choice.boot(request)
     try:
-        environment = {"PATH": "/usr/local/bin:/usr/bin:/bin", **choice.images[0].environment}
-        _, process = await sandbox.start(argv, environment, directory="/workspace", merge_output=True)
-        if stdin:
-            await process.write_stdin(stdin)
-        process.close_stdin()
-        return await process.rest_of_output()
+        return (await sandbox.run(argv, choice.images[0], stdin))[1]
     finally:
         await sandbox.destroy()
 
@@ -384,9 +353,3 @@ def _is_running(marker: str) -> bool:
             if path.read_bytes() == needle:
                 return True
     return False
-
-
-@contextlib.contextmanager
-def _complaints(path: Path) -> Iterator[None]:
-    with path.open("w", encoding="utf-8") as file, contextlib.redirect_stderr(file):
-        yield

@@ -16,13 +16,14 @@ import os
 import socket
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import BinaryIO
 
 from sandrl import __version__
 from sandrl.errors import RuntimeUnavailableError, SandrlError
-from sandrl.files import read_regular
+from sandrl.files import read_regular, write_whole
 from sandrl.runtime import libraries
 from sandrl.runtime.guest.rootfs import PREBUILT
 from sandrl.settings import private_directory
@@ -58,8 +59,8 @@ class DaemonEndpoint:
         return self.name.rpartition("-")[0]
 
 
-def fingerprint() -> str:
-    """Names this version of the runtime on this interpreter of this machine: eight hex digits.
+def own_name() -> str:
+    """Names this version of the runtime on this interpreter of this machine.
 
     Machines may share a home; a daemon of another one is at an address that leads nowhere here. Clients whose
     `LD_LIBRARY_PATH` leads to other shared libraries have a daemon of their own.
@@ -69,14 +70,11 @@ def fingerprint() -> str:
     for path in sorted(_SOURCES.rglob("*.py")):
         status = path.stat()
         digest.update(f"{path} {status.st_size} {status.st_mtime_ns}".encode())
-    return digest.hexdigest()[:8]
+    return f"{__version__}-{digest.hexdigest()[:8]}"
 
 
 class RuntimeDirectory:
-    """The files of one version's daemon below a state directory.
-
-    Args:
-        name: The name of an existing directory; otherwise it is that of this version, which is made.
+    """The files of a daemon below a state directory: that of an existing name, or of this version, which is made.
 
     Raises:
         RuntimeUnavailableError: If the directory cannot be made, or belongs to someone else.
@@ -114,41 +112,37 @@ class RuntimeDirectory:
             directory.mkdir(mode=0o755, exist_ok=True)
         return self.overlays
 
-    def hold(self, name: str, *, wait: bool) -> int | None:
-        """Take a lock; returns the descriptor that holds it, or None if another has it and `wait` is false."""
-        descriptor = os.open(self.path / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    @contextmanager
+    def starting(self) -> Iterator[None]:
+        """Wait until no other process starts the daemon of this directory."""
+        with self._open_lock(_START) as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+    def hold_alive(self) -> BinaryIO | None:
+        """Become the daemon of this directory for as long as the file is open, or None if there is one."""
+        lock = self._open_lock(_ALIVE)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            os.close(descriptor)
+            lock.close()
             return None
-        return descriptor
+        return lock
 
-    def hold_start(self) -> int:
-        descriptor = self.hold(_START, wait=True)
-        assert descriptor is not None
-        return descriptor
-
-    def hold_alive(self) -> int | None:
-        """Become the daemon of this directory, or None if there is one."""
-        return self.hold(_ALIVE, wait=False)
+    def _open_lock(self, name: str) -> BinaryIO:
+        descriptor = os.open(self.path / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        return os.fdopen(descriptor, "rb")
 
     def write(self, endpoint: DaemonEndpoint) -> None:
         """Publish a daemon: the token for its user alone, then the address."""
-        self._replace(_TOKEN, endpoint.token)
-        state = {"base_url": endpoint.base_url, "pid": endpoint.pid, "environment": sys.prefix}
-        self._replace(_STATE, json.dumps({"schema": 1, **state}))
+        write_whole(self.path / _TOKEN, endpoint.token.encode())
+        state = {"schema": 1, "base_url": endpoint.base_url, "pid": endpoint.pid, "environment": sys.prefix}
+        write_whole(self.path / _STATE, json.dumps(state).encode())
 
     def write_roster(self, sandboxes: Sequence[tuple[str, list[str]]]) -> None:
         """Tell who completes command lines which sandboxes live: ids with their tags."""
-        self._replace(_ROSTER, json.dumps({"schema": 1, "pid": os.getpid(), "sandboxes": sandboxes}))
-
-    def _replace(self, name: str, text: str) -> None:
-        temporary = self.path / f".{name}.new"
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-        temporary.replace(self.path / name)
+        roster = {"schema": 1, "pid": os.getpid(), "sandboxes": sandboxes}
+        write_whole(self.path / _ROSTER, json.dumps(roster).encode())
 
     def clear(self) -> None:
         for name in (_STATE, _TOKEN, _ROSTER):
@@ -231,10 +225,6 @@ class RuntimeDirectory:
                     # Another process may be looking at the same file.
                     return "FLOCK" in Path(f"/proc/{pid}/fdinfo/{descriptor}").read_text()
         return False
-
-
-def own_name() -> str:
-    return f"{__version__}-{fingerprint()}"
 
 
 def find_all(state_dir: Path) -> list[DaemonEndpoint]:

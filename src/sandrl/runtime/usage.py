@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -66,22 +67,22 @@ class Descendants:
     cpu_seconds: float
 
 
+def family(pid: int) -> list[int]:
+    """A process, and all that there is below it."""
+    found = [pid]
+    for known in found:
+        with suppress(OSError):  # it has ended meanwhile
+            for task in os.listdir(f"/proc/{known}/task"):
+                children = Path(f"/proc/{known}/task/{task}/children").read_text(encoding="ascii")
+                found += map(int, children.split())
+    return found
+
+
 def below(root: int) -> Descendants:
-    usages: dict[int, ProcessStat] = {}
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            try:
-                usages[int(name)] = of_process(int(name))
-            except OSError:
-                continue  # it ended meanwhile
-    total = usages[root].children_cpu_seconds if root in usages else 0.0
-    family = {root}
-    grew = True
-    while grew:
-        grew = False
-        for pid, usage in usages.items():
-            if usage.parent in family and pid not in family:
-                family.add(pid)
-                grew = True
-                total += usage.cpu_seconds + usage.children_cpu_seconds
-    return Descendants(len(family) - 1, total)
+    processes, cpu_seconds = 0, of_process(root).children_cpu_seconds
+    for pid in family(root)[1:]:
+        with suppress(OSError):
+            usage = of_process(pid)
+            processes += 1
+            cpu_seconds += usage.cpu_seconds + usage.children_cpu_seconds
+    return Descendants(processes, cpu_seconds)

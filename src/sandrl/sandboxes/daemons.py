@@ -117,7 +117,7 @@ def ask(endpoint: DaemonEndpoint, emit: Emit) -> daemon.RuntimeStatus:
         RuntimeUnavailableError: If it answers with an error, or cannot be asked because its files are damaged.
     """
     if not endpoint.base_url:
-        folder = daemon.log_of(endpoint).parent
+        folder = RuntimeDirectory(endpoint.state_dir, endpoint.name).path
         raise RuntimeUnavailableError(
             f"the local runtime (pid {endpoint.pid}) cannot be asked, because its files in {folder} are damaged"
         )

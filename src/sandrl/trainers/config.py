@@ -108,16 +108,8 @@ def resumed(
 ) -> tuple[Path, AnyConfig, AnyConfig]:
     """The directory of the run to resume, its saved configuration, and the one with which it is resumed.
 
-    Args:
-        kind: The configuration of the command.
-        resume: The run, by name or path.
-        given: What the command line says; it beats the file.
-        settings: Where runs are.
-        command: What started the run.
-        file: What the file of `--config` says.
-        chosen: What words of the command line stand for; it beats the command line.
-        complete: Completes the configuration before it is compared.
-        may_change: The fields that may differ.
+    The command line (`given`) beats the file of `--config`, and what its words stand for (`chosen`) beats both.
+    `complete` completes the configuration before it is compared.
 
     Raises:
         UsageError: If there is no such run, it would be somewhere else, or its configuration would change.

@@ -19,9 +19,10 @@ from typing import Any
 from sandrl.models import libraries
 from sandrl.runs.recorder import EventCounts
 from sandrl.trainers.batches import evaluation_batch, missing_problems
-from sandrl.trainers.context import Context
+from sandrl.trainers.plan import Context
 from sandrl.trainers.recording import Recorder
 from sandrl.trainers.rewarding import GREEDY_COLUMN, PADDING_COLUMN
+from sandrl.trainers.training import Training
 
 _SAMPLED, _GREEDY = "sampled", "greedy"
 
@@ -57,12 +58,13 @@ def _greedy_batch(context: Context) -> int:
 class Evaluator:
     """Evaluates the policy of TRL's trainer, which has the datasets of `evaluation_datasets`, when it is due."""
 
-    def __init__(self, trainer: Any, context: Context, recorder: Recorder) -> None:
+    def __init__(self, trainer: Any, context: Context, training: Training, recorder: Recorder) -> None:
         self._trainer = trainer
         self._config = context.config
         self._processes = context.processes
         self._has_problems = bool(context.sets.evaluation)
         self._greedy_batch = _greedy_batch(context) if self._has_problems else 0
+        self._take = training.take
         self._recorder = recorder
 
     def is_due(self, done: int) -> bool:
@@ -76,11 +78,11 @@ class Evaluator:
         greedy: EventCounts | None = None
         with own_random_state(self._config.seed, done, self._processes.rank):
             self._trainer.evaluate(_SAMPLED)
-            sampled = self._recorder.take()
+            sampled = self._take()
             if self._config.has_greedy_answers:
                 with _greedy_answers(self._trainer, self._greedy_batch):
                     self._trainer.evaluate(_GREEDY)
-                greedy = self._recorder.take()
+                greedy = self._take()
         self._recorder.record_evaluation(done, sampled, greedy)
 
 

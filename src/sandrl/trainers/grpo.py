@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from sandrl.errors import InputError, TrainingError
-from sandrl.events import Emit, ModelSettingsFound, RewardCallFinished, TrainingStarted, Warned, all_of, ignore
+from sandrl.events import Emit, ModelSettingsFound, TrainingStarted, Warned, ignore
 from sandrl.models import libraries
 from sandrl.models.generation import chosen_settings, sampling_facts, settings_of
 from sandrl.models.places import ModelPlace
@@ -22,7 +22,7 @@ from sandrl.problems.prompting import Prompting
 from sandrl.rewards import ScoreOptions
 from sandrl.rewards.function import FunctionOptions, step_opinions
 from sandrl.rollouts.sandbox import JobSandboxes
-from sandrl.runs import EvaluationRow, MetricsRecorder
+from sandrl.runs import EvaluationRow
 from sandrl.runs.config import ORIGIN
 from sandrl.runs.overview import BestCheckpoint
 from sandrl.runs.processes import Processes
@@ -32,14 +32,14 @@ from sandrl.settings import Settings
 from sandrl.tiny import tiny_policy
 from sandrl.trainers.arguments import trl_arguments
 from sandrl.trainers.checkpoints import Checkpoint, checkpoint_directory, last_checkpoint
-from sandrl.trainers.context import Context, GrpoRequest
-from sandrl.trainers.engines import base_of, find_policy
 from sandrl.trainers.evaluation import Evaluator
 from sandrl.trainers.interrupts import TrainingInterrupt
+from sandrl.trainers.loaders import base_of, find_policy
+from sandrl.trainers.plan import Context, GrpoRequest
 from sandrl.trainers.recording import Recorder
 from sandrl.trainers.rewarding import TrainingReward
 from sandrl.trainers.trainer import make_trainer, training_callback
-from sandrl.trainers.training import PRINTED, Setup, Stop, Training, TrainingRun, open_training
+from sandrl.trainers.training import PRINTED, Setup, Stop, Training, TrainingRun, run_training
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +50,7 @@ class GrpoRun(TrainingRun):
         best: The best checkpoint by its evaluation; None if none was evaluated.
         evaluations: What was measured of the policy, by the number of steps it had.
         is_held_out: Whether the problems of the evaluations were not trained on.
-        optimizations: What the engine had changed about the trainer and its model.
+        optimizations: What the loader had changed about the trainer and its model.
         is_first: Whether this process speaks for all that trained together.
     """
 
@@ -90,12 +90,12 @@ def run_grpo(
         ServiceError: If the runtime, or the disk, does not do its part.
     """
     interrupt = interrupt or TrainingInterrupt()
-    config, engine = request.config, request.engine
+    config, loader = request.config, request.loader
     ScoreOptions.of(config)
     allowance = SandboxRequest.of(config).allowance(settings, run=request.resume)
-    engine.check_installed()
+    loader.check_installed()
     sets = request.splits()
-    engine.prepare(settings, emit=emit if settings.rank == 0 else ignore)
+    loader.prepare(settings, emit=emit if settings.rank == 0 else ignore)
     with libraries.kept_quiet():
         arguments = trl_arguments(config, sets, world_size=settings.world_size)
         processes = Processes(arguments.process_index, arguments.world_size)
@@ -104,7 +104,7 @@ def run_grpo(
         if request.resume is not None:
             check_unchanged(request.resume, digest, f"problems: {config.problems!r}")
         told = emit if processes.is_first else ignore
-        context = Context(config, settings, sets, processes, interrupt, told, engine, prompting)
+        context = Context(config, settings, sets, processes, interrupt, told, loader, prompting)
         if sets.remark is not None:
             told(Warned(sets.remark))
         place = _policy(context)
@@ -113,24 +113,28 @@ def run_grpo(
         if own:
             told(ModelSettingsFound(config.model, own, are_used=False))
         setup = Setup(
-            command=engine.command,
+            command=loader.command,
             config=config,
             problems=sets.all,
             digest=digest,
-            tags=(engine.workflow_tag, f"model:{config.model}"),
-            versions=engine.versions(),
+            tags=(loader.workflow_tag, f"model:{config.model}"),
+            versions=loader.versions(),
             facts={
                 **sampling_facts(own, chosen=chosen_settings(config.trl_fields)),
                 **({} if request.origin is None else {ORIGIN: request.origin.model_dump(mode="json")}),
             },
             resume=request.resume,
         )
-        answering = interrupt.answered(told)
-        with open_training(
-            setup, settings, allowance, interrupt=interrupt, emit=told, processes=processes, answering=answering
-        ) as training:
-            run = training.finish(_train(context, training, arguments, place))
-    return training.ended(run)
+        return run_training(
+            TrlEngine(context, arguments, place),
+            setup,
+            settings,
+            allowance,
+            interrupt=interrupt,
+            emit=told,
+            processes=processes,
+            answering=interrupt.answered(told),
+        )
 
 
 def _policy(context: Context) -> ModelPlace:
@@ -143,67 +147,80 @@ def _policy(context: Context) -> ModelPlace:
     return ModelPlace(str(path), is_directory=True, is_offline=True)
 
 
-def _train(context: Context, training: Training, arguments: Any, place: ModelPlace) -> GrpoRun:
-    config, processes, session = context.config, context.processes, training.session
-    writer = session.writer
-    checkpoints = checkpoint_directory(config, writer.path)
-    arguments.output_dir = str(checkpoints)
-    begin = last_checkpoint(checkpoints)
-    if begin is not None and session.attempt == 1:
-        message, hint = "contains the checkpoints of another run", "choose another output_dir"
-        raise InputError(message, path=checkpoints, hint=hint, fields=("output_dir",))
-    counter = MetricsRecorder(writer, attempt=session.attempt, processes=processes, held=session.held_before)
-    tell = all_of(counter, session.log, _without_parts(context))
-    job = training.own_job(tell)
-    recorder = Recorder(context, counter, training, checkpoints, begin=begin)
-    reward = TrainingReward(replace(context, emit=tell), _scoring(context, job), job=job, session=session)
-    workshop = JobSandboxes(job, timeout_seconds=ScoreOptions.of(config).limits.timeout_seconds, emit=tell)
-    trainer = make_trainer(context, arguments, place, reward, workshop)
-    evaluator = Evaluator(trainer, context, recorder)
-    trainer.add_callback(training_callback(context, training, recorder, evaluator))
-    context.emit(
-        TrainingStarted(
-            writer.run_id,
-            model=config.model,
-            problems=len(context.sets.train),
-            first_step=recorder.steps_done,
-            steps=config.steps,
-            completions=config.batch_size,
-            processes=processes.count,
+class TrlEngine:
+    """Trains a policy, which is found at `place`, with TRL's trainer."""
+
+    def __init__(self, context: Context, arguments: Any, place: ModelPlace) -> None:
+        self._context = context
+        self._arguments = arguments
+        self._place = place
+        self._trainer: Any = None
+        self._recorder: Recorder | None = None
+
+    def train(self, training: Training) -> None:
+        context, config, session = self._context, self._context.config, training.session
+        checkpoints = checkpoint_directory(config, session.writer.path)
+        self._arguments.output_dir = str(checkpoints)
+        begin = last_checkpoint(checkpoints)
+        if begin is not None and session.attempt == 1:
+            message, hint = "contains the checkpoints of another run", "choose another output_dir"
+            raise InputError(message, path=checkpoints, hint=hint, fields=("output_dir",))
+        training.count_from(0 if begin is None else begin.step)
+        job = training.own_job()
+        recorder = self._recorder = Recorder(context, training, checkpoints, begin=begin)
+        reward = TrainingReward(replace(context, emit=training.tell), _scoring(context, job), job=job, session=session)
+        timeout_seconds = ScoreOptions.of(config).limits.timeout_seconds
+        sandboxes = JobSandboxes(job, timeout_seconds=timeout_seconds, emit=training.tell)
+        trainer = self._trainer = make_trainer(context, self._arguments, self._place, reward, sandboxes)
+        evaluator = Evaluator(trainer, context, training, recorder)
+        trainer.add_callback(training_callback(context, training, recorder, evaluator))
+        training.emit(
+            TrainingStarted(
+                session.writer.run_id,
+                model=config.model,
+                problems=len(context.sets.train),
+                first_step=recorder.steps_done,
+                steps=config.steps,
+                completions=config.batch_size,
+                processes=context.processes.count,
+            )
         )
-    )
+        try:
+            with context.interrupt.tearing(), self._place.kept_offline():
+                _run_trainer(trainer, context, recorder, evaluator)
+        except libraries.load("torch").OutOfMemoryError as error:
+            hint = "use a smaller batch_size, or `set` gradient_accumulation_steps=N with a larger N"
+            message = "the GPU does not have enough memory for this"
+            raise TrainingError(message, hint=hint, fields=("batch_size", "set")) from error
+        except RuntimeError as error:
+            # What torch says of weights that overflow, when it is to sample from them.
+            if "probability tensor contains" not in str(error):
+                raise
+            message = f"step {recorder.steps_done} cannot be sampled: the policy's probabilities are not finite"
+            raise recorder.collapsed(message) from error
+        recorder.check_that_something_was_trained()
 
-    def stop() -> Stop:
-        return stop_of(context.engine.command, writer.path, config.steps, recorder.checkpoint)
+    def stop(self, training: Training) -> Stop:
+        context, checkpoint = self._context, None if self._recorder is None else self._recorder.checkpoint
+        return stop_of(context.loader.command, training.session.writer.path, context.config.steps, checkpoint)
 
-    try:
-        with training.explaining(stop), context.interrupt.tearing(), place.kept_offline():
-            _run_trainer(trainer, context, recorder, evaluator)
-    except libraries.load("torch").OutOfMemoryError as error:
-        hint = "use a smaller batch_size, or `set` gradient_accumulation_steps=N with a larger N"
-        message = "the GPU does not have enough memory for this"
-        raise TrainingError(message, hint=hint, fields=("batch_size", "set")) from error
-    except RuntimeError as error:
-        # What torch says of weights that overflow, when it is to sample from them.
-        if "probability tensor contains" not in str(error):
-            raise
-        step = recorder.steps_done
-        raise recorder.collapsed(f"step {step} cannot be sampled: the policy's probabilities are not finite") from error
-    recorder.check_that_something_was_trained()
-    return GrpoRun(
-        command=context.engine.command,
-        run_dir=writer.path,
-        steps=recorder.steps_done,
-        of=config.steps,
-        checkpoint=recorder.checkpoint,
-        best=recorder.best,
-        evaluations=recorder.evaluations,
-        eval_problems=len(context.sets.evaluation),
-        is_held_out=context.sets.is_held_out,
-        optimizations=context.engine.optimizations(trainer),
-        is_first=processes.is_first,
-        flags=training.health.flags,
-    )
+    def result(self, training: Training) -> GrpoRun:
+        context, recorder = self._context, self._recorder
+        assert recorder is not None, "it has trained"
+        return GrpoRun(
+            command=context.loader.command,
+            run_dir=training.session.writer.path,
+            steps=recorder.steps_done,
+            of=context.config.steps,
+            checkpoint=recorder.checkpoint,
+            best=recorder.best,
+            evaluations=recorder.evaluations,
+            eval_problems=len(context.sets.evaluation),
+            is_held_out=context.sets.is_held_out,
+            optimizations=context.loader.optimizations(self._trainer),
+            is_first=context.processes.is_first,
+            flags=training.health.flags,
+        )
 
 
 def _scoring(context: Context, job: Job) -> FunctionOptions:
@@ -233,10 +250,3 @@ def _run_trainer(trainer: Any, context: Context, recorder: Recorder, evaluator: 
     if recorder.steps_done == steps and evaluator.is_due(steps):
         trainer.state.global_step = steps
         evaluator.evaluate(steps)
-
-
-def _without_parts(context: Context) -> Emit:
-    # What a user is told of what happens in this process: calls for rewards only when their parts are together.
-    if context.processes.count == 1:
-        return context.emit
-    return lambda event: None if isinstance(event, RewardCallFinished) else context.emit(event)

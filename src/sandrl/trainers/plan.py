@@ -1,28 +1,74 @@
-"""Converts a command's options to a training request, or to the error that explains why the training cannot run."""
+"""Converts a command's options to a training request, or to the error that explains why the training cannot run.
+
+The parts of a training share its `Context`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from pydantic import JsonValue
 
 from sandrl.config.grpo import GrpoConfig
 from sandrl.config.words import TINY
 from sandrl.errors import MissingExtraError, ServiceError, UsageError
+from sandrl.events import Emit
 from sandrl.models import libraries
+from sandrl.problems.prompting import Prompting
 from sandrl.problems.splits import Splits
 from sandrl.rewards.estimate import SandboxEstimate, estimate_sandboxes
 from sandrl.runs.config import Origin
+from sandrl.runs.processes import Processes
 from sandrl.scoring.options import ScoreOptions
 from sandrl.settings import Settings
 from sandrl.trainers.arguments import checked_fields, trl_arguments
 from sandrl.trainers.batches import fitted
 from sandrl.trainers.checkpoints import checkpoint_directory, last_checkpoint
-from sandrl.trainers.config import MAY_CHANGE, resolve, resumed
-from sandrl.trainers.context import GrpoRequest
-from sandrl.trainers.engines import TRL, Engine, find_policy, with_adapters
+from sandrl.trainers.config import MAY_CHANGE, resolve, resumed, splits_of
+from sandrl.trainers.interrupts import TrainingInterrupt
+from sandrl.trainers.loaders import TRL, Loader, find_policy, with_adapters
 from sandrl.trainers.origin import initial_weights
+
+
+@dataclass(frozen=True, slots=True)
+class GrpoRequest:
+    """What to train.
+
+    Attributes:
+        resume: The directory of the run to resume.
+        sets: Its problems, if they are loaded already.
+        origin: The checkpoint of another run that it starts from.
+    """
+
+    config: GrpoConfig
+    loader: Loader = TRL
+    resume: Path | None = None
+    sets: Splits | None = None
+    origin: Origin | None = None
+
+    def splits(self) -> Splits:
+        return splits_of(self.config) if self.sets is None else self.sets
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What all parts of a training with TRL share.
+
+    Attributes:
+        own_settings: The policy's own generation settings, which are not applied.
+    """
+
+    config: GrpoConfig
+    settings: Settings
+    sets: Splits
+    processes: Processes
+    interrupt: TrainingInterrupt
+    emit: Emit
+    loader: Loader = TRL
+    prompting: Prompting = field(default_factory=Prompting)
+    own_settings: Mapping[str, JsonValue] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +95,7 @@ def make_plan(
     given: Mapping[str, JsonValue],
     settings: Settings,
     *,
-    engine: Engine = TRL,
+    loader: Loader = TRL,
     file: Mapping[str, JsonValue] | None = None,
     resume: str | None = None,
 ) -> GrpoRequest:
@@ -66,27 +112,27 @@ def make_plan(
     beginning = initial_weights(words, settings)
     chosen = {} if beginning is None else beginning.choice()
     if resume is None:
-        model = chosen.get("model") or words.get("model") or (engine.model if libraries.has_gpu() else TINY)
-        further = {**engine.defaults(is_tiny=model == TINY), **({} if beginning is None else beginning.defaults())}
+        model = chosen.get("model") or words.get("model") or (loader.model if libraries.has_gpu() else TINY)
+        further = {**loader.defaults(is_tiny=model == TINY), **({} if beginning is None else beginning.defaults())}
         config = resolve({**given, **chosen}, content, default_model=str(model), further=further)
-        config = _with_typed_fields(with_adapters(config, words), engine, settings)
-        request = GrpoRequest(config, engine, origin=None if beginning is None else beginning.origin)
+        config = _with_typed_fields(with_adapters(config, words), loader, settings)
+        request = GrpoRequest(config, loader, origin=None if beginning is None else beginning.origin)
         return request if "batch_size" in words else _with_fitting_batch(request, settings)
     run, saved, wanted = resumed(
         GrpoConfig,
         resume,
         given,
         settings,
-        command=engine.command,
+        command=loader.command,
         file=content,
         chosen=chosen,
-        complete=lambda config: _with_typed_fields(config, engine, settings),
+        complete=lambda config: _with_typed_fields(config, loader, settings),
         may_change=MAY_CHANGE,
     )
     if wanted.steps < saved.steps:
         message = f"steps: the run {run.name!r} has {saved.steps}; steps can be raised, not lowered to {wanted.steps}"
         raise UsageError(message, fields=("steps",))
-    return GrpoRequest(wanted, engine, resume=run)
+    return GrpoRequest(wanted, loader, resume=run)
 
 
 def check_plan(request: GrpoRequest, settings: Settings) -> GrpoPlan:
@@ -99,7 +145,7 @@ def check_plan(request: GrpoRequest, settings: Settings) -> GrpoPlan:
     sets = request.splits()
     if not config.is_tiny:
         find_policy(config.model)
-    request.engine.prepare(settings)
+    request.loader.prepare(settings)
     with libraries.kept_quiet():
         arguments = trl_arguments(config, sets, world_size=settings.world_size)
     begin = None if request.resume is None else last_checkpoint(checkpoint_directory(config, request.resume))
@@ -130,7 +176,7 @@ def _estimate(request: GrpoRequest, sets: Splits, settings: Settings, *, first_s
         config,
         ScoreOptions.of(config).limits,
         settings,
-        command=request.engine.command,
+        command=request.loader.command,
         counts=wanted,
         episode_sandboxes=episodes,
         run=request.resume,
@@ -148,10 +194,10 @@ def _with_fitting_batch(request: GrpoRequest, settings: Settings) -> GrpoRequest
     return replace(request, config=config, sets=sets)
 
 
-def _with_typed_fields(config: GrpoConfig, engine: Engine, settings: Settings) -> GrpoConfig:
+def _with_typed_fields(config: GrpoConfig, loader: Loader, settings: Settings) -> GrpoConfig:
     if not config.trl_fields:
         return config
-    engine.prepare(settings)
+    loader.prepare(settings)
     with libraries.kept_quiet():
         fields = checked_fields(config.trl_fields, libraries.load("trl").GRPOConfig)
     return config.model_copy(update={"set": fields})

@@ -8,18 +8,17 @@ so every checkpoint belongs to a step that has a row.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from sandrl.errors import TrainingError
 from sandrl.events import CheckpointSaved, EvaluationFinished, EvaluationStarted, StepFinished
-from sandrl.runs import EvaluationRow, MetricsRecorder, RunReader
+from sandrl.runs import EvaluationRow, RunReader
 from sandrl.runs.overview import BestCheckpoint, best_checkpoint
 from sandrl.runs.recorder import EventCounts
 from sandrl.runs.summary import FinishedCompletion, Values, named, pass_at
 from sandrl.trainers.checkpoints import Checkpoint, mark_whole, remove_old
-from sandrl.trainers.context import Context
+from sandrl.trainers.plan import Context
 from sandrl.trainers.training import Training
 
 # The trainer's metrics that are kept under their own names; its rewards are not, ours know their completions.
@@ -39,35 +38,24 @@ class Recorder:
     def __init__(
         self,
         context: Context,
-        counter: MetricsRecorder,
         training: Training,
         checkpoints: Path,
         *,
         begin: Checkpoint | None,
     ) -> None:
-        session = training.session
         self.checkpoint = begin
         self.steps_done = 0 if begin is None else begin.step
-        self.evaluations: dict[int, EvaluationRow] = {
-            row.step: row for row in RunReader(session.writer.path).evaluations().rows if row.step <= self.steps_done
-        }
-        training.watch(self.steps_done)
         self._context = context
         self._config = context.config
         self._processes = context.processes
-        self._emit = context.emit
         self._training = training
-        self._session = session
-        self._run = session.writer.path
-        self._counter = counter
+        self._run = training.session.writer.path
+        self.evaluations: dict[int, EvaluationRow] = {
+            row.step: row for row in RunReader(self._run).evaluations().rows if row.step <= self.steps_done
+        }
         self._checkpoints = checkpoints
-        self._began = time.monotonic()
         self._steps_here = 0
         self._steps_with_gradient = 0
-
-    def begin_step(self, step: int) -> None:
-        self._training.begin_step(step)
-        self._began = time.monotonic()
 
     def record_step(self, done: int, logs: Mapping[str, float | None]) -> None:
         """The trainer logs a step, after which the policy has had so many.
@@ -75,20 +63,20 @@ class Recorder:
         Raises:
             TrainingError: If the loss or its gradient is no number.
         """
-        counted = self.take()
+        training = self._training
+        counted = training.take()
         step = done - 1
         self.steps_done = done
         metrics: dict[str, float | None] = {
             **counted.metrics,
-            **self._counter.held.metrics,
+            **training.recorder.held.metrics,
             **{name: logs[name] for name in logs if name in _OF_TRAINER or name.startswith(_FAMILIES_OF_TRAINER)},
-            "step_seconds": time.monotonic() - self._began,
+            "step_seconds": training.step_seconds,
             "reward_seconds": math.fsum(call.seconds for call in counted.calls),
         }
         if step in self.evaluations:
             metrics |= self.evaluations[step].metrics
-        self._counter.write(step, metrics)
-        wrong = self._training.finish_step(StepFinished(step, self._config.steps, metrics), step)
+        wrong = training.record_step(step, StepFinished(step, self._config.steps, metrics))
         self._steps_here += 1
         # Without completions it was a further pass over those of an earlier step.
         self._steps_with_gradient += (
@@ -112,20 +100,21 @@ class Recorder:
             )
 
     def begin_evaluation(self, done: int) -> None:
-        self._session.log.step = done
-        self._emit(EvaluationStarted(done, len(self._context.sets.evaluation)))
+        self._training.session.log.step = done
+        self._training.emit(EvaluationStarted(done, len(self._context.sets.evaluation)))
 
     def record_evaluation(self, done: int, sampled: EventCounts, greedy: EventCounts | None) -> None:
         """An evaluation of sampled, and perhaps greedy, answers is over."""
+        training, session = self._training, self._training.session
         metrics = _held_out(sampled.completions, None if greedy is None else greedy.completions)
         checkpoint = None
         if self.checkpoint is not None and self.checkpoint.step == done:
             path, run = self.checkpoint.path, self._run
             checkpoint = str(path.relative_to(run) if path.is_relative_to(run) else path)
         row = EvaluationRow(
-            job_id=self._session.writer.job_id,
+            job_id=session.writer.job_id,
             step=done,
-            attempt=self._session.attempt,
+            attempt=session.attempt,
             problems=len(self._context.sets.evaluation),
             is_held_out=self._context.sets.is_held_out,
             metrics=metrics,
@@ -133,13 +122,13 @@ class Recorder:
         )
         self.evaluations[done] = row
         if self._processes.is_first:
-            self._session.writer.append(row)
+            session.writer.append(row)
         if done == self._config.steps:
             # No step follows whose row it could be in.
-            self._counter.write(done, metrics)
-        self._emit(EvaluationFinished(done, len(self._context.sets.evaluation), metrics))
+            training.recorder.write(done, metrics)
+        training.emit(EvaluationFinished(done, len(self._context.sets.evaluation), metrics))
         if done == self._config.steps:
-            self._training.health.add(done, metrics)
+            training.health.add(done, metrics)
 
     @property
     def best(self) -> BestCheckpoint | None:
@@ -160,16 +149,7 @@ class Recorder:
             best = self.best
             most = self._config.keep_checkpoints
             remove_old(self._checkpoints, most, besides=None if best is None else best.path)
-            self._emit(CheckpointSaved(done, str(self.checkpoint.path)))
-
-    def take(self) -> EventCounts:
-        """What has happened in all processes since the last time; all of them must ask."""
-        counted = self._counter.take()
-        if self._processes.count > 1:
-            # Until now nobody knew the whole of them.
-            for call in counted.calls:
-                self._emit(call)
-        return counted
+            self._training.emit(CheckpointSaved(done, str(self.checkpoint.path)))
 
     def collapsed(self, message: str) -> TrainingError:
         """What a run ends with whose policy is lost: how that shows, and the last good checkpoint."""
@@ -177,7 +157,7 @@ class Recorder:
         if self.checkpoint is None:
             return TrainingError(f"{message}; no earlier checkpoint was saved", hint=hint, fields=fields)
         message = f"{message}; the last good checkpoint is {self.checkpoint.path}"
-        hint = f"start from it: sandrl {self._context.engine.command} --init-from {self._run.name} --learning-rate …"
+        hint = f"start from it: sandrl {self._context.loader.command} --init-from {self._run.name} --learning-rate …"
         return TrainingError(message, hint=hint)
 
 

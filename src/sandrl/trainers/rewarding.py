@@ -27,8 +27,8 @@ from sandrl.sandboxes import Job
 from sandrl.scoring.problem_records import KeptProblems
 from sandrl.scoring.records import Place, opinion_row, trajectory_row
 from sandrl.scoring.trainer_batch import Text
-from sandrl.trainers.context import Context
 from sandrl.trainers.episodes import Environment, episode_end, message_rows
+from sandrl.trainers.plan import Context
 
 EVALUATION_COLUMN = "is_evaluation"
 """The column of the dataset that tells the reward what the trainer does not: whether it trains or evaluates."""

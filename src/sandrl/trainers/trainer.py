@@ -19,9 +19,9 @@ from sandrl.models.places import ModelPlace
 from sandrl.problems import ANSWER_INSTRUCTION, SUBMIT_INSTRUCTION, Problem
 from sandrl.rollouts.sandbox import JobSandboxes
 from sandrl.sandboxes import Level
-from sandrl.trainers.context import Context
 from sandrl.trainers.episodes import environment_factory, episode_trainer
 from sandrl.trainers.evaluation import Evaluator, evaluation_datasets
+from sandrl.trainers.plan import Context
 from sandrl.trainers.recording import Recorder
 from sandrl.trainers.rewarding import (
     EVALUATION_COLUMN,
@@ -53,7 +53,7 @@ def make_trainer(
         evaluation = evaluation_datasets(context, rows, arguments.per_device_eval_batch_size)
     try:
         with place.kept_offline():
-            policy = context.engine.policy(place.name, config)
+            policy = context.loader.policy(place.name, config)
             resumable = resumable_trainer(trl.GRPOTrainer)
             trainer = (episode_trainer(resumable) if has_tools else resumable)(
                 model=policy.model,
@@ -122,7 +122,7 @@ def training_callback(context: Context, training: Training, recorder: Recorder, 
                 evaluator.evaluate(state.global_step)
 
         def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-            recorder.begin_step(state.global_step)
+            training.begin_step(state.global_step)
 
         def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
             training.end_step(is_last=state.global_step >= state.max_steps)

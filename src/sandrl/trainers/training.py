@@ -1,7 +1,7 @@
-"""Manages one training for any engine: its run, its job, its steps, its budget and its end.
+"""Runs one training with any engine: its run, its job, its steps, its budget and its end.
 
-TRL's trainer calls back where its steps begin and end, and ART is driven step by step. So the engines share no loop:
-both get a `Training`, and call it where a step begins and ends. A training stops between steps, also for its budget,
+TRL's trainer calls back where its steps begin and end, and ART is driven step by step. So the loop itself belongs to an
+engine, which calls the `Training` where a step begins and ends. A training stops between steps, also for its budget,
 because a step that is cut off is lost and the last checkpoint then belongs to the last step.
 """
 
@@ -10,27 +10,30 @@ from __future__ import annotations
 import contextlib
 import io
 import math
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stdout
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext, redirect_stdout
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Protocol, TypeVar
 
 from pydantic import JsonValue
 
 from sandrl.config.art import ArtTrainConfig
 from sandrl.config.grpo import GrpoConfig
 from sandrl.errors import BudgetError, CleanupError, InterruptedRunError, SandrlError, raise_for_end
-from sandrl.events import Emit, StepFinished
+from sandrl.events import Emit, Event, RewardCallFinished, StepFinished
 from sandrl.judge.calibration import packages_of
 from sandrl.judge.judge import judge_version
 from sandrl.judge.weak_checks import warn_of_weak_checks
 from sandrl.problems import Problem
 from sandrl.rewards.scoring import lifetime_seconds
+from sandrl.runs import MetricsRecorder
 from sandrl.runs.flags import Flag, Health
 from sandrl.runs.held import SandboxTime
 from sandrl.runs.processes import Processes
+from sandrl.runs.recorder import EventCounts
 from sandrl.runs.resumption import PROBLEMS_DIGEST
 from sandrl.runs.session import RunPlan, RunSession, open_run
 from sandrl.sandboxes import Connection, Interrupt, Job, Level, SandboxRequest, new_job_id
@@ -106,7 +109,7 @@ class TrainingRun(ABC):
             raise self.failure
 
 
-Run = TypeVar("Run", bound=TrainingRun)
+RunT = TypeVar("RunT", bound=TrainingRun, covariant=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,24 +145,52 @@ class Training:
         connection: Connection | None,
         allowance: Allowance,
         interrupt: Interrupt,
+        processes: Processes,
         emit: Emit,
     ) -> None:
         self.session = session
         self.connection = connection
+        self.interrupt = interrupt
+        self.emit = emit
+        self.recorder = MetricsRecorder()
+        self.health = Health()
         self._setup = setup
         self._settings = settings
         self._allowance = allowance
-        self._interrupt = interrupt
-        self._emit = emit
-        self.health = Health()
+        self._processes = processes
         self._job: Job | None = None
+        self._began = 0.0
         self._seconds_before = 0.0
 
-    def watch(self, first_row: int) -> None:
-        """Begins to watch the metrics of the rows from this one on."""
-        self.health = self.session.health(first_row)
+    def count_from(self, row: int) -> None:
+        """Begins to count what happens, and to watch the metrics, from this row on."""
+        session = self.session
+        self.recorder = MetricsRecorder(
+            session.writer,
+            attempt=session.attempt,
+            first_step=row,
+            processes=self._processes,
+            held=session.held_before,
+            emit=self.emit,
+        )
+        self.health = session.health(row)
 
-    def own_job(self, emit: Emit, *tags: str, more_seconds: float = 0.0) -> Job:
+    def tell(self, event: Event) -> None:
+        """Tells the metrics, the log and the user; of several processes' calls for rewards, when they are together."""
+        self.recorder(event)
+        self.session.log(event)
+        if self._processes.count == 1 or not isinstance(event, RewardCallFinished):
+            self.emit(event)
+
+    def take(self) -> EventCounts:
+        """What has happened in all processes since the last time; all of them must ask."""
+        counted = self.recorder.take()
+        if self._processes.count > 1:
+            for call in counted.calls:
+                self.emit(call)
+        return counted
+
+    def own_job(self, *tags: str, more_seconds: float = 0.0) -> Job:
         """Makes the job that owns the sandboxes, and warns of weak checks.
 
         `more_seconds` is how much longer than a completion's checks a sandbox may be needed.
@@ -174,22 +205,29 @@ class Training:
                 max_lifetime_seconds=more_seconds + lifetime_seconds(setup.problems, limits),
                 writer=session.writer,
                 allowance=self._allowance,
-                interrupt=self._interrupt,
-                emit=emit,
+                interrupt=self.interrupt,
+                emit=self.tell,
             )
         )
-        warn_of_weak_checks(setup.problems.values(), self._settings.state_dir, emit)
+        warn_of_weak_checks(setup.problems.values(), self._settings.state_dir, self.tell)
         return self._job
 
     def begin_step(self, row: int) -> None:
         """A step begins, whose row of metrics has this number."""
         self.session.log.step = row
+        self._began = time.monotonic()
         if self._job is not None:
             self._seconds_before = self._job.spending.seconds
 
-    def finish_step(self, event: StepFinished, row: int) -> str | None:
-        """Tells of a step that was written down; returns which of `loss` and `grad_norm` is not a number, if any."""
-        self._emit(event)
+    @property
+    def step_seconds(self) -> float:
+        """How long the current step has lasted."""
+        return time.monotonic() - self._began
+
+    def record_step(self, row: int, event: StepFinished) -> str | None:
+        """Writes down a step, and tells of it; returns which of `loss` and `grad_norm` is not a number, if any."""
+        self.recorder.write(row, dict(event.metrics))
+        self.emit(event)
         self.health.add(row, event.metrics)
         values = ((name, event.metrics.get(name)) for name in ("loss", "grad_norm"))
         return next((name for name, value in values if value is not None and not math.isfinite(value)), None)
@@ -208,42 +246,29 @@ class Training:
             # To save the policy may take longer than the step.
             self._job.give_up_early()
 
-    @contextmanager
-    def explaining(self, stop: Callable[[], Stop]) -> Iterator[None]:
-        """Turns the interruption of a step into the error that says what is saved, and how to resume.
+
+class Engine(Protocol[RunT]):
+    """A library that trains: all that differs between TRL and ART once the run is open."""
+
+    def train(self, training: Training) -> None:
+        """Trains to the last step, or to the end of the step in which the user wishes to stop.
 
         Raises:
-            BudgetError: If the budget was used up in the middle of a step.
             InterruptedRunError: If the user did not want the current step to be finished.
         """
-        try:
-            yield
-        except InterruptedRunError as error:
-            now = stop()
-            if self._interrupt.is_exhausted:
-                message = f"{self.session.exhausted}{now.message.removeprefix('interrupted')}"
-                raise BudgetError(message, hint=now.budget_hint, fields=("budget",)) from error
-            raise InterruptedRunError(now.message, signal_number=error.signal_number, hint=now.hint) from error
+        ...
 
-    def finish(self, run: Run) -> Run:
-        """Notes how the work of the open run has ended."""
-        self.session.failure = run.failure
-        self.session.is_complete = self._interrupt.is_exhausted and run.steps >= run.of
-        return run
+    def stop(self, training: Training) -> Stop:
+        """What a training says whose current step was cut off."""
+        ...
 
-    def ended(self, run: Run) -> Run:
-        """The finished run, with what is known once it is closed."""
-        changes: dict[str, Any] = {
-            "signal_number": self._interrupt.signal_number,
-            "cleanup_error": self.session.cleanup_error(),
-            "held": None if self.connection is None else self.session.held(),
-            "exhausted": self.session.exhausted,
-        }
-        return replace(run, **changes)
+    def result(self, training: Training) -> RunT:
+        """What has come of the training, but for what is known only when its run is closed."""
+        ...
 
 
-@contextmanager
-def open_training(
+def run_training(
+    engine: Engine[RunT],
     setup: Setup,
     settings: Settings,
     allowance: Allowance,
@@ -252,14 +277,16 @@ def open_training(
     emit: Emit,
     processes: Processes | None = None,
     answering: AbstractContextManager[None] | None = None,
-) -> Iterator[Training]:
-    """Finds the runtime, and opens the run of a training; what libraries print goes into its directory.
+) -> RunT:
+    """Finds the runtime, opens the run, and trains; what libraries print goes into the run directory.
 
     `answering` answers wishes to stop; it is entered when there is a runtime, because nothing can be saved before.
 
     Raises:
         UsageError: If the run cannot be opened.
         ServiceError: If the runtime, or the disk, does not do its part.
+        BudgetError: If the budget was used up in the middle of a step.
+        InterruptedRunError: If the user did not want the current step to be finished.
     """
     config = setup.config
     connection = None
@@ -288,7 +315,26 @@ def open_training(
         open_run(plan, settings, interrupt=interrupt, processes=processes, emit=emit) as session,
     ):
         session.stack.enter_context(redirect_stdout(PrintedFile(session.writer.path / PRINTED)))
-        yield Training(setup, settings, session, connection, allowance.shared(processes.count), interrupt, emit)
+        shared = allowance.shared(processes.count)
+        training = Training(setup, settings, session, connection, shared, interrupt, processes, emit)
+        try:
+            engine.train(training)
+        except InterruptedRunError as error:
+            stop = engine.stop(training)
+            if interrupt.is_exhausted:
+                message = f"{session.exhausted}{stop.message.removeprefix('interrupted')}"
+                raise BudgetError(message, hint=stop.budget_hint, fields=("budget",)) from error
+            raise InterruptedRunError(stop.message, signal_number=error.signal_number, hint=stop.hint) from error
+        run = engine.result(training)
+        session.failure = run.failure
+        session.is_complete = interrupt.is_exhausted and run.steps >= run.of
+    return replace(
+        run,
+        signal_number=interrupt.signal_number,
+        cleanup_error=session.cleanup_error(),
+        held=None if connection is None else session.held(),
+        exhausted=session.exhausted,
+    )
 
 
 class PrintedFile(io.TextIOBase):

@@ -23,13 +23,13 @@ from sandrl.events import Emit, Warned, ignore
 from sandrl.installation import install_command, package_command
 from sandrl.models import libraries
 from sandrl.settings import Settings
-from sandrl.trainers.engines import LORA_MODULES, Engine, LoadedPolicy, find_adapters
+from sandrl.trainers.loaders import LORA_MODULES, LoadedPolicy, Loader, find_adapters
 
 _CHECKPOINTING = "unsloth"
 _PROMPT_TOKENS = 1536
 
 
-class UnslothEngine(Engine):
+class UnslothLoader(Loader):
     command: ClassVar[str] = "unsloth"
     extra: ClassVar[str] = "unsloth"
     # First, so that it is the one that is missed.
@@ -80,7 +80,7 @@ class UnslothEngine(Engine):
         return tuple(_of_weights(model) + _of_memory(model) + _of_code(model, trainer))
 
 
-UNSLOTH = UnslothEngine()
+UNSLOTH = UnslothLoader()
 
 
 @contextlib.contextmanager

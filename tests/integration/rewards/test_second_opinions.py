@@ -59,8 +59,8 @@ from sandrl.sandboxes.inventory import Inventory
 from sandrl.scoring.opinions import OpinionMemory
 from sandrl.settings import RuntimeKind, Settings
 from sandrl.trainers.config import resolve
-from sandrl.trainers.context import Context
 from sandrl.trainers.interrupts import TrainingInterrupt
+from sandrl.trainers.plan import Context
 from sandrl.trainers.rewarding import TrainingReward
 from tests.support.dead_daemon import kill_daemon
 from tests.support.judges import reward_config

@@ -12,7 +12,7 @@ import pytest
 
 os.environ["CWSANDBOX_DISABLE_SIGNAL_HANDLERS"] = "1"
 
-from cwsandbox import AuthHeaders, Sandbox, SandboxDefaults, Session
+from cwsandbox import AuthHeaders, ProcessResult, Sandbox, SandboxDefaults, Session
 
 from sandrl.runtime import daemon
 from sandrl.runtime.state import DaemonEndpoint
@@ -57,6 +57,11 @@ def session(defaults: SandboxDefaults) -> Iterator[Session]:
 def sandbox(session: Session) -> Sandbox:
     """A fresh sandbox, not yet started."""
     return session.sandbox()
+
+
+def run(sandbox: Sandbox, program: str, *, timeout: float = 30) -> ProcessResult:
+    """How a Python program ends in a sandbox."""
+    return sandbox.exec(["python", "-c", program], timeout_seconds=timeout).result()
 
 
 def wait_until(condition: Callable[[], bool], seconds: float = 20) -> None:

@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
-from cwsandbox import (
-    Process,
-    ProcessResult,
-    Sandbox,
-    SandboxDefaults,
-    SandboxTimeoutError,
-    SandboxValidationError,
-    Session,
-)
+from cwsandbox import Sandbox, SandboxDefaults, SandboxTimeoutError, SandboxValidationError, Session
 
 from sandrl.runtime import daemon
 from sandrl.runtime.state import DaemonEndpoint
+from tests.integration.runtime.conftest import run
 
 MIB = 1 << 20
-
-
-def run(sandbox: Sandbox, program: str, *, timeout: float = 30) -> ProcessResult:
-    return sandbox.exec(["python", "-c", program], timeout_seconds=timeout).result()
 
 
 def test_a_program_inherits_nothing_but_its_standard_streams(sandbox: Sandbox) -> None:
@@ -169,16 +160,10 @@ while time.time() < end:
     storm = sandbox.exec(["python", "-c", program])
     stopped = [sandbox.exec(["true"], timeout_seconds=1) for _ in range(5)]
     for process in stopped:
-        _outcome(process)
+        with suppress(SandboxTimeoutError):
+            process.result(timeout=20)
     storm.result()
     assert sandbox.exec(["echo", "well"], timeout_seconds=10).result().stdout == "well\n"
-
-
-def _outcome(process: Process) -> ProcessResult | None:
-    try:
-        return process.result(timeout=20)
-    except SandboxTimeoutError:
-        return None
 
 
 def test_sizes_beyond_any_terminal_are_clamped(sandbox: Sandbox) -> None:

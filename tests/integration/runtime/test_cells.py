@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from collections.abc import Iterator
@@ -14,9 +13,8 @@ import pytest
 from sandrl.runtime.guest.watchdog import PIPES
 from sandrl.runtime.host.choice import Choice
 from sandrl.runtime.host.launcher import BootRequest
-from sandrl.runtime.host.process import Exit
 from tests.support.drivers import answer_of
-from tests.support.launchers import PATH, with_launcher
+from tests.support.launchers import with_launcher
 
 MODES = ("native", "native as another user")
 REFUSED = {
@@ -53,7 +51,7 @@ def facts(request: pytest.FixtureRequest) -> Iterator[Facts]:
     place = Path("/tmp") / f"sandrl-cells-{os.getpid()}-{MODES.index(request.param)}"
     place.mkdir(mode=0o755)
     try:
-        yield json.loads(answer_of(place, request.param, "cells_driver.py", texts=("cell_maker.py",)))
+        yield answer_of(place, request.param, "sandbox_driver.py", "cells", texts=("cell_maker.py",))
     finally:
         shutil.rmtree(place, ignore_errors=True)
 
@@ -89,16 +87,12 @@ def test_a_sandbox_that_is_no_worker_can_make_no_cell(facts: Facts) -> None:
     assert facts["plain"] == REFUSED | filtered
 
 
-async def how_it_ends(choice: Choice, cells: int, program: str) -> Exit:
+async def exit_code_of(choice: Choice, cells: int, program: str) -> int:
     image = choice.images[0]
     sandbox = await choice.boot(BootRequest(image.name, cells=cells))
-    environment = {"PATH": PATH, **image.environment}
-    _, process = await sandbox.start(["python", "-c", program], environment, merge_output=True)
-    process.close_stdin()
-    while not isinstance(end := await process.next_output(), Exit):
-        pass
+    end, _ = await sandbox.run(["python", "-c", program], image)
     await sandbox.destroy()
-    return end
+    return end.code
 
 
 def test_a_worker_has_the_pipes_of_several_sandboxes_but_not_all_of_its_host_user(
@@ -119,6 +113,6 @@ def test_a_worker_has_the_pipes_of_several_sandboxes_but_not_all_of_its_host_use
 
     async def compare(choice: Choice) -> list[int]:
         worker_children = [(0, 0), (8, 1), (8, 2)]
-        return [(await how_it_ends(choice, cells, pipes.format(count))).code for cells, count in worker_children]
+        return [await exit_code_of(choice, cells, pipes.format(count)) for cells, count in worker_children]
 
     assert with_launcher(tmp_path, compare) == [137, 0, 137]

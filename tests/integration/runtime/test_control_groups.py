@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
 import subprocess
@@ -17,6 +16,8 @@ from sandrl.runtime import daemon
 from sandrl.runtime.host import control_groups
 from sandrl.runtime.host.control_groups import ControlGroups, GroupLimits, GroupsUnavailableError
 from sandrl.runtime.state import DaemonEndpoint
+from sandrl.runtime.usage import family
+from tests.integration.runtime.conftest import wait_until
 
 MIB = 1 << 20
 LIMITS = GroupLimits(64 * MIB, 32)
@@ -50,15 +51,15 @@ def test_a_group_holds_what_its_processes_start(groups: ControlGroups) -> None:
     group = groups.take(LIMITS)
     shell = subprocess.Popen(["sh", "-c", "read line; sleep 60 & wait"], stdin=subprocess.PIPE)
     assert shell.stdin is not None
-    group.add(control_groups.family(shell.pid))
+    group.add(family(shell.pid))
     shell.stdin.write(b"go\n")
     shell.stdin.close()
-    while len(family := control_groups.family(shell.pid)) < 2:
+    while len(started := family(shell.pid)) < 2:
         assert shell.poll() is None
     for base in bases(groups):
         members = {int(pid) for path in base.glob("*/cgroup.procs") for pid in path.read_text().split()}
-        assert members == set(family)
-    for pid in family:
+        assert members == set(started)
+    for pid in started:
         os.kill(pid, signal.SIGKILL)
     shell.wait()
     groups.release(group)
@@ -119,7 +120,7 @@ def test_every_process_of_a_sandbox_is_in_its_group(
     sandbox = session.sandbox()
     marker = "2718.28"
     sandbox.exec(["sh", "-c", f"(setsid setsid sleep {marker} &) ; sleep {marker}"])
-    asyncio.run(_until_running(marker))
+    wait_until(lambda: len(_running(marker)) >= 2)
     members = {
         int(pid)
         for base in directories(endpoint.pid)
@@ -139,11 +140,3 @@ def _running(marker: str) -> list[int]:
         except OSError:
             continue
     return found
-
-
-async def _until_running(marker: str) -> None:
-    for _ in range(200):
-        if len(_running(marker)) >= 2:
-            return
-        await asyncio.sleep(0.05)
-    raise AssertionError("the programs never appeared")

@@ -8,6 +8,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from cwsandbox import Session
 from sandrl.errors import RuntimeUnavailableError, SilentDaemonError
 from sandrl.runtime import daemon
 from sandrl.runtime.state import RuntimeDirectory, find_all, own_name
+from sandrl.runtime.usage import family, of_process
 from sandrl.sandboxes.daemons import refined
 from sandrl.sandboxes.registry import Registration
 from tests.integration.runtime.conftest import defaults_for, wait_until
@@ -30,19 +32,14 @@ def state(tmp_path: Path) -> Iterator[Path]:
     daemon.stop(tmp_path)
 
 
-def descendants(root: int) -> set[int]:
-    parents = {}
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = path.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        if fields[0] != "Z":
-            parents[int(path.parent.name)] = int(fields[1])
-    family = {root}
-    while grown := {pid for pid, parent in parents.items() if parent in family} - family:
-        family |= grown
-    return family & set(parents)
+def living(pids: list[int]) -> list[int]:
+    """Those that have not ended; one whose parent has not asked for its exit status yet has."""
+    found = []
+    for pid in pids:
+        with suppress(OSError):
+            if not of_process(pid).has_ended:
+                found.append(pid)
+    return found
 
 
 def test_it_starts_on_first_use_and_is_found_again(state: Path) -> None:
@@ -58,7 +55,10 @@ def test_it_starts_on_first_use_and_is_found_again(state: Path) -> None:
     assert status.default_image == f"python:3.{sys.version_info[1]}"
 
 
-def test_its_token_is_for_its_user_alone(state: Path) -> None:
+def test_its_token_is_for_its_user_alone_and_it_inherits_no_secret(
+    state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WANDB_API_KEY", "a-secret-of-the-user")
     endpoint = daemon.ensure_running(state)
     directory = RuntimeDirectory(state).path
     assert stat.S_IMODE(directory.stat().st_mode) == 0o700
@@ -66,13 +66,9 @@ def test_its_token_is_for_its_user_alone(state: Path) -> None:
     assert endpoint.token not in repr(endpoint)
     assert len(endpoint.token) >= 32
     for name in ("environ", "cmdline"):
-        assert endpoint.token.encode() not in Path(f"/proc/{endpoint.pid}/{name}").read_bytes()
-
-
-def test_it_inherits_no_secret(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("WANDB_API_KEY", "a-secret-of-the-user")
-    endpoint = daemon.ensure_running(state)
-    assert b"a-secret-of-the-user" not in Path(f"/proc/{endpoint.pid}/environ").read_bytes()
+        shown = Path(f"/proc/{endpoint.pid}/{name}").read_bytes()
+        assert endpoint.token.encode() not in shown
+        assert b"a-secret-of-the-user" not in shown
 
 
 def test_two_commands_that_start_at_once_share_one(state: Path) -> None:
@@ -115,28 +111,21 @@ def test_sigkill_leaves_no_process(state: Path) -> None:
     session = Session(defaults_for(endpoint), report_to=[])
     for _ in range(3):
         session.sandbox().exec(["sh", "-c", "(setsid sleep 1234 >/dev/null 2>&1 &); true"]).result()
-    family = descendants(endpoint.pid) - {endpoint.pid}
-    assert len(family) >= 8
+    started = family(endpoint.pid)
+    assert len(started) >= 9
     os.kill(endpoint.pid, signal.SIGKILL)
-    wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in family), seconds=30)
+    wait_until(lambda: not living(started), seconds=30)
 
 
 def test_stop_ends_every_sandbox_and_takes_the_files_along(state: Path) -> None:
     endpoint = daemon.ensure_running(state)
     session = Session(defaults_for(endpoint), report_to=[])
     session.sandbox().exec(["sh", "-c", "sleep 1234 >/dev/null 2>&1 &"]).result()
-    family = descendants(endpoint.pid)
+    started = family(endpoint.pid)
     assert daemon.stop(state) is True
-    assert not [pid for pid in family if Path(f"/proc/{pid}").exists() and _alive(pid)]
+    assert not living(started)
     assert not (RuntimeDirectory(state).path / "token").exists()
     assert daemon.stop(state) is False
-
-
-def _alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 def test_it_is_gone_after_its_idle_time(state: Path) -> None:
@@ -149,6 +138,41 @@ def test_it_is_gone_after_its_idle_time(state: Path) -> None:
     result = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=True)
     assert result.stdout == "up\n"
     assert daemon.find(state) is None
+
+
+_SLOW_TO_END = """
+import asyncio, sys
+from pathlib import Path
+from sandrl import forks
+from sandrl.runtime import daemon
+forks.begin_grpc()
+from sandrl.runtime.server.sandboxes import SandboxManager
+close = SandboxManager.close
+async def close_slowly(self):
+    while not Path(sys.argv[1], "may-end").exists():
+        await asyncio.sleep(0.05)
+    await close(self)
+SandboxManager.close = close_slowly
+daemon.serve(Path(sys.argv[1]), announce=lambda endpoint: print("up", flush=True))
+"""
+
+
+def test_one_that_is_ending_is_not_taken_for_one_that_runs(state: Path) -> None:
+    command = [sys.executable, "-c", _SLOW_TO_END, str(state)]
+    environment = os.environ | {"PYTHONPATH": str(SOURCE)}
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE) as ending:
+        try:
+            assert ending.stdout is not None
+            ending.stdout.readline()
+            endpoint = daemon.find(state)
+            assert endpoint is not None
+            ending.terminate()
+            wait_until(lambda: daemon.find(state) is None)
+            assert not daemon.status_of(endpoint).running
+            assert ending.poll() is None
+        finally:
+            (state / "may-end").touch()
+    assert daemon.ensure_running(state) != endpoint
 
 
 def test_a_state_directory_that_cannot_be_used_is_one_clear_error(tmp_path: Path) -> None:

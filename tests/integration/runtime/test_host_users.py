@@ -36,6 +36,12 @@ def of_process(pid: int, name: str) -> str:
     return Path(f"/proc/{pid}/{name}").read_text()
 
 
+@pytest.fixture(autouse=True)
+def native(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a test does not change."""
+    monkeypatch.setenv("SANDRL_RUNTIME_ISOLATION", "native")
+
+
 @needs_root
 @pytest.mark.parametrize("launcher", ["native", "bubblewrap"])
 def test_each_living_sandbox_has_host_uids_of_its_own(
@@ -72,7 +78,6 @@ def test_each_living_sandbox_has_host_uids_of_its_own(
 
 @needs_root
 def test_blocks_are_used_again_once_their_sandbox_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SANDRL_RUNTIME_ISOLATION", "native")
     monkeypatch.setenv("SANDRL_HOST_UIDS", f"2140000000:{4 * BLOCK}")
 
     async def use_up(choice: Choice) -> None:
@@ -88,10 +93,7 @@ def test_blocks_are_used_again_once_their_sandbox_is_gone(tmp_path: Path, monkey
 
 
 @needs_root
-def test_a_process_of_nobody_can_neither_signal_nor_trace_the_fork_server_or_a_sandbox(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SANDRL_RUNTIME_ISOLATION", "native")
+def test_a_process_of_nobody_can_neither_signal_nor_trace_the_fork_server_or_a_sandbox(tmp_path: Path) -> None:
     program = (
         "import ctypes, os, sys\n"
         "libc = ctypes.CDLL(None, use_errno=True)\n"
@@ -124,10 +126,7 @@ def test_a_process_of_nobody_can_neither_signal_nor_trace_the_fork_server_or_a_s
 
 
 @needs_root
-def test_the_fork_server_has_no_right_over_the_host_and_an_id_that_no_sandbox_has(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SANDRL_RUNTIME_ISOLATION", "native")
+def test_the_fork_server_has_no_right_over_the_host_and_an_id_that_no_sandbox_has(tmp_path: Path) -> None:
 
     async def look(choice: Choice) -> None:
         window = choice.launcher.users.window
@@ -145,11 +144,8 @@ def test_the_fork_server_has_no_right_over_the_host_and_an_id_that_no_sandbox_ha
 
 
 @needs_root
-def test_a_sandbox_that_takes_pipes_without_end_leaves_another_one_its_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_sandbox_that_takes_pipes_without_end_leaves_another_one_its_own(tmp_path: Path) -> None:
     """A user over `fs.pipe-user-pages-soft` gets pipes of two pages instead of sixteen."""
-    monkeypatch.setenv("SANDRL_RUNTIME_ISOLATION", "native")
     if not int(Path("/proc/sys/fs/pipe-user-pages-soft").read_text()):
         pytest.skip("this kernel bounds no pipes per user")
     greedy = (
@@ -198,7 +194,8 @@ def test_an_ordinary_user_with_ids_in_subuid_gets_them_through_newuidmap() -> No
     try:
         place.chmod(0o755)
         shutil.copytree(SOURCES, place / "src", ignore=shutil.ignore_patterns("__pycache__"))
-        shutil.copy(SUPPORT / "two_sandboxes.py", place)
+        for name in ("sandbox_driver.py", "launchers.py"):
+            shutil.copy(SUPPORT / name, place)
         for name, line in (("passwd", "guest9:x:48123:48123::/:/bin/sh"), ("group", "guest9:x:48123:")):
             (place / name).write_text(f"{Path('/etc', name).read_text()}{line}\n")
         for name in ("subuid", "subgid"):
@@ -211,7 +208,7 @@ def test_an_ordinary_user_with_ids_in_subuid_gets_them_through_newuidmap() -> No
             f"mount --bind {place}/{name} /etc/{name} && " for name in ("passwd", "group", "subuid", "subgid")
         )
         drop = f"exec {setpriv} --reuid 48123 --regid 48123 --clear-groups"
-        script = f"{cover} {drop} /usr/bin/python3 {place}/two_sandboxes.py {place}/state"
+        script = f"{cover} {drop} /usr/bin/python3 {place}/sandbox_driver.py {place}/state uids"
         done = subprocess.run(
             [unshare, "--mount", "sh", "-c", script],
             env={"PATH": os.defpath, "PYTHONPATH": str(place / "src"), "SANDRL_RUNTIME_ISOLATION": "native"},

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import time
-from pathlib import Path
-
 import pytest
-from cwsandbox import ProcessResult, Sandbox, SandboxTimeoutError, Session
+from cwsandbox import Sandbox, SandboxTimeoutError, Session
 
 from sandrl.runtime import daemon
 from sandrl.runtime.state import DaemonEndpoint
+from tests.integration.runtime.conftest import run, wait_until
 
 MIB = 1 << 20
-
-
-def run(sandbox: Sandbox, program: str, *, timeout: float = 30) -> ProcessResult:
-    return sandbox.exec(["python", "-c", program], timeout_seconds=timeout).result()
 
 
 @pytest.fixture
@@ -71,12 +65,6 @@ print('still here')
 def test_an_endless_fork_bomb_ends_with_its_timeout(sandbox: Sandbox, neighbour: Sandbox, session: Session) -> None:
     with pytest.raises(SandboxTimeoutError):
         run(sandbox, "import os\nwhile True:\n    try: os.fork()\n    except OSError: pass", timeout=3)
-    assert still_well(neighbour, session)
-
-
-def test_one_process_gets_no_more_memory_than_the_limit(sandbox: Sandbox, neighbour: Sandbox, session: Session) -> None:
-    result = run(sandbox, f"kept = []\nwhile True: kept.append(bytearray({16 * MIB}))")
-    assert result.returncode == 137
     assert still_well(neighbour, session)
 
 
@@ -192,33 +180,4 @@ def test_a_timeout_kills_the_whole_tree(sandbox: Sandbox) -> None:
     with pytest.raises(SandboxTimeoutError):
         sandbox.exec(["sh", "-c", tree], timeout_seconds=1).result()
     listing = "cat /proc/[0-9]*/cmdline | tr '\\0' ' '"
-    deadline = time.monotonic() + 10
-    while "sleep 100" in (left := sandbox.exec(["sh", "-c", listing]).result().stdout):
-        assert time.monotonic() < deadline, left
-        time.sleep(0.1)
-
-
-def test_nothing_is_left_on_the_host_when_a_sandbox_with_escapees_ends(
-    session: Session, endpoint: DaemonEndpoint
-) -> None:
-    sandbox = session.sandbox()
-    marker = "3141.59"
-    sandbox.exec(["sh", "-c", f"(setsid setsid sleep {marker} >/dev/null 2>&1 &) ; true"]).result()
-    deadline = time.monotonic() + 10
-    while not _host_processes(marker):
-        assert time.monotonic() < deadline, "the escapee never appeared"
-        time.sleep(0.02)
-    sandbox.stop().result()
-    assert not _host_processes(marker)
-
-
-def _host_processes(marker: str) -> list[str]:
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            command = path.read_bytes()
-        except OSError:
-            continue
-        if f"sleep\0{marker}".encode() in command:
-            found.append(path.parent.name)
-    return found
+    wait_until(lambda: "sleep 100" not in sandbox.exec(["sh", "-c", listing]).result().stdout)

@@ -63,20 +63,8 @@ def test_sandboxes_can_import_the_packages_that_they_were_given_with_what_these_
         sandbox = session.sandbox(container_image=IMAGE, annotations={"sandrl.dev/packages": overlay})
         found = sandbox.exec(["python", "-c", program]).result().stdout.split()
         assert [each for each in found if each != "None"] == [f"{place}/site-packages/{name}.py" for name in names]
-
-
-def test_packages_are_read_only(session: Session, endpoint: DaemonEndpoint, wheels: Index, tmp_path: Path) -> None:
-    wheels.add("alpha", files={"alpha/__init__.py": ""})
-    overlay = build(tmp_path, "alpha", state=endpoint.state_dir)
-    sandbox = session.sandbox(container_image=IMAGE, annotations={"sandrl.dev/packages": overlay})
-    program = "import os, alpha; open(os.path.dirname(alpha.__file__) + '/evil', 'w')"
-    assert "Read-only file system" in sandbox.exec(["python", "-c", program]).result().stderr
-
-
-def test_an_overlay_name_cannot_leave_its_directory(session: Session) -> None:
-    sandbox = session.sandbox(annotations={"sandrl.dev/packages": "../../../../etc"})
-    with pytest.raises(Exception, match="not a package overlay"):
-        sandbox.start().result()
+        refused = sandbox.exec(["touch", f"{place}/site-packages/evil"]).result().stderr
+        assert "Read-only file system" in refused
 
 
 def test_packages_are_installed_once_and_need_no_index_afterwards(

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 import uuid
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
 
 import cwsandbox
 import pytest
@@ -12,6 +16,7 @@ from cwsandbox import (
     AuthHeaders,
     CWSandboxAuthenticationError,
     NetworkOptions,
+    RegisteredVolumeOptions,
     Sandbox,
     SandboxDefaults,
     SandboxError,
@@ -37,13 +42,6 @@ def unique_tag() -> str:
 
 
 # Life
-
-
-async def test_a_sandbox_can_be_awaited(defaults: SandboxDefaults) -> None:
-    async with Sandbox.run(defaults=defaults) as sandbox:
-        await sandbox
-        result = await sandbox.exec(["true"])
-        assert result.returncode == 0
 
 
 def test_a_main_program_that_ends_completes_its_sandbox_with_its_exit_code(defaults: SandboxDefaults) -> None:
@@ -89,17 +87,28 @@ def test_a_sandbox_ends_at_its_maximum_lifetime(defaults: SandboxDefaults) -> No
     assert "max_lifetime_seconds" in (again.status_reason or "")
 
 
-async def test_one_request_id_makes_one_sandbox(defaults: SandboxDefaults) -> None:
+@asynccontextmanager
+async def calls(defaults: SandboxDefaults) -> AsyncIterator[tuple[Any, tuple[tuple[str, str], ...]]]:
+    """The calls that the SDK makes, and what shows who makes them."""
     import grpc
     from cwsandbox._proto import sandbox_pb2_grpc
 
-    container = pb.Container(name="main", image="python:3.11")
-    spec = pb.SandboxSpec(containers=[container], tags=[unique_tag()])
-    request = pb.CreateSandboxRequest(sandbox=pb.Sandbox(spec=spec), request_id=str(uuid.uuid4()))
     assert isinstance(defaults.auth, AuthHeaders)
     metadata = tuple((key.lower(), value) for key, value in defaults.auth.headers.items())
     async with grpc.aio.insecure_channel(defaults.base_url.removeprefix("http://")) as channel:
-        stub = sandbox_pb2_grpc.SandboxServiceStub(channel)
+        yield sandbox_pb2_grpc.SandboxServiceStub(channel), metadata
+
+
+def creation(tag: str) -> pb.CreateSandboxRequest:
+    spec = pb.SandboxSpec(containers=[pb.Container(name="main", image="python:3.11")], tags=[tag])
+    return pb.CreateSandboxRequest(sandbox=pb.Sandbox(spec=spec), request_id=str(uuid.uuid4()))
+
+
+async def test_one_request_id_makes_one_sandbox(defaults: SandboxDefaults) -> None:
+    import grpc
+
+    request = creation(unique_tag())
+    async with calls(defaults) as (stub, metadata):
         first = await stub.CreateSandbox(request, metadata=metadata)
         second = await stub.CreateSandbox(request, metadata=metadata)
         assert first.sandbox_id == second.sandbox_id
@@ -111,25 +120,13 @@ async def test_one_request_id_makes_one_sandbox(defaults: SandboxDefaults) -> No
 
 
 async def test_a_creation_that_was_given_up_is_in_the_next_listing(defaults: SandboxDefaults) -> None:
-    import grpc
-    from cwsandbox._proto import sandbox_pb2_grpc
-
     tag = unique_tag()
-    spec = pb.SandboxSpec(containers=[pb.Container(name="main", image="python:3.11")], tags=[tag])
-    assert isinstance(defaults.auth, AuthHeaders)
-    metadata = tuple((key.lower(), value) for key, value in defaults.auth.headers.items())
-    async with grpc.aio.insecure_channel(defaults.base_url.removeprefix("http://")) as channel:
-        stub = sandbox_pb2_grpc.SandboxServiceStub(channel)
+    async with calls(defaults) as (stub, metadata):
         # So many that the daemon has none ready to hand out, and must begin with each.
-        begun = [
-            stub.CreateSandbox(
-                pb.CreateSandboxRequest(sandbox=pb.Sandbox(spec=spec), request_id=str(uuid.uuid4())), metadata=metadata
-            )
-            for _ in range(8)
-        ]
+        begun = [stub.CreateSandbox(creation(tag), metadata=metadata) for _ in range(8)]
         await begun[0]
-        for creation in begun:
-            creation.cancel()
+        for call in begun:
+            call.cancel()
         found = await stub.ListSandboxes(pb.ListSandboxesRequest(tags=[tag]), metadata=metadata)
         for sandbox in found.sandboxes:
             await stub.DeleteSandbox(pb.DeleteSandboxRequest(sandbox_id=sandbox.sandbox_id), metadata=metadata)
@@ -159,14 +156,6 @@ def test_a_file_that_is_no_program_ends_with_126(sandbox: Sandbox) -> None:
     assert sandbox.exec(["/etc/passwd"]).result().returncode == 126
 
 
-def test_standard_input_is_passed_on_and_closed(sandbox: Sandbox) -> None:
-    process = sandbox.exec(["sh", "-c", "wc -c; echo done"], stdin=True)
-    assert process.stdin is not None
-    process.stdin.write(b"x" * 3 * MIB).result()
-    process.stdin.close().result()
-    assert process.result().stdout.split() == [str(3 * MIB), "done"]
-
-
 def test_a_background_program_does_not_hold_an_exec_open(sandbox: Sandbox) -> None:
     begun = time.monotonic()
     assert sandbox.exec(["sh", "-c", "sleep 60 & echo started"]).result().stdout == "started\n"
@@ -192,15 +181,10 @@ def _read_until(output: object, wanted: str) -> str:
     raise AssertionError(f"{wanted!r} never came: {seen!r}")
 
 
-def test_many_execs_at_once_in_one_sandbox(sandbox: Sandbox) -> None:
-    processes = [sandbox.exec(["sh", "-c", f"echo {number}"]) for number in range(40)]
-    assert [process.result().stdout for process in processes] == [f"{number}\n" for number in range(40)]
-
-
 # Files
 
 
-@pytest.mark.parametrize("size", [0, 1, MIB, 32 * MIB])
+@pytest.mark.parametrize("size", [0, 32 * MIB])
 def test_files_come_back_as_they_were_written(sandbox: Sandbox, size: int) -> None:
     content = bytes(range(256)) * (size // 256) + b"x" * (size % 256)
     sandbox.write_file("/workspace/data.bin", content).result()
@@ -257,21 +241,6 @@ def test_logs_are_the_main_programs_output(defaults: SandboxDefaults) -> None:
 # Finding
 
 
-def test_list_selects_by_tags_and_status(session: Session) -> None:
-    tag = unique_tag()
-    first, second = session.sandbox(tags=[tag, "one"]), session.sandbox(tags=[tag, "two"])
-    for sandbox in (first, second):
-        sandbox.exec(["true"]).result()
-    assert {found.sandbox_id for found in session.list(tags=[tag]).result()} == {first.sandbox_id, second.sandbox_id}
-    assert [found.sandbox_id for found in session.list(tags=[tag, "two"]).result()] == [second.sandbox_id]
-    second.stop().result()
-    assert [found.sandbox_id for found in session.list(tags=[tag]).result()] == [first.sandbox_id]
-    everything = session.list(tags=[tag], show_terminated=True).result()
-    assert {found.sandbox_id for found in everything} == {first.sandbox_id, second.sandbox_id}
-    ended = session.list(tags=[tag], status="terminated").result()
-    assert [found.sandbox_id for found in ended] == [second.sandbox_id]
-
-
 def test_there_is_one_runner(session: Session) -> None:
     runners = cwsandbox.list_runners(include_resources=True)
     assert len(runners) == 1
@@ -287,6 +256,7 @@ def test_there_is_one_runner(session: Session) -> None:
 @pytest.mark.parametrize(
     ("wanted", "error"),
     [
+        ({"volumes": [RegisteredVolumeOptions(volume_id="v-1", name="v", mount_path="/v")]}, VolumeNotFoundError),
         ({"services": [Service(port=80, visibility=ServiceVisibility.PUBLIC)]}, SandboxError),
         ({"network": NetworkOptions(egress=[{"dns_name": "pypi.org"}])}, SandboxError),
         ({"resources": {"cpu": "1", "memory": "1Gi", "gpu": {"count": 1, "type": "H100"}}}, SandboxError),
@@ -300,19 +270,8 @@ def test_it_is_refused(session: Session, wanted: dict[str, object], error: type[
     with pytest.raises(error) as refusal:
         session.sandbox(**wanted).start().result()  # type: ignore[arg-type]
     assert not isinstance(refusal.value, SandboxUnavailableError)
-
-
-def test_a_registered_volume_is_not_found(session: Session) -> None:
-    from cwsandbox import RegisteredVolumeOptions
-
-    volume = RegisteredVolumeOptions(volume_id="v-1", name="v", mount_path="/v")
-    with pytest.raises(VolumeNotFoundError):
-        session.sandbox(volumes=[volume]).start().result()
-
-
-def test_an_image_that_is_not_here_is_refused_with_those_that_are(session: Session) -> None:
-    with pytest.raises(SandboxValidationError, match=r"python:3\.\d+"):
-        session.sandbox(container_image="node:22").start().result()
+    # An image that is not here is refused with those that are.
+    assert "container_image" not in wanted or re.search(r": python:3\.\d+", str(refusal.value))
 
 
 def test_a_function_runs_in_a_sandbox(session: Session) -> None:

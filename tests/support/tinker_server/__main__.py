@@ -28,8 +28,8 @@ def main() -> None:
     arguments = parser.parse_args()
     record = Record(arguments.record, arguments.nan_after)
     options = ServiceOptions(str(arguments.model), arguments.state, trains_all=arguments.full)
-    service = make_service(options, is_offline=True, observe=record)
-    record.spoil(service)
+    service = make_service(options, is_offline=True)
+    record.watch(service)
     with listening("127.0.0.1", 0) as listener:
         server = Server(service, os.environ["TINKER_API_KEY"], arguments.poll_seconds)
         server.end_after(sys.stdin.read)

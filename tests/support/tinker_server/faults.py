@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tinker.types import Datum, TensorData
+from tinker.types import Datum, ForwardRequest, TensorData
 from torch import Tensor
 
 from sandrl.trainers.tinker.models import ModelInTraining, as_tokens
 from sandrl.trainers.tinker.service import Service
+from sandrl.trainers.tinker.work import Answer
 
 
 def digest(tensors: Mapping[str, Tensor]) -> str:
@@ -25,7 +26,7 @@ def digest(tensors: Mapping[str, Tensor]) -> str:
 
 
 class Record:
-    """Writes a line for every operation on a model.
+    """Writes a line for every operation on a model, after it, with a hash of the model's weights.
 
     Args:
         path: The file.
@@ -37,29 +38,38 @@ class Record:
         self._nan_after = nan_after
         self._steps = 0
 
-    def __call__(self, operation: str, model_id: str, about: Mapping[str, Any]) -> None:
-        self._steps += operation == "optim_step"
-        if self._path is None:
-            return
-        row: dict[str, Any] = {"op": operation, "model_id": model_id, **about}
-        model: ModelInTraining | None = row.pop("model", None)
-        if model is not None:
-            row["weights"] = digest(model.tensors)
-        if "data" in row:
-            row["data"] = [listed(datum) for datum in row["data"]]
-        with self._path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(row) + "\n")
+    def watch(self, service: Service) -> None:
+        """Records what a service does from now on, and spoils its losses from that step on."""
+        ask, compute = service._ask, service.compute
 
-    def spoil(self, service: Service) -> None:
-        """Has the losses of a service be no numbers from that step on."""
-        compute = service.compute
+        def recorded(request: Any, run: Callable[[], Answer], tokens: int = 0) -> Any:
+            def run_and_write() -> Answer:
+                answer = run()
+                self._write(request, service._model(request.model_id))
+                return answer
+
+            return ask(request, run_and_write, tokens)
 
         def spoiled(request: Any, given: Any, *, backward: bool) -> Any:
             if self._nan_after is not None and self._steps >= self._nan_after:
                 given = given.model_copy(update={"data": [_without_numbers(datum) for datum in given.data]})
             return compute(request, given, backward=backward)
 
+        service._ask = recorded  # type: ignore[method-assign]
         service.compute = spoiled  # type: ignore[method-assign]
+
+    def _write(self, request: Any, model: ModelInTraining) -> None:
+        given = getattr(request, "forward_backward_input", None) or getattr(request, "forward_input", None)
+        operation = "forward" if isinstance(request, ForwardRequest) else getattr(request, "type", "forward_backward")
+        self._steps += operation == "optim_step"
+        if self._path is None:
+            return
+        row = {"op": operation, "model_id": request.model_id, "step": model.steps, "weights": digest(model.tensors)}
+        row |= {name: getattr(request, name) for name in ("path", "optimizer") if hasattr(request, name)}
+        if given is not None:
+            row["data"] = [listed(datum) for datum in given.data]
+        with self._path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(row) + "\n")
 
 
 def listed(datum: Datum) -> Mapping[str, Any]:

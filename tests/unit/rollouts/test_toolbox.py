@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from sandrl.config.words import ToolSet
-from sandrl.rollouts.attachments import with_files
-from sandrl.rollouts.tools import ExecuteCode, SubmitSolution, parse_call, tool_schemas
+from sandrl.rollouts.tools import ExecuteCode, SubmitSolution, parse_call, tool_schemas, with_files
 
 
 def test_the_tools_are_described_by_their_own_words() -> None:

@@ -13,9 +13,8 @@ from sandrl.runtime.server.logs import Log, LogSession
 CHUNKS = st.lists(st.binary(min_size=1, max_size=20).map(lambda data: data.replace(b"x", b"\n")), max_size=10)
 
 
-async def collect(log: Log, session: LogSession, position: int, offset: int = 0, *, line_start: bool = True) -> bytes:
-    frames = log.stream(session, position, offset, follow=False, at_line_start=line_start)
-    return b"".join([data async for data, _, _ in frames])
+async def collect(log: Log, session: LogSession, offset: int = 0) -> bytes:
+    return b"".join([data async for data, _, _ in log.stream(session, offset)])
 
 
 @given(chunks=CHUNKS, timestamps=st.booleans(), cut=st.integers(0, 10))
@@ -26,12 +25,10 @@ def test_a_stream_resumed_at_any_frame_is_the_stream_uncut(chunks: list[bytes], 
         for chunk in chunks:
             log.append(chunk)
         session = log.open_session(timestamps=timestamps)
-        session.remember(0, 0, True)
-        whole = await collect(log, session, 0)
+        whole = await collect(log, session)
         offsets = sorted(session.positions)
         offset = offsets[min(cut, len(offsets) - 1)]
-        position, line_start = session.positions[offset]
-        assert whole[:offset] + await collect(log, session, position, offset, line_start=line_start) == whole
+        assert whole[:offset] + await collect(log, session, offset) == whole
         if not timestamps:
             assert whole == b"".join(chunks)
 
@@ -40,11 +37,11 @@ def test_a_stream_resumed_at_any_frame_is_the_stream_uncut(chunks: list[bytes], 
 
 async def test_following_waits_for_more_and_ends_with_the_program() -> None:
     log = Log()
-    session = log.open_session(timestamps=False)
+    session = log.open_session()
     seen: list[bytes] = []
 
     async def follow() -> None:
-        async for data, _, _ in log.stream(session, 0, 0, follow=True):
+        async for data, _, _ in log.stream(session, follow=True):
             seen.append(data)
 
     following = asyncio.create_task(follow())
@@ -61,17 +58,15 @@ async def test_tail_counts_lines_and_since_counts_time() -> None:
     log = Log()
     log.append(b"one\ntwo\n")
     log.append(b"three\nfour")
-    session = log.open_session(timestamps=False)
-    assert await collect(log, session, log.position_of(tail_lines=2, since=None)) == b"three\nfour"
-    assert await collect(log, session, log.position_of(tail_lines=0, since=None)) == b""
-    assert await collect(log, session, log.position_of(tail_lines=99, since=None)) == b"one\ntwo\nthree\nfour"
-    assert await collect(log, session, log.position_of(tail_lines=None, since=4e9)) == b""
+    assert await collect(log, log.open_session(tail_lines=2)) == b"three\nfour"
+    assert await collect(log, log.open_session(tail_lines=0)) == b""
+    assert await collect(log, log.open_session(tail_lines=99)) == b"one\ntwo\nthree\nfour"
+    assert await collect(log, log.open_session(since=4e9)) == b""
 
 
 async def test_only_the_end_of_a_very_long_log_is_kept() -> None:
     log = Log()
     for _ in range(20):
         log.append(b"x" * (1 << 20))
-    session = log.open_session(timestamps=False)
-    kept = await collect(log, session, log.position_of(tail_lines=None, since=None))
+    kept = await collect(log, log.open_session())
     assert limits.LOG_MAX_BYTES <= len(kept) <= limits.LOG_MAX_BYTES + (1 << 20)

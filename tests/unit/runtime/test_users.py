@@ -42,7 +42,7 @@ def test_two_daemons_never_have_the_same_ids(tmp_path: Path) -> None:
     windows = [each.window for each in found if each.window]
     try:
         assert len(windows) == 4
-        assert not any(a.overlaps(b.start, b.count) for a in windows for b in windows if a is not b)
+        assert not any(a.overlaps(b) for a in windows for b in windows if a is not b)
     finally:
         for each in found:
             each.close()
@@ -50,7 +50,7 @@ def test_two_daemons_never_have_the_same_ids(tmp_path: Path) -> None:
 
 @needs_root
 def test_a_range_with_ids_that_somebody_has_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(users, "_assigned", lambda: [(2_140_000_100, 1)])
+    monkeypatch.setattr(users, "_assigned", lambda: [Window(2_140_000_100, 1)])
     monkeypatch.setenv(users.VARIABLE, "2140000000:256")
     with pytest.raises(HostUsersError, match="are in use"):
         find_users(tmp_path)
@@ -60,7 +60,8 @@ def test_a_range_with_ids_that_somebody_has_is_refused(tmp_path: Path, monkeypat
 
 @needs_root
 def test_no_window_is_chosen_that_overlaps_what_files_assign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(users, "_assigned", lambda: [(users._FREE_FROM, users._FREE_TO - users._FREE_FROM - (1 << 16))])
+    most = Window(users._FREE_FROM, users._FREE_TO - users._FREE_FROM - (1 << 16))
+    monkeypatch.setattr(users, "_assigned", lambda: [most])
     found = find_users(tmp_path)
     try:
         assert found.window is not None

@@ -8,7 +8,7 @@ from pydantic import JsonValue
 
 from sandrl.errors import InputError, UsageError
 from sandrl.trainers.config import resolve
-from sandrl.trainers.engines import Adapters, find_adapters, with_adapters
+from sandrl.trainers.loaders import Adapters, find_adapters, with_adapters
 
 
 @pytest.fixture

@@ -30,10 +30,9 @@ from sandrl.sandboxes import Interrupt
 from sandrl.settings import Settings
 from sandrl.trainers.art.checks import COMMAND
 from sandrl.trainers.art.groups import Group, Sample, groups_of_rows, why_no_gradient, with_gradient
-from sandrl.trainers.art.history import STEP, check_sound, next_round
 from sandrl.trainers.art.loop import EventLoop
 from sandrl.trainers.art.plan import make_request
-from sandrl.trainers.art.results import ArtRun, Round
+from sandrl.trainers.art.results import STEP, ArtRun, Round, check_sound, next_round
 
 JOB = "job-0123abcd"
 

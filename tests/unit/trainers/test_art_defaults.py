@@ -17,7 +17,7 @@ from sandrl.errors import UsageError
 from sandrl.settings import Settings
 from sandrl.trainers.art import plan, playing
 from sandrl.trainers.art.plan import make_request, resolve_art
-from sandrl.trainers.art.renderers import renderer_name
+from sandrl.trainers.art.service import renderer_name
 
 BARE = Settings(state_dir=Path("/nonexistent/state"), cache_dir=Path("/nonexistent/cache"))
 KEY = replace(BARE, tinker_api_key="tml-x", tinker_api_key_source="TINKER_API_KEY")

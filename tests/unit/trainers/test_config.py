@@ -21,12 +21,6 @@ def test_defaults_follow_the_model() -> None:
     assert (real.problems, real.batch_size, real.extract.value) == ("mbpp", 32, "auto")
 
 
-def test_the_command_line_beats_the_file_which_beats_the_defaults() -> None:
-    config = resolve({"steps": 3, "set": {"weight_decay": 0.1}}, {"steps": 5, "seed": 7, "set": {"adam_beta2": 0.9}})
-    assert (config.steps, config.seed, config.samples) == (3, 7, 8)
-    assert (config.set["adam_beta2"], config.set["weight_decay"]) == (0.9, 0.1)
-
-
 @pytest.mark.parametrize(
     ("given", "message"),
     [
@@ -54,22 +48,6 @@ def test_what_is_printed_can_be_read_back(tmp_path: Path) -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("stepz = 3", "field 'stepz': there is no such key; did you mean 'steps'?"),
-        ("steps = ", "is not TOML"),
-        ("set = 3", "field 'set': must be a table"),
-    ],
-)
-def test_a_bad_file_is_named_with_its_key(tmp_path: Path, text: str, message: str) -> None:
-    path = tmp_path / "config.toml"
-    path.write_text(text, encoding="utf-8")
-    with pytest.raises(InputError, match=message.replace("?", r"\?")) as caught:
-        read_toml(GrpoConfig, path)
-    assert str(caught.value).startswith(str(path))
-
-
 def test_a_missing_file_is_bad_input(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be read: No such file"):
         read_toml(GrpoConfig, tmp_path / "none.toml")
@@ -79,11 +57,6 @@ def test_an_address_with_a_password_is_refused_and_not_repeated() -> None:
     with pytest.raises(UsageError, match="vllm_server_url contains a user or password") as caught:
         resolve({"vllm": "server", "vllm_server_url": "http://me:hunter2@localhost:8000"})
     assert "hunter2" not in str(caught.value)
-
-
-def test_a_configuration_survives_the_run_directory() -> None:
-    config = resolve({"set": {"top_p": 0.9}})
-    assert GrpoConfig.model_validate_json(config.model_dump_json()) == config
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from sandrl import events
 from sandrl.cli.training import GRPO, TrainingLines, TrainingTable, reward_call_line, step_line, training_remark
 from sandrl.errors import InputError, InterruptedRunError
 from sandrl.problems.splits import load_splits
-from sandrl.runs.recorder import MetricsRecorder, put_together
+from sandrl.runs.recorder import put_together
 from sandrl.sandboxes import Level
 from sandrl.settings import RuntimeKind
 from sandrl.trainers.interrupts import TrainingInterrupt
@@ -171,14 +171,6 @@ def test_the_parts_of_one_call_are_put_together_by_their_number() -> None:
     parts = [call(1, completions=4, passed=1), call(2, completions=4), call(1, completions=4, passed=2, sandboxes=3)]
     first, second = put_together(parts)
     assert (first.completions, first.passed, first.sandboxes, second.completions) == (8, 3, 3, 4)
-
-
-def test_a_recorder_forgets_what_was_taken() -> None:
-    recorder = MetricsRecorder()
-    recorder(call(1))
-    recorder(events.Warned("no number in it"))
-    assert len(recorder.take().calls) == 1
-    assert recorder.take().calls == ()
 
 
 def test_a_set_with_splits_keeps_them_and_the_evaluation_is_the_same_for_every_seed() -> None:

@@ -21,7 +21,7 @@ from sandrl.installation import install_command, package_command
 from sandrl.models import libraries
 from sandrl.settings import Settings, load_settings
 from sandrl.trainers.config import resolve
-from sandrl.trainers.engines import TRL
+from sandrl.trainers.loaders import TRL
 from sandrl.trainers.training import PrintedFile
 from sandrl.trainers.unsloth import UNSLOTH
 
@@ -192,9 +192,9 @@ def test_without_the_package_nothing_is_loaded(monkeypatch: pytest.MonkeyPatch) 
     assert caught.value.hint == install_command("unsloth")
 
 
-def test_each_engine_has_a_real_model_of_its_own() -> None:
+def test_each_loader_has_a_real_model_of_its_own() -> None:
     configs = [
-        resolve({}, default_model=engine.model, further=engine.defaults(is_tiny=False)) for engine in (TRL, UNSLOTH)
+        resolve({}, default_model=loader.model, further=loader.defaults(is_tiny=False)) for loader in (TRL, UNSLOTH)
     ]
     assert [each.model for each in configs] == [
         "Qwen/Qwen2.5-0.5B-Instruct",

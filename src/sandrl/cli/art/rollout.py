@@ -15,7 +15,7 @@ from sandrl.config.episodes import RolloutConfig
 from sandrl.events import Event, RolloutStepFinished
 
 if TYPE_CHECKING:
-    from sandrl.rollouts.results import RolloutRun, StepResult
+    from sandrl.rollouts.results import PlayedStep, RolloutRun
 
 
 @given_to(RolloutConfig)
@@ -85,7 +85,7 @@ def _document(finished: RolloutRun) -> dict[str, Any]:
     }
 
 
-def _step_document(step: StepResult) -> dict[str, Any]:
+def _step_document(step: PlayedStep) -> dict[str, Any]:
     scored = len(step.rewards)
     return {
         "reward": step.mean_reward,

@@ -17,6 +17,7 @@ import stat
 import struct
 import termios
 import time
+from collections.abc import Sequence
 from typing import NoReturn
 
 from sandrl.runtime.guest import files, processes, watchdog, wire
@@ -57,7 +58,7 @@ class Agent:
         poll = select.poll()
         poll.register(self._control, select.POLLIN)
         poll.register(wakeup_read, select.POLLIN)
-        wire.send(self._control, {"event": "ready"})
+        self._tell("ready")
         next_watch = 0.0
         while True:
             # By the clock, not when nothing else happens: programs can make something happen all the time.
@@ -72,6 +73,9 @@ class Agent:
                 self._watch()
                 next_watch = time.monotonic() + self._watch_seconds
 
+    def _tell(self, event: str, descriptors: Sequence[int] = (), **facts: object) -> None:
+        wire.send(self._control, {"event": event, **facts}, descriptors)
+
     def _serve_requests(self) -> None:
         for message, descriptors in self._frames.receive():
             for descriptor in descriptors:
@@ -79,7 +83,7 @@ class Agent:
             if message["op"] == "exec":
                 self._start(message)
             elif message["op"] == "ping":
-                wire.send(self._control, {"event": "pong", "id": int(message["id"])})
+                self._tell("pong", id=int(message["id"]))
             elif message["op"] == "kill":
                 self._kill(int(message["id"]), int(message.get("signal", signal.SIGKILL)), bool(message.get("tree")))
         if self._frames.closed:
@@ -89,7 +93,7 @@ class Agent:
         exec_id = int(message["id"])
         exhausted = self._quotas.exhausted()
         if exhausted is not None:
-            wire.send(self._control, {"event": "deprived", "id": exec_id, "quota": exhausted})
+            self._tell("deprived", id=exec_id, quota=exhausted)
             return
         opened: list[int] = []
         try:
@@ -97,9 +101,7 @@ class Agent:
         except (OSError, ValueError) as error:  # ValueError: a NUL in an argument
             code = _NOT_FOUND if isinstance(error, FileNotFoundError) else _NOT_EXECUTABLE
             why = getattr(error, "strerror", None) or str(error)
-            wire.send(
-                self._control, {"event": "failed", "id": exec_id, "code": code, "message": why[:_MESSAGE_CHARACTERS]}
-            )
+            self._tell("failed", id=exec_id, code=code, message=why[:_MESSAGE_CHARACTERS])
         else:
             self._watching = True
             self._hand_over(exec_id, pid, handed_over)
@@ -109,14 +111,14 @@ class Agent:
 
     def _hand_over(self, exec_id: int, pid: int, descriptors: list[int]) -> None:
         try:
-            wire.send(self._control, {"event": "started", "id": exec_id, "pid": pid}, descriptors)
+            self._tell("started", descriptors, id=exec_id)
         except OSError as error:
             if isinstance(error, ConnectionError):
                 raise
             # Too many descriptors are in flight on this machine: this program cannot be talked to.
             processes.send_signal(pid, signal.SIGKILL)
             why = f"its pipes cannot be handed over: {error.strerror}"
-            wire.send(self._control, {"event": "failed", "id": exec_id, "code": _NOT_EXECUTABLE, "message": why})
+            self._tell("failed", id=exec_id, code=_NOT_EXECUTABLE, message=why)
         else:
             self._exec_of_pid[pid] = exec_id
 
@@ -152,17 +154,10 @@ class Agent:
             exec_id = self._exec_of_pid.pop(pid, None)
             if exec_id is not None:
                 code = os.waitstatus_to_exitcode(status)
-                wire.send(
-                    self._control,
-                    {
-                        "event": "exit",
-                        "id": exec_id,
-                        "code": code if code >= 0 else 128 - code,
-                        "cpu_seconds": usage.ru_utime + usage.ru_stime,
-                        "quota": self._deprived.pop(exec_id, None) or (self._quotas.exhausted() if code else None),
-                    },
-                )
-
+                quota = self._deprived.pop(exec_id, None) or (self._quotas.exhausted() if code else None)
+                cpu_seconds = usage.ru_utime + usage.ru_stime
+                code = code if code >= 0 else 128 - code
+                self._tell("exit", id=exec_id, code=code, cpu_seconds=cpu_seconds, quota=quota)
         os.kill(os.getpid(), signal.SIGCHLD)  # there may be more; other things have their turn first
 
     def _kill(self, exec_id: int, number: int, tree: bool) -> None:
@@ -183,8 +178,8 @@ class Agent:
                 self._watchdog.relieve_memory()
             else:
                 processes.send_signal(-1, signal.SIGKILL)  # spares process 1: the sandbox survives, not what ran in it
-            wire.send(self._control, {"event": "limit", "limit": breach})
-        self._watching = processes.others_exist()
+            self._tell("limit", limit=breach)
+        self._watching = bool(processes.pids())
 
 
 def run(control: socket.socket, limits: processes.ProcessLimits) -> NoReturn:
@@ -204,8 +199,7 @@ def start_program(
     child before it does. For the same reason nobody waits to hear whether executing worked: where it did not, the child
     says so on its standard error and exits as a shell would.
 
-    Args:
-        streams: What become its standard streams; a terminal becomes its controlling terminal.
+    A terminal among the streams becomes its controlling terminal.
     """
     name, arguments = os.fsencode(program), [os.fsencode(word) for word in argv]
     variables = {os.fsencode(key): os.fsencode(value) for key, value in environment.items()}

@@ -12,11 +12,7 @@ from sandrl.runtime.guest import syscalls as sc
 
 
 def main(arguments: list[str]) -> NoReturn:
-    """Finish the boot and serve.
-
-    Args:
-        arguments: Number of the descriptor to the daemon, and the limits as JSON.
-    """
+    """Finish the boot and serve, by the number of the descriptor to the daemon and the limits as JSON."""
     control = socket.socket(fileno=int(arguments[0]))
     try:
         if os.getpid() != 1:

@@ -34,12 +34,7 @@ class _TooLargeError(Exception):
 
 
 def start(message: Message, stdin: int, stdout: int, stderr: int, *, keep_open: list[int]) -> int:
-    """Fork a process that does `message["file"]` (`read` or `write`); returns its pid.
-
-    Args:
-        message: `path`, and for a read `max_bytes`.
-        keep_open: Descriptors of the agent that the child must not hold open.
-    """
+    """Fork a process that does `message["file"]` (`read` or `write`) and holds none of `keep_open`; returns its pid."""
     pid = os.fork()
     if pid:
         return pid

@@ -24,7 +24,6 @@ from sandrl.runtime.guest import agent, processes, rootfs, seccomp, wire
 from sandrl.runtime.guest import syscalls as sc
 
 _MAX_REQUEST_BYTES = 1 << 16
-_NAMESPACES = sc.NAMESPACE_FLAGS
 _SOCKET_BUFFER_BYTES = 256 << 10
 
 
@@ -74,7 +73,7 @@ def _enter_namespaces(config: dict[str, Any], daemon: socket.socket) -> tuple[in
         os.setresgid(-1, user, -1)
         os.setresuid(-1, user, -1)
     released, release = os.pipe2(os.O_CLOEXEC)
-    child, _pidfd = sc.clone_process(_NAMESPACES)
+    child, _pidfd = sc.clone_process(sc.NAMESPACE_FLAGS)
     if child == 0:
         os.close(release)
         if not os.read(released, 1):
@@ -93,8 +92,7 @@ def _enter_namespaces(config: dict[str, Any], daemon: socket.socket) -> tuple[in
         os.kill(child, signal.SIGKILL)
         raise
     if privileged:
-        os.setresgid(user, user, user)
-        os.setresuid(user, user, user)
+        _become(user)
         _die_with_parent(config["daemon_pid"])  # changing the user cleared it
     os.write(release, b"1")  # and stays open: it closes with this process
     return child, -1, {}
@@ -116,14 +114,18 @@ def _settle(config: dict[str, Any], privileged: bool) -> rootfs.Template:
     if "map_programs" in config:
         os.setgroups([])
     if privileged:
-        os.setresgid(rootfs.USER_ID, rootfs.USER_ID, rootfs.USER_ID)
-        os.setresuid(rootfs.USER_ID, rootfs.USER_ID, rootfs.USER_ID)
+        _become(rootfs.USER_ID)
         sc.prctl(sc.PR_SET_DUMPABLE, 1)  # changing the user cleared it, and /proc/PID/uid_map needs it
     else:
         template = rootfs.build_template(config["template"], config["images"], config["overlays"])
     _die_with_parent(0)
     sc.mount("proc", "/proc", "proc", sc.MS_NOSUID | sc.MS_NODEV | sc.MS_NOEXEC)
     return template
+
+
+def _become(user: int) -> None:
+    os.setresgid(user, user, user)
+    os.setresuid(user, user, user)
 
 
 def _die_with_parent(expected_parent: int) -> None:
@@ -164,19 +166,13 @@ def _serve(daemon: socket.socket, template: rootfs.Template, alive: int) -> NoRe
         for descriptor, _ in poll.poll():
             if descriptor == wakeup_read:
                 os.read(wakeup_read, 512)
-                _reap()
+                with contextlib.suppress(ChildProcessError):
+                    while os.waitpid(-1, os.WNOHANG)[0]:
+                        pass
             elif descriptor == alive:
                 os._exit(1)  # the process outside is gone
             else:
                 _serve_next(daemon, filters, template)
-
-
-def _reap() -> None:
-    try:
-        while os.waitpid(-1, os.WNOHANG)[0]:
-            pass
-    except ChildProcessError:
-        pass
 
 
 def _serve_next(daemon: socket.socket, filters: dict[bool, bytes], template: rootfs.Template) -> None:
@@ -200,7 +196,7 @@ def _boot(
     released, release = os.pipe2(os.O_CLOEXEC)
     pidfd = -1
     try:
-        pid, pidfd = sc.clone_process(_NAMESPACES)
+        pid, pidfd = sc.clone_process(sc.NAMESPACE_FLAGS)
         if pid == 0:
             os.close(release)
             _become_sandbox(socket.socket(fileno=control), request, filter_program, parts, released)
@@ -226,8 +222,7 @@ def _become_sandbox(
         signal.set_wakeup_fd(-1)
         agent.close_inherited({control.fileno()})
         limits = processes.ProcessLimits(**{name: request[name] for name in processes.ProcessLimits.__slots__})
-        os.setresgid(rootfs.USER_ID, rootfs.USER_ID, rootfs.USER_ID)
-        os.setresuid(rootfs.USER_ID, rootfs.USER_ID, rootfs.USER_ID)
+        _become(rootfs.USER_ID)
         sc.set_hostname(rootfs.HOSTNAME)
         sc.bring_up_loopback()
         sc.bound_socket_buffers(_SOCKET_BUFFER_BYTES)
@@ -246,20 +241,14 @@ def _become_sandbox(
     agent.run(control, limits)
 
 
-def forget_imports() -> None:
-    """Leave this interpreter no way to load anything: its search path means the sandbox's own files by now.
-
-    Even printing a traceback looks for source files, and for the codec that their first line names.
-    """
+def give_up_privileges(limits: processes.ProcessLimits, filter_program: bytes) -> None:
+    """The last step of a boot: no capability, no way to gain one, no way to be looked into, limits, filter."""
+    # This interpreter cannot load anything from now on: its search path means the sandbox's own files. Even printing a
+    # traceback looks for source files, and for the codec that their first line names.
     sys.excepthook = lambda *_: os._exit(1)
     for known in (sys.path, sys.meta_path, sys.path_hooks):
         known.clear()
     sys.path_importer_cache.clear()
-
-
-def give_up_privileges(limits: processes.ProcessLimits, filter_program: bytes) -> None:
-    """The last step of a boot: no capability, no way to gain one, no way to be looked into, limits, filter."""
-    forget_imports()
     os.umask(0o022)
     limits.apply_per_process()
     sc.drop_capabilities()

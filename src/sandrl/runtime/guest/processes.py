@@ -8,7 +8,7 @@ import os
 import resource
 import signal
 
-_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _MAX_ROUNDS = 8
 _ROOM_FOR_STACKS_BYTES = 1 << 30
 ADDRESS_SPACE_BYTES = 64 << 30
@@ -98,20 +98,18 @@ def find_program(name: str, path: str) -> str:
     if not name:
         raise FileNotFoundError(errno.ENOENT, "the command is empty")
     candidates = [name] if "/" in name else [os.path.join(part or ".", name) for part in path.split(":")]
-    refused = False
-    for candidate in candidates:
-        if os.path.isfile(candidate):
-            if os.access(candidate, os.X_OK):
-                return candidate
-            refused = True
-    if refused:
+    files = list(filter(os.path.isfile, candidates))
+    for file in files:
+        if os.access(file, os.X_OK):
+            return file
+    if files:
         raise PermissionError(errno.EACCES, f'exec: "{name}": permission denied')
     where = "no such file or directory" if "/" in name else "executable file not found in $PATH"
     raise FileNotFoundError(errno.ENOENT, f'exec: "{name}": {where}')
 
 
 def send_signal(pid: int, number: int) -> None:
-    """kill(2) that takes a process already gone for done."""
+    """kill(2) of a process, or of the group `-pid`, that takes one already gone for done."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, number)
 
@@ -122,8 +120,7 @@ def kill_tree(root: int) -> None:
     They are stopped first, so that none can fork away between being found and being killed. A program that left both
     its session and its parent (a double fork) is not found; it dies with the sandbox.
     """
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(root, signal.SIGSTOP)  # in one step for a whole fork bomb, which would win any race
+    send_signal(-root, signal.SIGSTOP)  # in one step for a whole fork bomb, which would win any race
     stopped: set[int] = set()
     for _ in range(_MAX_ROUNDS):
         found = _family(root) - stopped
@@ -132,9 +129,7 @@ def kill_tree(root: int) -> None:
         for pid in found:
             send_signal(pid, signal.SIGSTOP)
         stopped |= found
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(root, signal.SIGKILL)
-    for pid in stopped:
+    for pid in (-root, *stopped):
         send_signal(pid, signal.SIGKILL)
 
 
@@ -142,14 +137,6 @@ def lower_priority() -> None:
     """Let the agent, and the user's own programs, go before this process."""
     with contextlib.suppress(OSError):
         os.nice(_NICENESS)
-
-
-def page_bytes() -> int:
-    return _PAGE_BYTES
-
-
-def others_exist() -> bool:
-    return len(pids()) > 0
 
 
 def pids() -> list[int]:
@@ -172,7 +159,7 @@ def read(path: str) -> bytes:
 def resident_bytes(pid: int) -> int:
     """Resident memory of a process, shared pages included; nothing if it has just ended."""
     fields = read(f"{place_of(pid)}/statm").split()
-    return int(fields[1]) * _PAGE_BYTES if len(fields) > 1 else 0
+    return int(fields[1]) * PAGE_BYTES if len(fields) > 1 else 0
 
 
 def proportional_bytes(pid: int) -> int:

@@ -95,12 +95,9 @@ def _touch(path: str) -> None:
 
 
 def build_template(root: str, images: list[Image], overlays: str) -> Template:
-    """Assemble the template below `root`, in the caller's private mount namespace, and move into it.
+    """Assemble the template on a directory, in the caller's private mount namespace, and move into it.
 
-    Args:
-        root: An existing directory; a tmpfs is mounted on it.
-        images: Each with `name` (`3.11`), `prefix`, `executable` and `libraries` of a host interpreter.
-        overlays: Directory of package overlays, shown as `overlays`.
+    An image has `name` (`3.11`), `prefix`, `executable` and `libraries` of a host interpreter.
     """
     sc.mount("none", "/", flags=sc.MS_REC | sc.MS_PRIVATE)
     prefixes = [image["prefix"] for image in images]
@@ -323,9 +320,7 @@ def enter_root(
 ) -> None:
     """Build a sandbox's root from the template (the current root) and move into it; the template is gone then.
 
-    Args:
-        disk_bytes: Size of everything writable together.
-        directories: Absolute paths to make writable besides the usual ones.
+    All that is writable has `disk_bytes` together; `directories` are made writable besides the usual ones.
     """
     root = "/newroot"
     options = f"size={disk_bytes},nr_inodes={inodes},mode=755"

@@ -80,22 +80,9 @@ _BY_ARGUMENT = {
 _FOR_CELLS = {"unshare", "setns", "mount", "umount2", "pivot_root", "mount_setattr", "chroot"}
 # A missing system call is what a library that probes for these expects.
 _MISSING = {
-    "inotify_init",
-    "inotify_init1",
-    "fanotify_init",
-    "clone3",
-    "io_uring_setup",
-    "io_uring_enter",
-    "io_uring_register",
-    "io_setup",
-    "io_destroy",
-    "io_submit",
-    "io_cancel",
-    "io_getevents",
-    "io_pgetevents",
-    "memfd_create",
-    "memfd_secret",
-    "cachestat",
+    *("inotify_init", "inotify_init1", "fanotify_init", "clone3", "memfd_create", "memfd_secret", "cachestat"),
+    *("io_uring_setup", "io_uring_enter", "io_uring_register", "io_setup", "io_destroy", "io_submit", "io_cancel"),
+    *("io_getevents", "io_pgetevents"),
 }
 
 _AF_UNIX, _AF_INET, _AF_INET6, _AF_NETLINK = 1, 2, 10, 16
@@ -125,11 +112,7 @@ def _when(number: int, block: bytes) -> bytes:
 
 
 def build_filter(machine: str, cells: bool = False) -> bytes:
-    """The filter program for one processor, ready for `install_seccomp`.
-
-    Args:
-        cells: Whether it is that of a worker sandbox: new namespaces and mounts are not refused.
-    """
+    """The filter program for one processor; that of a worker, for `cells`, refuses no new namespaces and mounts."""
     numbers = _NUMBERS[machine] | _SAME_EVERYWHERE
     allow = _instruction(_RETURN, _ALLOW)
     reload_number = _instruction(_LOAD, _NUMBER_OFFSET)

@@ -14,7 +14,6 @@ import platform
 import socket
 import struct
 
-CLONE_NEWTIME = 0x00000080
 CLONE_PIDFD = 0x00001000
 CLONE_NEWNS = 0x00020000
 CLONE_NEWCGROUP = 0x02000000

@@ -20,8 +20,8 @@ import time
 from collections.abc import Container
 
 from sandrl.runtime.guest.processes import (
+    PAGE_BYTES,
     ProcessLimits,
-    page_bytes,
     pids,
     place_of,
     proportional_bytes,
@@ -59,11 +59,7 @@ _FULL_PIPE_BYTES = 1 << 16
 
 
 class ObjectLimits:
-    """How many objects of the kernel the processes of a sandbox may have together.
-
-    Args:
-        cells: How many cells it may hold at once; 0 if it is no worker, or for the processes of one cell.
-    """
+    """How many objects of the kernel a sandbox, a worker for some cells or one cell (0) may have together."""
 
     __slots__ = ("descriptors", "epoll_watches", "file_locks", "hidden_processes", "mappings", "pipes", "queued_bytes")
 
@@ -82,11 +78,7 @@ class ObjectLimits:
 
 
 class Watchdog:
-    """Watches one sandbox from inside, or a cell from its worker.
-
-    Args:
-        disk: A descriptor on its writable file system; -1 where that bounds its files by itself.
-    """
+    """Watches one sandbox from inside, or a cell from its worker; `disk` is -1 where it bounds its files by itself."""
 
     def __init__(self, limits: ProcessLimits, disk: int, network_of: int | str = "self") -> None:
         self._limits = limits
@@ -99,11 +91,9 @@ class Watchdog:
         self._objects_due = self._hidden_due = 0.0
 
     def breach(self, spawned: Container[int], found: list[int] | None = None) -> str | None:
-        """The first shared limit that the sandbox is over (`memory`, `sockets`, `pipes`, …), or None.
+        """The first shared limit (`memory`, `pipes`, …) that the sandbox, or what is `found` of it, is over, or None.
 
-        Args:
-            spawned: Processes that the agent has forked, which may not have executed a program yet.
-            found: The processes to look at; all but the agent unless given.
+        What the agent has `spawned` may not have executed a program yet.
         """
         found = pids() if found is None else found
         if self._memory_exceeded(found):
@@ -139,11 +129,7 @@ class Watchdog:
         return proportional + self._hidden.total_bytes > self._limits.memory_bytes
 
     def relieve_memory(self, found: list[int] | None = None) -> None:
-        """Kill the process that holds most, or, where many hold much together, all of them.
-
-        Args:
-            found: The processes of a cell; all of the sandbox but the agent unless given.
-        """
+        """Kill the process of the sandbox, or of a cell, that holds most; where many hold much together, all."""
         of_sandbox = pids() if found is None else found
         held = {pid: proportional_bytes(pid) + self._hidden.bytes_of.get(pid, 0) for pid in of_sandbox}
         if sum(held.values()) > 2 * self._limits.memory_bytes:
@@ -222,7 +208,7 @@ class _Objects:
                 if target.startswith("pipe:"):
                     pipes.add(target)
                 elif target == "anon_inode:[eventpoll]":
-                    watches += _watches(f"{place}/fdinfo/{name}", self._most.epoll_watches)
+                    watches += _count(f"{place}/fdinfo/{name}", b"tfd:", self._most.epoll_watches)
                     if watches > self._most.epoll_watches:
                         return "epoll watches"
             if len(pipes) > self._most.pipes:
@@ -246,7 +232,7 @@ class Quotas:
         except OSError as error:
             return "pipes" if error.errno == errno.ENFILE else None
         try:
-            if fcntl.fcntl(reading, _F_GETPIPE_SZ) < min(_FULL_PIPE_BYTES, 16 * page_bytes()):
+            if fcntl.fcntl(reading, _F_GETPIPE_SZ) < min(_FULL_PIPE_BYTES, 16 * PAGE_BYTES):
                 return "pipes"
             self._epoll.register(reading, select.EPOLLIN)
             self._epoll.unregister(reading)
@@ -283,10 +269,6 @@ def _descriptor_count(place: str) -> int:
     with contextlib.suppress(OSError):
         return os.stat(f"{place}/fd").st_size
     return 0
-
-
-def _watches(path: str, most: int) -> int:
-    return _count(path, b"tfd:", most)
 
 
 def _file_locks(most: int, root: str = "") -> int:

@@ -38,15 +38,13 @@ class Boots:
     ) -> HostSandbox:
         """A sandbox that nobody has used; another one if the launcher failed meanwhile: no client knows the first.
 
-        Args:
-            prepare: Makes it ready for whoever asked; part of what is tried again.
-
         Raises:
             LaunchError: If it cannot be started.
-            SandboxGoneError: If it ended while it was made ready.
+            SandboxGoneError: If it ended while `prepare` made it ready, which is part of what is tried again.
         """
-        for attempts_left in reversed(range(_START_ATTEMPTS)):
-            generation = self._choice.launcher.generation
+        launcher, attempts_left = self._choice.launcher, _START_ATTEMPTS
+        while True:
+            generation, attempts_left = launcher.generation, attempts_left - 1
             try:
                 host = await self._booted(request)
                 try:
@@ -56,15 +54,10 @@ class Boots:
                     await host.destroy()
                     raise
             except (LaunchError, SandboxGoneError):
-                if not (attempts_left and await self._launcher_failed_since(generation)):
+                if not (attempts_left and await launcher.has_failed_since(generation)):
                     raise
             else:
                 return host
-        raise AssertionError("the last attempt raises")
-
-    async def _launcher_failed_since(self, generation: int) -> bool:
-        await self._choice.launcher.condition()  # a sandbox may be seen to end before the launcher is
-        return self._choice.launcher.generation != generation
 
     async def _booted(self, request: BootRequest) -> HostSandbox:
         if request == self._default:

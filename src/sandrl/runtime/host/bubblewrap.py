@@ -32,11 +32,7 @@ _DEVICE_BYTES = 1 << 20
 
 
 class BubblewrapLauncher(Launcher):
-    """Starts sandboxes with the `bwrap` on PATH.
-
-    Args:
-        users: Who sandboxes are on the host; `bwrap` maps one id, so only a root daemon can give each its own.
-    """
+    """Starts sandboxes with the `bwrap` on PATH, which maps one id: only a root daemon can give each its own."""
 
     name = "bubblewrap"
 
@@ -44,20 +40,14 @@ class BubblewrapLauncher(Launcher):
         super().__init__(users)
         self._images = {image.name: image for image in images}
         self._overlays = overlays
-        self._program: str | None = None
+        self._program = shutil.which("bwrap") or ""
         self._running: list[subprocess.Popen[bytes]] = []
 
     async def start(self) -> None:
-        self._program = shutil.which("bwrap")
-        if self._program is None:
-            raise LaunchError("bwrap is not installed")
-
-    async def _ready(self) -> None:
-        if self._program is None:
+        if not self._program:
             raise LaunchError("bwrap is not installed")
 
     async def _launch(self, request: BootRequest, agent_end: socket.socket, block: int) -> int:
-        assert self._program is not None, "it is ready"
         self._running = [process for process in self._running if process.poll() is None]
         descriptor = agent_end.fileno()
         limits = {name: getattr(request, name) for name in ProcessLimits.__slots__ if name != "cells"}
@@ -145,13 +135,8 @@ class BubblewrapLauncher(Launcher):
             yield from ("--symlink", f"{rootfs.WRITABLE_HOME}/{name}", f"/{name}")
         for path in request.directories:
             if not path.startswith(tuple(f"/{name}" for name in rootfs.WRITABLE)):
-                yield from (
-                    "--dir",
-                    f"{rootfs.WRITABLE_HOME}{path}",
-                    "--symlink",
-                    f"{rootfs.WRITABLE_HOME}{path}",
-                    path,
-                )
+                place = f"{rootfs.WRITABLE_HOME}{path}"
+                yield from ("--dir", place, "--symlink", place, path)
         yield from ("--perms", "1777", "--size", str(_DEVICE_BYTES), "--tmpfs", "/dev/shm")
 
     async def close(self) -> None:
@@ -160,7 +145,7 @@ class BubblewrapLauncher(Launcher):
         for process in self._running:
             process.wait()
         self._running.clear()
-        self.users.close()
+        await super().close()
 
 
 def _part(source: str, place: str) -> Iterator[str]:

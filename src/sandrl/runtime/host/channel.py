@@ -17,12 +17,7 @@ OnMessage = Callable[[wire.Message, list[int]], None]
 
 
 class AgentChannel:
-    """Sends requests to an agent and delivers what it says.
-
-    Args:
-        sock: The daemon's end; the channel owns it.
-        on_message: Called with each message and its descriptors, which it then owns.
-    """
+    """Sends requests to an agent, and hands over each of its messages with its descriptors. It owns its socket."""
 
     def __init__(self, sock: socket.socket, on_message: OnMessage, on_close: Callable[[], None]) -> None:
         self._socket = sock

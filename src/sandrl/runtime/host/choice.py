@@ -94,21 +94,27 @@ async def choose_launcher(images: Sequence[Image], state: Path, overlays: Path) 
         bootable = [images[0], *await _bootable(launcher, images[1:])]
         groups, groups_detail = await _find_groups(launcher, images[0])
         return Choice(launcher, bootable, detail, groups, groups_detail)
-    raise refusal(refusals, hint)
+    reasons = "; ".join(f"{name}: {why}" for name, why in refusals.items()) or "no way of isolating it was allowed"
+    raise RuntimeUnavailableError(f"this machine cannot isolate code ({reasons})", hint=hint or _way_out())
 
 
 def _candidates(images: Sequence[Image], state: Path, overlays: Path) -> list[tuple[str, Callable[[], Launcher]]]:
     users = find_users(state)
-    of_bubblewrap = users if os.getuid() == 0 else shared_users()
 
     def native(who: HostUsers) -> Launcher:
         return NativeLauncher(images, state, overlays, who)
 
-    candidates: list[tuple[str, Callable[[], Launcher]]] = [("native", lambda: native(users))]
-    if users.are_own:
-        # An interpreter that only its owner may read cannot be given to other host uids.
-        candidates = [("native with own host uids", lambda: native(users)), ("native", lambda: native(shared_users()))]
-    return [*candidates, ("bubblewrap", lambda: BubblewrapLauncher(images, overlays, of_bubblewrap))]
+    def bubblewrap() -> Launcher:
+        return BubblewrapLauncher(images, overlays, users if os.getuid() == 0 else shared_users())
+
+    if users.window is None:
+        return [("native", lambda: native(users)), ("bubblewrap", bubblewrap)]
+    # An interpreter that only its owner may read cannot be given to other host uids.
+    return [
+        ("native with own host uids", lambda: native(users)),
+        ("native", lambda: native(shared_users())),
+        ("bubblewrap", bubblewrap),
+    ]
 
 
 async def _find_groups(launcher: Launcher, image: Image) -> tuple[ControlGroups | None, str]:
@@ -145,35 +151,20 @@ async def _bootable(launcher: Launcher, images: Sequence[Image]) -> list[Image]:
 async def _probe(launcher: Launcher, image: Image, groups: ControlGroups | None = None) -> None:
     sandbox = await HostSandbox.boot(launcher, BootRequest(image.name), groups)
     try:
-        output = await asyncio.wait_for(_run_interpreter(sandbox, image), _PROBE_TIMEOUT_SECONDS)
+        _, output = await asyncio.wait_for(sandbox.run(["python", "-c", _PROGRAM], image), _PROBE_TIMEOUT_SECONDS)
     except (StartError, SandboxGoneError, TimeoutError) as error:
         raise LaunchError(f"{image.reference} did not run: {str(error) or 'no answer in time'}") from error
     finally:
         await sandbox.destroy()
     if output.strip() != image.name.partition(".")[2].encode():
         said = output.decode(errors="replace").strip()[-200:]
-        raise LaunchError(f"{image.reference} did not run: {said}", _advice(image, libraries.named_missing(said)))
+        missing = libraries.named_missing(said)
+        advice = f"check that ldd {image.executable} finds {missing}, and that all users may read that file"
+        raise LaunchError(f"{image.reference} did not run: {said}", None if missing is None else advice)
 
 
-async def _run_interpreter(sandbox: HostSandbox, image: Image) -> bytes:
-    environment = {"PATH": "/usr/local/bin:/usr/bin:/bin", **image.environment}
-    _, process = await sandbox.start(["python", "-c", _PROGRAM], environment, merge_output=True)
-    process.close_stdin()
-    return await process.rest_of_output()
-
-
-def _advice(image: Image, missing: str | None) -> str | None:
-    if missing is None:
-        return None
-    return f"check that ldd {image.executable} finds {missing}, and that all users may read that file"
-
-
-def refusal(refusals: dict[str, str], hint: str | None = None) -> RuntimeUnavailableError:
-    reasons = "; ".join(f"{name}: {why}" for name, why in refusals.items()) or "no way of isolating it was allowed"
-    return RuntimeUnavailableError(f"this machine cannot isolate code ({reasons})", hint=hint or _way_out())
-
-
-def _setting(name: str) -> str:
+def setting(name: str) -> str:
+    """A setting of the kernel, by its path below `/proc/sys`; empty if there is none."""
     try:
         return Path("/proc/sys", name).read_text(encoding="utf-8").strip()
     except OSError:
@@ -182,14 +173,14 @@ def _setting(name: str) -> str:
 
 def _way_out() -> str:
     remote = "or set CWSANDBOX_API_KEY to use remote sandboxes"
-    if _setting("kernel/apparmor_restrict_unprivileged_userns") == "1":
+    if setting("kernel/apparmor_restrict_unprivileged_userns") == "1":
         return (
             "AppArmor lets only selected programs create namespaces: sudo apt-get install bubblewrap, or sudo sysctl "
             f"kernel.apparmor_restrict_unprivileged_userns=0, {remote}"
         )
-    if _setting("kernel/unprivileged_userns_clone") == "0":
+    if setting("kernel/unprivileged_userns_clone") == "0":
         return f"sudo sysctl kernel.unprivileged_userns_clone=1, {remote}"
-    if _setting("user/max_user_namespaces") == "0":
+    if setting("user/max_user_namespaces") == "0":
         return f"sudo sysctl user.max_user_namespaces=15000, {remote}"
     if Path("/.dockerenv").exists() or Path("/run/.containerenv").exists():
         return (

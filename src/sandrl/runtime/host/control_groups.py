@@ -43,12 +43,7 @@ class GroupsUnavailableError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class GroupLimits:
-    """What the processes of one group may use together.
-
-    Attributes:
-        memory_bytes: Memory, that of the kernel on their behalf and that of their files included.
-        processes: Processes and threads.
-    """
+    """What the processes of one group may use together: memory includes that of the kernel and of their files."""
 
     memory_bytes: int
     processes: int
@@ -70,8 +65,9 @@ class GroupLimits:
 class Group:
     """One sandbox's group: a directory per hierarchy. Build it with `ControlGroups.take`."""
 
-    def __init__(self, directories: Mapping[str, Path], version: int, limits: GroupLimits) -> None:
-        self._directories = directories
+    def __init__(self, memory: Path, pids: Path, version: int, limits: GroupLimits) -> None:
+        self._memory, self._pids = memory, pids
+        self._directories = {memory, pids}
         self._version = version
         self.limits = limits
         self._seen_kills = 0
@@ -82,23 +78,17 @@ class Group:
         Raises:
             OSError: If the kernel refuses.
         """
-        for directory in set(self._directories.values()):
+        for directory in self._directories:
             directory.mkdir()
-        memory, processes = self._directories["memory"], self._directories["pids"]
-        if self._version == 1:
-            _write(memory / "memory.limit_in_bytes", self.limits.memory_bytes)
-            # Where the kernel has them: memory with swap, and TCP buffers, which version 1 counts separately.
-            for name, value in (
-                ("memory.memsw.limit_in_bytes", self.limits.memory_bytes),
-                ("memory.kmem.tcp.limit_in_bytes", min(self.limits.memory_bytes, _SOCKET_BUFFERS_BYTES)),
-            ):
-                with contextlib.suppress(OSError):
-                    _write(memory / name, value)
-        else:
-            _write(memory / "memory.max", self.limits.memory_bytes)
+        most = self.limits.memory_bytes
+        _write(self._memory / ("memory.limit_in_bytes" if self._version == 1 else "memory.max"), most)
+        # Where the kernel has them: memory with swap, and TCP buffers, which version 1 counts separately.
+        tcp = min(most, _SOCKET_BUFFERS_BYTES)
+        more = {"memory.memsw.limit_in_bytes": most, "memory.kmem.tcp.limit_in_bytes": tcp}
+        for name, value in (more if self._version == 1 else {"memory.swap.max": 0}).items():
             with contextlib.suppress(OSError):
-                _write(memory / "memory.swap.max", 0)
-        _write(processes / "pids.max", self.limits.processes)
+                _write(self._memory / name, value)
+        _write(self._pids / "pids.max", self.limits.processes)
 
     def add(self, pids: Iterable[int]) -> None:
         """Move processes into the group; what they start from then on is in it, too.
@@ -107,15 +97,14 @@ class Group:
             OSError: If the kernel refuses.
         """
         for pid in pids:
-            for directory in set(self._directories.values()):
+            for directory in self._directories:
                 _write(directory / "cgroup.procs", pid)
 
     def memory_kills(self) -> int:
         """How many processes were killed for the memory limit since this was last asked."""
-        directory = self._directories["memory"]
         name = "memory.oom_control" if self._version == 1 else "memory.events"
         try:
-            found = re.search(rb"^oom_kill (\d+)$", (directory / name).read_bytes(), re.MULTILINE)
+            found = re.search(rb"^oom_kill (\d+)$", (self._memory / name).read_bytes(), re.MULTILINE)
         except OSError:
             return 0
         total = int(found[1]) if found else 0
@@ -124,14 +113,13 @@ class Group:
 
     def is_empty(self) -> bool:
         try:
-            return not any((path / "cgroup.procs").read_bytes() for path in set(self._directories.values()))
+            return not any((path / "cgroup.procs").read_bytes() for path in self._directories)
         except OSError:
             return False
 
     def remove(self) -> bool:
         """Remove the directories; returns whether all are gone."""
-        left = [directory for directory in set(self._directories.values()) if not _remove(directory)]
-        return not left
+        return sum(map(_remove, self._directories)) == len(self._directories)
 
 
 class ControlGroups:
@@ -140,7 +128,6 @@ class ControlGroups:
     def __init__(self, parents: Mapping[str, Path], version: int) -> None:
         self.version = version
         name = f"{_PREFIX}{_owner(os.getpid())}-{os.urandom(3).hex()}"
-        self._parents = parents
         self._bases = {controller: parent / name for controller, parent in parents.items()}
         self._number = 0
         self._idle: list[Group] = []
@@ -162,7 +149,9 @@ class ControlGroups:
                 groups._remove_bases()
                 refusals.append(f"below {os.path.dirname(str(error.filename))}: {error.strerror}")
                 continue
-            remove_stale(set(parents.values()))
+            for abandoned in (base for parent in set(parents.values()) for base in parent.glob(f"{_PREFIX}*")):
+                if _is_abandoned(abandoned.name):
+                    _remove_tree(abandoned)
             return groups
         raise GroupsUnavailableError("; ".join(dict.fromkeys(refusals)) or "no control groups are mounted")
 
@@ -187,7 +176,8 @@ class ControlGroups:
                 self._idle.remove(group)
                 return group
         self._number += 1
-        group = Group({name: base / str(self._number) for name, base in self._bases.items()}, self.version, limits)
+        memory, pids = (self._bases[name] / str(self._number) for name in _CONTROLLERS)
+        group = Group(memory, pids, self.version, limits)
         try:
             group.make()
         except FileNotFoundError:  # somebody removed the empty groups of this daemon
@@ -214,31 +204,11 @@ class ControlGroups:
 
     def close(self) -> None:
         """Remove every group; their processes must have been killed."""
-        self._idle.clear()
-        self._leaving.clear()
         self._remove_bases()
 
     def _remove_bases(self) -> None:
         for base in set(self._bases.values()):
             _remove_tree(base)
-
-
-def remove_stale(parents: Iterable[Path]) -> None:
-    """Remove the groups below `parents` whose daemon has died without removing them."""
-    for parent in parents:
-        for base in parent.glob(f"{_PREFIX}*"):
-            if _is_abandoned(base.name):
-                _remove_tree(base)
-
-
-def family(pid: int) -> list[int]:
-    found = [pid]
-    for known in found:
-        with contextlib.suppress(OSError):
-            for task in os.listdir(f"/proc/{known}/task"):
-                children = Path(f"/proc/{known}/task/{task}/children").read_text(encoding="ascii")
-                found += map(int, children.split())
-    return found
 
 
 def pid_of(pidfd: int) -> int:

@@ -13,11 +13,7 @@ TOO_LARGE = "CWSANDBOX_FILE_TOO_LARGE"
 
 
 class FileError(Exception):
-    """A file that cannot be read or written.
-
-    Args:
-        reason: Why, as the SDK's protocol names it: `CWSANDBOX_FILE_…`.
-    """
+    """A file that cannot be read or written, and the reason as the SDK's protocol names it: `CWSANDBOX_FILE_…`."""
 
     def __init__(self, path: str, reason: str, message: str, size_bytes: int = 0) -> None:
         super().__init__(f"{path}: {message}")
@@ -32,7 +28,7 @@ async def read_file(host: HostSandbox, path: str) -> bytes:
     Raises:
         FileError: If it is missing, unreadable or too large.
     """
-    number, process = await host.open_file("read", path, max_bytes=limits.FILE_OPERATION_MAX_BYTES)
+    number, process = await host.open_file("read", path)
     process.close_stdin()
     try:
         return await _collect(process, path)
@@ -49,7 +45,7 @@ async def write_file(host: HostSandbox, path: str, content: bytes) -> None:
     """
     if len(content) > limits.FILE_OPERATION_MAX_BYTES:
         raise _too_large(path, len(content))
-    number, process = await host.open_file("write", path, max_bytes=limits.FILE_OPERATION_MAX_BYTES)
+    number, process = await host.open_file("write", path)
     try:
         writing = asyncio.ensure_future(_write(process, content))
         await _collect(process, path)
@@ -71,19 +67,15 @@ async def _collect(process: GuestProcess, path: str) -> bytes:
         (content if output[0] is Stream.STDOUT else failure).append(output[1])
     if output.code == 0:
         return b"".join(content)
-    raise _error(path, b"".join(failure), output)
-
-
-def _error(path: str, failure: bytes, end: Exit) -> FileError:
     try:
-        facts = json.loads(failure)
+        facts = json.loads(b"".join(failure))
         reason, message = str(facts["reason"]), str(facts["message"])
     except (ValueError, KeyError, TypeError):
-        message = end.message or f"the file operation ended with code {end.code}"
-        return FileError(path, "CWSANDBOX_FILE_IO_FAILED", message)
+        message = output.message or f"the file operation ended with code {output.code}"
+        raise FileError(path, "CWSANDBOX_FILE_IO_FAILED", message) from None
     if "size_bytes" in facts:
-        return _too_large(path, int(facts["size_bytes"]))
-    return FileError(path, reason, message)
+        raise _too_large(path, int(facts["size_bytes"]))
+    raise FileError(path, reason, message)
 
 
 def _too_large(path: str, size_bytes: int) -> FileError:

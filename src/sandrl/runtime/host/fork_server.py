@@ -37,10 +37,7 @@ _BOOTSTRAP = (
 
 
 class ForkServer:
-    """One run of the fork server, from its start to its end.
-
-    Args:
-        on_end: Called once when it has ended by itself; never before `start` has returned.
+    """One run of the fork server: `on_end` is called once if it ends by itself after `start` has returned.
 
     Attributes:
         end: Why it ended; empty while it serves.
@@ -60,10 +57,6 @@ class ForkServer:
         self._tick: asyncio.TimerHandle | None = None
         self._ticked_at = 0.0
         self._silent_ticks = 0
-
-    @property
-    def pid(self) -> int | None:
-        return None if self._process is None else self._process.pid
 
     async def start(self, config: Mapping[str, Any]) -> None:
         """Start it and wait until it can boot sandboxes.
@@ -115,7 +108,7 @@ class ForkServer:
         except OSError:
             data, descriptors = b"", []
         if not data:
-            self._note_end("")
+            self._note_end()
             return
         self._silent_ticks = 0
         reply = json.loads(data)
@@ -131,9 +124,8 @@ class ForkServer:
 
     def _answer(self, reply: dict[str, Any], descriptors: list[int]) -> None:
         waiter = self._waiting.pop(reply["id"], None)
-        if not self._waiting and self._tick is not None:
-            self._tick.cancel()
-            self._tick = None
+        if not self._waiting:
+            self._stop_watching()
         if waiter is None or waiter.done():
             _discard(descriptors)
         elif "error" in reply:
@@ -177,7 +169,7 @@ class ForkServer:
                 except BlockingIOError:
                     await asyncio.sleep(0.005)  # hundreds of boots are queued; the fork server is behind
                 except OSError:
-                    self._note_end("")
+                    self._note_end()
             answer: int | None = await waiter
             return answer
         finally:
@@ -205,20 +197,17 @@ class ForkServer:
         else:
             self._tick = self._loop.call_later(_TICK_SECONDS, self._look)
 
-    def _note_end(self, reason: str) -> None:
+    def _note_end(self, reason: str = _ENDED) -> None:
         if self.end:
             return
-        self._kill()
-        self.end = reason or _ENDED
-        if not self._ready.done():
-            self._ready.set_exception(LaunchError(f"the fork server ended: {self.end}"))
-        for waiter in self._waiting.values():
+        # The inner process: the outer one waits for it, and repeats how it ended.
+        _kill(self._pidfd)
+        self.end = reason
+        waiters: list[asyncio.Future[Any]] = [self._ready, *self._waiting.values()]
+        for waiter in waiters:
             if not waiter.done():
                 waiter.set_exception(LaunchError(f"the fork server ended: {self.end}"))
         self._waiting.clear()
-        if self._tick is not None:
-            self._tick.cancel()
-            self._tick = None
         self._let_go()
         if self._is_serving:
             self._is_serving = False
@@ -239,13 +228,13 @@ class ForkServer:
                 self.end = f"killed by {signal.Signals(number).name}"
         return self.end
 
-    def _kill(self) -> None:
-        # The inner process: the outer one waits for it, and repeats how it ended.
-        if self._pidfd >= 0:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+    def _stop_watching(self) -> None:
+        if self._tick is not None:
+            self._tick.cancel()
+            self._tick = None
 
     def _let_go(self) -> None:
+        self._stop_watching()
         if self._socket is not None:
             self._loop.remove_reader(self._socket.fileno())
             self._socket.close()
@@ -262,8 +251,13 @@ class ForkServer:
             await asyncio.to_thread(self._process.wait)
 
 
+def _kill(pidfd: int) -> None:
+    if pidfd >= 0:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+
+
 def _discard(pidfds: list[int]) -> None:
     for pidfd in pidfds:
-        with contextlib.suppress(ProcessLookupError):
-            signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+        _kill(pidfd)
         os.close(pidfd)

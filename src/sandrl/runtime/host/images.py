@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sandrl.runtime.guest import rootfs
-from sandrl.runtime.libraries import PREFIX_LIBRARIES, VARIABLE, find_libraries, shows_prefix_libraries
+from sandrl.runtime.libraries import PREFIX_LIBRARIES, VARIABLE, find_libraries, search_path, shows_prefix_libraries
 
 _IMAGE_NAME = re.compile(r"(?:docker\.io/)?(?:library/)?python:(3\.\d+)(?:\.\d+)?(?:-[a-z0-9.-]+)?$")
 _OLDEST_MINOR = 8
@@ -105,10 +105,13 @@ def find_images() -> list[Image]:
 
 
 def own_image() -> Image:
-    name = f"{sys.version_info[0]}.{sys.version_info[1]}"
-    prefix = os.path.realpath(sys.base_prefix)
+    return _image(f"{sys.version_info[0]}.{sys.version_info[1]}", sys.base_prefix)
+
+
+def _image(name: str, prefix: str) -> Image:
+    prefix = os.path.realpath(prefix)
     executable = os.path.join(prefix, "bin", f"python{name}")
-    return Image(name, prefix, executable, find_libraries(executable, prefix).in_sandbox)
+    return Image(name, prefix, executable, find_libraries(executable, prefix, search_path()).in_sandbox)
 
 
 def _candidates() -> list[Path]:
@@ -148,7 +151,5 @@ def _probe(executable: Path) -> Image | None:
         major, minor, prefix = result.stdout.splitlines()
     except (OSError, ValueError, subprocess.SubprocessError):
         return None  # a shim or a broken interpreter is no image
-    name = f"{major}.{minor}"
-    prefix = os.path.realpath(prefix)
-    own = os.path.join(prefix, "bin", f"python{name}")
-    return Image(name, prefix, own, find_libraries(own, prefix).in_sandbox) if os.path.exists(own) else None
+    image = _image(f"{major}.{minor}", prefix)
+    return image if os.path.exists(image.executable) else None

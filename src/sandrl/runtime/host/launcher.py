@@ -125,9 +125,9 @@ class Launcher(ABC):
         self._blocks[pidfd] = block
         return pidfd
 
-    # Waits until a launch need not wait: the blocks of sandboxes that end meanwhile come back.
-    @abstractmethod
-    async def _ready(self) -> None: ...
+    async def _ready(self) -> None:  # noqa: B027 - not every launcher has to wait
+        # Waits until a launch need not wait: the blocks of sandboxes that end meanwhile come back.
+        pass
 
     @abstractmethod
     async def _launch(self, request: BootRequest, agent_end: socket.socket, block: int) -> int: ...
@@ -138,6 +138,11 @@ class Launcher(ABC):
         if block is not None:
             self.users.give_back(block)
 
+    async def has_failed_since(self, generation: int) -> bool:
+        """Whether sandboxes that were started then are lost."""
+        await self.condition()  # a sandbox may be seen to end before the launcher is
+        return self.generation != generation
+
     async def condition(self) -> Condition:
         """How the launcher is: asked of its processes, not remembered."""
         return Condition()
@@ -145,3 +150,4 @@ class Launcher(ABC):
     @abstractmethod
     async def close(self) -> None:
         """End the launcher and everything it started."""
+        self.users.close()

@@ -33,11 +33,7 @@ _PATIENCE_SECONDS = 10.0
 
 
 class NativeLauncher(Launcher):
-    """Keeps one fork server and talks to it.
-
-    Args:
-        state: Directory of the daemon; the template is mounted on an empty directory in it.
-    """
+    """Keeps one fork server and talks to it; the template is mounted on an empty directory in that of the daemon."""
 
     name = "native"
 
@@ -56,12 +52,8 @@ class NativeLauncher(Launcher):
         self._is_closing = False
 
     @property
-    def pid(self) -> int | None:
-        return self._server.pid if self._server else None
-
-    @property
     def generation(self) -> int:
-        return self._restarts + (0 if self._serves.is_set() else 1)
+        return self._restarts + (not self._serves.is_set())
 
     async def start(self) -> None:
         if not syscalls.supported_machine():
@@ -105,7 +97,7 @@ class NativeLauncher(Launcher):
                 if time.monotonic() - self._started > _SOON_SECONDS:
                     self._early_ends = 0
             self._early_ends += 1
-            await asyncio.sleep(self._pause_seconds())
+            await asyncio.sleep(_LONG_PAUSE_SECONDS if self._is_broken else _PAUSES_SECONDS[self._early_ends - 1])
             try:
                 await self._start_server()
             except LaunchError as error:
@@ -115,9 +107,6 @@ class NativeLauncher(Launcher):
             self._restarts += 1
             logger.warning("the fork server was started again")
             return
-
-    def _pause_seconds(self) -> float:
-        return _LONG_PAUSE_SECONDS if self._is_broken else _PAUSES_SECONDS[self._early_ends - 1]
 
     @property
     def _is_broken(self) -> bool:
@@ -129,31 +118,27 @@ class NativeLauncher(Launcher):
             return Condition(False, f"the fork server is being restarted: {self._last_end or 'ended'}", self._restarts)
         if not await server.answers():
             return Condition(False, "the fork server does not answer", self._restarts)
-        detail = f"; the last one ended: {self._last_end}" if self._restarts else ""
-        return Condition(True, f"restarted {self._restarts} times{detail}" if self._restarts else "", self._restarts)
-
-    async def _serving(self) -> ForkServer:
-        if not self._serves.is_set():
-            if self._is_broken:
-                raise LaunchError(
-                    f"the fork server ended {self._early_ends} times soon after its start; last: {self._last_end}; "
-                    f"it is started again every {_LONG_PAUSE_SECONDS:g} s"
-                )
-            try:
-                await asyncio.wait_for(self._serves.wait(), _PATIENCE_SECONDS)
-            except TimeoutError:
-                raise LaunchError(f"the fork server is being restarted: {self._last_end}") from None
-        if self._server is None:
-            raise LaunchError("the fork server ended")
-        return self._server
+        detail = f"restarted {self._restarts} times; the last one ended: {self._last_end}" if self._restarts else ""
+        return Condition(True, detail, self._restarts)
 
     async def _ready(self) -> None:
-        await self._serving()
+        if self._serves.is_set():
+            return
+        if self._is_broken:
+            raise LaunchError(
+                f"the fork server ended {self._early_ends} times soon after its start; last: {self._last_end}; "
+                f"it is started again every {_LONG_PAUSE_SECONDS:g} s"
+            )
+        try:
+            await asyncio.wait_for(self._serves.wait(), _PATIENCE_SECONDS)
+        except TimeoutError:
+            raise LaunchError(f"the fork server is being restarted: {self._last_end}") from None
 
     async def _launch(self, request: BootRequest, agent_end: socket.socket, block: int) -> int:
-        server = await self._serving()
+        if self._server is None:
+            raise LaunchError("the fork server ended")
         message = {"user": self.users.inner_uid(block), **dataclasses.asdict(request.together())}
-        return await server.boot(message, agent_end)
+        return await self._server.boot(message, agent_end)
 
     async def close(self) -> None:
         self._is_closing = True
@@ -164,4 +149,4 @@ class NativeLauncher(Launcher):
         if self._server is not None:
             await self._server.close()
             self._server = None
-        self.users.close()
+        await super().close()

@@ -133,13 +133,6 @@ class GuestProcess:
             self._waiter = self._loop.create_future()
             await self._waiter
 
-    async def rest_of_output(self) -> bytes:
-        """All output until the program ends, whichever stream it is from, in order."""
-        output = b""
-        while not isinstance(chunk := await self.next_output(), Exit):
-            output += chunk[1]
-        return output
-
     async def write_stdin(self, data: bytes) -> None:
         """Write all of `data`, waiting while the program does not read; nothing once it closed its input."""
         view = memoryview(data)

@@ -13,10 +13,13 @@ from typing import Any
 
 from sandrl.runtime import limits
 from sandrl.runtime.guest import wire
+from sandrl.runtime.guest.rootfs import WORKING_DIRECTORY
 from sandrl.runtime.host.channel import AgentChannel, are_streams, discard
-from sandrl.runtime.host.control_groups import ControlGroups, Group, GroupLimits, family, pid_of
+from sandrl.runtime.host.control_groups import ControlGroups, Group, GroupLimits, pid_of
+from sandrl.runtime.host.images import Image
 from sandrl.runtime.host.launcher import BootRequest, Launcher, LaunchError
 from sandrl.runtime.host.process import Exit, GuestProcess
+from sandrl.runtime.usage import family
 
 _KILLED = 128 + signal.SIGKILL
 
@@ -30,11 +33,7 @@ class DeprivedError(SandboxGoneError):
 
 
 class StartError(Exception):
-    """A program could not be started.
-
-    Args:
-        code: The exit code a shell would give: 127 not found, 126 not executable.
-    """
+    """A program could not be started; its code is what a shell would exit with: 127 not found, 126 not executable."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
@@ -53,16 +52,17 @@ class HostSandbox:
         on_limit: Called with the name of a shared limit each time the sandbox hit one.
     """
 
-    def __init__(self, request: BootRequest, groups: ControlGroups | None = None) -> None:
+    def __init__(
+        self, launcher: Launcher, request: BootRequest, groups: ControlGroups | None, control: socket.socket
+    ) -> None:
         self.request = dataclasses.replace(request, in_group=groups is not None)
         self._groups = groups
         self._group: Group | None = None
         self.ended = asyncio.Event()
         self.on_limit: Callable[[str], None] = lambda _limit: None
         self._pidfd = -1
-        self._launcher: Launcher | None = None
-        self._generation = 0
-        self._channel: AgentChannel | None = None
+        self._launcher, self._generation = launcher, launcher.generation
+        self._channel = AgentChannel(control, self._on_message, self._on_agent_gone)
         self._booted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._starting: dict[int, asyncio.Future[GuestProcess]] = {}
         self._processes: dict[int, GuestProcess] = {}
@@ -76,24 +76,20 @@ class HostSandbox:
         Raises:
             LaunchError: If that fails, with the step that did.
         """
-        sandbox = cls(request, groups)
-        sandbox._launcher, sandbox._generation = launcher, launcher.generation
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-        sandbox._channel = AgentChannel(ours, sandbox._on_message, sandbox._on_agent_gone)
+        sandbox = cls(launcher, request, groups, ours)
         try:
             with theirs:
                 sandbox._pidfd = await launcher.launch(sandbox.request, theirs)
-            loop = asyncio.get_running_loop()
-            loop.add_reader(sandbox._pidfd, sandbox._on_process_gone)
+            asyncio.get_running_loop().add_reader(sandbox._pidfd, sandbox._on_process_gone)
             await asyncio.wait_for(sandbox._booted, limits.BOOT_TIMEOUT_SECONDS)
             sandbox._enter_group()
-        except TimeoutError:
+        except BaseException as error:
             sandbox._booted.cancel()
             await sandbox.destroy()
-            raise LaunchError(f"the sandbox did not boot within {limits.BOOT_TIMEOUT_SECONDS:g} s") from None
-        except BaseException:
-            sandbox._booted.cancel()
-            await sandbox.destroy()
+            if isinstance(error, TimeoutError):
+                message = f"the sandbox did not boot within {limits.BOOT_TIMEOUT_SECONDS:g} s"
+                raise LaunchError(message) from None
             raise
         return sandbox
 
@@ -123,14 +119,17 @@ class HostSandbox:
         Its agent is seen to end before its last process is, because the kernel closes the socket of a process first:
         in between, nobody would answer.
         """
-        return self._pidfd >= 0 and self._channel is not None and self._channel.is_open
+        return self._pidfd >= 0 and self._channel.is_open
 
     async def is_lost(self) -> bool:
         """Whether the launcher failed since it started this sandbox, which ended every sandbox then."""
-        if self._launcher is None:
-            return False
-        await self._launcher.condition()  # a sandbox may be seen to end before the launcher is
-        return self._launcher.generation != self._generation
+        return await self._launcher.has_failed_since(self._generation)
+
+    async def unexpected_end(self, reason: str) -> str:
+        """Why it has ended, which nobody has asked for; `reason` is what is known of it."""
+        if await self.is_lost():
+            return limits.LOST_REASON
+        return ": ".join(filter(None, [reason, "the sandbox's first process ended unexpectedly"]))
 
     def _on_message(self, message: wire.Message, descriptors: list[int]) -> None:
         event = message["event"]
@@ -160,12 +159,10 @@ class HostSandbox:
             self._note_exit(message["id"], Exit(int(message["code"]), float(message["cpu_seconds"]), why))
         elif event == "pong":
             self._confirm_exit(message["id"])
-        elif event == "deprived":
+        elif event in ("deprived", "failed"):
             if (waiter := self._starting.pop(message["id"], None)) and not waiter.done():
-                waiter.set_exception(DeprivedError(_shortage(message["quota"])))
-        elif event == "failed":
-            if (waiter := self._starting.pop(message["id"], None)) and not waiter.done():
-                waiter.set_exception(StartError(int(message["code"]), str(message["message"])))
+                failed = event == "failed" and StartError(int(message["code"]), str(message["message"]))
+                waiter.set_exception(failed or DeprivedError(_shortage(message["quota"])))
         elif event == "limit":
             self.on_limit(str(message["limit"]))
         elif event == "ready" and not self._booted.done():
@@ -180,7 +177,7 @@ class HostSandbox:
         if end.code == 0:
             if process := self._processes.pop(exec_id, None):
                 process.finished(end)
-        elif exec_id in self._processes and self._channel is not None:
+        elif exec_id in self._processes:
             self._exits[exec_id] = end
             self._channel.send({"op": "ping", "id": exec_id})
 
@@ -203,12 +200,10 @@ class HostSandbox:
 
     def _on_process_gone(self) -> None:
         asyncio.get_running_loop().remove_reader(self._pidfd)
-        if self._launcher is not None:
-            self._launcher.gone(self._pidfd)
+        self._launcher.gone(self._pidfd)
         os.close(self._pidfd)
         self._pidfd = -1
-        if self._channel is not None:
-            self._channel.close()
+        self._channel.close()
         if self._groups is not None and self._group is not None:
             self._note_memory_kills()
             self._groups.release(self._group)
@@ -229,11 +224,7 @@ class HostSandbox:
         terminal: tuple[int, int] | None = None,
         merge_output: bool = False,
     ) -> tuple[int, GuestProcess]:
-        """Start a program.
-
-        Args:
-            environment: All of its environment.
-            terminal: Columns and rows, to run it on a terminal.
+        """Start a program with this environment alone, on a terminal if columns and rows of one are given.
 
         Returns:
             A number to `kill` it by, and the program.
@@ -252,18 +243,28 @@ class HostSandbox:
             request["merge"] = True
         return await self._start(request)
 
-    async def open_file(self, operation: str, path: str, *, max_bytes: int) -> tuple[int, GuestProcess]:
+    async def run(self, argv: Sequence[str], image: Image, stdin: bytes = b"") -> tuple[Exit, bytes]:
+        """How a program with few variables ends, and all that it printed; see `start`."""
+        environment = {"PATH": "/usr/local/bin:/usr/bin:/bin", **image.environment}
+        _, process = await self.start(argv, environment, directory=WORKING_DIRECTORY, merge_output=True)
+        await process.write_stdin(stdin)
+        process.close_stdin()
+        output = b""
+        while not isinstance(chunk := await process.next_output(), Exit):
+            output += chunk[1]
+        return chunk, output
+
+    async def open_file(self, operation: str, path: str) -> tuple[int, GuestProcess]:
         """Start reading (`read`) or writing (`write`) a file; content travels as with any program."""
-        return await self._start({"file": operation, "path": path, "max_bytes": max_bytes})
+        return await self._start({"file": operation, "path": path, "max_bytes": limits.FILE_OPERATION_MAX_BYTES})
 
     async def _start(self, request: dict[str, Any]) -> tuple[int, GuestProcess]:
-        channel = self._channel
-        if channel is None or not self.alive:
+        if not self.alive:
             raise SandboxGoneError("the sandbox ended")
         self._next_id += 1
         exec_id = self._next_id
         waiter = self._starting[exec_id] = asyncio.get_running_loop().create_future()
-        channel.send({"op": "exec", "id": exec_id, **request})
+        self._channel.send({"op": "exec", "id": exec_id, **request})
         try:
             return exec_id, await asyncio.wait_for(waiter, limits.START_TIMEOUT_SECONDS)
         except TimeoutError:
@@ -272,20 +273,16 @@ class HostSandbox:
             raise SandboxGoneError("the sandbox stopped answering") from None
 
     def kill(self, exec_id: int) -> None:
-        self._send_kill({"id": exec_id, "tree": True})
+        self._channel.send({"op": "kill", "id": exec_id, "tree": True})
 
     def signal(self, exec_id: int, number: int) -> None:
-        self._send_kill({"id": exec_id, "signal": number})
-
-    def _send_kill(self, request: dict[str, Any]) -> None:
-        if self._channel is not None:
-            self._channel.send({"op": "kill", **request})
+        self._channel.send({"op": "kill", "id": exec_id, "signal": number})
 
     async def destroy(self) -> None:
         """Kill everything in it and wait until it is gone."""
         self._kill_all()
         if self._pidfd >= 0:
             await self.ended.wait()
-        elif self._channel is not None:
+        else:
             self._channel.close()
             self.ended.set()

@@ -16,9 +16,10 @@ import pwd
 import shutil
 import socket
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -54,8 +55,12 @@ class Window:
     start: int
     count: int
 
-    def overlaps(self, start: int, count: int) -> bool:
-        return self.start < start + count and start < self.start + self.count
+    def overlaps(self, other: Window) -> bool:
+        return self.start < other.start + other.count and other.start < self.start + self.count
+
+    def lies_in(self, ranges: Iterable[Window]) -> bool:
+        end = self.start + self.count
+        return any(each.start <= self.start and end <= each.start + each.count for each in ranges)
 
 
 @dataclass
@@ -78,10 +83,6 @@ class HostUsers:
     def __post_init__(self) -> None:
         if self.window is not None:
             self._free.extend(range(1, self.window.count // BLOCK))
-
-    @property
-    def are_own(self) -> bool:
-        return self.window is not None
 
     def take(self) -> int | None:
         """The block of a new sandbox: the one that has been free for longest; None if there is none."""
@@ -135,8 +136,7 @@ def shared_users() -> HostUsers:
 def find_users(state: Path) -> HostUsers:
     """The best that this user may have: own ids, own ids through `newuidmap`, or one shared user.
 
-    Args:
-        state: The daemon's directory; different daemons begin to look for a window in different places.
+    Daemons of different directories begin to look for a window in different places.
 
     Raises:
         HostUsersError: If `SANDRL_HOST_UIDS` asks for what cannot be had.
@@ -163,17 +163,11 @@ def _parse(text: str) -> Window:
 
 def _own_range(wanted: Window | None, state: Path) -> HostUsers:
     mapped = [*_mapped("uid_map")], [*_mapped("gid_map")]
-    taken = [*_assigned(), *((uid, 1) for uid in _uids_in_use())]
+    taken = {*_assigned(), *_in_use()}
     for window in [wanted] if wanted else _candidates(mapped[0], state):
-        if not all(_lies_in(window, ranges) for ranges in mapped):
-            continue
-        if any(window.overlaps(start, count) for start, count in taken):
-            continue
-        lock = _lock(window)
-        if lock is not None:
-            last = window.start + window.count - 1
-            detail = f"each sandbox has its own host uids, {BLOCK} of {window.start}-{last}"
-            return HostUsers(detail, window.start, window, _lock=lock)
+        is_free = not any(map(window.overlaps, taken)) and all(map(window.lies_in, mapped))
+        if is_free and (lock := _lock(window)) is not None:
+            return HostUsers(_described(window), window.start, window, _lock=lock)
     if wanted:
         raise HostUsersError(
             f"{VARIABLE}={wanted.start}:{wanted.count}: these ids are not mapped here, or are in use "
@@ -182,23 +176,22 @@ def _own_range(wanted: Window | None, state: Path) -> HostUsers:
     return shared_users()
 
 
+def _described(window: Window) -> str:
+    return f"each sandbox has its own host uids, {BLOCK} of {window.start}-{window.start + window.count - 1}"
+
+
 def _candidates(mapped: Sequence[Window], state: Path) -> Iterator[Window]:
-    size = _WINDOW_SIZES[0]
-    windows = [Window(start, size) for start in range(_FREE_FROM, _FREE_TO - size + 1, size)]
-    windows = [window for window in windows if _lies_in(window, mapped)]
-    if windows:
-        # Containers that share their host's ids cannot see each other's: each begins somewhere else.
-        name = f"{os.uname().nodename} {state}".encode()
-        first = int.from_bytes(hashlib.sha256(name).digest()[:4], "big") % len(windows)
-        yield from windows[first:] + windows[:first]
-    for size in _WINDOW_SIZES:
-        for start in range(_SMALL_FROM, _SMALL_TO - size + 1, size):
-            yield Window(start, size)
+    windows = [window for window in _windows(_FREE_FROM, _FREE_TO, _WINDOW_SIZES[:1]) if window.lies_in(mapped)]
+    # Containers that share their host's ids cannot see each other's: each begins somewhere else.
+    name = f"{os.uname().nodename} {state}".encode()
+    first = int.from_bytes(hashlib.sha256(name).digest()[:4], "big") % max(len(windows), 1)
+    return chain(windows[first:], windows[:first], _windows(_SMALL_FROM, _SMALL_TO))
 
 
-def _lies_in(window: Window, ranges: Sequence[Window]) -> bool:
-    end = window.start + window.count
-    return any(each.start <= window.start and end <= each.start + each.count for each in ranges)
+def _windows(start: int, end: int, sizes: Sequence[int] = _WINDOW_SIZES) -> Iterator[Window]:
+    for size in sizes:
+        for first in range(start, end - size + 1, size):
+            yield Window(first, size)
 
 
 def _mapped(name: str) -> Iterator[Window]:
@@ -213,25 +206,22 @@ def _rows(name: str) -> Iterator[list[str]]:
             yield line.split(":")
 
 
-def _assigned() -> Iterator[tuple[int, int]]:
-    # Start and count.
+def _assigned() -> Iterator[Window]:
     for name in ("subuid", "subgid"):
         for row in _rows(name):
             if len(row) == 3 and row[1].isdigit() and row[2].isdigit():
-                yield int(row[1]), int(row[2])
+                yield Window(int(row[1]), int(row[2]))
     for name in ("passwd", "group"):
         for row in _rows(name):
             if len(row) > 2 and row[2].isdigit():
-                yield int(row[2]), 1
+                yield Window(int(row[2]), 1)
 
 
-def _uids_in_use() -> set[int]:
-    found = set()
+def _in_use() -> Iterator[Window]:
     for status in Path("/proc").glob("[0-9]*/status"):
         with suppress(OSError, IndexError, ValueError):
             text = status.read_text(encoding="utf-8", errors="replace")
-            found.add(int(text.partition("\nUid:")[2].split()[0]))
-    return found
+            yield Window(int(text.partition("\nUid:")[2].split()[0]), 1)
 
 
 def _lock(window: Window) -> socket.socket | None:
@@ -252,12 +242,10 @@ def _subordinate_range() -> HostUsers | None:
         return None
     groups = [*_granted("subgid")]
     for granted in _granted("subuid"):
-        for size in _WINDOW_SIZES:
-            for start in range(granted.start, granted.start + granted.count - size + 1, size):
-                window = Window(start, size)
-                if _lies_in(window, groups) and (lock := _lock(window)) is not None:
-                    detail = f"each sandbox has its own host uids, {BLOCK} of {start}-{start + size - 1} (newuidmap)"
-                    return HostUsers(detail, os.getuid(), window, uses_newuidmap=True, _lock=lock)
+        for window in _windows(granted.start, granted.start + granted.count):
+            if window.lies_in(groups) and (lock := _lock(window)) is not None:
+                detail = f"{_described(window)} (newuidmap)"
+                return HostUsers(detail, os.getuid(), window, uses_newuidmap=True, _lock=lock)
     return None
 
 

@@ -7,33 +7,24 @@ import os
 import sys
 from pathlib import Path
 
-from sandrl import forks
 from sandrl.errors import RuntimeUnavailableError
-from sandrl.runtime import limits
-from sandrl.runtime.state import DaemonEndpoint, RuntimeDirectory
+from sandrl.runtime.daemon import serve
 
 
 def main() -> None:
+    # gRPC must not exist before a fork: its own fork handlers could end a child that becomes bubblewrap.
     if os.fork():
         os._exit(0)
-    # Only now: gRPC must not exist before a fork. Its own fork handlers could end a child that becomes bubblewrap.
-    forks.begin_grpc()
-    from sandrl.runtime.server.app import run
-
-    directory = RuntimeDirectory(Path(sys.argv[1]))
     ready = int(sys.argv[2])
 
-    def answer(reply: dict[str, str]) -> None:
+    def answer(**reply: str | None) -> None:
         os.write(ready, json.dumps(reply).encode())
         os.close(ready)
 
-    def announce(endpoint: DaemonEndpoint) -> None:
-        answer({"base_url": endpoint.base_url})
-
     try:
-        run(directory, idle_timeout_seconds=limits.IDLE_TIMEOUT_SECONDS, announce=announce)
+        serve(Path(sys.argv[1]), announce=lambda endpoint: answer(base_url=endpoint.base_url))
     except RuntimeUnavailableError as error:
-        answer({"error": error.message, **({"hint": error.hint} if error.hint else {})})
+        answer(error=error.message, hint=error.hint)
         sys.exit(error.exit_code)
 
 

@@ -7,6 +7,7 @@ import hmac
 import json
 import logging
 import os
+import resource
 import secrets
 import signal
 import time
@@ -20,10 +21,8 @@ from cwsandbox._proto import discovery_pb2_grpc, sandbox_pb2_grpc
 from sandrl.errors import RuntimeUnavailableError
 from sandrl.runtime.host.choice import Choice, choose_launcher
 from sandrl.runtime.host.images import find_images
-from sandrl.runtime.server.discovery import DiscoveryService
-from sandrl.runtime.server.roster import Roster
 from sandrl.runtime.server.sandboxes import SandboxManager
-from sandrl.runtime.server.service import SandboxService
+from sandrl.runtime.server.service import DiscoveryService, SandboxService
 from sandrl.runtime.state import DaemonEndpoint, RuntimeDirectory
 from sandrl.runtime.usage import below, of_process, suggested_concurrency
 
@@ -35,6 +34,8 @@ _STOP_SECONDS = 3.0
 # How long another daemon may take to start or to end, and how often that is looked at.
 _PATIENCE_SECONDS = 15.0
 _PAUSE_SECONDS = 0.05
+_ROSTER_PAUSE_SECONDS = 1.0
+_MOST_IN_ROSTER = 500
 
 Announce = Callable[[DaemonEndpoint], None]
 Handler = Any  # grpc.RpcMethodHandler, which cannot be subscripted at run time
@@ -77,8 +78,8 @@ class Daemon:
         self._idle_timeout_seconds = idle_timeout_seconds
         runner_id = f"local-{os.uname().nodename}"
         self._manager = SandboxManager(choice, runner_id, directory.overlays, max_sandboxes)
-        self._roster = Roster(directory, self._manager.registry)
-        self._manager.registry.on_change = self._roster.note_change
+        self._manager.registry.on_change = self._plan_roster
+        self._roster: asyncio.TimerHandle | None = None
         self._started = time.monotonic()
         self._token = secrets.token_urlsafe(32)
         self._guard = Guard(self._token)
@@ -116,11 +117,28 @@ class Daemon:
             await self._wait_for_end()
         finally:
             self._manager.registry.on_change = lambda: None
-            self._roster.close()
+            if self._roster is not None:
+                self._roster.cancel()
             self._directory.clear()
+            # Nobody who found it just before must take it for one that stays: it refuses every further call at once.
+            ending = asyncio.ensure_future(server.stop(_STOP_SECONDS))
             await self._manager.close()
-            await server.stop(_STOP_SECONDS)
+            await ending
             logger.info("stopped")
+
+    def _plan_roster(self) -> None:
+        # A shell that completes a command line has no time for a call. Its file is written at most once a second,
+        # however many sandboxes start and end in between.
+        if self._roster is None:
+            self._roster = asyncio.get_running_loop().call_later(_ROSTER_PAUSE_SECONDS, self._write_roster)
+
+    def _write_roster(self) -> None:
+        self._roster = None
+        newest = self._manager.registry.living()[-_MOST_IN_ROSTER:]
+        try:
+            self._directory.write_roster([(record.sandbox_id, list(record.spec.tags)) for record in newest])
+        except OSError as error:
+            logger.warning("the roster of sandboxes cannot be written: %s", error.strerror)
 
     async def _wait_for_end(self) -> None:
         while not self._stopping.is_set():
@@ -184,19 +202,17 @@ def run(
         if time.monotonic() > patience:
             raise RuntimeUnavailableError("another local runtime is starting or stopping", hint="try again")
         time.sleep(_PAUSE_SECONDS)
-    try:
+    with alive:
         _log_to(directory.log)
-        _raise_descriptor_limit()
-        asyncio.run(_run(directory, idle_timeout_seconds, announce, max_sandboxes))
-    finally:
-        os.close(alive)
+        _, most_files = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most_files, most_files))
+        asyncio.run(_serve(directory, idle_timeout_seconds, announce, max_sandboxes))
 
 
-async def _run(
+async def _serve(
     directory: RuntimeDirectory, idle_timeout_seconds: float | None, announce: Announce, max_sandboxes: int | None
 ) -> None:
-    images = find_images()
-    choice = await choose_launcher(images, directory.path, directory.make_shown())
+    choice = await choose_launcher(find_images(), directory.path, directory.make_shown())
     await Daemon(directory, choice, idle_timeout_seconds, max_sandboxes).run(announce)
 
 
@@ -208,10 +224,3 @@ def _log_to(path: Path) -> None:
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     root.addHandler(handler)
     root.setLevel(logging.INFO)
-
-
-def _raise_descriptor_limit() -> None:
-    import resource
-
-    _soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

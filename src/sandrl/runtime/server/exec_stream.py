@@ -40,20 +40,20 @@ async def serve_exec(
             init.command, environment, directory=record.plan.directory, terminal=terminal
         )
     except StartError as error:
-        await _report_unstartable(context, error)
+        await context.write(_ready())
+        await context.write(_output(Stream.STDERR, f"{error}\n".encode()))
+        await context.write(_exited(error.code))
         return
-    ready = pb.ExecStreamResponse()
-    ready.ready.ready_time.GetCurrentTime()
     stdin: _Input | None = None
     try:
-        await context.write(ready)
+        await context.write(_ready())
         # A program whose input broke would wait for the rest of it for ever.
         stdin = _Input(process, context, on_broken=functools.partial(host.kill, number))
         while not isinstance(output := await process.next_output(), Exit):
-            stream, data = output
-            message = pb.ExecStreamResponse(output=pb.ExecStreamOutput(stream=_STREAMS[stream], data=data))
-            await context.write(message)
-        await _report_exit(context, output, host)
+            await context.write(_output(*output))
+        if output.message:
+            raise faults.lost(output.message) if await host.is_lost() else faults.unavailable(output.message)
+        await context.write(_exited(output.code))
     except BaseException:
         # Cancelled, or the connection broke: nobody will see what the program still does.
         host.kill(number)
@@ -107,20 +107,17 @@ class _Input:
             self._process.close_stdin()
 
 
-async def _report_exit(context: grpc.aio.ServicerContext[Any, Any], end: Exit, host: HostSandbox) -> None:
-    if end.message:
-        if await host.is_lost():
-            raise faults.lost(end.message)
-        raise faults.Fault(grpc.StatusCode.UNAVAILABLE, end.message, reason="CWSANDBOX_RUNNER_UNAVAILABLE")
-    response = pb.ExecStreamResponse(exit=pb.ExecStreamExit(exit_code=end.code))
+def _ready() -> pb.ExecStreamResponse:
+    response = pb.ExecStreamResponse()
+    response.ready.ready_time.GetCurrentTime()
+    return response
+
+
+def _output(stream: Stream, data: bytes) -> pb.ExecStreamResponse:
+    return pb.ExecStreamResponse(output=pb.ExecStreamOutput(stream=_STREAMS[stream], data=data))
+
+
+def _exited(code: int) -> pb.ExecStreamResponse:
+    response = pb.ExecStreamResponse(exit=pb.ExecStreamExit(exit_code=code))
     response.exit.completed_time.GetCurrentTime()
-    await context.write(response)
-
-
-async def _report_unstartable(context: grpc.aio.ServicerContext[Any, Any], error: StartError) -> None:
-    ready = pb.ExecStreamResponse()
-    ready.ready.ready_time.GetCurrentTime()
-    await context.write(ready)
-    text = f"{error}\n".encode()
-    await context.write(pb.ExecStreamResponse(output=pb.ExecStreamOutput(stream=_STREAMS[Stream.STDERR], data=text)))
-    await context.write(pb.ExecStreamResponse(exit=pb.ExecStreamExit(exit_code=error.code)))
+    return response

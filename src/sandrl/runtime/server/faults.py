@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from typing import Any, NoReturn
 
 import grpc
-from google.protobuf import any_pb2
 from google.rpc import error_details_pb2, status_pb2  # type: ignore[import-untyped]
 
 from sandrl.runtime import limits
@@ -17,8 +16,6 @@ from sandrl.runtime.host.files import TOO_LARGE, FileError
 
 _DOMAIN = "cwsandbox.com"
 _DETAILS_KEY = "grpc-status-details-bin"
-
-
 _STATUS_OF_FILE_ERROR = {
     "CWSANDBOX_FILE_NOT_FOUND": grpc.StatusCode.NOT_FOUND,
     "CWSANDBOX_FILE_IS_DIRECTORY": grpc.StatusCode.FAILED_PRECONDITION,
@@ -57,22 +54,16 @@ class Fault(Exception):
         status = status_pb2.Status(code=self.code.value[0], message=self.message)
         if self.reason is not None:
             info = error_details_pb2.ErrorInfo(reason=self.reason, domain=_DOMAIN, metadata=self.metadata)
-            status.details.append(_pack(info))
+            status.details.add().Pack(info)
         if self.field is not None:
             violation = error_details_pb2.BadRequest.FieldViolation(field=self.field, description=self.message)
-            status.details.append(_pack(error_details_pb2.BadRequest(field_violations=[violation])))
+            status.details.add().Pack(error_details_pb2.BadRequest(field_violations=[violation]))
         if self.retry_seconds is not None:
             retry = error_details_pb2.RetryInfo()
             retry.retry_delay.FromNanoseconds(int(self.retry_seconds * 1e9))
-            status.details.append(_pack(retry))
+            status.details.add().Pack(retry)
         await context.abort(self.code, self.message, ((_DETAILS_KEY, status.SerializeToString()),))
         raise AssertionError("abort returned")
-
-
-def _pack(message: Any) -> any_pb2.Any:
-    packed = any_pb2.Any()
-    packed.Pack(message)
-    return packed
 
 
 def invalid(message: str, field: str) -> Fault:
@@ -93,25 +84,11 @@ def unsupported(message: str, reason: str = "CWSANDBOX_NO_SUITABLE_RUNNER") -> F
     return Fault(grpc.StatusCode.FAILED_PRECONDITION, f"{message}; the local runtime has none", reason=reason)
 
 
-def full(most: int, retry_seconds: float) -> Fault:
-    """No room for another sandbox until one of those there are has ended."""
-    return Fault(
-        grpc.StatusCode.RESOURCE_EXHAUSTED,
-        f"the local runtime holds {most} sandboxes, as many as it may",
-        reason="CWSANDBOX_RUNNER_CAPACITY_EXHAUSTED",
-        retry_seconds=retry_seconds,
-    )
+def unavailable(message: str, **metadata: str) -> Fault:
+    """The machine or the runtime fails, and not the program."""
+    return Fault(grpc.StatusCode.UNAVAILABLE, message, reason="CWSANDBOX_RUNNER_UNAVAILABLE", metadata=metadata)
 
 
 def lost(message: str) -> Fault:
     """The runtime itself failed and took the sandbox along; its program is not to blame."""
-    return Fault(
-        grpc.StatusCode.UNAVAILABLE,
-        message,
-        reason="CWSANDBOX_RUNNER_UNAVAILABLE",
-        metadata={limits.LOST_METADATA: "true"},
-    )
-
-
-def sandbox_not_found(sandbox_id: str) -> Fault:
-    return Fault(grpc.StatusCode.NOT_FOUND, f"sandbox {sandbox_id!r} not found", reason="CWSANDBOX_SANDBOX_NOT_FOUND")
+    return unavailable(message, **{limits.LOST_METADATA: "true"})

@@ -85,8 +85,12 @@ class Log:
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()
 
-    def open_session(self, *, timestamps: bool) -> LogSession:
+    def open_session(
+        self, *, timestamps: bool = False, tail_lines: int | None = None, since: float | None = None
+    ) -> LogSession:
+        """A window over the last lines, what came since a time, or everything kept."""
         session = LogSession(uuid.uuid4().hex, timestamps)
+        session.remember(0, self._position_of(tail_lines, since), True)
         self._sessions[session.session_id] = session
         if len(self._sessions) > _REMEMBERED_SESSIONS:
             self._sessions.popitem(last=False)
@@ -96,8 +100,7 @@ class Log:
         """A window opened earlier, if it is still known."""
         return self._sessions.get(session_id)
 
-    def position_of(self, *, tail_lines: int | None, since: float | None) -> int:
-        """Where a window begins: the last lines, what came since a time, or everything kept."""
+    def _position_of(self, tail_lines: int | None, since: float | None) -> int:
         start = self._chunks[0].start if self._chunks else self._end
         if since is not None:
             start = next((chunk.start for chunk in self._chunks if chunk.arrived >= since), self._end)
@@ -119,13 +122,14 @@ class Log:
         return self._end - len(kept) + position + 1
 
     async def stream(
-        self, session: LogSession, position: int, offset: int, *, follow: bool, at_line_start: bool = True
+        self, session: LogSession, offset: int = 0, *, follow: bool = False
     ) -> AsyncIterator[tuple[bytes, float, int]]:
-        """Rendered frames from `position` on.
+        """Rendered frames of a window from an offset on at which a frame ended.
 
         Yields:
             Data, when it arrived, and the offset after it.
         """
+        position, at_line_start = session.positions[offset]
         while True:
             changed = self._changed
             for chunk in [chunk for chunk in self._chunks if chunk.start + len(chunk.data) > position]:

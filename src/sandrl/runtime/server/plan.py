@@ -23,6 +23,11 @@ RUNTIME_CLASS = "sandrl-local"
 # does by itself, so it is never started: that saves a shell and a sleep per sandbox.
 _KEEP_ALIVE = ("/bin/sh", ("-c", 'trap "exit 0" TERM INT; sleep infinity & wait'))
 
+_REASONS = {
+    "services of different visibility": "CWSANDBOX_NOT_IMPLEMENTED",
+    "a TLS passthrough endpoint": "CWSANDBOX_TLS_PASSTHROUGH_ENDPOINTS_NOT_SUPPORTED",
+    "an HTTPS endpoint": "CWSANDBOX_HTTPS_SHARE_TOKEN_NOT_SUPPORTED",
+}
 _MAX_MEMORY_BYTES = 1 << 40
 _FIXED = frozenset((*rootfs.TOP_LEVEL, "usr", "etc", "dev", "proc", "sys"))
 _QUANTITY = re.compile(r"(\d+(?:\.\d+)?)(m|[kKMGTP]i?)?$")
@@ -74,8 +79,7 @@ def make_plan(spec: pb.SandboxSpec, available: Sequence[images.Image]) -> Plan:
     if len(spec.containers) != 1:
         raise faults.unsupported("a sandbox with other than one container (at most 1 container)")
     container = spec.containers[0]
-    _refuse_services(spec)
-    _refuse_placement(spec, container)
+    _refuse(spec, container)
     scratch_bytes, mounts = _scratch_volumes(spec, container)
     overlay = _overlay(spec)
     image = _image(container.image, available)
@@ -88,7 +92,7 @@ def make_plan(spec: pb.SandboxSpec, available: Sequence[images.Image]) -> Plan:
     boot = BootRequest(
         image=image.name,
         overlay=overlay,
-        directories=_writable([*mounts, *parents]) + _startable(directory),
+        directories=_writable([*mounts, *parents]) + (() if _is_fixed(directory) else _writable([directory])),
         memory_bytes=_memory(container),
         disk_bytes=limits.DISK_BYTES + scratch_bytes,
         cells=_cells(spec),
@@ -104,18 +108,17 @@ def make_plan(spec: pb.SandboxSpec, available: Sequence[images.Image]) -> Plan:
     )
 
 
+def _is_fixed(path: str) -> bool:
+    return path == "/" or (path.startswith("/") and path.split("/")[1] in _FIXED)
+
+
 def _writable(paths: Sequence[str]) -> tuple[str, ...]:
     for path in paths:
         if not path.startswith("/") or "\0" in path or any(part in (".", "..") for part in path.split("/")):
             raise faults.invalid(f"{path!r} is not an absolute path", "sandbox.spec.containers[0]")
-        if path.split("/")[1] in _FIXED or path == "/":
+        if _is_fixed(path):
             raise faults.invalid(f"{path!r} is read-only in a sandbox", "sandbox.spec.containers[0]")
     return tuple(dict.fromkeys(path for path in paths if path.lstrip("/") not in rootfs.WRITABLE))
-
-
-def _startable(directory: str) -> tuple[str, ...]:
-    fixed = directory == "/" or (directory.startswith("/") and directory.split("/")[1] in _FIXED)
-    return () if fixed else _writable([directory])
 
 
 def _image(reference: str, available: Sequence[images.Image]) -> images.Image:
@@ -146,13 +149,11 @@ def _memory(container: pb.Container) -> int:
 
 
 def _overlay(spec: pb.SandboxSpec) -> str | None:
-    name = spec.annotations.get(limits.PACKAGES_ANNOTATION)
-    if not name:
-        return None
-    if not _OVERLAY_NAME.match(name):
+    name = str(spec.annotations.get(limits.PACKAGES_ANNOTATION, ""))
+    if name and not _OVERLAY_NAME.match(name):
         field = f"sandbox.spec.annotations[{limits.PACKAGES_ANNOTATION}]"
         raise faults.invalid(f"{name!r} is not a package overlay", field)
-    return str(name)
+    return name or None
 
 
 def _cells(spec: pb.SandboxSpec) -> int:
@@ -165,32 +166,28 @@ def _cells(spec: pb.SandboxSpec) -> int:
     return int(text)
 
 
-def _refuse_services(spec: pb.SandboxSpec) -> None:
-    if len({service.visibility for service in spec.services}) > 1:
-        raise faults.unsupported("services of different visibility", "CWSANDBOX_NOT_IMPLEMENTED")
-    for service in spec.services:
-        if service.HasField("endpoint"):
-            if service.endpoint.kind == pb.ENDPOINT_KIND_TLS_PASSTHROUGH:
-                raise faults.unsupported(
-                    "a TLS passthrough endpoint", "CWSANDBOX_TLS_PASSTHROUGH_ENDPOINTS_NOT_SUPPORTED"
-                )
-            raise faults.unsupported("an HTTPS endpoint", "CWSANDBOX_HTTPS_SHARE_TOKEN_NOT_SUPPORTED")
-        if service.visibility in (pb.VISIBILITY_PUBLIC, pb.VISIBILITY_CUSTOM):
-            raise faults.unsupported("a service reachable from outside its sandbox")
+def _refuse(spec: pb.SandboxSpec, container: pb.Container) -> None:
+    endpoints = [service.endpoint for service in spec.services if service.HasField("endpoint")]
+    visibilities = {service.visibility for service in spec.services}
     network = spec.network
-    if network.dns_egress == pb.DNS_EGRESS_MODE_ALLOW or network.egress or network.ingress:
-        raise faults.unsupported("a network beyond the sandbox's own loopback")
-
-
-def _refuse_placement(spec: pb.SandboxSpec, container: pb.Container) -> None:
-    if spec.instance_type or spec.runtime_class not in ("", RUNTIME_CLASS) or spec.runtime_class_selection:
-        raise faults.unsupported("a choice of instance type or runtime class")
-    if spec.HasField("object_storage_access"):
-        raise faults.unsupported("object storage access")
-    if container.secret_stores:
-        raise faults.unsupported("a secret store")
-    if container.security_context.privileged:
-        raise faults.unsupported("a privileged container")
+    unsupported = {
+        "services of different visibility": len(visibilities) > 1,
+        "a TLS passthrough endpoint": any(each.kind == pb.ENDPOINT_KIND_TLS_PASSTHROUGH for each in endpoints),
+        "an HTTPS endpoint": bool(endpoints),
+        "a service reachable from outside its sandbox": visibilities & {pb.VISIBILITY_PUBLIC, pb.VISIBILITY_CUSTOM},
+        "a network beyond the sandbox's own loopback": (
+            network.dns_egress == pb.DNS_EGRESS_MODE_ALLOW or network.egress or network.ingress
+        ),
+        "a choice of instance type or runtime class": (
+            spec.instance_type or spec.runtime_class not in ("", RUNTIME_CLASS) or spec.runtime_class_selection
+        ),
+        "object storage access": spec.HasField("object_storage_access"),
+        "a secret store": container.secret_stores,
+        "a privileged container": container.security_context.privileged,
+    }
+    for what, is_wanted in unsupported.items():
+        if is_wanted:
+            raise faults.unsupported(what, _REASONS.get(what, "CWSANDBOX_NO_SUITABLE_RUNNER"))
 
 
 def _scratch_volumes(spec: pb.SandboxSpec, container: pb.Container) -> tuple[int, list[str]]:

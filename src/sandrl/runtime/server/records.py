@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import itertools
+import logging
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+import grpc
 from cwsandbox._proto import sandbox_pb2 as pb
 
 from sandrl.runtime import limits
@@ -17,6 +19,8 @@ from sandrl.runtime.host.sandbox import HostSandbox
 from sandrl.runtime.server import faults
 from sandrl.runtime.server.logs import Log
 from sandrl.runtime.server.plan import RUNTIME_CLASS, Plan
+
+logger = logging.getLogger(__name__)
 
 TERMINAL_STATES = frozenset({pb.STATE_COMPLETED, pb.STATE_FAILED, pb.STATE_TERMINATED})
 _DEFAULT_PAGE, _MAX_PAGE = 100, 1000
@@ -62,6 +66,10 @@ class Record:
             self.lifetime.cancel()
             self.lifetime = None  # it would keep the call alive in which it was made
         self.terminal.set()
+
+    def note_limit(self, limit: str) -> None:
+        logger.info("sandbox %s went over its %s limit", self.sandbox_id, limit)
+        self.reason = f"{limit} limit exceeded"
 
     def to_proto(self, runner_id: str) -> pb.Sandbox:
         status = pb.SandboxStatus(
@@ -132,16 +140,19 @@ class Registry:
             self._logged_bytes -= log.kept_bytes
             log.forget()
 
+    def knows(self, sandbox_id: str) -> bool:
+        return sandbox_id in self._records
+
     def get(self, sandbox_id: str) -> Record:
         """The sandbox of that id.
 
         Raises:
             faults.Fault: If there is none.
         """
-        record = self._records.get(sandbox_id)
-        if record is None:
-            raise faults.sandbox_not_found(sandbox_id)
-        return record
+        if sandbox_id not in self._records:
+            message = f"sandbox {sandbox_id!r} not found"
+            raise faults.Fault(grpc.StatusCode.NOT_FOUND, message, reason="CWSANDBOX_SANDBOX_NOT_FOUND")
+        return self._records[sandbox_id]
 
     def living(self) -> list[Record]:
         return [record for record in self._records.values() if record.state not in TERMINAL_STATES]

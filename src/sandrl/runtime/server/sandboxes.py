@@ -11,14 +11,14 @@ import signal
 import time
 import uuid
 from collections import OrderedDict
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import grpc
 from cwsandbox._proto import sandbox_pb2 as pb
 
-from sandrl.runtime import limits
 from sandrl.runtime.host.boots import Boots
 from sandrl.runtime.host.choice import Choice
 from sandrl.runtime.host.files import FileError, write_file
@@ -26,7 +26,7 @@ from sandrl.runtime.host.launcher import LaunchError
 from sandrl.runtime.host.process import Exit, GuestProcess
 from sandrl.runtime.host.sandbox import HostSandbox, SandboxGoneError, StartError
 from sandrl.runtime.server import faults
-from sandrl.runtime.server.plan import Plan, digest, make_plan
+from sandrl.runtime.server.plan import digest, make_plan
 from sandrl.runtime.server.records import TERMINAL_STATES, Record, Registry
 
 logger = logging.getLogger(__name__)
@@ -99,7 +99,12 @@ class SandboxManager:
     async def _create(self, spec: pb.SandboxSpec) -> Record:
         most = self._max_sandboxes
         if most is not None and len(self.registry.living()) + self._starting >= most:
-            raise faults.full(most, _RETRY_WHEN_FULL_SECONDS)
+            raise faults.Fault(
+                grpc.StatusCode.RESOURCE_EXHAUSTED,
+                f"the local runtime holds {most} sandboxes, as many as it may",
+                reason="CWSANDBOX_RUNNER_CAPACITY_EXHAUSTED",
+                retry_seconds=_RETRY_WHEN_FULL_SECONDS,
+            )
         self._starting += 1
         try:
             return await self._start(spec)
@@ -117,65 +122,42 @@ class SandboxManager:
             raise faults.invalid(f"there is no package overlay {plan.boot.overlay!r}", "sandbox.spec.annotations")
 
         async def prepare(host: HostSandbox) -> None:
-            await self._prepare(host, record.plan)
+            for path, content in plan.files:
+                await write_file(host, path, content)
             await self._start_main(record, host)
 
         try:
             host = await self._boots.boot(plan.boot, prepare)
+        except FileError as error:
+            raise faults.of_file(error) from error
         except (LaunchError, SandboxGoneError) as error:
             logger.error("sandbox did not start: %s", error)
-            raise faults.Fault(
-                grpc.StatusCode.UNAVAILABLE,
-                f"the sandbox did not start: {error}",
-                reason="CWSANDBOX_RUNNER_UNAVAILABLE",
-            ) from error
+            raise faults.unavailable(f"the sandbox did not start: {error}") from error
         # Known only from here on: until a create has answered, there is nothing to find or to end.
         self.registry.add(record)
-        self._run(record, host)
-        logger.debug("sandbox %s created", record.sandbox_id)
-        return record
-
-    def _run(self, record: Record, host: HostSandbox) -> None:
-        loop = asyncio.get_running_loop()
         record.started = time.time()
         if record.state not in TERMINAL_STATES:
             record.host = host
             record.state = pb.STATE_RUNNING
-            host.on_limit = lambda limit: self._on_limit(record, limit)
-            record.lifetime = loop.call_later(record.plan.lifetime_seconds, self._expire, record)
-        self._spawn(self._watch(record, host))
+            host.on_limit = record.note_limit
+            ending = self.delete, record, 0.0, "max_lifetime_seconds reached"
+            record.lifetime = asyncio.get_running_loop().call_later(plan.lifetime_seconds, self._spawn, *ending)
+        self._spawn(self._watch, record, host)
+        return record
 
     async def _watch(self, record: Record, host: HostSandbox) -> None:
         await host.ended.wait()
         if record.state not in (pb.STATE_TERMINATING, *TERMINAL_STATES):
-            reason = limits.LOST_REASON if await host.is_lost() else self._unexpected_end(record)
+            reason = await host.unexpected_end(record.reason)
             if record.state != pb.STATE_TERMINATING:
                 record.finish(pb.STATE_FAILED, reason)
         await record.terminal.wait()
         self.registry.retire(record)
 
-    def _unexpected_end(self, record: Record) -> str:
-        why = "the sandbox's first process ended unexpectedly"
-        return f"{record.reason}: {why}" if record.reason else why
-
-    def _on_limit(self, record: Record, limit: str) -> None:
-        logger.info("sandbox %s went over its %s limit", record.sandbox_id, limit)
-        record.reason = f"{limit} limit exceeded"
-
-    def _expire(self, record: Record) -> None:
-        self._spawn(self.delete(record, 0.0, reason="max_lifetime_seconds reached"))
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.ensure_future(work)
+    def _spawn(self, work: Callable[..., Coroutine[Any, Any, None]], *arguments: Any) -> None:
+        task = asyncio.ensure_future(work(*arguments))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-    async def _prepare(self, host: HostSandbox, plan: Plan) -> None:
-        for path, content in plan.files:
-            try:
-                await write_file(host, path, content)
-            except FileError as error:
-                raise faults.of_file(error) from error
 
     async def _start_main(self, record: Record, host: HostSandbox) -> None:
         plan = record.plan
@@ -190,7 +172,7 @@ class SandboxManager:
             record.finish(pb.STATE_FAILED, str(error), error.code)
             return
         process.close_stdin()
-        self._spawn(self._follow_main(record, host, process))
+        self._spawn(self._follow_main, record, host, process)
 
     async def _follow_main(self, record: Record, host: HostSandbox, process: GuestProcess) -> None:
         while not isinstance(output := await process.next_output(), Exit):
@@ -200,7 +182,7 @@ class SandboxManager:
             record.finish(pb.STATE_COMPLETED, exit_code=output.code)
         await host.destroy()
 
-    async def delete(self, record: Record, grace_seconds: float, *, reason: str = "stopped") -> None:
+    async def delete(self, record: Record, grace_seconds: float, reason: str = "stopped") -> None:
         """End a sandbox and return once it is gone; its main program gets SIGTERM and `grace_seconds` first."""
         host = record.host
         if host is None or record.state in TERMINAL_STATES:
@@ -208,13 +190,10 @@ class SandboxManager:
         record.state = pb.STATE_TERMINATING
         if record.main_exec is not None and grace_seconds > 0:
             host.signal(record.main_exec, signal.SIGTERM)
-            try:
+            with suppress(TimeoutError):
                 await asyncio.wait_for(asyncio.shield(host.ended.wait()), grace_seconds)
-            except TimeoutError:
-                logger.debug("sandbox %s outlived its grace period", record.sandbox_id)
         await host.destroy()
         record.finish(pb.STATE_TERMINATED, reason)
-        logger.debug("sandbox %s ended: %s", record.sandbox_id, reason)
 
     async def close(self) -> None:
         for record in self.registry.living():

@@ -1,15 +1,18 @@
-"""`coreweave.sandbox.v1.SandboxService`: each call checked, carried out, and answered as the SDK expects."""
+"""The services of `coreweave.sandbox.v1`: each call checked, carried out, and answered as the SDK expects."""
 
 from __future__ import annotations
 
 import asyncio
 import functools
+import os
+import platform
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, TypeVar
 
 import grpc
+from cwsandbox._proto import discovery_pb2, discovery_pb2_grpc, sandbox_pb2_grpc
 from cwsandbox._proto import sandbox_pb2 as pb
-from cwsandbox._proto import sandbox_pb2_grpc
 
 from sandrl.runtime import limits
 from sandrl.runtime.host.files import FileError, read_file, write_file
@@ -22,17 +25,8 @@ from sandrl.runtime.server.sandboxes import SandboxManager
 Context = grpc.aio.ServicerContext[Any, Any]
 Answer = TypeVar("Answer")
 
-
-def as_fault(error: faults.Fault | FileError | SandboxGoneError | StartError) -> faults.Fault:
-    if isinstance(error, faults.Fault):
-        return error
-    if isinstance(error, FileError):
-        return faults.of_file(error)
-    if isinstance(error, StartError):
-        return faults.Fault(grpc.StatusCode.INTERNAL, str(error), reason="CWSANDBOX_FILE_IO_FAILED")
-    if isinstance(error, DeprivedError):
-        return faults.Fault(grpc.StatusCode.UNAVAILABLE, str(error), reason="CWSANDBOX_RUNNER_UNAVAILABLE")
-    return faults.Fault(grpc.StatusCode.FAILED_PRECONDITION, str(error))
+ORGANIZATION_ID = "local"
+_ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
 def _answering_faults(method: Callable[..., Awaitable[Answer]]) -> Callable[..., Awaitable[Answer]]:
@@ -40,8 +34,17 @@ def _answering_faults(method: Callable[..., Awaitable[Answer]]) -> Callable[...,
     async def answer(self: Any, request: Any, context: Context) -> Answer:
         try:
             return await method(self, request, context)
-        except (faults.Fault, FileError, SandboxGoneError, StartError) as error:
-            await as_fault(error).abort(context)
+        except faults.Fault as error:
+            fault = error
+        except FileError as error:
+            fault = faults.of_file(error)
+        except StartError as error:
+            fault = faults.Fault(grpc.StatusCode.INTERNAL, str(error), reason="CWSANDBOX_FILE_IO_FAILED")
+        except DeprivedError as error:
+            fault = faults.unavailable(str(error))
+        except SandboxGoneError as error:
+            fault = faults.Fault(grpc.StatusCode.FAILED_PRECONDITION, str(error))
+        return await fault.abort(context)
 
     return answer
 
@@ -83,56 +86,43 @@ class SandboxService(sandbox_pb2_grpc.SandboxServiceServicer):
     async def DeleteSandbox(self, request: pb.DeleteSandboxRequest, context: Context) -> pb.DeleteSandboxResponse:
         if request.snapshot_volumes:
             raise faults.unsupported("a file-system snapshot", "CWSANDBOX_FSS_NOT_SUPPORTED")
-        try:
-            record = self._manager.registry.get(request.sandbox_id)
-        except faults.Fault:
-            if request.allow_missing:
-                return pb.DeleteSandboxResponse()
-            raise
+        if request.allow_missing and not self._manager.registry.knows(request.sandbox_id):
+            return pb.DeleteSandboxResponse()
+        record = self._manager.registry.get(request.sandbox_id)
         # A client that goes away must not leave half an end behind.
         await asyncio.shield(self._manager.delete(record, request.grace_period_seconds))
         await record.terminal.wait()
         return pb.DeleteSandboxResponse(sandbox=self._proto(record))
 
+    @_answering_faults
     async def StreamExec(self, requests: AsyncIterator[pb.ExecStreamRequest], context: Context) -> None:
+        first = await context.read()
+        if first is END or not first.HasField("init"):
+            raise faults.invalid("the first message must be `init`", "init")
+        record, host = self._running(first.init.sandbox_id, first.init.container)
         try:
-            first = await context.read()
-            if first is END or not first.HasField("init"):
-                raise faults.invalid("the first message must be `init`", "init")
-            record, host = self._running(first.init.sandbox_id, first.init.container)
-            try:
-                await serve_exec(record, host, first.init, context)
-            except SandboxGoneError as error:
-                if await host.is_lost():
-                    raise faults.lost(str(error)) from error
-                raise
-        except (faults.Fault, SandboxGoneError) as error:
-            await as_fault(error).abort(context)
+            await serve_exec(record, host, first.init, context)
+        except SandboxGoneError as error:
+            if await host.is_lost():
+                raise faults.lost(str(error)) from error
+            raise
 
+    @_answering_faults
     async def StreamLogs(self, request: pb.StreamLogsRequest, context: Context) -> None:
-        try:
-            record = self._manager.registry.get(request.sandbox_id)
-        except faults.Fault as fault:
-            await fault.abort(context)
-        log = record.log
+        log = self._manager.registry.get(request.sandbox_id).log
         if request.resume_log_session_id:
-            session = log.find_session(request.resume_log_session_id)
+            session, offset = log.find_session(request.resume_log_session_id), request.resume_log_offset
             if session is None:
                 await context.write(_log_error("SESSION_NOT_FOUND", "no such log session"))
                 return
-            offset = request.resume_log_offset
             if offset not in session.positions:
                 await context.write(_log_error("INVALID_RESUME_OFFSET", f"no frame of the session ended at {offset}"))
                 return
-            position, at_line_start = session.positions[offset]
         else:
-            session = log.open_session(timestamps=request.timestamps)
             since = request.since_time.ToNanoseconds() / 1e9 if request.HasField("since_time") else None
             tail = request.tail_lines if "tail_lines" in {name.name for name, _ in request.ListFields()} else None
-            position, offset, at_line_start = log.position_of(tail_lines=tail, since=since), 0, True
-            session.remember(0, position, True)
-        frames = log.stream(session, position, offset, follow=request.follow, at_line_start=at_line_start)
-        async for data, arrived, next_offset in frames:
+            session, offset = log.open_session(timestamps=request.timestamps, tail_lines=tail, since=since), 0
+        async for data, arrived, next_offset in log.stream(session, offset, follow=request.follow):
             entry = pb.LogEntry(data=data, log_session_id=session.session_id, next_log_offset=next_offset)
             entry.timestamp.FromNanoseconds(int(arrived * 1e9))
             await context.write(entry)
@@ -148,21 +138,19 @@ class SandboxService(sandbox_pb2_grpc.SandboxServiceServicer):
         await write_file(host, request.path, request.content)
         return pb.WriteFileResponse()
 
+    @_answering_faults
     async def _no_snapshots(self, request: Any, context: Context) -> None:
-        await faults.unsupported("file-system snapshots", "CWSANDBOX_FSS_NOT_SUPPORTED").abort(context)
+        raise faults.unsupported("file-system snapshots", "CWSANDBOX_FSS_NOT_SUPPORTED")
 
     CreateFileSystemSnapshot = _no_snapshots
     GetFileSystemSnapshot = _no_snapshots
     ListFileSystemSnapshots = _no_snapshots
     DeleteFileSystemSnapshot = _no_snapshots
 
+    @_answering_faults
     async def _one_way_in(self, request: Any, context: Context) -> None:
-        fault = faults.Fault(
-            grpc.StatusCode.UNIMPLEMENTED,
-            "the local runtime serves sandboxes from one container image, through its gateway only",
-            reason="CWSANDBOX_NOT_IMPLEMENTED",
-        )
-        await fault.abort(context)
+        message = "the local runtime serves sandboxes from one container image, through its gateway only"
+        raise faults.Fault(grpc.StatusCode.UNIMPLEMENTED, message, reason="CWSANDBOX_NOT_IMPLEMENTED")
 
     CreateSandboxFromTemplate = _one_way_in
     CreateSandboxFromFile = _one_way_in
@@ -171,3 +159,57 @@ class SandboxService(sandbox_pb2_grpc.SandboxServiceServicer):
 
 def _log_error(code: str, message: str) -> pb.LogEntry:
     return pb.LogEntry(error=pb.LogStreamError(code=code, message=message))
+
+
+class DiscoveryService(discovery_pb2_grpc.DiscoveryServiceServicer):
+    """Answers which runners there are: one, which is this machine."""
+
+    def __init__(self, manager: SandboxManager) -> None:
+        self._manager = manager
+        self._since = time.time()
+
+    def _runner(self, view: discovery_pb2.RunnerView) -> discovery_pb2.AvailableRunner:
+        architecture = _ARCHITECTURES.get(platform.machine(), platform.machine())
+        processors = len(os.sched_getaffinity(0))
+        page_bytes = os.sysconf("SC_PAGE_SIZE")
+        runner = discovery_pb2.AvailableRunner(
+            runner_id=self._manager.runner_id,
+            runner_group_id="local",
+            organization_id=ORGANIZATION_ID,
+            tags=["local"],
+            healthy=True,
+            capabilities=discovery_pb2.RunnerCapabilitySummary(
+                max_cpu_millicores=processors * 1000,
+                max_memory_bytes=os.sysconf("SC_PHYS_PAGES") * page_bytes,
+                supported_architectures=[architecture],
+                supported_service_visibilities=[pb.VISIBILITY_PRIVATE],
+            ),
+        )
+        runner.connected_at.FromNanoseconds(int(self._since * 1e9))
+        if view == discovery_pb2.RUNNER_VIEW_FULL:
+            runner.resources.available_cpu_millicores = processors * 1000
+            runner.resources.available_memory_bytes = os.sysconf("SC_AVPHYS_PAGES") * page_bytes
+            runner.resources.running_sandboxes = len(self._manager.registry.living())
+        return runner
+
+    async def ListAvailableRunners(
+        self, request: discovery_pb2.ListAvailableRunnersRequest, context: Context
+    ) -> discovery_pb2.ListAvailableRunnersResponse:
+        runner = self._runner(request.view)
+        visibilities = (pb.VISIBILITY_UNSPECIFIED, pb.VISIBILITY_PRIVATE)
+        wanted = (
+            request.runner_group_id in ("", runner.runner_group_id)
+            and not request.gpu_type
+            and request.architecture in ("", *runner.capabilities.supported_architectures)
+            and request.service_visibility in visibilities
+        )
+        return discovery_pb2.ListAvailableRunnersResponse(runners=[runner] if wanted else [])
+
+    @_answering_faults
+    async def GetAvailableRunner(
+        self, request: discovery_pb2.GetAvailableRunnerRequest, context: Context
+    ) -> discovery_pb2.AvailableRunner:
+        if request.runner_id != self._manager.runner_id or request.organization_id != ORGANIZATION_ID:
+            message = f"runner {request.runner_id!r} not found"
+            raise faults.Fault(grpc.StatusCode.NOT_FOUND, message, reason="CWSANDBOX_RUNNER_NOT_FOUND")
+        return self._runner(request.view)

@@ -35,8 +35,7 @@ from sandrl.scoring.options import ScoreOptions
 from sandrl.settings import Settings
 from sandrl.trainers.art import libraries
 from sandrl.trainers.art.groups import Group, groups_of_rows
-from sandrl.trainers.art.renderers import TINY_RENDERER, check_renderer
-from sandrl.trainers.art.service import check_base_model, check_tinker, tinker_address
+from sandrl.trainers.art.service import TINY_RENDERER, check_base_model, check_renderer, check_tinker, tinker_address
 from sandrl.trainers.tinker.embedded import embedded_model
 from sandrl.trainers.tinker.options import EXTRA
 

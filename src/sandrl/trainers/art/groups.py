@@ -20,7 +20,7 @@ from typing import Any
 from sandrl.models.endpoint import chat_message
 from sandrl.models.messages import TOKEN_ID, Message
 from sandrl.rollouts.episodes import Episode
-from sandrl.rollouts.records import result_of
+from sandrl.rollouts.results import result_of
 from sandrl.runs import TrajectoryRow
 from sandrl.runs.statistics import training_reward
 from sandrl.trainers.art.libraries import load

@@ -18,11 +18,11 @@ from sandrl.config.layers import resolve
 from sandrl.config.words import TINY, EpisodeKind, Extraction
 from sandrl.models.libraries import gpu_count
 from sandrl.rewards.estimate import SandboxEstimate
-from sandrl.rollouts.estimate import estimate_episodes
+from sandrl.rollouts.run import estimate_episodes
 from sandrl.runs import find_run
 from sandrl.settings import Settings
 from sandrl.trainers.art.checks import COMMAND, ArtRequest, check
-from sandrl.trainers.art.history import steps_made
+from sandrl.trainers.art.results import steps_made
 from sandrl.trainers.config import resumed
 
 TINY_DEFAULTS: Mapping[str, JsonValue] = {

@@ -28,8 +28,7 @@ from sandrl.trainers.art.backend import UNTRAINABLE, StepResult, TrainedModel, r
 from sandrl.trainers.art.groups import Group, Sample, context, count_tokens, openai_tools
 from sandrl.trainers.art.libraries import hear_signals, load
 from sandrl.trainers.art.loop import EventLoop
-from sandrl.trainers.art.renderers import renderer_name
-from sandrl.trainers.art.service import check_tinker, is_of_question, key_shown, translated
+from sandrl.trainers.art.service import check_tinker, is_of_question, key_shown, renderer_name, translated
 from sandrl.trainers.tinker.options import EXTRA
 
 _PACKAGE = "art.tinker_native.backend"

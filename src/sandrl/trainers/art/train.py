@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import threading
-import time
 from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
@@ -30,23 +29,32 @@ from sandrl.events import (
 from sandrl.models import Sampling
 from sandrl.models.endpoint import EndpointModel
 from sandrl.models.libraries import versions
-from sandrl.rollouts.episodes import Episode
-from sandrl.rollouts.records import result_of
-from sandrl.rollouts.steps import EPISODE_SECONDS, PlayedStep, StepOptions, StepPlayer, problems_of
+from sandrl.rollouts.episodes import Episode, EpisodeOptions
+from sandrl.rollouts.results import PlayedStep, result_of
+from sandrl.rollouts.steps import EPISODE_SECONDS, StepPlayer, problems_of
 from sandrl.rollouts.tools import TOOL_SCHEMAS
 from sandrl.runs.resumption import check_unchanged
+from sandrl.runs.session import RunSession
 from sandrl.sandboxes import Interrupt, SandboxRequest
 from sandrl.settings import Settings
 from sandrl.trainers.art import libraries
 from sandrl.trainers.art.backend import StepResult, TrainedModel
 from sandrl.trainers.art.checks import COMMAND, ArtRequest, CheckResult, check
 from sandrl.trainers.art.groups import Group, groups_of, left_out, why_no_gradient, with_gradient
-from sandrl.trainers.art.history import GRADIENT_STEPS, STEP, art_directory, check_sound, next_round
 from sandrl.trainers.art.loop import EventLoop, watched
-from sandrl.trainers.art.results import ArtRun, Round, stop_of
+from sandrl.trainers.art.results import (
+    GRADIENT_STEPS,
+    STEP,
+    ArtRun,
+    Round,
+    art_directory,
+    check_sound,
+    next_round,
+    stop_of,
+)
 from sandrl.trainers.tinker.embedded import EmbeddedService
 from sandrl.trainers.tinker.options import EXTRA
-from sandrl.trainers.training import PRINTED, Setup, Stop, Training, open_training
+from sandrl.trainers.training import PRINTED, Setup, Stop, Training, run_training
 
 MOST_ATTEMPTS = 3
 """How many rounds in a row may have no gradient before the training has failed."""
@@ -100,179 +108,199 @@ def run_art(
             facts={TOOL_SCHEMAS: [dict(tool) for tool in checked.tools]},
             resume=request.resume,
         )
-        training = stack.enter_context(open_training(setup, settings, allowance, interrupt=interrupt, emit=emit))
-        run = training.finish(_train(checked, settings, training, service, emit, interrupt))
-    return training.ended(run)
+        return run_training(
+            ArtEngine(checked, settings, service, interrupt, emit),
+            setup,
+            settings,
+            allowance,
+            interrupt=interrupt,
+            emit=emit,
+        )
 
 
-def _train(
-    checked: CheckResult,
-    settings: Settings,
-    training: Training,
-    service: EmbeddedService | None,
-    emit: Emit,
-    interrupt: Interrupt,
-) -> ArtRun:
-    config, session = checked.config, training.session
-    writer = session.writer
+class ArtEngine:
+    """Trains a model on rounds of episodes, with the backend that its configuration names."""
 
-    def stop() -> Stop:
-        saved = f"the steps before it are saved in {writer.path}"
-        return stop_of(f"interrupted before the current step was trained; {saved}", writer.run_id)
-
-    loop = session.stack.enter_context(EventLoop(interrupt, emit))
-    try:
-        with training.explaining(stop):
-            if service is not None:
-                session.stack.callback(service.keep_log, writer.path)
-                settings = service.serve(config, settings, model=checked.model, run=writer.path, interrupt=interrupt)
-            model = _model(checked, settings, training, loop)
-            session.stack.callback(model.close)
-            rounds = _Rounds(checked, model, training, emit, interrupt)
-            if not checked.recorded:
-                rounds.open_stage()
-            session.stack.enter_context(watched(model.check_alive, emit))
-            if service is not None:
-                session.stack.enter_context(service.cancelling(interrupt))
-            rounds.run()
-            if service is not None and rounds.step < config.steps:
-                service.check_running(writer.run_id)
-    except SandrlError as error:
-        if service is not None:
-            service.check_running(writer.run_id, error)
-        raise
-    return ArtRun(
-        job_id=writer.job_id,
-        run_dir=writer.path,
-        first_step=rounds.first_step,
-        steps=rounds.step,
-        of=config.steps,
-        rounds=tuple(rounds.done),
-        is_short=rounds.is_short,
-        flags=training.health.flags,
-    )
-
-
-def _model(checked: CheckResult, settings: Settings, training: Training, loop: EventLoop) -> TrainedModel:
-    config, name = checked.config, training.session.writer.run_id
-    path = art_directory(training.session.writer.path)
-    if config.backend is not ArtBackendKind.LOCAL:
-        from sandrl.trainers.art.tinker import TinkerModel
-
-        return TinkerModel(config, settings, name=name, path=path, model=checked.model, loop=loop)
-    from sandrl.trainers.art.local import LocalModel
-
-    return LocalModel(config, name=name, path=path, loop=loop)
-
-
-class _Rounds:
     def __init__(
-        self, checked: CheckResult, model: TrainedModel, training: Training, emit: Emit, interrupt: Interrupt
+        self,
+        checked: CheckResult,
+        settings: Settings,
+        service: EmbeddedService | None,
+        interrupt: Interrupt,
+        emit: Emit,
     ) -> None:
-        self.done: list[Round] = []
-        self.first_step = self.step = model.step
-        self.is_short = False
-        self._config: ArtTrainConfig = checked.config
         self._checked = checked
-        self._model = model
-        self._training = training
-        self._session = training.session
+        self._config: ArtTrainConfig = checked.config
+        self._settings = settings
+        self._service = service
         self._interrupt = interrupt
         self._emit = emit
-        self._round = next_round(self._session.writer, model.step)
-        self._recorder = self._session.recorder(first_step=self._round)
-        training.watch(self._round)
+        self._done: list[Round] = []
+        self._first_step = self._step = self._round = 0
+        self._is_short = False
         self._stop = threading.Event()
         self._player: StepPlayer | None = None
         self._teacher: EndpointModel | None = None
 
-    def open_stage(self) -> None:
-        # The job whose sandboxes the episodes are run in.
-        config, checked, session = self._config, self._checked, self._session
-        tell = session.told(self._recorder)
-        actor = config.base_model if checked.teacher is None else config.teacher
-        tags = (f"run-name:{session.writer.run_id}", f"model:{actor}")
-        job = self._training.own_job(tell, *tags, more_seconds=EPISODE_SECONDS)
-        # Before the job ends: who waits for an endpoint must not come back to a job that is over.
-        session.stack.callback(self._stop.set)
-        options = StepOptions.of(
-            config, checked.prompting, samples=config.samples, problems=config.groups, attempt=session.attempt
-        )
-        self._player = StepPlayer(
-            options, job=job, writer=session.writer, emit=tell, interrupt=self._interrupt, stop=self._stop
+    def train(self, training: Training) -> None:
+        service, session = self._service, training.session
+        writer = session.writer
+        loop = session.stack.enter_context(EventLoop(self._interrupt, self._emit))
+        try:
+            if service is not None:
+                session.stack.callback(service.keep_log, writer.path)
+                self._settings = service.serve(
+                    self._config,
+                    self._settings,
+                    model=self._checked.model,
+                    run=writer.path,
+                    interrupt=self._interrupt,
+                )
+            model = self._open_model(session, loop)
+            session.stack.callback(model.close)
+            self._first_step = self._step = model.step
+            self._round = next_round(writer, model.step)
+            training.count_from(self._round)
+            # What no step has written by the end is written then.
+            session.stack.enter_context(training.recorder)
+            if not self._checked.recorded:
+                self._player = self._make_player(training)
+            session.stack.enter_context(watched(model.check_alive, self._emit))
+            if service is not None:
+                session.stack.enter_context(service.cancelling(self._interrupt))
+            self._run(training, model)
+            if service is not None and self._step < self._config.steps:
+                service.check_running(writer.run_id)
+        except SandrlError as error:
+            if service is not None:
+                service.check_running(writer.run_id, error)
+            raise
+
+    def stop(self, training: Training) -> Stop:
+        writer = training.session.writer
+        saved = f"the steps before it are saved in {writer.path}"
+        return stop_of(f"interrupted before the current step was trained; {saved}", writer.run_id)
+
+    def result(self, training: Training) -> ArtRun:
+        writer = training.session.writer
+        return ArtRun(
+            job_id=writer.job_id,
+            run_dir=writer.path,
+            first_step=self._first_step,
+            steps=self._step,
+            of=self._config.steps,
+            rounds=tuple(self._done),
+            is_short=self._is_short,
+            flags=training.health.flags,
         )
 
-    def run(self) -> None:
+    def _open_model(self, session: RunSession, loop: EventLoop) -> TrainedModel:
+        config, name = self._config, session.writer.run_id
+        path = art_directory(session.writer.path)
+        if config.backend is not ArtBackendKind.LOCAL:
+            from sandrl.trainers.art.tinker import TinkerModel
+
+            return TinkerModel(config, self._settings, name=name, path=path, model=self._checked.model, loop=loop)
+        from sandrl.trainers.art.local import LocalModel
+
+        return LocalModel(config, name=name, path=path, loop=loop)
+
+    def _make_player(self, training: Training) -> StepPlayer:
+        config, session = self._config, training.session
+        tags = (f"run-name:{session.writer.run_id}", f"model:{self._actor_name}")
+        job = training.own_job(*tags, more_seconds=EPISODE_SECONDS)
+        # Before the job ends: who waits for an endpoint must not come back to a job that is over.
+        session.stack.callback(self._stop.set)
+        return StepPlayer(
+            config,
+            EpisodeOptions.of(config, self._checked.prompting),
+            job=job,
+            writer=session.writer,
+            emit=training.tell,
+            interrupt=self._interrupt,
+            stop=self._stop,
+            concurrency=config.at_once(config.episodes_per_step),
+            attempt=session.attempt,
+        )
+
+    @property
+    def _actor_name(self) -> str:
+        return self._config.base_model if self._checked.teacher is None else self._config.teacher
+
+    def _run(self, training: Training, model: TrainedModel) -> None:
         config, checked = self._config, self._checked
         self._emit(
             TrainingStarted(
-                self._session.writer.run_id,
+                training.session.writer.run_id,
                 model=config.base_model,
                 problems=len(checked.problems),
-                first_step=self.step,
+                first_step=self._step,
                 steps=config.steps,
                 completions=config.episodes_per_step,
                 backend=config.backend.value,
-                actor="" if checked.recorded else (config.base_model if checked.teacher is None else config.teacher),
+                actor="" if checked.recorded else self._actor_name,
             )
         )
         attempt = 1
-        while self.step < config.steps and not self._interrupt.level:
+        while self._step < config.steps and not self._interrupt.level:
             if checked.recorded and self._round >= len(checked.recorded):
-                self.is_short = True
+                self._is_short = True
                 return
-            self._training.begin_step(self._round)
-            done = self._one_round(attempt)
-            self._training.end_step(is_last=self.step >= config.steps)
+            training.begin_step(self._round)
+            done = self._one_round(training, model, attempt)
+            training.end_step(is_last=self._step >= config.steps)
             attempt = attempt + 1 if done.failure else 1
             if done.dropped and not done.trajectories:
-                self._model.check_alive()
+                model.check_alive()
             if attempt > MOST_ATTEMPTS and not checked.recorded:
                 return
 
-    def _one_round(self, attempt: int) -> Round:
-        began = time.monotonic()
+    def _one_round(self, training: Training, model: TrainedModel, attempt: int) -> Round:
         steps = self._config.steps
         if self._checked.recorded:
             groups, played = self._checked.recorded[self._round], None
-            self._emit(StepStarted(self.step, steps, attempt, len(groups)))
+            self._emit(StepStarted(self._step, steps, attempt, len(groups)))
         else:
-            played = self._play(attempt)
+            played = self._play(model, attempt)
             groups = groups_of(played.episodes)
-        dropped = 0 if played is None else played.result.dropped
+        dropped = 0 if played is None else played.dropped
         rewards = [sample.reward for group in groups for sample in group.samples]
         mean = math.fsum(rewards) / len(rewards) if rewards else None
-        useful = with_gradient(groups, needs_logprobs=self._model.needs_logprobs)
+        useful = with_gradient(groups, needs_logprobs=model.needs_logprobs)
         self._emit(TrajectoriesCollected(len(rewards), dropped, mean, len(groups), len(useful)))
-        trained, unscored, failure = self._train(groups, useful, dropped)
-        metrics = _metrics(trained, unscored, time.monotonic() - began)
+        trained, unscored, failure = self._learn(model, groups, useful, dropped)
+        metrics = _metrics(trained, unscored, training.step_seconds)
+        counted = training.take()
         if played is None:
             whole = [group for group in groups if len(group.samples) > 1]
             metrics |= {"reward/mean": mean, "reward/std": pstdev(rewards) if rewards else None}
             metrics["reward/groups"] = float(len(whole))
             metrics["reward/zero_variance_groups"] = float(sum(not group.has_gradient for group in whole))
-        written = self._recorder.log(self._round, {**(played.metrics if played is not None else {}), **metrics})
-        before, self.step = self.step, trained.step
-        done = Round(self.step, len(rewards), dropped, mean, {} if failure else metrics, failure)
-        self.done.append(done)
-        event = StepFinished(before if failure else self.step - 1, steps, written, failure, attempt)
-        wrong = self._training.finish_step(event, self._round)
+            seen = counted.judge_metrics
+        else:
+            seen = {**counted.metrics, **played.metrics}
+        before, self._step = self._step, trained.step
+        done = Round(self._step, len(rewards), dropped, mean, {} if failure else metrics, failure)
+        self._done.append(done)
+        written = {**seen, **training.recorder.held.metrics, **metrics}
+        event = StepFinished(before if failure else self._step - 1, steps, written, failure, attempt)
+        wrong = training.record_step(self._round, event)
         self._round += 1
         if failure and trained.step > before:
             # As ART's local backend does; to go on from there would be to count what was none.
             raise TrainingError(f"step {trained.step} had no gradient, but the backend counted it: {failure}")
         if wrong is not None:
             raise TrainingError(
-                f"the {wrong} of step {self.step} is not a number, so the model is unusable from that step on",
+                f"the {wrong} of step {self._step} is not a number, so the model is unusable from that step on",
                 hint="start a new run with a smaller learning rate",
             )
         return done
 
-    def _play(self, attempt: int) -> PlayedStep:
+    def _play(self, model: TrainedModel, attempt: int) -> PlayedStep:
         config = self._config
         assert self._player is not None, "it exists only if episodes are run"
         problems = problems_of(self._round, config.groups, self._checked.problems)
-        self._emit(StepStarted(self.step, config.steps, attempt, len(problems)))
+        self._emit(StepStarted(self._step, config.steps, attempt, len(problems)))
         left = dict.fromkeys((problem.task_id for problem in problems), config.samples)
         rewards: defaultdict[str, list[float | None]] = defaultdict(list)
 
@@ -284,27 +312,29 @@ class _Rounds:
                 finished = sum(not count for count in left.values())
                 self._emit(ProblemPlayed(task_id, tuple(rewards[task_id]), finished, len(left)))
 
-        played = self._player.play(self._round, problems, self._actor(), on_end=note)
+        played = self._player.play(self._round, problems, config.samples, self._actor(model), on_end=note)
         if played.unfinished:
             raise InterruptedRunError("interrupted", signal_number=self._interrupt.signal_number)
         return played
 
-    def _actor(self) -> EndpointModel:
+    def _actor(self, model: TrainedModel) -> EndpointModel:
         # The teacher, or the trained model as it is now, which has another name after each step.
         config = self._config
         sampling = Sampling.of(config)
         if self._checked.teacher is None:
-            return EndpointModel(self._model.endpoint, self._model.name, sampling, stop=self._stop, emit=self._emit)
+            return EndpointModel(model.endpoint, model.name, sampling, stop=self._stop, emit=self._emit)
         if self._teacher is None:
             self._teacher = EndpointModel(
                 self._checked.teacher, config.teacher, sampling, stop=self._stop, emit=self._emit
             )
         return self._teacher
 
-    def _train(self, groups: Sequence[Group], useful: Sequence[Group], dropped: int) -> tuple[StepResult, int, str]:
+    def _learn(
+        self, model: TrainedModel, groups: Sequence[Group], useful: Sequence[Group], dropped: int
+    ) -> tuple[StepResult, int, str]:
         # What the step did, how many episodes have no logprobs to be trained with, and why nothing was trained, if so.
-        model, tools = self._model, self._checked.tools
-        nothing = StepResult(self.step, gradient_steps=0, tokens=0)
+        tools = self._checked.tools
+        nothing = StepResult(self._step, gradient_steps=0, tokens=0)
         if not useful:
             unscored = left_out(groups) if model.needs_logprobs else 0
             return nothing, unscored, why_no_gradient(groups, dropped, needs_logprobs=model.needs_logprobs)

@@ -11,14 +11,14 @@ import asyncio
 import hmac
 import json
 import math
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any, TypeAlias
+from typing import Any
 
 from fastapi import FastAPI
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from tinker import types
 from tinker.types.client_config_request import ClientConfigRequest
 from tinker.types.future_retrieve_request import FutureRetrieveRequest
@@ -26,12 +26,6 @@ from tinker.types.try_again_response import TryAgainResponse
 
 from sandrl.trainers.tinker.options import NameTakenError, NotFoundError, QueueFullError, RequestError
 from sandrl.trainers.tinker.service import Service
-
-Scope: TypeAlias = MutableMapping[str, Any]
-Message: TypeAlias = MutableMapping[str, Any]
-Receive: TypeAlias = Callable[[], Awaitable[Message]]
-Send: TypeAlias = Callable[[Message], Awaitable[None]]
-Application: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 MOST_BODY_BYTES = 64 << 20
 """The largest body of a request."""
@@ -92,7 +86,7 @@ def _spelled(content: Any) -> Any:
 class Edge:
     """Lets requests with the key through to an application, and bodies of a bounded size."""
 
-    def __init__(self, app: Application, key: str) -> None:
+    def __init__(self, app: ASGIApp, key: str) -> None:
         self._app = app
         self._key = key.encode()
 
@@ -132,7 +126,7 @@ def _too_large() -> Response:
     return Answer({"detail": f"the body is larger than {MOST_BODY_BYTES} bytes"}, 413, {"Connection": "close"})
 
 
-def make_app(service: Service, key: str, *, poll_seconds: float) -> Application:
+def make_app(service: Service, key: str, *, poll_seconds: float) -> ASGIApp:
     """Makes the application, in which a request for a future waits for the answer for `poll_seconds`."""
     app = FastAPI(default_response_class=Answer, openapi_url=None)
 

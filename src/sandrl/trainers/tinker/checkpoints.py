@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
-import os
 import re
 import shutil
 import tempfile
@@ -23,6 +22,7 @@ from typing import IO
 from pydantic import BaseModel
 from tinker.types import Checkpoint, LoraConfig, ParsedCheckpointTinkerPath
 
+from sandrl.files import write_whole
 from sandrl.trainers.tinker.options import NameTakenError, NotFoundError, RequestError
 
 KINDS = {"training": "weights", "sampler": "sampler_weights"}
@@ -90,8 +90,8 @@ class Checkpoints:
         with tempfile.TemporaryDirectory(prefix=_SAVING, dir=self._directory) as temporary:
             made = Path(temporary, "made")
             made.mkdir()
-            _write(made / _CONTENT, content)
-            _write(made / _ABOUT, about.model_dump_json().encode())
+            write_whole(made / _CONTENT, content, durable=True)
+            write_whole(made / _ABOUT, about.model_dump_json().encode(), durable=True)
             made.rename(place)
         if self._keep is not None:
             self._prune(place.parent, self._keep)
@@ -192,13 +192,6 @@ def _locked(path: Path) -> IO[bytes]:
                 file.close()
                 raise
             time.sleep(_LOOK_SECONDS)
-
-
-def _write(path: Path, content: bytes) -> None:
-    with path.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
 
 
 def _hashed(sampler_id: str) -> str:

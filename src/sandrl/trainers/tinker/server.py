@@ -39,7 +39,7 @@ from sandrl.tiny import tiny_policy
 from sandrl.trainers.tinker.app import make_app
 from sandrl.trainers.tinker.checkpoints import Checkpoints
 from sandrl.trainers.tinker.options import TINY_CONTEXT, ServiceOptions
-from sandrl.trainers.tinker.service import Observe, Service, unobserved
+from sandrl.trainers.tinker.service import Service
 from sandrl.trainers.tinker.weights import Base, free_bytes
 
 POLL_SECONDS = 20.0
@@ -56,7 +56,7 @@ _ROOM_BYTES = 1 << 30
 _UNLOADABLE = (OSError, ValueError, KeyError, ImportError, RuntimeError, AttributeError)
 
 
-def make_service(options: ServiceOptions, *, is_offline: bool = False, observe: Observe = unobserved) -> Service:
+def make_service(options: ServiceOptions, *, is_offline: bool = False) -> Service:
     """Loads the model, and opens the directory of the checkpoints.
 
     Raises:
@@ -82,7 +82,7 @@ def make_service(options: ServiceOptions, *, is_offline: bool = False, observe: 
         ) from error
     except OSError as error:
         raise InputError(f"cannot be created: {error.strerror}", path=options.state) from error
-    return Service(base, checkpoints, options, observe)
+    return Service(base, checkpoints, options)
 
 
 def _check_fits(options: ServiceOptions, *, is_offline: bool) -> None:

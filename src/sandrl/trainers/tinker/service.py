@@ -13,8 +13,8 @@ import random
 import time
 import uuid
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Protocol
 
 import torch
 from tinker import types
@@ -53,12 +53,6 @@ MOST_RANK = 1_024
 LEAST_FREE_BYTES = 256 << 20
 """How much memory must be left where another model is made."""
 
-Observe = Callable[[str, str, Mapping[str, Any]], None]
-
-
-def unobserved(operation: str, model_id: str, about: Mapping[str, Any]) -> None:
-    """Observes nothing."""
-
 
 class _Numbered(Protocol):
     model_id: str
@@ -66,20 +60,13 @@ class _Numbered(Protocol):
 
 
 class Service:
-    """The state of the service; its coroutines are the routes of the same names.
+    """The state of the service; its coroutines are the routes of the same names."""
 
-    `observe` is called on the thread of the queue after each operation on a model, with the operation, the id of the
-    model, and its arguments and results.
-    """
-
-    def __init__(
-        self, base: Base, checkpoints: Checkpoints, options: ServiceOptions, observe: Observe = unobserved
-    ) -> None:
+    def __init__(self, base: Base, checkpoints: Checkpoints, options: ServiceOptions) -> None:
         self.base = base
         self.checkpoints = checkpoints
         self.samplers: dict[str, types.GetSamplerResponse] = {}
         self._options = options
-        self._observe = observe
         self._models: dict[str, ModelInTraining] = {}
         self._model_ids: dict[str, str] = {}
         self._heard_at: dict[str, float] = {}
@@ -112,9 +99,7 @@ class Service:
             self._make_room()
 
         def run() -> Answer:
-            model = ModelInTraining(self.base, config, everything=self._options.trains_all)
-            self._models[model_id] = model
-            self._observe("create_model", model_id, {"rank": config.rank, "model": model})
+            self._models[model_id] = ModelInTraining(self.base, config, everything=self._options.trains_all)
             return {"model_id": model_id, "type": "create_model"}
 
         future = self._submit(f"{model_id}:create", model_id, Job(run))
@@ -176,29 +161,15 @@ class Service:
         """Computes a loss, and with `backward` its gradients."""
 
         def run() -> Answer:
-            model, config = self._model(request.model_id), given.loss_fn_config or {}
-            output = model.run(given.data, given.loss_fn, config, backward=backward)
-            self._observe(
-                "forward_backward" if backward else "forward",
-                request.model_id,
-                {"loss_fn": given.loss_fn, "loss_fn_config": config, "data": given.data, "metrics": output.metrics},
-            )
+            model = self._model(request.model_id)
+            output = model.run(given.data, given.loss_fn, given.loss_fn_config or {}, backward=backward)
             return output.model_dump(mode="json")
 
         tokens = sum(len(tensor.data) for datum in given.data for tensor in datum.loss_fn_inputs.values())
         return self._ask(request, run, tokens)
 
     async def optim_step(self, request: types.OptimStepRequest) -> types.UntypedAPIFuture:
-
-        def run() -> Answer:
-            model = self._model(request.model_id)
-            metrics = model.step(request.adam_params)
-            adam = request.adam_params.model_dump()
-            about = {"step": model.steps, "adam": adam, "metrics": metrics, "model": model}
-            self._observe("optim_step", request.model_id, about)
-            return {"metrics": metrics}
-
-        return self._ask(request, run)
+        return self._ask(request, lambda: {"metrics": self._model(request.model_id).step(request.adam_params)})
 
     async def save_weights(self, request: types.SaveWeightsRequest) -> types.UntypedAPIFuture:
         """Saves what a training can be resumed from."""
@@ -220,7 +191,6 @@ class Service:
                 self.checkpoints.delete_sampler(oldest)
                 self.samplers.pop(oldest, None)
                 self._loaded.pop(oldest, None)
-            self._observe("save_weights_for_sampler", request.model_id, {"path": None, "model": model})
             return {"path": None, "sampling_session_id": sampler_id, "type": "save_weights_for_sampler"}
 
         return self._ask(request, run)
@@ -229,10 +199,8 @@ class Service:
         """Takes a model back, or over, to a checkpoint of any run."""
 
         def run() -> Answer:
-            model = self._model(request.model_id)
-            model.load(self.checkpoints.read(request.path), optimizer=request.optimizer)
-            about = {"path": request.path, "optimizer": request.optimizer, "model": model}
-            self._observe("load_weights", request.model_id, about)
+            saved = self.checkpoints.read(request.path)
+            self._model(request.model_id).load(saved, optimizer=request.optimizer)
             return {"path": request.path, "type": "load_weights"}
 
         return self._ask(request, run)
@@ -300,7 +268,6 @@ class Service:
             with self.checkpoints.reserved(path):
                 content = model.saved(optimizer=kind == "training")
                 self.checkpoints.save(path, content, self.base.name, model.config)
-            self._observe(request.type, request.model_id, {"path": path, "step": model.steps, "model": model})
             return {"path": path, "type": request.type}
 
         try:

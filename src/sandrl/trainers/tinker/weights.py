@@ -32,13 +32,7 @@ Weights = Mapping[str, Tensor]
 
 
 class Base:
-    """The language model that everything starts from; its weights never change.
-
-    Args:
-        model: What `from_pretrained` of transformers takes, tokenizer included.
-        alias: A further name under which clients may ask for it; empty for none.
-        context: The longest sequence in tokens; the model's own limit unless given.
-        is_offline: Look for files on this machine only.
+    """The language model that everything starts from (see `ServiceOptions`); its weights never change.
 
     Attributes:
         name: What clients call it.

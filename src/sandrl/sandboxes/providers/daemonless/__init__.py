@@ -20,7 +20,6 @@ from sandrl.events import Emit, RuntimeStarting, ignore
 from sandrl.runtime import limits
 from sandrl.runtime.host.images import Image, UnknownImageError, choose_image, find_images, own_image, parse_reference
 from sandrl.runtime.host.launcher import BootRequest
-from sandrl.runtime.limits import MEMORY_BYTES
 from sandrl.runtime.state import RuntimeDirectory
 from sandrl.runtime.usage import suggested_concurrency
 from sandrl.sandboxes.owner import Liveness, liveness
@@ -55,7 +54,7 @@ class DaemonlessProvider:
             has_site_packages=bool(overlay),
             packages=packages,
             overlay=overlay,
-            memory_bytes=MEMORY_BYTES,
+            memory_bytes=limits.MEMORY_BYTES,
             state_dir=settings.state_dir,
             prebuilt=SharedDirectory(RuntimeDirectory(settings.state_dir).prebuilt, limits.PREBUILT_PATH),
             directory=settings.state_dir,
@@ -114,28 +113,28 @@ class DaemonlessClient:
         request = BootRequest(
             self._runtime.image.name,
             self._connection.overlay or None,
-            memory_bytes=self._connection.memory_bytes or MEMORY_BYTES,
+            memory_bytes=self._connection.memory_bytes or limits.MEMORY_BYTES,
             cells=cells,
         )
         all_tags = tuple(dict.fromkeys((*self._tags, *tags)))
         return DaemonlessSandbox(self._runtime, request, all_tags, self._lifetime_seconds)
 
-    async def _list(self, tags: frozenset[str], ended: bool) -> list[Sandbox]:
-        await asyncio.gather(*(sandbox.settle() for sandbox in self._runtime.coming))
-        found = [*self._runtime.sandboxes.values(), *(self._runtime.ended.values() if ended else ())]
-        return [sandbox for sandbox in found if tags <= set(sandbox.info.tags)]
-
     def list(self, tags: Sequence[str], *, ended: bool = False) -> Future[list[Sandbox]]:
-        return self._runtime.submit(self._list(frozenset(tags), ended))
+        async def found() -> list[Sandbox]:
+            await asyncio.gather(*(sandbox.settle() for sandbox in self._runtime.coming))
+            known = [*self._runtime.sandboxes.values(), *(self._runtime.ended.values() if ended else ())]
+            return [sandbox for sandbox in known if {*tags} <= {*sandbox.info.tags}]
+
+        return self._runtime.submit(found())
 
     def get(self, sandbox_id: str) -> Future[Sandbox]:
-        return self._runtime.submit(self._get(sandbox_id))
+        async def found() -> Sandbox:
+            known = self._runtime.sandboxes.get(sandbox_id) or self._runtime.ended.get(sandbox_id)
+            if known is None:
+                raise UnknownSandboxError(sandbox_id)
+            return known
 
-    async def _get(self, sandbox_id: str) -> Sandbox:
-        found = self._runtime.sandboxes.get(sandbox_id) or self._runtime.ended.get(sandbox_id)
-        if found is None:
-            raise UnknownSandboxError(sandbox_id)
-        return found
+        return self._runtime.submit(found())
 
     def ping(self) -> Future[None]:
         return self._runtime.submit(asyncio.sleep(0))

@@ -53,10 +53,10 @@ class DaemonlessSandbox:
         return self.info.started_at
 
     def start(self) -> Future[None]:
-        return self.runtime.submit(self._start())
+        async def start() -> None:
+            await self._host()
 
-    async def _start(self) -> None:
-        await self._host()
+        return self.runtime.submit(start())
 
     async def _host(self) -> HostSandbox:
         if self._creation is None or (self._creation.done() and self.id is None):
@@ -96,8 +96,7 @@ class DaemonlessSandbox:
 
     async def _watch(self, host: HostSandbox) -> None:
         await host.ended.wait()
-        reason = limits.LOST_REASON if await host.is_lost() else "the sandbox's first process ended unexpectedly"
-        self._end("failed", f"{self.info.reason}: {reason}" if self.info.reason else reason)
+        self._end("failed", await host.unexpected_end(self.info.reason))
 
     def _end(self, status: str, reason: str) -> None:
         if self.info.has_ended:
@@ -111,19 +110,17 @@ class DaemonlessSandbox:
         return self.runtime.submit(self._run(command))
 
     async def _run(self, command: Command) -> Result:
-        collected: dict[Stream, list[bytes]] = {Stream.STDOUT: [], Stream.STDERR: []}
+        collected = {Stream.STDOUT: bytearray(), Stream.STDERR: bytearray()}
 
         async def take(stream: Stream, block: bytes) -> None:
-            collected[stream].append(block)
+            collected[stream] += block
 
         async def feed(process: GuestProcess) -> None:
             await process.write_stdin(command.input)
             process.close_stdin()
 
         code = await self.execute(command.argv, command.timeout_seconds, feed, take)
-        if code is None:
-            return Result(None)
-        return Result(code, b"".join(collected[Stream.STDOUT]), b"".join(collected[Stream.STDERR]))
+        return Result(None) if code is None else Result(code, *map(bytes, collected.values()))
 
     async def execute(
         self,
@@ -141,7 +138,7 @@ class DaemonlessSandbox:
             await take(Stream.STDERR, f"{error}\n".encode())
             return error.code
         except SandboxGoneError as error:
-            raise await self._failure(host, str(error)) from error
+            raise await _failure(host, str(error)) from error
         feeding = asyncio.ensure_future(feed(process))
         try:
             async with asyncio.timeout(timeout_seconds):
@@ -156,21 +153,14 @@ class DaemonlessSandbox:
         finally:
             feeding.cancel()
         if output.message:
-            raise await self._failure(host, output.message)
+            raise await _failure(host, output.message)
         return output.code
-
-    @staticmethod
-    async def _failure(host: HostSandbox, message: str) -> InfrastructureError:
-        error = InfrastructureError(message)
-        error.lost_runtime = await host.is_lost()
-        return error
 
     def attach(
         self, argv: Sequence[str], *, stdin: bool, stdout: Output, stderr: Output, timeout_seconds: float
     ) -> AttachedProgram:
-        return DaemonlessProgram(
-            self, tuple(argv), stdin, {Stream.STDOUT: stdout, Stream.STDERR: stderr}, timeout_seconds
-        )
+        outputs = {Stream.STDOUT: stdout, Stream.STDERR: stderr}
+        return DaemonlessProgram(self, tuple(argv), stdin, outputs, timeout_seconds)
 
     def read_file(self, path: str) -> Future[bytes]:
         return self.runtime.submit(self._with_file(lambda host: read_file(host, path)))
@@ -186,7 +176,7 @@ class DaemonlessSandbox:
             number = limits.FILE_ERRORS.get(error.reason, errno.EIO)
             raise OSError(number, os.strerror(number), error.path) from error
         except (SandboxGoneError, StartError) as error:
-            raise await self._failure(host, str(error)) from error
+            raise await _failure(host, str(error)) from error
 
     def logs(self, *, follow: bool, tail_lines: int | None) -> Iterator[str]:
         # There is no main program, so it has printed nothing.
@@ -206,30 +196,34 @@ class DaemonlessSandbox:
         await host.destroy()
 
 
+async def _failure(host: HostSandbox, message: str) -> InfrastructureError:
+    error = InfrastructureError(message)
+    error.lost_runtime = await host.is_lost()
+    return error
+
+
 class DaemonlessProgram:
     def __init__(
         self,
         sandbox: DaemonlessSandbox,
-        argv: tuple[str, ...],
+        argv: Sequence[str],
         has_input: bool,
         outputs: Mapping[Stream, Output],
         timeout_seconds: float,
     ) -> None:
         self.ended: Future[None] = Future()
         self._sandbox = sandbox
-        self._argv = argv
         self._has_input = has_input
         self._outputs = outputs
-        self._timeout_seconds = timeout_seconds
         self._process: Future[GuestProcess] = Future()
-        self._code = sandbox.runtime.submit(self._run())
+        self._code = sandbox.runtime.submit(self._run(argv, timeout_seconds))
         self._code.add_done_callback(lambda _: self.ended.set_result(None))
 
-    async def _run(self) -> int | None:
+    async def _run(self, argv: Sequence[str], timeout_seconds: float) -> int | None:
         try:
             if self._sandbox.info.has_ended:
                 raise NotRunningError(self._sandbox.info.id)
-            return await self._sandbox.execute(self._argv, self._timeout_seconds, self._feed, self._take)
+            return await self._sandbox.execute(argv, timeout_seconds, self._feed, self._take)
         finally:
             self._process.cancel()
 

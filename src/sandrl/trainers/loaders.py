@@ -1,7 +1,7 @@
-"""Defines what trains a policy: TRL alone, or TRL with a model loaded by Unsloth, also with adapters of an earlier run.
+"""Loads a policy for TRL: by TRL alone, or by Unsloth, also with adapters of an earlier run.
 
-There is one runner. An engine contains the differences between the commands: required packages, loading of the policy,
-defaults, and the name of a run. The base class is TRL alone; another engine overrides what differs.
+Both train with TRL's trainer. A loader contains the differences between the commands: required packages, loading of the
+policy, defaults, and the name of a run. The base class is TRL alone; another loader overrides what differs.
 
 The settings of low-rank adapters, in the directory that contains them, become part of the run's configuration. So
 `config.json` shows what is trained, and an option with a different value is refused.
@@ -126,7 +126,7 @@ class LoadedPolicy:
     peft_config: Any = None
 
 
-class Engine:
+class Loader:
     """TRL by itself; it trains `model` if there is a GPU and no model is named."""
 
     command: ClassVar[str] = "grpo"
@@ -147,7 +147,7 @@ class Engine:
         return libraries.versions(self.packages)
 
     def defaults(self, *, is_tiny: bool) -> Mapping[str, JsonValue]:
-        """What it trains with where nothing else is said, beyond what all engines do."""
+        """What it trains with where nothing else is said, beyond what all loaders do."""
         return {}
 
     def prepare(self, settings: Settings, *, emit: Emit = ignore) -> None:
@@ -181,4 +181,4 @@ def _load_adapters(adapters: Adapters, config: GrpoConfig) -> Any:
     return libraries.load("peft").PeftModel.from_pretrained(base, str(adapters.path), is_trainable=True)
 
 
-TRL = Engine()
+TRL = Loader()
