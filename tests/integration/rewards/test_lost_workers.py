@@ -72,7 +72,7 @@ class Blow:
 
     def _strike(self) -> None:
         found = None
-        while found is None and not self._over.wait(0.01):
+        while (found is None or not found.judges) and not self._over.wait(0.01):
             found = find_worker(self._daemon)
         if found is not None and not self._over.wait(self._after):
             try:
