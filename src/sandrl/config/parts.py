@@ -400,6 +400,11 @@ class SandboxesPart(Config):
     fresh_sandboxes: bool = option(
         False, "Judge each completion in a fresh sandbox, not in a cell of a worker sandbox.", SANDBOXES
     )
+    fresh_networks: bool = option(
+        False,
+        "Create a network namespace for each cell, also where no cell before it has used the last one.",
+        SANDBOXES,
+    )
     runtime: RuntimeName = option(
         RuntimeKind.AUTO.value, RUNTIME_HELP, SANDBOXES, metavar=RUNTIME_WORDS, values="runtimes"
     )

@@ -59,6 +59,7 @@ class Job(Closing):
         max_lifetime_seconds: After this the service ends a sandbox, whatever happened to the job.
         max_sandboxes: How many to hold at once, including those that are being created or stopped; None for no limit.
         has_cells: Whether commands that can run in a cell of a worker sandbox do so, if cells are possible.
+        fresh_networks: Whether each cell has a network namespace that no other had.
     """
 
     def __init__(
@@ -73,6 +74,7 @@ class Job(Closing):
         run_dir: Path | None = None,
         max_sandboxes: int | None = None,
         has_cells: bool = False,
+        fresh_networks: bool = False,
         emit: Emit = ignore,
         allowance: Allowance | None = None,
         interrupt: Interrupt | None = None,
@@ -90,6 +92,7 @@ class Job(Closing):
         self.max_sandboxes = max_sandboxes
         self.max_lifetime_seconds = max_lifetime_seconds
         self.has_cells = has_cells
+        self.fresh_networks = fresh_networks
         self.unstopped: tuple[str, ...] = ()
         self._looked_at = 0.0
         self._is_inherited = False
@@ -181,7 +184,7 @@ class Job(Closing):
             on_refusal=on_refusal,
             max_lifetime_seconds=self.max_lifetime_seconds,
             max_sandboxes=self.max_sandboxes,
-            cell_limits=CellLimits(self.connection.memory_bytes, concurrency),
+            cell_limits=CellLimits(self.connection.memory_bytes, concurrency, self.fresh_networks),
         )
 
     def warm_up(self, count: int, *, tags: Sequence[str] = (), timeout_seconds: float = 0.0) -> None:

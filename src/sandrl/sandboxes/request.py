@@ -44,6 +44,7 @@ class SandboxRequest:
         packages: Python packages that the code may import, as pip writes requirements; they are installed once.
         max_sandboxes: How many to hold at once, including those that are being stopped; None for no limit.
         fresh: Judge each completion in a sandbox of its own, not in a cell of one that judges many.
+        fresh_networks: Create a network namespace for each cell, also where the last one was not used.
         budget: How much sandbox time or money they may use; None for no limit.
 
     Raises:
@@ -58,6 +59,7 @@ class SandboxRequest:
     memory_bytes: int | None = None
     fresh: bool = False
     budget: str | None = None
+    fresh_networks: bool = False
 
     def __post_init__(self) -> None:
         if self.max_sandboxes is not None and self.max_sandboxes < 1:
@@ -90,6 +92,7 @@ class SandboxRequest:
             config.sandbox_memory_bytes,
             config.fresh_sandboxes,
             config.budget,
+            config.fresh_networks,
         )
 
     def tagged(self, *tags: str) -> SandboxRequest:
@@ -197,6 +200,7 @@ class SandboxRequest:
             run_dir=None if writer is None else writer.path,
             ledger=None if writer is None else writer.append_sandbox,
             has_cells=not self.fresh,
+            fresh_networks=self.fresh_networks,
             emit=emit,
             allowance=allowance,
             interrupt=interrupt,

@@ -134,6 +134,7 @@ class Fleet:
             "max_lifetime_seconds": job.max_lifetime_seconds,
             "max_sandboxes": share,
             "has_cells": job.has_cells,
+            "fresh_networks": job.fresh_networks,
         }
         of_scorer = self._concurrency, sandboxes, connection.packages.needed, arguments
         return NodeClient(self._cluster, node, share, job.ring, *of_scorer)

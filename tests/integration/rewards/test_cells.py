@@ -398,3 +398,28 @@ def test_no_completion_leaves_anything_in_a_judge(cells: Job, ledger: Lines) -> 
     assert {result.status for result in results[2::3]} == {Status.FAILED}
     assert not any(result.failures for result in results)
     assert worker_count(ledger) == 1
+
+
+_NAMES_NETWORK = """
+import socket
+SO_NETNS_COOKIE = 71
+with socket.socket() as own:
+    cookie = own.getsockopt(socket.SOL_SOCKET, SO_NETNS_COOKIE, 8).hex()
+{use}raise ValueError(cookie)
+"""
+_USES_NETWORK = "socket.socket(type=socket.SOCK_DGRAM).sendto(b'x', ('127.0.0.1', 9))\n"
+
+
+@pytest.mark.parametrize(
+    ("fresh", "use", "networks"),
+    [(False, "", 1), (False, _USES_NETWORK, 3), (True, "", 3)],
+    ids=["not-used", "used", "fresh"],
+)
+def test_a_network_that_was_used_serves_no_other_cell(
+    connection: Connection, fresh: bool, use: str, networks: int
+) -> None:
+    codes = [f"# {number}\n{_NAMES_NETWORK.format(use=use)}" for number in range(3)]
+    with Job(connection, job_id=new_job_id(), max_lifetime_seconds=600, has_cells=True, fresh_networks=fresh) as job:
+        results = score_codes(job, codes, concurrency=1)
+    assert all(result.detail.startswith("ValueError: ") for result in results), [each.detail for each in results]
+    assert len({result.detail for result in results}) == networks
