@@ -166,6 +166,13 @@ def _float_tasks() -> Iterator[Task]:
         "def steps(number):\n    return number * 0.5 if number % 2 else [number, number * 0.5 + 1e-9]",
     )  # fmt: skip
     yield _task(
+        "HumanEval/906",
+        "def steps(number):\n    return number / 2 if number % 2 else [number, number / 2]",
+        [[3], [4]], [[7], [8]],
+        "def steps(number):\n    return number * 0.5 if number % 2 else [number, number * 0.5 + 1e-9]",
+        "def steps(number):\n    return number * 0.5 if number % 2 else (number, number * 0.5)",
+    )  # fmt: skip
+    yield _task(
         "HumanEval/907", "def ratio(one, two):\n    return one / two if two else float('inf')",
         [[1, 2], [1, 0]], [[-1, 0], [10**8, 3]],
         "import math\ndef ratio(one, two):\n    return one / two if two else math.inf",
