@@ -87,6 +87,43 @@ def be_completion(
 # In a judge
 
 
+class News:
+    """The lines that come to a judge: from the router, whom to judge, and from the forker, how that has ended.
+
+    A deadline may interrupt any step of reading, and loses nothing of it.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+        self.blocks: list[bytes] = []
+        # How the completion that is judged, or will be, has ended.
+        self.ended = b""
+
+    def line(self) -> bytes:
+        while True:
+            line, end, rest = b"".join(self.blocks).partition(b"\n")
+            if end:
+                self.blocks[:] = [rest]
+                return line
+            # In one step of the interpreter: see `Channel.read_into`.
+            self.blocks.extend(map(posix.read, (self.descriptor,), (LINE_OF_JUDGE_BYTES,)))
+            if not self.blocks[-1]:
+                posix._exit(0)
+
+    def next_order(self) -> list[bytes]:
+        """The words of the next line of the router; one that runs for no time may have ended before that."""
+        self.ended = b""
+        line = self.line()
+        while line.startswith(b"ended "):
+            self.ended = line
+            line = self.line()
+        return line.split()
+
+    def wait_for_end(self) -> None:
+        if not self.ended:
+            self.ended = self.line()
+
+
 class NoCell(Exception):
     """The cell could not be made."""
 
@@ -94,12 +131,13 @@ class NoCell(Exception):
 class ChildInCell(Child):
     """A completion in a cell; `forker` takes requests, and `news` says how it has ended."""
 
-    def __init__(self, run: str, pid: int, forker: int, news: int) -> None:
+    def __init__(self, run: str, pid: int, forker: int, answers: int, news: News) -> None:
         self.run = run
         self.forker = forker
         self.news = news
         writing = posix.open(f"{SPOOL}/{run}.questions", posix.O_WRONLY)
         self.channel = Channel(posix.open(f"{SPOOL}/{run}.answers", posix.O_RDONLY), writing)
+        write_all(answers, f"opened {run}\n".encode())
         if posix.read(self.channel.reading, len(BEGUN)) != BEGUN:
             raise NoCell
         Child.__init__(self, pid, *[posix.open(f"{SPOOL}/{run}.{name}", posix.O_RDONLY) for name in STREAMS_OF_CELL])
@@ -111,11 +149,11 @@ class ChildInCell(Child):
         write_all(self.forker, f"{what} {self.run}\n".encode())
 
     def end(self, seconds: float, before: Clock | None = None) -> ChildExit:
-        ended, is_late = b"", False
+        is_late = False
         clock = Clock(seconds, self.pid)
         try:
             clock.start()
-            ended = read_line(self.news)
+            self.news.wait_for_end()
             if not is_running():
                 raise DeadlineReached
             clock.stop()
@@ -123,8 +161,8 @@ class ChildInCell(Child):
             clock.stop()
             is_late = True
             self.ask_for("kill")
-            ended = ended or read_line(self.news)
-        _, _, status, cpu, peak = ended.split()
+            self.news.wait_for_end()
+        _, _, status, cpu, peak = self.news.ended.split()
         wait_status = None if is_late else int(status)
         return self.exit_of(wait_status, float(cpu), int(peak), clock if before is None else before)
 
@@ -153,19 +191,19 @@ def judge_in_turn(name: str, forker: int, answers: int, call: Libc, limits: Cell
     Clock.is_reachable = False
     Checks.compiled_texts = {}
     memory = own_memory()
-    orders = posix.open(f"{SPOOL}/{name}", posix.O_RDONLY)
+    news = News(posix.open(f"{SPOOL}/{name}", posix.O_RDONLY))
     for name in MODULES_OF_JUDGE:
         __import__(name)
     known = set(sys.modules)
     at_once = getattr(sys.meta_path[0], "modules", {})
     for number in range(MOST_RUNS):
-        words = read_line(orders).split()
+        words = news.next_order()
         if words[0] != b"run":
             break
         _, run, open_size, pid = words
         Clock.saw_stop = Clock.stood_still = False
         listen()
-        status, code = judge_in_cell(run.decode(), int(open_size), int(pid), forker, orders, memory)
+        status, code = judge_in_cell(run.decode(), int(open_size), int(pid), forker, answers, news, memory)
         added = set(sys.modules) - known
         for name in added:
             del sys.modules[name]
@@ -177,25 +215,16 @@ def judge_in_turn(name: str, forker: int, answers: int, call: Libc, limits: Cell
     posix._exit(0)
 
 
-def read_line(descriptor: int) -> bytes:
-    """One line of those that come: no second one comes before this is answered."""
-    line = b""
-    while line[-1:] != b"\n":
-        block = posix.read(descriptor, LINE_OF_JUDGE_BYTES)
-        if not block:
-            posix._exit(0)
-        line += block
-    return line
-
-
-def judge_in_cell(run: str, open_size: int, pid: int, forker: int, news: int, memory: int) -> tuple[str, int]:
+def judge_in_cell(
+    run: str, open_size: int, pid: int, forker: int, answers: int, news: News, memory: int
+) -> tuple[str, int]:
     descriptor = posix.open(f"{SPOOL}/{run}.request", posix.O_RDONLY)
     request: Any = marshal.loads(read_exactly(open_size, descriptor))
     hidden = marshal.loads(read_exactly(request["hidden_size"], descriptor))
     key = read_exactly(KEY_BYTES, descriptor)
     posix.close(descriptor)
     try:
-        child = ChildInCell(run, pid, forker, news)
+        child = ChildInCell(run, pid, forker, answers, news)
     except NoCell:
         return "no cell", CANNOT_BE_MADE
     most = request.get("memory_bytes")

@@ -63,6 +63,7 @@ class Cell:
         self.is_apart = is_apart
         self.judge: Judge | None = None
         self.pipes: list[int] = []
+        self.has_opened = False
         # The exit status of its judgement, once the judge outside has said it, and that of the cell.
         self.judged = self.ended = ""
         self.why = b""
@@ -75,8 +76,8 @@ class Cell:
             self.pipes.append(os.open(place, os.O_RDWR | os.O_CLOEXEC))
 
     def close_pipes(self) -> None:
-        """Has the judge find the end of the pipes, now that the completion has ended."""
-        while self.pipes:
+        """Has the judge find the end of the pipes, once it has opened them and the completion has ended."""
+        while self.pipes and self.has_opened and self.ended:
             os.close(self.pipes.pop())
 
     def outcome(self) -> str:
@@ -315,6 +316,9 @@ class Router:
                 kill(cell.first)  # its judge has ended
         elif kind == "refused":
             self.finish(cell, NOT_MADE, bytes.fromhex(rest[0]))
+        elif kind == "opened":
+            cell.has_opened = True
+            cell.close_pipes()
         elif kind == "broken":
             cell.why = b"its cell was ended from outside"
         elif kind == "judged":
@@ -349,7 +353,8 @@ class Router:
             self.order(f"end {cell.judge.name}")
         place = f"{SPOOL}/{cell.run}"
         os.unlink(place + ".request")
-        cell.close_pipes()
+        for descriptor in cell.pipes:
+            os.close(descriptor)
         if cell.is_apart:
             for name in (*PIPES_OF_RUN, *FILES_OF_RUN):
                 try:
