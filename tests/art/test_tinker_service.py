@@ -221,6 +221,18 @@ def test_checkpoints_survive_the_server(untrained_policy: Path, tmp_path: Path) 
         assert step(service.create_training_client_from_state_with_optimizer(path)) == expected
 
 
+def test_who_may_read_a_checkpoint_is_what_the_umask_says(tmp_path: Path) -> None:
+    from sandrl.trainers.tinker.checkpoints import Checkpoints
+
+    mask = os.umask(0o027)
+    try:
+        Checkpoints(tmp_path).save("tinker://run/weights/name", b"weights", "base", tinker.types.LoraConfig(rank=4))
+    finally:
+        os.umask(mask)
+    modes = [path.stat().st_mode & 0o777 for path in tmp_path.rglob("*/name/*")]
+    assert modes == [0o640, 0o640]
+
+
 KILLED = """
 import sys, tinker
 model = sys.argv[1]

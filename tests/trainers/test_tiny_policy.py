@@ -21,6 +21,7 @@ from sandrl.events import Event, PolicyBuilding, PolicyReady  # noqa: E402
 from sandrl.problems import SUBMIT_INSTRUCTION, chat_prompt  # noqa: E402
 from sandrl.problems.tiny import tasks  # noqa: E402
 from sandrl.tiny import Recipe, tiny_policy  # noqa: E402
+from sandrl.tiny.chat import RESPONSE_TEMPLATE  # noqa: E402
 from sandrl.tiny.demonstrations import TOOLS, answer_in_text, answer_with_tool  # noqa: E402
 from sandrl.tiny.policy import MANIFEST, is_whole  # noqa: E402
 from sandrl.tiny.warmup import IGNORED, encode  # noqa: E402
@@ -138,6 +139,26 @@ def test_the_same_recipe_makes_the_same_policy_and_another_seed_another(tmp_path
     torch.rand(1)
     assert weights(tmp_path / "b", 0) == first
     assert weights(tmp_path / "a", 1) != first
+
+
+def test_a_policy_made_with_an_older_transformers_serves_a_newer_one_from_the_same_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save = transformers.PreTrainedTokenizerBase.save_pretrained
+
+    def save_as_before(tokenizer: Any, directory: Path, **options: Any) -> Any:
+        saved = save(tokenizer, directory, **options)
+        config = directory / "tokenizer_config.json"
+        content = json.loads(config.read_text())
+        content.pop("response_template", None)
+        config.write_text(json.dumps(content))
+        return saved
+
+    with monkeypatch.context() as patches:
+        patches.setattr(transformers.PreTrainedTokenizerBase, "save_pretrained", save_as_before)
+        made = tiny_policy(tmp_path, recipe=QUICK)
+    assert tiny_policy(tmp_path, recipe=QUICK) == made
+    assert transformers.AutoTokenizer.from_pretrained(made).response_template == RESPONSE_TEMPLATE
 
 
 def test_making_it_leaves_no_trace_in_the_state_of_torch(tmp_path: Path) -> None:

@@ -68,6 +68,9 @@ def load_completions(
         fields: The meaning of the fields of rows in an unknown format: `completion=reply`, or `task_id=meta.task` for a
             field within another one.
 
+    Returns:
+        The completions in the order of the file, and the errors of the rows that were left out.
+
     Raises:
         UsageError: If a field is unknown.
         InputError: If the source cannot be read, a row is bad, or no completion is left; the message names file, line

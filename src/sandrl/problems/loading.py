@@ -121,6 +121,9 @@ def load_problems(
         only: The names of the problems to keep; None keeps all.
         on_problem: Called with each problem, also with those that are not kept.
 
+    Returns:
+        The problems by `task_id`, the formats that were recognised, and the errors of the rows that were left out.
+
     Raises:
         UsageError: If the prelude is not valid Python, or a field or the language is unknown.
         InputError: If the source cannot be read, a row is bad, or no problem is left; the message names file, line and

@@ -34,7 +34,7 @@ from sandrl.remote.batch import request_options, score_with_service
 from sandrl.remote.client import ADDRESS_HINT, ServiceClient
 from sandrl.rewards.scoring import lifetime_seconds, longest_seconds, score_batch
 from sandrl.runs.statistics import training_reward
-from sandrl.sandboxes import Interrupt, Job, SandboxRequest
+from sandrl.sandboxes import Connection, Interrupt, Job, SandboxRequest
 from sandrl.scoring.cache import VerdictCache
 from sandrl.scoring.combination import AsyncRewardFunction, CombinedRewards, TrainerReward, add_rewards
 from sandrl.scoring.context import ScoringContext
@@ -123,6 +123,7 @@ class RewardFunction(Closing):
         self._owns_job = job is None
         self._client: ServiceClient | None = None
         self._context: ScoringContext | None = None
+        self._connection: Connection | None = None
         self._cache = VerdictCache() if cache is None else cache
         self._opinions: OpinionMemory = {}
         self._emit = emit
@@ -251,10 +252,7 @@ class RewardFunction(Closing):
         if self._options.service is not None:
             return self._score_with(self._options.service, rows)
         job = self._job or self._open_job()
-        if self._context is None:
-            judge = Judge.on(job.connection, require_isolated=self._options.require_isolated)
-            self._context = ScoringContext.of(self._options.score, judge, job.connection)
-        context, told = self._context, self._on_result
+        context, told = self._context_on(job.connection), self._on_result
         if tags:
             context = replace(context, options=replace(context.options, tags=(*context.options.tags, *tags)))
         return score_batch(
@@ -268,6 +266,16 @@ class RewardFunction(Closing):
             on_result=None if told is None else lambda result: told(result, rows[result.index]),
             opinions=self._opinions,
         )
+
+    def _context_on(self, connection: Connection) -> ScoringContext:
+        # Verdicts are named by the runtime: the job may have moved to another one, or another job have followed it.
+        if self._context is None or self._connection is not connection:
+            require_isolated = self._options.require_isolated
+            known = self._context
+            judge = Judge.on(connection, require_isolated=require_isolated) if known is None else known.judge
+            self._context = ScoringContext.of(self._options.score, judge, connection)
+            self._connection = connection
+        return self._context
 
     def _score_with(self, service: str, rows: Sequence[Completion]) -> ScoreReport:
         if self._client is None:

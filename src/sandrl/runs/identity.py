@@ -161,7 +161,8 @@ def _with_metrics(
     wrong = []
     for measured in metrics:
         for name, counted in count(by_step.get(measured.step, [])).items():
-            value = measured.metrics.get(name, unmeasured)
+            value = measured.metrics.get(name)
+            value = unmeasured if value is None else value
             if value is not None:
                 place = f"in the {noun.removeprefix('second ')}"
                 wrong += _unequal((f"step {measured.step}: {name} in the metrics", value), (place, counted or 0.0))

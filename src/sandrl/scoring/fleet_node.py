@@ -121,6 +121,7 @@ class NodeScorer:
         self._news = threading.Condition()
         self._tickets: dict[int, Ticket] = {}
         self._executions: dict[int, list[ExecutionFinished]] = {}
+        self._is_closing = False
         # It grows on threads that must not wait.
         self._ledger: deque[SandboxRow] = deque()
         connection = sandboxes.connect(load_settings(), needed=needed)
@@ -161,14 +162,18 @@ class NodeScorer:
 
     def close(self, seconds: float) -> None:
         """Ends its part of the job; the reply after that is its last."""
+        # Whatever keeps it from its end keeps it from saying what is left.
+        unstopped: tuple[str, ...] = (f"node {self._name}",)
+        self._is_closing = True
         try:
             self._scorer.close()
             self._job.close(seconds)
-            if not self._job.unstopped:
+            unstopped = self._job.unstopped
+            if not unstopped:
                 self._keeper.close()
         finally:
             with self._news:
-                self._reply.is_last, self._reply.unstopped = True, self._job.unstopped
+                self._reply.is_last, self._reply.unstopped = True, unstopped
                 self._news.notify_all()
 
     def _has_news(self) -> bool:
@@ -180,9 +185,10 @@ class NodeScorer:
         return has_little or self._reply.is_last or bool(self._reply.failure)
 
     def _look_for_failure(self, ended: Future[Any]) -> None:
-        if not ended.cancelled() and (error := ended.exception()) is not None:
+        # What ends with the scorer has not failed.
+        if not self._is_closing and not ended.cancelled() and (error := ended.exception()) is not None:
             with self._news:
-                self._reply.failure = str(error)
+                self._reply.failure = str(error) or type(error).__name__
                 self._news.notify_all()
 
     def _record(self, row: SandboxRow) -> None:

@@ -174,8 +174,8 @@ class SandboxJudging(Judging):
         return True
 
     def end(self) -> None:
-        if self._late:
-            self._job.watch_runtime(False)
+        # Also where a batch before this one was torn open.
+        self._job.watch_runtime(False)
 
     # Completions
 

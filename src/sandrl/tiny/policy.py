@@ -26,11 +26,13 @@ from sandrl.events import Emit, PolicyBuilding, PolicyReady, ignore
 from sandrl.files import read_regular
 from sandrl.models import libraries
 from sandrl.settings import private_directory
+from sandrl.tiny.chat import RESPONSE_TEMPLATE
 from sandrl.tiny.recipe import Recipe
 from sandrl.tiny.tokenizer import train_tokenizer
 from sandrl.tiny.warmup import warm_up
 
 _FOLDER = "policies"
+_TOKENIZER = "tokenizer_config.json"
 
 MANIFEST = "tiny_policy.json"
 """The file with the recipe and the digests of all others."""
@@ -152,8 +154,15 @@ def _make(directory: Path, recipe: Recipe, emit: Emit) -> None:
                 warm_up(model, tokenizer, recipe, tell)
             model.save_pretrained(directory)
             tokenizer.save_pretrained(directory)
+        _complete(directory / _TOKENIZER)
     finally:
         torch.set_num_threads(threads)
+
+
+# Not every version of transformers saves how answers are read back, and processes with others share the cache.
+def _complete(config: Path) -> None:
+    content = {**json.loads(config.read_bytes()), "response_template": RESPONSE_TEMPLATE}
+    config.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def make_model(recipe: Recipe, tokenizer: Any) -> Any:

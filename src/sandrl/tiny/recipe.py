@@ -14,7 +14,7 @@ from sandrl.problems.tiny import tasks
 from sandrl.tiny.chat import CHAT_TEMPLATE, RESPONSE_TEMPLATE
 from sandrl.tiny.demonstrations import TOOLS
 
-_FORMAT = 2
+_FORMAT = 3
 
 
 @dataclass(frozen=True, slots=True)

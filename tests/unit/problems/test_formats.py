@@ -215,6 +215,18 @@ def test_a_test_of_humaneval_without_a_function_check_is_run_as_it_is() -> None:
     assert parsed({**row, "test": called}).problem.tests == (called.rstrip(),)
 
 
+@pytest.mark.parametrize("name", ["BigCodeBench", "SandboxFusion"])
+def test_a_helper_of_a_file_of_unittest_that_is_called_check_is_not_called_for_it(name: str) -> None:
+    row = dict(next(row for kind, row in ROWS if kind == "BigCodeBench"))
+    row["test"] = f"def check(first, second):\n    assert first == second\n\n{row['test']}\n"
+    if name == "SandboxFusion":
+        labels = {"entry_point": row["entry_point"]}
+        row = {"id": 1, "content": row["complete_prompt"], "test": row["test"], "labels": labels}
+    found = parsed(row)
+    assert (found.format.name, any("check(double)" in test for test in found.problem.tests)) == (name, False)
+    assert "numpy" in parsed({**row, "prelude": "import numpy"}).problem.packages
+
+
 def test_sets_name_the_packages_of_their_own_tests() -> None:
     imports = "import json\nimport numpy.linalg as np\nfrom pandas import DataFrame"
     for name in ("MBPP", "HumanEval", "LeetCodeDataset", "BigCodeBench"):
@@ -476,6 +488,22 @@ def deepcoder(*more: dict[str, Any]) -> dict[str, Any]:
         (
             {"task_id": "a", "prompt": "def f():\n", "entry_point": "f", "test": "def test_a():\n    f()\n"},
             "field 'test': no test function asserts anything",
+        ),
+        (
+            dict.fromkeys(("prompt", "declaration", "canonical_solution"), "")
+            | {"task_id": "CPP/0", "entry_point": "f", "test": " "},
+            "field 'test': is empty, so it checks nothing",
+        ),
+        *(
+            ({"name": "x", **row, field: {"input": [], "output": []}}, f"field '{field}': has no tests")
+            for field, row in (
+                ("private_test_cases", {"question_content": "", "public_test_cases": [{"input": "1", "output": "1"}]}),
+                ("generated_tests", {"description": "", "official_tests": [{"input": "1", "output": "1"}]}),
+            )
+        ),
+        (
+            {"description": "", "public_tests": {"input": ["1"], "output": ["1"]}, "private_tests": ""},
+            "field 'private_tests': must be JSON text",
         ),
         ({**apps(fn_name="f"), "lang": "js"}, "field 'lang': is javascript, but the checks of this row can be"),
         ({"prompt": "", "verification_info": {"language": "scala", "test_cases": []}}, "_info.language': is 'scala'"),

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any, cast
+
 import pytest
 from tests.support.judges import InProcessJudge
 
+from sandrl.events import ignore
 from sandrl.problems import Completion, Problem
 from sandrl.sandboxes.providers.cwsandbox.client import SdkConnection
 from sandrl.scoring.attempts import Attempt, Step
 from sandrl.scoring.context import ScoringContext
+from sandrl.scoring.judging import judging_of
 from sandrl.scoring.options import ScoreOptions
 from sandrl.settings import RuntimeKind
 
@@ -76,3 +81,10 @@ def test_the_end_of_a_runtime_that_another_one_replaced_costs_no_retry_but_not_f
 def test_only_a_stop_that_comes_again_in_a_sandbox_of_its_own_is_the_codes_doing() -> None:
     one = attempt()
     assert [one.may_have_been_stopped() for _ in range(3)] == [True, True, False]
+
+
+def test_a_runtime_is_not_watched_after_a_batch_though_one_before_it_was_torn_open() -> None:
+    wishes: list[bool] = []
+    job = cast(Any, SimpleNamespace(connection=LOCAL, watch_runtime=wishes.append))
+    judging_of(job)(job, InProcessJudge(), None, ignore, lambda *_: None).end()
+    assert wishes == [False]

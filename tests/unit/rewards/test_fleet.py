@@ -26,10 +26,11 @@ from sandrl.problems import Completion, Problem
 from sandrl.sandboxes import Level, SandboxRequest
 from sandrl.sandboxes.providers.protocol import Packages
 from sandrl.scoring import fleet as fleet_module
+from sandrl.scoring import fleet_node
 from sandrl.scoring.attempts import Attempt
 from sandrl.scoring.context import ScoringContext
 from sandrl.scoring.fleet import Fleet, FleetJudging
-from sandrl.scoring.fleet_node import Reply, Task, TaskResult
+from sandrl.scoring.fleet_node import NodeScorer, Reply, Task, TaskResult
 from sandrl.scoring.options import ScoreOptions
 
 PASSED = Verdict(Status.PASSED, Trust.ISOLATED, 1, 1)
@@ -330,3 +331,67 @@ def test_a_node_that_is_drained_finishes_what_it_has_and_ends(trial_of: Callable
     assert cluster.hosts["n0"]._is_ended
     told = [event.message for event in trial.job.told if isinstance(event, Warned)]
     assert told == ["node n0 is being drained: it gets no more completions"]
+
+
+class FakePart:
+    """What a node's scorer is made of: its job, which may fail to end, and its scorer, which fails what it has."""
+
+    id = "job-1"
+    owner = SimpleNamespace(hash="0123456789ab")
+    unstopped: tuple[str, ...] = ()
+
+    def __init__(self) -> None:
+        self.tickets: list[Future[Any]] = []
+        self.end_error: Exception | None = None
+
+    def window(self, _: int) -> int:
+        return 2
+
+    def context(self, _: ScoreOptions, *, require_isolated: bool) -> None: ...
+
+    def submit(self, *_: object, **__: object) -> Any:
+        self.tickets.append(Future())
+        return SimpleNamespace(future=self.tickets[-1])
+
+    def close(self, seconds: float | None = None) -> None:
+        if seconds is not None and self.end_error is not None:
+            raise self.end_error
+        for ticket in self.tickets:
+            if not ticket.done():
+                ticket.set_exception(RuntimeError("the scorer is closed"))
+
+
+@pytest.fixture
+def node_scorer(monkeypatch: pytest.MonkeyPatch) -> tuple[NodeScorer, FakePart]:
+    part = FakePart()
+    for name in ("Job", "Scorer", "Keeper"):
+        monkeypatch.setattr(fleet_node, name, lambda *_, **__: part)
+    connection = SimpleNamespace(isolation="native", suggested_concurrency=2)
+    sandboxes = SimpleNamespace(connect=lambda *_, **__: connection)
+    scorer = NodeScorer(Node("id-of-n0", "n0", "127.0.0.2", 2.0), None, cast(Any, sandboxes), (), {})
+    assert scorer.collect().window == 2
+    problem = Problem("p", "", tests=("assert f(1) == 2",))
+    scorer.take([Task(1, Completion("c", "p", code="x"), problem, ScoreOptions(), False, None)], [])
+    return scorer, part
+
+
+def test_a_failure_of_a_node_without_words_is_told(node_scorer: tuple[NodeScorer, FakePart]) -> None:
+    scorer, part = node_scorer
+    part.tickets[0].set_exception(AssertionError())
+    assert scorer.collect().failure == "AssertionError"
+
+
+def test_what_ends_with_a_node_is_no_failure_of_it(node_scorer: tuple[NodeScorer, FakePart]) -> None:
+    scorer, _ = node_scorer
+    scorer.close(1.0)
+    reply = scorer.collect()
+    assert (reply.is_last, reply.failure, reply.unstopped) == (True, "", ())
+
+
+def test_a_node_that_fails_to_end_does_not_say_that_nothing_is_left(node_scorer: tuple[NodeScorer, FakePart]) -> None:
+    scorer, part = node_scorer
+    part.end_error = RuntimeError("the client of the runtime broke")
+    with pytest.raises(RuntimeError):
+        scorer.close(1.0)
+    reply = scorer.collect()
+    assert (reply.is_last, reply.unstopped) == (True, ("node n0",))

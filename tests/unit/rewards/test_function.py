@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -11,7 +13,12 @@ import sandrl
 from sandrl.answers.extraction import extract_code
 from sandrl.errors import UsageError
 from sandrl.problems import Problem, render_prompt
+from sandrl.rewards import function as function_module
+from sandrl.sandboxes import Connection
+from sandrl.scoring.context import ScoringContext
+from sandrl.scoring.summary import ScoreReport
 from sandrl.scoring.trainer_batch import BatchReader, answer_of, text_of
+from sandrl.settings import RuntimeKind
 
 INC = Problem("inc", "Add one.", tests=("assert f(1) == 2",))
 DEC = Problem("dec", "Subtract one.", tests=("assert f(1) == 0",))
@@ -114,3 +121,26 @@ def test_what_an_episode_submitted_is_judged_instead_of_what_was_said() -> None:
     assert extract_code(rows[1], INC) is None, "an empty submission is no code"
     rows = reader.completions([""], ["said"], ["inc"], [object()])
     assert [(row.completion, row.code) for row in rows] == [("said", None)]
+
+
+class _Place(Connection):
+    def open(self, **_: object) -> Any: ...
+
+
+def test_verdicts_are_named_by_the_runtime_of_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    contexts: list[ScoringContext] = []
+
+    def scored(_: object, __: object, ___: object, context: ScoringContext, **____: object) -> ScoreReport:
+        contexts.append(context)
+        return ScoreReport("job-1", ())
+
+    monkeypatch.setattr(function_module, "score_batch", scored)
+    place = _Place(kind=RuntimeKind.REMOTE, reason="", address="", image="python:3.11", is_local=False)
+    job = SimpleNamespace(connection=place)
+    function = sandrl.reward_function([INC], job=cast(Any, job))
+    for connection in (place, place, replace(place, image="python:3.12")):
+        job.connection = connection
+        function([], [])
+    first, again, elsewhere = (context.names.name(INC, "code") for context in contexts)
+    assert first == again != elsewhere
+    assert len({context.judge for context in contexts}) == 1, "what it has learnt is kept"

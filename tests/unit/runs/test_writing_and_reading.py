@@ -25,6 +25,7 @@ from sandrl.runs import (
     RunReader,
     RunWriter,
     SandboxEvent,
+    disagreements,
     step_rows,
 )
 from sandrl.runs.overview import count_steps
@@ -285,6 +286,15 @@ def test_opinions_are_joined_to_their_completions_and_damage_among_them_is_said(
     read = RunReader(writer.path).trajectories()
     assert [(row.sandbox_id, row.second_opinion) for row in read.rows] == [("s-2", None), ("s-3", part)]
     assert (read.is_truncated, len(read.damaged)) == (True, 1)
+
+
+def test_opinions_that_the_metrics_of_their_step_have_as_null_are_a_contradiction(tmp_path: Path) -> None:
+    with create(tmp_path) as writer:
+        row: dict[str, Any] = {"job_id": JOB, "step": 0, "index": 0, "id": "c0", "task_id": "inc", "status": "failed"}
+        writer.append(OpinionRow(**row, opinion=OpinionPart(status="passed")))
+        writer.append(MetricsRow(job_id=JOB, step=0, metrics={"judge/disagreements": None}))
+    wrong = disagreements(RunReader(writer.path), is_complete=False)
+    assert any(line.startswith("step 0: judge/disagreements in the metrics") for line in wrong), wrong
 
 
 def test_an_evaluation_stays_when_the_step_after_it_is_done_again(tmp_path: Path) -> None:

@@ -45,19 +45,20 @@ _IN_FILES = f"Read the input from the file {_INPUT_FILE}, and write the output t
 
 
 # The tests of several fields, some of which may have none.
-def _pairs(
-    row: FormatRow, fields: tuple[str, ...], read: Callable[[Any, str], Any] = json_value, function: str = ""
-) -> list[Pair]:
+def _pairs(row: FormatRow, fields: tuple[str, ...], read: Callable[[Any, str], Any], function: str = "") -> list[Pair]:
     pairs: list[Pair] = []
     for field in fields:
-        value = getattr(row, field)
-        tests = read(value, field) if value else None
-        # A table has both columns in every row, perhaps without entries.
-        if tests and (not isinstance(tests, dict) or any(tests.values())):
+        if tests := read(getattr(row, field), field):
             pairs += pairs_of(tests, field, function=function)
     if not pairs:
         raise InputError("has no tests", field=fields[0])
     return pairs
+
+
+# A table has both columns in every row, perhaps without entries.
+def _columns(value: Any, field: str) -> Any:
+    tests = json_value(value, field)
+    return None if isinstance(tests, dict) and not any(tests.values()) else tests
 
 
 class CodeContestsRow(FormatRow):
@@ -74,7 +75,7 @@ class CodeContestsRow(FormatRow):
     time_limit: Any = None
 
     def to_problem(self, name: str) -> Problem:
-        pairs = _pairs(self, _CONTEST_TESTS)
+        pairs = _pairs(self, _CONTEST_TESTS, _columns)
         return Problem(
             task_id=name,
             prompt="\n\n".join([self.description, *self._files()]),
@@ -184,7 +185,7 @@ class CodeforcesRow(FormatRow):
 
 # The tests of a field; the number of those that are kept elsewhere is none.
 def _tests(value: Any, field: str) -> Any:
-    return None if isinstance(value, int | float) else json_value(value, field)
+    return None if not value or isinstance(value, int | float) else json_value(value, field)
 
 
 def _examples(value: Any) -> Iterator[tuple[str, str]]:

@@ -99,17 +99,24 @@ def _called_name(tests: list[str], code: str) -> str | None:
 MBPP = Format("MBPP", (("test_list",),), MbppRow, ignored=frozenset({"challenge_test_list"}))
 
 
+def with_check(
+    name: str, code: str, test: str, entry_point: str, reference: str | None, *, prompt: str = "", prelude: str = ""
+) -> Problem:
+    """The problem of `with_test`, whose test may be a function `check` of what it asks for, which is called."""
+    is_called = _CALLS.search(test) is not None or _DEFINES.search(test) is None
+    call = "" if is_called else f"\n\ncheck({entry_point})\n"
+    return with_test(name, code, f"{test.rstrip()}{call}", entry_point, reference, prompt=prompt, prelude=prelude)
+
+
 def with_test(
     name: str, code: str, test: str, entry_point: str, reference: str | None, *, prompt: str = "", prelude: str = ""
 ) -> Problem:
-    """The problem of `code` before a completion, and a test that may be a function `check` of what it asks for."""
-    is_called = _CALLS.search(test) is not None or _DEFINES.search(test) is None
-    call = "" if is_called else f"\n\ncheck({entry_point})\n"
+    """The problem of `code` before a completion, and a test that runs where both do."""
     with renamed(("tests[0]", "test")):
         return Problem(
             task_id=name,
             prompt=prompt or code,
-            tests=(f"{test.rstrip()}{call}",),
+            tests=(test,),
             setup=_preamble(code, entry_point),
             entry_point=entry_point,
             reference=reference,
@@ -141,7 +148,7 @@ class HumanEvalRow(FormatRow):
 
     def to_problem(self, name: str) -> Problem:
         solution = None if self.canonical_solution is None else self.prompt + self.canonical_solution
-        return with_test(name, self.prompt, self.test, self.entry_point, solution, prelude=self.prelude)
+        return with_check(name, self.prompt, self.test, self.entry_point, solution, prelude=self.prelude)
 
 
 HUMANEVAL = Format("HumanEval", (("prompt",), ("test",), ("entry_point",)), HumanEvalRow)
@@ -160,7 +167,7 @@ class LeetCodeRow(FormatRow):
     def to_problem(self, name: str) -> Problem:
         words = self.query or self.problem_description or ""
         solution = self.completion or None
-        return with_test(name, self.prompt, self.test, self.entry_point, solution, prompt=words, prelude=self.prelude)
+        return with_check(name, self.prompt, self.test, self.entry_point, solution, prompt=words, prelude=self.prelude)
 
 
 # The inputs and outputs are those of the test.
@@ -210,9 +217,10 @@ class HumanEvalPackRow(FormatRow):
         prompt, reference = begin + self.prompt, f"{begin}{self.declaration}{self.canonical_solution}"
         test = "\n".join(part for part in (self.test_setup, self.test) if part and part.strip())
         if language == PYTHON:
-            return with_test(name, prompt, test, self.entry_point, reference, prelude=self.prelude)
+            return with_check(name, prompt, test, self.entry_point, reference, prelude=self.prelude)
         tests = (f"{_STRICT}\n{test}" if language == _JAVASCRIPT else test,)
-        return Problem(name, prompt, tests, entry_point=self.entry_point, reference=reference, language=language)
+        with renamed(("tests[0]", "test")):
+            return Problem(name, prompt, tests, entry_point=self.entry_point, reference=reference, language=language)
 
 
 HUMANEVAL_PACK = Format(

@@ -90,8 +90,8 @@ class Checkpoints:
         with tempfile.TemporaryDirectory(prefix=_SAVING, dir=self._directory) as temporary:
             made = Path(temporary, "made")
             made.mkdir()
-            write_whole(made / _CONTENT, content, durable=True)
-            write_whole(made / _ABOUT, about.model_dump_json().encode(), durable=True)
+            write_whole(made / _CONTENT, content, mode=0o666, durable=True)
+            write_whole(made / _ABOUT, about.model_dump_json().encode(), mode=0o666, durable=True)
             made.rename(place)
         if self._keep is not None:
             self._prune(place.parent, self._keep)
