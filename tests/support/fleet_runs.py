@@ -83,7 +83,7 @@ def start_run(
     return FleetRun(directory, process)
 
 
-def wait_until(holds: Callable[[], bool], seconds: float = 60.0) -> None:
+def wait_until(holds: Callable[[], bool], seconds: float = 200.0) -> None:
     ends_at = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < ends_at, "it never came to hold"
