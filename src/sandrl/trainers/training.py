@@ -12,6 +12,7 @@ import io
 import math
 import time
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext, redirect_stdout
 from dataclasses import dataclass, field, replace
@@ -43,6 +44,8 @@ from sandrl.settings import Settings
 
 PRINTED = "printed.log"
 """The file, in the run directory, with what the libraries that train have printed."""
+
+_RECENT_STEPS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +164,7 @@ class Training:
         self._job: Job | None = None
         self._began = 0.0
         self._seconds_before = 0.0
+        self._held_seconds = deque[float](maxlen=_RECENT_STEPS)
 
     def count_from(self, row: int) -> None:
         """Begins to count what happens, and to watch the metrics, from this row on."""
@@ -235,13 +239,15 @@ class Training:
     def end_step(self, *, is_last: bool) -> None:
         """A step has ended; stops the training if another one would exceed the budget.
 
-        The next step is expected to use as much sandbox time as this one, including the time of the trainer.
+        The next step is expected to use as much sandbox time as the longest of the last ones, including the time of the
+        trainer: a step that the budget cuts off is lost.
         """
         if self._job is None or is_last:
             return
         spending = self._job.spending
         spending.look()
-        spending.expect(spending.seconds - self._seconds_before)
+        self._held_seconds.append(spending.seconds - self._seconds_before)
+        spending.expect(max(self._held_seconds))
         if spending.level is not Level.NONE:
             # To save the policy may take longer than the step.
             self._job.give_up_early()

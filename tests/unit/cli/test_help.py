@@ -6,9 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.support.command_line import command_of, leaf_commands
+import typer
+from tests.support.command_line import leaf_commands
 
-ROOT, _ = command_of([])
+from sandrl.cli.app import application
+
+# Its own: a command keeps the names of its help option from its first context, which other tests make without a parent.
+ROOT = typer.main.get_command(application())
 
 
 every_command = pytest.mark.parametrize(
