@@ -51,9 +51,13 @@ class Assassin:
 
 def first_process(pid: int) -> int:
     """The first process of the pid namespace that a process is in."""
-    while True:
-        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-        fields = {name: value.split() for name, _, value in (line.partition(":") for line in lines)}
-        if fields["NSpid"][-1] == "1":
-            return pid
-        pid = int(fields["PPid"][0])
+    namespace = os.readlink(f"/proc/{pid}/ns/pid")
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            if os.readlink(path / "ns/pid") == namespace:
+                numbers = (path / "status").read_text().partition("\nNSpid:")[2].partition("\n")[0].split()
+                if numbers[-1] == "1":
+                    return int(path.name)
+        except OSError:
+            continue  # it has ended
+    raise KeyError(pid)

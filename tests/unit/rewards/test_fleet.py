@@ -129,6 +129,7 @@ class FakeJob:
     given_tags: tuple[str, ...] = ()
     max_lifetime_seconds: float = 60.0
     has_cells: bool = True
+    fresh_networks: bool = False
     max_sandboxes: int | None = None
 
     def tell(self, event: Event) -> None:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]
 import posix
+from collections.abc import Iterable
 
 from sandrl.judge.guest.child import PR_SET_NO_NEW_PRIVS, RLIMIT_DATA, ROOM_FOR_STACKS_BYTES
 from sandrl.judge.guest.declarations import Libc
@@ -89,6 +90,23 @@ class CellLimits:
         self.fresh_network = fresh_network
 
 
+class Step:
+    """A call of libc, and what is said of it if it fails.
+
+    The steps into a cell are made before the process that takes them is forked: whatever that touches, it copies.
+    """
+
+    def __init__(self, name: str, *arguments: int | bytes, about: str = "") -> None:
+        self.call = name, *arguments
+        self.about = about or name
+
+
+def take(call: Libc, steps: Iterable[Step]) -> None:
+    for step in steps:
+        if call(*step.call) < 0:
+            raise OSError(f"{step.about} is refused")
+
+
 def must(call: Libc, name: str, *arguments: int | bytes, about: str = "") -> int:
     """Calls libc; raises an OSError that names the call, or what it is about, if it fails."""
     result = call(name, *arguments)
@@ -97,28 +115,67 @@ def must(call: Libc, name: str, *arguments: int | bytes, about: str = "") -> int
     return result
 
 
-def drop_capabilities(call: Libc) -> None:
+def without_capabilities() -> Step:
     header = CAPABILITY_VERSION_3.to_bytes(4, "little") + bytes(4)
-    number = CALLS_OF_MACHINE[posix.uname().machine]["capset"]
-    must(call, "syscall", number, header, bytes(24), about="capset")
+    return Step("syscall", CALLS_OF_MACHINE[posix.uname().machine]["capset"], header, bytes(24), about="capset")
 
 
-def limit_resources(call: Libc, limits: CellLimits) -> None:
-    """Sets what this process and those it makes may use, as far as the kernel counts that for single processes."""
-    for kind, value in (
-        (RLIMIT_NPROC, limits.processes),
-        (RLIMIT_DATA, limits.memory_bytes + ROOM_FOR_STACKS_BYTES),
-        (RLIMIT_NOFILE, OPEN_FILES),
-        (RLIMIT_MEMLOCK, LOCKED_BYTES),
-        (RLIMIT_SIGPENDING, PENDING_SIGNALS),
-    ):
-        # Refused where the worker may have less.
-        call("setrlimit", kind, value.to_bytes(8, "little") * 2)
+def resource_limits(limits: CellLimits) -> list[Step]:
+    """What a process and those it makes may use, as far as the kernel counts that for single processes."""
+    return [
+        Step("setrlimit", kind, value.to_bytes(8, "little") * 2)
+        for kind, value in (
+            (RLIMIT_NPROC, limits.processes),
+            (RLIMIT_DATA, limits.memory_bytes + ROOM_FOR_STACKS_BYTES),
+            (RLIMIT_NOFILE, OPEN_FILES),
+            (RLIMIT_MEMLOCK, LOCKED_BYTES),
+            (RLIMIT_SIGPENDING, PENDING_SIGNALS),
+        )
+    ]
+
+
+def mounting(source: str, target: str, kind: str = "", flags: int = 0, options: str = "") -> Step:
+    words = source.encode(), target.encode(), kind.encode()
+    return Step("mount", *words, flags, options.encode(), about=f"mount {kind or source} on {target}")
 
 
 def mount(call: Libc, source: str, target: str, kind: str = "", flags: int = 0, options: str = "") -> None:
-    words = source.encode(), target.encode(), kind.encode()
-    must(call, "mount", *words, flags, options.encode(), about=f"mount {kind or source} on {target}")
+    take(call, [mounting(source, target, kind, flags, options)])
+
+
+def making(path: str) -> Step:
+    return Step("mkdir", path.encode(), 0o755, about=f"mkdir {path}")
+
+
+def open_to_all(path: str) -> Step:
+    return Step("chmod", path.encode(), 0o1777, about=f"chmod {path}")
+
+
+def steps_of_places(limits: CellLimits, places: list[tuple[str, bool]]) -> list[Step]:
+    """Mounts what can be written to in a cell, and its `/proc`."""
+    options = f"size={limits.disk_bytes},nr_inodes={limits.inodes},mode=755"
+    steps = [
+        mounting("tmpfs", "/tmp", "tmpfs", NOSUID | NODEV, options),
+        mounting("proc", "/proc", "proc", NOSUID | NODEV | NOEXEC),
+        # It shows locks of other cells and of the host.
+        mounting("/dev/null", "/proc/locks", flags=BIND),
+    ]
+    for number, (path, keeps) in enumerate(places):
+        if path == "/tmp":
+            continue
+        steps.append(making(f"/tmp/{number}"))
+        if keeps:
+            steps.append(making(f"/tmp/{number}.work"))
+            layers = f"lowerdir={path},upperdir=/tmp/{number},workdir=/tmp/{number}.work,userxattr"
+            steps.append(mounting("overlay", path, "overlay", NOSUID | NODEV, layers))
+        else:
+            steps.append(mounting(f"/tmp/{number}", path, flags=BIND))
+        if path in ("/var/tmp", "/dev/shm"):
+            steps.append(open_to_all(path))
+    # Last, because it covers the others' directories.
+    steps += [making("/tmp/tmp"), mounting("/tmp/tmp", "/tmp", flags=BIND), open_to_all("/tmp")]
+    options = "newinstance,ptmxmode=0666,mode=0600,max=16"
+    return [*steps, mounting("devpts", "/dev/pts", "devpts", NOSUID | NOEXEC, options)]
 
 
 def write_once(path: str, text: str) -> None:
@@ -311,6 +368,17 @@ class Cells:
         self.layout = [int(words[place]) for place in STARTS_AND_ENDS]
         self.places = writable_places()
         self.numbers = CALLS_OF_MACHINE[posix.uname().machine]
+        self.isolating = [
+            Step("prctl", PR_SET_PDEATHSIG, _signal.SIGKILL, 0, 0, 0),
+            Step("unshare", NEW_MOUNTS | NEW_UTS | NEW_IPC, about="the namespaces of a cell"),
+        ]
+        self.mounting = steps_of_places(limits, self.places)
+        self.renouncing = [
+            Step("prctl", PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0),
+            Step("prctl", PR_SET_SECUREBITS, NO_ROOT_LOCKED, 0, 0, 0),
+            without_capabilities(),
+        ]
+        self.limiting = resource_limits(limits)
         self.root = ""
         self.slots: dict[int, Slot] = {}
         self.free: list[Slot] = []
@@ -390,14 +458,11 @@ class Cells:
     def enter(self) -> None:
         """Moves the forked process into its cell; raises OSError if a step of it is refused."""
         call = self.call
-        must(call, "prctl", PR_SET_PDEATHSIG, _signal.SIGKILL, 0, 0, 0)
-        must(call, "unshare", NEW_MOUNTS | NEW_UTS | NEW_IPC, about="the namespaces of a cell")
+        take(call, self.isolating)
         outside = posix.open("/", posix.O_RDONLY)
         posix.chroot(self.root)
         self._own_program()
-        self._mount_places()
-        options = "newinstance,ptmxmode=0666,mode=0600,max=16"
-        mount(call, "devpts", "/dev/pts", "devpts", NOSUID | NOEXEC, options)
+        take(call, self.mounting)
         # All is mounted with the capabilities of the worker; a user namespace is made of no process with another root.
         posix.fchdir(outside)
         posix.chroot(".")
@@ -406,10 +471,9 @@ class Cells:
         posix.chroot(self.root)
         be_only_user(self.user, self.group)
         write_once("/proc/sys/user/max_user_namespaces", "0")
-        must(call, "prctl", PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-        must(call, "prctl", PR_SET_SECUREBITS, NO_ROOT_LOCKED, 0, 0, 0)
-        drop_capabilities(call)
-        limit_resources(call, self.limits)
+        take(call, self.renouncing)
+        for step in self.limiting:
+            call(*step.call)  # refused where the worker may have less
         posix.chdir(self.folder)
 
     def _own_program(self) -> None:
@@ -427,40 +491,14 @@ class Cells:
         self.call("prctl", PR_SET_MM, PR_SET_MM_MAP, layout, len(layout), 0)
         posix.close(program)
 
-    def _mount_places(self) -> None:
-        limits = self.limits
-        options = f"size={limits.disk_bytes},nr_inodes={limits.inodes},mode=755"
-        mount(self.call, "tmpfs", "/tmp", "tmpfs", NOSUID | NODEV, options)
-        mount(self.call, "proc", "/proc", "proc", NOSUID | NODEV | NOEXEC)
-        # It shows locks of other cells and of the host.
-        posix.close(posix.open("/tmp/nothing", posix.O_CREAT | posix.O_WRONLY, 0o444))
-        mount(self.call, "/tmp/nothing", "/proc/locks", flags=BIND)
-        mount(self.call, "none", "/proc/locks", flags=REMOUNT | BIND | READ_ONLY)
-        for number, (path, keeps) in enumerate(self.places):
-            if path == "/tmp":
-                continue
-            posix.mkdir(f"/tmp/{number}", 0o755)
-            if keeps:
-                posix.mkdir(f"/tmp/{number}.work", 0o755)
-                layers = f"lowerdir={path},upperdir=/tmp/{number},workdir=/tmp/{number}.work,userxattr"
-                mount(self.call, "overlay", path, "overlay", NOSUID | NODEV, layers)
-            else:
-                mount(self.call, f"/tmp/{number}", path, flags=BIND)
-            if path in ("/var/tmp", "/dev/shm"):
-                posix.chmod(path, 0o1777)
-        # Last, because it covers the others' directories.
-        posix.mkdir("/tmp/tmp", 0o755)
-        mount(self.call, "/tmp/tmp", "/tmp", flags=BIND)
-        posix.chmod("/tmp", 0o1777)
-
 
 def take_streams(request: str, output: str, errors: str) -> None:
-    """Makes files the standard streams of this process, and closes everything else."""
+    """Makes files the standard streams of this process."""
     flags = posix.O_RDWR | posix.O_CREAT | posix.O_EXCL | posix.O_APPEND
     opened = posix.open(request, posix.O_RDONLY), posix.open(output, flags, 0o600), posix.open(errors, flags, 0o600)
     for target, source in enumerate(opened):
         posix.dup2(source, target)
-    posix.closerange(3, 1 << 16)
+        posix.close(source)
 
 
 def say_why_not(error: BaseException) -> None:

@@ -121,7 +121,6 @@ class Checks:
         self.namespace: dict[str, Any] = {"__name__": "checks", "__builtins__": sys.modules["builtins"]}
         failures = completion.failures
         self.namespace.update({FAILS: failures.assert_fails, RAISED: failures.raised, CAUGHT: failures.caught})
-        self.offered: frozenset[str] = frozenset()
         self.lent: set[str] = set()
         self.values: dict[str, Any] = {}
         # What functions mean that setup and earlier checks defined: that may be the completion's objects, too.
@@ -133,7 +132,7 @@ class Checks:
             self.namespace.pop(name, None)
         builtin = sys.modules["builtins"].__dict__
         means = set(facts["means"])
-        wanted = (means | self.kept) & self.offered
+        wanted = (means | self.kept) & self.completion.offered
         self.lent = set()
         self.completion.begin(facts, means | self.kept)
         self.completion.has_class = any(self.is_class(name) for name in wanted)
@@ -228,10 +227,8 @@ class Checks:
         """
         if self.runs_answers:
             raise Unsplittable("a check runs code that is given as text or bytes")
-        names = self.completion.ask("names", None)
-        self.offered = frozenset(name for name in names if type(name) is str) if type(names) is list else frozenset()
         if self.calls is not None:
-            self.tests = self.calls.texts(self.offered)
+            self.tests = self.calls.texts(self.completion.offered)
             self.facts = self.facts[:1] * (len(self.tests) + 1)
             self.namespace[CALL] = self.calls.check
         kinds, places = self.world

@@ -70,6 +70,8 @@ class CompletionProcess(GuardedPeer):
         self.deferred: list[tuple[Any, Any]] = []
         self.rationals: dict[tuple[int, str], int] = {}
         self.on_news: Any = None
+        # The names that the completion defines.
+        self.offered: frozenset[str] = frozenset()
 
     def begin(self, facts: dict[str, Any], means: set[str]) -> None:
         """Takes note of the text that runs next, and of what functions of texts before it mean."""
@@ -82,10 +84,12 @@ class CompletionProcess(GuardedPeer):
     def wait_until_ready(self) -> None:
         """Returns once the completion's code has run; raises `CompletionGone` if it did not get that far."""
         try:
-            if self.channel.receive()[0] != READY:
-                raise CompletionGone
+            kind, names = self.channel.receive()
             self.channel.take()
-        except EOFError as error:
+            if kind != READY:
+                raise CompletionGone
+            self.offered = frozenset(names.decode("utf-8", "surrogatepass").split("\n"))
+        except (EOFError, UnicodeDecodeError) as error:
             raise CompletionGone from error
 
     def ask(

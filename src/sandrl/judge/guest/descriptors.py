@@ -46,8 +46,13 @@ def load_libc() -> Libc | None:
     except (ImportError, OSError):
         return None
 
+    # To find one takes longer than most calls.
+    addresses: dict[str, int] = {}
+
     def call(name: str, *arguments: int | bytes) -> int:
-        return int(_ctypes.call_function(_ctypes.dlsym(libc, name), arguments))
+        if name not in addresses:
+            addresses[name] = _ctypes.dlsym(libc, name)
+        return int(_ctypes.call_function(addresses[name], arguments))
 
     return call
 

@@ -24,7 +24,9 @@ from sandrl.judge.guest.cell import (
     PR_SET_SECUREBITS,
     SPOOL,
     CellLimits,
-    drop_capabilities,
+    take,
+    take_streams,
+    without_capabilities,
 )
 from sandrl.judge.guest.channel import Channel
 from sandrl.judge.guest.checks import Checks, judge_apart
@@ -37,14 +39,14 @@ from sandrl.judge.guest.child import (
 )
 from sandrl.judge.guest.clock import Clock, is_running, listen
 from sandrl.judge.guest.declarations import Libc, Request, Say
-from sandrl.judge.guest.descriptors import DeadlineReached, read_exactly, write_all
+from sandrl.judge.guest.descriptors import DeadlineReached, head, read_exactly, write_all
 from sandrl.judge.guest.report import KEY_BYTES, report
 from sandrl.judge.guest.server import run_completion
 from sandrl.judge.guest.supervisor import Child, ChildExit, own_memory
 
-# What a completion prints, and what its process reports.
 # What a completion's process says before it runs any of its code.
 BEGUN = b"b"
+# What a completion prints, and what its process reports.
 STREAMS_OF_CELL = "stdout", "stderr", "report"
 LINE_OF_JUDGE_BYTES = 4096
 # What the judge itself imports for calls whose results were kept.
@@ -56,23 +58,21 @@ MOST_RUNS = 500
 # In a cell
 
 
-def open_for_completion(run: str) -> tuple[int, int, int, int]:
+def open_for_completion(run: str) -> tuple[int, int]:
     """Opens the files of a completion, and the directory of its pipes, before a cell sees neither."""
-    flags = posix.O_RDWR | posix.O_CREAT | posix.O_EXCL | posix.O_APPEND
-    stdout, stderr, words = [posix.open(f"{SPOOL}/{run}.{name}", flags, 0o600) for name in STREAMS_OF_CELL]
-    return posix.open(SPOOL, posix.O_RDONLY), stdout, stderr, words
+    place = f"{SPOOL}/{run}"
+    take_streams(place + ".request", place + ".stdout", place + ".stderr")
+    flags = posix.O_WRONLY | posix.O_CREAT | posix.O_EXCL | posix.O_APPEND
+    return posix.open(SPOOL, posix.O_RDONLY), posix.open(place + ".report", flags, 0o600)
 
 
-def be_completion(
-    run: str, request_size: int, call: Libc, spool: int, stdout: int, stderr: int, words: int
-) -> NoReturn:
+def be_completion(run: str, request_size: int, call: Libc, spool: int, words: int) -> NoReturn:
     """Runs a completion, whose request begins on standard input, in this process."""
     gc.freeze()
     gc.enable()
     request = marshal.loads(read_exactly(request_size))
     # The rest of the file is hidden.
-    stdin = posix.open("/dev/null", posix.O_RDONLY)
-    posix.dup2(stdin, 0)
+    nothing = posix.open("/dev/null", posix.O_RDONLY)
     reading = posix.open(f"{run}.questions", posix.O_RDONLY, dir_fd=spool)
     writing = posix.open(f"{run}.answers", posix.O_WRONLY, dir_fd=spool)
     posix.write(writing, BEGUN)
@@ -80,7 +80,7 @@ def be_completion(
     def body(request: Request, say: Say) -> None:
         run_completion(request, say, Channel(reading, writing))
 
-    code = become_child(body, request, (stdin, stdout, stderr), (words, reading, writing), call)
+    code = become_child(body, request, (nothing, 1, 2), (words, reading, writing), call)
     raise SystemExit(code)
 
 
@@ -172,7 +172,7 @@ def become_judge(call: Libc, limits: CellLimits) -> None:
     call("prctl", PR_SET_PDEATHSIG, _signal.SIGKILL, 0, 0, 0)
     call("prctl", PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     call("prctl", PR_SET_SECUREBITS, NO_ROOT_LOCKED, 0, 0, 0)
-    drop_capabilities(call)
+    take(call, [without_capabilities()])
     call("prctl", PR_SET_DUMPABLE, 0, 0, 0, 0)
     # What a completion sends becomes values here.
     call("setrlimit", RLIMIT_DATA, (limits.memory_bytes + ROOM_FOR_STACKS_BYTES).to_bytes(8, "little") * 2)
@@ -215,6 +215,10 @@ def judge_in_turn(name: str, forker: int, answers: int, call: Libc, limits: Cell
     posix._exit(0)
 
 
+def open_output(run: str, name: str) -> int:
+    return posix.open(f"{SPOOL}/{run}.{name}", posix.O_WRONLY | posix.O_CREAT | posix.O_APPEND, 0o600)
+
+
 def judge_in_cell(
     run: str, open_size: int, pid: int, forker: int, answers: int, news: News, memory: int
 ) -> tuple[str, int]:
@@ -226,12 +230,13 @@ def judge_in_cell(
     try:
         child = ChildInCell(run, pid, forker, answers, news)
     except NoCell:
+        errors = posix.open(f"{SPOOL}/{run}.stderr", posix.O_RDONLY)
+        write_all(open_output(run, "err"), head(errors, LINE_OF_JUDGE_BYTES)[0])
         return "no cell", CANNOT_BE_MADE
     most = request.get("memory_bytes")
     child.memory = (most, most + memory) if most else None
     judged = judge_apart(child, child.channel, request, hidden)
-    flags = posix.O_WRONLY | posix.O_APPEND
-    outputs = posix.open(f"{SPOOL}/{run}.out", flags), posix.open(f"{SPOOL}/{run}.err", flags)
+    outputs = open_output(run, "out"), open_output(run, "err")
     code = report(request, judged, key.decode(), outputs)
     for each in (*outputs, judged.stdout, judged.stderr):
         posix.close(each)

@@ -30,7 +30,7 @@ ALIVE_SECONDS = 1.0
 # For so many looks the forker may not answer. Looks are counted, not seconds: a machine that stands still has no looks.
 LOOKS_WITHOUT_ANSWER = 200
 # Results that come within this time are passed on together.
-GATHERED_SECONDS = 0.004
+GATHERED_SECONDS = 0.02
 READ_BYTES = 1 << 18
 MOST_OUTPUT_BYTES = 64 << 20
 # A place that a waiting cell has left is taken only where so much memory is left for the next one.

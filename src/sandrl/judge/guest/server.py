@@ -77,8 +77,6 @@ class Objects(Peer):
         if operation == "global":
             value = self.lent[arguments[0]] = self.namespace[arguments[0]]
             return ("module", value.__name__) if type(value) is type(sys) else ("value", value)
-        if operation == "names":
-            return [name for name in self.namespace if type(name) is str and name not in OF_EVERY_MODULE]
         # Meanwhile other threads of the completion may ask the judge; before and after, the channel is not theirs.
         self.lock.release()
         try:
@@ -138,7 +136,9 @@ def run_completion(request: Request, say: Say, channel: Channel) -> None:
     leave_in_fork(pid)
     is_limited = request["check_timeout_seconds"] is not None
     objects = Objects(channel, namespace, Interruption(INTERRUPT) if is_limited else None)
-    channel.send(READY, b"")
+    # A list of them at once: a thread of the completion may add one meanwhile.
+    names = [name for name in list(namespace) if type(name) is str and name not in OF_EVERY_MODULE]
+    channel.send(READY, "\n".join(names).encode("utf-8", "surrogatepass"))
     objects.answer_all()
     finish(say, "passed", "")
 

@@ -199,9 +199,14 @@ class Forker:
             self.answer(f"started {run} {pid} {first}")
             return None
         self.forget_signals()
-        take_streams(f"{SPOOL}/{run}.request", f"{SPOOL}/{run}.out", f"{SPOOL}/{run}.err")
         names, entry = self.programs[program]
-        descriptors: tuple[int, ...] = names["open_for_completion"](run) if judge != "-" else ()
+        descriptors: tuple[int, ...] = ()
+        if judge != "-":
+            # Of the others that are open here, it closes all before it runs the completion.
+            descriptors = names["open_for_completion"](run)
+        else:
+            take_streams(f"{SPOOL}/{run}.request", f"{SPOOL}/{run}.out", f"{SPOOL}/{run}.err")
+            posix.closerange(3, 1 << 16)
         try:
             self.cells.enter()
         except BaseException as error:
