@@ -17,7 +17,9 @@ def write_everywhere(data):
             pass
 def frame(data, kind=b'!'):
     return len(data).to_bytes(4, 'little') + kind + data
-READY, TRUE = frame(b'', b'r'), frame(b'i0;u0;u0;TTNN')
+def ready():
+    return frame('\n'.join(globals()).encode(), b'r')
+TRUE = frame(b'i0;u0;u0;TTNN')
 """
 # A server in place of the judge's own, found through the frames that call the completion.
 _SERVER = """\
@@ -32,21 +34,19 @@ def find(name):
     raise SystemExit(0)
 def text(value):
     return b's%d;%s' % (len(value), value.encode())
-def words(found):
-    return b'l%d;-' % len(found) + b''.join(map(text, found))
 # No changes, no containers out of use; what follows is an object of a class that is described.
 HEAD = b'i0;u0;u0;'
 SPECIALS = '__call__ __eq__ __lt__ __gt__ __sub__ __abs__ __bool__ __contains__ __iter__ __len__'
 OBJECT = b'h1;D2;0;' + text('Liar') * 2 + text('solution') + text(SPECIALS) + text('-') + b'-'
 def serve(reply, offered=(), lent=b'u2;' + text('value') + OBJECT):
-    names = words([name for name in globals() if name[:1] != '_'] + [*offered])
+    names = [name for name in globals() if name[:1] != '_'] + [*offered]
     channel = find('channel')
-    channel.send(b'r', b'')
+    channel.send(b'r', '\n'.join(names).encode())
     while True:
         request = channel.receive()[1]
         channel.take()
-        if b's5;names' in request or b's6;global' in request:
-            channel.send(b'!', HEAD + b'T' + (names if b's5;names' in request else lent) + b'NN')
+        if b's6;global' in request:
+            channel.send(b'!', HEAD + b'T' + lent + b'NN')
         else:
             channel.send(b'!', reply(request))
 """
@@ -124,7 +124,7 @@ if os.fork() == 0:
 === true-on-every-descriptor [group=channel]: answers true to every question before it is sent
 %EVERYWHERE%
 --- end
-write_everywhere(READY + TRUE * 2000)
+write_everywhere(ready() + TRUE * 2000)
 === answers-out-of-turn [group=channel]: a process that it started also answers
 %EVERYWHERE%
 import time
@@ -144,7 +144,7 @@ write_everywhere(frame(b'i0;u0;u0;T' + b'u1;' * 5000))
 === endless-message [group=channel]: announces a message that never ends
 %EVERYWHERE%
 --- end
-write_everywhere(READY + b'\xff\xff\xff\x7f')
+write_everywhere(ready() + b'\xff\xff\xff\x7f')
 os._exit(0)
 === claims-modules [group=channel, kinds=called]: every name that a check uses is a module
 %SERVER%

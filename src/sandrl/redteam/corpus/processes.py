@@ -302,6 +302,28 @@ for port in (80, 8000, 8080, 18861, 50051):
     except OSError:
         pass
 survive(lambda: None)
+=== leaves-answers-in-the-pipes [group=slot]: leaves answers in every pipe, for whoever reads there next
+import os
+def leave():
+    for number in range(3, 64):
+        try:
+            os.set_blocking(number, False)
+            while os.write(number, b'\x0d\x00\x00\x00!i0;u0;u0;TTNN' * 200):
+                pass
+        except OSError:
+            pass
+--- end
+leave()
+os._exit(0)
+=== holds-the-pipes [group=slot]: a process that outlives it holds all its pipes, and answers what is asked of its successor
+%SURVIVE%
+def work():
+    for number in range(3, 64):
+        try:
+            os.write(number, b'\x0d\x00\x00\x00!i0;u0;u0;TTNN')
+        except OSError:
+            pass
+survive(work)
 """,
     group="killing",
     SURVIVE=_SURVIVE,
