@@ -5,7 +5,7 @@ Process 1 of the cell's own process namespace is its supervisor, or, where the j
 ends all of them with it. Cells share nothing: the user, process, mount, IPC
 and UTS namespaces of a cell are its own, and so are `/tmp` and everything that can be written to, `/proc`, its
 terminals, and the inodes of the files that it can read (see `Root`). A network namespace costs more than all the others
-together: one that the kernel says nobody has used serves another cell (see `Network`). A cell has no capability when it
+together: another cell uses it if the kernel counts no use of it (see `Network`). A cell has no capability when it
 reads its request, and cannot make further namespaces.
 
 A cell needs no system call filter of its own, which would be compiled for each cell, on all processors: it has the

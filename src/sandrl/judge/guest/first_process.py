@@ -1,8 +1,8 @@
-"""The program that is process 1 of a cell whose judge is outside: a few instructions that wait for ever.
+"""The program that is process 1 of a cell whose judge is outside: a few instructions that wait for the end.
 
-Whatever the completion leaves behind becomes a child of process 1, and the kernel reaps the children of a process that
-ignores their ends. The forker ends the program, and the kernel ends everything in the cell with it. An interpreter in
-its place would cost as much as the completion's own.
+The processes that a completion leaves behind become children of process 1, and the kernel reaps the children of a
+process that ignores their ends. The forker ends the program, and the kernel ends everything in the cell with it. An
+interpreter in its place would cost as much as the completion's own.
 
 The program is made here, from its instructions, so that what runs can be read.
 """

@@ -315,7 +315,7 @@ def leave():
 --- end
 leave()
 os._exit(0)
-=== holds-the-pipes [group=slot]: a process that outlives it holds all its pipes, and answers what is asked of its successor
+=== holds-the-pipes [group=slot]: a process that outlives it holds all its pipes, and answers in its place
 %SURVIVE%
 def work():
     for number in range(3, 64):
