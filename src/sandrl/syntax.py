@@ -12,10 +12,12 @@ import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import lru_cache
 from typing import cast
 
 _LOCK = threading.RLock()
 _REFUSALS = (ValueError, RecursionError, MemoryError, OverflowError, SystemError)
+_LONGEST_KEPT_CHARACTERS = 20_000
 # So often in a row nothing but the text disturbs the compiler.
 _MOST_DISTURBANCES = 20
 
@@ -52,10 +54,18 @@ def try_parse(text: str) -> ast.Module | None:
         return None
 
 
-def nodes_of(text: str) -> Iterator[ast.AST]:
-    """The nodes of a text; none if it is no Python."""
+def nodes_of(text: str) -> tuple[ast.AST, ...]:
+    """The nodes of a text, which are kept, so they must not be changed; none if it is no Python."""
+    return _kept_nodes(text) if len(text) <= _LONGEST_KEPT_CHARACTERS else _nodes(text)
+
+
+def _nodes(text: str) -> tuple[ast.AST, ...]:
     tree = try_parse(text)
-    return iter(()) if tree is None else ast.walk(tree)
+    return () if tree is None else tuple(ast.walk(tree))
+
+
+# As many as the texts of a few problems: what is asked about a check is asked when its problem is prepared.
+_kept_nodes = lru_cache(maxsize=256)(_nodes)
 
 
 def parse_expression(text: str) -> ast.Expression:

@@ -16,7 +16,7 @@ from functools import lru_cache
 
 from sandrl.problems import Problem
 from sandrl.problems.calls import function_of
-from sandrl.syntax import compiling, nodes_of, parse, try_parse
+from sandrl.syntax import compiling, nodes_of, parse
 
 _ORDER = ("__lt__", "__le__", "__gt__", "__ge__")
 
@@ -98,12 +98,9 @@ def is_plain(test: str) -> bool:
 
     Such a check means the same wherever it runs.
     """
-    tree = try_parse(test)
-    if tree is None:
-        return False
-    nodes = list(ast.walk(tree))
+    nodes = nodes_of(test)
     called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
-    return all(
+    return bool(nodes) and all(
         (id(node) in called and _is_function(node.id) if isinstance(node, ast.Name) else isinstance(node, _PLAIN))
         and not isinstance(node, _IDENTITY)
         for node in nodes

@@ -17,7 +17,7 @@ import itertools
 import re
 import symtable
 import sys
-from collections.abc import Set
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -126,7 +126,7 @@ class CheckFacts:
 @lru_cache(maxsize=4096)
 def facts_of(problem: Problem) -> CheckFacts:
     texts = (problem.setup, *problem.tests)
-    nodes = [list(nodes_of(text)) for text in texts]
+    nodes = [nodes_of(text) for text in texts]
     under_test = names_under_test(problem)
     return CheckFacts(
         texts=tuple(map(_facts_of_text, texts, nodes)) if problem.fn is None else (_facts_of_call(problem.fn),),
@@ -143,7 +143,7 @@ def _facts_of_call(function: str) -> TextFacts:
     return TextFacts(means=frozenset(function_of(function)))
 
 
-def _facts_of_text(text: str, nodes: list[ast.AST]) -> TextFacts:
+def _facts_of_text(text: str, nodes: Sequence[ast.AST]) -> TextFacts:
     if not nodes:
         return TextFacts()  # not Python
     with compiling():
@@ -201,7 +201,7 @@ def _runs_code(node: ast.AST, under_test: Set[str]) -> bool:
     return not words.isdisjoint(_CODE_LOADERS) or not (words - under_test).isdisjoint(_CODE_RUNNERS)
 
 
-def _needs_one_process(problem: Problem, nodes: list[list[ast.AST]]) -> bool:
+def _needs_one_process(problem: Problem, nodes: Sequence[Sequence[ast.AST]]) -> bool:
     # Such a check is tried apart from the completion all the same; a completion that fails it there is judged again in
     # one process with the check. Coroutines count only where nothing catches: in one process, a completion may catch
     # what a check raises.

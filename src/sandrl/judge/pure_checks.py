@@ -44,13 +44,13 @@ def are_pure(problem: Problem) -> bool:
     """Whether the checks of a problem keep no state."""
     if changes_of(problem):
         return False
-    nodes = [list(nodes_of(text)) for text in (problem.setup, *problem.tests) if text.strip()]
+    nodes = [nodes_of(text) for text in (problem.setup, *problem.tests) if text.strip()]
     reference = reference_of(problem)
     if reference is not None:
         if reference.classes:
             return False  # the judge may run it
         used = {node.id for each in nodes for node in each if isinstance(node, ast.Name)}
-        nodes += [list(nodes_of(reference.imports[name])) for name in used & reference.imports.keys()]
+        nodes += [nodes_of(reference.imports[name]) for name in used & reference.imports.keys()]
     # Of what is not Python there are no nodes.
     return all(each and all(map(_is_pure, each)) for each in nodes)
 

@@ -245,6 +245,8 @@ class Workers:
     def hand_over(self, launch: Launch) -> None:
         launch.launched_at = time.monotonic()
         self._waiting.append(launch)
+        # At once: while the caller prepares the next one, this one is judged.
+        self.send_more()
 
     def send_more(self) -> None:
         while self._waiting:

@@ -1,4 +1,4 @@
-"""The program that is process 1 of a cell: it waits for ever, reaps nothing itself, and can be ended."""
+"""The program that is process 1 of a cell: it waits, reaps nothing itself, and can be ended."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from sandrl.judge.guest.first_process import MACHINES, executable, write_executa
 
 # Makes the program a parent of orphans, as process 1 is, and has it execute the file.
 ADOPTER = """
-import ctypes, os, sys, time
+import ctypes, os, sys
 ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)
 if os.fork() == 0:
     if os.fork() == 0:
-        time.sleep(0.5)
+        os.read(0, 1)
     os._exit(0)
 os.execv(sys.argv[1], sys.argv[1:])
 """
@@ -27,11 +27,13 @@ os.execv(sys.argv[1], sys.argv[1:])
 
 def test_it_waits_and_the_kernel_reaps_what_is_left_to_it(tmp_path: Path) -> None:
     write_executable(str(tmp_path / "first"))
-    process = subprocess.Popen([sys.executable, "-c", ADOPTER, str(tmp_path / "first")])
+    process = subprocess.Popen([sys.executable, "-c", ADOPTER, str(tmp_path / "first")], stdin=subprocess.PIPE)
+    assert process.stdin is not None
     try:
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
         while "python" in os.readlink(f"/proc/{process.pid}/exe") or not children.read_text():
             time.sleep(0.01)
+        process.stdin.close()
         while children.read_text():
             time.sleep(0.01)
         assert process.poll() is None

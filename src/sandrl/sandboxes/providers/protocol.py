@@ -314,9 +314,9 @@ class Connection(ABC):
         """How many completions to judge at once.
 
         Returns:
-            The number; None if each machine of the runtime decides.
+            The number; None if the job decides: the workers by their processors, and fresh sandboxes as is suggested.
         """
-        return asked or max(self.suggested_concurrency, least)
+        return asked or (least if least > self.suggested_concurrency else None)
 
     def at_once(self, concurrency: int | None) -> int:
         """How many completions that is on all machines together; see `concurrency`."""
