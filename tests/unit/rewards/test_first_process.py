@@ -17,10 +17,13 @@ from sandrl.judge.guest.first_process import MACHINES, executable, write_executa
 ADOPTER = """
 import ctypes, os, sys
 ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)
-if os.fork() == 0:
+child = os.fork()
+if child == 0:
     if os.fork() == 0:
         os.read(0, 1)
     os._exit(0)
+# What has ended before the program ignores the ends of its children is nobody's to reap.
+os.waitpid(child, 0)
 os.execv(sys.argv[1], sys.argv[1:])
 """
 
