@@ -177,7 +177,7 @@ def program() -> None:
     writable = (ctypes.c_uint64 * 4)(0, RDONLY, 0, 0)
     attempt("mount_setattr", lambda: call("mount_setattr", -100, b"/usr", 0x8000, writable, 32))
     attempt("max_user_namespaces", lambda: write("/proc/sys/user/max_user_namespaces", "9"))
-    attempt("setns", lambda: checked(LIBC.setns(os.open("/proc/self/ns/user", os.O_RDONLY), 0)))
+    attempt("setns", lambda: checked(LIBC.setns(os.open("/proc/self/ns/mnt", os.O_RDONLY), 0)))
     attempt("chroot", lambda: os.chroot("/tmp"))
     attempt("sethostname", lambda: socket.sethostname("other"))
     attempt("clone3", lambda: call("clone3", None, 0))

@@ -148,7 +148,8 @@ def attack(
     by_id = {target.problem.task_id: target.problem for target in targets}
 
     def run(completions: Sequence[Completion]) -> ScoreReport:
-        emit(JobStarted(job.id, len(completions), min(options.concurrency or len(completions), len(completions))))
+        at_once = job.connection.at_once(options.concurrency)
+        emit(JobStarted(job.id, len(completions), min(at_once, len(completions))))
         return score(completions, by_id, job=job, judge=judge, options=options, emit=emit, interrupt=interrupt)
 
     references = reference_completions(target.problem for target in targets)

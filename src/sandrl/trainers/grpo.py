@@ -224,10 +224,9 @@ class TrlEngine:
 
 
 def _scoring(context: Context, job: Job) -> FunctionOptions:
-    config, suggested = context.config, job.connection.concurrency(None)
-    if suggested is not None:
-        suggested = max(suggested // context.processes.count, 1)
-    options = ScoreOptions.of(config, config.concurrency or suggested)
+    config = context.config
+    concurrency = job.connection.concurrency(config.concurrency, processes=context.processes.count)
+    options = ScoreOptions.of(config, concurrency)
     return FunctionOptions(
         replace(options, second_opinion=step_opinions(config.second_opinion)),
         require_isolated=config.require_isolated,

@@ -18,7 +18,7 @@ def write_everywhere(data):
 def frame(data, kind=b'!'):
     return len(data).to_bytes(4, 'little') + kind + data
 def ready():
-    return frame('\n'.join(globals()).encode(), b'r')
+    return frame('\\n'.join(globals()).encode(), b'r')
 TRUE = frame(b'i0;u0;u0;TTNN')
 """
 # A server in place of the judge's own, found through the frames that call the completion.
@@ -41,7 +41,7 @@ OBJECT = b'h1;D2;0;' + text('Liar') * 2 + text('solution') + text(SPECIALS) + te
 def serve(reply, offered=(), lent=b'u2;' + text('value') + OBJECT):
     names = [name for name in globals() if name[:1] != '_'] + [*offered]
     channel = find('channel')
-    channel.send(b'r', '\n'.join(names).encode())
+    channel.send(b'r', '\\n'.join(names).encode())
     while True:
         request = channel.receive()[1]
         channel.take()

@@ -310,13 +310,15 @@ class Connection(ABC):
         """The name of the runtime, and the image of its sandboxes, with which another process requests the same."""
         return self.kind.value, self.image
 
-    def concurrency(self, asked: int | None, *, least: int = 1) -> int | None:
-        """How many completions to judge at once.
+    def concurrency(self, asked: int | None, *, least: int = 1, processes: int = 1) -> int | None:
+        """How many completions to judge at once; `processes` share the runtime.
 
         Returns:
             The number; None if the job decides: the workers by their processors, and fresh sandboxes as is suggested.
         """
-        return asked or (least if least > self.suggested_concurrency else None)
+        if asked or processes > 1:
+            return asked or max(self.suggested_concurrency // processes, 1)
+        return least if least > self.suggested_concurrency else None
 
     def at_once(self, concurrency: int | None) -> int:
         """How many completions that is on all machines together; see `concurrency`."""

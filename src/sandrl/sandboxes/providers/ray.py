@@ -104,7 +104,7 @@ class RayConnection(Connection):
     def named(self) -> tuple[str, str | None]:
         return f"{self.kind.value}:{self.address}", self.asked_image
 
-    def concurrency(self, asked: int | None, *, least: int = 1) -> int | None:
+    def concurrency(self, asked: int | None, *, least: int = 1, processes: int = 1) -> int | None:
         return asked
 
     def at_once(self, concurrency: int | None) -> int:
