@@ -126,10 +126,10 @@ def test_calls_of_another_architecture_kill() -> None:
 
 
 CELL_FLAGS = (0x20000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 0x40000000)
-NAMES = ("clone", "unshare", "mount", "umount2", "pivot_root", "mount_setattr", "chroot")
+NAMES = ("clone", "unshare", "mount", "umount2", "pivot_root", "mount_setattr", "chroot", "setns")
 NUMBERS = {
-    "x86_64": dict(zip(NAMES, (56, 272, 165, 166, 155, 442, 161), strict=True)),
-    "aarch64": dict(zip(NAMES, (220, 97, 40, 39, 41, 442, 51), strict=True)),
+    "x86_64": dict(zip(NAMES, (56, 272, 165, 166, 155, 442, 161, 308), strict=True)),
+    "aarch64": dict(zip(NAMES, (220, 97, 40, 39, 41, 442, 51, 268), strict=True)),
 }
 
 
