@@ -136,7 +136,7 @@ NUMBERS = {
 @pytest.mark.parametrize("machine", sorted(NUMBERS))
 def test_a_worker_may_make_the_namespaces_and_mounts_of_cells(machine: str) -> None:
     numbers = NUMBERS[machine]
-    for name in ("mount", "umount2", "pivot_root", "mount_setattr", "chroot"):
+    for name in ("mount", "umount2", "pivot_root", "mount_setattr", "chroot", "setns"):
         assert decide(machine, numbers[name]) == EPERM
         assert decide(machine, numbers[name], cells=True) == ALLOW
     assert decide(machine, numbers["clone"], sum(CELL_FLAGS) | 17, cells=True) == ALLOW
