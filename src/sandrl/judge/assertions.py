@@ -79,7 +79,7 @@ class _Pair:
     operator: str
 
 
-@lru_cache(maxsize=16384)
+@lru_cache(maxsize=4096)
 def marked(test: str, own: frozenset[str] | None = None, *, names_sides: bool = True) -> str:
     """A text with names for the sides of its asserts; as it is if it is no Python.
 
