@@ -51,8 +51,8 @@ class _Cell:
     seconds_between = _SECONDS_BETWEEN
 
     def __init__(self) -> None:
-        self._display: Any = importlib.import_module("IPython.display").display
-        self._handle: Any = None
+        self._handle: Any = importlib.import_module("IPython.display").DisplayHandle()
+        self._is_shown = False
 
     def show(self, share: float | None, words: str, warnings: Sequence[str]) -> None:
         bar = "" if share is None else f'<progress value="{share:.4f}" max="1" aria-label="scored"></progress> '
@@ -61,10 +61,9 @@ class _Cell:
             "text/html": f"<div>{bar}{_escaped(words)}{below}</div>",
             "text/plain": "\n".join([words, *(f"warning: {warning}" for warning in warnings)]),
         }
-        if self._handle is None:
-            self._handle = self._display(data, raw=True, display_id=True)
-        else:
-            self._handle.update(data, raw=True)
+        # Ctrl-C may come once it is shown, and before the call returns.
+        show, self._is_shown = self._handle.update if self._is_shown else self._handle.display, True
+        show(data, raw=True)
 
 
 class _Lines:
