@@ -17,7 +17,7 @@ from time import sleep
 from sandrl.judge.guest.child import NOBODY
 from sandrl.judge.guest.clock import read_start
 from sandrl.judge.guest.declarations import Libc
-from sandrl.judge.guest.descriptors import read_exactly, write_all
+from sandrl.judge.guest.descriptors import kill_quietly, read_exactly, write_all
 from sandrl.judge.guest.places import (
     DIRECTORY,
     IPC_KINDS,
@@ -34,7 +34,7 @@ from sandrl.judge.guest.places import (
     own_places,
     read_lines,
 )
-from sandrl.judge.guest.supervisor import Ends, become_reaper, children_by_parent, kill_quietly
+from sandrl.judge.guest.supervisor import Ends, become_reaper, children_by_parent
 
 # Set where this runs in a sandbox: elsewhere no file is removed.
 SANDBOX_VARIABLE = "SANDRL_SANDBOX"

@@ -26,7 +26,7 @@ from sandrl.judge.guest.baseline import end_descendants
 from sandrl.judge.guest.cases import Comparison, judge_cases
 from sandrl.judge.guest.child import completion_files, completion_lines, describe, finish, fresh_module, run_code
 from sandrl.judge.guest.declarations import Libc, Outcome, Request, Say
-from sandrl.judge.guest.descriptors import head, write_all
+from sandrl.judge.guest.descriptors import head, kill_quietly, write_all
 from sandrl.judge.guest.places import remove_all
 from sandrl.judge.guest.programs import judge_programs
 from sandrl.judge.guest.script import judge_program, run_script
@@ -37,7 +37,6 @@ from sandrl.judge.guest.supervisor import (
     become_reaper,
     from_hex,
     judge_child,
-    kill_quietly,
     run_child,
 )
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from sandrl.judge.guest.declarations import Libc, Request, Say
-from sandrl.judge.guest.descriptors import write_all
+from sandrl.judge.guest.descriptors import close_others, write_all
 
 DETAIL_LIMIT_CHARACTERS = 600
 # Of what is said about single checks; a problem may have a thousand.
@@ -266,10 +266,7 @@ def become_child(
     posix.setsid()
     for target, source in enumerate(descriptors):
         posix.dup2(source, target)
-    lowest = 3
-    for descriptor in (*sorted(kept), 1 << 16):
-        posix.closerange(lowest, descriptor)
-        lowest = descriptor + 1
+    close_others(kept)
     drop_privileges()
     renew_stdin()
     try:

@@ -16,7 +16,9 @@ Standard output: the output of the completion (up to the cap), a line break, and
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]
 import posix
+from collections.abc import Iterable
 
 from sandrl.judge.guest.declarations import Libc
 
@@ -80,6 +82,22 @@ def head(descriptor: int, limit: int) -> tuple[bytes, int]:
         blocks.append(block)
         offset += len(block)
     return b"".join(blocks), size
+
+
+def kill_quietly(target: int, number: int = _signal.SIGKILL) -> None:
+    """Signals a process that may be gone, or out of reach."""
+    try:
+        posix.kill(target, number)
+    except OSError:
+        pass
+
+
+def close_others(kept: Iterable[int]) -> None:
+    """Closes all descriptors but the standard streams and those that are named."""
+    lowest = 3
+    for descriptor in (*sorted(kept), 1 << 16):
+        posix.closerange(lowest, descriptor)
+        lowest = descriptor + 1
 
 
 def write_all(descriptor: int, data: bytes) -> None:

@@ -14,12 +14,12 @@ from __future__ import annotations
 import binascii
 import os
 import select
-import signal
 import sys
 import time
 from typing import NoReturn
 
 from sandrl.judge.guest.cell import SPOOL, CellLimits
+from sandrl.judge.guest.descriptors import kill_quietly
 from sandrl.runtime.guest.processes import ProcessLimits, read
 from sandrl.runtime.guest.watchdog import Watchdog
 
@@ -187,14 +187,6 @@ class Incoming:
         return whole
 
 
-def kill(pid: int) -> None:
-    """Kills a process that may be gone, or out of reach."""
-    try:
-        os.kill(pid, signal.SIGKILL)
-    except OSError:
-        pass
-
-
 class Router:
     """Serves the host.
 
@@ -313,7 +305,7 @@ class Router:
             if cell.judge is not None:
                 cell.judge.order(f"run {cell.run} {cell.request_size} {cell.pid}")
             elif cell.is_apart:
-                kill(cell.first)  # its judge has ended
+                kill_quietly(cell.first)  # its judge has ended
         elif kind == "refused":
             self.finish(cell, NOT_MADE, bytes.fromhex(rest[0]))
         elif kind == "opened":
@@ -344,7 +336,7 @@ class Router:
             if cell.ended:
                 self.finish(cell, LOST, cell.why)
             elif cell.first:
-                kill(cell.first)
+                kill_quietly(cell.first)
 
     def finish(self, cell: Cell, exit_code: str, why: bytes = b"") -> None:
         del self.running[cell.run]
@@ -389,7 +381,7 @@ class Router:
             cell.ticks = ticks
             if now - cell.began > cell.seconds:
                 cell.is_late = True
-                kill(cell.first)
+                kill_quietly(cell.first)
                 continue
             if cell.watchdog is None:
                 cell.watchdog = Watchdog(self.limits, -1, cell.first)
@@ -399,7 +391,7 @@ class Router:
                 cell.watchdog.relieve_memory(family[1:] or family)
             elif breach is not None:
                 for pid in family[1:]:
-                    kill(pid)
+                    kill_quietly(pid)
 
 
 def run_router(limits: CellLimits, most: int, places: int, orders: int, answers: int) -> NoReturn:

@@ -11,7 +11,7 @@ from typing import Any
 from sandrl.judge.guest.child import SPEECHLESS, become_child
 from sandrl.judge.guest.clock import Clock, is_running, read_numbers, read_start, too_long
 from sandrl.judge.guest.declarations import Checked, Excerpt, Libc, Request, Say
-from sandrl.judge.guest.descriptors import DeadlineReached, head, read_exactly, scratch_file
+from sandrl.judge.guest.descriptors import DeadlineReached, head, kill_quietly, read_exactly, scratch_file
 
 REPORT_LIMIT_BYTES = 4 << 20
 PR_SET_CHILD_SUBREAPER = 36
@@ -80,13 +80,6 @@ class Judgment:
         self.compile_seconds = 0.0
         self.rests = False
         self.excerpts: dict[int, Excerpt] = {}
-
-
-def kill_quietly(target: int, number: int = _signal.SIGKILL) -> None:
-    try:
-        posix.kill(target, number)
-    except OSError:
-        pass
 
 
 class Ends:

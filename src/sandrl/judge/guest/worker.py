@@ -21,7 +21,7 @@ from typing import Any, NoReturn
 
 from sandrl.judge.guest.cell import SPOOL, CellLimits, Cells, read_whole, say_why_not, take_streams
 from sandrl.judge.guest.declarations import load_rest, request_size
-from sandrl.judge.guest.descriptors import load_libc, read_exactly, write_all
+from sandrl.judge.guest.descriptors import close_others, kill_quietly, load_libc, read_exactly, write_all
 from sandrl.judge.guest.preloads import Preloads
 from sandrl.judge.guest.router import run_router
 
@@ -122,13 +122,6 @@ def is_ending(pid: int) -> bool:
     return len(words) > PLACE_OF_FLAGS and bool(int(words[PLACE_OF_FLAGS]) & EXITING)
 
 
-def end_quietly(pid: int) -> None:
-    try:
-        posix.kill(pid, _signal.SIGKILL)
-    except OSError:
-        pass
-
-
 class Forker:
     def __init__(self, cells: Cells, orders: int, requests: int, answers: int, router: int) -> None:
         self.cells = cells
@@ -206,7 +199,7 @@ class Forker:
             descriptors = names["open_for_completion"](run)
         else:
             take_streams(f"{SPOOL}/{run}.request", f"{SPOOL}/{run}.out", f"{SPOOL}/{run}.err")
-            posix.closerange(3, 1 << 16)
+            close_others(())
         try:
             self.cells.enter()
         except BaseException as error:
@@ -221,10 +214,7 @@ class Forker:
             self.judges[pid] = JudgeProcess(name)
             return None
         self.forget_signals()
-        lowest = 3
-        for descriptor in (*sorted((self.requests, self.answers)), 1 << 16):
-            posix.closerange(lowest, descriptor)
-            lowest = descriptor + 1
+        close_others((self.requests, self.answers))
         names, _ = self.programs[program]
         return lambda: names["judge_in_turn"](name, self.requests, self.answers, self.cells.call, self.cells.limits)
 
@@ -263,7 +253,7 @@ class Forker:
                 for judge in [each for each in self.judges.values() if each.name == cell.judge]:
                     seconds = usage[0] + usage[1]
                     judge.tell(f"ended {cell.run} {status} {seconds:.6f} {usage[2] * 1024}")
-                end_quietly(cell.first)
+                kill_quietly(cell.first)
         if pid == cell.first:
             self.cells.forget(pid)
             self.answer(f"ended {cell.run} {cell.status}")
