@@ -233,6 +233,7 @@ def _become_sandbox(
             request["disk_bytes"],
             request["inodes"],
             request["directories"],
+            request["mounts"],
         )
         give_up_privileges(limits, filter_program)
     except OSError as error:

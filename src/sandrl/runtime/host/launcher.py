@@ -36,6 +36,16 @@ class InterpreterError(LaunchError):
 
 
 @dataclass(frozen=True)
+class VolumeMount:
+    """Where a sandbox sees a volume, a directory of its own, or the part of it at `sub_path` (empty: all of it)."""
+
+    volume: str
+    path: str
+    sub_path: str = ""
+    read_only: bool = False
+
+
+@dataclass(frozen=True)
 class BootRequest:
     """What a sandbox is started with.
 
@@ -46,6 +56,8 @@ class BootRequest:
         disk_bytes: Limit of all its files together.
         in_group: Whether a control group counts its memory, so that the agent need not estimate it.
         cells: How many cells it may hold at once, each with these limits; 0 if it is no worker.
+        mounts: Its volumes.
+        processors: How many all its processes may use together, if control groups can limit that; None: all.
     """
 
     image: str
@@ -58,6 +70,8 @@ class BootRequest:
     sockets: int = limits.SOCKETS
     in_group: bool = False
     cells: int = 0
+    mounts: tuple[VolumeMount, ...] = ()
+    processors: float | None = None
 
     def together(self) -> BootRequest:
         """With what all cells may use at once; its own disk stays as it is, because each cell has one of its own."""

@@ -52,7 +52,7 @@ class SandboxManager:
         self._creations: OrderedDict[str, tuple[bytes, asyncio.Future[Record]]] = OrderedDict()
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def create(self, spec: pb.SandboxSpec, request_id: str) -> Record:
+    async def create(self, spec: pb.SandboxSpec, request_id: str, display_name: str = "") -> Record:
         """Start a sandbox, or return the one this request started before.
 
         Raises:
@@ -60,8 +60,8 @@ class SandboxManager:
                 for another spec.
         """
         if not request_id:
-            return await self._create(spec)
-        declared = digest(spec)
+            return await self._create(spec, display_name)
+        declared = digest(spec, display_name)
         known = self._creations.get(request_id)
         if known is not None:
             if known[0] != declared:
@@ -71,7 +71,7 @@ class SandboxManager:
                     reason="CWSANDBOX_REQUEST_ID_CONFLICT",
                 )
             return await asyncio.shield(known[1])
-        creation = asyncio.ensure_future(self._create(spec))
+        creation = asyncio.ensure_future(self._create(spec, display_name))
         self._creations[request_id] = (declared, creation)
         creation.add_done_callback(lambda done: self._note_created(request_id, done))
         if len(self._creations) > _REMEMBERED_REQUESTS:
@@ -96,7 +96,7 @@ class SandboxManager:
             created.set_result(done.result())
             self._creations[request_id] = (known[0], created)
 
-    async def _create(self, spec: pb.SandboxSpec) -> Record:
+    async def _create(self, spec: pb.SandboxSpec, display_name: str) -> Record:
         most = self._max_sandboxes
         if most is not None and len(self.registry.living()) + self._starting >= most:
             raise faults.Fault(
@@ -107,17 +107,19 @@ class SandboxManager:
             )
         self._starting += 1
         try:
-            return await self._start(spec)
+            return await self._start(spec, display_name)
         finally:
             self._starting -= 1
 
-    async def _start(self, spec: pb.SandboxSpec) -> Record:
+    async def _start(self, spec: pb.SandboxSpec, display_name: str) -> Record:
+        if spec.runner_ids and self.runner_id not in spec.runner_ids:
+            raise faults.unsupported(f"a runner {spec.runner_ids[0]!r} (sandbox.spec.runner_ids)")
         plan = make_plan(spec, self._images)
         for file in spec.containers[0].files:
             file.ClearField("content")  # the plan has it; a record is kept for long
         kept = pb.SandboxSpec()
         kept.CopyFrom(spec)
-        record = Record(str(uuid.uuid4()), kept, plan)
+        record = Record(str(uuid.uuid4()), kept, plan, display_name=display_name)
         if plan.boot.overlay is not None and not (self._overlays / plan.boot.overlay).is_dir():
             raise faults.invalid(f"there is no package overlay {plan.boot.overlay!r}", "sandbox.spec.annotations")
 
@@ -125,6 +127,7 @@ class SandboxManager:
             for path, content in plan.files:
                 await write_file(host, path, content)
             await self._start_main(record, host)
+            await self._probe(record, host)
 
         try:
             host = await self._boots.boot(plan.boot, prepare)
@@ -173,6 +176,20 @@ class SandboxManager:
             return
         process.close_stdin()
         self._spawn(self._follow_main, record, host, process)
+
+    async def _probe(self, record: Record, host: HostSandbox) -> None:
+        plan = record.plan
+        if plan.probe is None:
+            return
+        try:
+            failure = await plan.probe.wait(host, plan.environment, plan.directory)
+        except SandboxGoneError:
+            if record.state not in TERMINAL_STATES:  # its main program has ended
+                raise
+            return
+        if failure is not None:
+            await host.destroy()
+            record.finish(pb.STATE_FAILED, f"the startup probe failed: {failure}")
 
     async def _follow_main(self, record: Record, host: HostSandbox, process: GuestProcess) -> None:
         while not isinstance(output := await process.next_output(), Exit):
