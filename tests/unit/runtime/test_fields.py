@@ -61,8 +61,6 @@ REFUSED = {
     "SecurityContext.capabilities_add": ["SYS_PTRACE"],
     "SecurityContext.seccomp_profile": "Unconfined",
     "SandboxVolume.volume_id": "v-1",
-    "ScratchVolume.restore_from_snapshot_id": "fss-1",
-    "DeleteSandboxRequest.snapshot_volumes": ["v"],
     "Service.visibility": pb.VISIBILITY_PUBLIC,
     "Service.endpoint": pb.EndpointSpec(),
     "NetworkOptions.ingress": [pb.IngressRule(any=True)],

@@ -77,7 +77,7 @@ class Daemon:
         self._choice = choice
         self._idle_timeout_seconds = idle_timeout_seconds
         runner_id = f"local-{os.uname().nodename}"
-        self._manager = SandboxManager(choice, runner_id, directory.overlays, max_sandboxes)
+        self._manager = SandboxManager(choice, runner_id, directory.overlays, directory.snapshots, max_sandboxes)
         self._manager.registry.on_change = self._plan_roster
         self._roster: asyncio.TimerHandle | None = None
         self._started = time.monotonic()

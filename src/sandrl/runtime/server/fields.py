@@ -97,8 +97,6 @@ REFUSED = {
         "another seccomp profile", lambda value: value == "RuntimeDefault", condition="`RuntimeDefault`"
     ),
     "SandboxVolume.volume_id": Refusal("a registered volume", reason="CWSANDBOX_VOLUME_NOT_FOUND"),
-    "ScratchVolume.restore_from_snapshot_id": Refusal("a file-system snapshot", reason="CWSANDBOX_FSS_NOT_SUPPORTED"),
-    "DeleteSandboxRequest.snapshot_volumes": Refusal("a file-system snapshot", reason="CWSANDBOX_FSS_NOT_SUPPORTED"),
     "Service.visibility": Refusal(
         "a service reachable from outside its sandbox",
         lambda value: value == pb.VISIBILITY_PRIVATE,
@@ -123,7 +121,6 @@ WITHOUT_EFFECT = {
     "ScratchVolume.medium": "files of a sandbox are in memory, and count against its disk limit only",
     "NetworkOptions.deny_egress": "a sandbox has no network but its own loopback, whatever it says",
     "NetworkOptions.deny_ingress": "a sandbox has no network but its own loopback, whatever it says",
-    "DeleteSandboxRequest.request_id": "a sandbox ends once, however often that is requested",
     "ListAvailableRunnersRequest.healthy_only": "a daemon that answers is healthy",
     "ListAvailableRunnersRequest.page_size": "there is one runner",
     "ListAvailableRunnersRequest.page_token": "there is one runner",
@@ -143,11 +140,11 @@ _SERVED = {
     "SecurityContext": "run_as_user run_as_group read_only_root_filesystem capabilities_drop",
     "Probe": "exec period_seconds timeout_seconds failure_threshold initial_delay_seconds",
     "SandboxVolume": "name scratch",
-    "ScratchVolume": "size",
+    "ScratchVolume": "size restore_from_snapshot_id",
     "Service": "port name protocol",
     "GetSandboxRequest": "sandbox_id",
     "ListSandboxesRequest": "page_size page_token tags state show_terminated runner_ids volume_ids sort_direction",
-    "DeleteSandboxRequest": "sandbox_id grace_period_seconds allow_missing",
+    "DeleteSandboxRequest": "sandbox_id grace_period_seconds snapshot_volumes request_id allow_missing",
     "ExecStreamRequest": "init stdin resize close",
     "ExecStreamInit": "sandbox_id command tty tty_width tty_height env container",
     "ExecStreamResize": "width height",
@@ -178,6 +175,8 @@ NOTES = {
     "stay writable",
     "SecurityContext.capabilities_drop": "programs have no capability",
     "ScratchVolume.size": "added to the disk limit of the sandbox",
+    "ScratchVolume.restore_from_snapshot_id": "the volume must be mounted whole and writable",
+    "DeleteSandboxRequest.request_id": "of its snapshots: a sandbox ends once, however often that is requested",
     "Container.startup_probe": "the sandbox is created when the probe has succeeded, and fails if it does not",
 }
 """What is to be known about fields that are served."""

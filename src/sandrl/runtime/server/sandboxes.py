@@ -28,6 +28,7 @@ from sandrl.runtime.host.sandbox import HostSandbox, SandboxGoneError, StartErro
 from sandrl.runtime.server import faults
 from sandrl.runtime.server.plan import digest, make_plan
 from sandrl.runtime.server.records import TERMINAL_STATES, Record, Registry
+from sandrl.runtime.server.snapshots import Snapshots, place
 
 logger = logging.getLogger(__name__)
 
@@ -41,10 +42,13 @@ _RETRY_WHEN_FULL_SECONDS = 0.5
 class SandboxManager:
     """Owns every sandbox of the daemon."""
 
-    def __init__(self, choice: Choice, runner_id: str, overlays: Path, max_sandboxes: int | None = None) -> None:
+    def __init__(
+        self, choice: Choice, runner_id: str, overlays: Path, snapshots: Path, max_sandboxes: int | None = None
+    ) -> None:
         self._max_sandboxes = max_sandboxes
         self._starting = 0
         self._overlays = overlays
+        self.snapshots = Snapshots(snapshots)
         self.registry = Registry()
         self.runner_id = runner_id
         self._images = choice.images
@@ -123,7 +127,14 @@ class SandboxManager:
         if plan.boot.overlay is not None and not (self._overlays / plan.boot.overlay).is_dir():
             raise faults.invalid(f"there is no package overlay {plan.boot.overlay!r}", "sandbox.spec.annotations")
 
+        restored = [(each.scratch.restore_from_snapshot_id, each.name) for each in spec.volumes]
+        restores = [(name, place(plan.boot.mounts, volume)) for name, volume in restored if name]
+        for name, _ in restores:
+            self.snapshots.get(name)
+
         async def prepare(host: HostSandbox) -> None:
+            for name, path in restores:
+                await self.snapshots.restore(host, name, path)
             for path, content in plan.files:
                 await write_file(host, path, content)
             await self._start_main(record, host)

@@ -92,15 +92,18 @@ class SandboxService(sandbox_pb2_grpc.SandboxServiceServicer):
 
     @_answering_faults
     async def DeleteSandbox(self, request: pb.DeleteSandboxRequest, context: Context) -> pb.DeleteSandboxResponse:
-        if request.snapshot_volumes:
-            raise faults.unsupported("a file-system snapshot", "CWSANDBOX_FSS_NOT_SUPPORTED")
         if request.allow_missing and not self._manager.registry.knows(request.sandbox_id):
             return pb.DeleteSandboxResponse()
+        taken = []
+        for name in request.snapshot_volumes:
+            record, host = self._running(request.sandbox_id, "")
+            wanted = name, request.request_id, pb.SNAPSHOT_TRIGGER_ON_DELETE
+            taken.append((await self._manager.snapshots.create(record, host, *wanted)).file_system_snapshot_id)
         record = self._manager.registry.get(request.sandbox_id)
         # A client that goes away must not leave half an end behind.
         await asyncio.shield(self._manager.delete(record, request.grace_period_seconds))
         await record.terminal.wait()
-        return pb.DeleteSandboxResponse(sandbox=self._proto(record))
+        return pb.DeleteSandboxResponse(sandbox=self._proto(record), file_system_snapshot_ids=taken)
 
     @_answering_faults
     async def StreamExec(self, requests: AsyncIterator[pb.ExecStreamRequest], context: Context) -> None:
@@ -147,13 +150,35 @@ class SandboxService(sandbox_pb2_grpc.SandboxServiceServicer):
         return pb.WriteFileResponse()
 
     @_answering_faults
-    async def _no_snapshots(self, request: Any, context: Context) -> None:
-        raise faults.unsupported("file-system snapshots", "CWSANDBOX_FSS_NOT_SUPPORTED")
+    async def CreateFileSystemSnapshot(
+        self, request: pb.CreateFileSystemSnapshotRequest, context: Context
+    ) -> pb.FileSystemSnapshot:
+        record, host = self._running(request.sandbox_id, "")
+        wanted = request.scratch_volume_name, request.request_id, pb.SNAPSHOT_TRIGGER_MANUAL
+        return await self._manager.snapshots.create(record, host, *wanted)
 
-    CreateFileSystemSnapshot = _no_snapshots
-    GetFileSystemSnapshot = _no_snapshots
-    ListFileSystemSnapshots = _no_snapshots
-    DeleteFileSystemSnapshot = _no_snapshots
+    @_answering_faults
+    async def GetFileSystemSnapshot(
+        self, request: pb.GetFileSystemSnapshotRequest, context: Context
+    ) -> pb.FileSystemSnapshot:
+        return self._manager.snapshots.get(request.file_system_snapshot_id)
+
+    @_answering_faults
+    async def ListFileSystemSnapshots(
+        self, request: pb.ListFileSystemSnapshotsRequest, context: Context
+    ) -> pb.ListFileSystemSnapshotsResponse:
+        return self._manager.snapshots.list(request)
+
+    @_answering_faults
+    async def DeleteFileSystemSnapshot(
+        self, request: pb.DeleteFileSystemSnapshotRequest, context: Context
+    ) -> pb.FileSystemSnapshot:
+        try:
+            return self._manager.snapshots.delete(request.file_system_snapshot_id)
+        except faults.Fault:
+            if not request.allow_missing:
+                raise
+            return pb.FileSystemSnapshot(file_system_snapshot_id=request.file_system_snapshot_id)
 
 
 def _refusing(call: str) -> Callable[..., Awaitable[Any]]:
