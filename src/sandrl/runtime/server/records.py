@@ -90,8 +90,10 @@ class Record:
             status.exit_code = self.exit_code
         container = self.spec.containers[0]
         status.effective_resources.CopyFrom(container.resources)
-        status.effective_resources.memory = str(self.plan.boot.memory_bytes)
         status.effective_resource_requirements.CopyFrom(container.resource_requirements)
+        for effective in (status.effective_resources, status.effective_resource_requirements.limits):
+            effective.memory = str(self.plan.boot.memory_bytes)
+            effective.cpu = "" if self.plan.boot.processors is None else f"{self.plan.boot.processors:g}"
         for service in self.spec.services:
             status.services.add(
                 port=service.port, name=service.name, protocol=service.protocol, visibility=service.visibility

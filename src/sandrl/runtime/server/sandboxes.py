@@ -6,6 +6,7 @@ A create answers only once the sandbox runs, and a delete only once it has ended
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import logging
 import signal
 import time
@@ -53,6 +54,7 @@ class SandboxManager:
         self.runner_id = runner_id
         self._images = choice.images
         self._boots = Boots(choice)
+        self._limits_processors = choice.groups is not None and choice.groups.limits_processors
         self._creations: OrderedDict[str, tuple[bytes, asyncio.Future[Record]]] = OrderedDict()
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -119,6 +121,8 @@ class SandboxManager:
         if spec.runner_ids and self.runner_id not in spec.runner_ids:
             raise faults.unsupported(f"a runner {spec.runner_ids[0]!r} (sandbox.spec.runner_ids)")
         plan = make_plan(spec, self._images)
+        if not self._limits_processors:
+            plan = dataclasses.replace(plan, boot=dataclasses.replace(plan.boot, processors=None))
         for file in spec.containers[0].files:
             file.ClearField("content")  # the plan has it; a record is kept for long
         kept = pb.SandboxSpec()
