@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import re
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import cwsandbox
 import grpc
 import pytest
 from cwsandbox import AuthHeaders, Sandbox, SandboxDefaults, SandboxError, SecurityContext, Session
 from cwsandbox._proto import sandbox_pb2 as pb
 from cwsandbox._proto import sandbox_pb2_grpc
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from sandrl.runtime.server import fields
+from tests.integration.runtime.conftest import wait_until
 
 
 @contextmanager
@@ -192,13 +197,14 @@ def test_a_name_is_kept_and_a_runner_is_this_machine(defaults: SandboxDefaults) 
         wanted.spec.runner_ids[:] = ["elsewhere"]
         with pytest.raises(grpc.RpcError, match="runner_ids"):
             calls.CreateSandbox(pb.CreateSandboxRequest(sandbox=wanted))
-        for container, state in ((sandbox.status.container_statuses[0].name, None), ("other", "invalid")):
-            request = pb.StreamLogsRequest(sandbox_id=sandbox.sandbox_id, container=container)
-            if state is None:
-                assert list(calls.StreamLogs(request)) == []
-            else:
-                with pytest.raises(grpc.RpcError, match="no container 'other'"):
-                    list(calls.StreamLogs(request))
+
+
+def test_logs_are_those_of_the_container_that_there_is(defaults: SandboxDefaults) -> None:
+    with created(defaults, with_container()) as (calls, sandbox):
+        name = sandbox.status.container_statuses[0].name
+        assert list(calls.StreamLogs(pb.StreamLogsRequest(sandbox_id=sandbox.sandbox_id, container=name))) == []
+        with pytest.raises(grpc.RpcError, match="no container 'other'"):
+            list(calls.StreamLogs(pb.StreamLogsRequest(sandbox_id=sandbox.sandbox_id, container="other")))
 
 
 def test_more_processors_or_memory_than_the_machine_has_are_refused(defaults: SandboxDefaults) -> None:
@@ -206,3 +212,108 @@ def test_more_processors_or_memory_than_the_machine_has_are_refused(defaults: Sa
         wanted = with_container(resource_requirements=pb.ResourceRequirements(requests=amounts))
         with calling(defaults) as calls, pytest.raises(grpc.RpcError, match="this machine has"):
             calls.CreateSandbox(pb.CreateSandboxRequest(sandbox=wanted))
+
+
+def test_a_listing_selects_orders_and_pages(defaults: SandboxDefaults) -> None:
+    tag = f"test-{uuid.uuid4().hex[:12]}"
+    with calling(defaults) as calls:
+        wanted = with_container()
+        wanted.spec.tags.append(tag)
+        made = [calls.CreateSandbox(pb.CreateSandboxRequest(sandbox=wanted)) for _ in range(3)]
+        ids = [each.sandbox_id for each in made]
+
+        def listed(**fields: Any) -> list[str]:
+            request = pb.ListSandboxesRequest(tags=[tag], **fields)
+            return [each.sandbox_id for each in calls.ListSandboxes(request).sandboxes]
+
+        assert listed() == listed(runner_ids=[made[0].status.runner_id]) == ids
+        assert listed(sort_direction=pb.SORT_DIRECTION_DESCENDING) == ids[::-1]
+        assert listed(runner_ids=["elsewhere"]) == listed(volume_ids=["v-1"]) == []
+        first = calls.ListSandboxes(pb.ListSandboxesRequest(tags=[tag], page_size=2))
+        assert [each.sandbox_id for each in first.sandboxes] == ids[:2]
+        assert listed(page_token=first.next_page_token) == ids[2:]
+        calls.DeleteSandbox(pb.DeleteSandboxRequest(sandbox_id=ids[0]))
+        assert listed() == listed(state=pb.STATE_RUNNING) == ids[1:]
+        assert listed(show_terminated=True) == ids
+        assert listed(state=pb.STATE_TERMINATED) == ids[:1]
+        for name in ids[1:]:
+            calls.DeleteSandbox(pb.DeleteSandboxRequest(sandbox_id=name))
+
+
+def test_a_private_service_is_shown_in_the_status(defaults: SandboxDefaults) -> None:
+    wanted = with_container()
+    service = pb.Service(port=80, name="web", protocol=pb.SERVICE_PROTOCOL_TCP, visibility=pb.VISIBILITY_PRIVATE)
+    wanted.spec.services.append(service)
+    with created(defaults, wanted) as (_, sandbox):
+        (shown,) = sandbox.status.services
+        assert (shown.port, shown.name, shown.protocol) == (80, "web", pb.SERVICE_PROTOCOL_TCP)
+
+
+def test_logs_begin_where_they_are_asked_to(defaults: SandboxDefaults) -> None:
+    script = "echo 1; until test -e /tmp/go; do sleep 0.1; done; pwd; sleep 60"
+    wanted = with_container(command="sh", args=["-c", script], working_dir="/work/place")
+    with created(defaults, wanted) as (calls, sandbox):
+
+        def streamed(**fields: Any) -> Iterator[pb.LogEntry]:
+            found: Iterator[pb.LogEntry] = calls.StreamLogs(
+                pb.StreamLogsRequest(sandbox_id=sandbox.sandbox_id, **fields)
+            )
+            return found
+
+        def text(**fields: Any) -> bytes:
+            return b"".join(each.data for each in streamed(**fields))
+
+        first = next(streamed(follow=True))
+        assert first.data == b"1\n"
+        output(defaults, sandbox, "touch", "/tmp/go")
+        wait_until(lambda: text() == b"1\n/work/place\n")
+        assert text(tail_lines=1) == b"/work/place\n"
+        assert re.fullmatch(rb"\S+Z 1\n\S+Z /work/place\n", text(timestamps=True))
+        late = Timestamp()
+        late.FromSeconds(int(time.time()) + 60)
+        assert text(since_time=late) == b""
+        session = {"resume_log_session_id": first.log_session_id}
+        assert text(**session, resume_log_offset=first.next_log_offset) == b"/work/place\n"
+        assert next(streamed(**session, resume_log_offset=1 << 40)).error.code == "INVALID_RESUME_OFFSET"
+
+
+def test_another_container_than_the_one_there_is_is_refused(defaults: SandboxDefaults) -> None:
+    with created(defaults, with_container(name="one")) as (calls, sandbox):
+        place: Any = {"sandbox_id": sandbox.sandbox_id, "path": "/tmp/file"}
+        calls.WriteFile(pb.WriteFileRequest(**place, container="one", content=b"x"))
+        assert calls.ReadFile(pb.ReadFileRequest(**place, container="one")).content == b"x"
+        for request in (pb.WriteFileRequest(**place, container="two"), pb.ReadFileRequest(**place, container="two")):
+            with pytest.raises(grpc.RpcError, match="no container 'two'"):
+                getattr(calls, type(request).__name__.removesuffix("Request"))(request)
+        init = pb.ExecStreamInit(sandbox_id=sandbox.sandbox_id, command=["true"], container="two")
+        with pytest.raises(grpc.RpcError, match="no container 'two'"):
+            list(calls.StreamExec(iter([pb.ExecStreamRequest(init=init)])))
+
+
+def test_variables_and_input_of_a_command_are_its_own(defaults: SandboxDefaults) -> None:
+    wanted = with_container(environment_variables={"A": "container", "B": "container"})
+    with created(defaults, wanted) as (calls, sandbox):
+        command = ["sh", "-c", 'cat; echo "$A $B"']
+        requests = [
+            pb.ExecStreamRequest(
+                init=pb.ExecStreamInit(sandbox_id=sandbox.sandbox_id, command=command, env={"B": "own"})
+            ),
+            pb.ExecStreamRequest(stdin=b"given "),
+            pb.ExecStreamRequest(close=pb.ExecStreamClose()),
+        ]
+        answers = list(calls.StreamExec(iter(requests)))
+    assert b"".join(each.output.data for each in answers) == b"given container own\n"
+
+
+def test_the_runner_is_found_by_what_it_is(defaults: SandboxDefaults) -> None:
+    assert defaults.auth is not None
+    (runner,) = cwsandbox.list_runners(auth=defaults.auth, service_visibility="private")
+    assert cwsandbox.list_runners(auth=defaults.auth, service_visibility="public") == []
+    again = cwsandbox.get_runner(runner.runner_id, organization_id=runner.organization_id, auth=defaults.auth)
+    assert again.runner_id == runner.runner_id
+    assert again.resources is not None
+    for runner_id, organization_id in (("elsewhere", runner.organization_id), (runner.runner_id, "other")):
+        with pytest.raises(cwsandbox.RunnerNotFoundError):
+            cwsandbox.get_runner(runner_id, organization_id=organization_id, auth=defaults.auth)
+    for unfit in ({"gpu_type": "H100"}, {"architecture": "m68k"}, {"runner_group_id": "other"}):
+        assert cwsandbox.list_runners(auth=defaults.auth, **unfit) == []  # type: ignore[arg-type]

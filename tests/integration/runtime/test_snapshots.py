@@ -10,6 +10,7 @@ import pytest
 from cwsandbox import (
     FileSystemSnapshotOptions,
     Sandbox,
+    SandboxDefaults,
     SandboxSnapshotError,
     ScratchVolumeOptions,
     Session,
@@ -20,6 +21,7 @@ from cwsandbox import (
 from cwsandbox._proto import sandbox_pb2 as pb
 
 from sandrl.runtime import limits
+from tests.integration.runtime.test_fields import calling
 
 MOUNT = FileSystemSnapshotOptions(mount_path="/workspace")
 FILL = """
@@ -88,6 +90,26 @@ def test_a_request_that_is_repeated_makes_one_snapshot(session: Session, kept: l
     assert kept[0] == kept[1]
     kept.append(sandbox.snapshot(request_id="another").result())
     assert kept[2] != kept[0]
+
+
+def test_snapshots_are_listed_by_page_and_sandbox(session: Session, kept: list[str], defaults: SandboxDefaults) -> None:
+    sandboxes = [session.sandbox(file_system_snapshot=MOUNT) for _ in range(2)]
+    kept += [sandboxes[number].snapshot().result() for number in (0, 0, 0, 1)]
+    with calling(defaults) as calls:
+        token = ""
+        pages: list[list[str]] = []
+        while token or not pages:
+            request = pb.ListFileSystemSnapshotsRequest(
+                page_size=2, page_token=token, source_sandbox_id=sandboxes[0].sandbox_id
+            )
+            page = calls.ListFileSystemSnapshots(request)
+            pages.append([each.file_system_snapshot_id for each in page.file_system_snapshots])
+            token = page.next_page_token
+        assert pages == [kept[:2], kept[2:3]]
+        missing = pb.DeleteFileSystemSnapshotRequest(file_system_snapshot_id="fss-none", allow_missing=True)
+        calls.DeleteFileSystemSnapshot(missing)
+    with pytest.raises(SnapshotNotFoundError):
+        Sandbox.delete_snapshot("fss-none").result()
 
 
 def test_a_volume_that_cannot_be_read_whole_has_no_snapshot(session: Session) -> None:

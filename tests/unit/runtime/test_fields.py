@@ -34,6 +34,74 @@ def test_every_call_is_served_or_refused() -> None:
     assert set(fields.REFUSED_CALLS) < calls
 
 
+TESTED = {
+    "test_one_request_id_makes_one_sandbox": "CreateSandboxRequest.request_id CreateSandboxRequest.sandbox "
+    "Sandbox.spec SandboxSpec.containers Container.image",
+    "test_a_name_is_kept_and_a_runner_is_this_machine": "Sandbox.display_name SandboxSpec.annotations "
+    "SandboxSpec.runner_ids GetSandboxRequest.sandbox_id",
+    "test_a_volume_is_shown_at_each_of_its_mounts": "SandboxSpec.volumes SandboxVolume.name SandboxVolume.scratch "
+    "Container.volume_mounts VolumeMount.volume VolumeMount.mount_path VolumeMount.read_only VolumeMount.sub_path",
+    "test_a_scratch_volume_is_a_directory_that_adds_its_size": "ScratchVolume.size",
+    "test_a_volume_is_restored_as_it_was": "ScratchVolume.restore_from_snapshot_id "
+    "CreateFileSystemSnapshotRequest.sandbox_id CreateFileSystemSnapshotRequest.scratch_volume_name",
+    "test_a_private_service_is_shown_in_the_status": "SandboxSpec.services Service.port Service.name Service.protocol",
+    "test_a_sandbox_ends_at_its_maximum_lifetime": "SandboxSpec.max_lifetime_seconds",
+    "test_list_pages_through_many": "SandboxSpec.tags ListSandboxesRequest.tags",
+    "test_a_value_that_asks_for_nothing_is_accepted": "SandboxSpec.network",
+    "test_another_container_than_the_one_there_is_is_refused": "Container.name ReadFileRequest.container "
+    "WriteFileRequest.container ExecStreamInit.container ReadFileRequest.sandbox_id WriteFileRequest.sandbox_id",
+    "test_a_main_program_that_ends_completes_its_sandbox_with_its_exit_code": "Container.command Container.args",
+    "test_exec_passes_arguments_directory_and_environment": "Container.environment_variables ExecStreamRequest.init "
+    "ExecStreamInit.sandbox_id ExecStreamInit.command",
+    "test_files_of_the_request_are_there_before_anything_runs": "Container.files FileMount.path FileMount.content",
+    "test_memory_comes_from_the_limits_first": "Container.resources Container.resource_requirements Resources.memory "
+    "ResourceRequirements.limits",
+    "test_more_processors_or_memory_than_the_machine_has_are_refused": "ResourceRequirements.requests",
+    "test_a_limit_of_processors_is_enforced_and_shown": "Resources.cpu",
+    "test_a_user_is_the_one_of_the_sandbox_or_refused": "Container.security_context SecurityContext.run_as_user "
+    "SecurityContext.run_as_group",
+    "test_the_root_is_read_only_and_no_capability_is_left": "SecurityContext.read_only_root_filesystem "
+    "SecurityContext.capabilities_drop",
+    "test_a_create_waits_until_the_startup_probe_has_succeeded": "Container.startup_probe Probe.exec "
+    "Probe.initial_delay_seconds Probe.period_seconds",
+    "test_a_startup_probe_that_fails_too_often_fails_the_sandbox": "Probe.timeout_seconds Probe.failure_threshold",
+    "test_a_listing_selects_orders_and_pages": "ListSandboxesRequest.page_size ListSandboxesRequest.page_token "
+    "ListSandboxesRequest.state ListSandboxesRequest.show_terminated ListSandboxesRequest.runner_ids "
+    "ListSandboxesRequest.volume_ids ListSandboxesRequest.sort_direction",
+    "test_stop_gives_the_main_program_its_grace_period": "DeleteSandboxRequest.grace_period_seconds "
+    "DeleteSandboxRequest.sandbox_id",
+    "test_stop_of_a_missing_sandbox_is_an_error_unless_it_may_be_missing": "DeleteSandboxRequest.allow_missing",
+    "test_a_snapshot_at_the_end_is_found_and_deleted": "DeleteSandboxRequest.snapshot_volumes "
+    "GetFileSystemSnapshotRequest.file_system_snapshot_id DeleteFileSystemSnapshotRequest.file_system_snapshot_id",
+    "test_a_request_that_is_repeated_makes_one_snapshot": "CreateFileSystemSnapshotRequest.request_id "
+    "DeleteSandboxRequest.request_id",
+    "test_snapshots_are_listed_by_page_and_sandbox": "ListFileSystemSnapshotsRequest.page_size "
+    "ListFileSystemSnapshotsRequest.page_token ListFileSystemSnapshotsRequest.source_sandbox_id "
+    "DeleteFileSystemSnapshotRequest.allow_missing",
+    "test_a_shell_runs_on_a_terminal_that_can_be_resized": "ExecStreamInit.tty ExecStreamInit.tty_width "
+    "ExecStreamInit.tty_height ExecStreamRequest.resize ExecStreamResize.width ExecStreamResize.height",
+    "test_variables_and_input_of_a_command_are_its_own": "ExecStreamInit.env ExecStreamRequest.stdin "
+    "ExecStreamRequest.close",
+    "test_files_come_back_as_they_were_written": "WriteFileRequest.path WriteFileRequest.content ReadFileRequest.path",
+    "test_logs_begin_where_they_are_asked_to": "Container.working_dir StreamLogsRequest.sandbox_id "
+    "StreamLogsRequest.follow StreamLogsRequest.tail_lines StreamLogsRequest.since_time StreamLogsRequest.timestamps "
+    "StreamLogsRequest.resume_log_session_id StreamLogsRequest.resume_log_offset",
+    "test_logs_are_those_of_the_container_that_there_is": "StreamLogsRequest.container",
+    "test_the_runner_is_found_by_what_it_is": "ListAvailableRunnersRequest.runner_group_id "
+    "ListAvailableRunnersRequest.gpu_type ListAvailableRunnersRequest.architecture ListAvailableRunnersRequest.view "
+    "ListAvailableRunnersRequest.service_visibility GetAvailableRunnerRequest.runner_id GetAvailableRunnerRequest.view "
+    "GetAvailableRunnerRequest.organization_id",
+}
+"""By test: the fields without which it would fail."""
+
+
+def test_every_field_that_is_served_has_a_test_of_what_it_does() -> None:
+    assert {name for names in TESTED.values() for name in names.split()} == fields.SERVED
+    texts = [path.read_text(encoding="utf-8") for path in TESTS.glob("*/runtime/test_*.py")]
+    for test in TESTED:
+        assert any(f"def {test}(" in text for text in texts), f"there is no {test}"
+
+
 def wanted(name: str, value: Any) -> Message:
     message, field = name.split(".")
     request: Message = getattr(pb, message)()

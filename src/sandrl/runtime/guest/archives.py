@@ -1,6 +1,7 @@
 """Tar archives of directories of a sandbox, written and read as streams, by a process of the sandbox itself.
 
-Whatever code of the sandbox put into its files: an archive is made, and unpacked, inside. The host only keeps it.
+An archive may hold anything that code of the sandbox has made, so it is made, and unpacked, inside. The host only keeps
+it.
 """
 
 from __future__ import annotations

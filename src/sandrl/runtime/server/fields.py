@@ -1,4 +1,4 @@
-"""What the local runtime does with each field of the protocol: it serves it, refuses it, or takes it without effect.
+"""The table of the fields of the protocol, each of which the local runtime serves, refuses, or takes without effect.
 
 Requests are checked against this table before they are carried out, so that no field is accepted and ignored in
 silence. A test walks the descriptors of the SDK: a field that is not in the table fails it. `make generate` writes the
@@ -119,8 +119,8 @@ WITHOUT_EFFECT = {
     **dict.fromkeys(("Sandbox.source_template_id", "Sandbox.source_template_revision"), _BY_SERVICE),
     "Container.primary": "the only container is the primary one",
     "ScratchVolume.medium": "files of a sandbox are in memory, and count against its disk limit only",
-    "NetworkOptions.deny_egress": "a sandbox has no network but its own loopback, whatever it says",
-    "NetworkOptions.deny_ingress": "a sandbox has no network but its own loopback, whatever it says",
+    "NetworkOptions.deny_egress": "with every value, a sandbox has only its own loopback",
+    "NetworkOptions.deny_ingress": "with every value, a sandbox has only its own loopback",
     "ListAvailableRunnersRequest.healthy_only": "a daemon that answers is healthy",
     "ListAvailableRunnersRequest.page_size": "there is one runner",
     "ListAvailableRunnersRequest.page_token": "there is one runner",
@@ -168,7 +168,7 @@ NOTES = {
     "SandboxSpec.max_lifetime_seconds": "at most 24 hours; the status shows what is in effect",
     "Resources.cpu": "a request of more processors than the machine has is refused; a limit is enforced where control "
     "groups with the controller `cpu` can be made, and otherwise missing in the status",
-    "Resources.memory": "a request without a limit is the limit, too",
+    "Resources.memory": "a request without a limit is also the limit; one of more than the machine has is refused",
     "SecurityContext.run_as_user": "1000, the user of programs in sandboxes",
     "SecurityContext.run_as_group": "1000, the group of programs in sandboxes",
     "SecurityContext.read_only_root_filesystem": "`/` is always read-only; home, `/tmp`, `/var/tmp` and `/workspace` "

@@ -1,4 +1,4 @@
-"""What a container asks of the machine: memory, as a limit, and processors."""
+"""Memory and processors that a container asks for."""
 
 from __future__ import annotations
 
