@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
 import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import cwsandbox
@@ -17,8 +20,12 @@ from cwsandbox._proto import sandbox_pb2 as pb
 from cwsandbox._proto import sandbox_pb2_grpc
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from sandrl.runtime.host.bubblewrap import BubblewrapLauncher
+from sandrl.runtime.host.launcher import BootRequest, VolumeMount
+from sandrl.runtime.host.users import HostUsers
 from sandrl.runtime.server import fields
 from tests.integration.runtime.conftest import wait_until
+from tests.support.programs import require_program
 
 
 @contextmanager
@@ -140,6 +147,24 @@ def test_a_mount_that_cannot_be_is_refused(defaults: SandboxDefaults, mount: pb.
     assert field.encode() in next(
         item.value for item in refused.value.trailing_metadata() or () if "details" in item.key
     )
+
+
+def test_bubblewrap_shows_volumes_that_can_be_written(tmp_path: Path) -> None:
+    bwrap = require_program("bwrap")
+    mounts = VolumeMount("v", "/data"), VolumeMount("v", "/part", "a/b"), VolumeMount("w", "/workspace")
+    launcher = BubblewrapLauncher([], tmp_path, HostUsers("", 1000))
+    arguments = launcher._writable(BootRequest("3.11", mounts=mounts, directories=("/data/in", "/own")))
+    system = ("--ro-bind", "/usr", "/usr", *(word for name in ("bin", "lib", "lib64") for word in _top_level(name)))
+    script = "echo 1 > /data/a/b/x; cat /part/x; cd /workspace && touch new; cd /data/in && cd /own && ls -A /workspace"
+    command = [bwrap, "--unshare-all", "--dev", "/dev", *system, *arguments, "--", "sh", "-c", script]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "1\nnew\n"
+
+
+def _top_level(name: str) -> tuple[str, ...]:
+    place = Path("/", name)
+    if place.is_symlink():
+        return "--symlink", os.readlink(place), str(place)
+    return ("--ro-bind", str(place), str(place)) if place.exists() else ()
 
 
 # The startup probe

@@ -141,7 +141,10 @@ class BubblewrapLauncher(Launcher):
             yield from ("--dir", f"{rootfs.WRITABLE_HOME}/{name}")
             yield from ("--symlink", f"{rootfs.WRITABLE_HOME}/{name}", f"/{name}")
         for path in request.directories:
-            if not path.startswith(tuple(f"/{name}" for name in rootfs.WRITABLE)):
+            volume = next((mount for mount in shown if f"{path}/".startswith(f"{mount}/")), None)
+            if volume is not None:
+                yield from ("--dir", f"{rootfs.WRITABLE_HOME}{shown[volume]}{path.removeprefix(volume)}")
+            elif not path.startswith(tuple(f"/{name}" for name in rootfs.WRITABLE)):
                 place = f"{rootfs.WRITABLE_HOME}{path}"
                 yield from ("--dir", place, "--symlink", place, path)
         yield from ("--perms", "1777", "--size", str(_DEVICE_BYTES), "--tmpfs", "/dev/shm")
