@@ -188,9 +188,7 @@ class Agent:
         self._watching = bool(processes.pids())
 
 
-def run(
-    control: socket.socket, limits: processes.ProcessLimits, account: accounts.Account | None = None
-) -> NoReturn:
+def run(control: socket.socket, limits: processes.ProcessLimits, account: accounts.Account | None = None) -> NoReturn:
     """Serve until the daemon goes away; whatever goes wrong ends the sandbox, silently."""
     try:
         Agent(control, limits, account).serve()

@@ -157,7 +157,9 @@ def _serve(daemon: socket.socket, template: rootfs.Template, alive: int) -> NoRe
     gc.disable()
     gc.freeze()  # a collection in a child would copy every page of this process
     filters = {
-        (cells, image): seccomp.build_filter(sc.MACHINE, cells, image) for cells in (False, True) for image in (False, True)
+        (cells, image): seccomp.build_filter(sc.MACHINE, cells, image)
+        for cells in (False, True)
+        for image in (False, True)
     }
     wakeup_read, wakeup_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.set_wakeup_fd(wakeup_write, warn_on_full_buffer=False)
@@ -291,9 +293,7 @@ def _enter_image(request: dict[str, Any], given: list[int], for_cells: bool) -> 
     return account
 
 
-def give_up_privileges(
-    limits: processes.ProcessLimits, filter_program: bytes, *, has_image: bool = False
-) -> None:
+def give_up_privileges(limits: processes.ProcessLimits, filter_program: bytes, *, has_image: bool = False) -> None:
     """The last step of a boot: limits, filter, no way to be looked into, and no capability, nor a way to gain one.
 
     Programs of an image may have what harms nothing outside of their sandbox, as user 0 or by becoming it.

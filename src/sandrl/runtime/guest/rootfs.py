@@ -98,7 +98,13 @@ def build_template(root: str, images: list[Image], overlays: str, layers: str) -
     trees = tuple(f"{path}/" for path in ("/usr", *(f"/{name}" for name in TOP_LEVEL), *prefixes))
     mounts = [path for path in _mounts() if path.startswith(trees) and os.path.exists(path)]
     # Sources may lie below the directory that is about to be covered, so they are opened first.
-    paths = {overlays, *filter(None, [layers]), *prefixes, *(path for i in images for _, path in i["libraries"]), *mounts}
+    paths = {
+        overlays,
+        *filter(None, [layers]),
+        *prefixes,
+        *(path for i in images for _, path in i["libraries"]),
+        *mounts,
+    }
     sources = {path: os.open(path, os.O_PATH | os.O_CLOEXEC) for path in paths}
     sc.mount("tmpfs", root, "tmpfs", sc.MS_NOSUID | sc.MS_NODEV, "size=1g,nr_inodes=64k,mode=755")
     os.chdir(root)
@@ -126,7 +132,7 @@ def build_template(root: str, images: list[Image], overlays: str, layers: str) -
         else:
             for number, mount in enumerate(each for each in mounts if each.startswith(f"{path}/")):
                 place = f"mounts/{name.replace('/', '-')}-{number}"
-                (os.mkdir if os.path.isdir(f"/proc/self/fd/{sources[mount]}") else _touch)(place)
+                (os.mkdir if os.path.isdir(f"/proc/self/fd/{sources[mount]}") else touch)(place)
                 _bind(f"/proc/self/fd/{sources[mount]}", place)
                 part.append((f"/{place}", mount.removeprefix(path)))
         _read_only(name)
@@ -263,7 +269,7 @@ class Parts:
         """
         for place, source in self._shown.items():
             target = root + place_of_part(place.removeprefix(root))
-            (os.makedirs if os.path.isdir(source) else _touch)(target)
+            (os.makedirs if os.path.isdir(source) else touch)(target)
             sc.mount(source, target, flags=sc.MS_BIND)
 
 

@@ -48,8 +48,18 @@ PR_CAP_AMBIENT_CLEAR_ALL = 4
 SECCOMP_SET_MODE_FILTER = 1
 
 _CAPABILITIES = {
-    **{"CHOWN": 0, "DAC_OVERRIDE": 1, "FOWNER": 3, "FSETID": 4, "KILL": 5, "SETGID": 6, "SETUID": 7, "SETPCAP": 8},
-    **{"NET_BIND_SERVICE": 10, "SYS_CHROOT": 18, "SYS_PTRACE": 19, "SETFCAP": 31},
+    "CHOWN": 0,
+    "DAC_OVERRIDE": 1,
+    "FOWNER": 3,
+    "FSETID": 4,
+    "KILL": 5,
+    "SETGID": 6,
+    "SETUID": 7,
+    "SETPCAP": 8,
+    "NET_BIND_SERVICE": 10,
+    "SYS_CHROOT": 18,
+    "SYS_PTRACE": 19,
+    "SETFCAP": 31,
 }
 _CAPABILITY_WORD_BITS = 32
 AT_FDCWD, _AT_EMPTY_PATH = -100, 0x1000
@@ -122,7 +132,9 @@ def mount(source: str, target: str, kind: str = "", flags: int = 0, options: str
     _check(result, f"mount {kind or 'bind'} {source} on {target}")
 
 
-def set_mount_attributes(attributes: int, *, place: str = "", mount: int = AT_FDCWD, flags: int = 0, ids: int = -1) -> None:
+def set_mount_attributes(
+    attributes: int, *, place: str = "", mount: int = AT_FDCWD, flags: int = 0, ids: int = -1
+) -> None:
     """mount_setattr(2) of a path, or of a mount by its descriptor; `ids` is a user namespace that maps its owners."""
     if ids >= 0:
         attributes |= _ATTR_IDMAP

@@ -56,9 +56,7 @@ class Choice:
             await asyncio.to_thread(self.groups.close)
 
 
-async def choose_launcher(
-    images: Sequence[Image], state: Path, overlays: Path, layers: Path | None = None
-) -> Choice:
+async def choose_launcher(images: Sequence[Image], state: Path, overlays: Path, layers: Path | None = None) -> Choice:
     """Start the first launcher that boots the default image.
 
     Args:

@@ -2,8 +2,8 @@
 
 A sandbox of the host's system sees an interpreter's own prefix as `/usr/local` with an empty site-packages, which is
 what the official image of Python looks like. The interpreter that runs sandrl is the default, because it is the one
-version a user can count on. Scripts, such as the shims of pyenv, are asked only for versions that no program provides: a shim starts several
-shells, and a daemon that starts would wait for all of them.
+version a user can count on. Scripts, such as the shims of pyenv, are asked only for versions that no program provides:
+a shim starts several shells, and a daemon that starts would wait for all of them.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Image:
     def environment_of_programs(self, *, has_overlay: bool) -> dict[str, str]:
         return _ENVIRONMENT | self.environment | (_OVERLAY_ENVIRONMENT if has_overlay else {})
 
-    def command(self, arguments: Sequence[str]) -> tuple[str, ...]:  # noqa: ARG002 - see `StoreImage`
+    def command(self, arguments: Sequence[str]) -> tuple[str, ...]:
         """The main program of a sandbox whose request names none; empty for none."""
         return ()
 
@@ -108,7 +108,7 @@ class StoreImage:
     def environment(self) -> dict[str, str]:
         return dict(self.config.environment)
 
-    def environment_of_programs(self, *, has_overlay: bool) -> dict[str, str]:  # noqa: ARG002 - it can have none
+    def environment_of_programs(self, *, has_overlay: bool) -> dict[str, str]:
         return _ENVIRONMENT_OF_IMAGES | {"HOSTNAME": rootfs.HOSTNAME} | self.environment
 
     def command(self, arguments: Sequence[str]) -> tuple[str, ...]:
@@ -122,7 +122,7 @@ def host_image(reference: str, available: Sequence[Image]) -> Image | None:
     Raises:
         UnknownImageError: If the host has no such interpreter.
     """
-    found = _HOST.match(reference.strip() or "host")
+    found = _HOST.match("host" if reference in ("", DEFAULT_OF_SDK) else reference.strip())
     if found is None:
         return None
     for image in available:
@@ -130,6 +130,13 @@ def host_image(reference: str, available: Sequence[Image]) -> Image | None:
             return image
     offered = ", ".join(f"host:{image.name}" for image in available)
     raise UnknownImageError(f"{reference!r}: this machine has no Python {found[1]} for sandboxes, only {offered}")
+
+
+def is_host_system(reference: str, version: str) -> bool:
+    """Whether a reference names the host's system with the interpreter of a version, which is the default one."""
+    with suppress(UnknownImageError):
+        return host_image(reference, [Image(version, "", "")]) is not None
+    return False
 
 
 class _Lease:
@@ -169,13 +176,12 @@ class Images:
         stored = await asyncio.to_thread(self._find, reference)
         if stored is not None:
             return await self._leased(reference, stored.digest)
-        is_default = reference == DEFAULT_OF_SDK
-        image = host_image("" if is_default else reference, self.host)
-        if is_default:
-            image = next((each for each in self.host if each.name == reference.partition(":")[2]), image)
+        image = host_image(reference, self.host)
         if image is None:
-            # Here the image would be pulled from its registry.
-            raise UnknownImageError(f"there is no image {reference!r} on this machine; sandrl images ls lists those")
+            raise UnknownImageError(
+                f"there is no image {reference!r} on this machine; sandrl images pull fetches it from its registry, "
+                f"and sandboxes without an image have the host's system ({self.host[0].reference})"
+            )
         return image
 
     def _find(self, reference: str) -> StoredImage | None:

@@ -178,7 +178,9 @@ class NativeLauncher(Launcher):
             try:
                 mount = syscalls.clone_mount(str(self._layers))
                 try:
-                    syscalls.set_mount_attributes(syscalls.ATTR_RDONLY | syscalls.ATTR_NODEV, mount=mount, ids=namespace)
+                    syscalls.set_mount_attributes(
+                        syscalls.ATTR_RDONLY | syscalls.ATTR_NODEV, mount=mount, ids=namespace
+                    )
                     socket.send_fds(sender, [b"m"], [mount])
                 finally:
                     os.close(mount)
