@@ -70,7 +70,7 @@ def import_image(
         str,
         typer.Argument(
             metavar="FILE",
-            help="An OCI layout, a file of `docker save`, or an archive of a root file system (.tar, .tar.gz, .tar.zst). "
+            help="An OCI layout, a file of `docker save`, or a root file system (.tar, .tar.gz, .tar.zst). "
             "oci:DIR:TAG and docker-archive:FILE:NAME select one of several images; rootfs:FILE is also possible.",
         ),
     ],
