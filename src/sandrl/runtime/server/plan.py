@@ -11,7 +11,7 @@ from cwsandbox._proto import sandbox_pb2 as pb
 
 from sandrl.runtime import limits
 from sandrl.runtime.guest import rootfs
-from sandrl.runtime.host import images
+from sandrl.runtime.host.images import Image, StoreImage
 from sandrl.runtime.host.launcher import BootRequest
 from sandrl.runtime.server import faults, resources, volumes
 from sandrl.runtime.server.probe import StartupProbe
@@ -20,6 +20,7 @@ from sandrl.runtime.server.probe import StartupProbe
 # does by itself, so it is never started: that saves a shell and a sleep per sandbox.
 _KEEP_ALIVE = ("/bin/sh", ("-c", 'trap "exit 0" TERM INT; sleep infinity & wait'))
 
+_CONTEXT = "sandbox.spec.containers[0].security_context"
 _FIXED = frozenset((*rootfs.TOP_LEVEL, "usr", "etc", "dev", "proc", "sys"))
 _NUMBER = re.compile(r"[0-9]{1,3}\Z")
 _OVERLAY_NAME = re.compile(r"[0-9a-f]{16,64}$")
@@ -45,31 +46,47 @@ class Plan:
     probe: StartupProbe | None = None
 
 
-def make_plan(spec: pb.SandboxSpec, available: Sequence[images.Image]) -> Plan:
-    """Decide how to serve a spec that has passed `fields.check`.
+def container_of(spec: pb.SandboxSpec) -> pb.Container:
+    """The container of a sandbox.
+
+    Raises:
+        faults.Fault: If there is not exactly one.
+    """
+    if len(spec.containers) != 1:
+        raise faults.unsupported("a sandbox with other than one container (at most 1 container)")
+    return spec.containers[0]
+
+
+def make_plan(spec: pb.SandboxSpec, image: Image | StoreImage) -> Plan:
+    """Decide how to serve a spec that has passed `fields.check`, with the image that it names.
 
     Raises:
         faults.Fault: If it asks for what a local machine cannot give, or is malformed.
     """
-    if len(spec.containers) != 1:
-        raise faults.unsupported("a sandbox with other than one container (at most 1 container)")
-    container = spec.containers[0]
-    _check_user(container.security_context)
+    container = container_of(spec)
     mounts = volumes.mounts(spec, container)
     memory_bytes, processors = resources.of_container(container)
     overlay = _overlay(spec)
-    image = _image(container.image, available)
     environment = image.environment_of_programs(has_overlay=overlay is not None)
     environment |= dict(container.environment_variables)
-    command = (container.command, tuple(container.args))
     files = tuple((file.path, bytes(file.content)) for file in container.files)
-    directory = container.working_dir or rootfs.WORKING_DIRECTORY
+    directory = container.working_dir or image.directory
     parents = [path.rpartition("/")[0] or "/" for path, _ in files]
-    _writable([mount.path for mount in mounts])
+    paths = [mount.path for mount in mounts]
+    if image.layers is None:
+        _writable(paths)
+        directories = _writable(parents) + (() if _is_fixed(directory) else _writable([directory]))
+    else:
+        directories = _absolute([*parents, directory])
+        _absolute(paths)
+        if overlay is not None:
+            raise faults.invalid("packages are installed for the host's Python", "sandbox.spec.annotations")
     boot = BootRequest(
         image=image.name,
+        layers=image.layers,
+        user=_user(container.security_context, image),
         overlay=overlay,
-        directories=_writable(parents) + (() if _is_fixed(directory) else _writable([directory])),
+        directories=directories,
         memory_bytes=memory_bytes,
         disk_bytes=limits.DISK_BYTES + volumes.total_bytes(spec),
         cells=_cells(spec),
@@ -78,7 +95,7 @@ def make_plan(spec: pb.SandboxSpec, available: Sequence[images.Image]) -> Plan:
     )
     return Plan(
         boot=boot,
-        main=None if command == _KEEP_ALIVE or not command[0] else (command[0], *command[1]),
+        main=_main(container, image),
         environment=environment,
         directory=directory,
         files=files,
@@ -88,32 +105,45 @@ def make_plan(spec: pb.SandboxSpec, available: Sequence[images.Image]) -> Plan:
     )
 
 
-def _check_user(context: pb.SecurityContext) -> None:
-    for name in ("run_as_user", "run_as_group"):
-        wanted = getattr(context, name)
-        if context.HasField(name) and wanted != rootfs.USER_ID:
-            place = f"sandbox.spec.containers[0].security_context.{name}"
-            raise faults.unsupported(f"a user {wanted} ({place}): programs run as {rootfs.USER_ID}")
+def _user(context: pb.SecurityContext, image: Image | StoreImage) -> str:
+    if image.layers is None:
+        for name in ("run_as_user", "run_as_group"):
+            wanted = getattr(context, name)
+            if context.HasField(name) and wanted != rootfs.USER_ID:
+                raise faults.unsupported(f"a user {wanted} ({_CONTEXT}.{name}) in the host's system")
+        return image.user
+    user, _, group = image.user.partition(":")
+    if context.HasField("run_as_user"):
+        user, group = str(context.run_as_user), ""
+    if context.HasField("run_as_group"):
+        user, group = user or "0", str(context.run_as_group)
+    return f"{user}:{group}" if group else user
+
+
+def _main(container: pb.Container, image: Image | StoreImage) -> tuple[str, ...] | None:
+    if (container.command, tuple(container.args)) == _KEEP_ALIVE:
+        return None
+    # As in a container: a command replaces the entrypoint of the image, and arguments alone replace its command.
+    return (container.command, *container.args) if container.command else image.command(container.args) or None
 
 
 def _is_fixed(path: str) -> bool:
     return path == "/" or (path.startswith("/") and path.split("/")[1] in _FIXED)
 
 
-def _writable(paths: Sequence[str]) -> tuple[str, ...]:
+def _absolute(paths: Sequence[str]) -> tuple[str, ...]:
     for path in paths:
         if not path.startswith("/") or "\0" in path or any(part in (".", "..") for part in path.split("/")):
             raise faults.invalid(f"{path!r} is not an absolute path", "sandbox.spec.containers[0]")
+    return tuple(dict.fromkeys(path for path in paths if path.strip("/")))
+
+
+def _writable(paths: Sequence[str]) -> tuple[str, ...]:
+    _absolute(paths)
+    for path in paths:
         if _is_fixed(path):
             raise faults.invalid(f"{path!r} is read-only in a sandbox", "sandbox.spec.containers[0]")
     return tuple(dict.fromkeys(path for path in paths if path.lstrip("/") not in rootfs.WRITABLE))
-
-
-def _image(reference: str, available: Sequence[images.Image]) -> images.Image:
-    try:
-        return images.choose_image(reference, available)
-    except images.UnknownImageError as error:
-        raise faults.invalid(str(error), "sandbox.spec.containers[0].image") from error
 
 
 def _overlay(spec: pb.SandboxSpec) -> str | None:

@@ -20,14 +20,16 @@ from typing import Any
 import grpc
 from cwsandbox._proto import sandbox_pb2 as pb
 
+from sandrl.errors import SandrlError
 from sandrl.runtime.host.boots import Boots
 from sandrl.runtime.host.choice import Choice
 from sandrl.runtime.host.files import FileError, write_file
+from sandrl.runtime.host.images import Image, Images, StoreImage, UnknownImageError
 from sandrl.runtime.host.launcher import LaunchError
 from sandrl.runtime.host.process import Exit, GuestProcess
 from sandrl.runtime.host.sandbox import HostSandbox, SandboxGoneError, StartError
 from sandrl.runtime.server import faults
-from sandrl.runtime.server.plan import digest, make_plan
+from sandrl.runtime.server.plan import container_of, digest, make_plan
 from sandrl.runtime.server.records import TERMINAL_STATES, Record, Registry
 from sandrl.runtime.server.snapshots import Snapshots, place
 
@@ -44,7 +46,13 @@ class SandboxManager:
     """Owns every sandbox of the daemon."""
 
     def __init__(
-        self, choice: Choice, runner_id: str, overlays: Path, snapshots: Path, max_sandboxes: int | None = None
+        self,
+        choice: Choice,
+        images: Images,
+        runner_id: str,
+        overlays: Path,
+        snapshots: Path,
+        max_sandboxes: int | None = None,
     ) -> None:
         self._max_sandboxes = max_sandboxes
         self._starting = 0
@@ -52,7 +60,7 @@ class SandboxManager:
         self.snapshots = Snapshots(snapshots)
         self.registry = Registry()
         self.runner_id = runner_id
-        self._images = choice.images
+        self._images = images
         self._boots = Boots(choice)
         self._limits_processors = choice.groups is not None and choice.groups.limits_processors
         self._creations: OrderedDict[str, tuple[bytes, asyncio.Future[Record]]] = OrderedDict()
@@ -120,7 +128,18 @@ class SandboxManager:
     async def _start(self, spec: pb.SandboxSpec, display_name: str) -> Record:
         if spec.runner_ids and self.runner_id not in spec.runner_ids:
             raise faults.unsupported(f"a runner {spec.runner_ids[0]!r} (sandbox.spec.runner_ids)")
-        plan = make_plan(spec, self._images)
+        try:
+            image = await self._images.take(container_of(spec).image)
+        except (UnknownImageError, SandrlError) as error:
+            raise faults.invalid(str(error), "sandbox.spec.containers[0].image") from error
+        try:
+            return await self._start_from(image, spec, display_name)
+        except BaseException:
+            self._images.give_back(image)
+            raise
+
+    async def _start_from(self, image: Image | StoreImage, spec: pb.SandboxSpec, display_name: str) -> Record:
+        plan = make_plan(spec, image)
         if not self._limits_processors:
             plan = dataclasses.replace(plan, boot=dataclasses.replace(plan.boot, processors=None))
         for file in spec.containers[0].files:
@@ -160,11 +179,12 @@ class SandboxManager:
             host.on_limit = record.note_limit
             ending = self.delete, record, 0.0, "max_lifetime_seconds reached"
             record.lifetime = asyncio.get_running_loop().call_later(plan.lifetime_seconds, self._spawn, *ending)
-        self._spawn(self._watch, record, host)
+        self._spawn(self._watch, record, host, image)
         return record
 
-    async def _watch(self, record: Record, host: HostSandbox) -> None:
+    async def _watch(self, record: Record, host: HostSandbox, image: Image | StoreImage) -> None:
         await host.ended.wait()
+        self._images.give_back(image)
         if record.state not in (pb.STATE_TERMINATING, *TERMINAL_STATES):
             reason = await host.unexpected_end(record.reason)
             if record.state != pb.STATE_TERMINATING:
