@@ -62,6 +62,8 @@ TESTED = {
     "SecurityContext.run_as_group",
     "test_the_root_is_read_only_and_no_capability_is_left": "SecurityContext.read_only_root_filesystem "
     "SecurityContext.capabilities_drop",
+    "test_privileges_of_an_image_are_those_that_are_asked_for": "SecurityContext.allow_privilege_escalation "
+    "SecurityContext.capabilities_add",
     "test_a_create_waits_until_the_startup_probe_has_succeeded": "Container.startup_probe Probe.exec "
     "Probe.initial_delay_seconds Probe.period_seconds",
     "test_a_startup_probe_that_fails_too_often_fails_the_sandbox": "Probe.timeout_seconds Probe.failure_threshold",
@@ -125,8 +127,6 @@ REFUSED = {
     "Container.image_pull_credentials": pb.ImagePullCredentials(),
     "Resources.gpu": pb.Gpu(count=1),
     "SecurityContext.privileged": True,
-    "SecurityContext.allow_privilege_escalation": True,
-    "SecurityContext.capabilities_add": ["SYS_PTRACE"],
     "SecurityContext.seccomp_profile": "Unconfined",
     "SandboxVolume.volume_id": "v-1",
     "Service.visibility": pb.VISIBILITY_PUBLIC,
@@ -141,7 +141,6 @@ ACCEPTED = {
     "SandboxSpec.runtime_class": fields.RUNTIME_CLASS,
     "Resources.gpu": pb.Gpu(),
     "SecurityContext.privileged": False,
-    "SecurityContext.allow_privilege_escalation": False,
     "SecurityContext.seccomp_profile": "RuntimeDefault",
     "Service.visibility": pb.VISIBILITY_PRIVATE,
     "NetworkOptions.dns_egress": pb.DNS_EGRESS_MODE_DENY,

@@ -349,7 +349,7 @@ def enter_root(
         elif os.path.isdir(f"/{name}"):
             os.mkdir(f"{root}/{name}")
             parts.show(f"/{name}", f"{root}/{name}")
-    volumes.show(mounts, f"{root}{volumes.HOME}", root)
+    volumes.attach(volumes.prepare(mounts, f"{root}{volumes.HOME}"), root)
     for name in (*WRITABLE, *(path.lstrip("/") for path in directories)):
         os.makedirs(f"{root}/{name}", exist_ok=True)
         sc.mount(f"{root}/{name}", f"{root}/{name}", flags=sc.MS_BIND)

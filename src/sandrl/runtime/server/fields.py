@@ -17,6 +17,7 @@ from cwsandbox._proto import sandbox_pb2 as pb
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
 
+from sandrl.runtime.guest import accounts
 from sandrl.runtime.server import faults
 
 RUNTIME_CLASS = "sandrl-local"
@@ -91,8 +92,6 @@ REFUSED = {
         "a GPU", lambda gpu: not (gpu.count or gpu.type or gpu.memory_gb), condition="a count of 0"
     ),
     "SecurityContext.privileged": Refusal("a privileged container", condition="`false`"),
-    "SecurityContext.allow_privilege_escalation": Refusal("a way to gain privileges", condition="`false`"),
-    "SecurityContext.capabilities_add": Refusal("capabilities"),
     "SecurityContext.seccomp_profile": Refusal(
         "another seccomp profile", lambda value: value == "RuntimeDefault", condition="`RuntimeDefault`"
     ),
@@ -137,7 +136,8 @@ _SERVED = {
     "ResourceRequirements": "requests limits",
     "FileMount": "path content",
     "VolumeMount": "volume mount_path read_only sub_path",
-    "SecurityContext": "run_as_user run_as_group read_only_root_filesystem capabilities_drop",
+    "SecurityContext": "run_as_user run_as_group allow_privilege_escalation read_only_root_filesystem capabilities_add "
+    "capabilities_drop",
     "Probe": "exec period_seconds timeout_seconds failure_threshold initial_delay_seconds",
     "SandboxVolume": "name scratch",
     "ScratchVolume": "size restore_from_snapshot_id",
@@ -169,11 +169,15 @@ NOTES = {
     "Resources.cpu": "a request of more processors than the machine has is refused; a limit is enforced where control "
     "groups with the controller `cpu` can be made, and otherwise missing in the status",
     "Resources.memory": "a request without a limit is also the limit; one of more than the machine has is refused",
-    "SecurityContext.run_as_user": "1000, the user of programs in sandboxes",
-    "SecurityContext.run_as_group": "1000, the group of programs in sandboxes",
-    "SecurityContext.read_only_root_filesystem": "`/` is always read-only; home, `/tmp`, `/var/tmp` and `/workspace` "
-    "stay writable",
-    "SecurityContext.capabilities_drop": "programs have no capability",
+    "SecurityContext.run_as_user": "in the host's system 1000 alone; in an image any that the sandbox has an id for",
+    "SecurityContext.run_as_group": "in the host's system 1000 alone; in an image any that the sandbox has an id for",
+    "SecurityContext.allow_privilege_escalation": "refused in the host's system; in an image, setuid programs work "
+    "unless it is `false`",
+    "SecurityContext.read_only_root_filesystem": "in the host's system, `/` is always read-only, and home, `/tmp`, "
+    "`/var/tmp` and `/workspace` are not; in an image, only volumes and `/dev/shm` stay writable",
+    "SecurityContext.capabilities_add": "refused in the host's system; in an image, those that its user 0 can have: "
+    f"{', '.join(accounts.OF_PROGRAMS)}",
+    "SecurityContext.capabilities_drop": "in the host's system, programs have none",
     "ScratchVolume.size": "added to the disk limit of the sandbox",
     "ScratchVolume.restore_from_snapshot_id": "the volume must be mounted whole and writable",
     "DeleteSandboxRequest.request_id": "of its snapshots: a sandbox ends once, however often that is requested",

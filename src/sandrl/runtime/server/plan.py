@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import re
 from collections.abc import Sequence
@@ -94,7 +95,7 @@ def make_plan(spec: pb.SandboxSpec, image: Image | StoreImage) -> Plan:
         processors=processors,
     )
     return Plan(
-        boot=boot,
+        boot=_with_privileges(boot, container.security_context),
         main=_main(container, image),
         environment=environment,
         directory=directory,
@@ -118,6 +119,27 @@ def _user(context: pb.SecurityContext, image: Image | StoreImage) -> str:
     if context.HasField("run_as_group"):
         user, group = user or "0", str(context.run_as_group)
     return f"{user}:{group}" if group else user
+
+
+def _with_privileges(boot: BootRequest, context: pb.SecurityContext) -> BootRequest:
+    dropped, added = (
+        {name.upper().removeprefix("CAP_") for name in names}
+        for names in (context.capabilities_drop, context.capabilities_add)
+    )
+    if boot.layers is None:
+        if added or context.allow_privilege_escalation:
+            name = "capabilities_add" if added else "allow_privilege_escalation"
+            raise faults.unsupported(f"privileges of programs ({_CONTEXT}.{name}) in the host's system")
+        return boot
+    if beyond := sorted(added.difference(boot.capabilities)):
+        raise faults.unsupported(f"the capability {beyond[0]} ({_CONTEXT}.capabilities_add)")
+    given = added | (set() if "ALL" in dropped else {*boot.capabilities} - dropped)
+    return dataclasses.replace(
+        boot,
+        capabilities=tuple(name for name in boot.capabilities if name in given),
+        gains_privileges=context.allow_privilege_escalation or not context.HasField("allow_privilege_escalation"),
+        read_only=context.read_only_root_filesystem,
+    )
 
 
 def _main(container: pb.Container, image: Image | StoreImage) -> tuple[str, ...] | None:
