@@ -10,7 +10,10 @@ import os
 import re
 import shutil
 import subprocess
+import tarfile
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from tests.support.programs import require_program
 
@@ -37,7 +40,7 @@ _LIBRARY = re.compile(r"(?:=> )?(/\S+) \(0x")
 def make_busybox_tree(place: Path) -> None:
     """Fills an empty directory with busybox, users and groups."""
     busybox = require_program("busybox")
-    for name in ("bin", "etc", "root", "home/app", "var/tmp", "run", "sub", "tmp"):
+    for name in ("bin", "etc", "root", "home/app", "var/tmp", "run", "sub", "tmp", "workspace"):
         (place / name).mkdir(parents=True)
     shutil.copy(busybox, place / "bin/busybox")
     for name in _APPLETS:
@@ -77,6 +80,30 @@ def _copy_libraries(module: Path, place: Path) -> None:
     listed = subprocess.run(["ldd", module], capture_output=True, text=True, check=False).stdout
     for library in _LIBRARY.findall(listed):
         _copy(Path(library), place)
+
+
+def import_tree(name: str, make: Callable[[Path], None], configuration: Mapping[str, object] | None = None) -> str:
+    """Imports a root file system into the store of the tests under a name, unless it is there; returns the name."""
+    # Imported here: programs that run as another user have the standard library alone.
+    from sandrl.runtime.images.layouts import open_source, parse_file_reference
+    from sandrl.runtime.images.store import ImageStore
+    from sandrl.settings import load_settings
+    from tests.support.archives import layout
+
+    store = ImageStore(load_settings().cache_dir / "images")
+    if store.find(name) is None:
+        with TemporaryDirectory() as folder:
+            tree, archive = Path(folder, "tree"), Path(folder, "tree.tar")
+            tree.mkdir()
+            make(tree)
+            with tarfile.open(archive, "w") as file:
+                for path in sorted(tree.iterdir()):
+                    file.add(path, path.name)
+            place = layout(Path(folder, "oci"), archive.read_bytes(), compressed=False, configuration=configuration)
+            reference = parse_file_reference(f"oci:{place}")
+            assert reference is not None
+            store.add(open_source(reference), name)
+    return name
 
 
 def _inside(place: Path, path: Path) -> Path:

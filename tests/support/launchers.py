@@ -12,7 +12,6 @@ from sandrl.runtime.host.choice import Choice, choose_launcher
 from sandrl.runtime.host.images import Image, StoreImage, own_image
 from sandrl.runtime.host.launcher import BootRequest
 from sandrl.runtime.host.sandbox import HostSandbox
-from sandrl.runtime.images.store import ImageConfig
 
 Value = TypeVar("Value")
 
@@ -42,8 +41,7 @@ def with_launcher(
 
 def image_of(tree: Path, user: str = "") -> StoreImage:
     """An image of one layer."""
-    config = ImageConfig((("PATH", f"/usr/local/bin:{PATH}"),), "/", user, (), (), "")
-    return StoreImage(tree.name, "", (tree.name,), config)
+    return StoreImage(tree.name, "", (tree.name,), (("PATH", PATH),), user=user)
 
 
 def chosen(choice: Choice) -> Image | StoreImage:

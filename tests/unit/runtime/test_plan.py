@@ -12,7 +12,6 @@ from cwsandbox._proto import sandbox_pb2 as pb
 from sandrl.runtime import limits
 from sandrl.runtime.host.images import Image, StoreImage, UnknownImageError, host_image
 from sandrl.runtime.host.launcher import VolumeMount
-from sandrl.runtime.images.store import ImageConfig
 from sandrl.runtime.server.faults import Fault
 from sandrl.runtime.server.plan import make_plan
 from sandrl.runtime.server.resources import parse_quantity
@@ -63,10 +62,8 @@ def test_an_interpreter_that_the_host_does_not_have_is_named_with_those_it_has()
 
 
 STORED = StoreImage(
-    "web",
-    "sha256:0",
-    ("low", "high"),
-    ImageConfig((("PATH", "/opt/bin"), ("MODE", "image")), "/srv", "app:web", ("/init", "--"), ("serve",), "amd64"),
+    *("web", "sha256:0", ("low", "high"), (("PATH", "/opt/bin"), ("MODE", "image"))),
+    *("/srv", "app:web", ("/init", "--"), ("serve",)),
 )
 
 

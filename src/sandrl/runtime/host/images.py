@@ -18,12 +18,14 @@ from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from sandrl.errors import InputError
 from sandrl.runtime.guest import rootfs
-from sandrl.runtime.images.store import ImageConfig, ImageStore, StoredImage
 from sandrl.runtime.libraries import PREFIX_LIBRARIES, VARIABLE, find_libraries, search_path, shows_prefix_libraries
+
+if TYPE_CHECKING:
+    from sandrl.runtime.images.store import ImageStore, StoredImage
 
 _HOST = re.compile(r"host(?:(?::| python)(3\.\d+))?\Z")
 DEFAULT_OF_SDK = "python:3.11"
@@ -87,33 +89,38 @@ class Image:
 
 @dataclass(frozen=True)
 class StoreImage:
-    """An image of the store, whose layers are unpacked; see `Image`."""
+    """An image of the store, whose layers are unpacked; see `Image` and `ImageConfig`."""
 
     reference: str
     digest: str
     layers: tuple[str, ...]
-    config: ImageConfig
+    variables: tuple[tuple[str, str], ...] = ()
+    directory: str = "/"
+    user: str = ""
+    entrypoint: tuple[str, ...] = ()
+    arguments: tuple[str, ...] = ()
 
     name: ClassVar[str] = ""
 
-    @property
-    def user(self) -> str:
-        return self.config.user
-
-    @property
-    def directory(self) -> str:
-        return self.config.directory or "/"
+    @classmethod
+    def of(cls, reference: str, image: StoredImage) -> StoreImage:
+        said = image.config
+        directory = said.directory or "/"
+        return cls(
+            *(reference, image.digest, image.layers, said.environment),
+            *(directory, said.user, said.entrypoint, said.command),
+        )
 
     @property
     def environment(self) -> dict[str, str]:
-        return dict(self.config.environment)
+        return dict(self.variables)
 
     def environment_of_programs(self, *, has_overlay: bool) -> dict[str, str]:
         return _ENVIRONMENT_OF_IMAGES | {"HOSTNAME": rootfs.HOSTNAME} | self.environment
 
     def command(self, arguments: Sequence[str]) -> tuple[str, ...]:
         """What the image runs: its entrypoint, with the arguments of a request or else its own."""
-        return (*self.config.entrypoint, *(arguments or self.config.command))
+        return (*self.entrypoint, *(arguments or self.arguments))
 
 
 def host_image(reference: str, available: Sequence[Image]) -> Image | None:
@@ -204,7 +211,7 @@ class Images:
         except BaseException:
             self._let_go(digest)
             raise
-        return StoreImage(reference, digest, stored.layers, stored.config)
+        return StoreImage.of(reference, stored)
 
     def _let_go(self, digest: str) -> None:
         self._uses[digest] -= 1
