@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +27,8 @@ def image() -> str:
 
 def _make_tree(root: Path) -> None:
     make_busybox_tree(root)
-    copy_program(Path(require_program("id")), root)
+    for name in ("id", "stat", "sort", "mkfifo", "truncate"):
+        copy_program(Path(require_program(name)), root)
     shutil.move(root / "bin/id", root / "bin/as-root")
     (root / "bin/as-root").chmod(0o4755)
     (root / "bin/id").symlink_to("busybox")
@@ -99,3 +104,60 @@ def test_a_volume_in_an_image_is_shown_inside_of_it_and_written_by_any_user(sess
         assert output(restored, "cat /data/file; ls -n /data/file").split()[0:4] == ["x", "-rw-r--r--", "1", "1000"]
     finally:
         Sandbox.delete_snapshot(name).result()
+
+
+# Snapshots of sandboxes
+
+
+CHANGE = """
+rm /bin/cat; rm -r /home/app; mkdir /home/app; echo new > /home/app/file; echo more >> /etc/os-release
+ln -s file /home/link; mkdir -m 700 /own; echo x > /own/script; chmod 4711 /own/script; mkfifo /pipe
+ln /own/script /own/again; mv /sub /moved; truncate -s 3M /zeros; mkdir /etc/made
+touch -d '2001-01-01 00:00:00' /etc/made
+"""
+SHOW = """
+find / -xdev ! -path '/proc*' ! -path '/dev*' ! -path /etc/hostname | sort | while read -r path; do
+[ -d "$path" ] && stat -c '%n %F %a %u %g' "$path" || stat -c '%n %F %a %u %g %s %h' "$path"; done
+cat /home/app/file 2> /dev/null; stat -c %Y /etc/made
+"""
+
+
+def saved(sandbox: Sandbox, name: str, state: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "sandrl", "sandboxes", "snapshot", str(sandbox.sandbox_id), name, "--json"]
+    environment = {**os.environ, "SANDRL_STATE_DIR": str(state)}
+    return subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+
+
+def test_a_sandbox_from_a_snapshot_has_all_that_was_changed(session: Session, image: str, runtime_state: Path) -> None:
+    sandbox = started(session, image)
+    assert output(sandbox, CHANGE) == ""
+    before = output(sandbox, SHOW)
+    done = saved(sandbox, "fields:changed", runtime_state)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["layers"] == 2
+    output(sandbox, "echo later > /later; rm -r /own")
+    again = started(session, "fields:changed")
+    assert output(again, SHOW) == before
+    assert "/own/again regular file 4711" in before
+    assert "/bin/cat" not in before
+    # And once more, on top of it.
+    output(again, "echo third > /third; rm /moved -r; echo x > /bin/cat")
+    third = output(again, SHOW)
+    assert saved(again, "fields:third", runtime_state).returncode == 0
+    assert output(started(session, "fields:third"), SHOW) == third
+
+
+def test_a_snapshot_that_cannot_be_stored_says_why(session: Session, image: str, runtime_state: Path) -> None:
+    host, sandbox = session.sandbox(), started(session, image)
+    host.wait(), sandbox.wait()
+    output(sandbox, "truncate -s 100G /sparse")
+    for chosen, name, message in (
+        (host, "x:1", "a sandbox from an image is needed"),
+        (sandbox, "Not A Name", "Not A Name"),
+        (sandbox, "oci:x", "not in a file"),
+        (sandbox, "x:1", "remove sparse files"),
+    ):
+        done = saved(chosen, name, runtime_state)
+        assert done.returncode == 2
+        assert message in done.stderr
+        assert "Traceback" not in done.stderr

@@ -259,9 +259,9 @@ def _become_sandbox(
         sc.set_hostname(rootfs.HOSTNAME)
         sc.bring_up_loopback()
         sc.bound_socket_buffers(_SOCKET_BUFFER_BYTES)
-        account = None
+        account, upper = None, -1
         if has_image:
-            account = _enter_image(request, given[1:], parts.for_cells)
+            account, upper = _enter_image(request, given[1:], parts.for_cells)
         else:
             rootfs.enter_root(
                 parts,
@@ -276,10 +276,10 @@ def _become_sandbox(
     except OSError as error:
         wire.send(control, {"event": "boot_failed", "error": error.strerror or str(error)})
         os._exit(1)
-    agent.run(control, limits, account)
+    agent.run(control, limits, account, upper)
 
 
-def _enter_image(request: dict[str, Any], given: list[int], for_cells: bool) -> accounts.Account:
+def _enter_image(request: dict[str, Any], given: list[int], for_cells: bool) -> tuple[accounts.Account, int]:
     for descriptor in given:
         # From a daemon that is root come the layers, shown with the owners that they have in this sandbox.
         with socket.socket(fileno=descriptor) as sender:
@@ -289,14 +289,14 @@ def _enter_image(request: dict[str, Any], given: list[int], for_cells: bool) -> 
         sc.attach_mount(mounts[0], image_root.LAYERS)
         os.close(mounts[0])
     sizes = request["disk_bytes"], request["inodes"]
-    image_root.enter(request["layers"], request["mounts"], *sizes, for_cells=for_cells)
+    upper = image_root.enter(request["layers"], request["mounts"], *sizes, for_cells=for_cells)
     account = accounts.find_account(request["user"])
     account.capabilities = tuple(request["capabilities"])
     account.gains_privileges = request["gains_privileges"]
     image_root.make_directories(request["directories"], account.uid, account.gid)
     if request["read_only"]:
         image_root.protect()
-    return account
+    return account, upper
 
 
 def give_up_privileges(

@@ -22,8 +22,11 @@ _FILES = {
 }
 
 
-def enter(layers: list[str], mounts: list[volumes.Mount], disk_bytes: int, inodes: int, *, for_cells: bool) -> None:
-    """Build the root from directories of `LAYERS`, the lowest first, and move into it; the template is gone then."""
+def enter(layers: list[str], mounts: list[volumes.Mount], disk_bytes: int, inodes: int, *, for_cells: bool) -> int:
+    """Build the root from directories of `LAYERS`, the lowest first, and move into it; the template is gone then.
+
+    Returns a descriptor of the directory of all that is changed, which no path leads to any more.
+    """
     options = f"size={disk_bytes},nr_inodes={inodes},mode=755"
     sc.mount("tmpfs", _SPACE, "tmpfs", sc.MS_NOSUID | sc.MS_NODEV, options)
     for path in (_UPPER, f"{_SPACE}/work", f"{_SPACE}/dev", _ROOT):
@@ -42,9 +45,11 @@ def enter(layers: list[str], mounts: list[volumes.Mount], disk_bytes: int, inode
     if not for_cells:
         _hide_in_proc()
     prepared = volumes.prepare(mounts, f"{_SPACE}/volumes")
+    upper = os.open(_UPPER, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     sc.pivot_root_here(_ROOT)
     # Now no link of the image leads out of it.
     volumes.attach(prepared)
+    return upper
 
 
 def protect() -> None:
