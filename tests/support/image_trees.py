@@ -61,9 +61,7 @@ def make_python_tree(place: Path, python: str = "/usr/bin/python3") -> None:
     shutil.copytree(stdlib, _inside(place, stdlib), ignore=shutil.ignore_patterns(*_LEFT_OUT), symlinks=True)
     _copy(executable, place)
     for module in (executable, *(stdlib / "lib-dynload").glob("*.so")):
-        listed = subprocess.run(["ldd", module], capture_output=True, text=True, check=False).stdout
-        for library in _LIBRARY.findall(listed):
-            _copy(Path(library), place)
+        _copy_libraries(module, place)
     for name in ("python", "python3"):
         alias = place / "usr/local/bin" / name
         alias.parent.mkdir(parents=True, exist_ok=True)
@@ -92,6 +90,20 @@ def import_tree(name: str, make: Callable[[Path], None], configuration: Mapping[
             assert reference is not None
             store.add(open_source(reference), name)
     return name
+
+
+def copy_program(program: Path, place: Path) -> None:
+    """Copies a program of the host into `/bin`, instead of what busybox has there, with the libraries that it needs."""
+    target = place / "bin" / program.name
+    target.unlink(missing_ok=True)
+    shutil.copy(program, target)
+    _copy_libraries(program, place)
+
+
+def _copy_libraries(module: Path, place: Path) -> None:
+    listed = subprocess.run(["ldd", module], capture_output=True, text=True, check=False).stdout
+    for library in _LIBRARY.findall(listed):
+        _copy(Path(library), place)
 
 
 def _inside(place: Path, path: Path) -> Path:

@@ -29,6 +29,7 @@ from cwsandbox import (
     Service,
     ServiceVisibility,
     Session,
+    SnapshotNotFoundError,
     SnapshotNotSupportedError,
     VolumeNotFoundError,
 )
@@ -261,6 +262,10 @@ def test_there_is_one_runner(session: Session) -> None:
         ({"network": NetworkOptions(egress=[{"dns_name": "pypi.org"}])}, SandboxError),
         ({"resources": {"cpu": "1", "memory": "1Gi", "gpu": {"count": 1, "type": "H100"}}}, SandboxError),
         ({"volumes": [ScratchVolumeOptions(name="v", restore_from_snapshot_id="s")]}, SnapshotNotSupportedError),
+        (
+            {"volumes": [ScratchVolumeOptions(name="v", mount_path="/v", restore_from_snapshot_id="s")]},
+            SnapshotNotFoundError,
+        ),
         ({"container_image": "ubuntu:24.04"}, SandboxValidationError),
         ({"container_image": "python:2.7"}, SandboxValidationError),
         ({"runtime_class": "gvisor"}, SandboxError),

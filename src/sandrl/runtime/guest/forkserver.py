@@ -270,8 +270,9 @@ def _become_sandbox(
                 request["disk_bytes"],
                 request["inodes"],
                 request["directories"],
+                request["mounts"],
             )
-        give_up_privileges(limits, filter_program, has_image=has_image)
+        give_up_privileges(limits, filter_program, account)
     except OSError as error:
         wire.send(control, {"event": "boot_failed", "error": error.strerror or str(error)})
         os._exit(1)
@@ -287,13 +288,20 @@ def _enter_image(request: dict[str, Any], given: list[int], for_cells: bool) -> 
             os._exit(1)
         sc.attach_mount(mounts[0], image_root.LAYERS)
         os.close(mounts[0])
-    image_root.enter(request["layers"], request["disk_bytes"], request["inodes"], for_cells=for_cells)
+    sizes = request["disk_bytes"], request["inodes"]
+    image_root.enter(request["layers"], request["mounts"], *sizes, for_cells=for_cells)
     account = accounts.find_account(request["user"])
+    account.capabilities = tuple(request["capabilities"])
+    account.gains_privileges = request["gains_privileges"]
     image_root.make_directories(request["directories"], account.uid, account.gid)
+    if request["read_only"]:
+        image_root.protect()
     return account
 
 
-def give_up_privileges(limits: processes.ProcessLimits, filter_program: bytes, *, has_image: bool = False) -> None:
+def give_up_privileges(
+    limits: processes.ProcessLimits, filter_program: bytes, account: accounts.Account | None = None
+) -> None:
     """The last step of a boot: limits, filter, no way to be looked into, and no capability, nor a way to gain one.
 
     Programs of an image may have what harms nothing outside of their sandbox, as user 0 or by becoming it.
@@ -306,8 +314,8 @@ def give_up_privileges(limits: processes.ProcessLimits, filter_program: bytes, *
     sys.path_importer_cache.clear()
     os.umask(0o022)
     limits.apply_per_process()
-    if has_image:
-        sc.bound_capabilities(accounts.OF_PROGRAMS)
+    if account is not None:
+        sc.bound_capabilities(account.capabilities)
         sc.install_seccomp(filter_program)
         sc.set_capabilities(accounts.OF_AGENT)
         sc.prctl(sc.PR_SET_DUMPABLE, 0)

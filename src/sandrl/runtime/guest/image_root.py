@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 
-from sandrl.runtime.guest import rootfs
+from sandrl.runtime.guest import rootfs, volumes
 from sandrl.runtime.guest import syscalls as sc
 
 LAYERS = "/layers"
@@ -22,7 +22,7 @@ _FILES = {
 }
 
 
-def enter(layers: list[str], disk_bytes: int, inodes: int, *, for_cells: bool) -> None:
+def enter(layers: list[str], mounts: list[volumes.Mount], disk_bytes: int, inodes: int, *, for_cells: bool) -> None:
     """Build the root from directories of `LAYERS`, the lowest first, and move into it; the template is gone then."""
     options = f"size={disk_bytes},nr_inodes={inodes},mode=755"
     sc.mount("tmpfs", _SPACE, "tmpfs", sc.MS_NOSUID | sc.MS_NODEV, options)
@@ -41,7 +41,15 @@ def enter(layers: list[str], disk_bytes: int, inodes: int, *, for_cells: bool) -
     sc.mount("proc", f"{_ROOT}/proc", "proc", sc.MS_NOSUID | sc.MS_NODEV | sc.MS_NOEXEC)
     if not for_cells:
         _hide_in_proc()
+    prepared = volumes.prepare(mounts, f"{_SPACE}/volumes")
     sc.pivot_root_here(_ROOT)
+    # Now no link of the image leads out of it.
+    volumes.attach(prepared)
+
+
+def protect() -> None:
+    """Make the root read-only; volumes, `/dev` and `/proc` are mounts of their own."""
+    sc.mount("none", "/", flags=sc.MS_REMOUNT | sc.MS_BIND | sc.MS_RDONLY | sc.MS_NODEV)
 
 
 def _make_own_files() -> None:
