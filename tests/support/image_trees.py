@@ -40,7 +40,7 @@ _LIBRARY = re.compile(r"(?:=> )?(/\S+) \(0x")
 def make_busybox_tree(place: Path) -> None:
     """Fills an empty directory with busybox, users and groups."""
     busybox = require_program("busybox")
-    for name in ("bin", "etc", "root", "home/app", "var/tmp", "run", "sub", "tmp", "workspace"):
+    for name in ("bin", "etc", "root", "home/app", "var/tmp", "run", "sub", "tmp", "workspace", "srv", "mnt"):
         (place / name).mkdir(parents=True)
     shutil.copy(busybox, place / "bin/busybox")
     for name in _APPLETS:
