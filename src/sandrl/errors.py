@@ -11,6 +11,7 @@ a run records (`sandrl.runs.session`) and to the message and exit code of the co
     │   ├── HardwareError              2   the command needs hardware that this machine does not have
     │   ├── UnknownSandboxError        2   no sandbox has this id
     │   ├── NotRunningError            2   the sandbox has ended
+    │   ├── UnknownImageError          2   no stored image has this name or digest
     │   ├── ForkedProcessError         2   a forked child uses an object that only its parent can use
     │   └── RequestRefusedError        2   a model endpoint refuses the request itself
     ├── TrainingError                  1   training failed: the loss is not a number, or no gradient step was made
@@ -124,6 +125,13 @@ class NotRunningError(UsageError):
         super().__init__(
             f"sandbox {sandbox_id!r} is not running", hint=f"show its status: sandrl sandboxes show {sandbox_id}"
         )
+
+
+class UnknownImageError(UsageError):
+    """No stored image has this name or digest."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"there is no image {name!r}", hint="list the images: sandrl images ls")
 
 
 class ForkedProcessError(UsageError):
