@@ -85,6 +85,8 @@ def remark(event: events.Event) -> str | None:
             return f"{message} …"
         case events.PackagesInstalling(requirements) if sys.stderr.isatty():
             return f"Packages: installing {', '.join(requirements)} …"
+        case events.PullDelayed(image, reason, seconds):
+            return f"Image: {image}: {reason}; next try in {seconds:.1f} s"
         case events.RuntimeChosen(kind, reason, _, image, isolation):
             return f"Runtime: {kind} ({reason}), image {image}" + (f", isolation {isolation}" if isolation else "")
         case events.BackendChosen(kind, reason, model):

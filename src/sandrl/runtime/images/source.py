@@ -1,12 +1,39 @@
-"""Where an image comes from: the protocol of all sources, and what a manifest and an index say."""
+"""Where an image comes from: the protocol of all sources, and what manifests, indexes and configurations say.
+
+Docker's and OCI's documents differ in their media types only, so the fields decide what a document is.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Protocol
+import platform
+from collections.abc import Callable, Iterator, Mapping
+from typing import Protocol, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from sandrl.errors import InputError
 
 MOST_MANIFEST_BYTES = 4 << 20
-"""No manifest or index is larger."""
+"""No manifest, index or configuration is larger."""
+
+MOST_LAYERS = 127
+"""Docker's limit, and as many as the options of an overlay can name."""
+
+REFERENCE_NAME = "org.opencontainers.image.ref.name"
+"""The annotation of an OCI layout that has the tag of an image."""
+
+_ARCHITECTURES = {
+    "x86_64": "amd64",
+    "aarch64": "arm64",
+    "armv7l": "arm",
+    "i686": "386",
+    "ppc64le": "ppc64le",
+    "s390x": "s390x",
+    "riscv64": "riscv64",
+}
+_FOREIGN_VARIANTS = {"amd64": ("v2", "v3", "v4"), "arm": ("v8",)}
+_MOST_INDEXES = 4
+_DIGEST = Field(pattern=r"^sha256:[0-9a-f]{64}$")
 
 
 class Source(Protocol):
@@ -16,7 +43,7 @@ class Source(Protocol):
         """Names the source in messages, in a few words."""
 
     def manifest(self) -> bytes:
-        """The manifest of the image for this machine; an index is resolved with `choose_manifest`.
+        """The manifest of the image for this machine; an index is resolved with `resolve`.
 
         Raises:
             SandrlError: If there is none, or it cannot be read.
@@ -30,10 +57,122 @@ class Source(Protocol):
         """
 
 
-def choose_manifest(content: bytes, described: str) -> str | None:
-    """The digest of the manifest for this machine that an index names; None if the content is a manifest itself.
+class _Document(BaseModel):
+    model_config = ConfigDict(frozen=True, populate_by_name=True)
+
+
+class Platform(_Document):
+    """What an image of an index runs on."""
+
+    architecture: str = ""
+    os: str = ""
+    variant: str = ""
+
+    def __str__(self) -> str:
+        return "/".join(filter(None, (self.os, self.architecture, self.variant)))
+
+
+class Descriptor(_Document):
+    """A blob, as documents name it: its digest and its size in bytes."""
+
+    digest: str = _DIGEST
+    size: int = Field(ge=0)
+    media_type: str = Field("", alias="mediaType")
+    platform: Platform | None = None
+    annotations: Mapping[str, str] | None = None
+
+
+class Index(_Document):
+    """Manifests of one image for several platforms, or of several images (an OCI layout)."""
+
+    manifests: tuple[Descriptor, ...]
+
+
+class Manifest(_Document):
+    """The blobs of an image, the lowest layer first."""
+
+    config: Descriptor
+    layers: tuple[Descriptor, ...]
+
+
+class _Programs(_Document):
+    environment: tuple[str, ...] | None = Field(None, alias="Env")
+    directory: str | None = Field(None, alias="WorkingDir")
+    user: str | None = Field(None, alias="User")
+    entrypoint: tuple[str, ...] | None = Field(None, alias="Entrypoint")
+    command: tuple[str, ...] | None = Field(None, alias="Cmd")
+
+
+class _RootFiles(_Document):
+    diff_ids: tuple[str, ...]
+
+
+class Configuration(_Document):
+    """The configuration blob of an image."""
+
+    architecture: str = ""
+    os: str = ""
+    config: _Programs | None = None
+    rootfs: _RootFiles
+
+
+_Read = TypeVar("_Read", bound=_Document)
+
+
+def architecture() -> str:
+    """The architecture of this machine, as registries name it."""
+    machine = platform.machine()
+    return _ARCHITECTURES.get(machine, machine)
+
+
+def read_document(model: type[_Read], content: bytes, described: str) -> _Read:
+    """Reads a manifest, an index or a configuration.
 
     Raises:
-        InputError: If it is neither, or names none for this machine.
+        InputError: If it is none.
     """
-    raise NotImplementedError
+    try:
+        return model.model_validate_json(content)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        raise InputError(f"its {model.__name__.lower()} is damaged: {place}: {first['msg']}", path=described) from None
+
+
+def choose_manifest(content: bytes, described: str) -> Descriptor | None:
+    """The manifest for this machine that an index names; None if the content is no index.
+
+    Raises:
+        InputError: If it names none for this machine.
+    """
+    if len(content) > MOST_MANIFEST_BYTES:
+        raise InputError(f"its manifest is larger than {MOST_MANIFEST_BYTES >> 20} MiB", path=described)
+    try:
+        named = Index.model_validate_json(content).manifests
+    except ValidationError:
+        return None
+    fitting = [each for each in named if each.platform is None or _fits(each.platform)]
+    if fitting:
+        return next((each for each in fitting if each.platform is not None), fitting[0])
+    others = sorted({str(each.platform) for each in named if each.platform and each.platform.os != "unknown"})
+    raise InputError(f"has no image for linux/{architecture()}, only for {', '.join(others) or 'none'}", path=described)
+
+
+def resolve(content: bytes, fetch: Callable[[Descriptor], bytes], described: str) -> bytes:
+    """The manifest for this machine that a document is, or names through indexes.
+
+    Raises:
+        InputError: If there is none.
+    """
+    for _ in range(_MOST_INDEXES):
+        chosen = choose_manifest(content, described)
+        if chosen is None:
+            return content
+        content = fetch(chosen)
+    raise InputError(f"its indexes are nested more than {_MOST_INDEXES} deep", path=described)
+
+
+def _fits(wanted: Platform) -> bool:
+    own = architecture()
+    # Variants beyond the first need a newer processor than every machine of the architecture has.
+    return (wanted.os, wanted.architecture) == ("linux", own) and wanted.variant not in _FOREIGN_VARIANTS.get(own, ())
