@@ -12,12 +12,20 @@ import re
 import subprocess
 import tarfile
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import trustme
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 
 from sandrl.runtime.images.source import architecture
 from tests.support.programs import require_program
@@ -260,3 +268,47 @@ def scripted_registry(
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+class TokenServer:
+    """Signs tokens for Debian's registry, for the user of the tests only; each is valid for a minute."""
+
+    def __init__(self, directory: Path) -> None:
+        directory.mkdir()
+        authority = trustme.CA()
+        certificate = authority.issue_cert("tokens.test")
+        self.bundle = directory / "authority.pem"
+        authority.cert_pem.write_to_path(self.bundle)
+        self._key = serialization.load_pem_private_key(certificate.private_key_pem.bytes(), None)
+        leaf = x509.load_pem_x509_certificate(certificate.cert_chain_pems[0].bytes())
+        self._chain = [base64.b64encode(leaf.public_bytes(serialization.Encoding.DER)).decode()]
+
+    def settings(self, realm: str) -> str:
+        """What the registry's configuration says of it."""
+        return f"auth: {{token: {{realm: {realm}, service: reg, issuer: test, rootcertbundle: {self.bundle}}}}}"
+
+    def answer(self, asked: Asked) -> Reply:
+        """Gives a token for what is asked for, to its user."""
+        user = base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
+        if asked.authorization != f"Basic {user}":
+            return Reply(401)
+        query = parse_qs(urlsplit(asked.path).query)
+        access = []
+        for scope in query.get("scope", []):
+            kind, name, actions = scope.split(":")
+            access.append({"type": kind, "name": name, "actions": actions.split(",")})
+        now = int(time.time())
+        times = {"exp": now + 60, "nbf": now - 5, "iat": now}
+        claims = {"iss": "test", "sub": USER, "aud": "reg", "jti": str(now), "access": access, **times}
+        return Reply(body=json.dumps({"token": self._signed(claims)}).encode())
+
+    def _signed(self, claims: Mapping[str, Any]) -> str:
+        head = {"typ": "JWT", "alg": "ES256", "x5c": self._chain}
+        text = b".".join(_base64url(json.dumps(part).encode()) for part in (head, claims))
+        assert isinstance(self._key, ec.EllipticCurvePrivateKey)
+        numbers = decode_dss_signature(self._key.sign(text, ec.ECDSA(hashes.SHA256())))
+        return (text + b"." + _base64url(b"".join(number.to_bytes(32, "big") for number in numbers))).decode()
+
+
+def _base64url(content: bytes) -> bytes:
+    return base64.urlsafe_b64encode(content).rstrip(b"=")

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import random
+import ssl
 import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
+import trustme
 
 from sandrl.errors import AuthenticationError, InputError, SandrlError, ServiceError, UsageError
 from sandrl.events import Event, PullDelayed, Warned
@@ -23,6 +25,7 @@ from tests.support.registries import (
     Image,
     Reply,
     ScriptedRegistry,
+    TokenServer,
     debian_registry,
     make_image,
     make_index,
@@ -488,3 +491,64 @@ def test_an_image_that_skopeo_pushed_is_read_from_debian_s_registry(
         if needs_login:
             with source(host, "team/image:1") as opened, pytest.raises(AuthenticationError, match="needs a login"):
                 opened.manifest()
+
+
+def test_debian_s_registry_takes_the_tokens_that_it_asked_for(tmp_path: Path, image: Image) -> None:
+    server = TokenServer(tmp_path / "tokens")
+    with (
+        scripted_registry(server.answer) as tokens,
+        debian_registry(tmp_path / "registry", settings=server.settings(f"{tokens.address}/token")) as host,
+    ):
+        push(image, tmp_path / "layout", host, "team/image:1", "--dest-creds", f"{USER}:{PASSWORD}")
+        del tokens.asked[:]
+        read(source(host, "team/image:1", environment=write_login(tmp_path / "docker", host)), image)
+        assert len(tokens.asked) == 1
+        with source(host, "team/image:1") as opened, pytest.raises(AuthenticationError, match="needs a login"):
+            opened.manifest()
+
+
+def test_a_certificate_is_trusted_only_if_the_user_says_so(
+    image: Image, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    authority = trustme.CA()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(context)
+    with scripted_registry(wrap=lambda each: context.wrap_socket(each, server_side=True)) as registry:
+        registry.add(image)
+        # Not even on this machine, where plain HTTP would do, and with no further request.
+        with (
+            source(registry) as opened,
+            pytest.raises(ServiceError, match=r"certificate of 127\S+ is not trusted") as raised,
+        ):
+            opened.manifest()
+        assert raised.value.hint == "set SSL_CERT_FILE to a PEM file of certificates to trust"
+        assert not registry.asked
+        authority.cert_pem.write_to_path(tmp_path / "authority.pem")
+        monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "authority.pem"))
+        read(source(registry), image)
+        # What was reached with TLS is not asked without it.
+        registry.script = lambda asked: Reply(307, headers={"Location": f"http://{registry.host}{asked.path}"})
+        with source(registry) as opened, pytest.raises(ServiceError, match="redirects to http"):
+            opened.manifest()
+        tokens = f'Bearer realm="http://{registry.host}/token"'
+        registry.script = lambda asked: Reply(401, headers={"WWW-Authenticate": tokens})
+        with source(registry) as opened, pytest.raises(ServiceError, match="names no server of tokens with TLS"):
+            opened.manifest()
+
+
+def test_another_registry_needs_tls_unless_the_user_says_so(image: Image, monkeypatch: pytest.MonkeyPatch) -> None:
+    with scripted_registry() as proxy:
+        proxy.add(image)
+        monkeypatch.setenv("HTTP_PROXY", proxy.address)
+        monkeypatch.setenv("HTTPS_PROXY", proxy.address)
+        reference = parse_reference("registry.test/image")
+        with (
+            RegistrySource(reference, environment={}) as opened,
+            pytest.raises(ServiceError, match="cannot be reached"),
+        ):
+            opened.manifest()
+        assert not proxy.asked
+        # What leads to this machine takes no proxy, and everything else does.
+        with RegistrySource(reference, insecure=("registry.test",), environment={}) as opened:
+            read(opened, image)
+        assert {asked.path.partition("/v2/")[0] for asked in proxy.asked} == {"http://registry.test"}

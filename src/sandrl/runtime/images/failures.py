@@ -161,10 +161,10 @@ def _failure_of(error: Exception, host: str) -> Failure:
     for cause in _causes(error):
         if isinstance(cause, ssl.SSLCertVerificationError):
             message = f"the certificate of {host} is not trusted: {cause.verify_message}"
-            return Failure(ServiceError(message, hint=_TRUST_HINT), is_final=True)
+            return Failure(ServiceError(message, hint=_TRUST_HINT), is_final=True, is_reached=False)
         if isinstance(cause, ssl.SSLError) and isinstance(error, httpx.ConnectError):
             message = f"{host} does not speak TLS: {cause.reason or cause}"
-            return Failure(ServiceError(message, hint=_PLAIN_HINT), is_final=True)
+            return Failure(ServiceError(message, hint=_PLAIN_HINT), is_final=True, is_reached=False)
         if isinstance(cause, socket.gaierror):
             message = f"the name of {host} cannot be resolved: {cause.strerror}"
             return Failure(ServiceError(message, hint=_PROXY_HINT), is_reached=False)

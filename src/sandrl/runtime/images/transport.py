@@ -132,7 +132,7 @@ class Transport:
         try:
             response = self._authorized(endpoint, method, path, headers)
         except Failure as failure:
-            if not endpoint.may_be_plain or is_untrusted(failure):
+            if failure.is_reached or not endpoint.may_be_plain or is_untrusted(failure):
                 raise
             endpoint.address = endpoint.address.copy_with(scheme="http")
             response = self._authorized(endpoint, method, path, headers)
