@@ -120,11 +120,20 @@ def write_whole(path: Path, content: bytes | Iterable[bytes], *, mode: int = 0o6
     finally:
         temporary.unlink(missing_ok=True)
     if durable:
-        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        sync_directory(path.parent)
+
+
+def sync_directory(path: Path) -> None:
+    """Forces the names of a directory's files to the disk.
+
+    Raises:
+        OSError: If it cannot be opened or written.
+    """
+    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
 
 
 def read_entry(directory: Path, key: str, most_bytes: int) -> Any:

@@ -114,6 +114,21 @@ class RuntimeWaitedFor(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class ImageProgress(Event):
+    """A blob of an image is being copied to the store or unpacked there: `done` of `total` bytes.
+
+    `image` names its source; `part` is its place in the image, from 1, of `parts`.
+    """
+
+    image: str
+    is_unpacking: bool
+    part: int
+    parts: int
+    done: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
 class PackagesInstalling(Event):
     """Packages for sandboxes are being installed from the package index; this can take minutes."""
 

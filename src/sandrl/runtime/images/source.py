@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Iterator, Mapping
-from typing import Protocol, TypeVar
+from typing import Annotated, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -33,7 +33,9 @@ _ARCHITECTURES = {
 }
 _FOREIGN_VARIANTS = {"amd64": ("v2", "v3", "v4"), "arm": ("v8",)}
 _MOST_INDEXES = 4
-_DIGEST = Field(pattern=r"^sha256:[0-9a-f]{64}$")
+# The kernel takes no null characters.
+_Text = Annotated[str, Field(pattern=r"^[^\x00]*$")]
+_Digest = Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
 
 
 class Source(Protocol):
@@ -57,11 +59,13 @@ class Source(Protocol):
         """
 
 
-class _Document(BaseModel):
+class Document(BaseModel):
+    """Base of what images say as JSON; unknown fields are ignored."""
+
     model_config = ConfigDict(frozen=True, populate_by_name=True)
 
 
-class Platform(_Document):
+class Platform(Document):
     """What an image of an index runs on."""
 
     architecture: str = ""
@@ -72,42 +76,42 @@ class Platform(_Document):
         return "/".join(filter(None, (self.os, self.architecture, self.variant)))
 
 
-class Descriptor(_Document):
+class Descriptor(Document):
     """A blob, as documents name it: its digest and its size in bytes."""
 
-    digest: str = _DIGEST
+    digest: _Digest
     size: int = Field(ge=0)
     media_type: str = Field("", alias="mediaType")
     platform: Platform | None = None
     annotations: Mapping[str, str] | None = None
 
 
-class Index(_Document):
+class Index(Document):
     """Manifests of one image for several platforms, or of several images (an OCI layout)."""
 
     manifests: tuple[Descriptor, ...]
 
 
-class Manifest(_Document):
+class Manifest(Document):
     """The blobs of an image, the lowest layer first."""
 
     config: Descriptor
     layers: tuple[Descriptor, ...]
 
 
-class _Programs(_Document):
-    environment: tuple[str, ...] | None = Field(None, alias="Env")
-    directory: str | None = Field(None, alias="WorkingDir")
-    user: str | None = Field(None, alias="User")
-    entrypoint: tuple[str, ...] | None = Field(None, alias="Entrypoint")
-    command: tuple[str, ...] | None = Field(None, alias="Cmd")
+class _Programs(Document):
+    environment: tuple[_Text, ...] | None = Field(None, alias="Env")
+    directory: _Text | None = Field(None, alias="WorkingDir")
+    user: _Text | None = Field(None, alias="User")
+    entrypoint: tuple[_Text, ...] | None = Field(None, alias="Entrypoint")
+    command: tuple[_Text, ...] | None = Field(None, alias="Cmd")
 
 
-class _RootFiles(_Document):
-    diff_ids: tuple[str, ...]
+class _RootFiles(Document):
+    diff_ids: tuple[_Digest, ...]
 
 
-class Configuration(_Document):
+class Configuration(Document):
     """The configuration blob of an image."""
 
     architecture: str = ""
@@ -116,7 +120,7 @@ class Configuration(_Document):
     rootfs: _RootFiles
 
 
-_Read = TypeVar("_Read", bound=_Document)
+_Read = TypeVar("_Read", bound=Document)
 
 
 def architecture() -> str:

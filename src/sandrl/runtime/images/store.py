@@ -1,14 +1,36 @@
-"""The images of a user: blobs named by digest, names, and layers that are unpacked once."""
+"""The images of a user: blobs named by digest, names, and layers that are unpacked once.
+
+An image is in the store when its manifest is, which is written last. Its blobs and layers are removed only while no
+manifest names them, nobody adds an image that needs them, and nobody writes a manifest (`removal.py`).
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from sandrl.events import Emit, ignore
-from sandrl.runtime.images.source import Source
+from sandrl.errors import InputError, UnknownImageError
+from sandrl.events import Emit, ImageProgress, ignore
+from sandrl.files import read_regular, write_whole
+from sandrl.runtime.images import locks
+from sandrl.runtime.images.contents import Contents, Tell, layer_name
+from sandrl.runtime.images.layouts import digest_of, open_source, parse_file_reference
+from sandrl.runtime.images.names import NamedImage, Names, key_of, named
+from sandrl.runtime.images.references import DIGEST
+from sandrl.runtime.images.source import (
+    MOST_LAYERS,
+    MOST_MANIFEST_BYTES,
+    Configuration,
+    Manifest,
+    Source,
+    architecture,
+    read_document,
+)
+
+_LEAST_DIGITS, _DIGITS = 12, frozenset("0123456789abcdef")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +78,41 @@ class ImageStore:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self.layers = root / "layers"
+        self.contents = Contents(root, keeps_owners=os.geteuid() == 0)
+        self.layers = self.contents.layers
+        self.manifests = root / "manifests"
+        self.names = Names(root / "names")
+        self.writing = self.contents.locks / "writing"
 
     def find(self, reference: str) -> StoredImage | None:
         """The image of a name, a digest, `NAME@sha256:…`, or a file that was imported and has not changed since.
 
         Returns None if there is none. Its layers may be missing until `open`.
         """
-        raise NotImplementedError
+        digest = self.digest_of(reference)
+        try:
+            return None if digest is None else self._load(digest)
+        except (OSError, InputError):
+            return None
+
+    def digest_of(self, reference: str) -> str | None:
+        """The digest of the manifest that a reference means; None if there is none."""
+        if (key := key_of(reference)) and (found := self.names.find(key)) is not None:
+            return found.digest if found.is_current() else None
+        _, _, digest = reference.rpartition("@")
+        digits = digest.removeprefix("sha256:")
+        if len(digits) < _LEAST_DIGITS or not _DIGITS.issuperset(digits):
+            return None
+        fitting = [each for each in self.digests() if each.startswith(f"sha256:{digits}")]
+        return fitting[0] if len(fitting) == 1 else None
+
+    def digests(self) -> list[str]:
+        """The digests of the manifests of all images."""
+        try:
+            names = os.listdir(self.manifests)
+        except FileNotFoundError:
+            return []
+        return [digest for name in names if DIGEST.fullmatch(digest := f"sha256:{name}")]
 
     def open(self, digest: str, progress: Emit = ignore) -> StoredImage:
         """The image of a digest, with all of its layers unpacked.
@@ -71,7 +120,31 @@ class ImageStore:
         Raises:
             UnknownImageError: If the store does not have it.
         """
-        raise NotImplementedError
+        with self.lease(digest, progress) as image:
+            return image
+
+    @contextmanager
+    def lease(self, digest: str, progress: Emit = ignore) -> Iterator[StoredImage]:
+        """Opens an image that no other process removes until the end of the `with` block.
+
+        Raises:
+            UnknownImageError: If the store does not have it.
+        """
+        if not DIGEST.fullmatch(digest):
+            raise UnknownImageError(digest)
+        self.make()
+        descriptor = locks.take(self.lease_of(digest), exclusive=False)
+        try:
+            try:
+                image = self._load(digest)
+                os.utime(self.manifest_path(digest))
+            except FileNotFoundError:
+                raise UnknownImageError(digest) from None
+            with ExitStack() as held:
+                self._unpack_all(self.read(digest), held, digest, progress)
+            yield image
+        finally:
+            os.close(descriptor)
 
     def add(self, source: Source, name: str | None, progress: Emit = ignore) -> StoredImage:
         """Stores an image and unpacks its layers; a name then means this image.
@@ -79,13 +152,132 @@ class ImageStore:
         Raises:
             SandrlError: If the source cannot be read, or its content is damaged, hostile or of another architecture.
         """
-        raise NotImplementedError
+        self.make()
+        described = source.describe()
+        given = None if name is None else named(name, "")
+        content = source.manifest()
+        manifest = read_document(Manifest, content, described)
+        if len(manifest.layers) > MOST_LAYERS:
+            raise InputError(f"has {len(manifest.layers)} layers, more than {MOST_LAYERS}", path=described)
+        with ExitStack() as held:
+            configuration = self._add_configuration(source, manifest, held)
+            blobs = [manifest.config, *manifest.layers]
+            for part, each in enumerate(blobs, 1):
+                tell = _teller(progress, described, False, part, len(blobs), each.size)
+                self.contents.obtain_blob(source, each, held, tell)
+            self._unpack_all((manifest, configuration), held, described, progress)
+            digest = digest_of(content)
+            self._name(digest, content, given)
+            image = self._load(digest)
+        self._remove_leftovers()
+        return image
 
-    @contextmanager
-    def lease(self, digest: str) -> Iterator[StoredImage]:
-        """Opens an image that no other process removes until the end of the `with` block.
+    def add_file(self, text: str, progress: Emit = ignore) -> StoredImage:
+        """The image of `oci:DIR[:TAG]`, `docker-archive:FILE` or `rootfs:FILE`, imported unless it is stored already.
 
         Raises:
-            UnknownImageError: If the store does not have it.
+            SandrlError: As `add`.
         """
-        yield self.open(digest)
+        found = self.find(text)
+        reference = parse_file_reference(text)
+        if found is not None or reference is None:
+            return found or self._unknown(text)
+        self.make()
+        return self.add(open_source(reference, self.contents.partial), text, progress)
+
+    def lease_of(self, digest: str) -> Path:
+        """The file whose lock those share who use an image."""
+        return self.contents.locks / f"used-{digest.removeprefix('sha256:')}"
+
+    def manifest_path(self, digest: str) -> Path:
+        return self.manifests / digest.removeprefix("sha256:")
+
+    def make(self) -> None:
+        """Makes the directories that are missing.
+
+        Raises:
+            SandrlError: If one cannot be made, or others can write to the store.
+        """
+        self.contents.make()
+        for directory in (self.manifests, self.names.directory):
+            directory.mkdir(mode=0o700, exist_ok=True)
+
+    def read(self, digest: str) -> tuple[Manifest, Configuration]:
+        """The manifest and the configuration of an image.
+
+        Raises:
+            FileNotFoundError: If the store does not have it.
+            InputError: If it is damaged.
+        """
+        manifest = read_document(Manifest, self.manifest_bytes(digest), digest)
+        content = read_regular(self.contents.blob(manifest.config.digest), MOST_MANIFEST_BYTES)
+        return manifest, read_document(Configuration, content, digest)
+
+    def manifest_bytes(self, digest: str) -> bytes:
+        return read_regular(self.manifest_path(digest), MOST_MANIFEST_BYTES)
+
+    def _load(self, digest: str) -> StoredImage:
+        manifest, configuration = self.read(digest)
+        blobs = {each.digest: each.size for each in (manifest.config, *manifest.layers)}
+        # An overlay cannot have a layer twice, and the upper one of two decides.
+        names = [layer_name(each) for each in reversed(configuration.rootfs.diff_ids)]
+        layers = tuple(reversed(dict.fromkeys(names)))
+        size = sum(blobs.values()) + self.manifest_path(digest).stat().st_size
+        return StoredImage(digest, _config_of(configuration), layers, size)
+
+    def _add_configuration(self, source: Source, manifest: Manifest, held: ExitStack) -> Configuration:
+        described = source.describe()
+        if manifest.config.size > MOST_MANIFEST_BYTES:
+            raise InputError(f"its configuration is larger than {MOST_MANIFEST_BYTES >> 20} MiB", path=described)
+        path = self.contents.obtain_blob(source, manifest.config, held, lambda done: None)
+        configuration = read_document(Configuration, path.read_bytes(), described)
+        if len(configuration.rootfs.diff_ids) != len(manifest.layers):
+            raise InputError("its configuration and its manifest have other numbers of layers", path=described)
+        made_for = f"{configuration.os or 'linux'}/{configuration.architecture or architecture()}"
+        if made_for != f"linux/{architecture()}":
+            raise InputError(f"is for {made_for} and cannot run here (linux/{architecture()})", path=described)
+        return configuration
+
+    def _unpack_all(
+        self, image: tuple[Manifest, Configuration], held: ExitStack, described: str, progress: Emit
+    ) -> None:
+        manifest, configuration = image
+        for part, (layer, diff_id) in enumerate(zip(manifest.layers, configuration.rootfs.diff_ids, strict=True), 1):
+            tell = _teller(progress, described, True, part, len(manifest.layers), layer.size)
+            self.contents.obtain_layer(self.contents.blob(layer.digest), diff_id, held, tell, described)
+
+    def _name(self, digest: str, content: bytes, given: NamedImage | None) -> None:
+        # Whoever removes images waits until the manifest names the blobs that are held.
+        descriptor = locks.take(self.writing, exclusive=False)
+        try:
+            write_whole(self.manifest_path(digest), content, durable=True)
+            if given is not None:
+                self.names.keep(given.model_copy(update={"digest": digest}))
+        finally:
+            os.close(descriptor)
+
+    def _remove_leftovers(self) -> None:
+        from sandrl.runtime.images.removal import remove_leftovers
+
+        with suppress(OSError):
+            remove_leftovers(self)
+
+    def _unknown(self, text: str) -> StoredImage:
+        raise UnknownImageError(text)
+
+
+def _teller(progress: Emit, described: str, is_unpacking: bool, part: int, parts: int, total: int) -> Tell:
+    return lambda done: progress(ImageProgress(described, is_unpacking, part, parts, done, total))
+
+
+def _config_of(configuration: Configuration) -> ImageConfig:
+    said = configuration.config
+    environment = (each.partition("=") for each in (said and said.environment) or ())
+    return ImageConfig(
+        environment=tuple((name, value) for name, _, value in environment),
+        directory=(said and said.directory) or "",
+        user=(said and said.user) or "",
+        entrypoint=(said and said.entrypoint) or (),
+        command=(said and said.command) or (),
+        architecture=configuration.architecture,
+    )
