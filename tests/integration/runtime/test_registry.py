@@ -61,11 +61,12 @@ def source(
     environment: Mapping[str, str] = {},
     told: list[Event] | None = None,
     mirrors: tuple[str, ...] = (),
+    platform: str = "",
 ) -> RegistrySource:
     host = registry if isinstance(registry, str) else registry.host
     emit = (lambda event: None) if told is None else told.append
     reference = parse_reference(f"{host}/{name}")
-    return RegistrySource(reference, environment=environment, emit=emit, mirrors=mirrors)
+    return RegistrySource(reference, environment=environment, emit=emit, mirrors=mirrors, platform=platform)
 
 
 def read(opened: RegistrySource, image: Image) -> None:
@@ -92,6 +93,12 @@ def test_the_image_of_this_machine_is_chosen(registry: ScriptedRegistry, image: 
     read(source(registry, "image:all"), image)
     registry.images["foreign"] = make_index({"linux/mips": other.manifest, "windows/amd64": other.manifest})
     with source(registry, "image:foreign") as opened, pytest.raises(InputError, match=r"only for linux/mips, windows/"):
+        opened.manifest()
+    read(source(registry, "image:foreign", platform="linux/mips"), other)
+    with (
+        source(registry, "image:foreign", platform="linux/mip") as opened,
+        pytest.raises(InputError, match="no image for linux/mip, only for linux/mips, "),
+    ):
         opened.manifest()
 
 

@@ -22,6 +22,7 @@ from sandrl.runtime.images.transport import Endpoint, Transport, endpoints_of, h
 from sandrl.settings import Settings
 from sandrl.suggestions import near
 
+_BLOBS_AT_ONCE = 4
 _MOST_TAGS = 1000
 _MOST_TAG_BYTES = 1 << 20
 _SHOWN_TAGS = 5
@@ -47,6 +48,7 @@ class RegistrySource(Closing):
         mirrors: `HOST=ADDRESS` each: servers that are asked before the registry HOST.
         insecure: The registries (`HOST[:PORT]`) that may be asked over plain HTTP, in addition to this machine.
         environment: Names the files and helpers with credentials.
+        platform: `OS/ARCHITECTURE[/VARIANT]`; that of this machine unless one is named.
         emit: Told of delays, and of mirrors that cannot be used.
 
     Raises:
@@ -60,8 +62,10 @@ class RegistrySource(Closing):
         mirrors: Iterable[str] = (),
         insecure: Iterable[str] = (),
         environment: Mapping[str, str],
+        platform: str = "",
         emit: Emit = ignore,
     ) -> None:
+        self._platform = platform
         self._reference = reference
         self._emit = emit
         self._client = http_client()
@@ -89,7 +93,8 @@ class RegistrySource(Closing):
             ServiceError: If it cannot be reached, limits requests, or gives something else.
         """
         wanted = self._reference.digest or self._reference.tag
-        return resolve(self._manifest(wanted), lambda chosen: self._manifest(chosen.digest), self.describe())
+        first, described = self._manifest(wanted), self.describe()
+        return resolve(first, lambda chosen: self._manifest(chosen.digest), described, self._platform)
 
     def blob(self, digest: str, size: int, offset: int = 0) -> Iterator[bytes]:
         """The content of a blob from a byte on; goes on where a transfer was broken off.
@@ -194,11 +199,17 @@ class RegistrySource(Closing):
 
 
 def pull(
-    store: ImageStore, name: str, settings: Settings, *, environment: Mapping[str, str], emit: Emit = ignore
+    store: ImageStore,
+    name: str,
+    settings: Settings,
+    *,
+    environment: Mapping[str, str],
+    platform: str = "",
+    emit: Emit = ignore,
 ) -> StoredImage:
     """Stores the image that a name has in its registry now, also if the store has one of this name.
 
-    `environment` says where credentials are.
+    For `environment` and `platform` see `RegistrySource`; several threads call `emit`.
 
     Raises:
         InputError: If there is no such image, or none for this machine.
@@ -207,9 +218,16 @@ def pull(
         SandrlError: If the image cannot be stored.
     """
     reference = parse_reference(name)
-    mirrors, insecure = settings.registry_mirrors, settings.insecure_registries
-    with RegistrySource(reference, mirrors=mirrors, insecure=insecure, environment=environment, emit=emit) as source:
-        return store.add(source, str(reference), emit)
+    source = RegistrySource(
+        reference,
+        mirrors=settings.registry_mirrors,
+        insecure=settings.insecure_registries,
+        environment=environment,
+        platform=platform,
+        emit=emit,
+    )
+    with source:
+        return store.add(source, str(reference), emit, at_once=_BLOBS_AT_ONCE)
 
 
 class _Tries:

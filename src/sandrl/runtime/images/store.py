@@ -24,11 +24,13 @@ from sandrl.runtime.images.source import (
     MOST_LAYERS,
     MOST_MANIFEST_BYTES,
     Configuration,
+    Descriptor,
     Manifest,
     Source,
     architecture,
     read_document,
 )
+from sandrl.runtime.images.transfers import obtain_blobs
 
 _LEAST_DIGITS, _DIGITS = 12, frozenset("0123456789abcdef")
 
@@ -146,8 +148,10 @@ class ImageStore:
         finally:
             os.close(descriptor)
 
-    def add(self, source: Source, name: str | None, progress: Emit = ignore) -> StoredImage:
+    def add(self, source: Source, name: str | None, progress: Emit = ignore, *, at_once: int = 1) -> StoredImage:
         """Stores an image and unpacks its layers; a name then means this image.
+
+        With `at_once`, so many threads read blobs of the source and tell of their progress.
 
         Raises:
             SandrlError: If the source cannot be read, or its content is damaged, hostile or of another architecture.
@@ -162,9 +166,11 @@ class ImageStore:
         with ExitStack() as held:
             configuration = self._add_configuration(source, manifest, held)
             blobs = [manifest.config, *manifest.layers]
-            for part, each in enumerate(blobs, 1):
-                tell = _teller(progress, described, False, part, len(blobs), each.size)
-                self.contents.obtain_blob(source, each, held, tell)
+
+            def teller(part: int, each: Descriptor) -> Tell:
+                return _teller(progress, described, False, part, len(blobs), each.size)
+
+            obtain_blobs(self.contents, source, blobs, held, teller, at_once=at_once)
             self._unpack_all((manifest, configuration), held, described, progress)
             digest = digest_of(content)
             self._name(digest, content, given)
