@@ -559,3 +559,25 @@ def test_another_registry_needs_tls_unless_the_user_says_so(image: Image, monkey
         with RegistrySource(reference, insecure=("registry.test",), environment={}) as opened:
             read(opened, image)
         assert {asked.path.partition("/v2/")[0] for asked in proxy.asked} == {"http://registry.test"}
+
+
+@pytest.mark.parametrize("proxy", ["ftp://ada:s3cret@127.0.0.1:1", "http://ada:s3cret@[::", "socks5://ada:s3cret@h:1"])
+def test_a_proxy_that_cannot_be_used_is_said_without_its_password(monkeypatch: pytest.MonkeyPatch, proxy: str) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", proxy)
+    with pytest.raises(UsageError, match="proxy of the environment cannot be used") as raised:
+        source("docker.io")
+    assert "s3cret" not in raised.value.message
+
+
+def test_a_transfer_that_never_gets_on_is_given_up(registry: ScriptedRegistry, image: Image) -> None:
+    digest = image.layers[1]
+    content = image.blobs[digest]
+
+    def script(asked: Asked) -> Reply:
+        whole = registry.usual(asked)
+        return Reply(whole.status, whole.body[:1], {**whole.headers, "Content-Length": str(len(whole.body))})
+
+    registry.script = script
+    with source(registry) as opened, pytest.raises(ServiceError, match="breaks the transfer off"):
+        b"".join(opened.blob(digest, len(content)))
+    assert len(registry.asked) < 20

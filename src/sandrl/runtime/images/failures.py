@@ -23,6 +23,8 @@ _LONGEST_DELAY_SECONDS = 30.0
 # A registry that asks for more is not waited for: its limits are for hours.
 _MOST_PATIENCE_SECONDS = 120.0
 _TRIES = 6
+# A transfer that breaks off after less is as one that never began: it would not end.
+_LEAST_BYTES = 16 << 10
 _TRIES_UNREACHED = 3
 _RETRIED = frozenset({408, 425, 429, 500, 502, 503, 504})
 _PROXY_HINT = "check the name, the network and the proxy (HTTPS_PROXY, NO_PROXY)"
@@ -50,15 +52,18 @@ class Failure(Exception):
 
 
 class Patience:
-    """Decides how long to wait after a failure: longer with every one, until something arrives again."""
+    """Decides how long to wait after a failure: longer with every one, until enough arrives again."""
 
     def __init__(self) -> None:
         self._failures = 0
+        self._received = 0
         self._is_reached = False
 
-    def progress(self) -> None:
-        """Something arrived."""
-        self._failures, self._is_reached = 0, True
+    def progress(self, size: int) -> None:
+        """So many bytes arrived."""
+        self._received, self._is_reached = self._received + size, True
+        if self._received >= _LEAST_BYTES:
+            self._failures = 0
 
     def delay_after(self, failure: Failure) -> float:
         """The seconds until the next try.
@@ -66,7 +71,7 @@ class Patience:
         Raises:
             SandrlError: The failure's error, if no further try is worth it.
         """
-        self._failures += 1
+        self._failures, self._received = self._failures + 1, 0
         self._is_reached |= failure.is_reached
         tries = _TRIES if self._is_reached else _TRIES_UNREACHED
         asked = failure.delay_seconds or 0.0

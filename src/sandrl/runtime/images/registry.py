@@ -73,6 +73,7 @@ class RegistrySource(Closing):
         self.endpoints = endpoints_of(
             self._client, reference, mirrors=mirrors, insecure=insecure, environment=environment
         )
+        self._changing = threading.Lock()
         self._closed = threading.Event()
 
     def close(self) -> None:
@@ -107,7 +108,7 @@ class RegistrySource(Closing):
             try:
                 for chunk in self._part(tries.endpoint, digest, size, offset):
                     offset += len(chunk)
-                    tries.progress()
+                    tries.progress(len(chunk))
                     yield chunk
             except Failure as failure:
                 tries.failed(failure)
@@ -184,10 +185,10 @@ class RegistrySource(Closing):
                 tries.failed(failure)
 
     def give_up(self, mirror: Endpoint, failure: Failure) -> None:
-        """Says why a mirror is of no use, and asks one that cannot be reached no more."""
-        if failure.status == 404 or mirror not in self.endpoints:
-            return
-        if not failure.is_reached:
+        """Asks a mirror no more, and says why, unless it only lacks what was asked for."""
+        with self._changing:
+            if failure.status == 404 or mirror not in self.endpoints:
+                return
             self.endpoints.remove(mirror)
         self._emit(Warned(f"the mirror {mirror.host} is not used: {failure.error.message}", failure.error.hint))
 
@@ -241,8 +242,8 @@ class _Tries:
     def endpoint(self) -> Endpoint:
         return self._left[0]
 
-    def progress(self) -> None:
-        self._patience.progress()
+    def progress(self, size: int) -> None:
+        self._patience.progress(size)
 
     def failed(self, failure: Failure) -> None:
         if self.endpoint.is_mirror:

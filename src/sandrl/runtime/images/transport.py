@@ -33,13 +33,23 @@ _LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 
 
 def http_client() -> httpx.Client:
-    """A client with the proxies and certificates of the environment; several threads may use it."""
-    return httpx.Client(
-        verify=ssl.create_default_context(),
-        timeout=httpx.Timeout(_SILENCE_SECONDS, connect=_CONNECT_SECONDS, pool=None),
-        headers={"User-Agent": f"sandrl/{__version__}", "Accept-Encoding": "identity"},
-        mounts={f"all://{host}": None for host in _LOOPBACK},
-    )
+    """A client with the proxies and certificates of the environment; several threads may use it.
+
+    Raises:
+        UsageError: If a proxy of the environment cannot be used.
+    """
+    try:
+        return httpx.Client(
+            verify=ssl.create_default_context(),
+            timeout=httpx.Timeout(_SILENCE_SECONDS, connect=_CONNECT_SECONDS, pool=None),
+            headers={"User-Agent": f"sandrl/{__version__}", "Accept-Encoding": "identity"},
+            mounts={f"all://{host}": None for host in _LOOPBACK},
+        )
+    except (ValueError, ImportError, httpx.InvalidURL):
+        # The text of the error may have the password of the proxy.
+        message = "a proxy of the environment cannot be used: its address is not valid, or SOCKS needs `socksio`"
+        hint = "check HTTPS_PROXY, HTTP_PROXY and ALL_PROXY"
+        raise UsageError(message, hint=hint) from None
 
 
 @dataclass(slots=True, eq=False)
