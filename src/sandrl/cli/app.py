@@ -58,6 +58,7 @@ _COMMANDS: Mapping[str, str] = {
     "runs": "sandrl.cli.run_commands:app",
     "runtime": "sandrl.cli.runtime:app",
     "sandboxes": "sandrl.cli.sandboxes:app",
+    "images": "sandrl.cli.images:app",
 }
 
 # Typer carries its own copy of click in some releases; this is the class of all its complaints about a command line.

@@ -17,7 +17,7 @@ import typer
 
 from sandrl import events
 from sandrl.cli.flags import spelled
-from sandrl.cli.text import counted, visible
+from sandrl.cli.text import counted, human_size, visible
 from sandrl.cli.verbosity import Sparing, is_quiet
 from sandrl.config.budget import duration_text
 
@@ -87,6 +87,8 @@ def remark(event: events.Event) -> str | None:
             return f"Packages: installing {', '.join(requirements)} …"
         case events.PullDelayed(image, reason, seconds):
             return f"Image: {image}: {reason}; next try in {seconds:.1f} s"
+        case events.ImageProgress(image, is_unpacking, part, parts, done, total) if done == total:
+            return f"Image: {image}, {'unpacked' if is_unpacking else 'copied'} {part} of {parts} ({human_size(total)})"
         case events.RuntimeChosen(kind, reason, _, image, isolation):
             return f"Runtime: {kind} ({reason}), image {image}" + (f", isolation {isolation}" if isolation else "")
         case events.BackendChosen(kind, reason, model):

@@ -11,7 +11,7 @@ import typer
 
 from sandrl.cli.completion import values
 from sandrl.cli.output import Json
-from sandrl.cli.text import share_text
+from sandrl.cli.text import human_size, share_text
 from sandrl.events.results import Status
 
 if TYPE_CHECKING:
@@ -377,13 +377,3 @@ def age(moment: datetime) -> str:
         if seconds >= length:
             return f"{seconds / length:.0f}{unit}"
     return f"{seconds:.0f}s"
-
-
-def human_size(size: int) -> str:
-    """A number of bytes as people read it."""
-    amount = float(size)
-    for unit in ("B", "kB", "MB", "GB"):
-        if amount < 1_000 or unit == "GB":
-            return f"{amount:.0f} {unit}" if unit == "B" or amount >= 100 else f"{amount:.1f} {unit}"
-        amount /= 1_000
-    raise AssertionError("the last unit takes all")

@@ -28,6 +28,16 @@ def counted(count: int, noun: str, plural: str = "") -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {plural or noun + 's'}"
 
 
+def human_size(size: int) -> str:
+    """A number of bytes as people read it."""
+    amount = float(size)
+    for unit in ("B", "kB", "MB", "GB"):
+        if amount < 1_000 or unit == "GB":
+            return f"{amount:.0f} {unit}" if unit == "B" or amount >= 100 else f"{amount:.1f} {unit}"
+        amount /= 1_000
+    raise AssertionError("the last unit takes all")
+
+
 def share_text(value: float, low: float | None, high: float | None) -> str:
     """A share as a percentage, with its interval if that is known."""
     return f"{value:.1%}" if low is None or high is None else f"{value:.1%} [{low:.1%}, {high:.1%}]"

@@ -40,6 +40,11 @@ def time_option(*names: str, help: str, least: float = 0.0, metavar: str = "SECO
     return typer.Option(*names, metavar=metavar, help=help, parser=_parser("time", read))
 
 
+def size_option(*names: str, help: str, metavar: str = "BYTES|20GiB") -> Any:
+    """An option that takes a size, for commands without a configuration."""
+    return typer.Option(*names, metavar=metavar, help=help, parser=PARSERS[bytes_of])
+
+
 def age(text: str) -> float:
     """The seconds of an age, which needs a unit: whether 15 are seconds or minutes is not clear.
 

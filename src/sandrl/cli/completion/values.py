@@ -94,8 +94,15 @@ def job_ids() -> Values:
     return [(name, "alive" if name in set(alive) else "") for name in dict.fromkeys([*alive, *known])]
 
 
+def image_names() -> Values:
+    """Names of stored images, with the beginning of their digests."""
+    paths = _newest(load_settings().cache_dir / "images" / "names", "*.json")
+    rows = [row for path in paths for row in _rows(_lines(path))]
+    return [(str(row.get("name", "")), str(row.get("digest", ""))[7:19]) for row in rows]
+
+
 SOURCES: dict[str, Callable[[], Values]] = {
-    source.__name__: source for source in (problem_ids, run_names, sandbox_ids, tags, job_ids)
+    source.__name__: source for source in (problem_ids, run_names, sandbox_ids, tags, job_ids, image_names)
 }
 """Those asked when a shell asks, by name."""
 

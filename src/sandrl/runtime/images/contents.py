@@ -153,6 +153,7 @@ class Contents:
             new.mkdir(mode=0o700)
             with blob.open("rb") as file:
                 done = unpack(file, new, keeps_owners=self._keeps_owners, tell=lambda: tell(file.tell()))
+                tell(file.seek(0, os.SEEK_END))
             if done.diff_id != diff_id:
                 raise ArchiveError(f"its plain content is {done.diff_id}, but the configuration says {diff_id}")
             _synchronize(self.layers)

@@ -74,25 +74,20 @@ def list_images(store: ImageStore) -> list[ImageRow]:
     return sorted((each for each in rows if each is not None), key=lambda row: (not row.names, row.names, row.digest))
 
 
-def remove(store: ImageStore, reference: str) -> Removed:
-    """Removes a name, and the image unless it has another name; by a digest, the image with all of its names.
+def remove(store: ImageStore, references: Sequence[str]) -> Removed:
+    """Removes names, and images that have no other name; by a digest, an image with all of its names.
 
     Raises:
-        UnknownImageError: If there is no such image.
+        UnknownImageError: If one of them is no image; nothing is then removed.
     """
     removed = Removed()
     with _removing(store, removed):
-        known = store.names.find(key_of(reference) or "")
-        digest = store.digest_of(reference) if known is None else known.digest
-        if digest is None:
-            raise UnknownImageError(reference)
-        doomed = [each for each in store.names.all() if each.digest == digest]
-        others = [each for each in doomed if known is not None and each.key != known.key]
-        for each in doomed if known is None else [known]:
-            store.names.remove(each.key)
-            removed.images.append(each.name)
-        if not others:
-            _drop(store, [digest], removed)
+        for digest, gone in [_meant(store, each) for each in references]:
+            for each in gone:
+                store.names.remove(each.key)
+            removed.images += [each.name for each in gone] or [digest]
+            if digest not in _names(store):
+                _drop(store, [digest], removed)
     return removed
 
 
@@ -110,7 +105,7 @@ def prune(store: ImageStore, keep_bytes: int | None = None) -> Removed:
         names = _names(store)
         unnamed = [each for each in digests if each not in names]
         oldest = [] if keep_bytes is None else _oldest(store, [each for each in digests if each in names], keep_bytes)
-        _drop(store, unnamed + oldest, removed)
+        removed.images += _drop(store, unnamed + oldest, removed)
     remove_leftovers(store, 0)
     return removed
 
@@ -148,8 +143,17 @@ def _removing(store: ImageStore, removed: Removed) -> Iterator[None]:
         remove_tree(layer)
 
 
-def _drop(store: ImageStore, digests: Iterable[str], removed: Removed) -> None:
-    # What remains of an image without a manifest is swept.
+def _meant(store: ImageStore, reference: str) -> tuple[str, list[NamedImage]]:
+    known = store.names.find(key_of(reference) or "")
+    digest = store.digest_of(reference) if known is None else known.digest
+    if digest is None:
+        raise UnknownImageError(reference)
+    return digest, _names(store).get(digest, []) if known is None else [known]
+
+
+def _drop(store: ImageStore, digests: Iterable[str], removed: Removed) -> list[str]:
+    # What remains of an image without a manifest is swept. Returns the names of the dropped images.
+    dropped: list[str] = []
     for digest in digests:
         lease = _claim(store.lease_of(digest))
         if lease is None:
@@ -158,9 +162,10 @@ def _drop(store: ImageStore, digests: Iterable[str], removed: Removed) -> None:
         names = _names(store).get(digest, [])
         for each in names:
             store.names.remove(each.key)
-        removed.images += [each.name for each in names] or ([] if removed.images else [digest])
+        dropped += [each.name for each in names] or [digest]
         store.manifest_path(digest).unlink(missing_ok=True)
         locks.remove(store.lease_of(digest), lease)
+    return dropped
 
 
 def _sweep(store: ImageStore, removed: Removed) -> list[Path]:

@@ -165,12 +165,11 @@ class ImageStore:
             raise InputError(f"has {len(manifest.layers)} layers, more than {MOST_LAYERS}", path=described)
         with ExitStack() as held:
             configuration = self._add_configuration(source, manifest, held)
-            blobs = [manifest.config, *manifest.layers]
 
             def teller(part: int, each: Descriptor) -> Tell:
-                return _teller(progress, described, False, part, len(blobs), each.size)
+                return _teller(progress, described, False, part, len(manifest.layers), each.size)
 
-            obtain_blobs(self.contents, source, blobs, held, teller, at_once=at_once)
+            obtain_blobs(self.contents, source, manifest.layers, held, teller, at_once=at_once)
             self._unpack_all((manifest, configuration), held, described, progress)
             digest = digest_of(content)
             self._name(digest, content, given)
@@ -188,8 +187,7 @@ class ImageStore:
         reference = parse_file_reference(text)
         if found is not None or reference is None:
             return found or self._unknown(text)
-        self.make()
-        return self.add(open_source(reference, self.contents.partial), text, progress)
+        return self.add(open_source(reference, self.scratch()), text, progress)
 
     def lease_of(self, digest: str) -> Path:
         """The file whose lock those share who use an image."""
@@ -207,6 +205,15 @@ class ImageStore:
         self.contents.make()
         for directory in (self.manifests, self.names.directory):
             directory.mkdir(mode=0o700, exist_ok=True)
+
+    def scratch(self) -> Path:
+        """Where a compressed archive may be unpacked to read it.
+
+        Raises:
+            SandrlError: As `make`.
+        """
+        self.make()
+        return self.contents.partial
 
     def read(self, digest: str) -> tuple[Manifest, Configuration]:
         """The manifest and the configuration of an image.
