@@ -19,6 +19,7 @@ from sandrl.cli.progress import LiveView, Remarks, remark
 from sandrl.cli.tables import Column, Table
 from sandrl.cli.text import counted, human_size, visible
 from sandrl.cli.units import size_option
+from sandrl.errors import InterruptedRunError
 from sandrl.events import Emit, Event, ImageProgress
 from sandrl.settings import load_settings
 
@@ -89,8 +90,12 @@ def pull_images(
     given = [str(parse_reference(name)) for name in names]
     stored = []
     for name in given:
-        with progress() as emit:
-            image = pull(store, name, settings, environment=os.environ, platform=platform, emit=emit)
+        try:
+            with progress() as emit:
+                image = pull(store, name, settings, environment=os.environ, platform=platform, emit=emit)
+        except KeyboardInterrupt:
+            hint = f"go on where it was: sandrl images pull {name}"
+            raise InterruptedRunError(f"interrupted: {name} is not stored yet", hint=hint) from None
         stored.append(_stored_document(image, name))
         if not json_:
             say_stored(image, name, json_output=False)

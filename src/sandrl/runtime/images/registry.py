@@ -133,7 +133,8 @@ class RegistrySource(Closing):
                         yield piece
                     if not left:
                         return
-            raise _wrong(response, f"ends {left} bytes before the end of a layer")
+            message = f"{endpoint.host} ends {left} bytes before the end of a layer"
+            raise Failure(ServiceError(message, hint="try again"))
 
     def _manifest(self, wanted: str) -> bytes:
         return self._asked(lambda endpoint: self._manifest_at(endpoint, wanted))
@@ -264,7 +265,8 @@ def _skipped(response: httpx.Response, offset: int) -> int:
 
 def _wrong(response: httpx.Response, what: str) -> Failure:
     host = response.url.netloc.decode("ascii")
-    return Failure(ServiceError(f"{host} {what}", hint="try again; if it stays so, report it to who runs the registry"))
+    hint = "try again; if it stays so, report it to who runs the registry"
+    return Failure(ServiceError(f"{host} {what}", hint=hint), is_final=True)
 
 
 def _is_old(content: bytes) -> bool:
