@@ -145,7 +145,7 @@ def test_an_interrupted_pull_goes_on_where_it_was(
         assert command.returncode == 130
         assert said.endswith(
             f"sandrl: error: interrupted: {registry.host}/image:latest is not stored yet\n"
-            f"  hint: go on where it was: sandrl images pull {registry.host}/image:latest\n"
+            f"  hint: resume the pull: sandrl images pull {registry.host}/image:latest\n"
         )
     assert json.loads(sandrl("images", "ls", "--json").stdout) == {"images": []}
     half.end()

@@ -82,7 +82,7 @@ def pull_images(
     ] = "",
     json_: Json = False,
 ) -> None:
-    """Store images of registries, or what their names mean there now. An interrupted pull goes on where it was."""
+    """Store images of registries, or what their names mean there now. A second call resumes an interrupted pull."""
     from sandrl.runtime.images.references import parse_reference
     from sandrl.runtime.images.registry import pull
 
@@ -94,7 +94,7 @@ def pull_images(
             with progress() as emit:
                 image = pull(store, name, settings, environment=os.environ, platform=platform, emit=emit)
         except KeyboardInterrupt:
-            hint = f"go on where it was: sandrl images pull {name}"
+            hint = f"resume the pull: sandrl images pull {name}"
             raise InterruptedRunError(f"interrupted: {name} is not stored yet", hint=hint) from None
         stored.append(_stored_document(image, name))
         if not json_:

@@ -1,7 +1,7 @@
 """The blobs of an image, several at once.
 
 After a failure or Ctrl-C, threads that wait for a source are left alone: each ends with its next piece, and keeps no
-process alive. What it has received stays for the next command.
+process alive. The next command continues with the part that it has received.
 """
 
 from __future__ import annotations
