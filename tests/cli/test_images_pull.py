@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import os
 import random
+import shlex
 import signal
 import subprocess
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from subprocess import PIPE
 
 import pytest
 
 from tests.cli.conftest import SANDRL, Run
+from tests.support.programs import require_program
 from tests.support.registries import (
     PASSWORD,
     USER,
@@ -227,3 +230,45 @@ def test_the_help_of_a_pull_loads_no_library_of_requests() -> None:
     code += "from sandrl.cli.entry import main\ntry: main()\nexcept SystemExit: pass\n"
     code += "assert 'httpx' not in sys.modules"
     subprocess.run([SANDRL[0], "-c", code], check=True, stdout=subprocess.DEVNULL, env={**os.environ})
+
+
+def test_a_disk_without_room_is_said_with_the_next_step(registry: ScriptedRegistry, cache: Path) -> None:
+    cache.mkdir(mode=0o700)
+    words = shlex.join([*SANDRL, "images", "pull", f"{registry.host}/image"])
+    script = f"mount -t tmpfs -o size=2m,mode=700 none {cache} && exec {words}"
+    unshare = [require_program("unshare"), "--user", "--map-root-user", "--mount", "sh", "-c", script]
+    done = subprocess.run(unshare, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 3, done.stderr
+    assert f"the store of images cannot be written ({cache}/images): No space left on device\n" in done.stderr
+    assert "hint: remove unused images: sandrl images prune" in done.stderr
+
+
+@pytest.mark.slow
+def test_pulls_and_prunes_at_once_that_are_killed_at_random_leave_the_store_whole(
+    sandrl: Run, registry: ScriptedRegistry, image: Image, cache: Path
+) -> None:
+    chance = random.Random(41)
+    other = make_image({"file0": random.Random(0).randbytes(1 << 20)}, {"another": chance.randbytes(1 << 20)})
+    registry.add(other, "other")
+    pulls = [["pull", f"{registry.host}/image:{tag}"] for tag in ("latest", "other")]
+    choices = [*pulls, *pulls, ["rm", f"{registry.host}/image:other"], ["prune"]]
+    for _ in range(12):
+        commands = [
+            subprocess.Popen([*SANDRL, "images", *chance.choice(choices)], stdout=subprocess.DEVNULL, stderr=PIPE)
+            for _ in range(8)
+        ]
+        for command in commands:
+            if chance.random() < 0.4:
+                threading.Event().wait(chance.random())
+                command.kill()
+        for command in commands:
+            _, said = command.communicate(timeout=120)
+            assert command.returncode in (0, -signal.SIGKILL) or b"there is no image" in said, said
+            assert b"Traceback" not in said
+    for words in pulls:
+        assert sandrl("images", *words).returncode == 0
+    assert sandrl("images", "rm", f"{registry.host}/image:other").returncode == 0
+    assert sandrl("images", "prune").returncode == 0
+    assert is_whole(cache, image)
+    blobs = [path.name for path in (cache / "images" / "blobs" / "sha256").iterdir()]
+    assert sorted(f"sha256:{name}" for name in blobs) == sorted(image.blobs)

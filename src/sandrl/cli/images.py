@@ -63,7 +63,9 @@ def list_stored(json_: Json = False) -> None:
     if rows:
         table.print()
     else:
-        typer.echo("No image is stored; store one with: sandrl images import FILE NAME", err=True)
+        typer.echo(
+            "No image is stored; store one with: sandrl images pull NAME, or sandrl images import FILE NAME", err=True
+        )
 
 
 @app.command("pull")
