@@ -89,8 +89,7 @@ def import_image(
     shown_name = str(parse_reference(name))
     store = _store()
     reference = parse_file_reference(file) or FileReference(detect_form(path := Path(file)), path.absolute(), "")
-    with progress() as emit:
-        source = open_source(reference, store.scratch())
+    with progress() as emit, open_source(reference, store.scratch()) as source:
         image = store.add(source, name, emit)
     say_stored(image, shown_name, json_output=json_)
 
