@@ -111,7 +111,7 @@ def import_image(
         str,
         typer.Argument(
             metavar="FILE",
-            help="An OCI layout, a file of `docker save`, or an archive of a root file system (.tar, .tar.gz, .tar.zst). "
+            help="An OCI layout, a file of `docker save`, or a root file system (.tar, .tar.gz, .tar.zst). "
             "oci:DIR:TAG and docker-archive:FILE:NAME select one of several images; rootfs:FILE is also possible.",
         ),
     ],
@@ -130,8 +130,7 @@ def import_image(
     shown_name = str(parse_reference(name))
     store = _store()
     reference = parse_file_reference(file) or FileReference(detect_form(path := Path(file)), path.absolute(), "")
-    with progress() as emit:
-        source = open_source(reference, store.scratch())
+    with progress() as emit, open_source(reference, store.scratch()) as source:
         image = store.add(source, name, emit)
     say_stored(image, shown_name, json_output=json_)
 

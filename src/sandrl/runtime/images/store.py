@@ -187,7 +187,8 @@ class ImageStore:
         reference = parse_file_reference(text)
         if found is not None or reference is None:
             return found or self._unknown(text)
-        return self.add(open_source(reference, self.scratch()), text, progress)
+        with open_source(reference, self.scratch()) as source:
+            return self.add(source, text, progress)
 
     def lease_of(self, digest: str) -> Path:
         """The file whose lock those share who use an image."""
