@@ -15,9 +15,12 @@ import trustme
 from sandrl.errors import AuthenticationError, InputError, SandrlError, ServiceError, UsageError
 from sandrl.events import Event, PullDelayed, Warned
 from sandrl.runtime.images import failures, transport
+from sandrl.runtime.images.provision import provide
 from sandrl.runtime.images.references import parse_reference
 from sandrl.runtime.images.registry import RegistrySource
 from sandrl.runtime.images.source import architecture
+from sandrl.runtime.images.store import ImageStore
+from sandrl.settings import Settings
 from tests.support.registries import (
     PASSWORD,
     USER,
@@ -581,3 +584,34 @@ def test_a_transfer_that_never_gets_on_is_given_up(registry: ScriptedRegistry, i
     with source(registry) as opened, pytest.raises(ServiceError, match="breaks the transfer off"):
         b"".join(opened.blob(digest, len(content)))
     assert len(registry.asked) < 20
+
+
+def test_what_is_stored_wins_over_the_registry_and_is_named_with_its_digest(
+    registry: ScriptedRegistry, image: Image, tmp_path: Path
+) -> None:
+    settings = Settings(tmp_path, tmp_path / "cache")
+    name = f"{registry.host}/image"
+    pinned = provide(name, settings, environment={})
+    assert pinned == f"{name}:latest@{image.digest}"
+    asked = len(registry.asked)
+    registry.add(make_image({"newer": b""}))
+    for each in (name, pinned, f"{name}@{image.digest}"):
+        assert provide(each, settings, environment={}).endswith(f"@{image.digest}")
+    assert provide(image.digest[7:30], settings, environment={}) == image.digest
+    assert len(registry.asked) == asked
+
+
+def test_an_image_in_a_file_is_named_by_its_digest(image: Image, tmp_path: Path) -> None:
+    layout = image.write_layout(tmp_path / "layout", "v1")
+    settings = Settings(tmp_path, tmp_path / "cache")
+    assert provide(f"oci:{layout}:v1", settings, environment={}) == image.digest
+
+
+def test_an_image_that_stands_in_for_another_keeps_the_digest_of_that_one(
+    registry: ScriptedRegistry, image: Image, tmp_path: Path
+) -> None:
+    settings = Settings(tmp_path, tmp_path / "cache")
+    wanted = f"{registry.host}/image@sha256:{'5' * 64}"
+    with source(registry) as opened:
+        ImageStore(settings.cache_dir / "images").add(opened, wanted)
+    assert provide(wanted, settings, environment={}) == wanted
