@@ -48,9 +48,9 @@ class FaultyManager(SandboxManager):
             self.registry.add(self._bare_record())
 
     def _bare_record(self) -> Record:
-        container = pb.Container(name="main", image=self._images[0].reference, primary=True)
+        container = pb.Container(name="main", image=self._images.host[0].reference, primary=True)
         spec = pb.SandboxSpec(containers=[container], tags=self.tags, max_lifetime_seconds=3600)
-        record = Record(str(uuid.uuid4()), spec, make_plan(spec, self._images), state=pb.STATE_RUNNING)
+        record = Record(str(uuid.uuid4()), spec, make_plan(spec, self._images.host[0]), state=pb.STATE_RUNNING)
         record.started = time.time()
         return record
 

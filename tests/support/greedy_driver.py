@@ -19,11 +19,10 @@ from pathlib import Path
 from typing import Any
 
 from greedy_programs import GREEDY, HONEST, TAKES_MEMORY  # type: ignore[import-not-found]
-from launchers import with_launcher  # type: ignore[import-not-found]
+from launchers import chosen, request_for, with_launcher  # type: ignore[import-not-found]
 
 from sandrl.runtime.guest.watchdog import Quotas
 from sandrl.runtime.host.choice import Choice
-from sandrl.runtime.host.launcher import BootRequest
 from sandrl.runtime.host.process import Exit
 from sandrl.runtime.host.sandbox import DeprivedError
 
@@ -42,11 +41,11 @@ class Run:
 
     async def end(self) -> tuple[Exit, str]:
         """How the program ends, and what it printed."""
-        request = BootRequest(self._choice.images[0].name)
-        sandbox = await self._choice.boot(request)
+        image = chosen(self._choice)
+        sandbox = await self._choice.boot(request_for(image))
         sandbox.on_limit = self.limits.append
         try:
-            end, output = await sandbox.run(["python", "-c", self._program], self._choice.images[0])
+            end, output = await sandbox.run(["python", "-c", self._program], image)
             return end, output.decode(errors="replace")
         finally:
             await sandbox.destroy()

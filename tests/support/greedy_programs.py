@@ -93,7 +93,7 @@ sys.exit(137 if ctypes.get_errno() == 38 else 1)
     "a process that cannot be looked into": """
 import ctypes, os, time
 ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)
-kept = [os.pipe() for _ in range(50)]
+kept = [os.pipe() for _ in range(150)]
 time.sleep(60)
 """,
 }

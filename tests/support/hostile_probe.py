@@ -95,7 +95,7 @@ facts["calls"] = {
     "unshare": fails_with(lambda: call("unshare", 0x10000000)),
     "mount": fails_with(lambda: call("mount", b"none", b"/tmp", b"tmpfs", 0, None)),
     "umount": fails_with(lambda: call("umount2", b"/proc", 2)),
-    "chroot": fails_with(lambda: os.chroot("/tmp")),
+    "chroot": fails_with(lambda: os.chroot("/proc/nothing")),
     "ptrace": fails_with(lambda: call("ptrace", 16, 1, 0, 0)),
     "memfd_create": fails_with(lambda: os.memfd_create("probe")),
     "setuid": fails_with(lambda: os.setuid(0)),

@@ -3,26 +3,34 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from sandrl.runtime.host.choice import Choice, choose_launcher
-from sandrl.runtime.host.images import Image, own_image
+from sandrl.runtime.host.images import Image, StoreImage, own_image
+from sandrl.runtime.host.launcher import BootRequest
 from sandrl.runtime.host.sandbox import HostSandbox
 
 Value = TypeVar("Value")
 
 PATH = "/usr/local/bin:/usr/bin:/bin"
+TREE_VARIABLE = "SANDRL_TEST_TREE"
+"""The root file system of an image, whose parent directory is taken for that of all layers."""
 
 
-def with_launcher(state: Path, use: Callable[[Choice], Awaitable[Value]], images: Sequence[Image] = ()) -> Value:
+def with_launcher(
+    state: Path, use: Callable[[Choice], Awaitable[Value]], images: Sequence[Image] = (), layers: Path | None = None
+) -> Value:
     """Runs a coroutine with the launcher that a daemon in this directory would have."""
     overlays = state / "overlays"
     overlays.mkdir(mode=0o755, exist_ok=True)
+    if TREE_VARIABLE in os.environ:
+        layers = Path(os.environ[TREE_VARIABLE]).parent
 
     async def run() -> Value:
-        choice = await choose_launcher(images or [own_image()], state, overlays)
+        choice = await choose_launcher(images or [own_image()], state, overlays, layers)
         try:
             return await use(choice)
         finally:
@@ -31,6 +39,21 @@ def with_launcher(state: Path, use: Callable[[Choice], Awaitable[Value]], images
     return asyncio.run(run())
 
 
-async def output_of(sandbox: HostSandbox, program: str, image: Image) -> str:
+def image_of(tree: Path, user: str = "") -> StoreImage:
+    """An image of one layer."""
+    return StoreImage(tree.name, "", (tree.name,), (("PATH", PATH),), user=user)
+
+
+def chosen(choice: Choice) -> Image | StoreImage:
+    """What the sandboxes of a driver start from: the host's system, or the image of `TREE_VARIABLE`."""
+    tree = os.environ.get(TREE_VARIABLE)
+    return image_of(Path(tree)) if tree else choice.images[0]
+
+
+def request_for(image: Image | StoreImage, **changes: Any) -> BootRequest:
+    return BootRequest(image.name, layers=image.layers, user=image.user, **changes)
+
+
+async def output_of(sandbox: HostSandbox, program: str, image: Image | StoreImage) -> str:
     """What a Python program prints in a sandbox."""
     return (await sandbox.run(["python", "-c", program], image))[1].decode()

@@ -3,6 +3,7 @@
 Standard library and `sandrl.runtime` only, so that the system's own interpreter can run it as another user:
 
     python sandbox_driver.py STATE_DIR reach PATHS PORTS    what the hostile probe can reach
+    python sandbox_driver.py STATE_DIR root                 what user 0 of an image can do
     python sandbox_driver.py STATE_DIR cells                what the cell maker finds in workers and in a plain sandbox
     python sandbox_driver.py STATE_DIR uids                 who two sandboxes are on the host
 """
@@ -14,7 +15,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from launchers import with_launcher  # type: ignore[import-not-found]
+from launchers import chosen, request_for, with_launcher  # type: ignore[import-not-found]
 
 from sandrl.runtime.host.choice import Choice
 from sandrl.runtime.host.control_groups import ControlGroups
@@ -23,9 +24,9 @@ from sandrl.runtime.host.sandbox import HostSandbox
 
 
 async def _answer(choice: Choice, groups: ControlGroups | None, cells: int, text: str, *words: str) -> Any:
-    image = choice.images[0]
+    image = chosen(choice)
     program = Path(__file__).with_name(text).read_text(encoding="utf-8")
-    sandbox = await HostSandbox.boot(choice.launcher, BootRequest(image.name, cells=cells), groups)
+    sandbox = await HostSandbox.boot(choice.launcher, request_for(image, cells=cells), groups)
     _, output = await sandbox.run(["python", "-c", program, *words], image)
     await sandbox.destroy()
     return json.loads(output)
@@ -33,6 +34,10 @@ async def _answer(choice: Choice, groups: ControlGroups | None, cells: int, text
 
 async def reach(choice: Choice, *words: str) -> Any:
     return await _answer(choice, choice.groups, 0, "hostile_probe.py", *words)
+
+
+async def root(choice: Choice) -> Any:
+    return await _answer(choice, choice.groups, 0, "root_probe.py")
 
 
 async def cells(choice: Choice) -> Any:
@@ -55,5 +60,5 @@ async def uids(choice: Choice) -> Any:
 
 if __name__ == "__main__":
     _state, _what, *_words = sys.argv[1:]
-    _work = {"reach": reach, "cells": cells, "uids": uids}[_what]
+    _work = {"reach": reach, "root": root, "cells": cells, "uids": uids}[_what]
     sys.stdout.write(json.dumps(with_launcher(Path(_state), lambda choice: _work(choice, *_words))))

@@ -28,6 +28,7 @@ from sandrl.files import check_descriptors
 from sandrl.runtime import libraries, limits
 from sandrl.runtime.state import DaemonEndpoint, RuntimeDirectory
 from sandrl.runtime.usage import of_process
+from sandrl.settings import load_settings
 
 _SOURCE_ROOT = Path(__file__).resolve().parents[2]
 _INHERITED = ("HOME", "PATH", "LANG", "LC_ALL", "TMPDIR", "TZ", "SANDRL_RUNTIME_ISOLATION", "SANDRL_HOST_UIDS")
@@ -124,6 +125,7 @@ def ensure_running(
 def _start(directory: RuntimeDirectory, timeout_seconds: float) -> None:
     environment = {name: os.environ[name] for name in _INHERITED if name in os.environ}
     environment["PYTHONPATH"] = str(_SOURCE_ROOT)
+    environment["SANDRL_CACHE_DIR"] = str(load_settings().cache_dir)  # where images are
     # Its interpreter and its packages may need what those of this process need.
     if searched := libraries.search_path():
         environment[libraries.VARIABLE] = searched

@@ -22,7 +22,7 @@ from packaging.utils import canonicalize_name
 from sandrl.digests import digest_of
 from sandrl.errors import SandrlError, UsageError
 from sandrl.events import Emit, PackagesInstalling, Warned
-from sandrl.runtime.host.images import parse_reference
+from sandrl.runtime.host.images import is_host_system
 from sandrl.runtime.installer import NotInstalledError, install
 from sandrl.runtime.layers import LayerStore, show
 from sandrl.runtime.state import RuntimeDirectory
@@ -72,11 +72,13 @@ def build_overlay(
     if not asked and not needed:
         return ""
     own = f"{sys.version_info[0]}.{sys.version_info[1]}"
-    if parse_reference(image) != own:
+    if not is_host_system(image, own):
         message = f"packages are installed for Python {own}, which runs sandrl, and the image is {image}"
         if asked:
-            raise UsageError(message, hint=f"use `image` python:{own}", fields=("packages", "image"))
-        emit(Warned(message, f"use `image` python:{own}", ("packages", "image")))
+            raise UsageError(
+                message, hint="leave `image` out, or have the packages in the image", fields=("packages", "image")
+            )
+        emit(Warned(message, "leave `image` out, or have the packages in the image", ("packages", "image")))
         return ""
     store = LayerStore(cache_dir)
     given = requirements_of(asked)

@@ -16,6 +16,7 @@ from cwsandbox import AuthHeaders, ProcessResult, Sandbox, SandboxDefaults, Sess
 
 from sandrl.runtime import daemon
 from sandrl.runtime.state import DaemonEndpoint
+from tests.support.image_trees import import_tree, make_python_tree
 
 CreateSandbox = Callable[..., Sandbox]
 
@@ -41,9 +42,20 @@ def defaults_for(endpoint: DaemonEndpoint, **changes: Any) -> SandboxDefaults:
     return SandboxDefaults(base_url=endpoint.base_url, auth=auth, data_plane_mode="gateway", **changes)
 
 
+SYSTEMS = pytest.mark.parametrize("system", ["host", "an image"], indirect=True)
+"""Runs a test in a sandbox of the host's system, and as user 0 in one of an image with the system's Python."""
+
+
 @pytest.fixture
-def defaults(endpoint: DaemonEndpoint) -> SandboxDefaults:
-    return defaults_for(endpoint)
+def system(request: pytest.FixtureRequest) -> str:
+    """The reference of what sandboxes start from."""
+    wanted = getattr(request, "param", "host")
+    return wanted if wanted == "host" else import_tree("tests/python:3", make_python_tree)
+
+
+@pytest.fixture
+def defaults(endpoint: DaemonEndpoint, system: str) -> SandboxDefaults:
+    return defaults_for(endpoint, container_image=system)
 
 
 @pytest.fixture

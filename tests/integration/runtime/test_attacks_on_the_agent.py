@@ -9,11 +9,12 @@ from cwsandbox import Sandbox, SandboxDefaults, SandboxTimeoutError, SandboxVali
 
 from sandrl.runtime import daemon
 from sandrl.runtime.state import DaemonEndpoint
-from tests.integration.runtime.conftest import run
+from tests.integration.runtime.conftest import SYSTEMS, run
 
 MIB = 1 << 20
 
 
+@SYSTEMS
 def test_a_program_inherits_nothing_but_its_standard_streams(sandbox: Sandbox) -> None:
     program = """
 import os
@@ -43,6 +44,7 @@ for action in (lambda: os.rename("/tmp", "/x"), lambda: os.mkdir("/root/.pyenv")
     assert sandbox.exec(["ls", "/tmp", "/workspace"]).result().returncode == 0
 
 
+@SYSTEMS
 def test_descriptors_in_flight_do_not_cut_off_the_neighbours(session: Session) -> None:
     attacker, neighbour = session.sandbox(), session.sandbox()
     neighbour.exec(["true"]).result()
@@ -65,6 +67,7 @@ time.sleep(5)
     assert session.sandbox().exec(["echo", "well"]).result().stdout == "well\n"
 
 
+@SYSTEMS
 def test_a_storm_of_orphans_does_not_blind_the_watchdog(sandbox: Sandbox) -> None:
     program = f"""
 import mmap, os, time
@@ -87,6 +90,7 @@ print("all of it")
     assert result.returncode == 137
 
 
+@SYSTEMS
 def test_memory_is_found_where_the_main_thread_has_ended(sandbox: Sandbox) -> None:
     program = f"""
 import ctypes, mmap, platform, threading, time
@@ -103,6 +107,7 @@ ctypes.CDLL(None).syscall(60 if platform.machine() == "x86_64" else 93, 0)
     assert "all of it" not in run(sandbox, program).stdout
 
 
+@SYSTEMS
 def test_page_tables_count_as_memory(sandbox: Sandbox) -> None:
     program = """
 import mmap
@@ -119,6 +124,7 @@ except OSError as error:
     assert run(sandbox, program).stdout.split()[-1:] in (["12"], [])
 
 
+@SYSTEMS
 def test_quotas_of_the_hosts_user_and_the_agent_itself_are_out_of_reach(sandbox: Sandbox) -> None:
     program = """
 import ctypes, fcntl, os, resource
@@ -145,6 +151,7 @@ print([outcome(action) for action in (
     assert run(sandbox, program).stdout == "[38, 1, 1, 1, 1, 1]\n['done', 'done', 'done']\n"
 
 
+@SYSTEMS
 def test_a_program_that_is_stopped_before_it_starts_does_not_stop_the_agent(sandbox: Sandbox) -> None:
     program = """
 import os, signal, time
@@ -166,11 +173,13 @@ while time.time() < end:
     assert sandbox.exec(["echo", "well"], timeout_seconds=10).result().stdout == "well\n"
 
 
+@SYSTEMS
 def test_sizes_beyond_any_terminal_are_clamped(sandbox: Sandbox) -> None:
     terminal = sandbox.shell(["sh", "-c", "stty size"], width=70_000, height=70_000)
     assert "65535 65535" in b"".join(terminal.output).decode()
 
 
+@SYSTEMS
 def test_a_command_too_long_for_the_kernel_is_refused_as_one(sandbox: Sandbox) -> None:
     result = sandbox.exec(["echo", "x" * (20 * MIB)]).result()
     assert result.returncode == 126
@@ -178,6 +187,7 @@ def test_a_command_too_long_for_the_kernel_is_refused_as_one(sandbox: Sandbox) -
     assert sandbox.exec(["echo", "well"]).result().stdout == "well\n"
 
 
+@SYSTEMS
 def test_output_byte_by_byte_costs_the_daemon_little(defaults: SandboxDefaults, endpoint: DaemonEndpoint) -> None:
     before = daemon.status(endpoint.state_dir).resident_bytes
     program = "import os\nfor _ in range(400_000): os.write(1, b'x')"

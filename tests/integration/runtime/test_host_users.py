@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import re
 import shutil
@@ -21,6 +20,7 @@ from sandrl.runtime.host.images import Image, find_images
 from sandrl.runtime.host.launcher import BootRequest
 from sandrl.runtime.host.process import Exit
 from sandrl.runtime.host.users import BLOCK
+from tests.support.drivers import answer_of
 from tests.support.fork_server import host_uids, inner_process, outer_process
 from tests.support.launchers import PATH, output_of, with_launcher
 from tests.support.programs import require_program
@@ -28,8 +28,7 @@ from tests.support.programs import require_program
 needs_root = pytest.mark.skipif(os.getuid() != 0, reason="only a root daemon takes a range of host uids")
 NOBODY = 65534
 GUEST = Path(agent.__file__)
-SOURCES = GUEST.parents[3]
-SUPPORT = Path(__file__).resolve().parents[2] / "support"
+SUBORDINATE = "native as another user with ids of /etc/subuid"
 
 
 def of_process(pid: int, name: str) -> str:
@@ -187,41 +186,12 @@ def test_a_shared_uid_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 @needs_root
 def test_an_ordinary_user_with_ids_in_subuid_gets_them_through_newuidmap() -> None:
-    """The user exists in the files of a mount namespace of the test alone."""
-    require_program("newuidmap")
-    unshare, setpriv = require_program("unshare"), require_program("setpriv")
     place = Path(tempfile.mkdtemp(prefix="sandrl-subuid-"))
     try:
         place.chmod(0o755)
-        shutil.copytree(SOURCES, place / "src", ignore=shutil.ignore_patterns("__pycache__"))
-        for name in ("sandbox_driver.py", "launchers.py"):
-            shutil.copy(SUPPORT / name, place)
-        for name, line in (("passwd", "guest9:x:48123:48123::/:/bin/sh"), ("group", "guest9:x:48123:")):
-            (place / name).write_text(f"{Path('/etc', name).read_text()}{line}\n")
-        for name in ("subuid", "subgid"):
-            (place / name).write_text("guest9:700000:65536\n")
-            Path("/etc", name).touch()  # there must be a file to cover
-        subprocess.run(["chmod", "-R", "a+rX", str(place)], check=True)
-        (place / "state" / "overlays").mkdir(parents=True)
-        os.chown(place / "state", 48123, 48123)
-        cover = "".join(
-            f"mount --bind {place}/{name} /etc/{name} && " for name in ("passwd", "group", "subuid", "subgid")
-        )
-        drop = f"exec {setpriv} --reuid 48123 --regid 48123 --clear-groups"
-        script = f"{cover} {drop} /usr/bin/python3 {place}/sandbox_driver.py {place}/state uids"
-        done = subprocess.run(
-            [unshare, "--mount", "sh", "-c", script],
-            env={"PATH": os.defpath, "PYTHONPATH": str(place / "src"), "SANDRL_RUNTIME_ISOLATION": "native"},
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-            cwd="/",
-        )
+        found = answer_of(place, SUBORDINATE, "sandbox_driver.py", "uids", user=48123)
     finally:
         shutil.rmtree(place)
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
     assert "newuidmap" in found["detail"]
     assert len(set(found["uids"])) == 2
     assert all(700000 <= uid < 765536 for uid in found["uids"])

@@ -7,8 +7,9 @@ from cwsandbox import Sandbox, SandboxTimeoutError, Session
 
 from sandrl.runtime import daemon
 from sandrl.runtime.state import DaemonEndpoint
-from tests.integration.runtime.conftest import run, wait_until
+from tests.integration.runtime.conftest import SYSTEMS, run, wait_until
 
+pytestmark = SYSTEMS
 MIB = 1 << 20
 
 

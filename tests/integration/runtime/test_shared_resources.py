@@ -38,7 +38,15 @@ def found(place: Path, what: str, mode: str) -> Facts:
 
 
 # As root, `sandrl doctor` tries the same on a smaller scale (`limits of what is shared`).
-@pytest.fixture(scope="module", params=[pytest.param("native", marks=pytest.mark.slow), "native as another user"])
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param("native", marks=pytest.mark.slow),
+        "native as another user",
+        pytest.param("native from an image", marks=pytest.mark.slow),
+        "native as another user from an image",
+    ],
+)
 def outcome(request: pytest.FixtureRequest, place: Path) -> Facts:
     """How every greedy program ended, and those beside it."""
     return found(place, "beside", request.param)

@@ -10,7 +10,7 @@ from cwsandbox._defaults import DEFAULT_ARGS, DEFAULT_COMMAND
 from cwsandbox._proto import sandbox_pb2 as pb
 
 from sandrl.runtime import limits
-from sandrl.runtime.host.images import Image, parse_reference
+from sandrl.runtime.host.images import Image, StoreImage, UnknownImageError, host_image
 from sandrl.runtime.server.faults import Fault
 from sandrl.runtime.server.plan import make_plan, parse_quantity
 
@@ -38,22 +38,68 @@ def test_other_quantities_are_refused(text: str) -> None:
 @pytest.mark.parametrize(
     ("reference", "version"),
     [
-        ("python:3.11", "3.11"),
-        ("python:3.11-slim", "3.11"),
-        ("python:3.11.7", "3.11"),
-        ("docker.io/library/python:3.12-slim-bookworm", "3.12"),
-        ("python", None),
-        ("python:latest", None),
-        ("evil/python:3.11", None),
+        ("", "3.11"),
+        ("host", "3.11"),
+        ("python:3.11", "3.11"),  # what the SDK sends where nothing is named
+        ("host:3.12", "3.12"),
+        ("host python3.12", "3.12"),
+        ("python:3.12", None),
+        ("python:3.11-slim", None),
+        ("hosts", None),
         ("ubuntu:24.04", None),
     ],
 )
-def test_image_references_name_a_version(reference: str, version: str | None) -> None:
-    assert parse_reference(reference) == version
+def test_the_hosts_system_is_what_names_it_or_names_nothing(reference: str, version: str | None) -> None:
+    image = host_image(reference, IMAGES)
+    assert (image and image.name) == version
+
+
+def test_an_interpreter_that_the_host_does_not_have_is_named_with_those_it_has() -> None:
+    with pytest.raises(UnknownImageError, match=r"no Python 3\.9.*host:3\.11, host:3\.12"):
+        host_image("host:3.9", IMAGES)
+
+
+STORED = StoreImage(
+    *("web", "sha256:0", ("low", "high"), (("PATH", "/opt/bin"), ("MODE", "image"))),
+    *("/srv", "app:web", ("/init", "--"), ("serve",)),
+)
+
+
+def test_an_image_of_the_store_gives_layers_user_directory_and_variables() -> None:
+    plan = make_plan(spec(environment_variables={"MODE": "request"}), STORED)
+    assert plan.boot.layers == ("low", "high")
+    assert plan.boot.user == "app:web"
+    assert plan.directory == "/srv"
+    assert plan.boot.directories == ("/srv",)
+    assert plan.environment["PATH"] == "/opt/bin"
+    assert plan.environment["MODE"] == "request"
+
+
+@pytest.mark.parametrize(
+    ("command", "arguments", "main"),
+    [
+        ("", [], ("/init", "--", "serve")),
+        ("", ["build", "x"], ("/init", "--", "build", "x")),
+        ("sleep", ["5"], ("sleep", "5")),
+        (DEFAULT_COMMAND, list(DEFAULT_ARGS), None),
+    ],
+)
+def test_entrypoint_and_command_are_those_of_a_container(
+    command: str, arguments: list[str], main: tuple[str, ...] | None
+) -> None:
+    assert make_plan(spec(command=command, args=arguments), STORED).main == main
+
+
+def test_all_of_an_image_can_be_written_to() -> None:
+    files = [pb.FileMount(path="/etc/app/conf", content=b"x")]
+    plan = make_plan(spec(working_dir="/usr/src/app", files=files), STORED)
+    assert plan.boot.directories == ("/etc/app", "/usr/src/app")
+    with pytest.raises(Fault, match="not an absolute path"):
+        make_plan(spec(working_dir="../up"), STORED)
 
 
 def test_a_plain_request_gets_the_default_limits() -> None:
-    plan = make_plan(spec(), IMAGES)
+    plan = make_plan(spec(), IMAGES[0])
     assert plan.boot.memory_bytes == limits.MEMORY_BYTES
     assert plan.boot.disk_bytes == limits.DISK_BYTES
     assert plan.boot.image == "3.11"
@@ -61,22 +107,22 @@ def test_a_plain_request_gets_the_default_limits() -> None:
 
 
 def test_the_sdks_keep_alive_command_is_not_started() -> None:
-    assert make_plan(spec(command=DEFAULT_COMMAND, args=list(DEFAULT_ARGS)), IMAGES).main is None
-    assert make_plan(spec(command="sleep", args=["5"]), IMAGES).main == ("sleep", "5")
+    assert make_plan(spec(command=DEFAULT_COMMAND, args=list(DEFAULT_ARGS)), IMAGES[0]).main is None
+    assert make_plan(spec(command="sleep", args=["5"]), IMAGES[0]).main == ("sleep", "5")
 
 
 def test_memory_comes_from_the_limits_first() -> None:
     requirements = pb.ResourceRequirements(
         requests=pb.Resources(memory="128Mi"), limits=pb.Resources(memory="1Gi", cpu="2")
     )
-    assert make_plan(spec(resource_requirements=requirements), IMAGES).boot.memory_bytes == 1 << 30
-    assert make_plan(spec(resources=pb.Resources(memory="256Mi")), IMAGES).boot.memory_bytes == 256 << 20
+    assert make_plan(spec(resource_requirements=requirements), IMAGES[0]).boot.memory_bytes == 1 << 30
+    assert make_plan(spec(resources=pb.Resources(memory="256Mi")), IMAGES[0]).boot.memory_bytes == 256 << 20
 
 
 def test_a_scratch_volume_is_a_directory_that_adds_its_size() -> None:
     wanted = spec(volume_mounts=[pb.VolumeMount(volume="v", mount_path="/data")])
     wanted.volumes.add(name="v").scratch.size = "1Gi"
-    plan = make_plan(wanted, IMAGES)
+    plan = make_plan(wanted, IMAGES[0])
     assert plan.boot.disk_bytes == limits.DISK_BYTES + (1 << 30)
     assert plan.boot.directories == ("/data",)
 
@@ -84,7 +130,6 @@ def test_a_scratch_volume_is_a_directory_that_adds_its_size() -> None:
 @pytest.mark.parametrize(
     ("change", "code", "reason"),
     [
-        ({"image": "ubuntu:24.04"}, grpc.StatusCode.INVALID_ARGUMENT, None),
         ({"resources": pb.Resources(memory="lots")}, grpc.StatusCode.INVALID_ARGUMENT, None),
         ({"resources": pb.Resources(memory="0")}, grpc.StatusCode.INVALID_ARGUMENT, None),
         (
@@ -96,7 +141,7 @@ def test_a_scratch_volume_is_a_directory_that_adds_its_size() -> None:
 )
 def test_what_cannot_be_given_is_refused(change: dict[str, object], code: grpc.StatusCode, reason: str | None) -> None:
     with pytest.raises(Fault) as fault:
-        make_plan(spec(**change), IMAGES)
+        make_plan(spec(**change), IMAGES[0])
     assert fault.value.code is code
     assert fault.value.reason == reason
 
@@ -105,16 +150,16 @@ def test_an_overlay_is_named_by_digits_only() -> None:
     wanted = spec()
     wanted.annotations["sandrl.dev/packages"] = "../../etc"
     with pytest.raises(Fault):
-        make_plan(wanted, IMAGES)
+        make_plan(wanted, IMAGES[0])
     wanted.annotations["sandrl.dev/packages"] = "0123456789abcdef"
-    assert make_plan(wanted, IMAGES).boot.overlay == "0123456789abcdef"
+    assert make_plan(wanted, IMAGES[0]).boot.overlay == "0123456789abcdef"
 
 
 @pytest.mark.parametrize("text", ["", "1", "256"])
 def test_an_annotation_makes_a_worker_of_so_many_cells(text: str) -> None:
     wanted = spec()
     wanted.annotations[limits.CELLS_ANNOTATION] = text
-    assert make_plan(wanted, IMAGES).boot.cells == int(text or 0)
+    assert make_plan(wanted, IMAGES[0]).boot.cells == int(text or 0)
 
 
 @pytest.mark.parametrize("text", ["0", "257", "-1", "1.5", "many", " 2", "2\n", "٣", "1" * 5000])
@@ -122,6 +167,6 @@ def test_another_number_of_cells_is_refused(text: str) -> None:
     wanted = spec()
     wanted.annotations[limits.CELLS_ANNOTATION] = text
     with pytest.raises(Fault) as raised:
-        make_plan(wanted, IMAGES)
+        make_plan(wanted, IMAGES[0])
     assert raised.value.code is grpc.StatusCode.INVALID_ARGUMENT
     assert "number of cells from 1 to 256" in str(raised.value)

@@ -13,7 +13,7 @@ from cwsandbox._proto import sandbox_pb2 as pb
 from sandrl.runtime import limits
 from sandrl.runtime.guest.wire import FrameReader
 from sandrl.runtime.host.choice import choose_launcher
-from sandrl.runtime.host.images import Image, find_images
+from sandrl.runtime.host.images import Image, Images, find_images
 from sandrl.runtime.host.sandbox import HostSandbox
 from sandrl.runtime.server import sandboxes
 from sandrl.runtime.server.logs import Log
@@ -41,7 +41,7 @@ def test_ended_sandboxes_are_forgotten_after_so_many_others(output: bytes) -> No
     registry = Registry()
     records, logs = weakref.WeakSet[Record](), weakref.WeakSet[Log]()
     for number in range(10 * KEPT):
-        record = Record(str(number), spec(), make_plan(spec(), IMAGES))
+        record = Record(str(number), spec(), make_plan(spec(), IMAGES[0]))
         records.add(record)
         logs.add(record.log)
         registry.add(record)
@@ -68,7 +68,7 @@ def test_a_manager_holds_as_much_after_many_sandboxes_as_after_some(tmp_path: Pa
 
     async def run() -> tuple[dict[str, int], dict[str, int]]:
         choice = await choose_launcher(images, tmp_path, tmp_path / "overlays")
-        manager = SandboxManager(choice, "here", tmp_path / "overlays")
+        manager = SandboxManager(choice, Images(images, None), "here", tmp_path / "overlays")
 
         async def use(count: int, name: str) -> None:
             for number in range(count):

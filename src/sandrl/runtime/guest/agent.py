@@ -20,7 +20,7 @@ import time
 from collections.abc import Sequence
 from typing import NoReturn
 
-from sandrl.runtime.guest import files, processes, watchdog, wire
+from sandrl.runtime.guest import accounts, files, processes, watchdog, wire
 from sandrl.runtime.guest.wire import Message
 
 _WATCH_SECONDS = 0.05
@@ -33,10 +33,13 @@ _MESSAGE_CHARACTERS = 1000
 
 
 class Agent:
-    """Serves one sandbox over one socket until that socket closes."""
+    """Serves one sandbox over one socket until that socket closes; `account` is None if programs run as the agent."""
 
-    def __init__(self, control: socket.socket, limits: processes.ProcessLimits) -> None:
+    def __init__(
+        self, control: socket.socket, limits: processes.ProcessLimits, account: accounts.Account | None
+    ) -> None:
         self._control = control
+        self._account = account
         # It came over a socket or from the launcher, inheritable: a program that has it speaks for the agent.
         control.set_inheritable(False)
         disk = os.open("/tmp", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -136,12 +139,15 @@ class Agent:
                 handed_over.append(stderr_read)
             streams = stdin_read, stdout_write, stderr_write
         if "file" in message:
-            return files.start(message, stdin_read, stdout_write, stderr_write, keep_open=opened), handed_over
+            streams = stdin_read, stdout_write, stderr_write
+            return files.start(message, streams, keep_open=opened, account=self._account), handed_over
         argv, environment = message["argv"], message["env"]
+        if self._account is not None:
+            environment.setdefault("HOME", self._account.home)
         if message.get("cwd"):
             os.chdir(message["cwd"])
         program = processes.find_program(argv[0], environment.get("PATH", os.defpath))
-        return start_program(program, argv, environment, streams, self._cells), handed_over
+        return start_program(program, argv, environment, streams, self._cells, self._account), handed_over
 
     def _reap(self) -> None:
         for _ in range(_REAPED_AT_ONCE):
@@ -182,16 +188,21 @@ class Agent:
         self._watching = bool(processes.pids())
 
 
-def run(control: socket.socket, limits: processes.ProcessLimits) -> NoReturn:
+def run(control: socket.socket, limits: processes.ProcessLimits, account: accounts.Account | None = None) -> NoReturn:
     """Serve until the daemon goes away; whatever goes wrong ends the sandbox, silently."""
     try:
-        Agent(control, limits).serve()
+        Agent(control, limits, account).serve()
     except BaseException:  # noqa: BLE001 - nothing may be printed here: it would read the sandbox's files
         os._exit(1)
 
 
 def start_program(
-    program: str, argv: list[str], environment: dict[str, str], streams: tuple[int, int, int], cells: int = 0
+    program: str,
+    argv: list[str],
+    environment: dict[str, str],
+    streams: tuple[int, int, int],
+    cells: int = 0,
+    account: accounts.Account | None = None,
 ) -> int:
     """Fork and execute a program in a session of its own; returns its process id.
 
@@ -217,6 +228,8 @@ def start_program(
             fcntl.ioctl(0, termios.TIOCSCTTY, 0)
         processes.limit_open_files(cells)
         processes.lower_priority()
+        if account is not None:
+            account.become()
         os.execve(name, arguments, variables)
     except OSError as error:
         os.write(2, f'exec: "{argv[0]}": {error.strerror}\n'.encode("utf-8", "replace"))

@@ -13,7 +13,7 @@ import os
 import signal
 import stat
 
-from sandrl.runtime.guest import processes
+from sandrl.runtime.guest import accounts, processes
 from sandrl.runtime.guest.wire import Message
 
 _CHUNK_BYTES = 1 << 18
@@ -33,19 +33,24 @@ class _TooLargeError(Exception):
         self.size_bytes = size_bytes
 
 
-def start(message: Message, stdin: int, stdout: int, stderr: int, *, keep_open: list[int]) -> int:
+def start(
+    message: Message, streams: tuple[int, int, int], *, keep_open: list[int], account: accounts.Account | None
+) -> int:
     """Fork a process that does `message["file"]` (`read` or `write`) and holds none of `keep_open`; returns its pid."""
     pid = os.fork()
     if pid:
         return pid
+    stdin, stdout, stderr = streams
     code = 1
     try:
         signal.set_wakeup_fd(-1)
         processes.limit_open_files()
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         for descriptor in keep_open:
-            if descriptor not in (stdin, stdout, stderr):
+            if descriptor not in streams:
                 os.close(descriptor)
+        if account is not None:
+            account.become()
         if message["file"] == "read":
             _read(message["path"], stdout, int(message["max_bytes"]))
         else:

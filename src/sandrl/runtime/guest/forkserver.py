@@ -18,13 +18,15 @@ import select
 import signal
 import socket
 import sys
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeAlias
 
-from sandrl.runtime.guest import agent, processes, rootfs, seccomp, wire
+from sandrl.runtime.guest import accounts, agent, image_root, processes, rootfs, seccomp, wire
 from sandrl.runtime.guest import syscalls as sc
 
 _MAX_REQUEST_BYTES = 1 << 16
 _SOCKET_BUFFER_BYTES = 256 << 10
+Filters: TypeAlias = dict[tuple[bool, bool], bytes]
+"""By whether a sandbox holds cells, and whether it starts from an image."""
 
 
 def main() -> NoReturn:
@@ -67,7 +69,7 @@ def _enter_namespaces(config: dict[str, Any], daemon: socket.socket) -> tuple[in
     if privileged:
         # As root, everything that needs its rights happens first.
         sc.unshare(sc.CLONE_NEWNS)
-        template = rootfs.build_template(config["template"], config["images"], config["overlays"])
+        template = _template(config)
         os.setgroups([])
         # The new user namespace, and what the kernel counts per owner, belongs to the effective user.
         os.setresgid(-1, user, -1)
@@ -98,9 +100,13 @@ def _enter_namespaces(config: dict[str, Any], daemon: socket.socket) -> tuple[in
     return child, -1, {}
 
 
+def _template(config: dict[str, Any]) -> rootfs.Template:
+    return rootfs.build_template(config["template"], config["images"], config["overlays"], config["layers"])
+
+
 def _map_namespace(child: int, config: dict[str, Any]) -> None:
     if "map_programs" not in config:
-        sc.write_maps(child, config["user_map"], config["group_map"])
+        sc.write_maps(child, config["user_map"], config["group_map"], setgroups=os.getuid() == 0)
         return
     for program, ranges in zip(config["map_programs"], (config["user_map"], config["group_map"]), strict=True):
         words = [program, str(child), *(str(number) for line in ranges for number in line)]
@@ -117,7 +123,7 @@ def _settle(config: dict[str, Any], privileged: bool) -> rootfs.Template:
         _become(rootfs.USER_ID)
         sc.prctl(sc.PR_SET_DUMPABLE, 1)  # changing the user cleared it, and /proc/PID/uid_map needs it
     else:
-        template = rootfs.build_template(config["template"], config["images"], config["overlays"])
+        template = _template(config)
     _die_with_parent(0)
     sc.mount("proc", "/proc", "proc", sc.MS_NOSUID | sc.MS_NODEV | sc.MS_NOEXEC)
     return template
@@ -150,7 +156,11 @@ def _serve(daemon: socket.socket, template: rootfs.Template, alive: int) -> NoRe
     gc.collect()
     gc.disable()
     gc.freeze()  # a collection in a child would copy every page of this process
-    filters = {cells: seccomp.build_filter(sc.MACHINE, cells) for cells in (False, True)}
+    filters = {
+        (cells, image): seccomp.build_filter(sc.MACHINE, cells, image)
+        for cells in (False, True)
+        for image in (False, True)
+    }
     wakeup_read, wakeup_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.set_wakeup_fd(wakeup_write, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
@@ -175,15 +185,15 @@ def _serve(daemon: socket.socket, template: rootfs.Template, alive: int) -> NoRe
                 _serve_next(daemon, filters, template)
 
 
-def _serve_next(daemon: socket.socket, filters: dict[bool, bytes], template: rootfs.Template) -> None:
-    data, descriptors, _flags, _address = socket.recv_fds(daemon, _MAX_REQUEST_BYTES, 1)
+def _serve_next(daemon: socket.socket, filters: Filters, template: rootfs.Template) -> None:
+    data, descriptors, _flags, _address = socket.recv_fds(daemon, _MAX_REQUEST_BYTES, 2)
     if not data:
         os._exit(0)  # the daemon closed its end
     request = json.loads(data)
     if descriptors:
         is_worker = request["cells"] > 0
         parts = rootfs.Parts(template, for_cells=is_worker)
-        _boot(daemon, request, descriptors[0], filters[is_worker], parts)
+        _boot(daemon, request, descriptors, filters[is_worker, request["layers"] is not None], parts)
     else:
         daemon.send(json.dumps({"id": request["id"]}).encode())  # the daemon asks whether this process still answers
     for descriptor in descriptors:
@@ -191,17 +201,16 @@ def _serve_next(daemon: socket.socket, filters: dict[bool, bytes], template: roo
 
 
 def _boot(
-    daemon: socket.socket, request: dict[str, Any], control: int, filter_program: bytes, parts: rootfs.Parts
+    daemon: socket.socket, request: dict[str, Any], given: list[int], filter_program: bytes, parts: rootfs.Parts
 ) -> None:
     released, release = os.pipe2(os.O_CLOEXEC)
     pidfd = -1
     try:
-        pid, pidfd = sc.clone_process(sc.NAMESPACE_FLAGS)
+        pid, pidfd = _clone_for(request["owner"], request["processes"])
         if pid == 0:
             os.close(release)
-            _become_sandbox(socket.socket(fileno=control), request, filter_program, parts, released)
-        ids = [[rootfs.USER_ID, request["user"], 1]]
-        sc.write_maps(pid, ids, ids)
+            _become_sandbox(given, request, filter_program, parts, released)
+        sc.write_maps(pid, request["ids"], request["ids"], setgroups=len(request["ids"]) > 1)
         os.write(release, b"1")
     except OSError as error:
         # The child, if there is one, ends: its pipe closes without a byte.
@@ -213,36 +222,82 @@ def _boot(
             os.close(descriptor)
 
 
+def _clone_for(owner: int, most_processes: int) -> tuple[int, int]:
+    # The kernel counts the processes of all users of a namespace together for who made it. So one with several users is
+    # made in the name of a user that no other sandbox has, under the limit of the sandbox.
+    if owner == rootfs.USER_ID:
+        return sc.clone_process(sc.NAMESPACE_FLAGS)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NPROC)
+    pid = -1
+    try:
+        os.setresuid(owner, owner, rootfs.USER_ID)
+        # Changing the user cleared it, and /proc/PID/uid_map needs it.
+        sc.prctl(sc.PR_SET_DUMPABLE, 1)
+        resource.setrlimit(resource.RLIMIT_NPROC, (most_processes, hard))
+        pid, pidfd = sc.clone_process(sc.NAMESPACE_FLAGS)
+    finally:
+        if pid:
+            resource.setrlimit(resource.RLIMIT_NPROC, (soft, hard))
+            os.setresuid(rootfs.USER_ID, rootfs.USER_ID, rootfs.USER_ID)
+            sc.prctl(sc.PR_SET_DUMPABLE, 1)
+            sc.prctl(sc.PR_SET_PDEATHSIG, signal.SIGKILL)
+    return pid, pidfd
+
+
 def _become_sandbox(
-    control: socket.socket, request: dict[str, Any], filter_program: bytes, parts: rootfs.Parts, released: int
+    given: list[int], request: dict[str, Any], filter_program: bytes, parts: rootfs.Parts, released: int
 ) -> NoReturn:
+    control = socket.socket(fileno=given[0])
     try:
         if not os.read(released, 1):
             os._exit(1)
         signal.set_wakeup_fd(-1)
-        agent.close_inherited({control.fileno()})
+        agent.close_inherited(set(given))
         limits = processes.ProcessLimits(**{name: request[name] for name in processes.ProcessLimits.__slots__})
-        _become(rootfs.USER_ID)
+        has_image = request["layers"] is not None
+        _become(0 if has_image else rootfs.USER_ID)
         sc.set_hostname(rootfs.HOSTNAME)
         sc.bring_up_loopback()
         sc.bound_socket_buffers(_SOCKET_BUFFER_BYTES)
-        rootfs.enter_root(
-            parts,
-            request["image"],
-            request["overlay"],
-            request["disk_bytes"],
-            request["inodes"],
-            request["directories"],
-        )
-        give_up_privileges(limits, filter_program)
+        account = None
+        if has_image:
+            account = _enter_image(request, given[1:], parts.for_cells)
+        else:
+            rootfs.enter_root(
+                parts,
+                request["image"],
+                request["overlay"],
+                request["disk_bytes"],
+                request["inodes"],
+                request["directories"],
+            )
+        give_up_privileges(limits, filter_program, has_image=has_image)
     except OSError as error:
         wire.send(control, {"event": "boot_failed", "error": error.strerror or str(error)})
         os._exit(1)
-    agent.run(control, limits)
+    agent.run(control, limits, account)
 
 
-def give_up_privileges(limits: processes.ProcessLimits, filter_program: bytes) -> None:
-    """The last step of a boot: no capability, no way to gain one, no way to be looked into, limits, filter."""
+def _enter_image(request: dict[str, Any], given: list[int], for_cells: bool) -> accounts.Account:
+    for descriptor in given:
+        # From a daemon that is root come the layers, shown with the owners that they have in this sandbox.
+        with socket.socket(fileno=descriptor) as sender:
+            _, mounts, _flags, _address = socket.recv_fds(sender, 1, 1)
+        if not mounts:
+            os._exit(1)
+        sc.attach_mount(mounts[0], image_root.LAYERS)
+        os.close(mounts[0])
+    image_root.enter(request["layers"], request["disk_bytes"], request["inodes"], for_cells=for_cells)
+    account = accounts.find_account(request["user"])
+    image_root.make_directories(request["directories"], account.uid, account.gid)
+    return account
+
+
+def give_up_privileges(limits: processes.ProcessLimits, filter_program: bytes, *, has_image: bool = False) -> None:
+    """The last step of a boot: limits, filter, no way to be looked into, and no capability, nor a way to gain one.
+
+    Programs of an image may have what harms nothing outside of their sandbox, as user 0 or by becoming it.
+    """
     # This interpreter cannot load anything from now on: its search path means the sandbox's own files. Even printing a
     # traceback looks for source files, and for the codec that their first line names.
     sys.excepthook = lambda *_: os._exit(1)
@@ -251,7 +306,14 @@ def give_up_privileges(limits: processes.ProcessLimits, filter_program: bytes) -
     sys.path_importer_cache.clear()
     os.umask(0o022)
     limits.apply_per_process()
-    sc.drop_capabilities()
+    if has_image:
+        sc.bound_capabilities(accounts.OF_PROGRAMS)
+        sc.install_seccomp(filter_program)
+        sc.set_capabilities(accounts.OF_AGENT)
+        sc.prctl(sc.PR_SET_DUMPABLE, 0)
+        return
+    sc.bound_capabilities()
+    sc.set_capabilities()
     sc.prctl(sc.PR_SET_NO_NEW_PRIVS, 1)
     sc.prctl(sc.PR_SET_DUMPABLE, 0)
     sc.install_seccomp(filter_program)

@@ -13,7 +13,6 @@ are shared in any case: a user namespace has no others.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import glob
 import os
 import re
@@ -32,9 +31,6 @@ LIBRARIES = "/run/sandrl/lib"  # shared libraries of the interpreter that are in
 PARTS = "/run/sandrl/parts"  # what a worker makes the files of its cells of
 
 _AT_RECURSIVE = 0x8000
-_AT_FDCWD = -100
-_ATTR_RDONLY, _ATTR_NOSUID, _ATTR_NODEV = 1, 2, 4
-_MOUNT_SETATTR = 442
 _PTS_OPTIONS = "newinstance,ptmxmode=0666,mode=0600,max=16"
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 PREBUILT = "prebuilt"  # in the directory of overlays: what every sandbox sees in /opt
@@ -77,11 +73,7 @@ def etc_from_host() -> list[str]:
 
 
 def _read_only(path: str) -> None:
-    attributes = (ctypes.c_uint64 * 4)(_ATTR_RDONLY | _ATTR_NOSUID, 0, 0, 0)
-    result = sc.libc_syscall(_MOUNT_SETATTR, _AT_FDCWD, path.encode(), _AT_RECURSIVE, attributes, 32)
-    if result < 0:
-        number = ctypes.get_errno()
-        raise OSError(number, f"mount_setattr {path}: {os.strerror(number)}")
+    sc.set_mount_attributes(sc.ATTR_RDONLY | sc.ATTR_NOSUID, place=path, flags=_AT_RECURSIVE)
 
 
 def _bind(source: str, target: str, *, writable: bool = False) -> None:
@@ -90,26 +82,34 @@ def _bind(source: str, target: str, *, writable: bool = False) -> None:
         _read_only(target)
 
 
-def _touch(path: str) -> None:
+def touch(path: str) -> None:
+    """Make an empty file where there is none."""
     os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644))
 
 
-def build_template(root: str, images: list[Image], overlays: str) -> Template:
+def build_template(root: str, images: list[Image], overlays: str, layers: str) -> Template:
     """Assemble the template on a directory, in the caller's private mount namespace, and move into it.
 
-    An image has `name` (`3.11`), `prefix`, `executable` and `libraries` of a host interpreter.
+    An image has `name` (`3.11`), `prefix`, `executable` and `libraries` of a host interpreter. `layers` is the
+    directory of the layers of other images; empty if each sandbox is given that when it boots.
     """
     sc.mount("none", "/", flags=sc.MS_REC | sc.MS_PRIVATE)
     prefixes = [image["prefix"] for image in images]
     trees = tuple(f"{path}/" for path in ("/usr", *(f"/{name}" for name in TOP_LEVEL), *prefixes))
     mounts = [path for path in _mounts() if path.startswith(trees) and os.path.exists(path)]
     # Sources may lie below the directory that is about to be covered, so they are opened first.
-    paths = {overlays, *prefixes, *(path for i in images for _, path in i["libraries"]), *mounts}
+    paths = {
+        overlays,
+        *filter(None, [layers]),
+        *prefixes,
+        *(path for i in images for _, path in i["libraries"]),
+        *mounts,
+    }
     sources = {path: os.open(path, os.O_PATH | os.O_CLOEXEC) for path in paths}
     sc.mount("tmpfs", root, "tmpfs", sc.MS_NOSUID | sc.MS_NODEV, "size=1g,nr_inodes=64k,mode=755")
     os.chdir(root)
-    names = ("usr", "overlays", "images", "libraries", "mounts", "etc", "dev", "proc", "newroot", _EMPTY, _NO_LAYER)
-    for name in names:
+    names = ("usr", "overlays", "images", "libraries", "mounts", "etc", "dev", "proc", "newroot", "layers")
+    for name in (*names, _EMPTY, _NO_LAYER):
         os.mkdir(name, 0o755)
     _bind(_EMPTY, _EMPTY)
     template: Template = {}
@@ -132,7 +132,7 @@ def build_template(root: str, images: list[Image], overlays: str) -> Template:
         else:
             for number, mount in enumerate(each for each in mounts if each.startswith(f"{path}/")):
                 place = f"mounts/{name.replace('/', '-')}-{number}"
-                (os.mkdir if os.path.isdir(f"/proc/self/fd/{sources[mount]}") else _touch)(place)
+                (os.mkdir if os.path.isdir(f"/proc/self/fd/{sources[mount]}") else touch)(place)
                 _bind(f"/proc/self/fd/{sources[mount]}", place)
                 part.append((f"/{place}", mount.removeprefix(path)))
         _read_only(name)
@@ -146,6 +146,8 @@ def build_template(root: str, images: list[Image], overlays: str) -> Template:
             os.mkdir(name)
             add(f"/{name}", name)
     _bind(f"/proc/self/fd/{sources[overlays]}", "overlays")
+    if layers:
+        _bind(f"/proc/self/fd/{sources[layers]}", "layers")
     for image in images:
         target = f"images/{image['name']}"
         os.mkdir(target)
@@ -163,6 +165,11 @@ def build_template(root: str, images: list[Image], overlays: str) -> Template:
         os.close(descriptor)
     sc.pivot_root_here(".")
     return template
+
+
+def protect(target: str) -> None:
+    """Make one mount read-only."""
+    sc.mount("none", target, flags=sc.MS_REMOUNT | sc.MS_BIND | sc.MS_RDONLY | sc.MS_NOSUID | sc.MS_NODEV)
 
 
 def _mounts() -> list[str]:
@@ -217,12 +224,12 @@ def _make_etc() -> None:
 
 def _make_dev() -> None:
     for name in _DEVICES:
-        _touch(f"dev/{name}")
+        touch(f"dev/{name}")
         sc.mount(f"/dev/{name}", f"dev/{name}", flags=sc.MS_BIND)
 
 
-def _show_dev(root: str) -> None:
-    # A directory of the sandbox's own: one that is mounted would be shared, and an overlay has no devices.
+def show_dev(root: str) -> None:
+    """Fill the directory `dev` of a root, which is the sandbox's own: an overlay has no devices."""
     os.mkdir(f"{root}/dev/pts")
     for name, target in (
         ("ptmx", "pts/ptmx"),
@@ -230,12 +237,10 @@ def _show_dev(root: str) -> None:
         ("stdin", "/proc/self/fd/0"),
         ("stdout", "/proc/self/fd/1"),
         ("stderr", "/proc/self/fd/2"),
-        # Shared memory counts against the one disk limit, wherever it is asked for.
-        ("shm", "/var/tmp"),
     ):
         os.symlink(target, f"{root}/dev/{name}")
     for name in _DEVICES:
-        _touch(f"{root}/dev/{name}")
+        touch(f"{root}/dev/{name}")
         sc.mount(f"/dev/{name}", f"{root}/dev/{name}", flags=sc.MS_BIND)
     sc.mount("devpts", f"{root}/dev/pts", "devpts", sc.MS_NOSUID | sc.MS_NOEXEC, _PTS_OPTIONS)
 
@@ -264,7 +269,7 @@ class Parts:
         """
         for place, source in self._shown.items():
             target = root + place_of_part(place.removeprefix(root))
-            (os.makedirs if os.path.isdir(source) else _touch)(target)
+            (os.makedirs if os.path.isdir(source) else touch)(target)
             sc.mount(source, target, flags=sc.MS_BIND)
 
 
@@ -289,7 +294,7 @@ def replace_parts() -> None:
         return
     os.makedirs(f"{scratch}/{_EMPTY}")
     os.makedirs(f"{scratch}/home/{os.path.basename(PARTS)}")
-    _touch(f"{scratch}/nothing")
+    touch(f"{scratch}/nothing")
     with contextlib.suppress(OSError):  # what this user must not read
         shutil.copytree("/etc", f"{scratch}/etc", symlinks=True)
     if os.path.isdir(LIBRARIES):
@@ -300,7 +305,7 @@ def replace_parts() -> None:
             sc.mount(source, target, flags=sc.MS_BIND | sc.MS_REC)
     for name, target in (("etc", "/etc"), ("home", home), ("nothing", "/proc/locks")):
         sc.mount(f"{scratch}/{name}", target, flags=sc.MS_BIND)
-        sc.mount("none", target, flags=sc.MS_REMOUNT | sc.MS_BIND | sc.MS_RDONLY | sc.MS_NOSUID | sc.MS_NODEV)
+        protect(target)
     sc.unmount(scratch)
 
 
@@ -350,13 +355,15 @@ def enter_root(
     if os.path.isdir(f"/overlays/{PREBUILT}"):
         parts.show(f"/overlays/{PREBUILT}", f"{root}/opt")
     parts.show("/etc", f"{root}/etc")
-    _show_dev(root)
+    show_dev(root)
+    # Shared memory counts against the one disk limit, wherever it is asked for.
+    os.symlink("/var/tmp", f"{root}/dev/shm")
     sc.mount("proc", f"{root}/proc", "proc", sc.MS_NOSUID | sc.MS_NODEV | sc.MS_NOEXEC)
-    _touch(f"{root}/{_NOTHING}")
+    touch(f"{root}/{_NOTHING}")
     if parts.for_cells:
         parts.show_again(root)
     # The places mounted above stay writable.
-    sc.mount("none", root, flags=sc.MS_REMOUNT | sc.MS_BIND | sc.MS_RDONLY | sc.MS_NOSUID | sc.MS_NODEV)
+    protect(root)
     if not parts.for_cells:
         # It shows locks that other sandboxes and the host have. A cell can have a /proc of its own only where all of
         # its worker's is in sight, and hides this itself.

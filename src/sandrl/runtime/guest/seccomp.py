@@ -111,8 +111,13 @@ def _when(number: int, block: bytes) -> bytes:
     return _instruction(_JUMP_EQUAL, number, 0, len(block) // 8) + block
 
 
-def build_filter(machine: str, cells: bool = False) -> bytes:
-    """The filter program for one processor; that of a worker, for `cells`, refuses no new namespaces and mounts."""
+def build_filter(machine: str, cells: bool = False, image: bool = False) -> bytes:
+    """The filter program for one processor.
+
+    Args:
+        cells: Whether it is for a worker, which may make namespaces and mount.
+        image: Whether it is for programs of an image, whose user 0 may have another root in its own files.
+    """
     numbers = _NUMBERS[machine] | _SAME_EVERYWHERE
     allow = _instruction(_RETURN, _ALLOW)
     reload_number = _instruction(_LOAD, _NUMBER_OFFSET)
@@ -188,6 +193,6 @@ def build_filter(machine: str, cells: bool = False) -> bytes:
     for name, number in sorted(numbers.items(), key=lambda item: item[1]):
         if name in _MISSING:
             program += _when(number, _refuse(errno.ENOSYS))
-        elif name not in _BY_ARGUMENT and not (cells and name in _FOR_CELLS):
+        elif name not in _BY_ARGUMENT and not (cells and name in _FOR_CELLS) and not (image and name == "chroot"):
             program += _when(number, _refuse(errno.EPERM))
     return program + allow

@@ -47,6 +47,26 @@ PR_CAP_AMBIENT_CLEAR_ALL = 4
 
 SECCOMP_SET_MODE_FILTER = 1
 
+_CAPABILITIES = {
+    "CHOWN": 0,
+    "DAC_OVERRIDE": 1,
+    "FOWNER": 3,
+    "FSETID": 4,
+    "KILL": 5,
+    "SETGID": 6,
+    "SETUID": 7,
+    "SETPCAP": 8,
+    "NET_BIND_SERVICE": 10,
+    "SYS_CHROOT": 18,
+    "SYS_PTRACE": 19,
+    "SETFCAP": 31,
+}
+_CAPABILITY_WORD_BITS = 32
+AT_FDCWD, _AT_EMPTY_PATH = -100, 0x1000
+_OPEN_TREE, _MOVE_MOUNT, _MOUNT_SETATTR = 428, 429, 442
+_OPEN_TREE_CLONE, _MOVE_MOUNT_EMPTY_PATH = 1, 4
+ATTR_RDONLY, ATTR_NOSUID, ATTR_NODEV, _ATTR_IDMAP = 0x1, 0x2, 0x4, 0x100000
+
 _SIOCSIFFLAGS = 0x8914
 _IFF_UP_RUNNING = 0x41
 _CAPABILITY_VERSION_3 = 0x20080522
@@ -71,11 +91,6 @@ def _check(result: int, call: str) -> int:
         number = ctypes.get_errno()
         raise OSError(number, f"{call}: {os.strerror(number)}")
     return result
-
-
-def libc_syscall(number: int, *arguments: object) -> int:
-    """A system call by number, for the few used once; the result is unchecked."""
-    return int(_syscall(ctypes.c_long(number), *arguments))
 
 
 def unshare(flags: int) -> None:
@@ -117,6 +132,33 @@ def mount(source: str, target: str, kind: str = "", flags: int = 0, options: str
     _check(result, f"mount {kind or 'bind'} {source} on {target}")
 
 
+def set_mount_attributes(
+    attributes: int, *, place: str = "", mount: int = AT_FDCWD, flags: int = 0, ids: int = -1
+) -> None:
+    """mount_setattr(2) of a path, or of a mount by its descriptor; `ids` is a user namespace that maps its owners."""
+    if ids >= 0:
+        attributes |= _ATTR_IDMAP
+    values = struct.pack("=4Q", attributes, 0, MS_PRIVATE if ids >= 0 else 0, max(ids, 0))
+    flags |= 0 if place else _AT_EMPTY_PATH
+    result = _syscall(ctypes.c_long(_MOUNT_SETATTR), mount, place.encode(), flags, values, ctypes.c_size_t(len(values)))
+    _check(result, f"mount_setattr {place}".rstrip())
+
+
+def clone_mount(path: str) -> int:
+    """A descriptor of a copy of what is mounted at a path, from there on, that is attached nowhere."""
+    result = _syscall(
+        ctypes.c_long(_OPEN_TREE), AT_FDCWD, path.encode(), ctypes.c_uint(_OPEN_TREE_CLONE | os.O_CLOEXEC)
+    )
+    return _check(int(result), f"open_tree {path}")
+
+
+def attach_mount(mount: int, target: str) -> None:
+    """Mount what `clone_mount` has copied."""
+    number = ctypes.c_long(_MOVE_MOUNT)
+    result = _syscall(number, mount, b"", AT_FDCWD, target.encode(), ctypes.c_uint(_MOVE_MOUNT_EMPTY_PATH))
+    _check(result, f"move_mount on {target}")
+
+
 def unmount(target: str) -> None:
     _check(_libc.umount2(target.encode(), MNT_DETACH), f"umount {target}")
 
@@ -138,14 +180,22 @@ def prctl(option: int, value: int = 0, *, third: int = 0) -> None:
     _check(_libc.prctl(ctypes.c_int(option), ctypes.c_ulong(value), ctypes.c_ulong(third), 0, 0), f"prctl({option})")
 
 
-def drop_capabilities() -> None:
-    """Give up every capability, in all five sets, for good."""
+def bound_capabilities(most: tuple[str, ...] = ()) -> None:
+    """Give up, for good, what no program started from now on may have; it may have the `most` that are named."""
+    kept = {_CAPABILITIES[name] for name in most}
     for capability in range(64):
-        if _libc.prctl(PR_CAPBSET_DROP, ctypes.c_ulong(capability), 0, 0, 0) < 0:
+        if capability not in kept and _libc.prctl(PR_CAPBSET_DROP, ctypes.c_ulong(capability), 0, 0, 0) < 0:
             break  # past the last capability this kernel knows
     _libc.prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
+
+
+def set_capabilities(names: tuple[str, ...] = ()) -> None:
+    """Have these capabilities of those that this process has, and none to inherit."""
+    bits = sum(1 << _CAPABILITIES[name] for name in names)
+    low, high = bits & (1 << _CAPABILITY_WORD_BITS) - 1, bits >> _CAPABILITY_WORD_BITS
     header = struct.pack("=Ii", _CAPABILITY_VERSION_3, 0)
-    _check(_syscall(ctypes.c_long(_NUMBERS[MACHINE]["capset"]), header, bytes(24)), "capset")
+    data = struct.pack("=6I", low, low, 0, high, high, 0)
+    _check(_syscall(ctypes.c_long(_NUMBERS[MACHINE]["capset"]), header, data), "capset")
 
 
 def install_seccomp(program: bytes) -> None:
@@ -157,9 +207,13 @@ def install_seccomp(program: bytes) -> None:
     _check(result, "seccomp")
 
 
-def write_maps(pid: int, users: list[list[int]], groups: list[list[int]]) -> None:
-    """Give the user namespace of a process its ids: lines of first id inside, first id outside, count."""
-    for name, text in (("setgroups", "deny"), ("uid_map", _lines(users)), ("gid_map", _lines(groups))):
+def write_maps(pid: int, users: list[list[int]], groups: list[list[int]], *, setgroups: bool = False) -> None:
+    """Give the user namespace of a process its ids: lines of first id inside, first id outside, count.
+
+    Its programs may choose the groups that they are in only where `setgroups` is true.
+    """
+    texts = {"uid_map": _lines(users), "gid_map": _lines(groups)}
+    for name, text in (texts if setgroups else {"setgroups": "deny", **texts}).items():
         try:
             descriptor = os.open(f"/proc/{pid}/{name}", os.O_WRONLY | os.O_CLOEXEC)
             try:

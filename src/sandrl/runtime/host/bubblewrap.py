@@ -48,6 +48,8 @@ class BubblewrapLauncher(Launcher):
             raise LaunchError("bwrap is not installed")
 
     async def _launch(self, request: BootRequest, agent_end: socket.socket, block: int) -> int:
+        if request.layers is not None:
+            raise LaunchError("bubblewrap starts no sandboxes from images: this machine allows only it to isolate")
         self._running = [process for process in self._running if process.poll() is None]
         descriptor = agent_end.fileno()
         limits = {name: getattr(request, name) for name in ProcessLimits.__slots__ if name != "cells"}

@@ -56,14 +56,17 @@ class Choice:
             await asyncio.to_thread(self.groups.close)
 
 
-async def choose_launcher(images: Sequence[Image], state: Path, overlays: Path) -> Choice:
+async def choose_launcher(images: Sequence[Image], state: Path, overlays: Path, layers: Path | None = None) -> Choice:
     """Start the first launcher that boots the default image.
+
+    Args:
+        layers: Where the layers of other images are; None where no sandbox starts from them.
 
     Raises:
         RuntimeUnavailableError: If none does, with the way out.
     """
     try:
-        candidates = _candidates(images, state, overlays)
+        candidates = _candidates(images, state, overlays, layers)
     except HostUsersError as error:
         raise RuntimeUnavailableError(str(error), hint=f"unset {VARIABLE}") from error
     forced = os.environ.get(FORCE_VARIABLE)
@@ -98,11 +101,13 @@ async def choose_launcher(images: Sequence[Image], state: Path, overlays: Path) 
     raise RuntimeUnavailableError(f"this machine cannot isolate code ({reasons})", hint=hint or _way_out())
 
 
-def _candidates(images: Sequence[Image], state: Path, overlays: Path) -> list[tuple[str, Callable[[], Launcher]]]:
+def _candidates(
+    images: Sequence[Image], state: Path, overlays: Path, layers: Path | None
+) -> list[tuple[str, Callable[[], Launcher]]]:
     users = find_users(state)
 
     def native(who: HostUsers) -> Launcher:
-        return NativeLauncher(images, state, overlays, who)
+        return NativeLauncher(images, state, overlays, layers, who)
 
     def bubblewrap() -> Launcher:
         return BubblewrapLauncher(images, overlays, users if os.getuid() == 0 else shared_users())

@@ -15,7 +15,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -133,8 +133,8 @@ class ForkServer:
         else:
             waiter.set_result(descriptors[0] if descriptors else None)
 
-    async def boot(self, request: Mapping[str, Any], agent_end: socket.socket) -> int:
-        """Ask for a sandbox.
+    async def boot(self, request: Mapping[str, Any], given: Sequence[socket.socket]) -> int:
+        """Ask for a sandbox, whose agent speaks on the first socket that it is given.
 
         Returns:
             A pidfd of its first process, which the caller owns.
@@ -142,7 +142,7 @@ class ForkServer:
         Raises:
             LaunchError: If it cannot be started.
         """
-        pidfd = await self._ask(request, [agent_end.fileno()])
+        pidfd = await self._ask(request, [each.fileno() for each in given])
         assert pidfd is not None, "an answer without a process is an error"
         return pidfd
 
@@ -201,7 +201,7 @@ class ForkServer:
         if self.end:
             return
         # The inner process: the outer one waits for it, and repeats how it ended.
-        _kill(self._pidfd)
+        kill_process(self._pidfd)
         self.end = reason
         waiters: list[asyncio.Future[Any]] = [self._ready, *self._waiting.values()]
         for waiter in waiters:
@@ -251,7 +251,8 @@ class ForkServer:
             await asyncio.to_thread(self._process.wait)
 
 
-def _kill(pidfd: int) -> None:
+def kill_process(pidfd: int) -> None:
+    """Kill a process that may have ended; there is none behind a negative number."""
     if pidfd >= 0:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             signal.pidfd_send_signal(pidfd, signal.SIGKILL)
@@ -259,5 +260,5 @@ def _kill(pidfd: int) -> None:
 
 def _discard(pidfds: list[int]) -> None:
     for pidfd in pidfds:
-        _kill(pidfd)
+        kill_process(pidfd)
         os.close(pidfd)

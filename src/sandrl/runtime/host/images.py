@@ -1,25 +1,35 @@
-"""Which `python:3.X` images this machine can serve, from the interpreters installed on it.
+"""What a sandbox can start from: the host's system, with one of its interpreters, or an image of the user's store.
 
-A sandbox sees an interpreter's own prefix as `/usr/local` with an empty site-packages, which is what the official
-image looks like. The interpreter that runs sandrl is the default, because it is the one version a user can count
-on. Scripts, such as the shims of pyenv, are asked only for versions that no program provides: a shim starts several
-shells, and a daemon that starts would wait for all of them.
+A sandbox of the host's system sees an interpreter's own prefix as `/usr/local` with an empty site-packages, which is
+what the official image of Python looks like. The interpreter that runs sandrl is the default, because it is the one
+version a user can count on. Scripts, such as the shims of pyenv, are asked only for versions that no program provides:
+a shim starts several shells, and a daemon that starts would wait for all of them.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
 
+from sandrl.errors import InputError
 from sandrl.runtime.guest import rootfs
 from sandrl.runtime.libraries import PREFIX_LIBRARIES, VARIABLE, find_libraries, search_path, shows_prefix_libraries
 
-_IMAGE_NAME = re.compile(r"(?:docker\.io/)?(?:library/)?python:(3\.\d+)(?:\.\d+)?(?:-[a-z0-9.-]+)?$")
+if TYPE_CHECKING:
+    from sandrl.runtime.images.store import ImageStore, StoredImage
+
+_HOST = re.compile(r"host(?:(?::| python)(3\.\d+))?\Z")
+DEFAULT_OF_SDK = "python:3.11"
+"""What a client of the SDK sends that names no image."""
 _OLDEST_MINOR = 8
 _PROBE = "import sys; print(sys.version_info[0], sys.version_info[1], sys.base_prefix, sep='\\n')"
 _PROBE_TIMEOUT_SECONDS = 10
@@ -30,17 +40,18 @@ _ENVIRONMENT = {
     "LANG": "C.UTF-8",
     "HOSTNAME": rootfs.HOSTNAME,
 }
+_ENVIRONMENT_OF_IMAGES = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
 # Numeric libraries start a thread per processor, each with memory of its own, whatever the sandbox's limit is.
 _OVERLAY_ENVIRONMENT = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 
 class UnknownImageError(Exception):
-    """This machine cannot serve an image."""
+    """There is no such image here."""
 
 
 @dataclass(frozen=True)
 class Image:
-    """One interpreter of the host, offered as an image.
+    """The host's system with one of its interpreters.
 
     Attributes:
         name: `3.11`.
@@ -53,6 +64,10 @@ class Image:
     executable: str
     libraries: tuple[tuple[str, str], ...] = ()
 
+    layers: ClassVar[None] = None
+    user: ClassVar[str] = ""
+    directory: ClassVar[str] = rootfs.WORKING_DIRECTORY
+
     @property
     def environment(self) -> dict[str, str]:
         """Variables its interpreter needs: a shared library built for another prefix is not found by itself."""
@@ -63,32 +78,150 @@ class Image:
     def environment_of_programs(self, *, has_overlay: bool) -> dict[str, str]:
         return _ENVIRONMENT | self.environment | (_OVERLAY_ENVIRONMENT if has_overlay else {})
 
+    def command(self, arguments: Sequence[str]) -> tuple[str, ...]:
+        """The main program of a sandbox whose request names none; empty for none."""
+        return ()
+
     @property
     def reference(self) -> str:
-        return f"python:{self.name}"
+        return f"host python{self.name}"
 
 
-def parse_reference(reference: str) -> str | None:
-    """The version (`3.11`) in an image reference such as `python:3.11-slim`, or None for any other image."""
-    found = _IMAGE_NAME.match(reference.strip())
-    return found.group(1) if found else None
+@dataclass(frozen=True)
+class StoreImage:
+    """An image of the store, whose layers are unpacked; see `Image` and `ImageConfig`."""
+
+    reference: str
+    digest: str
+    layers: tuple[str, ...]
+    variables: tuple[tuple[str, str], ...] = ()
+    directory: str = "/"
+    user: str = ""
+    entrypoint: tuple[str, ...] = ()
+    arguments: tuple[str, ...] = ()
+
+    name: ClassVar[str] = ""
+
+    @classmethod
+    def of(cls, reference: str, image: StoredImage) -> StoreImage:
+        said = image.config
+        directory = said.directory or "/"
+        return cls(
+            *(reference, image.digest, image.layers, said.environment),
+            *(directory, said.user, said.entrypoint, said.command),
+        )
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return dict(self.variables)
+
+    def environment_of_programs(self, *, has_overlay: bool) -> dict[str, str]:
+        return _ENVIRONMENT_OF_IMAGES | {"HOSTNAME": rootfs.HOSTNAME} | self.environment
+
+    def command(self, arguments: Sequence[str]) -> tuple[str, ...]:
+        """What the image runs: its entrypoint, with the arguments of a request or else its own."""
+        return (*self.entrypoint, *(arguments or self.arguments))
 
 
-def choose_image(reference: str, available: Sequence[Image]) -> Image:
-    """The image that a reference names.
+def host_image(reference: str, available: Sequence[Image]) -> Image | None:
+    """The host's system that a reference names, the default one for none; None if it names another image.
 
     Raises:
-        UnknownImageError: If none of those there are does.
+        UnknownImageError: If the host has no such interpreter.
     """
-    version = parse_reference(reference)
+    found = _HOST.match("host" if reference in ("", DEFAULT_OF_SDK) else reference.strip())
+    if found is None:
+        return None
     for image in available:
-        if image.name == version:
+        if found[1] in (None, image.name):
             return image
-    offered = ", ".join(image.reference for image in available)
-    raise UnknownImageError(
-        f"image {reference!r} is not available on the local runtime, which serves the interpreters installed on "
-        f"this machine: {offered}"
-    )
+    offered = ", ".join(f"host:{image.name}" for image in available)
+    raise UnknownImageError(f"{reference!r}: this machine has no Python {found[1]} for sandboxes, only {offered}")
+
+
+def is_host_system(reference: str, version: str) -> bool:
+    """Whether a reference names the host's system with the interpreter of a version, which is the default one."""
+    with suppress(UnknownImageError):
+        return host_image(reference, [Image(version, "", "")]) is not None
+    return False
+
+
+class _Lease:
+    def __init__(self, store: ImageStore, digest: str) -> None:
+        self._stack = ExitStack()
+        self.image: StoredImage = self._stack.enter_context(store.lease(digest))
+
+    def close(self) -> None:
+        self._stack.close()
+
+
+def _close(opening: asyncio.Future[_Lease]) -> None:
+    if not opening.cancelled() and opening.exception() is None:
+        opening.result().close()
+
+
+class Images:
+    """What the sandboxes of one daemon can start from.
+
+    Args:
+        store: The user's store; None where sandboxes have the host's system alone.
+    """
+
+    def __init__(self, host: Sequence[Image], store: ImageStore | None) -> None:
+        self.host = host
+        self._store = store
+        self._opened: dict[str, asyncio.Future[_Lease]] = {}
+        self._uses: Counter[str] = Counter()
+
+    async def take(self, reference: str) -> Image | StoreImage:
+        """What a reference means; nobody removes an image of the store before it is given back.
+
+        Raises:
+            UnknownImageError: If there is no such image.
+            SandrlError: If it cannot be unpacked.
+        """
+        stored = await asyncio.to_thread(self._find, reference)
+        if stored is not None:
+            return await self._leased(reference, stored.digest)
+        image = host_image(reference, self.host)
+        if image is None:
+            raise UnknownImageError(
+                f"there is no image {reference!r} on this machine; sandrl images pull fetches it from its registry, "
+                f"and sandboxes without an image have the host's system ({self.host[0].reference})"
+            )
+        return image
+
+    def _find(self, reference: str) -> StoredImage | None:
+        if self._store is None or not reference:
+            return None
+        with suppress(InputError):  # `host`, or no name of an image at all
+            return self._store.find(reference)
+        return None
+
+    async def _leased(self, reference: str, digest: str) -> StoreImage:
+        assert self._store is not None, "it was found there"
+        opening = self._opened.get(digest)
+        if opening is None:
+            # Not cancelled with who asks for it: others wait for it, too.
+            opening = asyncio.ensure_future(asyncio.to_thread(_Lease, self._store, digest))
+            self._opened[digest] = opening
+        self._uses[digest] += 1
+        try:
+            stored = (await asyncio.shield(opening)).image
+        except BaseException:
+            self._let_go(digest)
+            raise
+        return StoreImage.of(reference, stored)
+
+    def _let_go(self, digest: str) -> None:
+        self._uses[digest] -= 1
+        if not self._uses[digest]:
+            self._opened.pop(digest).add_done_callback(_close)
+
+    def give_back(self, image: Image | StoreImage) -> None:
+        """The last process of a sandbox that started from it is gone."""
+        if isinstance(image, StoreImage):
+            self._let_go(image.digest)
 
 
 def find_images() -> list[Image]:

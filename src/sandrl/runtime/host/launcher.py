@@ -40,7 +40,9 @@ class BootRequest:
     """What a sandbox is started with.
 
     Attributes:
-        image: Version of the interpreter (`3.11`).
+        image: Version of the interpreter (`3.11`) of the host's system; empty if it has layers.
+        layers: Directories of the store of images, the lowest first; None for the host's system.
+        user: Who programs run as, as an image names it; empty for user 0, or that of the host's system.
         directories: Absolute paths to make, and to make writable, besides the usual ones.
         memory_bytes: Limit of all its processes together.
         disk_bytes: Limit of all its files together.
@@ -49,6 +51,8 @@ class BootRequest:
     """
 
     image: str
+    layers: tuple[str, ...] | None = None
+    user: str = ""
     overlay: str | None = None
     directories: tuple[str, ...] = ()
     memory_bytes: int = limits.MEMORY_BYTES

@@ -17,7 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from sandrl.runtime.guest import syscalls
-from sandrl.runtime.host.fork_server import ForkServer
+from sandrl.runtime.guest.rootfs import USER_ID
+from sandrl.runtime.host.control_groups import pid_of
+from sandrl.runtime.host.fork_server import ForkServer, kill_process
 from sandrl.runtime.host.images import Image
 from sandrl.runtime.host.launcher import BootRequest, Condition, Launcher, LaunchError
 from sandrl.runtime.host.users import HostUsers
@@ -37,8 +39,11 @@ class NativeLauncher(Launcher):
 
     name = "native"
 
-    def __init__(self, images: Sequence[Image], state: Path, overlays: Path, users: HostUsers) -> None:
+    def __init__(
+        self, images: Sequence[Image], state: Path, overlays: Path, layers: Path | None, users: HostUsers
+    ) -> None:
         super().__init__(users)
+        self._layers = layers
         self._images = images
         self._template = state / "template"
         self._overlays = overlays
@@ -59,6 +64,8 @@ class NativeLauncher(Launcher):
         if not syscalls.supported_machine():
             raise LaunchError(f"no system-call table for {syscalls.MACHINE} processors")
         self._template.mkdir(mode=0o755, exist_ok=True)
+        if self._layers is not None:
+            self._layers.mkdir(mode=0o700, parents=True, exist_ok=True)
         await self._start_server()
 
     async def _start_server(self) -> None:
@@ -74,6 +81,7 @@ class NativeLauncher(Launcher):
             "template": str(self._template),
             "images": [dataclasses.asdict(image) for image in self._images],
             "overlays": str(self._overlays),
+            "layers": "" if self._layers is None or self._shows_owners else str(self._layers),
             **self.users.fork_server(),
         }
 
@@ -137,8 +145,52 @@ class NativeLauncher(Launcher):
     async def _launch(self, request: BootRequest, agent_end: socket.socket, block: int) -> int:
         if self._server is None:
             raise LaunchError("the fork server ended")
-        message = {"user": self.users.inner_uid(block), **dataclasses.asdict(request.together())}
-        return await self._server.boot(message, agent_end)
+        of_image = request.layers is not None
+        if of_image and self._layers is None:
+            raise LaunchError("this runtime has no store of images")
+        message = {
+            "ids": self.users.ids(block, of_image=of_image),
+            # Who counts for the processes of all users together.
+            "owner": self.users.inner_uid(block) if of_image else USER_ID,
+            **dataclasses.asdict(request.together()),
+        }
+        if not (of_image and self._shows_owners):
+            return await self._server.boot(message, [agent_end])
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        with ours, theirs:
+            pidfd = await self._server.boot(message, [agent_end, theirs])
+            try:
+                self._give_layers(pidfd, ours)
+            except BaseException:
+                kill_process(pidfd)
+                os.close(pidfd)
+                raise
+        return pidfd
+
+    @property
+    def _shows_owners(self) -> bool:
+        # Whether files of images have the owners that they have in their archives: only root can keep and show them.
+        return os.getuid() == 0
+
+    def _give_layers(self, pidfd: int, sender: socket.socket) -> None:
+        try:
+            namespace = os.open(f"/proc/{pid_of(pidfd)}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                mount = syscalls.clone_mount(str(self._layers))
+                try:
+                    syscalls.set_mount_attributes(
+                        syscalls.ATTR_RDONLY | syscalls.ATTR_NODEV, mount=mount, ids=namespace
+                    )
+                    socket.send_fds(sender, [b"m"], [mount])
+                finally:
+                    os.close(mount)
+            finally:
+                os.close(namespace)
+        except OSError as error:
+            raise LaunchError(
+                f"the layers in {self._layers} cannot be shown with the owners of a sandbox: {error.strerror or error}",
+                "set SANDRL_CACHE_DIR to a directory on ext4, xfs, btrfs or tmpfs",
+            ) from error
 
     async def close(self) -> None:
         self._is_closing = True

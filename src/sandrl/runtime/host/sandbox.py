@@ -13,10 +13,9 @@ from typing import Any
 
 from sandrl.runtime import limits
 from sandrl.runtime.guest import wire
-from sandrl.runtime.guest.rootfs import WORKING_DIRECTORY
 from sandrl.runtime.host.channel import AgentChannel, are_streams, discard
 from sandrl.runtime.host.control_groups import ControlGroups, Group, GroupLimits, pid_of
-from sandrl.runtime.host.images import Image
+from sandrl.runtime.host.images import Image, StoreImage
 from sandrl.runtime.host.launcher import BootRequest, Launcher, LaunchError
 from sandrl.runtime.host.process import Exit, GuestProcess
 from sandrl.runtime.usage import family
@@ -243,10 +242,10 @@ class HostSandbox:
             request["merge"] = True
         return await self._start(request)
 
-    async def run(self, argv: Sequence[str], image: Image, stdin: bytes = b"") -> tuple[Exit, bytes]:
+    async def run(self, argv: Sequence[str], image: Image | StoreImage, stdin: bytes = b"") -> tuple[Exit, bytes]:
         """How a program with few variables ends, and all that it printed; see `start`."""
         environment = {"PATH": "/usr/local/bin:/usr/bin:/bin", **image.environment}
-        _, process = await self.start(argv, environment, directory=WORKING_DIRECTORY, merge_output=True)
+        _, process = await self.start(argv, environment, directory=image.directory, merge_output=True)
         await process.write_stdin(stdin)
         process.close_stdin()
         output = b""

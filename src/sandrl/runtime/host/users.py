@@ -5,7 +5,9 @@ signals), and user namespaces do not change that. Sandboxes with host user ids o
 and a process of another user cannot signal them.
 
 A daemon takes one window of ids: block 0 is the fork server's, each other block belongs to one living sandbox at a
-time. A block has `BLOCK` ids, so that programs of one sandbox can have ids of their own; only the first is used today.
+time. A program of the host's system has the first id of its block. A sandbox that starts from an image has all of its
+block: user 0 and the next ones, and user `nobody`. Where the window belongs to an ordinary user, user 0 is that user,
+who owns the files of images; the others come from the upper half of the window, which such sandboxes share.
 """
 
 from __future__ import annotations
@@ -28,6 +30,11 @@ from sandrl.runtime.guest.rootfs import USER_ID
 VARIABLE = "SANDRL_HOST_UIDS"
 SHARED = "shared"
 BLOCK = 16
+"""The least ids that a sandbox has."""
+_BLOCK_OF_IMAGE = 1 << 10
+"""Enough for the users of a distribution's packages, and for its first own user."""
+_MOST_BLOCKS = 1 << 12
+NOBODY = 65534
 UNPRIVILEGED_UID = 65534
 """Who a sandbox of a root daemon is without a window of ids: root itself is exempt from process limits."""
 
@@ -35,11 +42,12 @@ INNER_START = 1 << 16
 """The first id of the window inside the fork server's user namespace."""
 
 _NO_BLOCK = 0
+_LARGE_WINDOW = _MOST_BLOCKS * _BLOCK_OF_IMAGE
 _WINDOW_SIZES = (1 << 16, 1 << 14, 1 << 12)
 # systemd's list of ranges (UIDS-GIDS.md) has nothing from 1879048192 to 2147352575: its containers end before. The ids
 # of directory services (SSSD, winbind, FreeIPA) end at 2000200000, those of Incus and LXD containers at 1001000000,
 # and those that useradd writes to /etc/subuid at 600100000.
-_FREE_FROM, _FREE_TO = 0x7800_0000, 0x7FFE_0000
+_FREE_FROM, _LARGE_TO, _FREE_TO = 0x7800_0000, 0x7F80_0000, 0x7FFE_0000
 # In a container with few ids: above useradd's users, below systemd's dynamic ones (from 61184) and nobody.
 _SMALL_FROM, _SMALL_TO = 1 << 14, 61_184
 
@@ -82,7 +90,18 @@ class HostUsers:
 
     def __post_init__(self) -> None:
         if self.window is not None:
-            self._free.extend(range(1, self.window.count // BLOCK))
+            self._free.extend(range(1, self._own_ids // self._block))
+
+    @property
+    def _own_ids(self) -> int:
+        # How many ids of the window belong to one sandbox each.
+        assert self.window is not None, "there is one"
+        return self.window.count // 2 if self.uses_newuidmap else self.window.count
+
+    @property
+    def _block(self) -> int:
+        assert self.window is not None, "there is one"
+        return BLOCK if self.uses_newuidmap else _block_of(self.window)
 
     def take(self) -> int | None:
         """The block of a new sandbox: the one that has been free for longest; None if there is none."""
@@ -96,11 +115,24 @@ class HostUsers:
             self._free.append(block)
 
     def host_uid(self, block: int) -> int:
-        return self.shared_uid if self.window is None else self.window.start + block * BLOCK
+        return self.shared_uid if self.window is None else self.window.start + block * self._block
 
     def inner_uid(self, block: int) -> int:
         """The same id inside the fork server's user namespace."""
-        return USER_ID if self.window is None else INNER_START + block * BLOCK
+        return USER_ID if self.window is None else INNER_START + block * self._block
+
+    def ids(self, block: int, *, of_image: bool) -> list[list[int]]:
+        """The users and groups of a sandbox: first id in it, first id in the fork server's namespace, count."""
+        first = self.inner_uid(block)
+        if not of_image:
+            return [[USER_ID, first, 1]]
+        if self.window is None:
+            return [[0, first, 1]]
+        if self.uses_newuidmap:
+            shared = self.window.count - self._own_ids
+            others = INNER_START + self._own_ids
+            return [[0, USER_ID, 1], [1, others, shared - 1], [NOBODY, others + shared - 1, 1]]
+        return [[0, first, self._block - 1], [NOBODY, first + self._block - 1, 1]]
 
     def fork_server(self) -> dict[str, Any]:
         """The part of the fork server's configuration that says who it is and which ids its namespace has."""
@@ -117,7 +149,8 @@ class HostUsers:
                 "map_programs": [shutil.which("newuidmap"), shutil.which("newgidmap")],
             }
         # Block 0 is not given to sandboxes. An id cannot be mapped twice, so the sandboxes' part begins after it.
-        blocks = [INNER_START + BLOCK, self.window.start + BLOCK, self.window.count - BLOCK]
+        block = self._block
+        blocks = [INNER_START + block, self.window.start + block, self.window.count - block]
         own_map = [USER_ID, self.window.start, 1]
         return {"user": self.window.start, "user_map": [own_map, blocks], "group_map": [own_map, blocks]}
 
@@ -167,7 +200,7 @@ def _own_range(wanted: Window | None, state: Path) -> HostUsers:
     for window in [wanted] if wanted else _candidates(mapped[0], state):
         is_free = not any(map(window.overlaps, taken)) and all(map(window.lies_in, mapped))
         if is_free and (lock := _lock(window)) is not None:
-            return HostUsers(_described(window), window.start, window, _lock=lock)
+            return HostUsers(_described(window, _block_of(window)), window.start, window, _lock=lock)
     if wanted:
         raise HostUsersError(
             f"{VARIABLE}={wanted.start}:{wanted.count}: these ids are not mapped here, or are in use "
@@ -176,16 +209,22 @@ def _own_range(wanted: Window | None, state: Path) -> HostUsers:
     return shared_users()
 
 
-def _described(window: Window) -> str:
-    return f"each sandbox has its own host uids, {BLOCK} of {window.start}-{window.start + window.count - 1}"
+def _block_of(window: Window) -> int:
+    return max(BLOCK, min(window.count // _MOST_BLOCKS, _BLOCK_OF_IMAGE))
+
+
+def _described(window: Window, block: int) -> str:
+    return f"each sandbox has its own host uids, {block} of {window.start}-{window.start + window.count - 1}"
 
 
 def _candidates(mapped: Sequence[Window], state: Path) -> Iterator[Window]:
-    windows = [window for window in _windows(_FREE_FROM, _FREE_TO, _WINDOW_SIZES[:1]) if window.lies_in(mapped)]
+    large = list(_windows(_FREE_FROM, _LARGE_TO, (_LARGE_WINDOW,)))
+    small = list(_windows(_LARGE_TO, _FREE_TO, _WINDOW_SIZES[:1]))
     # Containers that share their host's ids cannot see each other's: each begins somewhere else.
     name = f"{os.uname().nodename} {state}".encode()
-    first = int.from_bytes(hashlib.sha256(name).digest()[:4], "big") % max(len(windows), 1)
-    return chain(windows[first:], windows[:first], _windows(_SMALL_FROM, _SMALL_TO))
+    number = int.from_bytes(hashlib.sha256(name).digest()[:4], "big")
+    turned = chain.from_iterable((each[number % len(each) :] + each[: number % len(each)]) for each in (large, small))
+    return chain((window for window in turned if window.lies_in(mapped)), _windows(_SMALL_FROM, _SMALL_TO))
 
 
 def _windows(start: int, end: int, sizes: Sequence[int] = _WINDOW_SIZES) -> Iterator[Window]:
@@ -244,7 +283,7 @@ def _subordinate_range() -> HostUsers | None:
     for granted in _granted("subuid"):
         for window in _windows(granted.start, granted.start + granted.count):
             if window.lies_in(groups) and (lock := _lock(window)) is not None:
-                detail = f"{_described(window)} (newuidmap)"
+                detail = f"{_described(window, BLOCK)} (newuidmap)"
                 return HostUsers(detail, os.getuid(), window, uses_newuidmap=True, _lock=lock)
     return None
 

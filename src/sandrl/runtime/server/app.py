@@ -20,11 +20,13 @@ from cwsandbox._proto import discovery_pb2_grpc, sandbox_pb2_grpc
 
 from sandrl.errors import RuntimeUnavailableError
 from sandrl.runtime.host.choice import Choice, choose_launcher
-from sandrl.runtime.host.images import find_images
+from sandrl.runtime.host.images import Images, find_images
+from sandrl.runtime.images.store import ImageStore
 from sandrl.runtime.server.sandboxes import SandboxManager
 from sandrl.runtime.server.service import DiscoveryService, SandboxService
 from sandrl.runtime.state import DaemonEndpoint, RuntimeDirectory
 from sandrl.runtime.usage import below, of_process, suggested_concurrency
+from sandrl.settings import load_settings
 
 logger = logging.getLogger(__name__)
 
@@ -71,13 +73,19 @@ class Daemon:
     """What one process serves."""
 
     def __init__(
-        self, directory: RuntimeDirectory, choice: Choice, idle_timeout_seconds: float | None, max_sandboxes: int | None
+        self,
+        directory: RuntimeDirectory,
+        choice: Choice,
+        store: ImageStore,
+        idle_timeout_seconds: float | None,
+        max_sandboxes: int | None,
     ) -> None:
         self._directory = directory
         self._choice = choice
         self._idle_timeout_seconds = idle_timeout_seconds
         runner_id = f"local-{os.uname().nodename}"
-        self._manager = SandboxManager(choice, runner_id, directory.overlays, max_sandboxes)
+        images = Images(choice.images, store)
+        self._manager = SandboxManager(choice, images, runner_id, directory.overlays, max_sandboxes)
         self._manager.registry.on_change = self._plan_roster
         self._roster: asyncio.TimerHandle | None = None
         self._started = time.monotonic()
@@ -212,8 +220,9 @@ def run(
 async def _serve(
     directory: RuntimeDirectory, idle_timeout_seconds: float | None, announce: Announce, max_sandboxes: int | None
 ) -> None:
-    choice = await choose_launcher(find_images(), directory.path, directory.make_shown())
-    await Daemon(directory, choice, idle_timeout_seconds, max_sandboxes).run(announce)
+    store = ImageStore(load_settings().cache_dir / "images")
+    choice = await choose_launcher(find_images(), directory.path, directory.make_shown(), store.layers)
+    await Daemon(directory, choice, store, idle_timeout_seconds, max_sandboxes).run(announce)
 
 
 def _log_to(path: Path) -> None:

@@ -13,7 +13,7 @@ from cwsandbox._proto import sandbox_pb2 as pb
 
 from sandrl.runtime import limits
 from sandrl.runtime.guest import rootfs
-from sandrl.runtime.host import images
+from sandrl.runtime.host.images import Image, StoreImage
 from sandrl.runtime.host.launcher import BootRequest
 from sandrl.runtime.server import faults
 
@@ -70,36 +70,51 @@ def parse_quantity(text: str) -> float:
     return number * 1000.0 ** ("KMGTP".index(unit.upper()) + 1) if unit else number
 
 
-def make_plan(spec: pb.SandboxSpec, available: Sequence[images.Image]) -> Plan:
-    """Decide how to serve a spec.
+def container_of(spec: pb.SandboxSpec) -> pb.Container:
+    """The container of a sandbox.
+
+    Raises:
+        faults.Fault: If there is not exactly one.
+    """
+    if len(spec.containers) != 1:
+        raise faults.unsupported("a sandbox with other than one container (at most 1 container)")
+    return spec.containers[0]
+
+
+def make_plan(spec: pb.SandboxSpec, image: Image | StoreImage) -> Plan:
+    """Decide how to serve a spec, with the image that it names.
 
     Raises:
         faults.Fault: If it asks for what a local machine cannot give, or is malformed.
     """
-    if len(spec.containers) != 1:
-        raise faults.unsupported("a sandbox with other than one container (at most 1 container)")
-    container = spec.containers[0]
+    container = container_of(spec)
     _refuse(spec, container)
     scratch_bytes, mounts = _scratch_volumes(spec, container)
     overlay = _overlay(spec)
-    image = _image(container.image, available)
     environment = image.environment_of_programs(has_overlay=overlay is not None)
     environment |= dict(container.environment_variables)
-    command = (container.command, tuple(container.args))
     files = tuple((file.path, bytes(file.content)) for file in container.files)
-    directory = container.working_dir or rootfs.WORKING_DIRECTORY
+    directory = container.working_dir or image.directory
     parents = [path.rpartition("/")[0] or "/" for path, _ in files]
+    if image.layers is None:
+        directories = _writable([*mounts, *parents]) + (() if _is_fixed(directory) else _writable([directory]))
+    else:
+        directories = _absolute([*mounts, *parents, directory])
+        if overlay is not None:
+            raise faults.invalid("packages are installed for the host's Python", "sandbox.spec.annotations")
     boot = BootRequest(
         image=image.name,
+        layers=image.layers,
+        user=image.user,
         overlay=overlay,
-        directories=_writable([*mounts, *parents]) + (() if _is_fixed(directory) else _writable([directory])),
+        directories=directories,
         memory_bytes=_memory(container),
         disk_bytes=limits.DISK_BYTES + scratch_bytes,
         cells=_cells(spec),
     )
     return Plan(
         boot=boot,
-        main=None if command == _KEEP_ALIVE or not command[0] else (command[0], *command[1]),
+        main=_main(container, image),
         environment=environment,
         directory=directory,
         files=files,
@@ -108,24 +123,30 @@ def make_plan(spec: pb.SandboxSpec, available: Sequence[images.Image]) -> Plan:
     )
 
 
+def _main(container: pb.Container, image: Image | StoreImage) -> tuple[str, ...] | None:
+    if (container.command, tuple(container.args)) == _KEEP_ALIVE:
+        return None
+    # As in a container: a command replaces the entrypoint of the image, and arguments alone replace its command.
+    return (container.command, *container.args) if container.command else image.command(container.args) or None
+
+
 def _is_fixed(path: str) -> bool:
     return path == "/" or (path.startswith("/") and path.split("/")[1] in _FIXED)
 
 
-def _writable(paths: Sequence[str]) -> tuple[str, ...]:
+def _absolute(paths: Sequence[str]) -> tuple[str, ...]:
     for path in paths:
         if not path.startswith("/") or "\0" in path or any(part in (".", "..") for part in path.split("/")):
             raise faults.invalid(f"{path!r} is not an absolute path", "sandbox.spec.containers[0]")
+    return tuple(dict.fromkeys(path for path in paths if path.strip("/")))
+
+
+def _writable(paths: Sequence[str]) -> tuple[str, ...]:
+    _absolute(paths)
+    for path in paths:
         if _is_fixed(path):
             raise faults.invalid(f"{path!r} is read-only in a sandbox", "sandbox.spec.containers[0]")
     return tuple(dict.fromkeys(path for path in paths if path.lstrip("/") not in rootfs.WRITABLE))
-
-
-def _image(reference: str, available: Sequence[images.Image]) -> images.Image:
-    try:
-        return images.choose_image(reference, available)
-    except images.UnknownImageError as error:
-        raise faults.invalid(str(error), "sandbox.spec.containers[0].image") from error
 
 
 def _memory(container: pb.Container) -> int:

@@ -19,14 +19,16 @@ from typing import Any
 import grpc
 from cwsandbox._proto import sandbox_pb2 as pb
 
+from sandrl.errors import SandrlError
 from sandrl.runtime.host.boots import Boots
 from sandrl.runtime.host.choice import Choice
 from sandrl.runtime.host.files import FileError, write_file
+from sandrl.runtime.host.images import Image, Images, StoreImage, UnknownImageError
 from sandrl.runtime.host.launcher import LaunchError
 from sandrl.runtime.host.process import Exit, GuestProcess
 from sandrl.runtime.host.sandbox import HostSandbox, SandboxGoneError, StartError
 from sandrl.runtime.server import faults
-from sandrl.runtime.server.plan import digest, make_plan
+from sandrl.runtime.server.plan import container_of, digest, make_plan
 from sandrl.runtime.server.records import TERMINAL_STATES, Record, Registry
 
 logger = logging.getLogger(__name__)
@@ -41,13 +43,15 @@ _RETRY_WHEN_FULL_SECONDS = 0.5
 class SandboxManager:
     """Owns every sandbox of the daemon."""
 
-    def __init__(self, choice: Choice, runner_id: str, overlays: Path, max_sandboxes: int | None = None) -> None:
+    def __init__(
+        self, choice: Choice, images: Images, runner_id: str, overlays: Path, max_sandboxes: int | None = None
+    ) -> None:
         self._max_sandboxes = max_sandboxes
         self._starting = 0
         self._overlays = overlays
         self.registry = Registry()
         self.runner_id = runner_id
-        self._images = choice.images
+        self._images = images
         self._boots = Boots(choice)
         self._creations: OrderedDict[str, tuple[bytes, asyncio.Future[Record]]] = OrderedDict()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -112,7 +116,18 @@ class SandboxManager:
             self._starting -= 1
 
     async def _start(self, spec: pb.SandboxSpec) -> Record:
-        plan = make_plan(spec, self._images)
+        try:
+            image = await self._images.take(container_of(spec).image)
+        except (UnknownImageError, SandrlError) as error:
+            raise faults.invalid(str(error), "sandbox.spec.containers[0].image") from error
+        try:
+            return await self._start_from(image, spec)
+        except BaseException:
+            self._images.give_back(image)
+            raise
+
+    async def _start_from(self, image: Image | StoreImage, spec: pb.SandboxSpec) -> Record:
+        plan = make_plan(spec, image)
         for file in spec.containers[0].files:
             file.ClearField("content")  # the plan has it; a record is kept for long
         kept = pb.SandboxSpec()
@@ -142,11 +157,12 @@ class SandboxManager:
             host.on_limit = record.note_limit
             ending = self.delete, record, 0.0, "max_lifetime_seconds reached"
             record.lifetime = asyncio.get_running_loop().call_later(plan.lifetime_seconds, self._spawn, *ending)
-        self._spawn(self._watch, record, host)
+        self._spawn(self._watch, record, host, image)
         return record
 
-    async def _watch(self, record: Record, host: HostSandbox) -> None:
+    async def _watch(self, record: Record, host: HostSandbox, image: Image | StoreImage) -> None:
         await host.ended.wait()
+        self._images.give_back(image)
         if record.state not in (pb.STATE_TERMINATING, *TERMINAL_STATES):
             reason = await host.unexpected_end(record.reason)
             if record.state != pb.STATE_TERMINATING:

@@ -18,7 +18,7 @@ from typing import ClassVar
 from sandrl.errors import UnknownSandboxError, UsageError
 from sandrl.events import Emit, RuntimeStarting, ignore
 from sandrl.runtime import limits
-from sandrl.runtime.host.images import Image, UnknownImageError, choose_image, find_images, own_image, parse_reference
+from sandrl.runtime.host.images import Image, UnknownImageError, find_images, host_image, own_image
 from sandrl.runtime.host.launcher import BootRequest
 from sandrl.runtime.state import RuntimeDirectory
 from sandrl.runtime.usage import suggested_concurrency
@@ -76,13 +76,18 @@ class DaemonlessProvider:
 
 
 def _interpreter(reference: str | None) -> Image:
-    own = own_image()
-    if reference is None or parse_reference(reference) == own.name:
-        return own
     try:
-        return choose_image(reference, find_images())
+        image = host_image(reference or "", [own_image()])
+    except UnknownImageError:
+        image = None
+    try:
+        image = image or host_image(reference or "", find_images())
     except UnknownImageError as error:
-        raise UsageError(str(error)) from error
+        raise UsageError(str(error), fields=("image",)) from error
+    if image is None:
+        message = f"image {reference!r}: the daemonless runtime serves the host's system alone"
+        raise UsageError(message, hint="use `runtime` local", fields=("image",))
+    return image
 
 
 PROVIDER = DaemonlessProvider()
@@ -112,7 +117,7 @@ class DaemonlessClient:
     def create(self, tags: Sequence[str], cells: int = 0) -> Sandbox:
         request = BootRequest(
             self._runtime.image.name,
-            self._connection.overlay or None,
+            overlay=self._connection.overlay or None,
             memory_bytes=self._connection.memory_bytes or limits.MEMORY_BYTES,
             cells=cells,
         )

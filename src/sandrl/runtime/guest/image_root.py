@@ -1,0 +1,72 @@
+"""The file system of a sandbox that starts from an image: an overlay over the image's layers.
+
+Everything that is written goes to one tmpfs of limited size. What the sandbox has of its own (`/dev`, names and
+addresses in `/etc`) is put there before the layers are laid below it, so that no link of the image decides where it
+goes. Nothing of an image is executed, or read as code, by anything but the programs of its own sandbox.
+"""
+
+from __future__ import annotations
+
+import os
+
+from sandrl.runtime.guest import rootfs
+from sandrl.runtime.guest import syscalls as sc
+
+LAYERS = "/layers"
+_SPACE = "/newroot"
+_UPPER, _ROOT, _NOTHING = f"{_SPACE}/upper", f"{_SPACE}/root", f"{_SPACE}/nothing"
+_FILES = {
+    "hosts": f"127.0.0.1 localhost {rootfs.HOSTNAME}\n::1 localhost\n",
+    "hostname": f"{rootfs.HOSTNAME}\n",
+    "resolv.conf": "",
+}
+
+
+def enter(layers: list[str], disk_bytes: int, inodes: int, *, for_cells: bool) -> None:
+    """Build the root from directories of `LAYERS`, the lowest first, and move into it; the template is gone then."""
+    options = f"size={disk_bytes},nr_inodes={inodes},mode=755"
+    sc.mount("tmpfs", _SPACE, "tmpfs", sc.MS_NOSUID | sc.MS_NODEV, options)
+    for path in (_UPPER, f"{_SPACE}/work", f"{_SPACE}/dev", _ROOT):
+        os.mkdir(path, 0o755)
+    _make_own_files()
+    os.chdir(LAYERS)
+    # Setuid programs work: user 0 of the sandbox is all that they can become.
+    lower = ":".join([*reversed(layers), *([] if layers else ["/empty"])])
+    options = f"userxattr,lowerdir={lower},upperdir={_UPPER},workdir={_SPACE}/work"
+    sc.mount("overlay", _ROOT, "overlay", sc.MS_NODEV, options)
+    sc.mount(f"{_SPACE}/dev", f"{_ROOT}/dev", flags=sc.MS_BIND)
+    rootfs.show_dev(_ROOT)
+    os.mkdir(f"{_ROOT}/dev/shm")
+    os.chmod(f"{_ROOT}/dev/shm", 0o1777)
+    sc.mount("proc", f"{_ROOT}/proc", "proc", sc.MS_NOSUID | sc.MS_NODEV | sc.MS_NOEXEC)
+    if not for_cells:
+        _hide_in_proc()
+    sc.pivot_root_here(_ROOT)
+
+
+def _make_own_files() -> None:
+    for name in ("dev", "etc", "proc", "tmp"):
+        os.mkdir(f"{_UPPER}/{name}", 0o755)
+    os.chmod(f"{_UPPER}/tmp", 0o1777)
+    for name, text in _FILES.items():
+        with open(f"{_UPPER}/etc/{name}", "w", encoding="utf-8") as file:
+            file.write(text)
+
+
+def _hide_in_proc() -> None:
+    # Settings of its own namespaces, which its user 0 may change, and locks that others have.
+    rootfs.touch(_NOTHING)
+    for source, target in ((f"{_ROOT}/proc/sys", f"{_ROOT}/proc/sys"), (_NOTHING, f"{_ROOT}/proc/locks")):
+        sc.mount(source, target, flags=sc.MS_BIND)
+        rootfs.protect(target)
+
+
+def make_directories(paths: list[str], user: int, group: int) -> None:
+    """Make what is missing of absolute paths, in the sandbox's root, for a user."""
+    for path in paths:
+        made = ""
+        for name in path.strip("/").split("/"):
+            made += f"/{name}"
+            if not os.path.isdir(made):
+                os.mkdir(made, 0o755)
+                os.chown(made, user, group)
