@@ -73,8 +73,8 @@ def descriptor(content: bytes, media_type: str) -> dict[str, Any]:
     return {"mediaType": media_type, "digest": digest_of(content), "size": len(content)}
 
 
-def make_image(*layers: Mapping[str, bytes]) -> Image:
-    """Makes an image for this machine; each layer has files by their names."""
+def make_image(*layers: Mapping[str, bytes] | Path) -> Image:
+    """Makes an image for this machine; each layer has files by their names, or all that is in a directory."""
     tars = [_tar(files) for files in layers]
     packed = [gzip.compress(each, mtime=0) for each in tars]
     rootfs = {"type": "layers", "diff_ids": [digest_of(each) for each in tars]}
@@ -90,9 +90,12 @@ def make_image(*layers: Mapping[str, bytes]) -> Image:
     return Image(json.dumps(manifest).encode(), blobs)
 
 
-def _tar(files: Mapping[str, bytes]) -> bytes:
+def _tar(files: Mapping[str, bytes] | Path) -> bytes:
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
+        if isinstance(files, Path):
+            archive.add(files, ".")
+            files = {}
         for name, content in files.items():
             member = tarfile.TarInfo(name)
             member.size = len(content)
