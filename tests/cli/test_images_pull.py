@@ -121,6 +121,15 @@ def test_an_image_is_pulled_from_debian_s_registry(
         assert [each["digest"] for each in listed] == [image.digest]
 
 
+def test_an_image_of_docker_hub_comes_from_its_mirror(sandrl: Run, registry: ScriptedRegistry, image: Image) -> None:
+    registry.add(image, "3.13-slim")
+    mirror = f"docker.io={registry.address}/hub"
+    done = sandrl("images", "pull", "python:3.13-slim", "--json", SANDRL_REGISTRY_MIRRORS=mirror)
+    assert done.returncode == 0, done.stderr
+    assert [each["name"] for each in json.loads(done.stdout)["images"]] == ["python:3.13-slim"]
+    assert {each.path.partition("/python/")[0] for each in registry.asked} == {"/v2/hub/library"}
+
+
 def test_another_pull_of_a_name_takes_what_it_means_now_and_reads_no_layer_twice(
     sandrl: Run, registry: ScriptedRegistry, image: Image
 ) -> None:

@@ -209,7 +209,9 @@ class ScriptedRegistry:
         """The answer of a registry that works."""
         kind, _, wanted = asked.path.rpartition("?")[0 if "?" in asked.path else 2].rpartition("/")
         if kind.endswith("/tags"):
-            return Reply(body=json.dumps({"name": "image", "tags": [*self.images]}).encode())
+            return Reply(
+                body=json.dumps({"name": "image", "tags": [each for each in self.images if ":" not in each]}).encode()
+            )
         content = (self.images if kind.endswith("/manifests") else self.blobs).get(wanted)
         if content is None:
             return Reply(404, b'{"errors": [{"code": "MANIFEST_UNKNOWN", "message": "manifest unknown"}]}')
