@@ -146,7 +146,9 @@ def test_no_code_uses_no_sandbox(connection: Connection) -> None:
     ("wrong", "error", "message"),
     [
         ({"token": "wrong"}, AuthenticationError, None),
-        pytest.param({"image": "alpine:3"}, UsageError, r"alpine:3.*python:3\.", id="an image, with those there are"),
+        pytest.param(
+            {"image": "alpine:3"}, UsageError, r"alpine:3.*images pull.*host python3\.", id="an image, with the way out"
+        ),
     ],
 )
 def test_refused_credentials_or_images_end_the_work_at_once(

@@ -52,7 +52,7 @@ def test_it_starts_on_first_use_and_is_found_again(state: Path) -> None:
     status = daemon.status(state)
     assert status.running
     assert status.isolation in ("native", "bubblewrap")
-    assert status.default_image == f"python:3.{sys.version_info[1]}"
+    assert status.default_image == f"host python3.{sys.version_info[1]}"
 
 
 def test_its_token_is_for_its_user_alone_and_it_inherits_no_secret(

@@ -26,7 +26,7 @@ from sandrl.sandboxes.providers.protocol import Packages, Result
 from sandrl.settings import RuntimeKind
 from tests.support.wheels import Index, served, use
 
-IMAGE = f"python:3.{sys.version_info[1]}"
+IMAGE = f"host:3.{sys.version_info[1]}"
 
 
 @pytest.fixture
@@ -223,8 +223,8 @@ def test_a_layer_that_was_not_used_for_long_is_removed_when_another_one_is_made(
 
 
 def test_packages_of_another_python_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"python:3\.8"):
-        build_overlay(["alpha"], (), tmp_path, tmp_path, image="python:3.8", emit=lambda _: None)
+    with pytest.raises(UsageError, match=r"host:3\.8"):
+        build_overlay(["alpha"], (), tmp_path, tmp_path, image="host:3.8", emit=lambda _: None)
 
 
 def test_a_password_in_the_address_of_an_index_is_in_no_message(

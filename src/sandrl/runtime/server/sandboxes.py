@@ -132,6 +132,7 @@ class SandboxManager:
             file.ClearField("content")  # the plan has it; a record is kept for long
         kept = pb.SandboxSpec()
         kept.CopyFrom(spec)
+        kept.containers[0].image = image.reference  # what it is, also where the SDK named it
         record = Record(str(uuid.uuid4()), kept, plan)
         if plan.boot.overlay is not None and not (self._overlays / plan.boot.overlay).is_dir():
             raise faults.invalid(f"there is no package overlay {plan.boot.overlay!r}", "sandbox.spec.annotations")
