@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import trustme
 
-from sandrl.errors import AuthenticationError, InputError, SandrlError, ServiceError, UsageError
+from sandrl.errors import AuthenticationError, InputError, SandrlError, ServiceError, UnknownImageError, UsageError
 from sandrl.events import Event, PullDelayed, Warned
 from sandrl.runtime.images import failures, transport
 from sandrl.runtime.images.provision import provide
@@ -599,6 +599,12 @@ def test_what_is_stored_wins_over_the_registry_and_is_named_with_its_digest(
         assert provide(each, settings, environment={}).endswith(f"@{image.digest}")
     assert provide(image.digest[7:30], settings, environment={}) == image.digest
     assert len(registry.asked) == asked
+
+
+@pytest.mark.parametrize("digest", ["sha256:" + "0" * 64, "0" * 64])
+def test_a_digest_alone_is_looked_for_in_no_registry(tmp_path: Path, digest: str) -> None:
+    with pytest.raises(UnknownImageError, match=f"there is no image '{digest}'"):
+        provide(digest, Settings(tmp_path, tmp_path / "cache"), environment={})
 
 
 def test_an_image_in_a_file_is_named_by_its_digest(image: Image, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from typing import TypeVar
 import httpx
 
 from sandrl.closing import Closing
-from sandrl.errors import InputError, ServiceError
+from sandrl.errors import InputError, ServiceError, UnknownImageError
 from sandrl.events import Emit, PullDelayed, Warned, ignore
 from sandrl.runtime.images.failures import Failure, Patience, content_of, translated
 from sandrl.runtime.images.references import DIGEST, Reference, parse_reference
@@ -36,6 +36,7 @@ _MANIFESTS = {
         )
     )
 }
+_BARE_DIGEST = re.compile(r"(?:sha256:)?[0-9a-f]{64}")
 _RANGE = re.compile(r"bytes (\d+)-\d+/(?:\d+|\*)")
 
 _Answer = TypeVar("_Answer")
@@ -214,11 +215,14 @@ def pull(
     For `environment` and `platform` see `RegistrySource`; several threads call `emit`.
 
     Raises:
+        UnknownImageError: If the name is a digest alone, which no registry has.
         InputError: If there is no such image, or none for this machine.
         AuthenticationError: If the registry refuses.
         ServiceError: If the registry cannot be reached, limits requests, or gives something else.
         SandrlError: If the image cannot be stored.
     """
+    if _BARE_DIGEST.fullmatch(name):
+        raise UnknownImageError(name)
     reference = parse_reference(name)
     source = RegistrySource(
         reference,
