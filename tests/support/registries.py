@@ -27,6 +27,9 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 
+from sandrl.events import Event
+from sandrl.runtime.images.references import parse_reference
+from sandrl.runtime.images.registry import RegistrySource
 from sandrl.runtime.images.source import architecture
 from tests.support.programs import require_program
 
@@ -317,3 +320,26 @@ class TokenServer:
 
 def _base64url(content: bytes) -> bytes:
     return base64.urlsafe_b64encode(content).rstrip(b"=")
+
+
+def source(
+    registry: ScriptedRegistry | str,
+    name: str = "image",
+    *,
+    environment: Mapping[str, str] = {},
+    told: list[Event] | None = None,
+    mirrors: tuple[str, ...] = (),
+    platform: str = "",
+) -> RegistrySource:
+    host = registry if isinstance(registry, str) else registry.host
+    emit = (lambda event: None) if told is None else told.append
+    reference = parse_reference(f"{host}/{name}")
+    return RegistrySource(reference, environment=environment, emit=emit, mirrors=mirrors, platform=platform)
+
+
+def read(opened: RegistrySource, image: Image) -> None:
+    """Reads a whole image, and checks that it is this one."""
+    with opened:
+        assert opened.manifest() == image.manifest
+        for digest, content in image.blobs.items():
+            assert b"".join(opened.blob(digest, len(content))) == content
