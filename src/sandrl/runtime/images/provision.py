@@ -39,6 +39,6 @@ def _pinned(text: str, digest: str) -> str:
     is_digest = digest.removeprefix("sha256:").startswith(text.removeprefix("sha256:"))
     if is_digest or parse_file_reference(text) is not None:
         return digest
-    reference = parse_reference(text)
-    # The digest of a name may be that of an index, or of an image for which another one stands in.
-    return str(reference) if reference.digest else f"{reference}@{digest}"
+    # The digest that the user named may be that of an index, or of an image for which this one stands in.
+    name, _, _ = str(parse_reference(text)).partition("@")
+    return f"{name}@{digest}"
