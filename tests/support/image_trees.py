@@ -88,7 +88,8 @@ def import_tree(name: str, make: Callable[[Path], None], configuration: Mapping[
             place = layout(Path(folder, "oci"), archive.read_bytes(), compressed=False, configuration=configuration)
             reference = parse_file_reference(f"oci:{place}")
             assert reference is not None
-            store.add(open_source(reference), name)
+            with open_source(reference) as source:
+                store.add(source, name)
     return name
 
 
