@@ -24,6 +24,7 @@ from tests.support.wheels import Index, use
 
 _SCRUBBED = (
     *("CWSANDBOX_", "AVIATO_", "WANDB_", "HF_", "HUGGING_FACE_", "OPENAI_", "TINKER_", "ART_", "RAY_ADDRESS"),
+    *("DOCKER_CONFIG", "REGISTRY_AUTH_FILE"),
     *("SANDRL_", "XDG_"),
 )
 _KEPT = ("SANDRL_REQUIRE_PROGRAMS", "SANDRL_RUNTIME_ISOLATION", "SANDRL_TEST_")

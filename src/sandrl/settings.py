@@ -102,6 +102,8 @@ class Settings:
         service_url: The address of one, where integrations of trainers score with it.
         problems: The problems that integrations of trainers find by their names.
         ray_address: Where the Ray cluster is, as Ray takes it.
+        registry_mirrors: `HOST=ADDRESS` each: servers that are asked for images before the registry HOST.
+        insecure_registries: `HOST[:PORT]` each: registries that may be asked over plain HTTP.
         rank: Which process of a distributed job this is, from 0, as its launcher says.
         world_size: How many processes that job has.
     """
@@ -127,6 +129,8 @@ class Settings:
     service_url: str | None = None
     problems: str | None = None
     ray_address: str | None = None
+    registry_mirrors: tuple[str, ...] = ()
+    insecure_registries: tuple[str, ...] = ()
     rank: int = 0
     world_size: int = 1
 
@@ -159,6 +163,8 @@ class Settings:
             service_url=values.get("SANDRL_SERVICE_URL"),
             problems=values.get("SANDRL_PROBLEMS"),
             ray_address=values.get("RAY_ADDRESS"),
+            registry_mirrors=_items(values, "SANDRL_REGISTRY_MIRRORS"),
+            insecure_registries=_items(values, "SANDRL_INSECURE_REGISTRIES"),
             rank=_number(values, "RANK", 0),
             world_size=_number(values, "WORLD_SIZE", 1),
         )
@@ -226,6 +232,10 @@ def private_directory(path: Path, *, variable: str = "SANDRL_STATE_DIR") -> Path
 def _number(values: Mapping[str, str], name: str, default: int) -> int:
     text = values.get(name, "")
     return int(text) if text.isdecimal() else default
+
+
+def _items(values: Mapping[str, str], name: str) -> tuple[str, ...]:
+    return tuple(values.get(name, "").replace(",", " ").split())
 
 
 def can_be_private(path: Path) -> str | None:

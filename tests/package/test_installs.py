@@ -91,16 +91,16 @@ def test_the_job_of_a_new_project_installs_the_sandrl_that_wrote_it(user: User, 
 
 
 def hint(user: User, *sandrl: str) -> str:
-    """Returns the command that an error without the extra `client` names."""
-    shown = user.run(*sandrl, "reward", "--service", "http://127.0.0.1:9", is_expected_to_fail=True)
-    found = re.fullmatch(r"sandrl: error: the package 'httpx' is not installed\n  hint: (.*)\n", shown)
+    """Returns the command that an error without the extra `serve` names."""
+    shown = user.run(*sandrl, "serve", is_expected_to_fail=True)
+    found = re.fullmatch(r"sandrl: error: the package 'fastapi' is not installed\n  hint: (.*)\n", shown)
     assert found is not None, shown
     # A virtual environment has several names for its interpreter.
     return re.sub(rf"({re.escape(str(user.home))}\S*( \S+)?/bin)/python3(\.\d+)?\b", r"\1/python", found[1])
 
 
-def has_client(user: User, *sandrl: str) -> bool:
-    return re.search(r"^httpx \d", user.run(*sandrl, "--version"), re.MULTILINE) is not None
+def has_serve(user: User, *sandrl: str) -> bool:
+    return re.search(r"^fastapi \d", user.run(*sandrl, "--version"), re.MULTILINE) is not None
 
 
 def has_six(user: User, interpreter: str) -> bool:
@@ -111,11 +111,11 @@ def test_the_hint_for_a_virtual_environment_works_whichever_pip_is_on_the_path(u
     sandrl = install(user, "pip", "3.12", built.wheel.name)
     command = hint(user, sandrl)
     source = (user.shared / built.wheel.name).as_uri()
-    assert command == f"{user.home}/env/bin/python -m pip install 'sandrl[client] @ {source}'"
-    activated = user.run("sh", "-c", f". env/bin/activate; {sandrl} reward --service http://127.0.0.1:9 2>&1 || true")
-    assert f"  hint: pip install 'sandrl[client] @ {source}'\n" in activated
+    assert command == f"{user.home}/env/bin/python -m pip install 'sandrl[serve] @ {source}'"
+    activated = user.run("sh", "-c", f". env/bin/activate; {sandrl} serve 2>&1 || true")
+    assert f"  hint: pip install 'sandrl[serve] @ {source}'\n" in activated
     user.run("sh", "-c", command)
-    assert has_client(user, sandrl)
+    assert has_serve(user, sandrl)
 
 
 def test_the_hint_for_an_environment_of_uv_works_without_pip(user: User, built: Built) -> None:
@@ -126,18 +126,18 @@ def test_the_hint_for_an_environment_of_uv_works_without_pip(user: User, built: 
     sandrl = str(user.home / "my env" / "bin" / "sandrl")
     command = hint(user, sandrl)
     source = (user.shared / built.wheel.name).as_uri()
-    assert command == f"uv pip install --python '{interpreter}' 'sandrl[client] @ {source}'"
+    assert command == f"uv pip install --python '{interpreter}' 'sandrl[serve] @ {source}'"
     user.run("sh", "-c", command)
-    assert has_client(user, sandrl)
+    assert has_serve(user, sandrl)
 
 
 @pytest.mark.parametrize(
     ("words", "named"),
     [
-        (["venv/bin/pip", "install", "."], "venv/bin/python -m pip install '{clone}[client]'"),
-        (["venv/bin/pip", "install", "-e", "."], "venv/bin/python -m pip install --editable '{clone}[client]'"),
-        (["uv", "tool", "install", "."], "uv tool install '{clone}[client]'"),
-        (["uv", "tool", "install", "-e", "."], "uv tool install --editable '{clone}[client]'"),
+        (["venv/bin/pip", "install", "."], "venv/bin/python -m pip install '{clone}[serve]'"),
+        (["venv/bin/pip", "install", "-e", "."], "venv/bin/python -m pip install --editable '{clone}[serve]'"),
+        (["uv", "tool", "install", "."], "uv tool install '{clone}[serve]'"),
+        (["uv", "tool", "install", "-e", "."], "uv tool install --editable '{clone}[serve]'"),
     ],
 )
 def test_the_hint_for_an_installation_from_a_clone_names_the_clone(
@@ -152,7 +152,7 @@ def test_the_hint_for_an_installation_from_a_clone_names_the_clone(
     command = hint(user, sandrl)
     assert command == (f"{clone}/" if words[0] != "uv" else "") + named.format(clone=clone)
     user.run("sh", "-c", command)
-    assert has_client(user, sandrl)
+    assert has_serve(user, sandrl)
 
 
 def test_the_hint_for_a_tool_of_uv_keeps_its_extras_and_packages(user: User, built: Built) -> None:
@@ -160,18 +160,18 @@ def test_the_hint_for_a_tool_of_uv_keeps_its_extras_and_packages(user: User, bui
     package = user.shared / built.wheel.name
     user.run("uv", "tool", "install", "--quiet", "--python", python("3.12"), "--with", "six", f"{package}[endpoint]")
     command = hint(user, "sandrl")
-    assert command == f"uv tool install 'sandrl[client,endpoint] @ {package.as_uri()}' --with six"
+    assert command == f"uv tool install 'sandrl[endpoint,serve] @ {package.as_uri()}' --with six"
     user.run("sh", "-c", command)
-    assert has_client(user, "sandrl")
+    assert has_serve(user, "sandrl")
     assert re.search(r"^openai \d", user.run("sandrl", "--version"), re.MULTILINE)
     assert has_six(user, ".local/share/uv/tools/sandrl/bin/python")
     # Without the file that it came from, the version that is installed is kept.
     user.run("uv", "tool", "install", "--quiet", "--reinstall", package)
     package.unlink()
     command = hint(user, "sandrl")
-    assert command == "uv tool install 'sandrl[client]'"
+    assert command == "uv tool install 'sandrl[serve]'"
     user.run("sh", "-c", command)
-    assert has_client(user, "sandrl")
+    assert has_serve(user, "sandrl")
 
 
 def test_the_hint_for_a_tool_of_pipx_keeps_its_extras_and_packages(user: User, built: Built) -> None:
@@ -180,17 +180,17 @@ def test_the_hint_for_a_tool_of_pipx_keeps_its_extras_and_packages(user: User, b
     user.run("pipx", "install", "--python", python("3.12"), f"{package}[endpoint]")
     user.run("pipx", "inject", "sandrl", "six")
     command = hint(user, "sandrl")
-    assert command == f"pipx install --force 'sandrl[client,endpoint] @ {package.as_uri()}'"
+    assert command == f"pipx install --force 'sandrl[endpoint,serve] @ {package.as_uri()}'"
     user.run("sh", "-c", command)
-    assert has_client(user, "sandrl")
+    assert has_serve(user, "sandrl")
     assert re.search(r"^openai \d", user.run("sandrl", "--version"), re.MULTILINE)
     assert has_six(user, ".local/pipx/venvs/sandrl/bin/python")
     package.unlink()
-    user.run(".local/pipx/venvs/sandrl/bin/python", "-m", "pip", "uninstall", "--yes", "--quiet", "httpx")
+    user.run(".local/pipx/venvs/sandrl/bin/python", "-m", "pip", "uninstall", "--yes", "--quiet", "fastapi")
     command = hint(user, "sandrl")
-    assert command == "pipx runpip sandrl install 'sandrl[client]'"
+    assert command == "pipx runpip sandrl install 'sandrl[serve]'"
     user.run("sh", "-c", command)
-    assert has_client(user, "sandrl")
+    assert has_serve(user, "sandrl")
 
 
 def test_the_hints_for_uvx_and_pipx_run_run_it_again_with_the_extra(user: User, built: Built) -> None:
@@ -207,8 +207,8 @@ def test_the_hints_for_uvx_and_pipx_run_run_it_again_with_the_extra(user: User, 
         command = shlex.split(hint(user, *run))
         option = "--from" if program == "uv" else "--spec"
         start = ["uvx"] if program == "uv" else ["pipx", "run"]
-        assert command == [*start, option, f"sandrl[client] @ {package.as_uri()}", "sandrl"]
-        assert has_client(user, *start, "--python", interpreter, *command[len(start) :])
+        assert command == [*start, option, f"sandrl[serve] @ {package.as_uri()}", "sandrl"]
+        assert has_serve(user, *start, "--python", interpreter, *command[len(start) :])
 
 
 def test_the_hint_for_debian_s_own_python_works(user: User, built: Built) -> None:
@@ -220,5 +220,5 @@ def test_the_hint_for_debian_s_own_python_works(user: User, built: Built) -> Non
     if "--break-system-packages" not in command:
         pytest.skip("the system's Python may be changed by pip")
     user.run("sh", "-c", command)
-    assert has_client(user, f"{user.home}/.local/bin/sandrl")
+    assert has_serve(user, f"{user.home}/.local/bin/sandrl")
     scores_the_demo(user, "sandrl")

@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sandrl.runtime.images.layouts import digest_of
+from sandrl.runtime.images.compression import suffix_of
+from sandrl.runtime.images.layouts import LAYER_TYPE, digest_of
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,7 @@ def layout(
     manifest = {
         "schemaVersion": 2,
         "config": put(json.dumps(document).encode(), "application/vnd.oci.image.config.v1+json"),
-        "layers": [put(each, "application/vnd.oci.image.layer.v1.tar") for each in packed],
+        "layers": [put(each, LAYER_TYPE + suffix_of(each)) for each in packed],
     }
     described = put(json.dumps(manifest).encode(), "application/vnd.oci.image.manifest.v1+json")
     described["annotations"] = {"org.opencontainers.image.ref.name": tag}

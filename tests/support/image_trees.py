@@ -40,7 +40,7 @@ _LIBRARY = re.compile(r"(?:=> )?(/\S+) \(0x")
 def make_busybox_tree(place: Path) -> None:
     """Fills an empty directory with busybox, users and groups."""
     busybox = require_program("busybox")
-    for name in ("bin", "etc", "root", "home/app", "var/tmp", "run", "sub", "tmp", "workspace"):
+    for name in ("bin", "etc", "root", "home/app", "var/tmp", "run", "sub", "tmp", "workspace", "srv", "mnt"):
         (place / name).mkdir(parents=True)
     shutil.copy(busybox, place / "bin/busybox")
     for name in _APPLETS:
@@ -68,20 +68,6 @@ def make_python_tree(place: Path, python: str = "/usr/bin/python3") -> None:
         alias.symlink_to(executable)
 
 
-def copy_program(program: Path, place: Path) -> None:
-    """Copies a program of the host into `/bin`, instead of what busybox has there, with the libraries that it needs."""
-    target = place / "bin" / program.name
-    target.unlink(missing_ok=True)
-    shutil.copy(program, target)
-    _copy_libraries(program, place)
-
-
-def _copy_libraries(module: Path, place: Path) -> None:
-    listed = subprocess.run(["ldd", module], capture_output=True, text=True, check=False).stdout
-    for library in _LIBRARY.findall(listed):
-        _copy(Path(library), place)
-
-
 def import_tree(name: str, make: Callable[[Path], None], configuration: Mapping[str, object] | None = None) -> str:
     """Imports a root file system into the store of the tests under a name, unless it is there; returns the name."""
     # Imported here: programs that run as another user have the standard library alone.
@@ -102,8 +88,23 @@ def import_tree(name: str, make: Callable[[Path], None], configuration: Mapping[
             place = layout(Path(folder, "oci"), archive.read_bytes(), compressed=False, configuration=configuration)
             reference = parse_file_reference(f"oci:{place}")
             assert reference is not None
-            store.add(open_source(reference), name)
+            with open_source(reference) as source:
+                store.add(source, name)
     return name
+
+
+def copy_program(program: Path, place: Path) -> None:
+    """Copies a program of the host into `/bin`, instead of what busybox has there, with the libraries that it needs."""
+    target = place / "bin" / program.name
+    target.unlink(missing_ok=True)
+    shutil.copy(program, target)
+    _copy_libraries(program, place)
+
+
+def _copy_libraries(module: Path, place: Path) -> None:
+    listed = subprocess.run(["ldd", module], capture_output=True, text=True, check=False).stdout
+    for library in _LIBRARY.findall(listed):
+        _copy(Path(library), place)
 
 
 def _inside(place: Path, path: Path) -> Path:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -18,6 +19,7 @@ from sandrl.cli.progress import LiveView, Remarks, remark
 from sandrl.cli.tables import Column, Table
 from sandrl.cli.text import counted, human_size, visible
 from sandrl.cli.units import size_option
+from sandrl.errors import InterruptedRunError
 from sandrl.events import Emit, Event, ImageProgress
 from sandrl.settings import load_settings
 
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
     from sandrl.runtime.images.removal import ImageRow, Removed
     from sandrl.runtime.images.store import ImageStore, StoredImage
 
-app = typer.Typer(name="images", help="Images of sandboxes: ls, import, export, rm, prune.")
+app = typer.Typer(name="images", help="Images of sandboxes: ls, pull, import, export, rm, prune.")
 
 _SHOWN_DIGITS = 12
 
@@ -61,7 +63,46 @@ def list_stored(json_: Json = False) -> None:
     if rows:
         table.print()
     else:
-        typer.echo("No image is stored; store one with: sandrl images import FILE NAME", err=True)
+        typer.echo(
+            "No image is stored; store one with: sandrl images pull NAME, or sandrl images import FILE NAME", err=True
+        )
+
+
+@app.command("pull")
+def pull_images(
+    names: Annotated[
+        list[str],
+        typer.Argument(metavar="NAME", help="Images of registries: NAME[:TAG], HOST[:PORT]/NAME[:TAG][@sha256:…]."),
+    ],
+    platform: Annotated[
+        str,
+        typer.Option(
+            "--platform",
+            metavar="OS/ARCHITECTURE[/VARIANT]",
+            help="The platform of an image for several; default: that of this machine.",
+        ),
+    ] = "",
+    json_: Json = False,
+) -> None:
+    """Store images of registries, or what their names mean there now. A second call resumes an interrupted pull."""
+    from sandrl.runtime.images.references import parse_reference
+    from sandrl.runtime.images.registry import pull
+
+    settings, store = load_settings(), _store()
+    given = [str(parse_reference(name)) for name in names]
+    stored = []
+    for name in given:
+        try:
+            with progress() as emit:
+                image = pull(store, name, settings, environment=os.environ, platform=platform, emit=emit)
+        except KeyboardInterrupt:
+            hint = f"resume the pull: sandrl images pull {name}"
+            raise InterruptedRunError(f"interrupted: {name} is not stored yet", hint=hint) from None
+        stored.append(_stored_document(image, name))
+        if not json_:
+            say_stored(image, name, json_output=False)
+    if json_:
+        print_json({"images": stored})
 
 
 @app.command("import")
@@ -89,8 +130,7 @@ def import_image(
     shown_name = str(parse_reference(name))
     store = _store()
     reference = parse_file_reference(file) or FileReference(detect_form(path := Path(file)), path.absolute(), "")
-    with progress() as emit:
-        source = open_source(reference, store.scratch())
+    with progress() as emit, open_source(reference, store.scratch()) as source:
         image = store.add(source, name, emit)
     say_stored(image, shown_name, json_output=json_)
 
@@ -151,10 +191,14 @@ def prune(
 def say_stored(image: StoredImage, name: str, *, json_output: bool) -> None:
     """Says which image a command has stored."""
     if json_output:
-        print_json({"name": name, "digest": image.digest, "size": image.size, "layers": len(image.layers)})
+        print_json(_stored_document(image, name))
     else:
         size = f"{counted(len(image.layers), 'layer')}, {human_size(image.size)}"
         typer.echo(f"Stored {visible(name)}: {image.digest} ({size})")
+
+
+def _stored_document(image: StoredImage, name: str) -> dict[str, Any]:
+    return {"name": name, "digest": image.digest, "size": image.size, "layers": len(image.layers)}
 
 
 @contextmanager
@@ -169,21 +213,26 @@ def progress() -> Iterator[Emit]:
 
 
 class _LiveImage(LiveView):
-    # One line for the part at hand.
+    # One line for each part at hand.
     def __init__(self, console: Console) -> None:
-        self._text = ""
+        self._lines: dict[tuple[bool, int], str] = {}
         super().__init__(console, stays=False)
 
     def __call__(self, event: Event) -> None:
         if isinstance(event, ImageProgress):
             done, total = min(event.done, event.total), event.total
             verb = "unpacking" if event.is_unpacking else "copying"
-            self._text = f"{verb} {event.part} of {event.parts}: {human_size(done)} of {human_size(total)}"
+            line = f"{verb} {event.part} of {event.parts}: {human_size(done)} of {human_size(total)}"
+            with self.lock:
+                self._lines[event.is_unpacking, event.part] = line
+                if done == total:
+                    del self._lines[event.is_unpacking, event.part]
         elif (text := remark(event)) is not None:
             self.put(text)
 
     def render(self) -> RenderableType:
-        return self._text
+        with self.lock:
+            return "\n".join(self._lines.values())
 
 
 def _store() -> ImageStore:

@@ -10,10 +10,10 @@ import platform
 from sandrl import __version__
 from sandrl.installation import installation, installed_version
 
-_DEPENDENCIES = ("cwsandbox", "grpcio", "protobuf", "pydantic", "rich", "starlette", "typer", "uvicorn")
+_DEPENDENCIES = ("cwsandbox", "grpcio", "httpx", "protobuf", "pydantic", "rich", "starlette", "typer", "uvicorn")
 # The main packages of each extra.
 _OPTIONAL = (
-    *("datasets", "fastapi", "httpx", "openai", "openpipe-art", "peft", "ray", "tinker", "torch", "transformers"),
+    *("datasets", "fastapi", "openai", "openpipe-art", "peft", "ray", "tinker", "torch", "transformers"),
     *("trl", "unsloth", "vllm", "wandb"),
 )
 

@@ -136,6 +136,15 @@ class PackagesInstalling(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class PullDelayed(Event):
+    """A registry does not answer, or limits requests, and is asked for an image again after so many seconds."""
+
+    image: str
+    reason: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class JobStarted(Event):
     """A job, whose id is the tag of its sandboxes, begins to score completions; `total` is 0 if that is not known.
 

@@ -218,7 +218,6 @@ class ServiceBackend(Closing):
         Raises:
             UsageError: If the address is none.
             AuthenticationError: If no token is known.
-            MissingExtraError: If `httpx` is not installed.
         """
         call = _Call(problem, text, is_code, scoring or Scoring.of())
         with self._changed:

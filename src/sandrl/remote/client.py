@@ -20,10 +20,10 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
+from typing import Any, Self, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
-from sandrl import extras, forks
+from sandrl import forks
 from sandrl.addresses import check_address, is_of_this_machine, refuse_password
 from sandrl.closing import Closing
 from sandrl.errors import AuthenticationError, ForkedProcessError, InputError, SandrlError, ServiceError, UsageError
@@ -34,9 +34,6 @@ from sandrl.scoring.batch import OnResult
 from sandrl.scoring.document import result_of_document, to_line
 from sandrl.scoring.summary import ScoreReport
 from sandrl.settings import load_settings
-
-if TYPE_CHECKING:
-    import httpx as httpx_types
 
 ADDRESS_HINT = "use the address that `sandrl serve` prints, for example http://127.0.0.1:8642"
 PATIENCE_SECONDS = 300.0
@@ -87,7 +84,6 @@ class AsyncServiceClient:
     Raises:
         UsageError: If the address is not valid, or `ca_file` cannot be used.
         AuthenticationError: If there is no token.
-        MissingExtraError: If `httpx` is not installed.
     """
 
     def __init__(
@@ -99,7 +95,9 @@ class AsyncServiceClient:
         ca_file: str | Path | None = None,
         name: str = "",
     ) -> None:
-        httpx = self._httpx = extras.require("httpx", extra="client")
+        import httpx
+
+        self._httpx = httpx
         check_address(url, "service", hint=ADDRESS_HINT)
         refuse_password(url, "service", hint="set SANDRL_SERVICE_TOKEN to the token of the service")
         self.url = url.rstrip("/")
@@ -130,7 +128,7 @@ class AsyncServiceClient:
             verify=trusted,
             timeout=httpx.Timeout(_SILENCE_SECONDS, connect=_CONNECT_SECONDS, pool=None),
         )
-        self._client: httpx_types.AsyncClient = client
+        self._client = client
 
     async def __aenter__(self) -> Self:
         return self
@@ -328,7 +326,6 @@ class ServiceClient(Closing):
     Raises:
         UsageError: If the address is not valid, or `ca_file` cannot be used.
         AuthenticationError: If there is no token.
-        MissingExtraError: If `httpx` is not installed.
     """
 
     def __init__(

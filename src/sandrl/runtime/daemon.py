@@ -32,7 +32,14 @@ from sandrl.runtime.usage import of_process
 from sandrl.settings import load_settings
 
 _SOURCE_ROOT = Path(__file__).resolve().parents[2]
-_INHERITED = ("HOME", "PATH", "LANG", "LC_ALL", "TMPDIR", "TZ", "SANDRL_RUNTIME_ISOLATION", "SANDRL_HOST_UIDS")
+_INHERITED = (
+    *("HOME", "PATH", "LANG", "LC_ALL", "TMPDIR", "TZ", "SANDRL_RUNTIME_ISOLATION", "SANDRL_HOST_UIDS"),
+    # For images that it pulls.
+    *("SANDRL_REGISTRY_MIRRORS", "SANDRL_INSECURE_REGISTRIES"),
+    *("REGISTRY_AUTH_FILE", "DOCKER_CONFIG", "XDG_RUNTIME_DIR", "XDG_CONFIG_HOME"),
+    *("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY", "https_proxy", "http_proxy", "all_proxy", "no_proxy"),
+    *("SSL_CERT_FILE", "SSL_CERT_DIR"),
+)
 _STATUS_METHOD, _SAVE_METHOD = "/sandrl.runtime.v1.Control/Status", "/sandrl.runtime.v1.Control/Save"
 # How long one question may take, and the silence after which its asker is told.
 _QUESTION_SECONDS = 3.0

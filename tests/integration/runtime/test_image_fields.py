@@ -33,7 +33,7 @@ def _make_tree(root: Path) -> None:
     (root / "bin/as-root").chmod(0o4755)
     (root / "bin/id").symlink_to("busybox")
     (root / "srv/real").mkdir(parents=True)
-    (root / "mnt").symlink_to("/srv/real")
+    (root / "linked").symlink_to("/srv/real")
 
 
 def output(sandbox: Sandbox, script: str) -> str:
@@ -93,10 +93,10 @@ def test_the_root_of_an_image_is_read_only_if_that_is_asked_for(session: Session
 
 
 def test_a_volume_in_an_image_is_shown_inside_of_it_and_written_by_any_user(session: Session, image: str) -> None:
-    volumes = [{"name": "v", "mount_path": "/mnt/inner"}]
+    volumes = [{"name": "v", "mount_path": "/linked/inner"}]
     context = SecurityContext(run_as_user=1000)
     sandbox = started(session, image, context, volumes=volumes)
-    assert output(sandbox, "echo x > /mnt/inner/file; cat /srv/real/inner/file") == "x\n"
+    assert output(sandbox, "echo x > /linked/inner/file; cat /srv/real/inner/file") == "x\n"
     name = sandbox.snapshot().result()
     try:
         again = [{"name": "v", "mount_path": "/data", "restore_from_snapshot_id": name}]

@@ -49,7 +49,8 @@ def import_layers(place: Path, name: str, *layers: tuple[Member, ...]) -> str:
     store = ImageStore(load_settings().cache_dir / "images")
     reference = parse_file_reference(f"oci:{layout(place, *(archive(*layer) for layer in layers))}")
     assert reference is not None
-    store.add(open_source(reference), name)
+    with open_source(reference) as source:
+        store.add(source, name)
     return name
 
 

@@ -16,7 +16,6 @@ import verifiers.v1 as vf
 from pydantic import Field
 from verifiers.v1.utils import loaders
 
-from sandrl import extras
 from sandrl.errors import UsageError
 from sandrl.integrations.backend import Scoring, backend_for, scored
 from sandrl.integrations.problems import named_problem, problem_set
@@ -135,7 +134,8 @@ class CodeHarness(vf.Harness[vf.HarnessConfig]):  # type: ignore[misc]
         data: vf.TaskData,
     ) -> vf.ProgramResult:
         """Asks the model; returns exit code 0, or 1 with the answer that is an error."""
-        httpx = extras.require("httpx", extra="client")
+        import httpx
+
         system, prompt = self.resolve_text_prompt(data)
         messages = [{"role": "system", "content": system}] if system else []
         messages.append({"role": "user", "content": prompt or ""})

@@ -84,10 +84,15 @@ def find_account(text: str) -> Account:
         others = [_number(each[2]) for each in _rows("group", 4) if row[0] in each[3].split(",")]
     if uid is None or gid is None:
         raise OSError(f"the image has no user or group {text!r}")
-    if not (_is_mapped("uid", uid) and _is_mapped("gid", gid)):
+    if not has_ids(uid, gid):
         raise OSError(f"the image's user {text!r} ({uid}:{gid}) is beyond the user ids that a sandbox has here")
     groups = {gid, *(number for number in others if number is not None and _is_mapped("gid", number))}
     return Account(uid, gid, sorted(groups), row[5] if row and len(row) > 5 else "/")
+
+
+def has_ids(uid: int, gid: int) -> bool:
+    """Whether this sandbox has a user and a group."""
+    return _is_mapped("uid", uid) and _is_mapped("gid", gid)
 
 
 def _is_mapped(kind: str, number: int) -> bool:

@@ -58,6 +58,8 @@ def start(
         for descriptor in keep_open:
             if descriptor not in streams:
                 os.close(descriptor)
+        if upper >= 0 and message["file"] != "layer":
+            os.close(upper)
         if account is not None and message["file"] in ("read", "write"):
             account.become()
         if message["file"] == "read":

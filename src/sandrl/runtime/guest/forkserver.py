@@ -255,13 +255,17 @@ def _become_sandbox(
         agent.close_inherited(set(given))
         limits = processes.ProcessLimits(**{name: request[name] for name in processes.ProcessLimits.__slots__})
         has_image = request["layers"] is not None
-        _become(0 if has_image else rootfs.USER_ID)
+        _become(request["ids"][0][0])
         sc.set_hostname(rootfs.HOSTNAME)
         sc.bring_up_loopback()
         sc.bound_socket_buffers(_SOCKET_BUFFER_BYTES)
-        account, upper = None, -1
+        account, user, upper = None, rootfs.USER_ID, -1
         if has_image:
-            account, upper = _enter_image(request, given[1:], parts.for_cells)
+            _take_layers(given[1:])
+        if has_image and parts.for_cells:
+            user = image_root.enter_for_cells(request["layers"], request["disk_bytes"], request["inodes"])
+        elif has_image:
+            account, upper = _enter_image(request)
         else:
             rootfs.enter_root(
                 parts,
@@ -272,14 +276,14 @@ def _become_sandbox(
                 request["directories"],
                 request["mounts"],
             )
-        give_up_privileges(limits, filter_program, account)
+        give_up_privileges(limits, filter_program, account, user)
     except OSError as error:
         wire.send(control, {"event": "boot_failed", "error": error.strerror or str(error)})
         os._exit(1)
     agent.run(control, limits, account, upper)
 
 
-def _enter_image(request: dict[str, Any], given: list[int], for_cells: bool) -> tuple[accounts.Account, int]:
+def _take_layers(given: list[int]) -> None:
     for descriptor in given:
         # From a daemon that is root come the layers, shown with the owners that they have in this sandbox.
         with socket.socket(fileno=descriptor) as sender:
@@ -288,8 +292,10 @@ def _enter_image(request: dict[str, Any], given: list[int], for_cells: bool) -> 
             os._exit(1)
         sc.attach_mount(mounts[0], image_root.LAYERS)
         os.close(mounts[0])
-    sizes = request["disk_bytes"], request["inodes"]
-    upper = image_root.enter(request["layers"], request["mounts"], *sizes, for_cells=for_cells)
+
+
+def _enter_image(request: dict[str, Any]) -> tuple[accounts.Account, int]:
+    upper = image_root.enter(request["layers"], request["mounts"], request["disk_bytes"], request["inodes"])
     account = accounts.find_account(request["user"])
     account.capabilities = tuple(request["capabilities"])
     account.gains_privileges = request["gains_privileges"]
@@ -300,11 +306,15 @@ def _enter_image(request: dict[str, Any], given: list[int], for_cells: bool) -> 
 
 
 def give_up_privileges(
-    limits: processes.ProcessLimits, filter_program: bytes, account: accounts.Account | None = None
+    limits: processes.ProcessLimits,
+    filter_program: bytes,
+    account: accounts.Account | None = None,
+    user: int = rootfs.USER_ID,
 ) -> None:
     """The last step of a boot: limits, filter, no way to be looked into, and no capability, nor a way to gain one.
 
-    Programs of an image may have what harms nothing outside of their sandbox, as user 0 or by becoming it.
+    Programs of an image may have what harms nothing outside of their sandbox, as user 0 or by becoming it: they have an
+    account. All others are the `user`.
     """
     # This interpreter cannot load anything from now on: its search path means the sandbox's own files. Even printing a
     # traceback looks for source files, and for the codec that their first line names.
@@ -321,6 +331,8 @@ def give_up_privileges(
         sc.prctl(sc.PR_SET_DUMPABLE, 0)
         return
     sc.bound_capabilities()
+    if os.getuid() != user:
+        _become(user)
     sc.set_capabilities()
     sc.prctl(sc.PR_SET_NO_NEW_PRIVS, 1)
     sc.prctl(sc.PR_SET_DUMPABLE, 0)

@@ -20,9 +20,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from sandrl.errors import InputError
+from sandrl.deadlines import in_background
+from sandrl.errors import InputError, SandrlError
 from sandrl.runtime.guest import rootfs
 from sandrl.runtime.libraries import PREFIX_LIBRARIES, VARIABLE, find_libraries, search_path, shows_prefix_libraries
+from sandrl.settings import load_settings
 
 if TYPE_CHECKING:
     from sandrl.runtime.images.store import ImageStore, StoredImage
@@ -129,7 +131,7 @@ def host_image(reference: str, available: Sequence[Image]) -> Image | None:
     Raises:
         UnknownImageError: If the host has no such interpreter.
     """
-    found = _HOST.match("host" if reference in ("", DEFAULT_OF_SDK) else reference.strip())
+    found = _HOST.match(_without_default(reference))
     if found is None:
         return None
     for image in available:
@@ -139,11 +141,20 @@ def host_image(reference: str, available: Sequence[Image]) -> Image | None:
     raise UnknownImageError(f"{reference!r}: this machine has no Python {found[1]} for sandboxes, only {offered}")
 
 
+def names_host_system(reference: str) -> bool:
+    """Whether a reference names the host's system, unless an image of the store has this name."""
+    return _HOST.match(_without_default(reference)) is not None
+
+
 def is_host_system(reference: str, version: str) -> bool:
     """Whether a reference names the host's system with the interpreter of a version, which is the default one."""
     with suppress(UnknownImageError):
         return host_image(reference, [Image(version, "", "")]) is not None
     return False
+
+
+def _without_default(reference: str) -> str:
+    return "host" if reference in ("", DEFAULT_OF_SDK) else reference.strip()
 
 
 class _Lease:
@@ -172,23 +183,23 @@ class Images:
         self._store = store
         self._opened: dict[str, asyncio.Future[_Lease]] = {}
         self._uses: Counter[str] = Counter()
+        self._pulls: dict[str, asyncio.Future[str]] = {}
 
     async def take(self, reference: str) -> Image | StoreImage:
         """What a reference means; nobody removes an image of the store before it is given back.
 
+        An image that is not stored is pulled from its registry.
+
         Raises:
             UnknownImageError: If there is no such image.
-            SandrlError: If it cannot be unpacked.
+            SandrlError: If it cannot be pulled or unpacked.
         """
         stored = await asyncio.to_thread(self._find, reference)
         if stored is not None:
             return await self._leased(reference, stored.digest)
         image = host_image(reference, self.host)
         if image is None:
-            raise UnknownImageError(
-                f"there is no image {reference!r} on this machine; sandrl images pull fetches it from its registry, "
-                f"and sandboxes without an image have the host's system ({self.host[0].reference})"
-            )
+            return await self._leased(reference, await self._pulled(reference))
         return image
 
     def scratch(self) -> Path:
@@ -207,6 +218,27 @@ class Images:
         assert self._store is not None, "the image is of it"
         source = DerivedImage(self._store, image.digest, layer, described)
         return await asyncio.to_thread(self._store.add, source, name)
+
+    async def _pulled(self, reference: str) -> str:
+        pulling = self._pulls.get(reference)
+        if pulling is None:
+            # A thread of its own: a pull may take minutes, and its end serves all who have asked.
+            pulling = asyncio.wrap_future(in_background(lambda: self._pull(reference)))
+            self._pulls[reference] = pulling
+            pulling.add_done_callback(lambda done: (self._pulls.pop(reference), done.cancelled() or done.exception()))
+        return await asyncio.shield(pulling)
+
+    def _pull(self, reference: str) -> str:
+        from sandrl.runtime.images.registry import pull
+
+        without = f"sandboxes without an image have the host's system ({self.host[0].reference})"
+        if self._store is None:
+            raise UnknownImageError(f"there is no image {reference!r}; {without}")
+        try:
+            return pull(self._store, reference, load_settings(), environment=os.environ).digest
+        except SandrlError as error:
+            hint = f" ({error.hint})" if error.hint else ""
+            raise UnknownImageError(f"{error.message}{hint}; {without}") from error
 
     def _find(self, reference: str) -> StoredImage | None:
         if self._store is None or not reference:

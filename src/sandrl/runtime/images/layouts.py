@@ -7,6 +7,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -114,7 +115,8 @@ def detect_form(path: Path) -> str:
     return DOCKER_ARCHIVE if first and _FIRST_OF_IMAGE.fullmatch(first.name) else ROOT_FILES
 
 
-def open_source(reference: FileReference, scratch: Path | None = None) -> Source:
+@contextmanager
+def open_source(reference: FileReference, scratch: Path | None = None) -> Iterator[Source]:
     """Opens an image in a file; `scratch` is where a compressed archive may be unpacked.
 
     Raises:
@@ -122,13 +124,13 @@ def open_source(reference: FileReference, scratch: Path | None = None) -> Source
     """
     described, path = str(reference), reference.path
     if reference.form == ROOT_FILES:
-        return RootFiles(path, described)
-    if path.is_dir():
-        return OciLayout(DirectoryMembers(path), reference.tag, described)
-    members = ArchiveMembers(path, scratch)
-    if reference.form == DOCKER_ARCHIVE and members.has("manifest.json"):
-        return DockerArchive(members, reference.tag, described)
-    return OciLayout(members, reference.tag, described)
+        yield RootFiles(path, described)
+    elif path.is_dir():
+        yield OciLayout(DirectoryMembers(path), reference.tag, described)
+    else:
+        with closing(ArchiveMembers(path, scratch)) as members:
+            is_saved = reference.form == DOCKER_ARCHIVE and members.has("manifest.json")
+            yield (DockerArchive if is_saved else OciLayout)(members, reference.tag, described)
 
 
 class OciLayout:

@@ -110,7 +110,15 @@ class ArchiveMembers:
         self._path = path
         with open_file(path) as file:
             self._file = _plain(file, scratch)
-            self.members, self._links = _scan(self._file)
+            try:
+                self.members, self._links = _scan(self._file)
+            except BaseException:
+                self.close()
+                raise
+
+    def close(self) -> None:
+        """Closes the archive."""
+        self._file.close()
 
     def has(self, name: str) -> bool:
         return self._resolved(name) in self.members
@@ -153,9 +161,13 @@ def _plain(file: IO[bytes], scratch: Path | None) -> IO[bytes]:
     if not plain.is_compressed:
         return os.fdopen(os.dup(file.fileno()), "rb")
     unpacked = tempfile.TemporaryFile(dir=scratch)  # noqa: SIM115 - it lives as long as its members
-    while chunk := plain.read(_CHUNK):
-        unpacked.write(chunk)
-    unpacked.seek(0)
+    try:
+        while chunk := plain.read(_CHUNK):
+            unpacked.write(chunk)
+        unpacked.flush()
+    except BaseException:
+        unpacked.close()
+        raise
     return unpacked
 
 

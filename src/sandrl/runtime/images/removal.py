@@ -123,11 +123,10 @@ def remove_leftovers(store: ImageStore, least_seconds: float = _PARTIAL_SECONDS)
         with _claimed(contents.lock_of(contents.blobs / partial.name)) as is_free, suppress(FileNotFoundError):
             if is_free and partial.stat().st_mtime <= now - least_seconds:
                 partial.unlink()
-    for directory in (store.manifests, store.names.directory, contents.sizes):
-        for temporary in _visible(directory, hidden=True):
-            with suppress(FileNotFoundError):
-                if temporary.stat().st_mtime <= now - _TEMPORARY_SECONDS:
-                    temporary.unlink()
+    for temporary in _visible(contents.sizes, hidden=True):
+        with suppress(FileNotFoundError):
+            if temporary.stat().st_mtime <= now - _TEMPORARY_SECONDS:
+                temporary.unlink()
 
 
 @contextmanager
@@ -183,6 +182,9 @@ def _sweep(store: ImageStore, removed: Removed) -> list[Path]:
             layers.append(path.rename(path.with_name(f"{OLD}{uuid.uuid4().hex}")))
             (contents.sizes / path.name).unlink(missing_ok=True)
         locks.remove(contents.lock_of(path), lock)
+    # Nobody writes there at the moment.
+    for temporary in [*_visible(store.manifests, hidden=True), *_visible(store.names.directory, hidden=True)]:
+        temporary.unlink()
     _remove_locks(store)
     return layers
 

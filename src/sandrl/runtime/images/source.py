@@ -143,8 +143,8 @@ def read_document(model: type[_Read], content: bytes, described: str) -> _Read:
         raise InputError(f"its {model.__name__.lower()} is damaged: {place}: {first['msg']}", path=described) from None
 
 
-def choose_manifest(content: bytes, described: str) -> Descriptor | None:
-    """The manifest for this machine that an index names; None if the content is no index.
+def choose_manifest(content: bytes, described: str, wanted: str = "") -> Descriptor | None:
+    """The manifest for this machine, or a platform (`linux/amd64/v3`), that an index names; None if it is no index.
 
     Raises:
         InputError: If it names none for this machine.
@@ -155,28 +155,33 @@ def choose_manifest(content: bytes, described: str) -> Descriptor | None:
         named = Index.model_validate_json(content).manifests
     except ValidationError:
         return None
-    fitting = [each for each in named if each.platform is None or _fits(each.platform)]
+    fitting = [each for each in named if each.platform is None or _fits(each.platform, wanted)]
     if fitting:
         return next((each for each in fitting if each.platform is not None), fitting[0])
     others = sorted({str(each.platform) for each in named if each.platform and each.platform.os != "unknown"})
-    raise InputError(f"has no image for linux/{architecture()}, only for {', '.join(others) or 'none'}", path=described)
+    wanted = wanted or f"linux/{architecture()}"
+    raise InputError(f"has no image for {wanted}, only for {', '.join(others) or 'none'}", path=described)
 
 
-def resolve(content: bytes, fetch: Callable[[Descriptor], bytes], described: str) -> bytes:
-    """The manifest for this machine that a document is, or names through indexes.
+def resolve(content: bytes, fetch: Callable[[Descriptor], bytes], described: str, wanted: str = "") -> bytes:
+    """The manifest for this machine, or a platform, that a document is, or names through indexes.
 
     Raises:
         InputError: If there is none.
     """
     for _ in range(_MOST_INDEXES):
-        chosen = choose_manifest(content, described)
+        chosen = choose_manifest(content, described, wanted)
         if chosen is None:
             return content
         content = fetch(chosen)
     raise InputError(f"its indexes are nested more than {_MOST_INDEXES} deep", path=described)
 
 
-def _fits(wanted: Platform) -> bool:
+def _fits(offered: Platform, wanted: str) -> bool:
+    if wanted:
+        return f"{offered}/".startswith(f"{wanted}/")
     own = architecture()
     # Variants beyond the first need a newer processor than every machine of the architecture has.
-    return (wanted.os, wanted.architecture) == ("linux", own) and wanted.variant not in _FOREIGN_VARIANTS.get(own, ())
+    return (offered.os, offered.architecture) == ("linux", own) and offered.variant not in _FOREIGN_VARIANTS.get(
+        own, ()
+    )

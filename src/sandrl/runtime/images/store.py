@@ -24,11 +24,13 @@ from sandrl.runtime.images.source import (
     MOST_LAYERS,
     MOST_MANIFEST_BYTES,
     Configuration,
+    Descriptor,
     Manifest,
     Source,
     architecture,
     read_document,
 )
+from sandrl.runtime.images.transfers import obtain_blobs
 
 _LEAST_DIGITS, _DIGITS = 12, frozenset("0123456789abcdef")
 
@@ -146,8 +148,10 @@ class ImageStore:
         finally:
             os.close(descriptor)
 
-    def add(self, source: Source, name: str | None, progress: Emit = ignore) -> StoredImage:
+    def add(self, source: Source, name: str | None, progress: Emit = ignore, *, at_once: int = 1) -> StoredImage:
         """Stores an image and unpacks its layers; a name then means this image.
+
+        With `at_once`, so many threads read blobs of the source and tell of their progress.
 
         Raises:
             SandrlError: If the source cannot be read, or its content is damaged, hostile or of another architecture.
@@ -161,9 +165,11 @@ class ImageStore:
             raise InputError(f"has {len(manifest.layers)} layers, more than {MOST_LAYERS}", path=described)
         with ExitStack() as held:
             configuration = self._add_configuration(source, manifest, held)
-            for part, each in enumerate(manifest.layers, 1):
-                tell = _teller(progress, described, False, part, len(manifest.layers), each.size)
-                self.contents.obtain_blob(source, each, held, tell)
+
+            def teller(part: int, each: Descriptor) -> Tell:
+                return _teller(progress, described, False, part, len(manifest.layers), each.size)
+
+            obtain_blobs(self.contents, source, manifest.layers, held, teller, at_once=at_once)
             self._unpack_all((manifest, configuration), held, described, progress)
             digest = digest_of(content)
             self._name(digest, content, given)
@@ -181,7 +187,8 @@ class ImageStore:
         reference = parse_file_reference(text)
         if found is not None or reference is None:
             return found or self._unknown(text)
-        return self.add(open_source(reference, self.scratch()), text, progress)
+        with open_source(reference, self.scratch()) as source:
+            return self.add(source, text, progress)
 
     def lease_of(self, digest: str) -> Path:
         """The file whose lock those share who use an image."""

@@ -71,7 +71,10 @@ def make_plan(spec: pb.SandboxSpec, image: Image | StoreImage) -> Plan:
     environment = image.environment_of_programs(has_overlay=overlay is not None)
     environment |= dict(container.environment_variables)
     files = tuple((file.path, bytes(file.content)) for file in container.files)
-    directory = container.working_dir or image.directory
+    cells = _cells(spec)
+    if cells:
+        environment.setdefault("HOME", f"/home/{rootfs.USER_NAME}")
+    directory = container.working_dir or (rootfs.WORKING_DIRECTORY if cells else image.directory)
     parents = [path.rpartition("/")[0] or "/" for path, _ in files]
     paths = [mount.path for mount in mounts]
     if image.layers is None:
@@ -80,6 +83,8 @@ def make_plan(spec: pb.SandboxSpec, image: Image | StoreImage) -> Plan:
     else:
         directories = _absolute([*parents, directory])
         _absolute(paths)
+        if paths and _cells(spec):
+            raise faults.unsupported("a volume of a worker from an image (sandbox.spec.volumes)")
         if overlay is not None:
             raise faults.invalid("packages are installed for the host's Python", "sandbox.spec.annotations")
     boot = BootRequest(
@@ -90,7 +95,7 @@ def make_plan(spec: pb.SandboxSpec, image: Image | StoreImage) -> Plan:
         directories=directories,
         memory_bytes=memory_bytes,
         disk_bytes=limits.DISK_BYTES + volumes.total_bytes(spec),
-        cells=_cells(spec),
+        cells=cells,
         mounts=mounts,
         processors=processors,
     )
