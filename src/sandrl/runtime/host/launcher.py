@@ -32,6 +32,10 @@ class LaunchError(Exception):
         self.hint = hint
 
 
+class RefusedLaunchError(LaunchError):
+    """The image cannot give a sandbox the user that is asked for, so no other attempt can succeed."""
+
+
 class InterpreterError(LaunchError):
     """The interpreter that runs sandrl cannot be started again, so no launcher can start."""
 

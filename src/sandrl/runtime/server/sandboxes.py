@@ -26,7 +26,7 @@ from sandrl.runtime.host.boots import Boots
 from sandrl.runtime.host.choice import Choice
 from sandrl.runtime.host.files import FileError, archive_layer, write_file
 from sandrl.runtime.host.images import Image, Images, StoreImage, UnknownImageError
-from sandrl.runtime.host.launcher import LaunchError
+from sandrl.runtime.host.launcher import LaunchError, RefusedLaunchError
 from sandrl.runtime.host.process import Exit, GuestProcess
 from sandrl.runtime.host.sandbox import HostSandbox, SandboxGoneError, StartError
 from sandrl.runtime.images.layouts import parse_file_reference
@@ -173,6 +173,8 @@ class SandboxManager:
             host = await self._boots.boot(plan.boot, prepare)
         except FileError as error:
             raise faults.of_file(error) from error
+        except RefusedLaunchError as error:
+            raise faults.invalid(str(error), "sandbox.spec.containers[0].security_context.run_as_user") from error
         except (LaunchError, SandboxGoneError) as error:
             logger.error("sandbox did not start: %s", error)
             raise faults.unavailable(f"the sandbox did not start: {error}") from error
