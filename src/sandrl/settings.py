@@ -101,6 +101,7 @@ class Settings:
         service_token: The token of `sandrl serve`, for the service and for those who ask it.
         service_url: The address of one, where integrations of trainers score with it.
         problems: The problems that integrations of trainers find by their names.
+        images_size: How large the store of images may grow, as a size; it may grow without a limit unless set.
         ray_address: Where the Ray cluster is, as Ray takes it.
         rank: Which process of a distributed job this is, from 0, as its launcher says.
         world_size: How many processes that job has.
@@ -126,6 +127,7 @@ class Settings:
     service_token: str | None = field(default=None, repr=False)
     service_url: str | None = None
     problems: str | None = None
+    images_size: str | None = None
     ray_address: str | None = None
     rank: int = 0
     world_size: int = 1
@@ -158,6 +160,7 @@ class Settings:
             service_token=values.get("SANDRL_SERVICE_TOKEN"),
             service_url=values.get("SANDRL_SERVICE_URL"),
             problems=values.get("SANDRL_PROBLEMS"),
+            images_size=values.get("SANDRL_IMAGES_SIZE"),
             ray_address=values.get("RAY_ADDRESS"),
             rank=_number(values, "RANK", 0),
             world_size=_number(values, "WORLD_SIZE", 1),

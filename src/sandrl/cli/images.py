@@ -186,9 +186,9 @@ class _LiveImage(LiveView):
 
 
 def _store() -> ImageStore:
-    from sandrl.runtime.images.store import ImageStore
+    from sandrl.runtime.images.store import open_store
 
-    return ImageStore(load_settings().cache_dir / "images")
+    return open_store(load_settings())
 
 
 def _add(table: Table, row: ImageRow) -> None:
