@@ -127,7 +127,7 @@ def remove(
     ],
     json_: Json = False,
 ) -> None:
-    """Remove names, and images that have no other name. What a running sandbox uses stays until it ends."""
+    """Remove names, and images that have no other name. An image that a sandbox uses stays until the sandbox ends."""
     from sandrl.runtime.images import removal
 
     _say_removed([removal.remove(_store(), names)], json_output=json_)

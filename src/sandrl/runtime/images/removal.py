@@ -1,8 +1,8 @@
 """Removes images from a store, and what no image needs, beside processes that add and use images.
 
 While images are removed, no manifest is written (the lock `writing`). A blob or a layer that no manifest names is
-removed only if nobody holds its lock: whoever adds an image holds those of all that it needs until its manifest is
-written. An image that is used (`ImageStore.lease`) stays.
+removed only if no process holds its lock: a process that adds an image holds those of all that it needs until the
+manifest is written. An image that is used (`ImageStore.lease`) stays.
 """
 
 from __future__ import annotations

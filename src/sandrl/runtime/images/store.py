@@ -1,7 +1,7 @@
 """The images of a user: blobs named by digest, names, and layers that are unpacked once.
 
-An image is in the store when its manifest is, which is written last. Its blobs and layers are removed only while no
-manifest names them, nobody adds an image that needs them, and nobody writes a manifest (`removal.py`).
+An image is in the store when its manifest is, which is written last. `removal.py` removes blobs and layers that no
+manifest names and no process holds a lock of.
 """
 
 from __future__ import annotations
