@@ -28,8 +28,8 @@ def tree(root: str) -> dict[str, Any]:
             if not stat.S_ISDIR(status.st_mode):
                 names.setdefault(status.st_ino, []).append(shown)
     for group in names.values():
-        for name in group:
-            found[name]["names"] = sorted(group)
+        for each in group:
+            found[each]["names"] = sorted(group)
     return found
 
 
