@@ -168,7 +168,7 @@ def remove(
     ],
     json_: Json = False,
 ) -> None:
-    """Remove names, and images that have no other name. What a running sandbox uses stays until it ends."""
+    """Remove names, and images that have no other name. An image that a sandbox uses stays until the sandbox ends."""
     from sandrl.runtime.images import removal
 
     _say_removed([removal.remove(_store(), names)], json_output=json_)
@@ -236,9 +236,9 @@ class _LiveImage(LiveView):
 
 
 def _store() -> ImageStore:
-    from sandrl.runtime.images.store import ImageStore
+    from sandrl.runtime.images.store import open_store
 
-    return ImageStore(load_settings().cache_dir / "images")
+    return open_store(load_settings())
 
 
 def _add(table: Table, row: ImageRow) -> None:
