@@ -127,7 +127,7 @@ def debian(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_debian_of_mmdebstrap_is_that_of_umoci(place: Path, user: int, debian: Path) -> None:
     umoci, image = require_program("umoci"), place / "image"
     upper = archive(
-        *(folder("./etc"), file("./etc/.wh.debian_version"), folder("./usr"), folder("./usr/share")),
+        *(folder("./"), folder("./etc"), file("./etc/.wh.debian_version"), folder("./usr"), folder("./usr/share")),
         *(file("./usr/share/.wh.doc"), folder("./var"), file("./var/.wh..wh..opq")),
     )
     (place / "upper.tar").write_bytes(upper)

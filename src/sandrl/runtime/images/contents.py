@@ -1,8 +1,8 @@
 """The files of a store: blobs by digest and unpacked layers, each made once and never seen in part.
 
-Whoever needs a blob or a layer holds a shared lock of it until an image names it. Only the holder of an exclusive lock
-makes or removes one. It is made under another name and renamed when it is complete, so what a killed process leaves is
-no part of the store; the next holder of the lock replaces it.
+A process that needs a blob or a layer holds a shared lock of it until an image names it. Only the holder of an
+exclusive lock makes or removes one. It is made under another name and renamed when it is complete, so the files of a
+killed process are not part of the store; the next holder of the lock replaces them.
 """
 
 from __future__ import annotations

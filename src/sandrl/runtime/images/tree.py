@@ -5,7 +5,7 @@ the directory of the layer, one component at a time, without following links in 
 if the layer's directory were the root.
 
 A whiteout becomes a character device 0:0, which any user may make, and an opaque directory gets an attribute. Both hide
-what lower layers have; what the same layer has of that name stays. Devices are left out.
+files of lower layers only, not those of the same layer. Devices are left out.
 """
 
 from __future__ import annotations
@@ -199,7 +199,7 @@ class Tree:
 
     def _set_root(self, entry: Entry) -> None:
         if entry.kind != tarfile.DIRTYPE:
-            raise ArchiveError("has an entry for the root that is no directory")
+            raise ArchiveError("has an entry for its root that is not a directory")
         self._directories[os.fstat(self._root).st_ino] = entry
 
     def _write_file(self, parent: int, name: bytes, entry: Entry, content: Iterator[bytes]) -> None:
