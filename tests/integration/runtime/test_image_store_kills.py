@@ -167,7 +167,7 @@ def test_a_layer_that_many_processes_need_is_transferred_and_unpacked_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     images, root = _Tree(tmp_path), tmp_path / "cache" / "images"
-    counted, unpack = tmp_path / "unpacked", contents.unpack
+    counted, unpack = tmp_path / "unpacked", contents.unpack  # type: ignore[attr-defined]
 
     def counting(*words: object, **more: object) -> object:
         with counted.open("a") as written:

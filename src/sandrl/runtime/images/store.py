@@ -260,9 +260,11 @@ class ImageStore:
         self, image: tuple[Manifest, Configuration], held: ExitStack, described: str, progress: Emit
     ) -> None:
         manifest, configuration = image
+        below: list[Path] = []
         for part, (layer, diff_id) in enumerate(zip(manifest.layers, configuration.rootfs.diff_ids, strict=True), 1):
             tell = _teller(progress, described, True, part, len(manifest.layers), layer.size)
-            self.contents.obtain_layer(self.contents.blob(layer.digest), diff_id, held, tell, described)
+            blob = self.contents.blob(layer.digest)
+            below.insert(0, self.contents.obtain_layer(blob, diff_id, below, held, tell, described))
 
     def _name(self, digest: str, content: bytes, given: NamedImage | None) -> None:
         # Whoever removes images waits until the manifest names the blobs that are held.
