@@ -7,7 +7,7 @@ import argparse
 import json
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
 from itertools import groupby
 from pathlib import Path
@@ -20,6 +20,7 @@ from sandrl.cli.completion import scripts, values
 from sandrl.cli.completion.answer import TREE, short
 from sandrl.config.commands import CONFIGS
 from sandrl.config.fields import PANELS, Option, flag, options
+from sandrl.runtime.server import fields
 
 ROOT = Path(__file__).resolve().parents[1]
 _TREE = TREE.relative_to(ROOT)
@@ -59,6 +60,19 @@ file.
 The [reference of the command line](cli.md) has the defaults and bounds of each command. This page is generated from the
 code by `make generate`.
 """
+_PROTOCOL_HEAD = """\
+# Protocol of sandboxes
+
+This page lists what the [local runtime](runtime.md) does with each call and each field of the protocol of the sandbox
+service, for programs that use the SDK (`cwsandbox`).
+
+- A *served* field has the meaning that the SDK gives it.
+- A *refused* field is an error of the SDK that names the field, if its value asks for what a local machine does not
+  have. A field that is not set is never refused.
+- A field *without effect* is accepted, and nothing follows from it, for the reason that is given here.
+
+This page is generated from the code by `make generate`; a test compares it with the descriptors of the SDK.
+"""
 _CODE = re.compile(r"(`[^`]+`)")
 # Outside of code: options, environment variables, and assignments.
 _LITERAL = re.compile(r"(?<![\w-])(?:--[a-z]+(?:-[a-z]+)*|[A-Z]+(?:_[A-Z]+)+)\b")
@@ -73,6 +87,7 @@ def contents() -> dict[Path, str]:
     return {
         reference / "cli.md": _commands(),
         reference / "options.md": _options(),
+        reference / "protocol.md": _protocol(),
         ROOT / _TREE: _tree_text(),
         **files,
     }
@@ -236,6 +251,31 @@ def _options() -> str:
                 lines.append(f"| {' | '.join(cells)} |")
         lines.append("")
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _protocol() -> str:
+    """The page of the fields that the local runtime serves, refuses, or accepts without effect."""
+    by_message = {
+        message: ", ".join(f"`{name.partition('.')[2]}`" for name in names)
+        for message, names in groupby(sorted(fields.SERVED), lambda name: name.partition(".")[0])
+    }
+    refused = [(f"`{name}`", rule.what, rule.condition or "") for name, rule in sorted(fields.REFUSED.items())]
+    tables: dict[str, tuple[list[str], Iterable[tuple[str, ...]]]] = {
+        "Calls that are refused": (["call", "it asks for"], _coded(fields.REFUSED_CALLS)),
+        "Fields that are refused": (["field", "it asks for", "value that is accepted"], refused),
+        "Fields without effect": (["field", "reason"], _coded(fields.WITHOUT_EFFECT)),
+        "Fields that are served": (["message", "fields"], _coded(by_message)),
+        "Notes on served fields": (["field", "note"], _coded(fields.NOTES)),
+    }
+    lines = [_PROTOCOL_HEAD]
+    for title, (names, rows) in tables.items():
+        lines += [f"## {title}", "", f"| {' | '.join(names)} |", f"|{'---|' * len(names)}"]
+        lines += [*(f"| {' | '.join(row)} |" for row in rows), ""]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _coded(texts: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    return ((f"`{name}`", texts[name]) for name in sorted(texts))
 
 
 def _spelled(option: str) -> str:

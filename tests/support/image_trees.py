@@ -40,7 +40,7 @@ _LIBRARY = re.compile(r"(?:=> )?(/\S+) \(0x")
 def make_busybox_tree(place: Path) -> None:
     """Fills an empty directory with busybox, users and groups."""
     busybox = require_program("busybox")
-    for name in ("bin", "etc", "root", "home/app", "var/tmp", "run", "sub", "tmp", "workspace"):
+    for name in ("bin", "etc", "root", "home/app", "var/tmp", "run", "sub", "tmp", "workspace", "srv", "mnt"):
         (place / name).mkdir(parents=True)
     shutil.copy(busybox, place / "bin/busybox")
     for name in _APPLETS:
@@ -61,9 +61,7 @@ def make_python_tree(place: Path, python: str = "/usr/bin/python3") -> None:
     shutil.copytree(stdlib, _inside(place, stdlib), ignore=shutil.ignore_patterns(*_LEFT_OUT), symlinks=True)
     _copy(executable, place)
     for module in (executable, *(stdlib / "lib-dynload").glob("*.so")):
-        listed = subprocess.run(["ldd", module], capture_output=True, text=True, check=False).stdout
-        for library in _LIBRARY.findall(listed):
-            _copy(Path(library), place)
+        _copy_libraries(module, place)
     for name in ("python", "python3"):
         alias = place / "usr/local/bin" / name
         alias.parent.mkdir(parents=True, exist_ok=True)
@@ -93,6 +91,20 @@ def import_tree(name: str, make: Callable[[Path], None], configuration: Mapping[
             with open_source(reference) as source:
                 store.add(source, name)
     return name
+
+
+def copy_program(program: Path, place: Path) -> None:
+    """Copies a program of the host into `/bin`, instead of what busybox has there, with the libraries that it needs."""
+    target = place / "bin" / program.name
+    target.unlink(missing_ok=True)
+    shutil.copy(program, target)
+    _copy_libraries(program, place)
+
+
+def _copy_libraries(module: Path, place: Path) -> None:
+    listed = subprocess.run(["ldd", module], capture_output=True, text=True, check=False).stdout
+    for library in _LIBRARY.findall(listed):
+        _copy(Path(library), place)
 
 
 def _inside(place: Path, path: Path) -> Path:

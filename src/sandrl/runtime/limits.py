@@ -19,6 +19,9 @@ SOCKETS = 512
 FILE_OPERATION_MAX_BYTES = 32 * MIB
 """Largest file one unary read or write carries; the SDK streams above it."""
 
+SNAPSHOTS_MAX_BYTES = 8 << 30
+"""How much all file-system snapshots of a state directory may take on disk."""
+
 LOG_MAX_BYTES = 8 * MIB
 """How much of a main program's output is kept for `stream_logs` while its sandbox lives."""
 

@@ -102,6 +102,11 @@ class RuntimeDirectory:
         return self.path / "overlays"
 
     @property
+    def snapshots(self) -> Path:
+        """File-system snapshots, which daemons of all versions share."""
+        return self.state_dir / "snapshots"
+
+    @property
     def prebuilt(self) -> Path:
         """What every sandbox sees, read-only, at `limits.PREBUILT_PATH`; no overlay has this name."""
         return self.overlays / PREBUILT

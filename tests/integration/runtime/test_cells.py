@@ -16,7 +16,13 @@ from sandrl.runtime.host.launcher import BootRequest
 from tests.support.drivers import answer_of
 from tests.support.launchers import with_launcher
 
-MODES = ("native", "native as another user")
+MODES = (
+    "native",
+    "native as another user",
+    "native from an image",
+    "native as another user with ids of /etc/subuid from an image",
+    "native as another user from an image",
+)
 REFUSED = {
     "unshare user": "ENOSPC",
     "unshare mount": "EPERM",
@@ -51,9 +57,22 @@ def facts(request: pytest.FixtureRequest) -> Iterator[Facts]:
     place = Path("/tmp") / f"sandrl-cells-{os.getpid()}-{MODES.index(request.param)}"
     place.mkdir(mode=0o755)
     try:
-        yield answer_of(place, request.param, "sandbox_driver.py", "cells", texts=("cell_maker.py",))
+        found = answer_of(place, request.param, "sandbox_driver.py", "cells", texts=("cell_maker.py",))
+        yield {**found, "of image": "an image" in request.param}
     finally:
         shutil.rmtree(place, ignore_errors=True)
+
+
+def test_a_root_daemon_that_has_one_host_uid_makes_no_cells_of_images() -> None:
+    """Its worker would have to be user 0, whom the kernel gives no namespaces with user 0 without a capability."""
+    place = Path("/tmp") / f"sandrl-cells-{os.getpid()}-shared"
+    place.mkdir(mode=0o755)
+    try:
+        mode = "native from an image with shared ids"
+        found = answer_of(place, mode, "sandbox_driver.py", "cells", texts=("cell_maker.py",))
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+    assert found["worker"]["worker maps"] == ("EPERM" if os.getuid() == 0 else None)
 
 
 @pytest.fixture(params=["worker", "worker in a group"])
@@ -84,7 +103,9 @@ def test_a_program_in_a_cell_can_use_nothing_of_what_made_it(worker: Facts) -> N
 
 def test_a_sandbox_that_is_no_worker_can_make_no_cell(facts: Facts) -> None:
     filtered = {name: "EPERM" for name, error in REFUSED.items() if error == "ENOSPC"}
-    assert facts["plain"] == REFUSED | filtered
+    # User 0 of an image may have another root, in which it has no more than before.
+    of_user_0 = {"chroot": None, "max_user_namespaces": "EROFS"} if facts["of image"] else {}
+    assert facts["plain"] == REFUSED | filtered | of_user_0
 
 
 async def exit_code_of(choice: Choice, cells: int, program: str) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -34,8 +35,8 @@ def groups() -> Iterator[ControlGroups]:
 
 
 def bases(groups: ControlGroups) -> set[Path]:
-    """The directories of these groups; other tests of this process may have made groups, too."""
-    return set(groups._bases.values())
+    """The directories that every group is in; other tests of this process may have made groups, too."""
+    return {groups._bases[name] for name in ("memory", "pids")}
 
 
 def directories(owner: int) -> list[Path]:
@@ -74,6 +75,21 @@ def test_memory_beyond_the_limit_is_killed_and_counted(groups: ControlGroups) ->
     assert process.returncode == -signal.SIGKILL
     assert group.memory_kills() == 1
     assert group.memory_kills() == 0
+
+
+def test_a_limit_of_processors_is_enforced_and_shown(session: Session, endpoint: DaemonEndpoint) -> None:
+    limited, free = session.sandbox(resources={"limits": {"cpu": "200m"}}), session.sandbox()
+    limited.wait(), free.wait()
+    if not (limited.resource_limits or {}).get("cpu"):
+        pytest.skip("no control groups with the controller cpu can be made here")
+    assert limited.resource_limits == {"cpu": "0.2", "memory": str(512 * MIB)}
+    assert not (free.resource_limits or {}).get("cpu")
+    busy = [each.exec(["python", "-c", "while True: pass"]) for each in (limited, free)]
+    statistics = [path for base in directories(endpoint.pid) for path in base.glob("*/cpu.stat")]
+    assert len(statistics) == 1
+    wait_until(lambda: re.search(r"nr_throttled [1-9]", statistics[0].read_text()) is not None)
+    for process in busy:
+        process.cancel()
 
 
 def test_a_group_is_used_again_only_when_it_is_empty(groups: ControlGroups) -> None:

@@ -29,6 +29,7 @@ from cwsandbox import (
     Service,
     ServiceVisibility,
     Session,
+    SnapshotNotFoundError,
     SnapshotNotSupportedError,
     VolumeNotFoundError,
 )
@@ -261,6 +262,10 @@ def test_there_is_one_runner(session: Session) -> None:
         ({"network": NetworkOptions(egress=[{"dns_name": "pypi.org"}])}, SandboxError),
         ({"resources": {"cpu": "1", "memory": "1Gi", "gpu": {"count": 1, "type": "H100"}}}, SandboxError),
         ({"volumes": [ScratchVolumeOptions(name="v", restore_from_snapshot_id="s")]}, SnapshotNotSupportedError),
+        (
+            {"volumes": [ScratchVolumeOptions(name="v", mount_path="/v", restore_from_snapshot_id="s")]},
+            SnapshotNotFoundError,
+        ),
         ({"container_image": "127.0.0.1:1/none"}, SandboxValidationError),
         ({"container_image": "host:3.99"}, SandboxValidationError),
         ({"runtime_class": "gvisor"}, SandboxError),

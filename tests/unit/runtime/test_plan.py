@@ -11,8 +11,10 @@ from cwsandbox._proto import sandbox_pb2 as pb
 
 from sandrl.runtime import limits
 from sandrl.runtime.host.images import Image, StoreImage, UnknownImageError, host_image
+from sandrl.runtime.host.launcher import VolumeMount
 from sandrl.runtime.server.faults import Fault
-from sandrl.runtime.server.plan import make_plan, parse_quantity
+from sandrl.runtime.server.plan import make_plan
+from sandrl.runtime.server.resources import parse_quantity
 
 IMAGES = [Image("3.11", "/opt/python", "/opt/python/bin/python3.11"), Image("3.12", "/usr", "/usr/bin/python3.12")]
 
@@ -124,7 +126,7 @@ def test_a_scratch_volume_is_a_directory_that_adds_its_size() -> None:
     wanted.volumes.add(name="v").scratch.size = "1Gi"
     plan = make_plan(wanted, IMAGES[0])
     assert plan.boot.disk_bytes == limits.DISK_BYTES + (1 << 30)
-    assert plan.boot.directories == ("/data",)
+    assert plan.boot.mounts == (VolumeMount("v", "/data"),)
 
 
 @pytest.mark.parametrize(
@@ -133,7 +135,7 @@ def test_a_scratch_volume_is_a_directory_that_adds_its_size() -> None:
         ({"resources": pb.Resources(memory="lots")}, grpc.StatusCode.INVALID_ARGUMENT, None),
         ({"resources": pb.Resources(memory="0")}, grpc.StatusCode.INVALID_ARGUMENT, None),
         (
-            {"resources": pb.Resources(gpu=pb.Gpu(count=1))},
+            {"resources": pb.Resources(cpu="100000")},
             grpc.StatusCode.FAILED_PRECONDITION,
             "CWSANDBOX_NO_SUITABLE_RUNNER",
         ),

@@ -68,7 +68,7 @@ def test_a_manager_holds_as_much_after_many_sandboxes_as_after_some(tmp_path: Pa
 
     async def run() -> tuple[dict[str, int], dict[str, int]]:
         choice = await choose_launcher(images, tmp_path, tmp_path / "overlays")
-        manager = SandboxManager(choice, Images(images, None), "here", tmp_path / "overlays")
+        manager = SandboxManager(choice, Images(images, None), "here", tmp_path / "overlays", tmp_path / "snapshots")
 
         async def use(count: int, name: str) -> None:
             for number in range(count):

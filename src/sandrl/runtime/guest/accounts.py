@@ -30,15 +30,21 @@ class Account:
 
     Args:
         groups: All groups that they are in.
+
+    Attributes:
+        capabilities: What they have as user 0, of `OF_PROGRAMS`.
+        gains_privileges: Whether setuid programs give them what they have not.
     """
 
-    __slots__ = ("_sets_groups", "gid", "groups", "home", "uid")
+    __slots__ = ("_sets_groups", "capabilities", "gains_privileges", "gid", "groups", "home", "uid")
 
     def __init__(self, uid: int, gid: int, groups: list[int], home: str) -> None:
         self.uid = uid
         self.gid = gid
         self.groups = groups
         self.home = home
+        self.capabilities = OF_PROGRAMS
+        self.gains_privileges = True
         # A user namespace that was made without rights has no say in groups.
         self._sets_groups = processes.read("/proc/self/setgroups").startswith(b"allow")
 
@@ -53,7 +59,9 @@ class Account:
         os.setresgid(self.gid, self.gid, self.gid)
         os.setresuid(self.uid, self.uid, self.uid)
         if self.uid == 0:
-            sc.set_capabilities(OF_PROGRAMS)
+            sc.set_capabilities(self.capabilities)
+        if not self.gains_privileges:
+            sc.prctl(sc.PR_SET_NO_NEW_PRIVS, 1)
 
 
 def find_account(text: str) -> Account:
@@ -76,10 +84,15 @@ def find_account(text: str) -> Account:
         others = [_number(each[2]) for each in _rows("group", 4) if row[0] in each[3].split(",")]
     if uid is None or gid is None:
         raise OSError(f"the image has no user or group {text!r}")
-    if not (_is_mapped("uid", uid) and _is_mapped("gid", gid)):
+    if not has_ids(uid, gid):
         raise OSError(f"the image's user {text!r} ({uid}:{gid}) is beyond the user ids that a sandbox has here")
     groups = {gid, *(number for number in others if number is not None and _is_mapped("gid", number))}
     return Account(uid, gid, sorted(groups), row[5] if row and len(row) > 5 else "/")
+
+
+def has_ids(uid: int, gid: int) -> bool:
+    """Whether this sandbox has a user and a group."""
+    return _is_mapped("uid", uid) and _is_mapped("gid", gid)
 
 
 def _is_mapped(kind: str, number: int) -> bool:

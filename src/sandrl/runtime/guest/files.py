@@ -13,7 +13,7 @@ import os
 import signal
 import stat
 
-from sandrl.runtime.guest import accounts, processes
+from sandrl.runtime.guest import accounts, archives, processes
 from sandrl.runtime.guest.wire import Message
 
 _CHUNK_BYTES = 1 << 18
@@ -36,7 +36,10 @@ class _TooLargeError(Exception):
 def start(
     message: Message, streams: tuple[int, int, int], *, keep_open: list[int], account: accounts.Account | None
 ) -> int:
-    """Fork a process that does `message["file"]` (`read` or `write`) and holds none of `keep_open`; returns its pid."""
+    """Fork a process that does `message["file"]` (`read`, `write`, `archive` or `unpack`); returns its pid.
+
+    It holds none of `keep_open`.
+    """
     pid = os.fork()
     if pid:
         return pid
@@ -53,8 +56,12 @@ def start(
             account.become()
         if message["file"] == "read":
             _read(message["path"], stdout, int(message["max_bytes"]))
-        else:
+        elif message["file"] == "write":
             _write(message["path"], stdin)
+        elif message["file"] == "archive":
+            archives.write(message["path"], stdout)
+        else:
+            archives.read(message["path"], stdin)
         code = 0
     except _TooLargeError as error:
         failure = {"reason": "CWSANDBOX_FILE_TOO_LARGE", "message": str(error), "size_bytes": error.size_bytes}

@@ -255,13 +255,17 @@ def _become_sandbox(
         agent.close_inherited(set(given))
         limits = processes.ProcessLimits(**{name: request[name] for name in processes.ProcessLimits.__slots__})
         has_image = request["layers"] is not None
-        _become(0 if has_image else rootfs.USER_ID)
+        _become(request["ids"][0][0])
         sc.set_hostname(rootfs.HOSTNAME)
         sc.bring_up_loopback()
         sc.bound_socket_buffers(_SOCKET_BUFFER_BYTES)
-        account = None
+        account, user = None, rootfs.USER_ID
         if has_image:
-            account = _enter_image(request, given[1:], parts.for_cells)
+            _take_layers(given[1:])
+        if has_image and parts.for_cells:
+            user = image_root.enter_for_cells(request["layers"], request["disk_bytes"], request["inodes"])
+        elif has_image:
+            account = _enter_image(request)
         else:
             rootfs.enter_root(
                 parts,
@@ -270,15 +274,16 @@ def _become_sandbox(
                 request["disk_bytes"],
                 request["inodes"],
                 request["directories"],
+                request["mounts"],
             )
-        give_up_privileges(limits, filter_program, has_image=has_image)
+        give_up_privileges(limits, filter_program, account, user)
     except OSError as error:
         wire.send(control, {"event": "boot_failed", "error": error.strerror or str(error)})
         os._exit(1)
     agent.run(control, limits, account)
 
 
-def _enter_image(request: dict[str, Any], given: list[int], for_cells: bool) -> accounts.Account:
+def _take_layers(given: list[int]) -> None:
     for descriptor in given:
         # From a daemon that is root come the layers, shown with the owners that they have in this sandbox.
         with socket.socket(fileno=descriptor) as sender:
@@ -287,16 +292,29 @@ def _enter_image(request: dict[str, Any], given: list[int], for_cells: bool) -> 
             os._exit(1)
         sc.attach_mount(mounts[0], image_root.LAYERS)
         os.close(mounts[0])
-    image_root.enter(request["layers"], request["disk_bytes"], request["inodes"], for_cells=for_cells)
+
+
+def _enter_image(request: dict[str, Any]) -> accounts.Account:
+    image_root.enter(request["layers"], request["mounts"], request["disk_bytes"], request["inodes"])
     account = accounts.find_account(request["user"])
+    account.capabilities = tuple(request["capabilities"])
+    account.gains_privileges = request["gains_privileges"]
     image_root.make_directories(request["directories"], account.uid, account.gid)
+    if request["read_only"]:
+        image_root.protect()
     return account
 
 
-def give_up_privileges(limits: processes.ProcessLimits, filter_program: bytes, *, has_image: bool = False) -> None:
+def give_up_privileges(
+    limits: processes.ProcessLimits,
+    filter_program: bytes,
+    account: accounts.Account | None = None,
+    user: int = rootfs.USER_ID,
+) -> None:
     """The last step of a boot: limits, filter, no way to be looked into, and no capability, nor a way to gain one.
 
-    Programs of an image may have what harms nothing outside of their sandbox, as user 0 or by becoming it.
+    Programs of an image may have what harms nothing outside of their sandbox, as user 0 or by becoming it: they have an
+    account. All others are the `user`.
     """
     # This interpreter cannot load anything from now on: its search path means the sandbox's own files. Even printing a
     # traceback looks for source files, and for the codec that their first line names.
@@ -306,13 +324,15 @@ def give_up_privileges(limits: processes.ProcessLimits, filter_program: bytes, *
     sys.path_importer_cache.clear()
     os.umask(0o022)
     limits.apply_per_process()
-    if has_image:
-        sc.bound_capabilities(accounts.OF_PROGRAMS)
+    if account is not None:
+        sc.bound_capabilities(account.capabilities)
         sc.install_seccomp(filter_program)
         sc.set_capabilities(accounts.OF_AGENT)
         sc.prctl(sc.PR_SET_DUMPABLE, 0)
         return
     sc.bound_capabilities()
+    if os.getuid() != user:
+        _become(user)
     sc.set_capabilities()
     sc.prctl(sc.PR_SET_NO_NEW_PRIVS, 1)
     sc.prctl(sc.PR_SET_DUMPABLE, 0)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 
-from sandrl.runtime.guest import rootfs
+from sandrl.runtime.guest import accounts, rootfs, volumes
 from sandrl.runtime.guest import syscalls as sc
 
 LAYERS = "/layers"
@@ -22,26 +22,62 @@ _FILES = {
 }
 
 
-def enter(layers: list[str], disk_bytes: int, inodes: int, *, for_cells: bool) -> None:
+def enter(layers: list[str], mounts: list[volumes.Mount], disk_bytes: int, inodes: int) -> None:
     """Build the root from directories of `LAYERS`, the lowest first, and move into it; the template is gone then."""
+    _make_space(disk_bytes, inodes)
+    # Setuid programs work: user 0 of the sandbox is all that they can become.
+    _mount_root(layers, f"upperdir={_UPPER},workdir={_SPACE}/work", sc.MS_NODEV)
+    os.mkdir(f"{_ROOT}/dev/shm")
+    os.chmod(f"{_ROOT}/dev/shm", 0o1777)
+    _hide_in_proc()
+    prepared = volumes.prepare(mounts, f"{_SPACE}/volumes")
+    sc.pivot_root_here(_ROOT)
+    # Now no link of the image leads out of it.
+    volumes.attach(prepared)
+
+
+def enter_for_cells(layers: list[str], disk_bytes: int, inodes: int) -> int:
+    """As `enter`, for a worker: what its cells share is read-only, as in the host's system, and so is all but a few.
+
+    Returns:
+        The user that it is to be: not user 0, where the sandbox has others.
+    """
+    user = rootfs.USER_ID if accounts.has_ids(rootfs.USER_ID, rootfs.USER_ID) else 0
+    _make_space(disk_bytes, inodes)
+    for path in rootfs.WRITABLE:
+        os.makedirs(f"{_UPPER}/{path}", exist_ok=True)
+    _mount_root([*layers, _UPPER], "", sc.MS_RDONLY | sc.MS_NOSUID | sc.MS_NODEV)
+    for path in rootfs.WRITABLE:
+        own = f"{_SPACE}/{path}"
+        os.makedirs(own)
+        os.chown(own, user, user)
+        os.chmod(own, 0o1777 if path.endswith("tmp") else 0o755)
+        sc.mount(own, f"{_ROOT}/{path}", flags=sc.MS_BIND)
+    os.symlink("/var/tmp", f"{_ROOT}/dev/shm")
+    sc.pivot_root_here(_ROOT)
+    return user
+
+
+def _make_space(disk_bytes: int, inodes: int) -> None:
     options = f"size={disk_bytes},nr_inodes={inodes},mode=755"
     sc.mount("tmpfs", _SPACE, "tmpfs", sc.MS_NOSUID | sc.MS_NODEV, options)
     for path in (_UPPER, f"{_SPACE}/work", f"{_SPACE}/dev", _ROOT):
         os.mkdir(path, 0o755)
     _make_own_files()
+
+
+def _mount_root(layers: list[str], more: str, flags: int) -> None:
     os.chdir(LAYERS)
-    # Setuid programs work: user 0 of the sandbox is all that they can become.
-    lower = ":".join([*reversed(layers), *([] if layers else ["/empty"])])
-    options = f"userxattr,lowerdir={lower},upperdir={_UPPER},workdir={_SPACE}/work"
-    sc.mount("overlay", _ROOT, "overlay", sc.MS_NODEV, options)
+    options = ["userxattr", f"lowerdir={':'.join(reversed(layers)) or '/empty'}", *filter(None, [more])]
+    sc.mount("overlay", _ROOT, "overlay", flags, ",".join(options))
     sc.mount(f"{_SPACE}/dev", f"{_ROOT}/dev", flags=sc.MS_BIND)
     rootfs.show_dev(_ROOT)
-    os.mkdir(f"{_ROOT}/dev/shm")
-    os.chmod(f"{_ROOT}/dev/shm", 0o1777)
     sc.mount("proc", f"{_ROOT}/proc", "proc", sc.MS_NOSUID | sc.MS_NODEV | sc.MS_NOEXEC)
-    if not for_cells:
-        _hide_in_proc()
-    sc.pivot_root_here(_ROOT)
+
+
+def protect() -> None:
+    """Make the root read-only; volumes, `/dev` and `/proc` are mounts of their own."""
+    sc.mount("none", "/", flags=sc.MS_REMOUNT | sc.MS_BIND | sc.MS_RDONLY | sc.MS_NODEV)
 
 
 def _make_own_files() -> None:

@@ -20,6 +20,7 @@ import shutil
 from typing import Any, TypeAlias
 
 from sandrl.runtime.guest import syscalls as sc
+from sandrl.runtime.guest import volumes
 
 USER_ID = 1000
 USER_NAME = "sandbox"
@@ -321,7 +322,13 @@ def _overlay(source: str, target: str, empty: str) -> bool:
 
 
 def enter_root(
-    parts: Parts, image: str, overlay: str | None, disk_bytes: int, inodes: int, directories: list[str]
+    parts: Parts,
+    image: str,
+    overlay: str | None,
+    disk_bytes: int,
+    inodes: int,
+    directories: list[str],
+    mounts: list[volumes.Mount],
 ) -> None:
     """Build a sandbox's root from the template (the current root) and move into it; the template is gone then.
 
@@ -342,6 +349,7 @@ def enter_root(
         elif os.path.isdir(f"/{name}"):
             os.mkdir(f"{root}/{name}")
             parts.show(f"/{name}", f"{root}/{name}")
+    volumes.attach(volumes.prepare(mounts, f"{root}{volumes.HOME}"), root)
     for name in (*WRITABLE, *(path.lstrip("/") for path in directories)):
         os.makedirs(f"{root}/{name}", exist_ok=True)
         sc.mount(f"{root}/{name}", f"{root}/{name}", flags=sc.MS_BIND)

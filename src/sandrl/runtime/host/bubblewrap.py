@@ -16,7 +16,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from sandrl.runtime.guest import rootfs
+from sandrl.runtime.guest import rootfs, volumes
 from sandrl.runtime.guest.processes import ProcessLimits
 from sandrl.runtime.host.images import Image
 from sandrl.runtime.host.launcher import BootRequest, Launcher, LaunchError
@@ -48,6 +48,8 @@ class BubblewrapLauncher(Launcher):
             raise LaunchError("bwrap is not installed")
 
     async def _launch(self, request: BootRequest, agent_end: socket.socket, block: int) -> int:
+        if any(mount.read_only for mount in request.mounts):
+            raise LaunchError("bubblewrap cannot show a volume read-only")
         if request.layers is not None:
             raise LaunchError("bubblewrap starts no sandboxes from images: this machine allows only it to isolate")
         self._running = [process for process in self._running if process.poll() is None]
@@ -131,12 +133,20 @@ class BubblewrapLauncher(Launcher):
     def _writable(self, request: BootRequest) -> Iterator[str]:
         # One sized tmpfs holds all that is writable, so that one limit covers it; the rest are links into it.
         yield from ("--perms", "0755", "--size", str(request.disk_bytes), "--tmpfs", rootfs.WRITABLE_HOME)
+        shown = {mount.path: f"{volumes.HOME}/{mount.volume}/{mount.sub_path}" for mount in request.mounts}
+        for path, place in shown.items():
+            yield from ("--dir", f"{rootfs.WRITABLE_HOME}{place}", "--symlink", f"{rootfs.WRITABLE_HOME}{place}", path)
         for name in rootfs.WRITABLE:
+            if f"/{name}" in shown:
+                continue
             yield from ("--perms", "1777" if name.endswith("tmp") else "0755")
             yield from ("--dir", f"{rootfs.WRITABLE_HOME}/{name}")
             yield from ("--symlink", f"{rootfs.WRITABLE_HOME}/{name}", f"/{name}")
         for path in request.directories:
-            if not path.startswith(tuple(f"/{name}" for name in rootfs.WRITABLE)):
+            volume = next((mount for mount in shown if f"{path}/".startswith(f"{mount}/")), None)
+            if volume is not None:
+                yield from ("--dir", f"{rootfs.WRITABLE_HOME}{shown[volume]}{path.removeprefix(volume)}")
+            elif not path.startswith(tuple(f"/{name}" for name in rootfs.WRITABLE)):
                 place = f"{rootfs.WRITABLE_HOME}{path}"
                 yield from ("--dir", place, "--symlink", place, path)
         yield from ("--perms", "1777", "--size", str(_DEVICE_BYTES), "--tmpfs", "/dev/shm")

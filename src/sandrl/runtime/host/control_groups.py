@@ -26,6 +26,8 @@ from sandrl.runtime.usage import of_process
 logger = logging.getLogger(__name__)
 
 _CONTROLLERS = ("memory", "pids")
+_PROCESSORS = "cpu"  # the controller that groups with a limit of processors need, too
+_PERIOD_MICROSECONDS = 100_000
 _PREFIX = "sandrl-"
 _IDLE_KEPT = 32
 _SLACK_BYTES = 64 << 20
@@ -47,6 +49,7 @@ class GroupLimits:
 
     memory_bytes: int
     processes: int
+    processors: float | None = None
 
     @classmethod
     def of(cls, request: BootRequest) -> GroupLimits:
@@ -59,15 +62,17 @@ class GroupLimits:
         return cls(
             max(together.memory_bytes, with_files) + request.disk_bytes + _SLACK_BYTES,
             together.processes + _SLACK_PROCESSES,
+            request.processors,
         )
 
 
 class Group:
     """One sandbox's group: a directory per hierarchy. Build it with `ControlGroups.take`."""
 
-    def __init__(self, memory: Path, pids: Path, version: int, limits: GroupLimits) -> None:
+    def __init__(self, memory: Path, pids: Path, cpu: Path | None, version: int, limits: GroupLimits) -> None:
         self._memory, self._pids = memory, pids
-        self._directories = {memory, pids}
+        self._cpu = None if limits.processors is None else cpu
+        self._directories = {memory, pids, *([self._cpu] if self._cpu else [])}
         self._version = version
         self.limits = limits
         self._seen_kills = 0
@@ -89,6 +94,12 @@ class Group:
             with contextlib.suppress(OSError):
                 _write(self._memory / name, value)
         _write(self._pids / "pids.max", self.limits.processes)
+        if self._cpu is not None and self.limits.processors is not None:
+            quota = int(self.limits.processors * _PERIOD_MICROSECONDS)
+            if self._version == 1:
+                _write(self._cpu / "cpu.cfs_quota_us", quota)
+            else:
+                _write(self._cpu / "cpu.max", f"{quota} {_PERIOD_MICROSECONDS}")
 
     def add(self, pids: Iterable[int]) -> None:
         """Move processes into the group; what they start from then on is in it, too.
@@ -156,13 +167,26 @@ class ControlGroups:
         raise GroupsUnavailableError("; ".join(dict.fromkeys(refusals)) or "no control groups are mounted")
 
     def _make_bases(self) -> None:
-        for base in set(self._bases.values()):
-            base.mkdir(exist_ok=True)
+        for controller, base in list(self._bases.items()):
+            try:
+                base.mkdir(exist_ok=True)
+            except OSError:
+                if controller != _PROCESSORS:
+                    raise
+                del self._bases[controller]
         if self.version == 2:
             base = self._bases["memory"]
             _write(base / "cgroup.subtree_control", " ".join(f"+{name}" for name in _CONTROLLERS))
+            with contextlib.suppress(OSError):
+                _write(base / "cgroup.subtree_control", f"+{_PROCESSORS}")
+                self._bases[_PROCESSORS] = base
         most = int(Path("/proc/sys/kernel/pid_max").read_text(encoding="ascii"))
         _write(self._bases["pids"] / "pids.max", int(most * _SHARE_OF_ALL_PROCESSES))
+
+    @property
+    def limits_processors(self) -> bool:
+        """Whether a limit of processors is enforced."""
+        return _PROCESSORS in self._bases
 
     def take(self, limits: GroupLimits) -> Group:
         """A group without processes, with these limits; give it back with `release`.
@@ -177,7 +201,8 @@ class ControlGroups:
                 return group
         self._number += 1
         memory, pids = (self._bases[name] / str(self._number) for name in _CONTROLLERS)
-        group = Group(memory, pids, self.version, limits)
+        cpu = self._bases[_PROCESSORS] / str(self._number) if self.limits_processors else None
+        group = Group(memory, pids, cpu, self.version, limits)
         try:
             group.make()
         except FileNotFoundError:  # somebody removed the empty groups of this daemon
@@ -260,13 +285,13 @@ class _Mount:
 def _candidates() -> Iterator[tuple[int, dict[str, Path]]]:
     mounts, own = list(_mounts()), _own_groups()
     first: dict[str, Path] = {}
-    for controller in _CONTROLLERS:
+    for controller in (*_CONTROLLERS, _PROCESSORS):
         for mount in mounts:
             if mount.version == 1 and controller in mount.options and controller in own:
                 directory = mount.directory_of(own[controller])
                 if directory is not None:
                     first[controller] = directory
-    if len(first) == len(_CONTROLLERS):
+    if set(_CONTROLLERS) <= first.keys():
         yield 1, first
     for mount in mounts:
         directory = mount.directory_of(own[""]) if mount.version == 2 and "" in own else None

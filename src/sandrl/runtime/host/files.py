@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable, Iterable
 
 from sandrl.runtime import limits
 from sandrl.runtime.host.process import Exit, GuestProcess, Stream
@@ -28,10 +29,25 @@ async def read_file(host: HostSandbox, path: str) -> bytes:
     Raises:
         FileError: If it is missing, unreadable or too large.
     """
-    number, process = await host.open_file("read", path)
+    content: list[bytes] = []
+    await _receive(host, "read", path, content.append)
+    return b"".join(content)
+
+
+async def archive(host: HostSandbox, path: str, keep: Callable[[bytes], object]) -> None:
+    """Pass on a tar archive of a directory, piece by piece.
+
+    Raises:
+        FileError: If it cannot be made.
+    """
+    await _receive(host, "archive", path, keep)
+
+
+async def _receive(host: HostSandbox, operation: str, path: str, keep: Callable[[bytes], object]) -> None:
+    number, process = await host.open_file(operation, path)
     process.close_stdin()
     try:
-        return await _collect(process, path)
+        await _collect(process, path, keep)
     except BaseException:
         host.kill(number)
         raise
@@ -45,28 +61,41 @@ async def write_file(host: HostSandbox, path: str, content: bytes) -> None:
     """
     if len(content) > limits.FILE_OPERATION_MAX_BYTES:
         raise _too_large(path, len(content))
-    number, process = await host.open_file("write", path)
+    await _send(host, "write", path, [content])
+
+
+async def unpack(host: HostSandbox, path: str, content: Iterable[bytes]) -> None:
+    """Unpack a tar archive in a directory.
+
+    Raises:
+        FileError: If it cannot be unpacked.
+    """
+    await _send(host, "unpack", path, content)
+
+
+async def _send(host: HostSandbox, operation: str, path: str, content: Iterable[bytes]) -> None:
+    number, process = await host.open_file(operation, path)
     try:
         writing = asyncio.ensure_future(_write(process, content))
-        await _collect(process, path)
+        await _collect(process, path, lambda _nothing: None)
         await writing
     except BaseException:
         host.kill(number)
         raise
 
 
-async def _write(process: GuestProcess, content: bytes) -> None:
-    await process.write_stdin(content)
+async def _write(process: GuestProcess, content: Iterable[bytes]) -> None:
+    for piece in content:
+        await process.write_stdin(piece)
     process.close_stdin()
 
 
-async def _collect(process: GuestProcess, path: str) -> bytes:
-    content: list[bytes] = []
+async def _collect(process: GuestProcess, path: str, keep: Callable[[bytes], object]) -> None:
     failure: list[bytes] = []
     while not isinstance(output := await process.next_output(), Exit):
-        (content if output[0] is Stream.STDOUT else failure).append(output[1])
+        (keep if output[0] is Stream.STDOUT else failure.append)(output[1])
     if output.code == 0:
-        return b"".join(content)
+        return
     try:
         facts = json.loads(b"".join(failure))
         reason, message = str(facts["reason"]), str(facts["message"])

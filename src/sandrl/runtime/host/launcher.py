@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from sandrl.runtime import limits
+from sandrl.runtime.guest import accounts
 from sandrl.runtime.host.users import HostUsers
 
 _SHARE_OF_MEMORY = 0.75
@@ -36,6 +37,16 @@ class InterpreterError(LaunchError):
 
 
 @dataclass(frozen=True)
+class VolumeMount:
+    """Where a sandbox sees a volume, a directory of its own, or the part of it at `sub_path` (empty: all of it)."""
+
+    volume: str
+    path: str
+    sub_path: str = ""
+    read_only: bool = False
+
+
+@dataclass(frozen=True)
 class BootRequest:
     """What a sandbox is started with.
 
@@ -48,6 +59,11 @@ class BootRequest:
         disk_bytes: Limit of all its files together.
         in_group: Whether a control group counts its memory, so that the agent need not estimate it.
         cells: How many cells it may hold at once, each with these limits; 0 if it is no worker.
+        mounts: Its volumes.
+        capabilities: What user 0 of an image has, of those that it can have.
+        gains_privileges: Whether setuid programs of an image work.
+        read_only: Whether the root of an image is.
+        processors: How many all its processes may use together, if control groups can limit that; None: all.
     """
 
     image: str
@@ -62,6 +78,11 @@ class BootRequest:
     sockets: int = limits.SOCKETS
     in_group: bool = False
     cells: int = 0
+    mounts: tuple[VolumeMount, ...] = ()
+    capabilities: tuple[str, ...] = accounts.OF_PROGRAMS
+    gains_privileges: bool = True
+    read_only: bool = False
+    processors: float | None = None
 
     def together(self) -> BootRequest:
         """With what all cells may use at once; its own disk stays as it is, because each cell has one of its own."""

@@ -149,7 +149,7 @@ class NativeLauncher(Launcher):
         if of_image and self._layers is None:
             raise LaunchError("this runtime has no store of images")
         message = {
-            "ids": self.users.ids(block, of_image=of_image),
+            "ids": self.users.ids(block, of_image=of_image, for_cells=request.cells > 0),
             # Who counts for the processes of all users together.
             "owner": self.users.inner_uid(block) if of_image else USER_ID,
             **dataclasses.asdict(request.together()),

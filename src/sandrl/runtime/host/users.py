@@ -121,13 +121,16 @@ class HostUsers:
         """The same id inside the fork server's user namespace."""
         return USER_ID if self.window is None else INNER_START + block * self._block
 
-    def ids(self, block: int, *, of_image: bool) -> list[list[int]]:
-        """The users and groups of a sandbox: first id in it, first id in the fork server's namespace, count."""
+    def ids(self, block: int, *, of_image: bool, for_cells: bool = False) -> list[list[int]]:
+        """The users and groups of a sandbox: first id in it, first id in the fork server's namespace, count.
+
+        Cells have no user 0. A worker has it where root shows the files of images, whose owner it is.
+        """
         first = self.inner_uid(block)
         if not of_image:
             return [[USER_ID, first, 1]]
         if self.window is None:
-            return [[0, first, 1]]
+            return [[USER_ID if for_cells and os.getuid() != 0 else 0, first, 1]]
         if self.uses_newuidmap:
             shared = self.window.count - self._own_ids
             others = INNER_START + self._own_ids

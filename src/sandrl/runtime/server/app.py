@@ -85,7 +85,9 @@ class Daemon:
         self._idle_timeout_seconds = idle_timeout_seconds
         runner_id = f"local-{os.uname().nodename}"
         images = Images(choice.images, store)
-        self._manager = SandboxManager(choice, images, runner_id, directory.overlays, max_sandboxes)
+        self._manager = SandboxManager(
+            choice, images, runner_id, directory.overlays, directory.snapshots, max_sandboxes
+        )
         self._manager.registry.on_change = self._plan_roster
         self._roster: asyncio.TimerHandle | None = None
         self._started = time.monotonic()

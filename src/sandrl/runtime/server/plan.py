@@ -2,35 +2,27 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
-import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import grpc
 from cwsandbox._proto import sandbox_pb2 as pb
 
 from sandrl.runtime import limits
 from sandrl.runtime.guest import rootfs
 from sandrl.runtime.host.images import Image, StoreImage
 from sandrl.runtime.host.launcher import BootRequest
-from sandrl.runtime.server import faults
-
-RUNTIME_CLASS = "sandrl-local"
+from sandrl.runtime.server import faults, resources, volumes
+from sandrl.runtime.server.probe import StartupProbe
 
 # What the SDK sends when the caller names no command. It only keeps a container alive, which a sandbox of ours
 # does by itself, so it is never started: that saves a shell and a sleep per sandbox.
 _KEEP_ALIVE = ("/bin/sh", ("-c", 'trap "exit 0" TERM INT; sleep infinity & wait'))
 
-_REASONS = {
-    "services of different visibility": "CWSANDBOX_NOT_IMPLEMENTED",
-    "a TLS passthrough endpoint": "CWSANDBOX_TLS_PASSTHROUGH_ENDPOINTS_NOT_SUPPORTED",
-    "an HTTPS endpoint": "CWSANDBOX_HTTPS_SHARE_TOKEN_NOT_SUPPORTED",
-}
-_MAX_MEMORY_BYTES = 1 << 40
+_CONTEXT = "sandbox.spec.containers[0].security_context"
 _FIXED = frozenset((*rootfs.TOP_LEVEL, "usr", "etc", "dev", "proc", "sys"))
-_QUANTITY = re.compile(r"(\d+(?:\.\d+)?)(m|[kKMGTP]i?)?$")
 _NUMBER = re.compile(r"[0-9]{1,3}\Z")
 _OVERLAY_NAME = re.compile(r"[0-9a-f]{16,64}$")
 
@@ -42,6 +34,7 @@ class Plan:
     Attributes:
         main: Its main program, or None to keep it alive without one.
         files: Path and content, to write before anything runs.
+        probe: What must succeed before it counts as started, if anything.
     """
 
     boot: BootRequest
@@ -51,23 +44,7 @@ class Plan:
     files: tuple[tuple[str, bytes], ...]
     container: str
     lifetime_seconds: int
-
-
-def parse_quantity(text: str) -> float:
-    """A Kubernetes quantity (`512Mi`, `500m`, `2`) as a number.
-
-    Raises:
-        ValueError: If it is none.
-    """
-    found = _QUANTITY.match(text.strip())
-    if not found:
-        raise ValueError(f"{text!r} is not a quantity such as 512Mi, 500m or 2")
-    number, unit = float(found.group(1)), found.group(2) or ""
-    if unit == "m":
-        return number / 1000
-    if unit.endswith("i"):
-        return number * 1024.0 ** ("KMGTP".index(unit[0].upper()) + 1)
-    return number * 1000.0 ** ("KMGTP".index(unit.upper()) + 1) if unit else number
+    probe: StartupProbe | None = None
 
 
 def container_of(spec: pb.SandboxSpec) -> pb.Container:
@@ -82,44 +59,89 @@ def container_of(spec: pb.SandboxSpec) -> pb.Container:
 
 
 def make_plan(spec: pb.SandboxSpec, image: Image | StoreImage) -> Plan:
-    """Decide how to serve a spec, with the image that it names.
+    """Decide how to serve a spec that has passed `fields.check`, with the image that it names.
 
     Raises:
         faults.Fault: If it asks for what a local machine cannot give, or is malformed.
     """
     container = container_of(spec)
-    _refuse(spec, container)
-    scratch_bytes, mounts = _scratch_volumes(spec, container)
+    mounts = volumes.mounts(spec, container)
+    memory_bytes, processors = resources.of_container(container)
     overlay = _overlay(spec)
     environment = image.environment_of_programs(has_overlay=overlay is not None)
     environment |= dict(container.environment_variables)
     files = tuple((file.path, bytes(file.content)) for file in container.files)
-    directory = container.working_dir or image.directory
+    cells = _cells(spec)
+    if cells:
+        environment.setdefault("HOME", f"/home/{rootfs.USER_NAME}")
+    directory = container.working_dir or (rootfs.WORKING_DIRECTORY if cells else image.directory)
     parents = [path.rpartition("/")[0] or "/" for path, _ in files]
+    paths = [mount.path for mount in mounts]
     if image.layers is None:
-        directories = _writable([*mounts, *parents]) + (() if _is_fixed(directory) else _writable([directory]))
+        _writable(paths)
+        directories = _writable(parents) + (() if _is_fixed(directory) else _writable([directory]))
     else:
-        directories = _absolute([*mounts, *parents, directory])
+        directories = _absolute([*parents, directory])
+        _absolute(paths)
         if overlay is not None:
             raise faults.invalid("packages are installed for the host's Python", "sandbox.spec.annotations")
     boot = BootRequest(
         image=image.name,
         layers=image.layers,
-        user=image.user,
+        user=_user(container.security_context, image),
         overlay=overlay,
         directories=directories,
-        memory_bytes=_memory(container),
-        disk_bytes=limits.DISK_BYTES + scratch_bytes,
-        cells=_cells(spec),
+        memory_bytes=memory_bytes,
+        disk_bytes=limits.DISK_BYTES + volumes.total_bytes(spec),
+        cells=cells,
+        mounts=mounts,
+        processors=processors,
     )
     return Plan(
-        boot=boot,
+        boot=_with_privileges(boot, container.security_context),
         main=_main(container, image),
         environment=environment,
         directory=directory,
         files=files,
         container=container.name or "main",
         lifetime_seconds=min(spec.max_lifetime_seconds or limits.MAX_LIFETIME_SECONDS, limits.MAX_LIFETIME_SECONDS),
+        probe=StartupProbe.of(container) if container.HasField("startup_probe") else None,
+    )
+
+
+def _user(context: pb.SecurityContext, image: Image | StoreImage) -> str:
+    if image.layers is None:
+        for name in ("run_as_user", "run_as_group"):
+            wanted = getattr(context, name)
+            if context.HasField(name) and wanted != rootfs.USER_ID:
+                raise faults.unsupported(f"a user {wanted} ({_CONTEXT}.{name}) in the host's system")
+        return image.user
+    user, _, group = image.user.partition(":")
+    if context.HasField("run_as_user"):
+        user, group = str(context.run_as_user), ""
+    if context.HasField("run_as_group"):
+        user, group = user or "0", str(context.run_as_group)
+    return f"{user}:{group}" if group else user
+
+
+def _with_privileges(boot: BootRequest, context: pb.SecurityContext) -> BootRequest:
+    dropped, added = (
+        {name.upper().removeprefix("CAP_") for name in names}
+        for names in (context.capabilities_drop, context.capabilities_add)
+    )
+    if boot.layers is None:
+        if added or context.allow_privilege_escalation:
+            name = "capabilities_add" if added else "allow_privilege_escalation"
+            raise faults.unsupported(f"privileges of programs ({_CONTEXT}.{name}) in the host's system")
+        return boot
+    if beyond := sorted(added.difference(boot.capabilities)):
+        raise faults.unsupported(f"the capability {beyond[0]} ({_CONTEXT}.capabilities_add)")
+    given = added | (set() if "ALL" in dropped else {*boot.capabilities} - dropped)
+    return dataclasses.replace(
+        boot,
+        capabilities=tuple(name for name in boot.capabilities if name in given),
+        gains_privileges=context.allow_privilege_escalation or not context.HasField("allow_privilege_escalation"),
+        read_only=context.read_only_root_filesystem,
     )
 
 
@@ -149,26 +171,6 @@ def _writable(paths: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(path for path in paths if path.lstrip("/") not in rootfs.WRITABLE))
 
 
-def _memory(container: pb.Container) -> int:
-    needs = container.resource_requirements
-    for resources in (needs.limits, needs.requests, container.resources):
-        if resources.gpu.count or resources.gpu.type:
-            raise faults.unsupported("a GPU")
-    text = needs.limits.memory or container.resources.memory or needs.requests.memory
-    if not text:
-        return limits.MEMORY_BYTES
-    try:
-        memory_bytes = int(parse_quantity(text))
-        for resources in (needs.limits, needs.requests, container.resources):
-            if resources.cpu:
-                parse_quantity(resources.cpu)
-    except ValueError as error:
-        raise faults.invalid(str(error), "sandbox.spec.containers[0].resources") from error
-    if not 0 < memory_bytes <= _MAX_MEMORY_BYTES:
-        raise faults.invalid(f"{text!r} of memory cannot be given", "sandbox.spec.containers[0].resources.memory")
-    return memory_bytes
-
-
 def _overlay(spec: pb.SandboxSpec) -> str | None:
     name = str(spec.annotations.get(limits.PACKAGES_ANNOTATION, ""))
     if name and not _OVERLAY_NAME.match(name):
@@ -187,50 +189,5 @@ def _cells(spec: pb.SandboxSpec) -> int:
     return int(text)
 
 
-def _refuse(spec: pb.SandboxSpec, container: pb.Container) -> None:
-    endpoints = [service.endpoint for service in spec.services if service.HasField("endpoint")]
-    visibilities = {service.visibility for service in spec.services}
-    network = spec.network
-    unsupported = {
-        "services of different visibility": len(visibilities) > 1,
-        "a TLS passthrough endpoint": any(each.kind == pb.ENDPOINT_KIND_TLS_PASSTHROUGH for each in endpoints),
-        "an HTTPS endpoint": bool(endpoints),
-        "a service reachable from outside its sandbox": visibilities & {pb.VISIBILITY_PUBLIC, pb.VISIBILITY_CUSTOM},
-        "a network beyond the sandbox's own loopback": (
-            network.dns_egress == pb.DNS_EGRESS_MODE_ALLOW or network.egress or network.ingress
-        ),
-        "a choice of instance type or runtime class": (
-            spec.instance_type or spec.runtime_class not in ("", RUNTIME_CLASS) or spec.runtime_class_selection
-        ),
-        "object storage access": spec.HasField("object_storage_access"),
-        "a secret store": container.secret_stores,
-        "a privileged container": container.security_context.privileged,
-    }
-    for what, is_wanted in unsupported.items():
-        if is_wanted:
-            raise faults.unsupported(what, _REASONS.get(what, "CWSANDBOX_NO_SUITABLE_RUNNER"))
-
-
-def _scratch_volumes(spec: pb.SandboxSpec, container: pb.Container) -> tuple[int, list[str]]:
-    total = 0
-    for volume in spec.volumes:
-        if volume.volume_id:
-            raise faults.Fault(
-                grpc.StatusCode.NOT_FOUND,
-                f"volume {volume.volume_id!r} not found; the local runtime has no registered volumes",
-                reason="CWSANDBOX_VOLUME_NOT_FOUND",
-                metadata={"volume_id": volume.volume_id},
-            )
-        if volume.scratch.restore_from_snapshot_id:
-            raise faults.unsupported("a file-system snapshot", "CWSANDBOX_FSS_NOT_SUPPORTED")
-        try:
-            total += int(parse_quantity(volume.scratch.size)) if volume.scratch.size else 0
-        except ValueError as error:
-            raise faults.invalid(str(error), "sandbox.spec.volumes") from error
-    if total > os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"):
-        raise faults.invalid("scratch volumes larger than this machine's memory", "sandbox.spec.volumes")
-    return total, [mount.mount_path for mount in container.volume_mounts]
-
-
-def digest(spec: pb.SandboxSpec) -> bytes:
-    return hashlib.sha256(spec.SerializeToString(deterministic=True)).digest()
+def digest(spec: pb.SandboxSpec, display_name: str) -> bytes:
+    return hashlib.sha256(spec.SerializeToString(deterministic=True) + display_name.encode()).digest()

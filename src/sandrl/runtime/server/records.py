@@ -17,8 +17,9 @@ from cwsandbox._proto import sandbox_pb2 as pb
 from sandrl.runtime import limits
 from sandrl.runtime.host.sandbox import HostSandbox
 from sandrl.runtime.server import faults
+from sandrl.runtime.server.fields import RUNTIME_CLASS
 from sandrl.runtime.server.logs import Log
-from sandrl.runtime.server.plan import RUNTIME_CLASS, Plan
+from sandrl.runtime.server.plan import Plan
 
 logger = logging.getLogger(__name__)
 
@@ -52,6 +53,7 @@ class Record:
     terminal: asyncio.Event = field(default_factory=asyncio.Event)
     lifetime: asyncio.TimerHandle | None = None
     sequence: int = 0
+    display_name: str = ""
 
     def finish(self, state: pb.State, reason: str = "", exit_code: int | None = None) -> None:
         """Enter a final state; the first one counts."""
@@ -88,14 +90,16 @@ class Record:
             status.exit_code = self.exit_code
         container = self.spec.containers[0]
         status.effective_resources.CopyFrom(container.resources)
-        status.effective_resources.memory = str(self.plan.boot.memory_bytes)
         status.effective_resource_requirements.CopyFrom(container.resource_requirements)
+        for effective in (status.effective_resources, status.effective_resource_requirements.limits):
+            effective.memory = str(self.plan.boot.memory_bytes)
+            effective.cpu = "" if self.plan.boot.processors is None else f"{self.plan.boot.processors:g}"
         for service in self.spec.services:
             status.services.add(
                 port=service.port, name=service.name, protocol=service.protocol, visibility=service.visibility
             )
         status.container_statuses.add(name=self.plan.container, state=self.state)
-        return pb.Sandbox(sandbox_id=self.sandbox_id, spec=self.spec, status=status)
+        return pb.Sandbox(sandbox_id=self.sandbox_id, spec=self.spec, status=status, display_name=self.display_name)
 
 
 class Registry:

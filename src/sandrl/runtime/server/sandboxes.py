@@ -6,6 +6,7 @@ A create answers only once the sandbox runs, and a delete only once it has ended
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import logging
 import signal
 import time
@@ -30,6 +31,7 @@ from sandrl.runtime.host.sandbox import HostSandbox, SandboxGoneError, StartErro
 from sandrl.runtime.server import faults
 from sandrl.runtime.server.plan import container_of, digest, make_plan
 from sandrl.runtime.server.records import TERMINAL_STATES, Record, Registry
+from sandrl.runtime.server.snapshots import Snapshots, place
 
 logger = logging.getLogger(__name__)
 
@@ -44,19 +46,27 @@ class SandboxManager:
     """Owns every sandbox of the daemon."""
 
     def __init__(
-        self, choice: Choice, images: Images, runner_id: str, overlays: Path, max_sandboxes: int | None = None
+        self,
+        choice: Choice,
+        images: Images,
+        runner_id: str,
+        overlays: Path,
+        snapshots: Path,
+        max_sandboxes: int | None = None,
     ) -> None:
         self._max_sandboxes = max_sandboxes
         self._starting = 0
         self._overlays = overlays
+        self.snapshots = Snapshots(snapshots)
         self.registry = Registry()
         self.runner_id = runner_id
         self._images = images
         self._boots = Boots(choice)
+        self._limits_processors = choice.groups is not None and choice.groups.limits_processors
         self._creations: OrderedDict[str, tuple[bytes, asyncio.Future[Record]]] = OrderedDict()
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def create(self, spec: pb.SandboxSpec, request_id: str) -> Record:
+    async def create(self, spec: pb.SandboxSpec, request_id: str, display_name: str = "") -> Record:
         """Start a sandbox, or return the one this request started before.
 
         Raises:
@@ -64,8 +74,8 @@ class SandboxManager:
                 for another spec.
         """
         if not request_id:
-            return await self._create(spec)
-        declared = digest(spec)
+            return await self._create(spec, display_name)
+        declared = digest(spec, display_name)
         known = self._creations.get(request_id)
         if known is not None:
             if known[0] != declared:
@@ -75,7 +85,7 @@ class SandboxManager:
                     reason="CWSANDBOX_REQUEST_ID_CONFLICT",
                 )
             return await asyncio.shield(known[1])
-        creation = asyncio.ensure_future(self._create(spec))
+        creation = asyncio.ensure_future(self._create(spec, display_name))
         self._creations[request_id] = (declared, creation)
         creation.add_done_callback(lambda done: self._note_created(request_id, done))
         if len(self._creations) > _REMEMBERED_REQUESTS:
@@ -100,7 +110,7 @@ class SandboxManager:
             created.set_result(done.result())
             self._creations[request_id] = (known[0], created)
 
-    async def _create(self, spec: pb.SandboxSpec) -> Record:
+    async def _create(self, spec: pb.SandboxSpec, display_name: str) -> Record:
         most = self._max_sandboxes
         if most is not None and len(self.registry.living()) + self._starting >= most:
             raise faults.Fault(
@@ -111,36 +121,48 @@ class SandboxManager:
             )
         self._starting += 1
         try:
-            return await self._start(spec)
+            return await self._start(spec, display_name)
         finally:
             self._starting -= 1
 
-    async def _start(self, spec: pb.SandboxSpec) -> Record:
+    async def _start(self, spec: pb.SandboxSpec, display_name: str) -> Record:
+        if spec.runner_ids and self.runner_id not in spec.runner_ids:
+            raise faults.unsupported(f"a runner {spec.runner_ids[0]!r} (sandbox.spec.runner_ids)")
         try:
             image = await self._images.take(container_of(spec).image)
         except (UnknownImageError, SandrlError) as error:
             raise faults.invalid(str(error), "sandbox.spec.containers[0].image") from error
         try:
-            return await self._start_from(image, spec)
+            return await self._start_from(image, spec, display_name)
         except BaseException:
             self._images.give_back(image)
             raise
 
-    async def _start_from(self, image: Image | StoreImage, spec: pb.SandboxSpec) -> Record:
+    async def _start_from(self, image: Image | StoreImage, spec: pb.SandboxSpec, display_name: str) -> Record:
         plan = make_plan(spec, image)
+        if not self._limits_processors:
+            plan = dataclasses.replace(plan, boot=dataclasses.replace(plan.boot, processors=None))
         for file in spec.containers[0].files:
             file.ClearField("content")  # the plan has it; a record is kept for long
         kept = pb.SandboxSpec()
         kept.CopyFrom(spec)
         kept.containers[0].image = image.reference  # what it is, also where the SDK named it
-        record = Record(str(uuid.uuid4()), kept, plan)
+        record = Record(str(uuid.uuid4()), kept, plan, display_name=display_name)
         if plan.boot.overlay is not None and not (self._overlays / plan.boot.overlay).is_dir():
             raise faults.invalid(f"there is no package overlay {plan.boot.overlay!r}", "sandbox.spec.annotations")
 
+        restored = [(each.scratch.restore_from_snapshot_id, each.name) for each in spec.volumes]
+        restores = [(name, place(plan.boot.mounts, volume)) for name, volume in restored if name]
+        for name, _ in restores:
+            self.snapshots.get(name)
+
         async def prepare(host: HostSandbox) -> None:
+            for name, path in restores:
+                await self.snapshots.restore(host, name, path)
             for path, content in plan.files:
                 await write_file(host, path, content)
             await self._start_main(record, host)
+            await self._probe(record, host)
 
         try:
             host = await self._boots.boot(plan.boot, prepare)
@@ -190,6 +212,20 @@ class SandboxManager:
             return
         process.close_stdin()
         self._spawn(self._follow_main, record, host, process)
+
+    async def _probe(self, record: Record, host: HostSandbox) -> None:
+        plan = record.plan
+        if plan.probe is None:
+            return
+        try:
+            failure = await plan.probe.wait(host, plan.environment, plan.directory)
+        except SandboxGoneError:
+            if record.state not in TERMINAL_STATES:  # its main program has ended
+                raise
+            return
+        if failure is not None:
+            await host.destroy()
+            record.finish(pb.STATE_FAILED, f"the startup probe failed: {failure}")
 
     async def _follow_main(self, record: Record, host: HostSandbox, process: GuestProcess) -> None:
         while not isinstance(output := await process.next_output(), Exit):

@@ -13,11 +13,12 @@ from typing import Any, TypeVar
 import grpc
 from cwsandbox._proto import discovery_pb2, discovery_pb2_grpc, sandbox_pb2_grpc
 from cwsandbox._proto import sandbox_pb2 as pb
+from google.protobuf.message import Message
 
 from sandrl.runtime import limits
 from sandrl.runtime.host.files import FileError, read_file, write_file
 from sandrl.runtime.host.sandbox import DeprivedError, HostSandbox, SandboxGoneError, StartError
-from sandrl.runtime.server import faults
+from sandrl.runtime.server import faults, fields
 from sandrl.runtime.server.exec_stream import END, serve_exec
 from sandrl.runtime.server.records import TERMINAL_STATES, Record
 from sandrl.runtime.server.sandboxes import SandboxManager
@@ -33,6 +34,8 @@ def _answering_faults(method: Callable[..., Awaitable[Answer]]) -> Callable[...,
     @functools.wraps(method)
     async def answer(self: Any, request: Any, context: Context) -> Answer:
         try:
+            if isinstance(request, Message):  # and not a stream of them, whose fields are all served
+                fields.check(request)
             return await method(self, request, context)
         except faults.Fault as error:
             fault = error
@@ -58,10 +61,14 @@ class SandboxService(sandbox_pb2_grpc.SandboxServiceServicer):
     def _proto(self, record: Record) -> pb.Sandbox:
         return record.to_proto(self._manager.runner_id)
 
-    def _running(self, sandbox_id: str, container: str) -> tuple[Record, HostSandbox]:
+    def _record(self, sandbox_id: str, container: str) -> Record:
         record = self._manager.registry.get(sandbox_id)
         if container and container != record.plan.container:
             raise faults.invalid(f"sandbox has no container {container!r}", "container")
+        return record
+
+    def _running(self, sandbox_id: str, container: str) -> tuple[Record, HostSandbox]:
+        record = self._record(sandbox_id, container)
         if record.state == pb.STATE_FAILED and record.reason == limits.LOST_REASON:
             raise faults.lost(f"sandbox {sandbox_id!r} is not running: {limits.LOST_REASON}")
         if record.host is None or record.state in TERMINAL_STATES:
@@ -70,7 +77,8 @@ class SandboxService(sandbox_pb2_grpc.SandboxServiceServicer):
 
     @_answering_faults
     async def CreateSandbox(self, request: pb.CreateSandboxRequest, context: Context) -> pb.Sandbox:
-        return self._proto(await self._manager.create(request.sandbox.spec, request.request_id))
+        sandbox = request.sandbox
+        return self._proto(await self._manager.create(sandbox.spec, request.request_id, sandbox.display_name))
 
     @_answering_faults
     async def GetSandbox(self, request: pb.GetSandboxRequest, context: Context) -> pb.Sandbox:
@@ -84,15 +92,18 @@ class SandboxService(sandbox_pb2_grpc.SandboxServiceServicer):
 
     @_answering_faults
     async def DeleteSandbox(self, request: pb.DeleteSandboxRequest, context: Context) -> pb.DeleteSandboxResponse:
-        if request.snapshot_volumes:
-            raise faults.unsupported("a file-system snapshot", "CWSANDBOX_FSS_NOT_SUPPORTED")
         if request.allow_missing and not self._manager.registry.knows(request.sandbox_id):
             return pb.DeleteSandboxResponse()
+        taken = []
+        for name in request.snapshot_volumes:
+            record, host = self._running(request.sandbox_id, "")
+            wanted = name, request.request_id, pb.SNAPSHOT_TRIGGER_ON_DELETE
+            taken.append((await self._manager.snapshots.create(record, host, *wanted)).file_system_snapshot_id)
         record = self._manager.registry.get(request.sandbox_id)
         # A client that goes away must not leave half an end behind.
         await asyncio.shield(self._manager.delete(record, request.grace_period_seconds))
         await record.terminal.wait()
-        return pb.DeleteSandboxResponse(sandbox=self._proto(record))
+        return pb.DeleteSandboxResponse(sandbox=self._proto(record), file_system_snapshot_ids=taken)
 
     @_answering_faults
     async def StreamExec(self, requests: AsyncIterator[pb.ExecStreamRequest], context: Context) -> None:
@@ -109,7 +120,7 @@ class SandboxService(sandbox_pb2_grpc.SandboxServiceServicer):
 
     @_answering_faults
     async def StreamLogs(self, request: pb.StreamLogsRequest, context: Context) -> None:
-        log = self._manager.registry.get(request.sandbox_id).log
+        log = self._record(request.sandbox_id, request.container).log
         if request.resume_log_session_id:
             session, offset = log.find_session(request.resume_log_session_id), request.resume_log_offset
             if session is None:
@@ -139,22 +150,46 @@ class SandboxService(sandbox_pb2_grpc.SandboxServiceServicer):
         return pb.WriteFileResponse()
 
     @_answering_faults
-    async def _no_snapshots(self, request: Any, context: Context) -> None:
-        raise faults.unsupported("file-system snapshots", "CWSANDBOX_FSS_NOT_SUPPORTED")
-
-    CreateFileSystemSnapshot = _no_snapshots
-    GetFileSystemSnapshot = _no_snapshots
-    ListFileSystemSnapshots = _no_snapshots
-    DeleteFileSystemSnapshot = _no_snapshots
+    async def CreateFileSystemSnapshot(
+        self, request: pb.CreateFileSystemSnapshotRequest, context: Context
+    ) -> pb.FileSystemSnapshot:
+        record, host = self._running(request.sandbox_id, "")
+        wanted = request.scratch_volume_name, request.request_id, pb.SNAPSHOT_TRIGGER_MANUAL
+        return await self._manager.snapshots.create(record, host, *wanted)
 
     @_answering_faults
-    async def _one_way_in(self, request: Any, context: Context) -> None:
-        message = "the local runtime serves sandboxes from one container image, through its gateway only"
-        raise faults.Fault(grpc.StatusCode.UNIMPLEMENTED, message, reason="CWSANDBOX_NOT_IMPLEMENTED")
+    async def GetFileSystemSnapshot(
+        self, request: pb.GetFileSystemSnapshotRequest, context: Context
+    ) -> pb.FileSystemSnapshot:
+        return self._manager.snapshots.get(request.file_system_snapshot_id)
 
-    CreateSandboxFromTemplate = _one_way_in
-    CreateSandboxFromFile = _one_way_in
-    ConnectSandbox = _one_way_in
+    @_answering_faults
+    async def ListFileSystemSnapshots(
+        self, request: pb.ListFileSystemSnapshotsRequest, context: Context
+    ) -> pb.ListFileSystemSnapshotsResponse:
+        return self._manager.snapshots.list(request)
+
+    @_answering_faults
+    async def DeleteFileSystemSnapshot(
+        self, request: pb.DeleteFileSystemSnapshotRequest, context: Context
+    ) -> pb.FileSystemSnapshot:
+        try:
+            return self._manager.snapshots.delete(request.file_system_snapshot_id)
+        except faults.Fault:
+            if not request.allow_missing:
+                raise
+            return pb.FileSystemSnapshot(file_system_snapshot_id=request.file_system_snapshot_id)
+
+
+def _refusing(call: str) -> Callable[..., Awaitable[Any]]:
+    async def refuse(self: Any, request: Any, context: Context) -> Any:
+        return await fields.refused_call(call).abort(context)
+
+    return refuse
+
+
+for _call in fields.REFUSED_CALLS:
+    setattr(SandboxService, _call, _refusing(_call))
 
 
 def _log_error(code: str, message: str) -> pb.LogEntry:

@@ -70,7 +70,8 @@ def _connected(settings: Settings, reason: str, image: str | None, packages: Pac
             raise refined(error, settings.state_dir) from error.__cause__
         if status.running and status.base_url == endpoint.base_url:
             break  # else it ended in between
-    image = _stored_image(image, settings, emit) if image else status.default_image
+    stored = _stored_image(image, settings, emit) if image else None
+    image = stored or image or status.default_image
     overlay = overlay_of(packages, settings, image, emit)
     return replace(
         _connection(endpoint, settings, reason, image),
@@ -78,19 +79,21 @@ def _connected(settings: Settings, reason: str, image: str | None, packages: Pac
         overlay=overlay,
         suggested_concurrency=status.suggested_concurrency,
         isolation=status.isolation,
-        has_site_packages=bool(overlay),
+        # What is installed in an image is there to be imported.
+        has_site_packages=bool(overlay or stored),
     )
 
 
-def _stored_image(image: str, settings: Settings, emit: Emit) -> str:
-    # The daemon has the user's store, so the image is there when it is needed, and its progress was shown.
+def _stored_image(image: str, settings: Settings, emit: Emit) -> str | None:
+    # None for the host's system. The daemon has the user's store, so the image is there when it is needed, and its
+    # progress was shown.
     from sandrl.runtime.host.images import names_host_system
     from sandrl.runtime.images.provision import provide
     from sandrl.runtime.images.store import open_store
 
     is_stored = open_store(settings).digest_of(image) is not None
     if names_host_system(image) and not is_stored:
-        return image
+        return None
     return provide(image, settings, environment=os.environ, emit=emit)
 
 

@@ -1,0 +1,86 @@
+"""Tar archives of directories of a sandbox, written and read as streams, by a process of the sandbox itself.
+
+An archive may hold anything that code of the sandbox has made, so it is made, and unpacked, inside. The host only keeps
+it.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import tarfile
+from typing import Any, BinaryIO
+
+_BUFFER_BYTES = 1 << 18
+_OWNER_READS, _OWNER_ENTERS = 0o400, 0o500
+# Names of users would be looked up in the sandbox's own files, by libraries that this process cannot load.
+_LIBRARY: Any = tarfile
+_LIBRARY.pwd = _LIBRARY.grp = None
+
+
+class _Padded:
+    """A file of which at least as much is read as it had at first, with zeros where it has become shorter."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+
+    def read(self, size: int) -> bytes:
+        return self._file.read(size).ljust(size, b"\0")
+
+
+def write(directory: str, output: int) -> None:
+    """Write an archive of all that is in a directory, the directory itself included."""
+    os.chdir(directory)
+    form: Any = {"mode": "w|", "bufsize": _BUFFER_BYTES, "format": tarfile.PAX_FORMAT}
+    with os.fdopen(output, "wb", closefd=False) as stream, tarfile.open(fileobj=stream, **form) as archive:
+        _add(archive, ".")
+
+
+def _add(archive: tarfile.TarFile, path: str) -> None:
+    if stat.S_ISSOCK(os.lstat(path).st_mode):
+        return  # nobody listens after the sandbox
+    member = archive.gettarinfo(path)
+    if member.isreg():
+        with _opened(path) as file:
+            archive.addfile(member, _Padded(file))  # type: ignore[arg-type] # it reads, and nothing else is needed
+        return
+    archive.addfile(member)
+    if member.isdir():
+        for name in sorted(_names(path)):
+            try:
+                _add(archive, f"{path}/{name}")
+            except FileNotFoundError:
+                continue  # a program has removed it meanwhile
+
+
+def _opened(path: str) -> BinaryIO:
+    # Nothing but the owner's own permissions can be in the way.
+    descriptor = _permitted(path, _OWNER_READS, lambda: os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK))
+    return os.fdopen(descriptor, "rb")
+
+
+def _names(path: str) -> list[str]:
+    return list(_permitted(path, _OWNER_ENTERS, lambda: os.listdir(path)))
+
+
+def _permitted(path: str, mode: int, action: Any) -> Any:
+    try:
+        return action()
+    except PermissionError:
+        before = stat.S_IMODE(os.lstat(path).st_mode)
+        os.chmod(path, before | mode)
+        try:
+            return action()
+        finally:
+            os.chmod(path, before)
+
+
+def read(directory: str, source: int) -> None:
+    """Unpack an archive in a directory."""
+    with os.fdopen(source, "rb", closefd=False) as stream:
+        with tarfile.open(fileobj=stream, mode="r|", bufsize=_BUFFER_BYTES) as archive:
+            # It may hold whatever a sandbox may do itself, and nothing is outside of the sandbox.
+            archive.extraction_filter = lambda member, _path: member
+            archive.extractall(directory)
+        while stream.read(_BUFFER_BYTES):  # padding, without which the writer would meet a closed pipe
+            continue
