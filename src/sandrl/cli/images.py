@@ -72,7 +72,9 @@ def list_stored(json_: Json = False) -> None:
 def pull_images(
     names: Annotated[
         list[str],
-        typer.Argument(metavar="NAME", help="Images of registries: NAME[:TAG], HOST[:PORT]/NAME[:TAG][@sha256:…]."),
+        typer.Argument(
+            metavar="NAME", help="Images of registries: NAME, NAME:TAG, HOST/NAME:TAG, HOST:PORT/NAME@sha256:…"
+        ),
     ],
     platform: Annotated[
         str,

@@ -89,9 +89,9 @@ def _stored_image(image: str, settings: Settings, emit: Emit) -> str | None:
     # progress was shown.
     from sandrl.runtime.host.images import names_host_system
     from sandrl.runtime.images.provision import provide
-    from sandrl.runtime.images.store import ImageStore
+    from sandrl.runtime.images.store import open_store
 
-    is_stored = ImageStore(settings.cache_dir / "images").digest_of(image) is not None
+    is_stored = open_store(settings).digest_of(image) is not None
     if names_host_system(image) and not is_stored:
         return None
     return provide(image, settings, environment=os.environ, emit=emit)
