@@ -21,9 +21,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
 from sandrl import __version__, forks
-from sandrl.errors import RuntimeUnavailableError, SilentDaemonError
+from sandrl.errors import RuntimeUnavailableError, SilentDaemonError, UsageError
 from sandrl.files import check_descriptors
 from sandrl.runtime import libraries, limits
 from sandrl.runtime.state import DaemonEndpoint, RuntimeDirectory
@@ -39,7 +40,7 @@ _INHERITED = (
     *("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY", "https_proxy", "http_proxy", "all_proxy", "no_proxy"),
     *("SSL_CERT_FILE", "SSL_CERT_DIR"),
 )
-_STATUS_METHOD = "/sandrl.runtime.v1.Control/Status"
+_STATUS_METHOD, _SAVE_METHOD = "/sandrl.runtime.v1.Control/Status", "/sandrl.runtime.v1.Control/Save"
 # How long one question may take, and the silence after which its asker is told.
 _QUESTION_SECONDS = 3.0
 PATIENCE_SECONDS = 90.0
@@ -207,6 +208,37 @@ def stop_one(endpoint: DaemonEndpoint, *, timeout_seconds: float = 10.0) -> None
             f"the local runtime (pid {endpoint.pid}) did not stop within {timeout_seconds:g} s",
             hint=f"kill -9 {endpoint.pid} ends it and every sandbox",
         )
+
+
+def save_image(endpoint: DaemonEndpoint, sandbox_id: str, name: str) -> dict[str, Any] | None:
+    """Stores a sandbox of a daemon as an image; returns its digest, size and number of layers.
+
+    Returns None if the daemon does not have the sandbox.
+
+    Raises:
+        UsageError: If it cannot be stored.
+        RuntimeUnavailableError: If the daemon does not answer.
+    """
+    forks.begin_grpc()
+    import grpc  # see `status_of`
+
+    metadata = (("authorization", f"Bearer {endpoint.token}"),)
+    request = json.dumps({"sandbox_id": sandbox_id, "name": name}).encode()
+    target = endpoint.base_url.removeprefix("http://")
+    with grpc.insecure_channel(target, options=[("grpc.enable_http_proxy", 0)]) as channel:
+        try:
+            answer: dict[str, Any] = json.loads(
+                channel.unary_unary(_SAVE_METHOD, None, None)(request, metadata=metadata)
+            )
+        except grpc.RpcError as error:
+            if error.code() is grpc.StatusCode.NOT_FOUND:
+                return None
+            if error.code() in (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.FAILED_PRECONDITION):
+                raise UsageError(str(error.details())) from error
+            raise RuntimeUnavailableError(
+                f"the local runtime (pid {endpoint.pid}) does not answer: {error.code().name}: {error.details()}"
+            ) from error
+    return answer
 
 
 def status(state_dir: Path, *, on_wait: Callable[[str], None] | None = None) -> RuntimeStatus:

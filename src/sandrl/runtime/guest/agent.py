@@ -33,13 +33,17 @@ _MESSAGE_CHARACTERS = 1000
 
 
 class Agent:
-    """Serves one sandbox over one socket until that socket closes; `account` is None if programs run as the agent."""
+    """Serves one sandbox over one socket until that socket closes; `account` is None if programs run as the agent.
+
+    `upper` is the directory with what is changed in its image; -1 if it has none.
+    """
 
     def __init__(
-        self, control: socket.socket, limits: processes.ProcessLimits, account: accounts.Account | None
+        self, control: socket.socket, limits: processes.ProcessLimits, account: accounts.Account | None, upper: int
     ) -> None:
         self._control = control
         self._account = account
+        self._upper = upper
         # It came over a socket or from the launcher, inheritable: a program that has it speaks for the agent.
         control.set_inheritable(False)
         disk = os.open("/tmp", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -140,7 +144,9 @@ class Agent:
             streams = stdin_read, stdout_write, stderr_write
         if "file" in message:
             streams = stdin_read, stdout_write, stderr_write
-            return files.start(message, streams, keep_open=opened, account=self._account), handed_over
+            return files.start(
+                message, streams, keep_open=opened, account=self._account, upper=self._upper
+            ), handed_over
         argv, environment = message["argv"], message["env"]
         if self._account is not None:
             environment.setdefault("HOME", self._account.home)
@@ -188,10 +194,15 @@ class Agent:
         self._watching = bool(processes.pids())
 
 
-def run(control: socket.socket, limits: processes.ProcessLimits, account: accounts.Account | None = None) -> NoReturn:
+def run(
+    control: socket.socket,
+    limits: processes.ProcessLimits,
+    account: accounts.Account | None = None,
+    upper: int = -1,
+) -> NoReturn:
     """Serve until the daemon goes away; whatever goes wrong ends the sandbox, silently."""
     try:
-        Agent(control, limits, account).serve()
+        Agent(control, limits, account, upper).serve()
     except BaseException:  # noqa: BLE001 - nothing may be printed here: it would read the sandbox's files
         os._exit(1)
 

@@ -12,6 +12,8 @@ import tarfile
 from typing import Any, BinaryIO
 
 _BUFFER_BYTES = 1 << 18
+_REMOVED, _OPAQUE = ".wh.", ".wh..wh..opq"
+_OF_RUNTIME = frozenset(("./dev", "./proc", "./etc/hosts", "./etc/hostname", "./etc/resolv.conf"))
 _OWNER_READS, _OWNER_ENTERS = 0o400, 0o500
 # Names of users would be looked up in the sandbox's own files, by libraries that this process cannot load.
 _LIBRARY: Any = tarfile
@@ -31,14 +33,33 @@ class _Padded:
 def write(directory: str, output: int) -> None:
     """Write an archive of all that is in a directory, the directory itself included."""
     os.chdir(directory)
+    _write(output, is_layer=False)
+
+
+def write_layer(upper: int, output: int) -> None:
+    """Write the upper directory of an overlay as a layer of an image.
+
+    A layer has files named `.wh.NAME` where the kernel has devices without a number and attributes. It has nothing of
+    what the runtime puts into each sandbox.
+    """
+    os.fchdir(upper)
+    _write(output, is_layer=True)
+
+
+def _write(output: int, *, is_layer: bool) -> None:
     form: Any = {"mode": "w|", "bufsize": _BUFFER_BYTES, "format": tarfile.PAX_FORMAT}
     with os.fdopen(output, "wb", closefd=False) as stream, tarfile.open(fileobj=stream, **form) as archive:
-        _add(archive, ".")
+        _add(archive, ".", is_layer)
 
 
-def _add(archive: tarfile.TarFile, path: str) -> None:
-    if stat.S_ISSOCK(os.lstat(path).st_mode):
+def _add(archive: tarfile.TarFile, path: str, is_layer: bool) -> None:
+    status = os.lstat(path)
+    if stat.S_ISSOCK(status.st_mode) or (is_layer and path in _OF_RUNTIME):
         return  # nobody listens after the sandbox
+    if is_layer and stat.S_ISCHR(status.st_mode):
+        directory, _, name = path.rpartition("/")
+        archive.addfile(tarfile.TarInfo(f"{directory}/{_REMOVED}{name}"))
+        return
     member = archive.gettarinfo(path)
     if member.isreg():
         with _opened(path) as file:
@@ -46,11 +67,20 @@ def _add(archive: tarfile.TarFile, path: str) -> None:
         return
     archive.addfile(member)
     if member.isdir():
+        if is_layer and _is_opaque(path):
+            archive.addfile(tarfile.TarInfo(f"{path}/{_OPAQUE}"))
         for name in sorted(_names(path)):
             try:
-                _add(archive, f"{path}/{name}")
+                _add(archive, f"{path}/{name}", is_layer)
             except FileNotFoundError:
                 continue  # a program has removed it meanwhile
+
+
+def _is_opaque(path: str) -> bool:
+    try:
+        return os.getxattr(path, "user.overlay.opaque") == b"y"
+    except OSError:
+        return False
 
 
 def _opened(path: str) -> BinaryIO:

@@ -34,11 +34,17 @@ class _TooLargeError(Exception):
 
 
 def start(
-    message: Message, streams: tuple[int, int, int], *, keep_open: list[int], account: accounts.Account | None
+    message: Message,
+    streams: tuple[int, int, int],
+    *,
+    keep_open: list[int],
+    account: accounts.Account | None,
+    upper: int,
 ) -> int:
-    """Fork a process that does `message["file"]` (`read`, `write`, `archive` or `unpack`); returns its pid.
+    """Fork a process that does `message["file"]`; returns its pid.
 
-    It holds none of `keep_open`.
+    It holds none of `keep_open`. It may `read` or `write` a file, as an account, or `archive` or `unpack` a directory,
+    or archive `upper`, the files that the sandbox has changed in its image, as a `layer`.
     """
     pid = os.fork()
     if pid:
@@ -52,7 +58,9 @@ def start(
         for descriptor in keep_open:
             if descriptor not in streams:
                 os.close(descriptor)
-        if account is not None:
+        if upper >= 0 and message["file"] != "layer":
+            os.close(upper)
+        if account is not None and message["file"] in ("read", "write"):
             account.become()
         if message["file"] == "read":
             _read(message["path"], stdout, int(message["max_bytes"]))
@@ -60,6 +68,8 @@ def start(
             _write(message["path"], stdin)
         elif message["file"] == "archive":
             archives.write(message["path"], stdout)
+        elif message["file"] == "layer":
+            archives.write_layer(upper, stdout)
         else:
             archives.read(message["path"], stdin)
         code = 0

@@ -259,13 +259,13 @@ def _become_sandbox(
         sc.set_hostname(rootfs.HOSTNAME)
         sc.bring_up_loopback()
         sc.bound_socket_buffers(_SOCKET_BUFFER_BYTES)
-        account, user = None, rootfs.USER_ID
+        account, user, upper = None, rootfs.USER_ID, -1
         if has_image:
             _take_layers(given[1:])
         if has_image and parts.for_cells:
             user = image_root.enter_for_cells(request["layers"], request["disk_bytes"], request["inodes"])
         elif has_image:
-            account = _enter_image(request)
+            account, upper = _enter_image(request)
         else:
             rootfs.enter_root(
                 parts,
@@ -280,7 +280,7 @@ def _become_sandbox(
     except OSError as error:
         wire.send(control, {"event": "boot_failed", "error": error.strerror or str(error)})
         os._exit(1)
-    agent.run(control, limits, account)
+    agent.run(control, limits, account, upper)
 
 
 def _take_layers(given: list[int]) -> None:
@@ -294,15 +294,15 @@ def _take_layers(given: list[int]) -> None:
         os.close(mounts[0])
 
 
-def _enter_image(request: dict[str, Any]) -> accounts.Account:
-    image_root.enter(request["layers"], request["mounts"], request["disk_bytes"], request["inodes"])
+def _enter_image(request: dict[str, Any]) -> tuple[accounts.Account, int]:
+    upper = image_root.enter(request["layers"], request["mounts"], request["disk_bytes"], request["inodes"])
     account = accounts.find_account(request["user"])
     account.capabilities = tuple(request["capabilities"])
     account.gains_privileges = request["gains_privileges"]
     image_root.make_directories(request["directories"], account.uid, account.gid)
     if request["read_only"]:
         image_root.protect()
-    return account
+    return account, upper
 
 
 def give_up_privileges(

@@ -22,8 +22,12 @@ _FILES = {
 }
 
 
-def enter(layers: list[str], mounts: list[volumes.Mount], disk_bytes: int, inodes: int) -> None:
-    """Build the root from directories of `LAYERS`, the lowest first, and move into it; the template is gone then."""
+def enter(layers: list[str], mounts: list[volumes.Mount], disk_bytes: int, inodes: int) -> int:
+    """Build the root from directories of `LAYERS`, the lowest first, and move into it; the template is gone then.
+
+    Returns:
+        A descriptor of the directory of all that is changed, which no path leads to any more.
+    """
     _make_space(disk_bytes, inodes)
     # Setuid programs work: user 0 of the sandbox is all that they can become.
     _mount_root(layers, f"upperdir={_UPPER},workdir={_SPACE}/work", sc.MS_NODEV)
@@ -31,9 +35,11 @@ def enter(layers: list[str], mounts: list[volumes.Mount], disk_bytes: int, inode
     os.chmod(f"{_ROOT}/dev/shm", 0o1777)
     _hide_in_proc()
     prepared = volumes.prepare(mounts, f"{_SPACE}/volumes")
+    upper = os.open(_UPPER, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     sc.pivot_root_here(_ROOT)
     # Now no link of the image leads out of it.
     volumes.attach(prepared)
+    return upper
 
 
 def enter_for_cells(layers: list[str], disk_bytes: int, inodes: int) -> int:

@@ -43,6 +43,15 @@ async def archive(host: HostSandbox, path: str, keep: Callable[[bytes], object])
     await _receive(host, "archive", path, keep)
 
 
+async def archive_layer(host: HostSandbox, keep: Callable[[bytes], object]) -> None:
+    """Pass on what a sandbox has changed in its image, as a layer of an image: a tar archive, piece by piece.
+
+    Raises:
+        FileError: If it cannot be made.
+    """
+    await _receive(host, "layer", "/", keep)
+
+
 async def _receive(host: HostSandbox, operation: str, path: str, keep: Callable[[bytes], object]) -> None:
     number, process = await host.open_file(operation, path)
     process.close_stdin()

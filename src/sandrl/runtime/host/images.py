@@ -202,6 +202,23 @@ class Images:
             return await self._leased(reference, await self._pulled(reference))
         return image
 
+    def scratch(self) -> Path:
+        """Where a layer that is to be added is written.
+
+        Raises:
+            SandrlError: If it cannot be made.
+        """
+        assert self._store is not None, "a sandbox has an image of it"
+        return self._store.scratch()
+
+    async def derive(self, image: StoreImage, layer: Path, name: str, described: str) -> StoredImage:
+        """Store an image that is in use with one more layer under a name; see `ImageStore.add`."""
+        from sandrl.runtime.images.derived import DerivedImage
+
+        assert self._store is not None, "the image is of it"
+        source = DerivedImage(self._store, image.digest, layer, described)
+        return await asyncio.to_thread(self._store.add, source, name)
+
     async def _pulled(self, reference: str) -> str:
         pulling = self._pulls.get(reference)
         if pulling is None:

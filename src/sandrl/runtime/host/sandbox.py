@@ -254,7 +254,7 @@ class HostSandbox:
         return chunk, output
 
     async def open_file(self, operation: str, path: str) -> tuple[int, GuestProcess]:
-        """Start to `read` or `write` a file, or `archive` or `unpack` a directory, through the pipes of a program."""
+        """Start to `read` or `write` a file, or `archive` or `unpack` a directory or a `layer`, through three pipes."""
         return await self._start({"file": operation, "path": path, "max_bytes": limits.FILE_OPERATION_MAX_BYTES})
 
     async def _start(self, request: dict[str, Any]) -> tuple[int, GuestProcess]:

@@ -23,7 +23,7 @@ from sandrl.runtime.host.choice import Choice, choose_launcher
 from sandrl.runtime.host.images import Images, find_images
 from sandrl.runtime.images.store import ImageStore, open_store
 from sandrl.runtime.server.sandboxes import SandboxManager
-from sandrl.runtime.server.service import DiscoveryService, SandboxService
+from sandrl.runtime.server.service import ControlService, DiscoveryService, SandboxService
 from sandrl.runtime.state import DaemonEndpoint, RuntimeDirectory
 from sandrl.runtime.usage import below, of_process, suggested_concurrency
 from sandrl.settings import load_settings
@@ -102,10 +102,15 @@ class Daemon:
             ("grpc.so_reuseport", 0),
         ]
         server = grpc.aio.server(interceptors=[self._guard], options=options)
-        sandbox_pb2_grpc.add_SandboxServiceServicer_to_server(SandboxService(self._manager), server)
+        sandboxes = SandboxService(self._manager)
+        sandbox_pb2_grpc.add_SandboxServiceServicer_to_server(sandboxes, server)
         discovery_pb2_grpc.add_DiscoveryServiceServicer_to_server(DiscoveryService(self._manager), server)
         control = grpc.method_handlers_generic_handler(
-            "sandrl.runtime.v1.Control", {"Status": grpc.unary_unary_rpc_method_handler(self._status)}
+            "sandrl.runtime.v1.Control",
+            {
+                "Status": grpc.unary_unary_rpc_method_handler(self._status),
+                "Save": grpc.unary_unary_rpc_method_handler(ControlService(self._manager, sandboxes).save),
+            },
         )
         server.add_generic_rpc_handlers((control,))
         port = server.add_insecure_port("127.0.0.1:0")

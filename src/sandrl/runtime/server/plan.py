@@ -83,6 +83,8 @@ def make_plan(spec: pb.SandboxSpec, image: Image | StoreImage) -> Plan:
     else:
         directories = _absolute([*parents, directory])
         _absolute(paths)
+        if paths and _cells(spec):
+            raise faults.unsupported("a volume of a worker from an image (sandbox.spec.volumes)")
         if overlay is not None:
             raise faults.invalid("packages are installed for the host's Python", "sandbox.spec.annotations")
     boot = BootRequest(

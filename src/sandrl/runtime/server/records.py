@@ -15,6 +15,7 @@ import grpc
 from cwsandbox._proto import sandbox_pb2 as pb
 
 from sandrl.runtime import limits
+from sandrl.runtime.host.images import Image, StoreImage
 from sandrl.runtime.host.sandbox import HostSandbox
 from sandrl.runtime.server import faults
 from sandrl.runtime.server.fields import RUNTIME_CLASS
@@ -54,6 +55,7 @@ class Record:
     lifetime: asyncio.TimerHandle | None = None
     sequence: int = 0
     display_name: str = ""
+    image: Image | StoreImage | None = None
 
     def finish(self, state: pb.State, reason: str = "", exit_code: int | None = None) -> None:
         """Enter a final state; the first one counts."""

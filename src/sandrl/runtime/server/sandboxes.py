@@ -9,13 +9,14 @@ import asyncio
 import dataclasses
 import logging
 import signal
+import tempfile
 import time
 import uuid
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import grpc
 from cwsandbox._proto import sandbox_pb2 as pb
@@ -23,16 +24,20 @@ from cwsandbox._proto import sandbox_pb2 as pb
 from sandrl.errors import SandrlError
 from sandrl.runtime.host.boots import Boots
 from sandrl.runtime.host.choice import Choice
-from sandrl.runtime.host.files import FileError, write_file
+from sandrl.runtime.host.files import FileError, archive_layer, write_file
 from sandrl.runtime.host.images import Image, Images, StoreImage, UnknownImageError
 from sandrl.runtime.host.launcher import LaunchError
 from sandrl.runtime.host.process import Exit, GuestProcess
 from sandrl.runtime.host.sandbox import HostSandbox, SandboxGoneError, StartError
+from sandrl.runtime.images.layouts import parse_file_reference
+from sandrl.runtime.images.references import parse_reference
+from sandrl.runtime.images.store import StoredImage
 from sandrl.runtime.server import faults
 from sandrl.runtime.server.plan import container_of, digest, make_plan
 from sandrl.runtime.server.records import TERMINAL_STATES, Record, Registry
 from sandrl.runtime.server.snapshots import Snapshots, place
 
+_MEMBER_BYTES = 4096
 logger = logging.getLogger(__name__)
 
 _REMEMBERED_REQUESTS = 4_096
@@ -147,7 +152,7 @@ class SandboxManager:
         kept = pb.SandboxSpec()
         kept.CopyFrom(spec)
         kept.containers[0].image = image.reference  # what it is, also where the SDK named it
-        record = Record(str(uuid.uuid4()), kept, plan, display_name=display_name)
+        record = Record(str(uuid.uuid4()), kept, plan, display_name=display_name, image=image)
         if plan.boot.overlay is not None and not (self._overlays / plan.boot.overlay).is_dir():
             raise faults.invalid(f"there is no package overlay {plan.boot.overlay!r}", "sandbox.spec.annotations")
 
@@ -248,7 +253,39 @@ class SandboxManager:
         await host.destroy()
         record.finish(pb.STATE_TERMINATED, reason)
 
+    async def save(self, record: Record, host: HostSandbox, name: str) -> StoredImage:
+        """Store what a sandbox has changed in its image as an image of that name, while its programs run.
+
+        Raises:
+            faults.Fault: If it has no image, or the image cannot be stored.
+        """
+        image = record.image
+        if not isinstance(image, StoreImage):
+            raise faults.unsupported("a snapshot of the host's system: a sandbox from an image is needed")
+        try:
+            parse_reference(name)
+        except SandrlError as error:
+            raise faults.invalid(str(error), "name") from error
+        if parse_file_reference(name) is not None:
+            raise faults.invalid(f"{name}: a snapshot is stored under a name, and not in a file", "name")
+        # Files that have no content take room in an archive, too.
+        most = 2 * record.plan.boot.disk_bytes + record.plan.boot.inodes * _MEMBER_BYTES
+        with tempfile.NamedTemporaryFile(dir=self._images.scratch(), suffix=".tar") as file:
+            try:
+                await archive_layer(host, lambda data: _write_within(file, data, most))
+                file.flush()
+                described = f"snapshot of sandbox {record.sandbox_id}"
+                return await self._images.derive(image, Path(file.name), name, described)
+            except (FileError, SandrlError) as error:
+                raise faults.invalid(f"the snapshot cannot be stored: {error}", "name") from error
+
     async def close(self) -> None:
         for record in self.registry.living():
             record.finish(pb.STATE_TERMINATED, "the runtime stopped")
         await self._boots.close()
+
+
+def _write_within(file: IO[bytes], data: bytes, most: int) -> None:
+    if file.tell() + len(data) > most:
+        raise FileError("/", "CWSANDBOX_FSS_SIZE_EXCEEDED", f"it is larger than {most >> 20} MiB: remove sparse files")
+    file.write(data)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import json
 import os
 import platform
 import time
@@ -67,7 +68,12 @@ class SandboxService(sandbox_pb2_grpc.SandboxServiceServicer):
             raise faults.invalid(f"sandbox has no container {container!r}", "container")
         return record
 
-    def _running(self, sandbox_id: str, container: str) -> tuple[Record, HostSandbox]:
+    def running(self, sandbox_id: str, container: str) -> tuple[Record, HostSandbox]:
+        """A sandbox that runs.
+
+        Raises:
+            faults.Fault: If it does not, or has no such container.
+        """
         record = self._record(sandbox_id, container)
         if record.state == pb.STATE_FAILED and record.reason == limits.LOST_REASON:
             raise faults.lost(f"sandbox {sandbox_id!r} is not running: {limits.LOST_REASON}")
@@ -96,7 +102,7 @@ class SandboxService(sandbox_pb2_grpc.SandboxServiceServicer):
             return pb.DeleteSandboxResponse()
         taken = []
         for name in request.snapshot_volumes:
-            record, host = self._running(request.sandbox_id, "")
+            record, host = self.running(request.sandbox_id, "")
             wanted = name, request.request_id, pb.SNAPSHOT_TRIGGER_ON_DELETE
             taken.append((await self._manager.snapshots.create(record, host, *wanted)).file_system_snapshot_id)
         record = self._manager.registry.get(request.sandbox_id)
@@ -110,7 +116,7 @@ class SandboxService(sandbox_pb2_grpc.SandboxServiceServicer):
         first = await context.read()
         if first is END or not first.HasField("init"):
             raise faults.invalid("the first message must be `init`", "init")
-        record, host = self._running(first.init.sandbox_id, first.init.container)
+        record, host = self.running(first.init.sandbox_id, first.init.container)
         try:
             await serve_exec(record, host, first.init, context)
         except SandboxGoneError as error:
@@ -140,12 +146,12 @@ class SandboxService(sandbox_pb2_grpc.SandboxServiceServicer):
 
     @_answering_faults
     async def ReadFile(self, request: pb.ReadFileRequest, context: Context) -> pb.ReadFileResponse:
-        _, host = self._running(request.sandbox_id, request.container)
+        _, host = self.running(request.sandbox_id, request.container)
         return pb.ReadFileResponse(content=await read_file(host, request.path))
 
     @_answering_faults
     async def WriteFile(self, request: pb.WriteFileRequest, context: Context) -> pb.WriteFileResponse:
-        _, host = self._running(request.sandbox_id, request.container)
+        _, host = self.running(request.sandbox_id, request.container)
         await write_file(host, request.path, request.content)
         return pb.WriteFileResponse()
 
@@ -153,7 +159,7 @@ class SandboxService(sandbox_pb2_grpc.SandboxServiceServicer):
     async def CreateFileSystemSnapshot(
         self, request: pb.CreateFileSystemSnapshotRequest, context: Context
     ) -> pb.FileSystemSnapshot:
-        record, host = self._running(request.sandbox_id, "")
+        record, host = self.running(request.sandbox_id, "")
         wanted = request.scratch_volume_name, request.request_id, pb.SNAPSHOT_TRIGGER_MANUAL
         return await self._manager.snapshots.create(record, host, *wanted)
 
@@ -179,6 +185,21 @@ class SandboxService(sandbox_pb2_grpc.SandboxServiceServicer):
             if not request.allow_missing:
                 raise
             return pb.FileSystemSnapshot(file_system_snapshot_id=request.file_system_snapshot_id)
+
+
+class ControlService:
+    """The calls of sandrl that the SDK does not have; requests and answers are JSON."""
+
+    def __init__(self, manager: SandboxManager, sandboxes: SandboxService) -> None:
+        self._manager = manager
+        self._sandboxes = sandboxes
+
+    @_answering_faults
+    async def save(self, request: bytes, _context: Context) -> bytes:
+        wanted = json.loads(request)
+        record, host = self._sandboxes.running(str(wanted["sandbox_id"]), "")
+        image = await self._manager.save(record, host, str(wanted["name"]))
+        return json.dumps({"digest": image.digest, "size": image.size, "layers": len(image.layers)}).encode()
 
 
 def _refusing(call: str) -> Callable[..., Awaitable[Any]]:

@@ -6,6 +6,7 @@ there once its record is, which is written last.
 
 from __future__ import annotations
 
+import contextlib
 import re
 import time
 import uuid
@@ -25,6 +26,7 @@ from sandrl.runtime.server.records import Record
 
 _ID = re.compile(r"fss-[0-9a-f]{32}\Z")
 _CHUNK_BYTES = 1 << 20
+_LEFTOVER_SECONDS = 24 * 3600
 _DEFAULT_PAGE, _MAX_PAGE = 100, 1000
 
 
@@ -64,6 +66,7 @@ class Snapshots:
 
     async def _archive(self, host: HostSandbox, path: str, snapshot_id: str) -> int:
         self._directory.mkdir(mode=0o700, exist_ok=True)
+        self._remove_leftovers()
         left = limits.SNAPSHOTS_MAX_BYTES - sum(each.size_bytes for each in self._all())
         place = self._archive_of(snapshot_id)
         try:
@@ -81,6 +84,13 @@ class Snapshots:
             if isinstance(error, (FileError, OSError)):
                 raise _fault("CWSANDBOX_FSS_CREATE_FAILED", f"the volume cannot be archived: {error}") from error
             raise
+
+    def _remove_leftovers(self) -> None:
+        # Of daemons that were killed; another one may be at work on those that are young.
+        for path in self._directory.glob("*.tar"):
+            with contextlib.suppress(FileNotFoundError):
+                if not path.with_suffix(".pb").exists() and path.stat().st_mtime < time.time() - _LEFTOVER_SECONDS:
+                    path.unlink()
 
     async def restore(self, host: HostSandbox, snapshot_id: str, path: str) -> None:
         """Unpack a snapshot in a volume of a sandbox.
