@@ -101,6 +101,7 @@ class Settings:
         service_token: The token of `sandrl serve`, for the service and for those who ask it.
         service_url: The address of one, where integrations of trainers score with it.
         problems: The problems that integrations of trainers find by their names.
+        images_size: How large the store of images may grow, as a size; it may grow without a limit unless set.
         ray_address: Where the Ray cluster is, as Ray takes it.
         registry_mirrors: `HOST=ADDRESS` each: servers that are asked for images before the registry HOST.
         insecure_registries: `HOST[:PORT]` each: registries that may be asked over plain HTTP.
@@ -128,6 +129,7 @@ class Settings:
     service_token: str | None = field(default=None, repr=False)
     service_url: str | None = None
     problems: str | None = None
+    images_size: str | None = None
     ray_address: str | None = None
     registry_mirrors: tuple[str, ...] = ()
     insecure_registries: tuple[str, ...] = ()
@@ -162,6 +164,7 @@ class Settings:
             service_token=values.get("SANDRL_SERVICE_TOKEN"),
             service_url=values.get("SANDRL_SERVICE_URL"),
             problems=values.get("SANDRL_PROBLEMS"),
+            images_size=values.get("SANDRL_IMAGES_SIZE"),
             ray_address=values.get("RAY_ADDRESS"),
             registry_mirrors=_items(values, "SANDRL_REGISTRY_MIRRORS"),
             insecure_registries=_items(values, "SANDRL_INSECURE_REGISTRIES"),

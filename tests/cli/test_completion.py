@@ -20,6 +20,7 @@ from sandrl.cli.completion.answer import TREE, complete
 from sandrl.cli.completion.scripts import SCRIPTS, current_shell, install
 from sandrl.errors import UsageError
 from sandrl.runtime import daemon
+from sandrl.runtime.images.names import Names, named
 from tests.support.programs import require_program
 from tests.support.screen import Screen
 
@@ -223,6 +224,16 @@ def test_runs_jobs_sandboxes_and_tags_come_from_their_files(state: Path, monkeyp
     assert [name for name, _ in values.job_ids()] == ["job-1ive", "job-0ld", "job-fee1dead"]
 
 
+def test_names_of_images_come_from_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SANDRL_CACHE_DIR", str(tmp_path))
+    assert values.image_names() == []
+    names = Names(tmp_path / "images" / "names")
+    names.directory.mkdir(parents=True)
+    names.keep(named("team/tool:1.0", f"sha256:{'a' * 64}"))
+    (names.directory / "broken.json").write_text("{")
+    assert values.image_names() == [("team/tool:1.0", "a" * 12)]
+
+
 @pytest.mark.parametrize("broken", ["", "{", "[]", '{"sandboxes": [[1], 2, {"a": 3}]}', "\x00\x1b[2J"])
 def test_missing_and_broken_files_are_nothing_to_offer(
     state: Path, broken: str, monkeypatch: pytest.MonkeyPatch
@@ -233,7 +244,7 @@ def test_missing_and_broken_files_are_nothing_to_offer(
         path.write_text(broken)
     assert (values.sandbox_ids(), values.tags()) == ([], [])
     monkeypatch.setenv("SANDRL_STATE_DIR", str(state / "missing"))
-    assert [source() for name, source in values.SOURCES.items() if name != "problem_ids"] == [[], [], [], []]
+    assert [source() for name, source in values.SOURCES.items() if name != "problem_ids"] == [[]] * 5
 
 
 def test_the_roster_of_a_daemon_that_is_gone_is_not_offered(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:

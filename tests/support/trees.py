@@ -4,16 +4,21 @@
 layers; the text of this module is run by the system's Python, as any user.
 """
 
+from __future__ import annotations
+
 import hashlib
 import json
 import os
 import stat
 import subprocess
 import sys
+from typing import Any
 
 
-def tree(root):  # type: ignore[no-untyped-def]
-    found, names = {}, {}
+def tree(root: str) -> dict[str, Any]:
+    """Describes all files below a directory."""
+    found: dict[str, Any] = {}
+    names: dict[int, list[str]] = {}
     for folder, folders, files in os.walk(os.fsencode(root)):
         for name in [b".", *folders, *files] if folder == os.fsencode(root) else [*folders, *files]:
             path = os.path.join(folder, name)
@@ -23,14 +28,15 @@ def tree(root):  # type: ignore[no-untyped-def]
             if not stat.S_ISDIR(status.st_mode):
                 names.setdefault(status.st_ino, []).append(shown)
     for group in names.values():
-        for name in group:
-            found[name]["names"] = sorted(group)
+        for each in group:
+            found[each]["names"] = sorted(group)
     return found
 
 
-def describe(path):  # type: ignore[no-untyped-def]
+def describe(path: bytes) -> dict[str, Any]:
+    """Describes a file."""
     status = os.lstat(path)
-    entry = {
+    entry: dict[str, Any] = {
         "mode": oct(status.st_mode),
         "owner": [status.st_uid, status.st_gid],
         "time": status.st_mtime_ns,
@@ -47,7 +53,8 @@ def describe(path):  # type: ignore[no-untyped-def]
     return entry
 
 
-def overlay(mount, layers):  # type: ignore[no-untyped-def]
+def overlay(mount: str, layers: list[str]) -> dict[str, Any]:
+    """Describes what an overlay over layers shows."""
     subprocess.run(
         ["mount", "-t", "overlay", "-o", f"ro,userxattr,lowerdir={':'.join(layers)}", "overlay", mount], check=True
     )

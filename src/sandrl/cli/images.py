@@ -72,7 +72,9 @@ def list_stored(json_: Json = False) -> None:
 def pull_images(
     names: Annotated[
         list[str],
-        typer.Argument(metavar="NAME", help="Images of registries: NAME[:TAG], HOST[:PORT]/NAME[:TAG][@sha256:…]."),
+        typer.Argument(
+            metavar="NAME", help="Images of registries: NAME, NAME:TAG, HOST/NAME:TAG, HOST:PORT/NAME@sha256:…"
+        ),
     ],
     platform: Annotated[
         str,
@@ -168,7 +170,7 @@ def remove(
     ],
     json_: Json = False,
 ) -> None:
-    """Remove names, and images that have no other name. What a running sandbox uses stays until it ends."""
+    """Remove names, and images that have no other name. An image that a sandbox uses stays until the sandbox ends."""
     from sandrl.runtime.images import removal
 
     _say_removed([removal.remove(_store(), names)], json_output=json_)
@@ -236,9 +238,9 @@ class _LiveImage(LiveView):
 
 
 def _store() -> ImageStore:
-    from sandrl.runtime.images.store import ImageStore
+    from sandrl.runtime.images.store import open_store
 
-    return ImageStore(load_settings().cache_dir / "images")
+    return open_store(load_settings())
 
 
 def _add(table: Table, row: ImageRow) -> None:

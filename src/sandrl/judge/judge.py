@@ -77,7 +77,7 @@ class Judge:
     Args:
         with_site_packages: Whether completions can import what is installed in the image.
         require_isolated: Whether no completion is judged in one process with its checks.
-        image: The image of sandboxes that are not on this machine, for messages.
+        image: The image of sandboxes that have not this machine's system, for messages.
         headers: The precompiled headers that sandboxes see; without them, none are used.
         known_bytes: Maximum memory for calibrations.
     """
@@ -99,12 +99,12 @@ class Judge:
 
     @classmethod
     def on(cls, connection: Connection, *, require_isolated: bool = False, known_bytes: int = MOST_BYTES) -> Self:
-        image = "" if connection.is_local else connection.image
+        of_host = connection.has_host_system
         return cls(
             with_site_packages=connection.has_site_packages,
             require_isolated=require_isolated,
-            image=image,
-            headers=headers_of(connection.prebuilt),
+            image="" if of_host else connection.image,
+            headers=headers_of(connection.prebuilt) if of_host else None,
             known_bytes=known_bytes,
         )
 

@@ -87,7 +87,7 @@ def command_line(hash_seed: int = 0, *, with_site_packages: bool = False) -> tup
     # `-S` skips `site`, a third of the start of an interpreter.
     flags = ("-s",) if with_site_packages else ("-s", "-S")
     variables = f"PYTHONHASHSEED={hash_seed}", f"{SANDBOX_VARIABLE}=1"
-    return ("env", *_ENVIRONMENT, *variables, "python", *flags, "-X", "utf8", "-c", BOOTSTRAP)
+    return ("env", *_ENVIRONMENT, *variables, "python3", *flags, "-X", "utf8", "-c", BOOTSTRAP)
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,7 +58,7 @@ class Calibrator:
 
     Args:
         commands: Makes the commands of trials.
-        image: The image of sandboxes that are not on this machine, for messages.
+        image: The image of sandboxes that have not this machine's system, for messages.
         require_isolated: Whether no completion may be judged in one process with its checks.
     """
 

@@ -52,6 +52,13 @@ def test_the_image_of_this_machine_is_chosen(registry: ScriptedRegistry, image: 
         opened.manifest()
 
 
+def test_an_image_for_one_platform_is_not_taken_for_another(registry: ScriptedRegistry, image: Image) -> None:
+    read(source(registry, platform=f"linux/{architecture()}"), image)
+    said = f"has no image for linux/mips, only for linux/{architecture()}$"
+    with source(registry, platform="linux/mips") as opened, pytest.raises(InputError, match=said):
+        opened.manifest()
+
+
 def test_a_tag_that_does_not_exist_is_answered_with_those_that_do(registry: ScriptedRegistry, image: Image) -> None:
     registry.add(image, "3.13-slim")
     with source(registry, "image:3.13-slin") as opened, pytest.raises(InputError) as raised:

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from sandrl.runtime.images.layouts import open_source, parse_file_reference
+from sandrl.runtime.images.removal import prune
 from sandrl.runtime.images.store import ImageStore
 from tests.support.archives import archive, file, folder, hard_link, layout, symlink
 from tests.support.programs import require_program
@@ -69,7 +70,11 @@ _MIDDLE = archive(
     symlink("./bin/sh", "su"),
     folder("./bin", mode=0o755),
 )
-_TOP = archive(folder("./"), folder("./gone", mode=0o700), file("./gone/back", b"back"), file("./.wh.nothing"))
+# Neither the root nor `tmp` and `secret` are named: they are those of the layers below.
+_TOP = archive(
+    *(folder("./gone", mode=0o700), file("./gone/back", b"back"), file("./.wh.nothing")),
+    *(file("./tmp/.wh.nothing"), file("./secret/more", b"m"), file("./replaced", b"again")),
+)
 
 
 @pytest.fixture
@@ -111,12 +116,26 @@ def test_an_image_of_docker_archive_by_skopeo_has_the_same_layers(place: Path, u
     assert _layers_of(place, user, f"oci:{place}/layout.tar") == wanted
 
 
+def test_directories_that_cannot_be_written_are_stored_and_removed(place: Path, user: int) -> None:
+    closed = archive(folder("./", mode=0o555), folder("./a", mode=0), folder("./a/b", mode=0o500), file("./a/b/c"))
+    image = layout(place / "image", closed)
+    _hand_over(place, user)
+    assert len(_layers_of(place, user, f"oci:{image}")) == 1
+
+    def remove_all() -> None:
+        store = ImageStore(place / "cache/images")
+        assert prune(store, 0).images == ["test:latest"]
+        assert os.listdir(store.layers) == []
+
+    _run_as(user, remove_all)
+
+
 @pytest.fixture(scope="module")
 def debian(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An archive of a small Debian."""
     packed = tmp_path_factory.mktemp("debian") / "debian.tar"
     program = require_program("mmdebstrap")
-    command = [program, "--quiet", "--variant=minbase", "--include=iputils-ping", "bookworm", packed]
+    command = [program, "--quiet", "--variant=minbase", "--include=iputils-ping", "bookworm", str(packed)]
     made = subprocess.run(command, check=False, capture_output=True, text=True)
     if made.returncode != 0:
         pytest.skip(f"no mirror of Debian can be reached: {made.stderr[-200:]}")
@@ -127,7 +146,7 @@ def debian(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_debian_of_mmdebstrap_is_that_of_umoci(place: Path, user: int, debian: Path) -> None:
     umoci, image = require_program("umoci"), place / "image"
     upper = archive(
-        *(folder("./etc"), file("./etc/.wh.debian_version"), folder("./usr"), folder("./usr/share")),
+        *(folder("./"), folder("./etc"), file("./etc/.wh.debian_version"), folder("./usr"), folder("./usr/share")),
         *(file("./usr/share/.wh.doc"), folder("./var"), file("./var/.wh..wh..opq")),
     )
     (place / "upper.tar").write_bytes(upper)

@@ -71,7 +71,6 @@ def _whole(store: ImageStore, images: _Tree, reference: str) -> None:
 def test_a_store_is_whole_after_a_hundred_commands_at_once_of_which_some_were_killed(tmp_path: Path) -> None:
     images, root = _Tree(tmp_path), tmp_path / "cache" / "images"
     kept: dict[int, str] = {}
-    chosen = random.Random(int.from_bytes(os.urandom(4)))
 
     def pull(number: int) -> None:
         source = SlowSource(images.layouts[number % 4], piece_bytes=20_000, wait_seconds=0.01)
@@ -111,7 +110,21 @@ def test_a_store_is_whole_after_a_hundred_commands_at_once_of_which_some_were_ki
         work = works[number % len(works)]
         pid = _forked(lambda work=work, number=number: work(number))  # type: ignore[misc]
         kept[pid] = {pull: f"pulled:{number}", import_file: f"imported:{number}"}.get(work, "")
-    living, killed, failed, deadline = set(kept), 0, [], time.monotonic() + _SECONDS
+    living, failed = set(kept), list[int]()
+    try:
+        killed = _wait(living, kept, failed)
+    finally:
+        for pid in living:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+    assert failed == []
+    assert killed > 10
+    _assert_whole(root, images, [name for name in kept.values() if name])
+
+
+def _wait(living: set[int], kept: dict[int, str], failed: list[int]) -> int:
+    # Kills a third of the processes meanwhile; what these were to name may be there or not.
+    chosen, killed, deadline = random.Random(int.from_bytes(os.urandom(4))), 0, time.monotonic() + _SECONDS
     while living:
         assert time.monotonic() < deadline, f"{len(living)} processes wait for one another"
         if killed < _PROCESSES // 3 and chosen.random() < 0.5:
@@ -122,14 +135,11 @@ def test_a_store_is_whole_after_a_hundred_commands_at_once_of_which_some_were_ki
             if ended:
                 living.discard(pid)
                 if os.waitstatus_to_exitcode(status) == -signal.SIGKILL:
-                    # What it has named before its end is kept, and what it has not is not there.
                     kept[pid] = ""
                 elif status:
                     failed.append(pid)
         time.sleep(0.02)
-    assert failed == []
-    assert killed > 10
-    _assert_whole(root, images, [name for name in kept.values() if name])
+    return killed
 
 
 def _assert_whole(root: Path, images: _Tree, names: list[str]) -> None:
@@ -157,7 +167,7 @@ def test_a_layer_that_many_processes_need_is_transferred_and_unpacked_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     images, root = _Tree(tmp_path), tmp_path / "cache" / "images"
-    counted, unpack = tmp_path / "unpacked", contents.unpack
+    counted, unpack = tmp_path / "unpacked", contents.unpack  # type: ignore[attr-defined]
 
     def counting(*words: object, **more: object) -> object:
         with counted.open("a") as written:

@@ -5,18 +5,20 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tests.support.archives import archive, file, folder, layout, saved
 from tests.support.image_sources import SlowSource
 
-from sandrl.errors import InputError, SandrlError, ServiceError, UnknownImageError
+from sandrl.errors import InputError, SandrlError, ServiceError, UnknownImageError, UsageError
 from sandrl.events import Event, ImageProgress, ignore
 from sandrl.runtime.images.export import export, target_of
 from sandrl.runtime.images.layouts import detect_form, open_source, parse_file_reference
 from sandrl.runtime.images.removal import list_images, prune, remove
-from sandrl.runtime.images.store import ImageStore, StoredImage
+from sandrl.runtime.images.store import ImageStore, StoredImage, open_store
+from sandrl.settings import Settings
 
 _BASE = archive(folder("etc"), file("etc/base", b"b" * 50_000))
 _UPPER = archive(folder("etc"), file("etc/.wh.base"), file("etc/upper", b"u"))
@@ -267,6 +269,23 @@ def test_pruning_to_a_size_removes_what_was_not_used_for_longest(store: ImageSto
     store.open(store.find("i:0").digest)  # type: ignore[union-attr]
     assert prune(store, 450_000).images == ["i:1", "i:2"]
     assert [row.names for row in list_images(store)] == [("i:0",), ("i:3",)]
+
+
+def test_a_store_with_a_limit_removes_old_images_when_one_is_added(tmp_path: Path) -> None:
+    settings = Settings(state_dir=tmp_path, cache_dir=tmp_path / "cache", images_size="300kB")
+    store = open_store(settings)
+    added = [
+        _import(store, f"oci:{layout(tmp_path / name, archive(file('f', os.urandom(100_000))))}", f"i:{name}")
+        for name in "012"
+    ]
+    assert [row.names for row in list_images(store)] == [("i:0",), ("i:1",), ("i:2",)]
+    # One that was used a moment ago stays, whatever the limit is.
+    for image in added[1:]:
+        os.utime(store.manifest_path(image.digest), (0, 0))
+    _import(store, f"oci:{layout(tmp_path / 'new', archive(file('g', b'g')))}", "new")
+    assert [row.names for row in list_images(store)] == [("i:0",), ("new:latest",)]
+    with pytest.raises(UsageError, match="SANDRL_IMAGES_SIZE: 'much' is not a size"):
+        open_store(replace(settings, images_size="much"))
 
 
 def test_what_killed_processes_have_left_is_removed(store: ImageStore, tmp_path: Path) -> None:

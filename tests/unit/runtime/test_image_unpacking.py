@@ -116,7 +116,7 @@ def test_sparse_files_keep_their_holes(tmp_path: Path, version: str) -> None:
 def test_a_file_of_more_than_8_gib_is_read_by_its_true_size(tmp_path: Path, form: int) -> None:
     header = tarfile.TarInfo("big")
     header.size = 9 << 30
-    content = header.tobuf(form) + b"x" * 512
+    content = header.tobuf(form) + b"x" * 512  # type: ignore[arg-type]
     with pytest.raises(ArchiveError, match="cut off"):
         _unpack(tmp_path, content)
     assert (tmp_path / "layer/big").stat().st_size == 512
@@ -199,6 +199,23 @@ def test_a_file_behind_a_link_lies_where_the_link_leads_within_the_layer(tmp_pat
     assert (layer / str(outside)[1:] / "g").read_bytes() == b"3"
     assert (layer / "h").read_bytes() == b"4"
     assert os.listdir(outside) == []
+
+
+def test_directories_without_an_entry_are_those_of_lower_layers_but_never_of_links(tmp_path: Path) -> None:
+    (tmp_path / "outside").mkdir(mode=0o700)
+    lower = _unpacked(
+        tmp_path,
+        folder("tmp", mode=0o1777, modified=5),
+        folder("d", mode=0o711),
+        symlink("s", str(tmp_path / "outside")),
+    )
+    top = tmp_path / "top"
+    top.mkdir()
+    members = (file("tmp/f"), file("d/e/f"), file("s/f"), file("new/f"))
+    unpack(io.BytesIO(archive(*members)), top, keeps_owners=_IS_ROOT, below=[tmp_path / "outside", lower])
+    modes = {name: stat.S_IMODE((top / name).stat().st_mode) for name in ("tmp", "d", "d/e", "s", "new")}
+    assert modes == {"tmp": 0o1777, "d": 0o711, "d/e": 0o755, "s": 0o755, "new": 0o755}
+    assert (top / "tmp").stat().st_mtime == 5
 
 
 _HOSTILE = {

@@ -1,4 +1,4 @@
-"""Reads files that are compressed with gzip or Zstandard, or not at all, whatever their names say."""
+"""Reads files that are compressed with gzip or Zstandard, or not at all. Their first bytes decide, not their names."""
 
 from __future__ import annotations
 

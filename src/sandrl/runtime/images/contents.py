@@ -1,8 +1,8 @@
 """The files of a store: blobs by digest and unpacked layers, each made once and never seen in part.
 
-Whoever needs a blob or a layer holds a shared lock of it until an image names it. Only the holder of an exclusive lock
-makes or removes one. It is made under another name and renamed when it is complete, so what a killed process leaves is
-no part of the store; the next holder of the lock replaces it.
+A process that needs a blob or a layer holds a shared lock of it until an image names it. Only the holder of an
+exclusive lock makes or removes one. It is made under another name and renamed when it is complete, so the files of a
+killed process are not part of the store; the next holder of the lock replaces them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import fcntl
 import hashlib
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from io import BufferedRandom
 from pathlib import Path
@@ -93,14 +93,18 @@ class Contents:
         self._obtain(path, lambda: self._copy(source, wanted, path, tell), held)
         return path
 
-    def obtain_layer(self, blob: Path, diff_id: str, held: ExitStack, tell: Tell, described: str) -> Path:
+    def obtain_layer(
+        self, blob: Path, diff_id: str, below: Sequence[Path], held: ExitStack, tell: Tell, described: str
+    ) -> Path:
         """Unpacks a layer unless it is there; it stays there until `held` is closed.
+
+        `below` are the layers below it in the image, the highest first.
 
         Raises:
             SandrlError: If it is damaged, hostile, or there is no room.
         """
         path = self.layer(diff_id)
-        self._obtain(path, lambda: self._unpack(blob, diff_id, path, tell, described), held)
+        self._obtain(path, lambda: self._unpack(blob, diff_id, path, below, tell, described), held)
         return path
 
     def _obtain(self, path: Path, make: Callable[[], None], held: ExitStack) -> None:
@@ -146,13 +150,13 @@ class Contents:
             partial.unlink(missing_ok=True)
             raise no_room(self.root, error) from error
 
-    def _unpack(self, blob: Path, diff_id: str, path: Path, tell: Tell, described: str) -> None:
+    def _unpack(self, blob: Path, diff_id: str, path: Path, below: Sequence[Path], tell: Tell, described: str) -> None:
         new = path.with_name(NEW + path.name)
         remove_tree(new)
         try:
             new.mkdir(mode=0o700)
             with blob.open("rb") as file:
-                done = unpack(file, new, keeps_owners=self._keeps_owners, tell=lambda: tell(file.tell()))
+                done = unpack(file, new, keeps_owners=self._keeps_owners, below=below, tell=lambda: tell(file.tell()))
                 tell(file.seek(0, os.SEEK_END))
             if done.diff_id != diff_id:
                 raise ArchiveError(f"its plain content is {done.diff_id}, but the configuration says {diff_id}")

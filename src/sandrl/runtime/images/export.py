@@ -15,6 +15,7 @@ from sandrl.events import Emit, ImageProgress, ignore
 from sandrl.runtime.images.compression import Plain
 from sandrl.runtime.images.contents import remove_tree
 from sandrl.runtime.images.layouts import DOCKER_ARCHIVE, MANIFEST_TYPE, OCI, ROOT_FILES, FileReference
+from sandrl.runtime.images.names import key_of
 from sandrl.runtime.images.references import parse_reference
 from sandrl.runtime.images.source import REFERENCE_NAME, Configuration, Manifest
 from sandrl.runtime.images.store import ImageStore, StoredImage
@@ -50,7 +51,8 @@ def export(store: ImageStore, reference: str, target: FileReference, progress: E
     digest = store.digest_of(reference)
     if digest is None:
         raise UnknownImageError(reference)
-    names = [each.name for each in store.names.all() if each.digest == digest and not each.state]
+    named = store.names.find(key_of(reference) or "")
+    names = [named.name] if named is not None and not named.state else []
     new = target.path.with_name(f".{target.path.name}.{os.getpid()}")
     with store.lease(digest) as image:
         manifest, configuration = store.read(digest)

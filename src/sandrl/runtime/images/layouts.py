@@ -146,7 +146,9 @@ class OciLayout:
 
     def manifest(self) -> bytes:
         index = read_document(Index, self._members.read("index.json", MOST_MANIFEST_BYTES), self._described)
-        chosen = _only(index.manifests, _tags_of, self._tag, self._described)
+        # An image may have several tags.
+        images = index.manifests if self._tag else tuple({each.digest: each for each in index.manifests}.values())
+        chosen = _only(images, _tags_of, self._tag, self._described)
         content = Index(manifests=chosen).model_dump_json(by_alias=True, exclude_none=True)
         return resolve(content.encode(), self._read, self._described)
 

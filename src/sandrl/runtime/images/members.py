@@ -23,6 +23,7 @@ _CHUNK = 1 << 20
 _HEAD_BYTES = 8
 _MOST_MEMBERS = 100_000
 _MOST_LINKS = 8
+_NEEDED = "an OCI layout, an archive of docker save, or a tar archive of a root file system is needed"
 
 
 class Members(Protocol):
@@ -53,7 +54,7 @@ def _readable(path: Path) -> Iterator[None]:
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", path=error.filename or path) from error
     except (ArchiveError, CompressionError) as error:
-        raise InputError(f"is damaged, or no image: {error}", path=path) from error
+        raise InputError(str(error), path=path, hint=_NEEDED) from error
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""What images of a store are called: names, and the files that they were imported from on first use."""
+"""The names of the images of a store, and the files that they were imported from on first use."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from sandrl.events import Emit, ignore
 from sandrl.runtime.images.layouts import parse_file_reference
 from sandrl.runtime.images.references import parse_reference
-from sandrl.runtime.images.store import ImageStore
+from sandrl.runtime.images.store import open_store
 from sandrl.settings import Settings
 
 
@@ -22,7 +22,7 @@ def provide(text: str, settings: Settings, *, environment: Mapping[str, str], em
     Raises:
         SandrlError: If there is no such image, or it cannot be stored.
     """
-    store = ImageStore(settings.cache_dir / "images")
+    store = open_store(settings)
     digest = store.digest_of(text)
     if digest is not None:
         image = store.open(digest, emit)

@@ -16,7 +16,7 @@ from sandrl.errors import InputError, ServiceError, UnknownImageError
 from sandrl.events import Emit, PullDelayed, Warned, ignore
 from sandrl.runtime.images.failures import Failure, Patience, content_of, translated
 from sandrl.runtime.images.references import DIGEST, Reference, parse_reference
-from sandrl.runtime.images.source import MOST_MANIFEST_BYTES, resolve
+from sandrl.runtime.images.source import MOST_MANIFEST_BYTES, Configuration, Manifest, read_document, resolve
 from sandrl.runtime.images.store import ImageStore, StoredImage
 from sandrl.runtime.images.transport import Endpoint, Transport, endpoints_of, http_client
 from sandrl.settings import Settings
@@ -96,7 +96,10 @@ class RegistrySource(Closing):
         """
         wanted = self._reference.digest or self._reference.tag
         first, described = self._manifest(wanted), self.describe()
-        return resolve(first, lambda chosen: self._manifest(chosen.digest), described, self._platform)
+        content = resolve(first, lambda chosen: self._manifest(chosen.digest), described, self._platform)
+        if self._platform and content is first:
+            self._check_platform(content)
+        return content
 
     def blob(self, digest: str, size: int, offset: int = 0) -> Iterator[bytes]:
         """The content of a blob from a byte on; goes on where a transfer was broken off.
@@ -136,6 +139,16 @@ class RegistrySource(Closing):
                         return
             message = f"{endpoint.host} ends {left} bytes before the end of a layer"
             raise Failure(ServiceError(message, hint="try again"))
+
+    def _check_platform(self, content: bytes) -> None:
+        # Of an image for one platform, only the configuration says for which.
+        described = self.describe()
+        named = read_document(Manifest, content, described).config
+        plain = b"".join(self.blob(named.digest, min(named.size, MOST_MANIFEST_BYTES)))
+        configuration = read_document(Configuration, plain, described)
+        offered = f"{configuration.os}/{configuration.architecture}"
+        if not f"{self._platform}/".startswith(f"{offered}/"):
+            raise InputError(f"has no image for {self._platform}, only for {offered}", path=described)
 
     def _manifest(self, wanted: str) -> bytes:
         return self._asked(lambda endpoint: self._manifest_at(endpoint, wanted))

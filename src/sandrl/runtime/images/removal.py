@@ -1,8 +1,8 @@
 """Removes images from a store, and what no image needs, beside processes that add and use images.
 
 While images are removed, no manifest is written (the lock `writing`). A blob or a layer that no manifest names is
-removed only if nobody holds its lock: whoever adds an image holds those of all that it needs until its manifest is
-written. An image that is used (`ImageStore.lease`) stays.
+removed only if no process holds its lock: a process that adds an image holds those of all that it needs until the
+manifest is written. An image that is used (`ImageStore.lease`) stays.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from sandrl.runtime.images.store import ImageStore
 
 _PARTIAL_SECONDS = 24 * 3600
 _TEMPORARY_SECONDS = 3600
+_RECENT_SECONDS = 600
 _CLAIMS, _CLAIM_SECONDS = 4, 0.01
 
 
@@ -108,6 +109,17 @@ def prune(store: ImageStore, keep_bytes: int | None = None) -> Removed:
         removed.images += _drop(store, unnamed + oldest, removed)
     remove_leftovers(store, 0)
     return removed
+
+
+def shrink(store: ImageStore, most_bytes: int, spared: str) -> None:
+    """Removes images that were not used for the longest time until the store is not larger.
+
+    An image that was just added (`spared`), or was used in the last minutes, stays.
+    """
+    recent, removed = time.time() - _RECENT_SECONDS, Removed()
+    with _removing(store, removed):
+        old = [each for each in _oldest(store, store.digests(), most_bytes) if each != spared]
+        _drop(store, [each for each in old if _used_at(store, each) < recent], removed)
 
 
 def remove_leftovers(store: ImageStore, least_seconds: float = _PARTIAL_SECONDS) -> None:

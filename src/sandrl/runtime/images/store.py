@@ -1,7 +1,7 @@
 """The images of a user: blobs named by digest, names, and layers that are unpacked once.
 
-An image is in the store when its manifest is, which is written last. Its blobs and layers are removed only while no
-manifest names them, nobody adds an image that needs them, and nobody writes a manifest (`removal.py`).
+An image is in the store when its manifest is, which is written last. `removal.py` removes blobs and layers that no
+manifest names and no process holds a lock of.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from sandrl.errors import InputError, UnknownImageError
+from sandrl.errors import InputError, UnknownImageError, UsageError
 from sandrl.events import Emit, ImageProgress, ignore
 from sandrl.files import read_regular, write_whole
+from sandrl.quantities import bytes_of
 from sandrl.runtime.images import locks
 from sandrl.runtime.images.contents import Contents, Tell, layer_name
 from sandrl.runtime.images.layouts import digest_of, open_source, parse_file_reference
@@ -31,6 +32,7 @@ from sandrl.runtime.images.source import (
     read_document,
 )
 from sandrl.runtime.images.transfers import obtain_blobs
+from sandrl.settings import Settings
 
 _LEAST_DIGITS, _DIGITS = 12, frozenset("0123456789abcdef")
 
@@ -76,10 +78,12 @@ class ImageStore:
 
     Args:
         root: The directory of the store: `Settings.cache_dir / "images"`.
+        most_bytes: What all images may take; when one is added, those that were not used for longest are removed.
     """
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, most_bytes: int | None = None) -> None:
         self.root = root
+        self._most_bytes = most_bytes
         self.contents = Contents(root, keeps_owners=os.geteuid() == 0)
         self.layers = self.contents.layers
         self.manifests = root / "manifests"
@@ -174,7 +178,7 @@ class ImageStore:
             digest = digest_of(content)
             self._name(digest, content, given)
             image = self._load(digest)
-        self._remove_leftovers()
+        self._tidy(digest)
         return image
 
     def add_file(self, text: str, progress: Emit = ignore) -> StoredImage:
@@ -256,9 +260,11 @@ class ImageStore:
         self, image: tuple[Manifest, Configuration], held: ExitStack, described: str, progress: Emit
     ) -> None:
         manifest, configuration = image
+        below: list[Path] = []
         for part, (layer, diff_id) in enumerate(zip(manifest.layers, configuration.rootfs.diff_ids, strict=True), 1):
             tell = _teller(progress, described, True, part, len(manifest.layers), layer.size)
-            self.contents.obtain_layer(self.contents.blob(layer.digest), diff_id, held, tell, described)
+            blob = self.contents.blob(layer.digest)
+            below.insert(0, self.contents.obtain_layer(blob, diff_id, below, held, tell, described))
 
     def _name(self, digest: str, content: bytes, given: NamedImage | None) -> None:
         # Whoever removes images waits until the manifest names the blobs that are held.
@@ -270,14 +276,29 @@ class ImageStore:
         finally:
             os.close(descriptor)
 
-    def _remove_leftovers(self) -> None:
-        from sandrl.runtime.images.removal import remove_leftovers
+    def _tidy(self, added: str) -> None:
+        from sandrl.runtime.images.removal import remove_leftovers, shrink
 
         with suppress(OSError):
             remove_leftovers(self)
+        if self._most_bytes is not None:
+            shrink(self, self._most_bytes, added)
 
     def _unknown(self, text: str) -> StoredImage:
         raise UnknownImageError(text)
+
+
+def open_store(settings: Settings) -> ImageStore:
+    """The store of the user.
+
+    Raises:
+        UsageError: If its limit is no size.
+    """
+    try:
+        most_bytes = bytes_of(settings.images_size)
+    except ValueError as error:
+        raise UsageError(f"SANDRL_IMAGES_SIZE: {error}") from error
+    return ImageStore(settings.cache_dir / "images", most_bytes if isinstance(most_bytes, int) else None)
 
 
 def _teller(progress: Emit, described: str, is_unpacking: bool, part: int, parts: int, total: int) -> Tell:

@@ -123,14 +123,14 @@ class Transport:
 
     @contextmanager
     def opened(
-        self, endpoint: Endpoint, path: str, headers: Mapping[str, str], *, what: str, method: str = "GET"
+        self, endpoint: Endpoint, path: str, headers: Mapping[str, str], *, what: str
     ) -> Iterator[httpx.Response]:
         """Opens the answer to a request for a path below the repository; only a success comes back.
 
         Raises:
             Failure: If it is none.
         """
-        response = self._answer(endpoint, method, path, headers)
+        response = self._answer(endpoint, path, headers)
         try:
             if not response.is_success:
                 raise _refusal(response, endpoint, what)
@@ -138,23 +138,23 @@ class Transport:
         finally:
             response.close()
 
-    def _answer(self, endpoint: Endpoint, method: str, path: str, headers: Mapping[str, str]) -> httpx.Response:
+    def _answer(self, endpoint: Endpoint, path: str, headers: Mapping[str, str]) -> httpx.Response:
         try:
-            response = self._authorized(endpoint, method, path, headers)
+            response = self._authorized(endpoint, path, headers)
         except Failure as failure:
             if failure.is_reached or not endpoint.may_be_plain or is_untrusted(failure):
                 raise
             endpoint.address = endpoint.address.copy_with(scheme="http")
-            response = self._authorized(endpoint, method, path, headers)
+            response = self._authorized(endpoint, path, headers)
         # What has answered once is not tried in another way later.
         endpoint.may_be_plain = False
         return response
 
-    def _authorized(self, endpoint: Endpoint, method: str, path: str, headers: Mapping[str, str]) -> httpx.Response:
+    def _authorized(self, endpoint: Endpoint, path: str, headers: Mapping[str, str]) -> httpx.Response:
         authorization = endpoint.authorization
         url = endpoint.address.join(f"/v2/{endpoint.repository}/{path}")
         sent = authorization.header
-        response = self._send(method, url, headers, sent)
+        response = self._send(url, headers, sent)
         if response.status_code == 401:
             try:
                 is_renewed = authorization.renew(sent, response)
@@ -164,7 +164,7 @@ class Transport:
             if is_renewed:
                 response.close()
                 sent = authorization.header
-                response = self._send(method, url, headers, sent)
+                response = self._send(url, headers, sent)
         return self._followed(response, headers, sent)
 
     def _followed(self, response: httpx.Response, headers: Mapping[str, str], authorization: str) -> httpx.Response:
@@ -181,14 +181,14 @@ class Transport:
             if _origin(target) != origin:
                 # Also on the way back: the other host has chosen the address.
                 authorization = ""
-            response = self._send(response.request.method, target, headers, authorization)
+            response = self._send(target, headers, authorization)
         response.close()
         raise _unusable(f"{response.url.host} redirects without an end")
 
-    def _send(self, method: str, url: httpx.URL, headers: Mapping[str, str], authorization: str) -> httpx.Response:
+    def _send(self, url: httpx.URL, headers: Mapping[str, str], authorization: str) -> httpx.Response:
         sent = {**headers, "Authorization": authorization} if authorization else headers
         with translated(url.netloc.decode("ascii")):
-            return self._client.send(self._client.build_request(method, url, headers=sent), stream=True)
+            return self._client.send(self._client.build_request("GET", url, headers=sent), stream=True)
 
 
 def _refusal(response: httpx.Response, endpoint: Endpoint, what: str) -> Failure:

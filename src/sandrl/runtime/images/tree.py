@@ -5,7 +5,7 @@ the directory of the layer, one component at a time, without following links in 
 if the layer's directory were the root.
 
 A whiteout becomes a character device 0:0, which any user may make, and an opaque directory gets an attribute. Both hide
-what lower layers have; what the same layer has of that name stays. Devices are left out.
+files of lower layers only, not those of the same layer. Devices are left out.
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ import os
 import shutil
 import stat
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
 
 from sandrl.runtime.images.archive import ArchiveError, Entry
 
@@ -46,7 +48,7 @@ _IMPOSSIBLE = frozenset(
         errno.EFBIG,
     }
 )
-# Of directories that the archive does not name.
+# Of directories that no archive names.
 _DEFAULTS = Entry(b"", tarfile.DIRTYPE, 0o755, 0, 0, 0, 0, 0, b"")
 
 
@@ -56,13 +58,16 @@ class Tree:
     Args:
         root: A descriptor of the directory, which is empty.
         keeps_owners: Whether files get the owners that the archive says; else all belong to this user.
+        below: The directories of the layers below, the highest first: a directory that the archive does not name, but
+            has files of, is like that of a lower layer.
     """
 
-    def __init__(self, root: int, *, keeps_owners: bool) -> None:
+    def __init__(self, root: int, *, keeps_owners: bool, below: Sequence[Path] = ()) -> None:
         self._root = root
         self._keeps_owners = keeps_owners
+        self._below = below
         # By inode, because a directory may be reached by several paths.
-        self._directories: dict[int, Entry] = {}
+        self._directories: dict[int, Entry | None] = {}
         self._opaque: set[int] = set()
         self._above: tuple[bytes, ...] | None = ()
         self._parent = os.dup(root)
@@ -101,11 +106,11 @@ class Tree:
         Raises:
             OSError: If that fails.
         """
-        for _, _, _, descriptor in os.fwalk(".", topdown=False, follow_symlinks=False, dir_fd=self._root):
-            status = os.fstat(descriptor)
-            if status.st_ino in self._opaque:
+        for path, _, _, descriptor in os.fwalk(b".", topdown=False, follow_symlinks=False, dir_fd=self._root):
+            inode = os.fstat(descriptor).st_ino
+            if inode in self._opaque:
                 os.setxattr(descriptor, OPAQUE, b"y")
-            self._describe(descriptor, self._directories.get(status.st_ino, _DEFAULTS))
+            self._describe(descriptor, self._directories.get(inode) or self._inherited(path))
 
     def _write(self, parent: int, name: bytes, entry: Entry, content: Iterator[bytes]) -> None:
         match entry.kind:
@@ -171,14 +176,14 @@ class Tree:
         except FileNotFoundError:
             if not make:
                 raise
-            self._new_directory(parent, name, _DEFAULTS)
+            self._new_directory(parent, name, None)
         except NotADirectoryError:
             if not make or not _is_whiteout(os.stat(name, dir_fd=parent, follow_symlinks=False)):
                 raise
-            self._make_directory(parent, name, _DEFAULTS)
+            self._make_directory(parent, name, None)
         return os.open(name, _DIRECTORY, dir_fd=parent)
 
-    def _make_directory(self, parent: int, name: bytes, entry: Entry) -> None:
+    def _make_directory(self, parent: int, name: bytes, entry: Entry | None) -> None:
         with suppress(FileNotFoundError):
             found = os.stat(name, dir_fd=parent, follow_symlinks=False)
             if stat.S_ISDIR(found.st_mode):
@@ -190,16 +195,28 @@ class Tree:
             return
         self._new_directory(parent, name, entry)
 
-    def _new_directory(self, parent: int, name: bytes, entry: Entry) -> int:
+    def _new_directory(self, parent: int, name: bytes, entry: Entry | None) -> int:
         os.mkdir(name, 0o700, dir_fd=parent)
         inode = os.stat(name, dir_fd=parent, follow_symlinks=False).st_ino
         self._directories[inode] = entry
         self._opaque.discard(inode)
         return inode
 
+    def _inherited(self, path: bytes) -> Entry:
+        for layer in self._below:
+            try:
+                found = _stat_below(layer, path)
+            except FileNotFoundError:
+                continue
+            except OSError:
+                break
+            mode, times = stat.S_IMODE(found.st_mode), found.st_mtime_ns
+            return replace(_DEFAULTS, mode=mode, user=found.st_uid, group=found.st_gid, modified=times)
+        return _DEFAULTS
+
     def _set_root(self, entry: Entry) -> None:
         if entry.kind != tarfile.DIRTYPE:
-            raise ArchiveError("has an entry for the root that is no directory")
+            raise ArchiveError("has an entry for its root that is not a directory")
         self._directories[os.fstat(self._root).st_ino] = entry
 
     def _write_file(self, parent: int, name: bytes, entry: Entry, content: Iterator[bytes]) -> None:
@@ -287,6 +304,19 @@ def _components(path: bytes) -> list[bytes]:
     if len(path) > _MOST_PATH_BYTES or len(parts) > _MOST_DEPTH:
         raise ArchiveError(f"has a name that is too long or too deep: {shown(path)}")
     return parts
+
+
+def _stat_below(root: Path, path: bytes) -> os.stat_result:
+    # A directory, without following links.
+    descriptor = os.open(root, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        for part in _components(path):
+            following = os.open(part, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=descriptor)
+            os.close(descriptor)
+            descriptor = following
+        return os.fstat(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _fill(descriptor: int, entry: Entry, content: Iterator[bytes]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -81,11 +81,13 @@ def unpack(
     target: Path,
     *,
     keeps_owners: bool,
+    below: Sequence[Path] = (),
     limits: Limits | None = None,
     tell: Callable[[], None] = lambda: None,
 ) -> Unpacked:
     """Unpacks an archive, compressed or not, into a directory that is empty.
 
+    `below` are the directories of the layers below, as `Tree` takes them.
     `tell` is called now and then, for a caller that shows how far the file was read.
 
     Raises:
@@ -98,7 +100,7 @@ def unpack(
     stream = Measured(file, limits.most_bytes)
     root = os.open(target, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        tree = Tree(root, keeps_owners=keeps_owners)
+        tree = Tree(root, keeps_owners=keeps_owners, below=below)
         try:
             _write_all(Archive(stream), tree, root, limits, tell)
         finally:

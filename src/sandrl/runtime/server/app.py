@@ -21,7 +21,7 @@ from cwsandbox._proto import discovery_pb2_grpc, sandbox_pb2_grpc
 from sandrl.errors import RuntimeUnavailableError
 from sandrl.runtime.host.choice import Choice, choose_launcher
 from sandrl.runtime.host.images import Images, find_images
-from sandrl.runtime.images.store import ImageStore
+from sandrl.runtime.images.store import ImageStore, open_store
 from sandrl.runtime.server.sandboxes import SandboxManager
 from sandrl.runtime.server.service import ControlService, DiscoveryService, SandboxService
 from sandrl.runtime.state import DaemonEndpoint, RuntimeDirectory
@@ -227,7 +227,7 @@ def run(
 async def _serve(
     directory: RuntimeDirectory, idle_timeout_seconds: float | None, announce: Announce, max_sandboxes: int | None
 ) -> None:
-    store = ImageStore(load_settings().cache_dir / "images")
+    store = open_store(load_settings())
     choice = await choose_launcher(find_images(), directory.path, directory.make_shown(), store.layers)
     await Daemon(directory, choice, store, idle_timeout_seconds, max_sandboxes).run(announce)
 

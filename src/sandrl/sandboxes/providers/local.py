@@ -85,12 +85,13 @@ def _connected(settings: Settings, reason: str, image: str | None, packages: Pac
 
 
 def _stored_image(image: str, settings: Settings, emit: Emit) -> str | None:
-    # None for the host's system. The daemon has the user's store, so the image is there when it is needed, and its progress was shown.
+    # None for the host's system. The daemon has the user's store, so the image is there when it is needed, and its
+    # progress was shown.
     from sandrl.runtime.host.images import names_host_system
     from sandrl.runtime.images.provision import provide
-    from sandrl.runtime.images.store import ImageStore
+    from sandrl.runtime.images.store import open_store
 
-    is_stored = ImageStore(settings.cache_dir / "images").digest_of(image) is not None
+    is_stored = open_store(settings).digest_of(image) is not None
     if names_host_system(image) and not is_stored:
         return None
     return provide(image, settings, environment=os.environ, emit=emit)

@@ -310,6 +310,13 @@ class Connection(ABC):
         """The name of the runtime, and the image of its sandboxes, with which another process requests the same."""
         return self.kind.value, self.image
 
+    @property
+    def has_host_system(self) -> bool:
+        """Whether sandboxes have the system of this machine, and not that of an image."""
+        from sandrl.runtime.host.images import names_host_system
+
+        return self.is_local and names_host_system(self.image)
+
     def concurrency(self, asked: int | None, *, least: int = 1, processes: int = 1) -> int | None:
         """How many completions to judge at once; `processes` share the runtime.
 
