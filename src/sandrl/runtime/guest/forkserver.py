@@ -278,9 +278,8 @@ def _become_sandbox(
             )
         give_up_privileges(limits, filter_program, account, user)
     except OSError as error:
-        is_refused = isinstance(error, accounts.AccountError)
-        failure = {"event": "boot_failed", "error": error.strerror or str(error), "is_refused": is_refused}
-        wire.send(control, failure)
+        field = "security_context.run_as_user" if isinstance(error, accounts.AccountError) else ""
+        wire.send(control, {"event": "boot_failed", "error": error.strerror or str(error), "field": field})
         os._exit(1)
     agent.run(control, limits, account, upper)
 

@@ -33,7 +33,15 @@ class LaunchError(Exception):
 
 
 class RefusedLaunchError(LaunchError):
-    """The image cannot give a sandbox the user that is asked for, so no other attempt can succeed."""
+    """A sandbox asks for what this machine or its image cannot give, so no other attempt can succeed.
+
+    Args:
+        field: Of a container, which asks for it.
+    """
+
+    def __init__(self, message: str, field: str) -> None:
+        super().__init__(message)
+        self.field = field
 
 
 class InterpreterError(LaunchError):

@@ -167,8 +167,8 @@ class HostSandbox:
         elif event == "ready" and not self._booted.done():
             self._booted.set_result(None)
         elif event == "boot_failed" and not self._booted.done():
-            kind = RefusedLaunchError if message.get("is_refused") else LaunchError
-            self._booted.set_exception(kind(str(message["error"])))
+            error, field = str(message["error"]), str(message.get("field") or "")
+            self._booted.set_exception(RefusedLaunchError(error, field) if field else LaunchError(error))
 
     def _note_exit(self, exec_id: int, end: Exit) -> None:
         # A program ended. One that failed counts once the agent has answered after it. When the fork server dies, the
