@@ -7,8 +7,8 @@ quote. The parts (without `--part`, all of them run):
 - `start`: seconds from the request of a sandbox to the end of its first command (`/bin/true`), one after another: the
   host's system, the image, and bubblewrap, crun and podman over the same files where they run;
 - `rate`: the same, as many at a time as suits the machine, in starts per second;
-- `many`: `--many` sandboxes at once, of the host's system and of the image, each with a shell that sleeps: memory of the
-  machine, and disk beside the layers, that each needs;
+- `many`: `--many` sandboxes at once, of the host's system and of the image, each with a shell that sleeps: memory of
+  the machine, and disk beside the layers, that each needs;
 - `mbpp`: the references of MBPP (`--mbpp FILE`) in cells of the image, against cells of the host's system.
 """
 
