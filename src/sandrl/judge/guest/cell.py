@@ -37,7 +37,7 @@ NEW_MOUNTS, NEW_UTS, NEW_IPC = 0x20000, 0x4000000, 0x8000000
 NEW_USER, NEW_PROCESSES, NEW_NETWORK = 0x10000000, 0x20000000, 0x40000000
 READ_ONLY, NOSUID, NODEV, NOEXEC, BIND, RECURSIVE, PRIVATE = 0x1, 0x2, 0x4, 0x8, 0x1000, 0x4000, 0x40000
 AT_CURRENT, AT_RECURSIVE = -100, 0x8000
-REMOUNT = 0x20
+REMOUNT, DETACHED = 0x20, 2
 MOUNT_SETATTR = 442
 # The namespaces that a cell's process is born in, by their names in `/proc/PID/ns`.
 OF_CELL = {"mnt": NEW_MOUNTS, "uts": NEW_UTS, "ipc": NEW_IPC, "pid": NEW_PROCESSES}
@@ -53,8 +53,8 @@ MOST_ENTRIES = 256
 MADE_IN_CELLS = PARTS, "/proc", "/tmp", "/dev/pts"
 DEVICE = 0o020000
 CALLS_OF_MACHINE = {
-    "x86_64": {"capset": 126, "brk": 12},
-    "aarch64": {"capset": 91, "brk": 214},
+    "x86_64": {"capset": 126, "brk": 12, "pivot_root": 155},
+    "aarch64": {"capset": 91, "brk": 214, "pivot_root": 41},
 }
 PR_SET_PDEATHSIG, PR_SET_SECUREBITS, PR_SET_MM, PR_SET_MM_MAP = 1, 28, 35, 14
 # Code, data, heap, stack, arguments and environment in `/proc/self/stat`, in the order of `struct prctl_mm_map`.
@@ -148,7 +148,7 @@ def without_capabilities() -> Step:
 
 
 # In `steps_into_cell`.
-PLACE_OF_LAYOUT, PLACE_OF_FILES = 3, 18
+PLACE_OF_LAYOUT, PLACE_OF_FILES = 3, 17
 # A step that may be refused.
 TRIED = "-"
 
@@ -185,27 +185,26 @@ def open_to_all(path: str) -> Step:
     return Step("chmod", path.encode(), 0o1777, about=f"chmod {path}")
 
 
-def steps_of_places(limits: CellLimits, places: list[tuple[str, bool]], root: str) -> list[Step]:
-    """Mounts what can be written to in a cell with this root."""
+def steps_of_places(limits: CellLimits, places: list[tuple[str, bool]]) -> list[Step]:
+    """Mounts what can be written to in a cell."""
     options = f"size={limits.disk_bytes},nr_inodes={limits.inodes},mode=755"
-    made = f"{root}/tmp"
-    steps = [mounting("tmpfs", made, "tmpfs", NOSUID | NODEV, options)]
+    steps = [mounting("tmpfs", "/tmp", "tmpfs", NOSUID | NODEV, options)]
     for number, (path, keeps) in enumerate(places):
         if path == "/tmp":
             continue
-        steps.append(making(f"{made}/{number}"))
+        steps.append(making(f"/tmp/{number}"))
         if keeps:
-            steps.append(making(f"{made}/{number}.work"))
-            layers = f"lowerdir={root}{path},upperdir={made}/{number},workdir={made}/{number}.work,userxattr"
-            steps.append(mounting("overlay", root + path, "overlay", NOSUID | NODEV, layers))
+            steps.append(making(f"/tmp/{number}.work"))
+            layers = f"lowerdir={path},upperdir=/tmp/{number},workdir=/tmp/{number}.work,userxattr"
+            steps.append(mounting("overlay", path, "overlay", NOSUID | NODEV, layers))
         else:
-            steps.append(mounting(f"{made}/{number}", root + path, flags=BIND))
+            steps.append(mounting(f"/tmp/{number}", path, flags=BIND))
         if path in ("/var/tmp", "/dev/shm"):
-            steps.append(open_to_all(root + path))
+            steps.append(open_to_all(path))
     # Last, because it covers the others' directories.
-    steps += [making(made + "/tmp"), mounting(made + "/tmp", made, flags=BIND), open_to_all(made)]
+    steps += [making("/tmp/tmp"), mounting("/tmp/tmp", "/tmp", flags=BIND), open_to_all("/tmp")]
     options = "newinstance,ptmxmode=0666,mode=0600,max=16"
-    return [*steps, mounting("devpts", root + "/dev/pts", "devpts", NOSUID | NOEXEC, options)]
+    return [*steps, mounting("devpts", "/dev/pts", "devpts", NOSUID | NOEXEC, options)]
 
 
 def write_once(path: str, text: str) -> None:
@@ -232,23 +231,21 @@ def writing_of(path: str, text: str) -> list[Step]:
     ]
 
 
-def steps_into_cell(root: str, user: int, group: int, folder: str, limits: CellLimits, has_first: bool) -> list[Step]:
-    """Moves a forked process into a cell.
+def steps_into_cell(user: int, group: int, folder: str, limits: CellLimits, has_first: bool) -> list[Step]:
+    """Moves a forked process into a cell, in whose other namespaces it was born.
 
-    All is mounted with the capabilities of the worker; a user namespace is made of no process with another root. The
-    files that the process begins with get the numbers from 0 on, or from 1 if process 1 is another, and `/dev/null` is
-    standard input then.
+    All is mounted with the capabilities of the worker. The files that the process begins with get the numbers from 0
+    on, or from 1 if process 1 is another, and `/dev/null` is standard input then.
     """
     numbers = range(1, 1 + FILES_OF_COMPLETION) if has_first else range(3)
     steps = [
         Step("prctl", PR_SET_PDEATHSIG, _signal.SIGKILL, 0, 0, 0),
-        mounting("proc", root + "/proc", "proc", NOSUID | NODEV | NOEXEC),
+        mounting("proc", "/proc", "proc", NOSUID | NODEV | NOEXEC),
         # It shows locks of other cells and of the host.
-        mounting("/dev/null", root + "/proc/locks", flags=BIND),
+        mounting("/dev/null", "/proc/locks", flags=BIND),
         # The file and the end of the heap are known when the process is forked.
         Step("prctl", PR_SET_MM, PR_SET_MM_MAP, about=TRIED),
         Step("unshare", NEW_USER, about="the user namespace of a cell"),
-        Step("chroot", root.encode()),
     ]
     for path, text in (*maps_of_user(user, group), ("/proc/sys/user/max_user_namespaces", "0")):
         steps += writing_of(path, text)
@@ -422,15 +419,15 @@ def read_whole(path: str) -> bytes:
 
 
 class Slot:
-    """What cells use one after another: a root, whose locks end with each, and a network that nobody has used."""
+    """What cells use one after another: a root, whose locks end with each, and a network that nobody has used.
+
+    The root is alone in a mount namespace, of which each cell has a copy.
+    """
 
     network: Network | None = None
 
-    def __init__(self, root: str, mounting: list[Step], entering: list[list[Step]]) -> None:
-        self.root = root
-        self.mounting = Steps(mounting)
-        # Where the process is the first of its cell, and where another one is.
-        self.entering = [Steps(steps) for steps in entering]
+    def __init__(self, mounts: int) -> None:
+        self.mounts = mounts
 
 
 class Astray(Exception):
@@ -458,6 +455,10 @@ class Cells:
         self.slots: dict[int, Slot] = {}
         self.free: list[Slot] = []
         self.made = 0
+        self.mounting = Steps(steps_of_places(limits, self.places))
+        known = self.user, self.group, self.folder, limits
+        # Where the process is the first of its cell, and where another one is.
+        self.ways_in = [Steps(steps_into_cell(*known, has_first)) for has_first in (False, True)]
         self.returning = Steps([])
 
     def settle(self) -> None:
@@ -507,14 +508,16 @@ class Cells:
             slot.network = Network(self.call)
         else:
             slot.network.enter()
-        must(self.call, "unshare", sum(OF_CELL.values()), about="the namespaces of a cell")
+        must(self.call, "unshare", NEW_PROCESSES, about="a process namespace")
         first, pid, program = 0, -1, -1
         try:
-            slot.mounting.take()
-            program = self._own_program(slot.root)
             if has_first:
                 first = posix.posix_spawn(FIRST_PROCESS, (FIRST_PROCESS,), {}, file_actions=CLOSED_STREAMS)
-            self.entering = slot.entering[has_first]
+            must(self.call, "setns", slot.mounts, NEW_MOUNTS, about="the root of a cell")
+            must(self.call, "unshare", NEW_MOUNTS | NEW_UTS | NEW_IPC, about="the namespaces of a cell")
+            self.mounting.take()
+            program = self._own_program()
+            self.entering = self.ways_in[has_first]
             self._prepare(self.entering, descriptors, program)
             pid = posix.fork()
         finally:
@@ -533,10 +536,19 @@ class Cells:
         self.made += 1
         root = f"/tmp/root.{self.made}"
         posix.mkdir(root, 0o755)
-        Root(self.call, root, self.places, "/tmp/empty")
-        known = root, self.user, self.group, self.folder, self.limits
-        entering = [steps_into_cell(*known, has_first) for has_first in (False, True)]
-        return Slot(root, steps_of_places(self.limits, self.places, root), entering)
+        must(self.call, "unshare", NEW_MOUNTS, about="a mount namespace")
+        try:
+            Root(self.call, root, self.places, "/tmp/empty")
+            # Only where one is in sight may cells mount theirs, which covers it.
+            mount(self.call, "proc", root + "/proc", "proc", NOSUID | NODEV | NOEXEC)
+            mounts = posix.open("/proc/self/ns/mnt", posix.O_RDONLY | posix.O_CLOEXEC)
+            posix.chdir(root)
+            # The old root covers the new one, and is taken away.
+            must(self.call, "syscall", self.numbers["pivot_root"], b".", b".", about="pivot_root")
+            must(self.call, "umount2", b".", DETACHED)
+        finally:
+            self._return()
+        return Slot(mounts)
 
     def _return(self) -> None:
         try:
@@ -557,11 +569,11 @@ class Cells:
         """Moves the forked process into its cell; raises OSError if a step of it is refused."""
         self.entering.take()
 
-    def _own_program(self, root: str) -> int:
+    def _own_program(self) -> int:
         # A cell's process has the worker's where the kernel refuses the change; it refuses it while the file itself is
         # mapped, and where an overlay shows it, another one is.
         try:
-            return posix.open(root + self.program, posix.O_RDONLY)
+            return posix.open(self.program, posix.O_RDONLY)
         except OSError:
             return -1
 
