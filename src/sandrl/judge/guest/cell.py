@@ -1,12 +1,16 @@
-"""A cell: a process that was just forked isolates itself in namespaces of its own, which end with it.
+"""A cell: a process in namespaces of its own, which end with it.
+
+The forker makes the namespaces and mounts what a cell sees, and goes back to its own when it has forked the process.
+That process makes the user namespace and gives up what the worker may do, by steps that were prepared before: it is a
+copy of the forker, and has to copy each page that it touches.
 
 Process 1 of the cell's own process namespace is its supervisor, or, where the judge is outside, a program that waits
 (`first_process.py`), beside the process of the completion: no program in the cell can kill or stop it, and the kernel
-ends all of them with it. Cells share nothing: the user, process, mount, IPC
-and UTS namespaces of a cell are its own, and so are `/tmp` and everything that can be written to, `/proc`, its
-terminals, and the inodes of the files that it can read (see `Root`). A network namespace costs more than all the others
-together: another cell uses it if the kernel counts no use of it (see `Network`). A cell has no capability when it
-reads its request, and cannot make further namespaces.
+ends all of them with it. Cells share nothing: the user, process, mount, IPC and UTS namespaces of a cell are its own,
+and so are `/tmp` and everything that can be written to, `/proc`, its terminals, and the inodes of the files that it can
+read (see `Root`). None of the worker's mounts are among those of a cell. A network namespace costs more than all the
+others together: another cell uses it if the kernel counts no use of it (see `Network`). A cell has no capability when
+it reads its request, and cannot make further namespaces.
 
 A cell needs no system call filter of its own, which would be compiled for each cell, on all processors: it has the
 worker's, and the calls which that filter has to leave to the worker need a capability.
@@ -16,12 +20,12 @@ from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]
 import posix
-from collections.abc import Callable, Iterable
 
 from sandrl.judge.guest.child import PR_SET_NO_NEW_PRIVS, RLIMIT_DATA, ROOM_FOR_STACKS_BYTES
 from sandrl.judge.guest.declarations import Libc
 from sandrl.judge.guest.descriptors import write_all
 from sandrl.judge.guest.first_process import write_executable
+from sandrl.judge.guest.network import Network
 from sandrl.judge.guest.places import (
     DIRECTORY,
     KIND_OF_FILE,
@@ -32,12 +36,30 @@ from sandrl.judge.guest.places import (
     names_in,
     own_places,
 )
+from sandrl.judge.guest.steps import (
+    BIND,
+    DETACHED,
+    NODEV,
+    NOEXEC,
+    NOSUID,
+    PRIVATE,
+    READ_ONLY,
+    RECURSIVE,
+    REMOUNT,
+    TRIED,
+    Step,
+    Steps,
+    making,
+    mount,
+    mounting,
+    must,
+    open_to_all,
+    write_once,
+)
 
 NEW_MOUNTS, NEW_UTS, NEW_IPC = 0x20000, 0x4000000, 0x8000000
-NEW_USER, NEW_PROCESSES, NEW_NETWORK = 0x10000000, 0x20000000, 0x40000000
-READ_ONLY, NOSUID, NODEV, NOEXEC, BIND, RECURSIVE, PRIVATE = 0x1, 0x2, 0x4, 0x8, 0x1000, 0x4000, 0x40000
+NEW_USER, NEW_PROCESSES = 0x10000000, 0x20000000
 AT_CURRENT, AT_RECURSIVE = -100, 0x8000
-REMOUNT, DETACHED = 0x20, 2
 MOUNT_SETATTR = 442
 # The namespaces that a cell's process is born in, by their names in `/proc/PID/ns`.
 OF_CELL = {"mnt": NEW_MOUNTS, "uts": NEW_UTS, "ipc": NEW_IPC, "pid": NEW_PROCESSES}
@@ -67,8 +89,6 @@ CAPABILITY_VERSION_3 = 0x20080522
 RLIMIT_NPROC, RLIMIT_NOFILE, RLIMIT_MEMLOCK, RLIMIT_SIGPENDING = 6, 7, 8, 11
 # What programs have in a sandbox of the local runtime (see `runtime/guest/processes.py`).
 OPEN_FILES, LOCKED_BYTES, PENDING_SIGNALS = 512, 64 << 10, 1024
-AF_INET, SOCK_DGRAM_CLOEXEC, SIOCSIFFLAGS, IFF_UP_RUNNING = 2, 0x80002, 0x8914, 0x41
-SOCKET_BUFFER_BYTES = 256 << 10
 # Of files, all from a number on; the same on every machine.
 CLOSE_RANGE, LAST_DESCRIPTOR = 436, 0x7FFFFFFF
 # What a completion's process begins with besides standard input, if its judge is outside (see `outside.py`).
@@ -99,49 +119,6 @@ class CellLimits:
         self.fresh_network = fresh_network
 
 
-class Step:
-    """A call of libc, and what is said of it if it fails."""
-
-    def __init__(self, name: str, *arguments: int | bytes, about: str = "") -> None:
-        self.call = name, *arguments
-        self.about = about or name
-
-
-class Steps:
-    """Steps that a forked process takes: all are prepared before, because it copies whatever it touches."""
-
-    def __init__(self, steps: Iterable[Step]) -> None:
-        import _ctypes
-
-        libc = _ctypes.dlopen(None, 0)  # type: ignore[arg-type]
-        self.call: Callable[..., int] = _ctypes.call_function
-        self.about = [step.about for step in steps]
-        self.addresses = [_ctypes.dlsym(libc, str(step.call[0])) for step in steps]
-        self.arguments = [step.call[1:] for step in steps]
-
-    def take(self) -> None:
-        """Takes all of them; raises OSError if one has failed that is not tried only."""
-        results = list(map(self.call, self.addresses, self.arguments))
-        if min(results) < 0:
-            for result, about in zip(results, self.about):
-                if result < 0 and about != TRIED:
-                    raise OSError(f"{about} is refused")
-
-
-def take(call: Libc, steps: Iterable[Step]) -> None:
-    for step in steps:
-        if call(*step.call) < 0:
-            raise OSError(f"{step.about} is refused")
-
-
-def must(call: Libc, name: str, *arguments: int | bytes, about: str = "") -> int:
-    """Calls libc; raises an OSError that names the call, or what it is about, if it fails."""
-    result = call(name, *arguments)
-    if result < 0:
-        raise OSError(f"{about or name} is refused")
-    return result
-
-
 def without_capabilities() -> Step:
     header = CAPABILITY_VERSION_3.to_bytes(4, "little") + bytes(4)
     return Step("syscall", CALLS_OF_MACHINE[posix.uname().machine]["capset"], header, bytes(24), about="capset")
@@ -149,8 +126,6 @@ def without_capabilities() -> Step:
 
 # In `steps_into_cell`.
 PLACE_OF_LAYOUT, PLACE_OF_FILES = 3, 17
-# A step that may be refused.
-TRIED = "-"
 
 
 def resource_limits(limits: CellLimits) -> list[Step]:
@@ -166,23 +141,6 @@ def resource_limits(limits: CellLimits) -> list[Step]:
             (RLIMIT_SIGPENDING, PENDING_SIGNALS),
         )
     ]
-
-
-def mounting(source: str, target: str, kind: str = "", flags: int = 0, options: str = "") -> Step:
-    words = source.encode(), target.encode(), kind.encode()
-    return Step("mount", *words, flags, options.encode(), about=f"mount {kind or source} on {target}")
-
-
-def mount(call: Libc, source: str, target: str, kind: str = "", flags: int = 0, options: str = "") -> None:
-    take(call, [mounting(source, target, kind, flags, options)])
-
-
-def making(path: str) -> Step:
-    return Step("mkdir", path.encode(), 0o755, about=f"mkdir {path}")
-
-
-def open_to_all(path: str) -> Step:
-    return Step("chmod", path.encode(), 0o1777, about=f"chmod {path}")
 
 
 def steps_of_places(limits: CellLimits, places: list[tuple[str, bool]]) -> list[Step]:
@@ -205,14 +163,6 @@ def steps_of_places(limits: CellLimits, places: list[tuple[str, bool]]) -> list[
     steps += [making("/tmp/tmp"), mounting("/tmp/tmp", "/tmp", flags=BIND), open_to_all("/tmp")]
     options = "newinstance,ptmxmode=0666,mode=0600,max=16"
     return [*steps, mounting("devpts", "/dev/pts", "devpts", NOSUID | NOEXEC, options)]
-
-
-def write_once(path: str, text: str) -> None:
-    descriptor = posix.open(path, posix.O_WRONLY)
-    try:
-        posix.write(descriptor, text.encode())
-    finally:
-        posix.close(descriptor)
 
 
 def maps_of_user(user: int, group: int) -> list[tuple[str, str]]:
@@ -354,68 +304,6 @@ class Root:
         posix.close(descriptor)
         if text is None:
             mount(self.call, path, target, flags=BIND)
-
-
-# What the kernel counts in each network namespace: sockets, packets by interface, and what was asked of each protocol.
-# Of what is said of sockets, the first line alone is about this namespace.
-NETWORK_COUNTERS = "sockstat", "dev", "snmp", "snmp6"
-NO_SOCKETS = b"sockets: used 0\n"
-COUNTERS_BYTES = 1 << 16
-COUNTERS_READ = len(NO_SOCKETS), *[COUNTERS_BYTES] * 3
-
-
-class Network:
-    """A network namespace with a loopback interface, for one cell at a time.
-
-    It serves another cell if its counters are what they were when it was made, and no socket of it is left: so nothing
-    was sent in it, nor tried. All that cells can change of it otherwise needs a capability, which they do not have.
-    """
-
-    def __init__(self, call: Libc) -> None:
-        must(call, "unshare", NEW_NETWORK, about="a network namespace")
-        self.call = call
-        self.descriptor = posix.open("/proc/self/ns/net", posix.O_RDONLY | posix.O_CLOEXEC)
-        socket = must(call, "socket", AF_INET, SOCK_DGRAM_CLOEXEC, 0)
-        up = b"lo".ljust(16, b"\0") + IFF_UP_RUNNING.to_bytes(2, "little") + bytes(22)
-        must(call, "ioctl", socket, SIOCSIFFLAGS, up, about="the loopback interface")
-        posix.close(socket)
-        for name, value in (
-            ("tcp_rmem", f"4096 65536 {SOCKET_BUFFER_BYTES}"),
-            ("tcp_wmem", f"4096 65536 {SOCKET_BUFFER_BYTES}"),
-            # A closed connection that waits keeps its port from the next case of a program, which can see it, too.
-            ("tcp_max_tw_buckets", "0"),
-        ):
-            try:
-                write_once(f"/proc/sys/net/ipv4/{name}", value)
-            except OSError:
-                pass  # what one kernel keeps per namespace, another does not
-        self.files = [posix.open(f"/proc/self/net/{name}", posix.O_RDONLY) for name in NETWORK_COUNTERS]
-        self.counters = self.read_counters()
-
-    def enter(self) -> None:
-        must(self.call, "setns", self.descriptor, NEW_NETWORK, about="a network namespace")
-
-    def read_counters(self) -> list[bytes]:
-        return list(map(posix.pread, self.files, COUNTERS_READ, (0,) * len(COUNTERS_READ)))
-
-    def is_unused(self) -> bool:
-        return self.counters[0] == NO_SOCKETS and self.read_counters() == self.counters
-
-    def close(self) -> None:
-        for descriptor in (self.descriptor, *self.files):
-            posix.close(descriptor)
-
-
-def read_whole(path: str) -> bytes:
-    """A file of the kernel; none if it is not there, or longer than the kernel's counters are."""
-    try:
-        descriptor = posix.open(path, posix.O_RDONLY)
-    except OSError:
-        return b""
-    try:
-        return posix.read(descriptor, COUNTERS_BYTES)
-    finally:
-        posix.close(descriptor)
 
 
 class Slot:

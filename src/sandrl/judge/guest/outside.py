@@ -25,7 +25,6 @@ from sandrl.judge.guest.cell import (
     SPOOL,
     CellLimits,
     open_streams,
-    take,
     without_capabilities,
 )
 from sandrl.judge.guest.channel import DONE, QUESTION, Channel
@@ -46,6 +45,7 @@ from sandrl.judge.guest.descriptors import DeadlineReached, head, read_exactly, 
 from sandrl.judge.guest.objects import Peer
 from sandrl.judge.guest.report import KEY_BYTES, report
 from sandrl.judge.guest.server import Objects, run_completion
+from sandrl.judge.guest.steps import take
 from sandrl.judge.guest.supervisor import Child, ChildExit, own_memory
 
 # What a completion's process says before it runs any of its code.

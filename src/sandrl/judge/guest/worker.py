@@ -25,15 +25,14 @@ from sandrl.judge.guest.cell import (
     SPOOL,
     CellLimits,
     Cells,
-    must,
     open_streams,
-    read_whole,
     say_why_not,
 )
 from sandrl.judge.guest.declarations import load_rest, request_size
 from sandrl.judge.guest.descriptors import close_others, kill_quietly, load_libc, read_exactly, write_all
 from sandrl.judge.guest.preloads import Preloads
 from sandrl.judge.guest.router import run_router
+from sandrl.judge.guest.steps import must, read_whole
 
 LINE_BYTES = 512
 # Of one `struct signalfd_siginfo`.
