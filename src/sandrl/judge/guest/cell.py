@@ -8,7 +8,7 @@ Process 1 of the cell's own process namespace is its supervisor, or, where the j
 (`first_process.py`), beside the process of the completion: no program in the cell can kill or stop it, and the kernel
 ends all of them with it. Cells share nothing: the user, process, mount, IPC and UTS namespaces of a cell are its own,
 and so are `/tmp` and everything that can be written to, `/proc`, its terminals, and the inodes of the files that it can
-read (see `Root`). None of the worker's mounts are among those of a cell. A network namespace costs more than all the
+read (see `Root`). The worker's mounts are not among those of a cell. A network namespace costs more than all the
 others together: another cell uses it if the kernel counts no use of it (see `Network`). A cell has no capability when
 it reads its request, and cannot make further namespaces.
 

@@ -102,6 +102,8 @@ def rehearse() -> Objects:
         objects.answer_all()
         objects.channel.close()
         other.close()
+        gc.enable()
+        gc.disable()
     return Objects(Channel(QUESTIONS, ANSWERS))
 
 
