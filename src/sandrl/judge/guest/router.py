@@ -192,8 +192,9 @@ class Incoming:
 class Router:
     """Serves the host.
 
-    At most `most` cells run at once, and `places` of them may want a processor; 0 where none waits for another. With each
-    request, the host says how many places there are from then on. The forker reads `orders`, and reports starts and ends of cells to `answers`.
+    At most `most` cells run at once, and `places` of them may want a processor; 0 where none waits for another. With
+    each request, the host says how many places there are from then on. The forker reads `orders`, and reports starts
+    and ends of cells to `answers`.
     """
 
     def __init__(self, limits: CellLimits, most: int, places: int, orders: int, answers: int) -> None:
