@@ -1,7 +1,7 @@
 """Counts the processes of this user that judge in cells at the same time, so that they share the processors.
 
-Each holds a lock on one byte of a file, which the kernel releases when the process ends, also when it is killed. A count that
-cannot be made is 1: then each process uses all processors, as if it were alone.
+Each holds a lock on one byte of a file, which the kernel releases when the process ends, also when it is killed. A
+count that cannot be made is 1: then each process uses all processors, as if it were alone.
 """
 
 from __future__ import annotations
