@@ -10,16 +10,21 @@ from __future__ import annotations
 import ast
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import lru_cache
-from typing import cast
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from typing import TypeVar, cast
 
 _LOCK = threading.RLock()
 _REFUSALS = (ValueError, RecursionError, MemoryError, OverflowError, SystemError)
 _LONGEST_KEPT_CHARACTERS = 20_000
+_WITHOUT_NODES = frozenset(("ctx", "id", "attr", "type_comment"))
 # So often in a row nothing but the text disturbs the compiler.
 _MOST_DISTURBANCES = 20
+
+
+_Node = TypeVar("_Node", bound=ast.AST)
 
 
 @contextmanager
@@ -54,18 +59,58 @@ def try_parse(text: str) -> ast.Module | None:
         return None
 
 
-def nodes_of(text: str) -> tuple[ast.AST, ...]:
-    """The nodes of a text, which are kept, so they must not be changed; none if it is no Python."""
-    return _kept_nodes(text) if len(text) <= _LONGEST_KEPT_CHARACTERS else _nodes(text)
+@dataclass(frozen=True, slots=True)
+class Syntax:
+    """The syntax of a text: its tree, which must not be changed, and its nodes by type, in the order of `ast.walk`.
+
+    The tree is None if the text is no Python, or too much of it; there are no nodes then. The nodes that only say
+    whether a name is loaded or stored are left out.
+    """
+
+    tree: ast.Module | None
+    nodes: Mapping[type[ast.AST], Sequence[ast.AST]]
+
+    def of(self, kind: type[_Node]) -> Sequence[_Node]:
+        """The nodes of a type, not those of its subclasses."""
+        return cast("Sequence[_Node]", self.nodes.get(kind, ()))
+
+    @property
+    def imports(self) -> list[ast.Import | ast.ImportFrom]:
+        return [*self.of(ast.Import), *self.of(ast.ImportFrom)]
 
 
-def _nodes(text: str) -> tuple[ast.AST, ...]:
+def syntax_of(text: str) -> Syntax:
+    """The syntax of a text; that of the last short texts is kept."""
+    return _kept_syntax(text) if len(text) <= _LONGEST_KEPT_CHARACTERS else _syntax(text)
+
+
+def _syntax(text: str) -> Syntax:
     tree = try_parse(text)
-    return () if tree is None else tuple(ast.walk(tree))
+    if tree is None:
+        return Syntax(None, {})
+    nodes: list[ast.AST] = [tree]
+    kinds: dict[type[ast.AST], list[ast.AST]] = {}
+    for node in nodes:  # the list grows meanwhile
+        kind = type(node)
+        if kind not in kinds:
+            kinds[kind] = []
+        kinds[kind].append(node)
+        for name in _fields_with_nodes(node._fields):
+            value = getattr(node, name, None)
+            if isinstance(value, list):
+                nodes += [each for each in value if isinstance(each, ast.AST)]
+            elif isinstance(value, ast.AST):
+                nodes.append(value)
+    return Syntax(tree, kinds)
+
+
+@cache
+def _fields_with_nodes(names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(name for name in names if name not in _WITHOUT_NODES)
 
 
 # As many as the texts of a few problems: what is asked about a check is asked when its problem is prepared.
-_kept_nodes = lru_cache(maxsize=256)(_nodes)
+_kept_syntax = lru_cache(maxsize=256)(_syntax)
 
 
 def parse_expression(text: str) -> ast.Expression:

@@ -16,8 +16,9 @@ from functools import lru_cache
 
 from sandrl.problems import Problem
 from sandrl.problems.calls import function_of
-from sandrl.syntax import compiling, nodes_of, parse
+from sandrl.syntax import compiling, syntax_of, try_parse
 
+_BUILTINS = frozenset(dir(builtins))
 _ORDER = ("__lt__", "__le__", "__gt__", "__ge__")
 
 
@@ -38,31 +39,58 @@ class Reference:
 @lru_cache(maxsize=4096)
 def read_reference(text: str) -> Reference | None:
     """What a reference says; None if it cannot be read."""
-    try:
-        body = parse(text).body
-        with compiling():
-            symbols = symtable.symtable(text, "<reference>", "exec").get_symbols()
-    except SyntaxError:
+    tree = try_parse(text)
+    if tree is None:
         return None
+    names = _names_of(tree, text)
+    if names is None:
+        try:
+            with compiling():
+                symbols = symtable.symtable(text, "<reference>", "exec").get_symbols()
+        except SyntaxError:
+            return None
+        names = {symbol.get_name() for symbol in symbols if symbol.is_assigned() and not symbol.is_imported()}
     imports = {}
-    for node in body:
+    for node in tree.body:
         if isinstance(node, ast.Import | ast.ImportFrom):
             for alias in node.names:
                 imports[(alias.asname or alias.name).partition(".")[0]] = ast.unparse(node)
-    names = {symbol.get_name() for symbol in symbols if symbol.is_assigned() and not symbol.is_imported()}
     methods = set(re.findall(r"\b__\w+__\b", text))
     if "total_ordering" in text or "order=True" in text.replace(" ", ""):
         methods.update(_ORDER)
-    classes = {node.name for node in body if isinstance(node, ast.ClassDef)}
+    classes = {node.name for node in tree.body if isinstance(node, ast.ClassDef)}
     return Reference(frozenset(names), imports, frozenset(methods), frozenset(classes))
+
+
+# Statements that bind names at the top level otherwise, or that the compiler may refuse for these names.
+_UNUSUAL = re.compile(r":=|\b(?:global|nonlocal|async|await|yield)\b|\bimport[ \t(]*\*")
+
+
+def _names_of(tree: ast.Module, text: str) -> set[str] | None:
+    # What definitions and assignments bind; None if the table of symbols must tell, which takes longer.
+    if _UNUSUAL.search(text) is not None:
+        return None
+    names: set[str] = set()
+    imported: set[str] = set()
+    for node in tree.body:
+        match node:
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name) | ast.Assign(targets=[ast.Name(id=name)]):
+                names.add(name)
+            case ast.Import() | ast.ImportFrom():
+                imported |= {(alias.asname or alias.name).partition(".")[0] for alias in node.names}
+            case ast.Expr():
+                pass
+            case _:
+                return None
+    return names - imported
 
 
 @lru_cache(maxsize=4096)
 def _words_of(texts: tuple[str, ...]) -> frozenset[str]:
-    nodes = [node for text in texts for node in nodes_of(text)]
-    names = {node.id for node in nodes if isinstance(node, ast.Name)}
-    attributes = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
-    return frozenset((names | attributes) - set(dir(builtins)))
+    read = [syntax_of(text) for text in texts]
+    names = {node.id for each in read for node in each.of(ast.Name)}
+    attributes = {node.attr for each in read for node in each.of(ast.Attribute)}
+    return frozenset((names | attributes) - _BUILTINS)
 
 
 def reference_of(problem: Problem) -> Reference | None:
@@ -83,7 +111,7 @@ def reference_of(problem: Problem) -> Reference | None:
 # What a plain check is made of: calls by name, literals, and what operators make of them.
 _PLAIN = (
     ast.Module, ast.Assert, ast.Call, ast.Constant, ast.List, ast.Tuple, ast.Dict, ast.Compare, ast.BoolOp, ast.BinOp,
-    ast.UnaryOp, ast.keyword, ast.expr_context, ast.operator, ast.unaryop, ast.boolop, ast.cmpop,
+    ast.UnaryOp, ast.keyword, ast.operator, ast.unaryop, ast.boolop, ast.cmpop,
 )  # fmt: skip
 _IDENTITY = (ast.Is, ast.IsNot)
 _PLAIN_BUILTINS = frozenset(
@@ -98,12 +126,13 @@ def is_plain(test: str) -> bool:
 
     Such a check means the same wherever it runs.
     """
-    nodes = nodes_of(test)
-    called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
-    return bool(nodes) and all(
-        (id(node) in called and _is_function(node.id) if isinstance(node, ast.Name) else isinstance(node, _PLAIN))
-        and not isinstance(node, _IDENTITY)
-        for node in nodes
+    syntax = syntax_of(test)
+    called = {id(node.func) for node in syntax.of(ast.Call)}
+    return (
+        syntax.tree is not None
+        and all(kind is ast.Name or issubclass(kind, _PLAIN) for kind in syntax.nodes)
+        and not any(kind in syntax.nodes for kind in _IDENTITY)
+        and all(id(node) in called and _is_function(node.id) for node in syntax.of(ast.Name))
     )
 
 

@@ -159,7 +159,7 @@ def _texts(problem: Problem, names: tuple[str, ...] = ()) -> Iterator[str]:
                 yield block.code
         if not blocks:
             yield prompt
-    elif any(re.search(rf"\b{re.escape(name)}\b", prompt) for name in names):
+    elif any(name in prompt and re.search(rf"\b{re.escape(name)}\b", prompt) for name in names):
         yield prompt
         yield from (block.code for block in reversed(fences(prompt)))
         for start in [found.start() for found in _STARTS.finditer(prompt)][:_MAX_STARTS]:

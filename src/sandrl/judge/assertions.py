@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from sandrl.judge.guest.sides import CAUGHT, FAILS, MARK, MARKED, RAISED, RELEASED
-from sandrl.syntax import parse
+from sandrl.syntax import parse, syntax_of
 
 # Texts with these words look at their own names, or at the lifetime or the number of objects.
 _LEFT_ALONE = re.compile(
@@ -66,6 +66,7 @@ _METHODS = {
 }
 # Larger ones are suites of many asserts, made by programs.
 _LONGEST_TEST_CHARACTERS = 100_000
+_SHORT_CHARACTERS, _FEW_BRACKETS = 1_000, 100
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _COMPREHENSIONS = (ast.GeneratorExp, ast.ListComp)
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
@@ -91,17 +92,25 @@ def marked(test: str, own: frozenset[str] | None = None, *, names_sides: bool = 
     names_sides = names_sides and MARK not in test and "\f" not in test and _LEFT_ALONE.search(test) is None
     if own is None and not names_sides:
         return test
+    tree = syntax_of(test).tree
+    if tree is None:
+        return test
     try:
-        tree = parse(test)
         sides = _insertions(tree) if names_sides else ([], [])
         watches = [] if own is None else list(_watches(tree, own, is_top=True, may_catch=False))
         changed = _inserted(test, [*sides[0], *watches, *sides[1]])
-        if changed != test:
+        if changed != test and not _is_short(test, tree):
             # The compiler has limits, such as 200 parentheses.
             parse(changed)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return marked(test, own, names_sides=False) if names_sides and own is not None else test
     return changed
+
+
+def _is_short(test: str, tree: ast.Module) -> bool:
+    # A single assert with few brackets and operators, far from every limit of the compiler.
+    is_assert = len(tree.body) == 1 and isinstance(tree.body[0], ast.Assert)
+    return is_assert and len(test) <= _SHORT_CHARACTERS and sum(map(test.count, "([{")) <= _FEW_BRACKETS
 
 
 def _watches(node: ast.AST, own: frozenset[str], *, is_top: bool, may_catch: bool) -> Iterator[tuple[int, int, str]]:

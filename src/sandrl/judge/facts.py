@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import ast
 import builtins
-import itertools
 import re
 import symtable
 import sys
@@ -26,7 +25,7 @@ from sandrl.answers.reference import names_under_test, reference_of
 from sandrl.judge.patches import changes_of, words_of_import
 from sandrl.problems import Problem
 from sandrl.problems.calls import function_of
-from sandrl.syntax import compiling, nodes_of
+from sandrl.syntax import Syntax, compiling, syntax_of
 
 # What a check may use that acts on its own process, and so misses the completion's: modules that replace functions,
 # record warnings and logs, start threads, or look into functions and classes instead of calling them; and names, which
@@ -125,14 +124,13 @@ class CheckFacts:
 
 @lru_cache(maxsize=4096)
 def facts_of(problem: Problem) -> CheckFacts:
-    texts = (problem.setup, *problem.tests)
-    nodes = [nodes_of(text) for text in texts]
+    texts, read = (problem.setup, *problem.tests), _syntax_of_checks(problem)
     under_test = names_under_test(problem)
     return CheckFacts(
-        texts=tuple(map(_facts_of_text, texts, nodes)) if problem.fn is None else (_facts_of_call(problem.fn),),
-        runs_answers=any(_runs_code(node, under_test) for each in nodes for node in each),
-        needs_one_process=_needs_one_process(problem, nodes),
-        own=_own_names([node for each in nodes for node in each]) - under_test,
+        texts=tuple(map(_facts_of_text, texts, read)) if problem.fn is None else (_facts_of_call(problem.fn),),
+        runs_answers=any(_runs_code(each, under_test) for each in read),
+        needs_one_process=_needs_one_process(problem, read),
+        own=_own_names(read) - under_test,
         classes=class_names(problem),
         comparable=comparable_names(problem),
         mentions=frozenset(_WORD.findall(" ".join(texts))) if "mock" in changes_of(problem).kinds else None,
@@ -143,49 +141,57 @@ def _facts_of_call(function: str) -> TextFacts:
     return TextFacts(means=frozenset(function_of(function)))
 
 
-def _facts_of_text(text: str, nodes: Sequence[ast.AST]) -> TextFacts:
-    if not nodes:
+def _facts_of_text(text: str, syntax: Syntax) -> TextFacts:
+    if syntax.tree is None:
         return TextFacts()  # not Python
-    with compiling():
-        top = symtable.symtable(text, "<check>", "exec")
-    scopes = [*top.get_children()]
-    for scope in scopes:
-        scopes += scope.get_children()
-    own = top.get_symbols()
-    of_scopes = [symbol for scope in scopes for symbol in scope.get_symbols() if symbol.is_global()]
-    bases = {id(node.value) for node in nodes if isinstance(node, ast.Attribute)}
-    names = [node for node in nodes if isinstance(node, ast.Name)]
-    means = frozenset(symbol.get_name() for symbol in (*own, *of_scopes))
+    names = syntax.of(ast.Name)
+    if all(issubclass(kind, _WITHOUT_SCOPES) for kind in syntax.nodes):
+        means, kept = frozenset(node.id for node in names), frozenset[str]()
+        binds = frozenset(node.id for node in names if not isinstance(node.ctx, ast.Load))
+    else:
+        means, kept, binds = _symbols_of(text)
+    bases = {id(node.value) for node in syntax.of(ast.Attribute)}
     return TextFacts(
         means=means,
-        kept=frozenset(symbol.get_name() for symbol in of_scopes),
-        binds=frozenset(
-            symbol.get_name() for symbol in (*own, *of_scopes) if symbol.is_assigned() or symbol.is_imported()
-        ),
+        kept=kept,
+        binds=binds,
         modules=frozenset(node.id for node in names if id(node) in bases)
         - {node.id for node in names if id(node) not in bases},
-        imports=frozenset(word for node in nodes for word in words_of_import(node)),
-        defines=any(isinstance(node, _SCOPES) for node in nodes),
+        imports=frozenset().union(*map(words_of_import, syntax.imports)),
+        defines=any(kind in syntax.nodes for kind in _SCOPES),
         spares=any(
             isinstance(inner, ast.Assert)
-            for node in nodes
-            if isinstance(node, ast.With | ast.AsyncWith)
+            for node in (*syntax.of(ast.With), *syntax.of(ast.AsyncWith))
             for inner in ast.walk(node)
         ),
     )
 
 
-def _own_names(nodes: list[ast.AST]) -> frozenset[str]:
+def _symbols_of(text: str) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
+    # The global names that a text may mean, those of them that its functions and classes mean, and those that it binds.
+    with compiling():
+        top = symtable.symtable(text, "<check>", "exec")
+    scopes = [*top.get_children()]
+    for scope in scopes:
+        scopes += scope.get_children()
+    of_scopes = [symbol for scope in scopes for symbol in scope.get_symbols() if symbol.is_global()]
+    symbols = [*top.get_symbols(), *of_scopes]
+    bound = [symbol for symbol in symbols if symbol.is_assigned() or symbol.is_imported()]
+    means, kept, binds = (frozenset(each.get_name() for each in found) for found in (symbols, of_scopes, bound))
+    return means, kept, binds
+
+
+def _own_names(read: Sequence[Syntax]) -> frozenset[str]:
     # Names that mean the interpreter's own exceptions, or what a check imports, and that nothing binds otherwise.
     bound: set[str] = set()
-    for node in nodes:
-        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
-            bound.add(node.id)
-        elif isinstance(node, ast.arg):
-            bound.add(node.arg)
-        elif not isinstance(node, ast.alias):
-            bound.add(getattr(node, "name", None) or "")  # functions, classes, handlers and patterns
-    return frozenset((_names_of_imports(nodes) | _EXCEPTIONS) - bound)
+    for syntax in read:
+        bound |= {node.id for node in syntax.of(ast.Name) if not isinstance(node.ctx, ast.Load)}
+        bound |= {node.arg for node in syntax.of(ast.arg)}
+        for kind, nodes in syntax.nodes.items():
+            if "name" in kind._fields and kind is not ast.alias:
+                # Functions, classes, handlers and patterns.
+                bound |= {getattr(node, "name", None) or "" for node in nodes}
+    return frozenset((_names_of_imports(read) | _EXCEPTIONS) - bound)
 
 
 _EXCEPTIONS = frozenset(
@@ -194,14 +200,35 @@ _EXCEPTIONS = frozenset(
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 
 
-def _runs_code(node: ast.AST, under_test: Set[str]) -> bool:
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "getattr":
-        return any(isinstance(each, ast.Constant) and each.value in _CODE_RUNNERS for each in node.args[1:2])
-    words = _words(node) | words_of_import(node)
-    return not words.isdisjoint(_CODE_LOADERS) or not (words - under_test).isdisjoint(_CODE_RUNNERS)
+# What makes no scope, and binds a name only where the name is stored.
+_WITHOUT_SCOPES = (
+    *(ast.Module, ast.Assert, ast.Expr, ast.Assign, ast.Call, ast.keyword, ast.Name, ast.Constant, ast.Attribute),
+    *(
+        ast.Subscript,
+        ast.Slice,
+        ast.Starred,
+        ast.List,
+        ast.Tuple,
+        ast.Dict,
+        ast.Set,
+        ast.Compare,
+        ast.BoolOp,
+        ast.BinOp,
+    ),
+    *(ast.UnaryOp, ast.IfExp, ast.operator, ast.unaryop, ast.boolop, ast.cmpop),
+)
 
 
-def _needs_one_process(problem: Problem, nodes: Sequence[Sequence[ast.AST]]) -> bool:
+def _runs_code(syntax: Syntax, under_test: Set[str]) -> bool:
+    words = _words(syntax)
+    if not words.isdisjoint(_CODE_LOADERS) or not (words - under_test).isdisjoint(_CODE_RUNNERS):
+        return True
+    looks = (node for node in syntax.of(ast.Call) if isinstance(node.func, ast.Name) and node.func.id == "getattr")
+    given = (each for node in looks for each in node.args[1:2])
+    return any(isinstance(each, ast.Constant) and each.value in _CODE_RUNNERS for each in given)
+
+
+def _needs_one_process(problem: Problem, read: Sequence[Syntax]) -> bool:
     # Such a check is tried apart from the completion all the same; a completion that fails it there is judged again in
     # one process with the check. Coroutines count only where nothing catches: in one process, a completion may catch
     # what a check raises.
@@ -209,23 +236,23 @@ def _needs_one_process(problem: Problem, nodes: Sequence[Sequence[ast.AST]]) -> 
     reasons = _MODULES | _METHODS | _NAMES | _CODE_RUNNERS | _CODE_LOADERS
     if not changes.obstacle and not changes.looks:
         reasons -= _CARRIED
-    every = list(itertools.chain(*nodes))
-    bound = {node.id for node in every if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)}
-    bound |= {node.name for node in every if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)}
-    known = bound | _names_of_imports(every) | vars(builtins).keys()
-    catches = any(isinstance(node, ast.Try | ast.TryStar | ast.With | ast.AsyncWith) for node in every)
-    for node in every:
-        if isinstance(node, ast.AsyncFunctionDef) and not catches:
-            return True
-        if isinstance(node, ast.ClassDef) and not _names_of_class(node) <= known:
-            return True
-        if not _words(node).isdisjoint(reasons):
-            return True
-    return False
+    if not all(_words(syntax).isdisjoint(reasons) for syntax in read):
+        return True
+    kinds = {kind for syntax in read for kind in syntax.nodes}
+    if ast.AsyncFunctionDef in kinds and kinds.isdisjoint((ast.Try, ast.TryStar, ast.With, ast.AsyncWith)):
+        return True
+    if ast.ClassDef not in kinds:
+        return False
+    bound = {node.id for syntax in read for node in syntax.of(ast.Name) if not isinstance(node.ctx, ast.Load)}
+    for syntax in read:
+        for kind in (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef):
+            bound |= {str(getattr(node, "name", "")) for node in syntax.of(kind)}
+    known = bound | _names_of_imports(read) | vars(builtins).keys()
+    return not all(_names_of_class(node) <= known for syntax in read for node in syntax.of(ast.ClassDef))
 
 
-def _names_of_imports(nodes: list[ast.AST]) -> set[str]:
-    imports = [node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)]
+def _names_of_imports(read: Sequence[Syntax]) -> set[str]:
+    imports = [node for syntax in read for node in syntax.imports]
     return {(alias.asname or alias.name).partition(".")[0] for node in imports for alias in node.names}
 
 
@@ -242,14 +269,14 @@ def _names_of_class(node: ast.ClassDef) -> set[str]:
     return {each.id for part in parts for each in ast.walk(part) if isinstance(each, ast.Name)} - own
 
 
-def _words(node: ast.AST) -> set[str]:
-    if isinstance(node, ast.Name):
-        return {node.id}
-    if isinstance(node, ast.Attribute):
+def _words(syntax: Syntax) -> set[str]:
+    words = {node.id for node in syntax.of(ast.Name)}
+    for node in syntax.of(ast.Attribute):
         # `user.id` is an attribute of an object, `random.seed` one of a module.
         is_of_module = isinstance(node.value, ast.Name) and node.value.id in sys.stdlib_module_names
-        return {node.attr} if is_of_module or node.attr in _MODULES | _METHODS else set()
-    return words_of_import(node)
+        if is_of_module or node.attr in _MODULES or node.attr in _METHODS:
+            words.add(node.attr)
+    return words.union(*map(words_of_import, syntax.imports))
 
 
 @lru_cache(maxsize=4096)
@@ -264,7 +291,7 @@ def class_names(problem: Problem) -> frozenset[str]:
     reference = reference_of(problem)
     if reference is not None:
         return reference.classes | {name for name in reference.names if _looks_like_class(name)}
-    named = {node.id for node in _all_nodes(problem) if isinstance(node, ast.Name)}
+    named = {node.id for syntax in _syntax_of_checks(problem) for node in syntax.of(ast.Name)}
     return frozenset(
         name for name in named if _looks_like_class(name) or (name[:1].isupper() and name in comparable_names(problem))
     )
@@ -283,9 +310,9 @@ def comparable_names(problem: Problem) -> frozenset[str]:
         return frozenset()  # what a call returns is compared with plain values only
     if reference_of(problem) is not None:
         return class_names(problem)
-    nodes = _all_nodes(problem)
-    named = {node.id for node in nodes if isinstance(node, ast.Name) and node.id[:1].isupper()}
-    return frozenset(name for name in named if _is_declared(name, problem) or _is_used_as_class(name, nodes))
+    read = _syntax_of_checks(problem)
+    named = {node.id for syntax in read for node in syntax.of(ast.Name) if node.id[:1].isupper()}
+    return frozenset(name for name in named if _is_declared(name, problem) or _is_used_as_class(name, read))
 
 
 def _looks_like_class(name: str) -> bool:
@@ -296,8 +323,9 @@ def _is_declared(name: str, problem: Problem) -> bool:
     return re.search(rf"\bclass(?:es)?[\s`*]+{re.escape(name)}\b", problem.prompt) is not None
 
 
-def _is_used_as_class(name: str, nodes: list[ast.AST]) -> bool:
-    modules = sys.stdlib_module_names | _names_of_imports(nodes)
+def _is_used_as_class(name: str, read: Sequence[Syntax]) -> bool:
+    modules = sys.stdlib_module_names | _names_of_imports(read)
+    nodes = [node for syntax in read for found in syntax.nodes.values() for node in found]
     called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
     is_compared = False
     for node in nodes:
@@ -355,5 +383,5 @@ def _is_literal(node: ast.AST) -> bool:
     return isinstance(node, ast.Constant | ast.JoinedStr | ast.List | ast.Tuple | ast.Dict | ast.Set)
 
 
-def _all_nodes(problem: Problem) -> list[ast.AST]:
-    return [node for text in (problem.setup, *problem.tests) for node in nodes_of(text)]
+def _syntax_of_checks(problem: Problem) -> list[Syntax]:
+    return [syntax_of(text) for text in (problem.setup, *problem.tests)]

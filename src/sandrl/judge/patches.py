@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from sandrl.problems import Problem
-from sandrl.syntax import nodes_of, try_parse
+from sandrl.syntax import Syntax, syntax_of
 
 _CALLS = {
     call: kind
@@ -77,7 +77,7 @@ class WorldChanges:
 def draws(problem: Problem) -> bool:
     """Whether what the reference of a problem returns, or its checks expect, may be another thing each time."""
     texts = (*problem.tests, problem.setup, problem.reference or "")
-    return any(not _words(node).isdisjoint(_CHANCE) for text in texts for node in nodes_of(text))
+    return any(not _words(syntax_of(text)).isdisjoint(_CHANCE) for text in texts)
 
 
 @lru_cache(maxsize=4096)
@@ -85,9 +85,9 @@ def changes_of(problem: Problem) -> WorldChanges:
     texts = [problem.setup, *problem.tests]
     if not any(_may_change(text) for text in texts):
         return WorldChanges()
-    trees = [tree for text in texts if (tree := try_parse(text)) is not None]
+    trees = [tree for text in texts if (tree := syntax_of(text).tree) is not None]
     imports: dict[str, str] = {}
-    for tree in (*map(try_parse, (problem.prelude, problem.reference or "")), *trees):
+    for tree in (syntax_of(problem.prelude).tree, syntax_of(problem.reference or "").tree, *trees):
         if tree is not None:
             imports.update(_imports_of(tree))
     reader = _ChangeReader(imports)
@@ -196,9 +196,7 @@ def _may_change(text: str) -> bool:
     # Whether a text may change the world: a look at the text alone, which most checks pass.
     if any(sign in text for sign in (*_SIGNS, *_MORE_SIGNS)):
         return True
-    return "import" in text and any(
-        isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load) for node in nodes_of(text)
-    )
+    return "import" in text and any(not isinstance(node.ctx, ast.Load) for node in syntax_of(text).of(ast.Attribute))
 
 
 def _imports_of(tree: ast.Module) -> Iterator[tuple[str, str]]:
@@ -230,7 +228,7 @@ def _draws_itself(problem: Problem, generator: str) -> bool:
     # Whether a completion may be expected to draw from a generator: its reference does, or there is none.
     if problem.reference is None:
         return True
-    tree = try_parse(problem.reference)
+    tree = syntax_of(problem.reference).tree
     if tree is None:
         return True
     imports = dict(_imports_of(tree))
@@ -273,16 +271,11 @@ def _is_own_call(function: ast.expr) -> bool:
     return isinstance(function, ast.Name) and function.id in vars(builtins)
 
 
-def _words(node: ast.AST) -> set[str]:
-    if isinstance(node, ast.Name):
-        return {node.id}
-    if isinstance(node, ast.Attribute):
-        return {node.attr}
-    return words_of_import(node)
+def _words(syntax: Syntax) -> set[str]:
+    names = {node.id for node in syntax.of(ast.Name)} | {node.attr for node in syntax.of(ast.Attribute)}
+    return names.union(*map(words_of_import, syntax.imports))
 
 
-def words_of_import(node: ast.AST) -> set[str]:
-    if not isinstance(node, ast.Import | ast.ImportFrom):
-        return set()
+def words_of_import(node: ast.Import | ast.ImportFrom) -> set[str]:
     modules = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
     return {part for name in (*modules, *(alias.name for alias in node.names)) for part in name.split(".")}

@@ -28,7 +28,7 @@ from sandrl.syntax import compiling, parse
 
 _HEADER_BYTES = 64
 _WORKER_HEADER_BYTES = 128
-_WORKER_FILES = ("descriptors", "child", "places", "first_process", "cell", "preloads", "worker")
+_WORKER_FILES = ("descriptors", "child", "places", "first_process", "steps", "network", "cell", "preloads", "worker")
 _FRAME = ("descriptors", "clock", "child", "supervisor")
 _RUNS = ("places", "baseline", "cases")
 _DIGEST_BYTES = 32
@@ -138,7 +138,7 @@ ISOLATED_TESTS = Mode(
     ),
     "judge_isolated",
     ("provenance", "guarded", "witness", "client", "calls", "sides", "checks"),
-    ("first_process", "cell", "outside"),
+    ("first_process", "steps", "network", "cell", "outside"),
 )
 
 

@@ -15,7 +15,7 @@ from functools import lru_cache
 from sandrl.answers.reference import reference_of
 from sandrl.judge.patches import changes_of
 from sandrl.problems import Problem
-from sandrl.syntax import nodes_of
+from sandrl.syntax import Syntax, syntax_of
 
 _MODULES = frozenset(
     "bisect cmath collections copy datetime decimal fractions functools heapq itertools json math numbers operator re"
@@ -29,7 +29,7 @@ _BUILTINS = frozenset(
 # Of modules: what changes them.
 _ATTRIBUTES = frozenset("getcontext setcontext localcontext register purge cache_clear".split())
 _NODES = (
-    *(ast.Module, ast.expr_context, ast.operator, ast.unaryop, ast.boolop, ast.cmpop, ast.alias, ast.keyword),
+    *(ast.Module, ast.operator, ast.unaryop, ast.boolop, ast.cmpop, ast.alias, ast.keyword),
     *(ast.arguments, ast.arg, ast.comprehension, ast.ExceptHandler, ast.Import, ast.ImportFrom),
     *(ast.Expr, ast.Assert, ast.Assign, ast.AugAssign, ast.AnnAssign, ast.If, ast.For, ast.While, ast.Break),
     *(ast.Continue, ast.Pass, ast.Return, ast.FunctionDef, ast.Lambda, ast.Raise, ast.Try),
@@ -37,6 +37,8 @@ _NODES = (
     *(ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.Compare, ast.Call, ast.JoinedStr),
     *(ast.FormattedValue, ast.Constant, ast.Attribute, ast.Subscript, ast.Starred, ast.Name, ast.Slice),
 )
+# Of these nodes not only the type decides.
+_SEEN: tuple[type[ast.AST], ...] = (ast.Import, ast.ImportFrom, ast.Name, ast.Attribute, ast.FunctionDef, ast.alias)
 
 
 @lru_cache(maxsize=4096)
@@ -44,15 +46,22 @@ def are_pure(problem: Problem) -> bool:
     """Whether the checks of a problem keep no state."""
     if changes_of(problem):
         return False
-    nodes = [nodes_of(text) for text in (problem.setup, *problem.tests) if text.strip()]
+    read = [syntax_of(text) for text in (problem.setup, *problem.tests) if text.strip()]
     reference = reference_of(problem)
     if reference is not None:
         if reference.classes:
             return False  # the judge may run it
-        used = {node.id for each in nodes for node in each if isinstance(node, ast.Name)}
-        nodes += [nodes_of(reference.imports[name]) for name in used & reference.imports.keys()]
-    # Of what is not Python there are no nodes.
-    return all(each and all(map(_is_pure, each)) for each in nodes)
+        used = {node.id for each in read for node in each.of(ast.Name)}
+        read += [syntax_of(reference.imports[name]) for name in used & reference.imports.keys()]
+    return all(map(_are_pure, read))
+
+
+def _are_pure(syntax: Syntax) -> bool:
+    return (
+        syntax.tree is not None
+        and all(issubclass(kind, _NODES) for kind in syntax.nodes)
+        and all(_is_pure(node) for kind in _SEEN for node in syntax.of(kind))
+    )
 
 
 def _is_pure(node: ast.AST) -> bool:
@@ -69,4 +78,4 @@ def _is_pure(node: ast.AST) -> bool:
             return not decorators
         case ast.alias():
             return not node.name.startswith("_") and node.name not in _ATTRIBUTES
-    return isinstance(node, _NODES)
+    return True

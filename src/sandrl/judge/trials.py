@@ -40,7 +40,7 @@ from sandrl.judge.verdict import Verdict
 from sandrl.problems import EXIT_STATUS, Problem
 from sandrl.problems.completions import expected_answer
 from sandrl.problems.languages import PYTHON
-from sandrl.syntax import nodes_of, try_parse
+from sandrl.syntax import syntax_of
 
 DOUBTFUL = frozenset({Status.FAILED, Status.CRASHED, Status.NOT_ISOLATED, Status.TIMEOUT})
 """What the way of judging may have brought about: of a timeout, each side may have waited for the other one."""
@@ -221,7 +221,7 @@ def _imported_file(problem: Problem) -> str:
 @lru_cache(maxsize=4096)
 def is_inert(text: str) -> bool:
     # Code that does nothing but import from the standard library, and define functions and constants, cannot fail.
-    tree = try_parse(text)
+    tree = syntax_of(text).tree
     return tree is not None and all(map(_is_inert_statement, tree.body))
 
 
@@ -242,7 +242,7 @@ def _is_inert_statement(statement: ast.stmt) -> bool:
 @lru_cache(maxsize=4096)
 def _compares_results(test: str) -> bool:
     # What several calls return, which an operator of the completion's may decide.
-    comparisons = [(node.left, *node.comparators) for node in nodes_of(test) if isinstance(node, ast.Compare)]
+    comparisons = [(node.left, *node.comparators) for node in syntax_of(test).of(ast.Compare)]
     calls = [[any(isinstance(part, ast.Call) for part in ast.walk(side)) for side in sides] for sides in comparisons]
     return any(sum(each) > 1 for each in calls)
 

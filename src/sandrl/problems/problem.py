@@ -10,8 +10,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from packaging.requirements import InvalidRequirement, Requirement
-
 from sandrl.bounds import seconds_problem
 from sandrl.errors import InputError
 from sandrl.problems.calls import Call, Comparison, function_of
@@ -305,6 +303,9 @@ def _package(field: str, name: Any) -> Any:
 
 
 def _is_requirement(text: str) -> bool:
+    # Few problems name one, and this takes 10 ms to load.
+    from packaging.requirements import InvalidRequirement, Requirement
+
     try:
         return Requirement(text).url is None
     except InvalidRequirement:

@@ -15,10 +15,11 @@ import threading
 import weakref
 from array import array
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
+from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar, cast, overload
 
 from sandrl import forks
 from sandrl.digests import digest_of
@@ -240,12 +241,20 @@ def memory_of(value: object) -> int:
     if isinstance(value, str | bytes):
         return _TEXT_BYTES + len(value)
     if isinstance(value, tuple):
-        return sum(map(memory_of, value))
+        return sum(map(memory_of, value)) if value else 0
     if isinstance(value, Mapping):
         return sum(memory_of(key) + memory_of(each) for key, each in value.items())
-    if is_dataclass(value):
-        return _OBJECT_BYTES + sum(memory_of(getattr(value, each.name)) for each in fields(value))
-    return 0
+    names = _names_of_fields(cast("Hashable", type(value)))
+    return _OBJECT_BYTES + sum(map(memory_of, _given(value, names))) if names else 0
+
+
+def _given(value: object, names: tuple[str, ...]) -> Iterator[object]:
+    return (given for name in names if (given := getattr(value, name)) is not None)
+
+
+@cache
+def _names_of_fields(kind: Hashable) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(kind)) if isinstance(kind, type) and is_dataclass(kind) else ()
 
 
 MOST_BYTES = 256 << 20

@@ -185,6 +185,7 @@ class Job(Closing):
             max_lifetime_seconds=self.max_lifetime_seconds,
             max_sandboxes=self.max_sandboxes,
             cell_limits=CellLimits(self.connection.memory_bytes, concurrency, self.fresh_networks),
+            directory=self.connection.state_dir if self.connection.is_local else None,
         )
 
     def warm_up(self, count: int, *, tags: Sequence[str] = (), timeout_seconds: float = 0.0) -> None:

@@ -20,11 +20,13 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from queue import SimpleQueue
 
 from sandrl.errors import InfrastructureError, SandrlError
 from sandrl.runs import WORKER_TAG
 from sandrl.runtime import limits
+from sandrl.sandboxes.busy_processes import BusyProcesses
 from sandrl.sandboxes.commands import CellCommand, WorkerProgram
 from sandrl.sandboxes.dispatch import Dispatch
 from sandrl.sandboxes.footprint import WINDOW, worker_count
@@ -61,11 +63,22 @@ class CellLimits:
     def most(self) -> int:
         return min(self.at_once or WINDOW, limits.MAX_CELLS)
 
+    def places(self, workers: int, processes: int = 1) -> int:
+        """How many cells of a worker may want a processor; 0 if none waits for another.
+
+        Args:
+            workers: How many workers there are in this process.
+            processes: How many such processes share the machine.
+        """
+        if self.at_once:
+            return 0
+        # One more than there are processors: a completion and its judge wait for each other.
+        return max(round((-(-(os.cpu_count() or 1) // workers) + 1) / processes), 1)
+
     def words(self, workers: int) -> bytes:
         """The form in which a worker reads them (see `read_limits` in `judge/guest/worker.py`)."""
-        places = 0 if self.at_once else -(-(os.cpu_count() or 1) // workers) + 1
         numbers = (
-            *(self.most, places, self.memory_bytes or limits.MEMORY_BYTES),
+            *(self.most, self.places(workers), self.memory_bytes or limits.MEMORY_BYTES),
             *(limits.DISK_BYTES, limits.INODES, limits.PROCESSES, limits.SOCKETS, int(self.fresh_network)),
         )
         return " ".join(map(str, numbers)).encode().ljust(_HEADER_BYTES)
@@ -205,6 +218,7 @@ class Workers:
 
     Args:
         ring: Wakes the thread that waits for the job; called on any thread.
+        directory: Where processes meet whose workers share this machine; None if these workers share it with no others.
     """
 
     def __init__(
@@ -216,6 +230,7 @@ class Workers:
         max_lifetime_seconds: float,
         max_sandboxes: int | None,
         cell_limits: CellLimits,
+        directory: Path | None = None,
     ) -> None:
         self._dispatch = dispatch
         self._ring = ring
@@ -223,6 +238,7 @@ class Workers:
         self._max_lifetime_seconds = max_lifetime_seconds
         self._most = worker_count(cell_limits.at_once, max_sandboxes)
         self._limits = cell_limits
+        self._busy = BusyProcesses(directory)
         self._workers: list[Worker] = []
         self._waiting: deque[Launch] = deque()
         self._ended: list[Launch] = []
@@ -296,10 +312,11 @@ class Workers:
         if cell.program not in worker.known:
             worker.known.add(cell.program)
             worker.write(cell.program_block)
+        self._busy.set_busy(True)
         milliseconds = int(launch.command.timeout_seconds * 1000)
-        header = (
-            f"run {launch.key} {len(cell.request)} {cell.program} {cell.open_bytes} {milliseconds} {int(cell.is_apart)}"
-        )
+        places = self._limits.places(self._most, self._busy.count())
+        words = "run", launch.key, len(cell.request), cell.program, cell.open_bytes, milliseconds, int(cell.is_apart)
+        header = " ".join(map(str, (*words, places)))
         worker.write(header.encode().ljust(_HEADER_BYTES) + cell.request)
 
     def receive(self, has_stalled: Callable[[float], bool]) -> list[Launch]:
@@ -320,6 +337,7 @@ class Workers:
             if worker.is_retiring and not worker.runs and worker.launch is not None and worker.launch.process:
                 worker.cancel()
         ended, self._ended = self._ended, []
+        self._busy.set_busy(any(worker.runs for worker in self._workers))
         return ended
 
     def _take(self, worker: Worker, words: list[str]) -> None:

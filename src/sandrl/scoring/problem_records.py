@@ -106,7 +106,7 @@ def _within(checks: Iterator[ProblemCheck]) -> Iterator[ProblemCheck]:
                 kept[name] = _cut(text, min(most, left))
                 left -= len(kept[name])
         is_cut = any(getattr(check, name) != text for name, text in kept.items())
-        yield check.model_copy(update={**kept, "truncated": is_cut})
+        yield check.model_copy(update={**kept, "truncated": True}) if is_cut else check
 
 
 def _cut(text: str, most: int) -> str:

@@ -383,7 +383,7 @@ FOR_THE_JUDGE = {
     "classes of its own": "class int(int): __eq__ = lambda self, other: True\ndef f(x): return int(x)\n",
     "an exception of its own": "class E(BaseException): pass\ndef f(x): raise E(E)\n",
     "a value of a library": "import decimal\ndef f(x): return decimal.Decimal(x)\n",
-    "a large value": "def f(x): return [0] * 10_000_000\n",
+    "a large value": "def f(x): return [0] * 2_000_000\n",
     "a deep value": "def f(x):\n    a = []\n    for _ in range(100_000): a = [a]\n    return a\n",
     "no answer": "def f(x):\n    while True: pass\n",
 }

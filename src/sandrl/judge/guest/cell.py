@@ -1,12 +1,16 @@
-"""A cell: a process that was just forked isolates itself in namespaces of its own, which end with it.
+"""A cell: a process in namespaces of its own, which end with it.
+
+The forker makes the namespaces and mounts what a cell sees, and goes back to its own when it has forked the process.
+That process makes the user namespace and gives up what the worker may do, by steps that were prepared before: it is a
+copy of the forker, and has to copy each page that it touches.
 
 Process 1 of the cell's own process namespace is its supervisor, or, where the judge is outside, a program that waits
 (`first_process.py`), beside the process of the completion: no program in the cell can kill or stop it, and the kernel
-ends all of them with it. Cells share nothing: the user, process, mount, IPC
-and UTS namespaces of a cell are its own, and so are `/tmp` and everything that can be written to, `/proc`, its
-terminals, and the inodes of the files that it can read (see `Root`). A network namespace costs more than all the others
-together: another cell uses it if the kernel counts no use of it (see `Network`). A cell has no capability when it
-reads its request, and cannot make further namespaces.
+ends all of them with it. Cells share nothing: the user, process, mount, IPC and UTS namespaces of a cell are its own,
+and so are `/tmp` and everything that can be written to, `/proc`, its terminals, and the inodes of the files that it can
+read (see `Root`). The worker's mounts are not among those of a cell. A network namespace costs more than all the
+others together: another cell uses it if the kernel counts no use of it (see `Network`). A cell has no capability when
+it reads its request, and cannot make further namespaces.
 
 A cell needs no system call filter of its own, which would be compiled for each cell, on all processors: it has the
 worker's, and the calls which that filter has to leave to the worker need a capability.
@@ -16,12 +20,12 @@ from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]
 import posix
-from collections.abc import Iterable
 
 from sandrl.judge.guest.child import PR_SET_NO_NEW_PRIVS, RLIMIT_DATA, ROOM_FOR_STACKS_BYTES
 from sandrl.judge.guest.declarations import Libc
 from sandrl.judge.guest.descriptors import write_all
 from sandrl.judge.guest.first_process import write_executable
+from sandrl.judge.guest.network import Network
 from sandrl.judge.guest.places import (
     DIRECTORY,
     KIND_OF_FILE,
@@ -32,40 +36,65 @@ from sandrl.judge.guest.places import (
     names_in,
     own_places,
 )
+from sandrl.judge.guest.steps import (
+    BIND,
+    DETACHED,
+    NODEV,
+    NOEXEC,
+    NOSUID,
+    PRIVATE,
+    READ_ONLY,
+    RECURSIVE,
+    REMOUNT,
+    TRIED,
+    Step,
+    Steps,
+    making,
+    mount,
+    mounting,
+    must,
+    open_to_all,
+    write_once,
+)
 
 NEW_MOUNTS, NEW_UTS, NEW_IPC = 0x20000, 0x4000000, 0x8000000
-NEW_USER, NEW_PROCESSES, NEW_NETWORK = 0x10000000, 0x20000000, 0x40000000
-READ_ONLY, NOSUID, NODEV, NOEXEC, BIND, RECURSIVE, PRIVATE = 0x1, 0x2, 0x4, 0x8, 0x1000, 0x4000, 0x40000
+NEW_USER, NEW_PROCESSES = 0x10000000, 0x20000000
 AT_CURRENT, AT_RECURSIVE = -100, 0x8000
-REMOUNT = 0x20
 MOUNT_SETATTR = 442
+# The namespaces that a cell's process is born in, by their names in `/proc/PID/ns`.
+OF_CELL = {"mnt": NEW_MOUNTS, "uts": NEW_UTS, "ipc": NEW_IPC, "pid": NEW_PROCESSES}
 # Where requests, outputs and programs are, in a file system that only the worker sees.
 SPOOL = "/tmp"
 # Where the runtime shows a worker the parts of its root, each by itself (see `runtime/guest/rootfs.py`).
 PARTS = "/run/sandrl/parts"
-# The program that is process 1 of a cell whose judge is outside.
+# The program that is process 1 of a cell whose judge is outside; what it is started with closes its streams.
 FIRST_PROCESS = SPOOL + "/first"
+CLOSED_STREAMS = [(posix.POSIX_SPAWN_CLOSE, descriptor) for descriptor in range(3)]
 LARGEST_COPY_BYTES = 1 << 20
 MOST_ENTRIES = 256
 MADE_IN_CELLS = PARTS, "/proc", "/tmp", "/dev/pts"
 DEVICE = 0o020000
 CALLS_OF_MACHINE = {
-    "x86_64": {"capset": 126, "brk": 12},
-    "aarch64": {"capset": 91, "brk": 214},
+    "x86_64": {"capset": 126, "brk": 12, "pivot_root": 155},
+    "aarch64": {"capset": 91, "brk": 214, "pivot_root": 41},
 }
 PR_SET_PDEATHSIG, PR_SET_SECUREBITS, PR_SET_MM, PR_SET_MM_MAP = 1, 28, 35, 14
 # Code, data, heap, stack, arguments and environment in `/proc/self/stat`, in the order of `struct prctl_mm_map`.
 # The end of the heap is not there.
 STARTS_AND_ENDS = 26, 27, 45, 46, 47, 0, 28, 48, 49, 50, 51
-HEAP = 4
+HEAP, END_OF_HEAP = 4, 5
 # Being root gives nothing, neither at once nor by a change of user or a program; and none of this can be undone.
 NO_ROOT_LOCKED = 0x01 | 0x02 | 0x04 | 0x08 | 0x20 | 0x40 | 0x80
 CAPABILITY_VERSION_3 = 0x20080522
 RLIMIT_NPROC, RLIMIT_NOFILE, RLIMIT_MEMLOCK, RLIMIT_SIGPENDING = 6, 7, 8, 11
 # What programs have in a sandbox of the local runtime (see `runtime/guest/processes.py`).
 OPEN_FILES, LOCKED_BYTES, PENDING_SIGNALS = 512, 64 << 10, 1024
-AF_INET, SOCK_DGRAM_CLOEXEC, SIOCSIFFLAGS, IFF_UP_RUNNING = 2, 0x80002, 0x8914, 0x41
-SOCKET_BUFFER_BYTES = 256 << 10
+# Of files, all from a number on; the same on every machine.
+CLOSE_RANGE, LAST_DESCRIPTOR = 436, 0x7FFFFFFF
+# What a completion's process begins with besides standard input, if its judge is outside (see `outside.py`).
+FILES_OF_COMPLETION = 6
+# A set of signals: that a child has ended.
+END_OF_CHILD = (1 << _signal.SIGCHLD - 1).to_bytes(128, "little")
 CANNOT_BE_MADE = 77  # exit status of a cell that could not be made
 
 
@@ -90,40 +119,20 @@ class CellLimits:
         self.fresh_network = fresh_network
 
 
-class Step:
-    """A call of libc, and what is said of it if it fails.
-
-    The steps into a cell are made before the process that takes them is forked: whatever that touches, it copies.
-    """
-
-    def __init__(self, name: str, *arguments: int | bytes, about: str = "") -> None:
-        self.call = name, *arguments
-        self.about = about or name
-
-
-def take(call: Libc, steps: Iterable[Step]) -> None:
-    for step in steps:
-        if call(*step.call) < 0:
-            raise OSError(f"{step.about} is refused")
-
-
-def must(call: Libc, name: str, *arguments: int | bytes, about: str = "") -> int:
-    """Calls libc; raises an OSError that names the call, or what it is about, if it fails."""
-    result = call(name, *arguments)
-    if result < 0:
-        raise OSError(f"{about or name} is refused")
-    return result
-
-
 def without_capabilities() -> Step:
     header = CAPABILITY_VERSION_3.to_bytes(4, "little") + bytes(4)
     return Step("syscall", CALLS_OF_MACHINE[posix.uname().machine]["capset"], header, bytes(24), about="capset")
 
 
+# In `steps_into_cell`.
+PLACE_OF_LAYOUT, PLACE_OF_FILES = 3, 17
+
+
 def resource_limits(limits: CellLimits) -> list[Step]:
     """What a process and those it makes may use, as far as the kernel counts that for single processes."""
     return [
-        Step("setrlimit", kind, value.to_bytes(8, "little") * 2)
+        # Refused where the worker may have less.
+        Step("setrlimit", kind, value.to_bytes(8, "little") * 2, about=TRIED)
         for kind, value in (
             (RLIMIT_NPROC, limits.processes),
             (RLIMIT_DATA, limits.memory_bytes + ROOM_FOR_STACKS_BYTES),
@@ -134,32 +143,10 @@ def resource_limits(limits: CellLimits) -> list[Step]:
     ]
 
 
-def mounting(source: str, target: str, kind: str = "", flags: int = 0, options: str = "") -> Step:
-    words = source.encode(), target.encode(), kind.encode()
-    return Step("mount", *words, flags, options.encode(), about=f"mount {kind or source} on {target}")
-
-
-def mount(call: Libc, source: str, target: str, kind: str = "", flags: int = 0, options: str = "") -> None:
-    take(call, [mounting(source, target, kind, flags, options)])
-
-
-def making(path: str) -> Step:
-    return Step("mkdir", path.encode(), 0o755, about=f"mkdir {path}")
-
-
-def open_to_all(path: str) -> Step:
-    return Step("chmod", path.encode(), 0o1777, about=f"chmod {path}")
-
-
 def steps_of_places(limits: CellLimits, places: list[tuple[str, bool]]) -> list[Step]:
-    """Mounts what can be written to in a cell, and its `/proc`."""
+    """Mounts what can be written to in a cell."""
     options = f"size={limits.disk_bytes},nr_inodes={limits.inodes},mode=755"
-    steps = [
-        mounting("tmpfs", "/tmp", "tmpfs", NOSUID | NODEV, options),
-        mounting("proc", "/proc", "proc", NOSUID | NODEV | NOEXEC),
-        # It shows locks of other cells and of the host.
-        mounting("/dev/null", "/proc/locks", flags=BIND),
-    ]
+    steps = [mounting("tmpfs", "/tmp", "tmpfs", NOSUID | NODEV, options)]
     for number, (path, keeps) in enumerate(places):
         if path == "/tmp":
             continue
@@ -178,18 +165,53 @@ def steps_of_places(limits: CellLimits, places: list[tuple[str, bool]]) -> list[
     return [*steps, mounting("devpts", "/dev/pts", "devpts", NOSUID | NOEXEC, options)]
 
 
-def write_once(path: str, text: str) -> None:
-    descriptor = posix.open(path, posix.O_WRONLY)
-    try:
-        posix.write(descriptor, text.encode())
-    finally:
-        posix.close(descriptor)
+def maps_of_user(user: int, group: int) -> list[tuple[str, str]]:
+    """The files that make a user the only one of a user namespace, and what to write to each."""
+    maps = ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")
+    return [(f"/proc/self/{name}", text) for name, text in (("setgroups", "deny"), *maps)]
 
 
-def be_only_user(user: int, group: int) -> None:
-    write_once("/proc/self/setgroups", "deny")
-    write_once("/proc/self/uid_map", f"{user} {user} 1")
-    write_once("/proc/self/gid_map", f"{group} {group} 1")
+def writing_of(path: str, text: str) -> list[Step]:
+    """Writes to a file, which is standard input meanwhile: the lowest number that is free."""
+    about = f"writing to {path}"
+    return [
+        Step("close", 0),
+        Step("open", path.encode(), posix.O_WRONLY, about=about),
+        Step("write", 0, text.encode(), len(text), about=about),
+    ]
+
+
+def steps_into_cell(user: int, group: int, folder: str, limits: CellLimits, has_first: bool) -> list[Step]:
+    """Moves a forked process into a cell, in whose other namespaces it was born.
+
+    All is mounted with the capabilities of the worker. The files that the process begins with get the numbers from 0
+    on, or from 1 if process 1 is another, and `/dev/null` is standard input then.
+    """
+    numbers = range(1, 1 + FILES_OF_COMPLETION) if has_first else range(3)
+    steps = [
+        Step("prctl", PR_SET_PDEATHSIG, _signal.SIGKILL, 0, 0, 0),
+        mounting("proc", "/proc", "proc", NOSUID | NODEV | NOEXEC),
+        # It shows locks of other cells and of the host.
+        mounting("/dev/null", "/proc/locks", flags=BIND),
+        # The file and the end of the heap are known when the process is forked.
+        Step("prctl", PR_SET_MM, PR_SET_MM_MAP, about=TRIED),
+        Step("unshare", NEW_USER, about="the user namespace of a cell"),
+    ]
+    for path, text in (*maps_of_user(user, group), ("/proc/sys/user/max_user_namespaces", "0")):
+        steps += writing_of(path, text)
+    steps += [Step("dup3", -1, number, posix.O_CLOEXEC if number > 2 else 0) for number in numbers]
+    if has_first:
+        steps += [Step("close", 0), Step("open", b"/dev/null", posix.O_RDONLY), Step("setsid")]
+    return [
+        *steps,
+        Step("syscall", CLOSE_RANGE, numbers[-1] + 1, LAST_DESCRIPTOR, 0, about="close_range"),
+        Step("prctl", PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0),
+        Step("prctl", PR_SET_SECUREBITS, NO_ROOT_LOCKED, 0, 0, 0),
+        without_capabilities(),
+        *resource_limits(limits),
+        Step("chdir", folder.encode()),
+        Step("sigprocmask", _signal.SIG_UNBLOCK, END_OF_CHILD, 0),
+    ]
 
 
 def writable_places() -> list[tuple[str, bool]]:
@@ -284,73 +306,20 @@ class Root:
             mount(self.call, path, target, flags=BIND)
 
 
-# What the kernel counts in each network namespace: packets by interface, and what was asked of each protocol.
-NETWORK_COUNTERS = "dev", "snmp", "snmp6"
-COUNTERS_BYTES = 1 << 16
-
-
-class Network:
-    """A network namespace with a loopback interface, for one cell at a time.
-
-    It serves another cell if its counters are what they were when it was made, and no socket of it is left: so nothing
-    was sent in it, nor tried. All that cells can change of it otherwise needs a capability, which they do not have.
-    """
-
-    def __init__(self, call: Libc) -> None:
-        must(call, "unshare", NEW_NETWORK, about="a network namespace")
-        self.call = call
-        self.descriptor = posix.open("/proc/self/ns/net", posix.O_RDONLY | posix.O_CLOEXEC)
-        socket = must(call, "socket", AF_INET, SOCK_DGRAM_CLOEXEC, 0)
-        up = b"lo".ljust(16, b"\0") + IFF_UP_RUNNING.to_bytes(2, "little") + bytes(22)
-        must(call, "ioctl", socket, SIOCSIFFLAGS, up, about="the loopback interface")
-        posix.close(socket)
-        for name, value in (
-            ("tcp_rmem", f"4096 65536 {SOCKET_BUFFER_BYTES}"),
-            ("tcp_wmem", f"4096 65536 {SOCKET_BUFFER_BYTES}"),
-            # A closed connection that waits keeps its port from the next case of a program, which can see it, too.
-            ("tcp_max_tw_buckets", "0"),
-        ):
-            try:
-                write_once(f"/proc/sys/net/ipv4/{name}", value)
-            except OSError:
-                pass  # what one kernel keeps per namespace, another does not
-        self.counters = self.read_counters()
-
-    def enter(self) -> None:
-        must(self.call, "setns", self.descriptor, NEW_NETWORK, about="a network namespace")
-
-    def read_counters(self) -> list[bytes]:
-        # Of what is said of sockets, the first line alone is about this namespace.
-        counters = [read_whole("/proc/self/net/sockstat").partition(b"\n")[0]]
-        return counters + [read_whole(f"/proc/self/net/{name}") for name in NETWORK_COUNTERS]
-
-    def is_unused(self) -> bool:
-        self.enter()
-        return self.counters[0] == b"sockets: used 0" and self.read_counters() == self.counters
-
-    def close(self) -> None:
-        posix.close(self.descriptor)
-
-
-def read_whole(path: str) -> bytes:
-    """A file of the kernel; none if it is not there, or longer than the kernel's counters are."""
-    try:
-        descriptor = posix.open(path, posix.O_RDONLY)
-    except OSError:
-        return b""
-    try:
-        return posix.read(descriptor, COUNTERS_BYTES)
-    finally:
-        posix.close(descriptor)
-
-
 class Slot:
-    """What cells use one after another: a root, whose locks end with each, and a network that nobody has used."""
+    """What cells use one after another: a root, whose locks end with each, and a network that nobody has used.
+
+    The root is alone in a mount namespace, of which each cell has a copy.
+    """
 
     network: Network | None = None
 
-    def __init__(self, root: str) -> None:
-        self.root = root
+    def __init__(self, mounts: int) -> None:
+        self.mounts = mounts
+
+
+class Astray(Exception):
+    """The forker is still in the namespaces of a cell."""
 
 
 class Cells:
@@ -365,34 +334,30 @@ class Cells:
         descriptor = posix.open("/proc/self/stat", posix.O_RDONLY)
         words = [b"0"] * 3 + posix.read(descriptor, 4096).rpartition(b")")[2].split()
         posix.close(descriptor)
-        self.layout = [int(words[place]) for place in STARTS_AND_ENDS]
+        layout = [int(words[place]) for place in STARTS_AND_ENDS]
+        self.heap = layout[HEAP]
+        as_bytes = [number.to_bytes(8, "little") for number in layout]
+        self.layout = b"".join(as_bytes[:END_OF_HEAP]), b"".join(as_bytes[END_OF_HEAP + 1 :]) + bytes(12)
         self.places = writable_places()
         self.numbers = CALLS_OF_MACHINE[posix.uname().machine]
-        self.isolating = [
-            Step("prctl", PR_SET_PDEATHSIG, _signal.SIGKILL, 0, 0, 0),
-            Step("unshare", NEW_MOUNTS | NEW_UTS | NEW_IPC, about="the namespaces of a cell"),
-        ]
-        self.mounting = steps_of_places(limits, self.places)
-        self.renouncing = [
-            Step("prctl", PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0),
-            Step("prctl", PR_SET_SECUREBITS, NO_ROOT_LOCKED, 0, 0, 0),
-            without_capabilities(),
-        ]
-        self.limiting = resource_limits(limits)
-        self.root = ""
         self.slots: dict[int, Slot] = {}
         self.free: list[Slot] = []
         self.made = 0
-        self.own_processes = -1
+        self.mounting = Steps(steps_of_places(limits, self.places))
+        known = self.user, self.group, self.folder, limits
+        # Where the process is the first of its cell, and where another one is.
+        self.ways_in = [Steps(steps_into_cell(*known, has_first)) for has_first in (False, True)]
+        self.returning = Steps([])
 
     def settle(self) -> None:
         """Moves this process, and so all cells, to where nothing can be written to but a new and empty `/tmp`.
 
-        It goes on as a child, in a process namespace that its user namespace owns: without that it could not come back
-        from those of cells.
+        It goes on as a child, in namespaces that its user namespace owns: without that it could not come back from
+        those of cells.
         """
-        must(self.call, "unshare", NEW_USER | NEW_MOUNTS | NEW_PROCESSES, about="a user namespace")
-        be_only_user(self.user, self.group)
+        must(self.call, "unshare", NEW_USER | sum(OF_CELL.values()), about="a user namespace")
+        for path, text in maps_of_user(self.user, self.group):
+            write_once(path, text)
         pid = posix.fork()
         if pid:
             posix._exit(posix.waitpid(pid, 0)[1] and 1)
@@ -405,46 +370,79 @@ class Cells:
         arguments = AT_CURRENT, b"/proc", 0, bytes(8) + read_only + bytes(16), 32
         must(self.call, "syscall", MOUNT_SETATTR, *arguments, about="mount_setattr on /proc")
         mount(self.call, "proc", "/proc", "proc", NOSUID | NODEV | NOEXEC)
-        self.own_processes = posix.open("/proc/self/ns/pid", posix.O_RDONLY | posix.O_CLOEXEC)
+        steps = []
+        for name, kind in OF_CELL.items():
+            descriptor = posix.open(f"/proc/self/ns/{name}", posix.O_RDONLY | posix.O_CLOEXEC)
+            steps.append(Step("setns", descriptor, kind, about="the return from a cell"))
+        self.returning = Steps(steps)
         mount(self.call, "tmpfs", "/tmp", "tmpfs", NOSUID | NODEV, "mode=700")
         posix.mkdir("/tmp/empty", 0o755)
         write_executable(FIRST_PROCESS)
 
-    def fork(self, has_first: bool) -> tuple[int, int]:
-        """Forks a process in a new process namespace; returns its number, 0 in itself, and that of process 1.
+    def fork(self, has_first: bool, descriptors: tuple[int, ...]) -> tuple[int, int]:
+        """Forks a process in the namespaces of a new cell; returns its number, 0 in itself, and that of process 1.
 
-        It is process 1 unless `has_first`.
+        It is process 1 unless `has_first`. Its root and its network are those of a cell that has ended, or new ones. It
+        begins with `descriptors` (see `steps_into_cell`). All is mounted here, and not in the forked process, which
+        would copy whatever that touches; but that alone can mount the `/proc` of its process namespace.
 
-        Its root and its network are those of a cell that has ended, or new ones.
+        Raises:
+            Astray: If this process cannot return from the namespaces of the cell.
         """
         if not self.free:
-            self.made += 1
-            root = f"/tmp/root.{self.made}"
-            posix.mkdir(root, 0o755)
-            Root(self.call, root, self.places, "/tmp/empty")
-            self.free.append(Slot(root))
+            self.free.append(self._new_slot())
         slot = self.free[-1]
-        self.root = slot.root
         if slot.network is None:
             slot.network = Network(self.call)
         else:
             slot.network.enter()
         must(self.call, "unshare", NEW_PROCESSES, about="a process namespace")
-        first, pid = 0, -1
+        first, pid, program = 0, -1, -1
         try:
             if has_first:
-                closed = [(posix.POSIX_SPAWN_CLOSE, descriptor) for descriptor in range(3)]
-                first = posix.posix_spawn(FIRST_PROCESS, (FIRST_PROCESS,), {}, file_actions=closed)
+                first = posix.posix_spawn(FIRST_PROCESS, (FIRST_PROCESS,), {}, file_actions=CLOSED_STREAMS)
+            must(self.call, "setns", slot.mounts, NEW_MOUNTS, about="the root of a cell")
+            must(self.call, "unshare", NEW_MOUNTS | NEW_UTS | NEW_IPC, about="the namespaces of a cell")
+            self.mounting.take()
+            program = self._own_program()
+            self.entering = self.ways_in[has_first]
+            self._prepare(self.entering, descriptors, program)
             pid = posix.fork()
         finally:
             if pid:
-                must(self.call, "setns", self.own_processes, NEW_PROCESSES, about="the process namespace of a worker")
+                self._return()
+                if program >= 0:
+                    posix.close(program)
             if pid < 0 and first:
                 posix.kill(first, _signal.SIGKILL)
-        first = first or pid
         if pid:
+            first = first or pid
             self.slots[first] = self.free.pop()
         return pid, first
+
+    def _new_slot(self) -> Slot:
+        self.made += 1
+        root = f"/tmp/root.{self.made}"
+        posix.mkdir(root, 0o755)
+        must(self.call, "unshare", NEW_MOUNTS, about="a mount namespace")
+        try:
+            Root(self.call, root, self.places, "/tmp/empty")
+            # Only where one is in sight may cells mount theirs, which covers it.
+            mount(self.call, "proc", root + "/proc", "proc", NOSUID | NODEV | NOEXEC)
+            mounts = posix.open("/proc/self/ns/mnt", posix.O_RDONLY | posix.O_CLOEXEC)
+            posix.chdir(root)
+            # The old root covers the new one, and is taken away.
+            must(self.call, "syscall", self.numbers["pivot_root"], b".", b".", about="pivot_root")
+            must(self.call, "umount2", b".", DETACHED)
+        finally:
+            self._return()
+        return Slot(mounts)
+
+    def _return(self) -> None:
+        try:
+            self.returning.take()
+        except OSError as error:
+            raise Astray(str(error)) from error
 
     def forget(self, first: int) -> None:
         slot = self.slots.pop(first, None)
@@ -457,48 +455,30 @@ class Cells:
 
     def enter(self) -> None:
         """Moves the forked process into its cell; raises OSError if a step of it is refused."""
-        call = self.call
-        take(call, self.isolating)
-        outside = posix.open("/", posix.O_RDONLY)
-        posix.chroot(self.root)
-        self._own_program()
-        take(call, self.mounting)
-        # All is mounted with the capabilities of the worker; a user namespace is made of no process with another root.
-        posix.fchdir(outside)
-        posix.chroot(".")
-        posix.close(outside)
-        must(call, "unshare", NEW_USER, about="the user namespace of a cell")
-        posix.chroot(self.root)
-        be_only_user(self.user, self.group)
-        write_once("/proc/sys/user/max_user_namespaces", "0")
-        take(call, self.renouncing)
-        for step in self.limiting:
-            call(*step.call)  # refused where the worker may have less
-        posix.chdir(self.folder)
+        self.entering.take()
 
-    def _own_program(self) -> None:
-        # It stays the worker's where the kernel refuses the change; it refuses it while the file itself is mapped, and
-        # where an overlay shows it, another one is.
+    def _own_program(self) -> int:
+        # A cell's process has the worker's where the kernel refuses the change; it refuses it while the file itself is
+        # mapped, and where an overlay shows it, another one is.
         try:
-            program = posix.open(self.program, posix.O_RDONLY)
+            return posix.open(self.program, posix.O_RDONLY)
         except OSError:
-            return
-        heap = self.layout[HEAP]
+            return -1
+
+    def _prepare(self, steps: Steps, descriptors: tuple[int, ...], program: int) -> None:
         # Of what a call returns, there are 32 bits.
-        end = heap + (self.call("syscall", self.numbers["brk"], 0) - heap & 0xFFFFFFFF)
-        layout = b"".join((number or end).to_bytes(8, "little") for number in self.layout)
-        layout += bytes(12) + program.to_bytes(4, "little")
-        self.call("prctl", PR_SET_MM, PR_SET_MM_MAP, layout, len(layout), 0)
-        posix.close(program)
+        end = self.heap + (self.call("syscall", self.numbers["brk"], 0) - self.heap & 0xFFFFFFFF)
+        before, after = self.layout
+        layout = before + end.to_bytes(8, "little") + after
+        layout += program.to_bytes(4, "little", signed=True)
+        steps.arguments[PLACE_OF_LAYOUT] = PR_SET_MM, PR_SET_MM_MAP, layout, len(layout), 0
+        for place, descriptor in enumerate(descriptors, PLACE_OF_FILES):
+            steps.arguments[place] = descriptor, *steps.arguments[place][1:]
 
 
-def take_streams(request: str, output: str, errors: str) -> None:
-    """Makes files the standard streams of this process."""
+def open_streams(request: str, output: str, errors: str) -> tuple[int, int, int]:
     flags = posix.O_RDWR | posix.O_CREAT | posix.O_EXCL | posix.O_APPEND
-    opened = posix.open(request, posix.O_RDONLY), posix.open(output, flags, 0o600), posix.open(errors, flags, 0o600)
-    for target, source in enumerate(opened):
-        posix.dup2(source, target)
-        posix.close(source)
+    return posix.open(request, posix.O_RDONLY), posix.open(output, flags, 0o600), posix.open(errors, flags, 0o600)
 
 
 def say_why_not(error: BaseException) -> None:

@@ -87,6 +87,18 @@ def judge_top_level(error: BaseException) -> tuple[str, str]:
     return "syntax_error", describe(error, getattr(error, "lineno", None))
 
 
+def leave(code: object = None) -> NoReturn:
+    raise SystemExit(code)
+
+
+def show_help(*topics: object) -> None:
+    __import__("pydoc").help(*topics)
+
+
+# `site`, which provides these, is not imported: it is a third of the interpreter's start.
+OF_SITE = {"exit": leave, "quit": leave, "help": show_help}
+
+
 def fresh_module(name: str = MODULE_NAME, file_name: str = FILE_NAME) -> dict[str, Any]:
     """Makes the module that the completion's code runs in, and returns its namespace.
 
@@ -96,16 +108,8 @@ def fresh_module(name: str = MODULE_NAME, file_name: str = FILE_NAME) -> dict[st
     """
     import builtins
 
-    def leave(code: object = None) -> NoReturn:
-        raise SystemExit(code)
-
-    def show_help(*topics: object) -> None:
-        __import__("pydoc").help(*topics)
-
-    # `site`, which provides these, is not imported: it is a third of the interpreter's start.
-    for word, provided in (("exit", leave), ("quit", leave), ("help", show_help)):
-        if not hasattr(builtins, word):
-            setattr(builtins, word, provided)
+    for word, provided in OF_SITE.items():
+        builtins.__dict__.setdefault(word, provided)
     module = type(sys)(name)
     try:
         folder = posix.getcwd()
@@ -189,8 +193,6 @@ def drop_privileges() -> None:
 
     Root could write to the modules that its supervisor has yet to import, and to its memory.
     """
-    if posix.getuid() != 0:
-        return
     try:
         for descriptor in range(3):
             # A program may open its standard streams by their names.
@@ -243,6 +245,22 @@ def lay_out(request: Request) -> None:
         posix.close(descriptor)
 
 
+def speaker(descriptor: int) -> Say:
+    """What this process, and none that it forks, reports with to a file."""
+    own_id = posix.getpid()
+
+    def say(message: bytes, write: Any = posix.write, getpid: Any = posix.getpid) -> None:
+        # A completion that forks returns here twice; only the process that was judged may speak.
+        if getpid() != own_id:
+            posix._exit(0)
+        try:
+            write(descriptor, message)
+        except OSError:
+            posix._exit(SPEECHLESS)
+
+    return say
+
+
 def become_child(
     body: Callable[[Request, Say], object],
     request: Request,
@@ -251,28 +269,24 @@ def become_child(
     call: Libc | None,
 ) -> object:
     """Turns the forked process into one that can reach nothing of the supervisor; returns what `body` does."""
-    own_id = posix.getpid()
-
-    def say(message: bytes, write: Any = posix.write, getpid: Any = posix.getpid) -> None:
-        # A completion that forks returns here twice; only the process that was judged may speak.
-        if getpid() != own_id:
-            posix._exit(0)
-        try:
-            write(kept[0], message)
-        except OSError:
-            posix._exit(SPEECHLESS)
-
+    say = speaker(kept[0])
     _signal.signal(_signal.SIGALRM, _signal.SIG_DFL)
     posix.setsid()
     for target, source in enumerate(descriptors):
         posix.dup2(source, target)
     close_others(kept)
-    drop_privileges()
+    return be_child(body, request, say, call)
+
+
+def be_child(body: Callable[[Request, Say], object], request: Request, say: Say, call: Libc | None) -> object:
+    if posix.getuid() == 0:
+        drop_privileges()
     renew_stdin()
-    try:
-        lay_out(request)
-    except OSError:
-        posix._exit(SPEECHLESS)
+    if request.get("folder") or request.get("files"):
+        try:
+            lay_out(request)
+        except OSError:
+            posix._exit(SPEECHLESS)
     if call is not None:
         call("prctl", PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
         call("prctl", PR_SET_DUMPABLE, 1, 0, 0, 0)

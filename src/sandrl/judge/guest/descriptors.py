@@ -48,8 +48,8 @@ def load_libc() -> Libc | None:
     except (ImportError, OSError):
         return None
 
-    # To find one takes longer than most calls.
-    addresses: dict[str, int] = {}
+    # To find one takes longer than most calls; every child needs these.
+    addresses = {name: _ctypes.dlsym(libc, name) for name in ("prctl", "setrlimit")}
 
     def call(name: str, *arguments: int | bytes) -> int:
         if name not in addresses:

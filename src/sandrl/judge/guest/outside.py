@@ -24,24 +24,28 @@ from sandrl.judge.guest.cell import (
     PR_SET_SECUREBITS,
     SPOOL,
     CellLimits,
-    take,
-    take_streams,
+    open_streams,
     without_capabilities,
 )
-from sandrl.judge.guest.channel import Channel
+from sandrl.judge.guest.channel import DONE, QUESTION, Channel
 from sandrl.judge.guest.checks import Checks, judge_apart
 from sandrl.judge.guest.child import (
+    FILE_NAME,
     PR_SET_DUMPABLE,
     PR_SET_NO_NEW_PRIVS,
     RLIMIT_DATA,
     ROOM_FOR_STACKS_BYTES,
-    become_child,
+    be_child,
+    run_code,
+    speaker,
 )
 from sandrl.judge.guest.clock import Clock, is_running, listen
 from sandrl.judge.guest.declarations import Libc, Request, Say
 from sandrl.judge.guest.descriptors import DeadlineReached, head, read_exactly, write_all
+from sandrl.judge.guest.objects import Peer
 from sandrl.judge.guest.report import KEY_BYTES, report
-from sandrl.judge.guest.server import run_completion
+from sandrl.judge.guest.server import Objects, run_completion
+from sandrl.judge.guest.steps import take
 from sandrl.judge.guest.supervisor import Child, ChildExit, own_memory
 
 # What a completion's process says before it runs any of its code.
@@ -51,6 +55,8 @@ STREAMS_OF_CELL = "stdout", "stderr", "report"
 LINE_OF_JUDGE_BYTES = 4096
 # What the judge itself imports for calls whose results were kept.
 MODULES_OF_JUDGE = "zlib", "binascii"
+# How often a step is taken before the interpreter notes no more.
+REHEARSALS = 16
 # So many completions a judge judges.
 MOST_RUNS = 500
 
@@ -58,29 +64,62 @@ MOST_RUNS = 500
 # In a cell
 
 
-def open_for_completion(run: str) -> tuple[int, int]:
-    """Opens the files of a completion, and the directory of its pipes, before a cell sees neither."""
+# The numbers of the files of a completion's process, from 1 on.
+REQUEST, WORDS, QUESTIONS, ANSWERS = 3, 4, 5, 6
+
+
+def open_for_completion(run: str) -> tuple[int, ...]:
+    """Opens the files that the completion's process begins with; the cell sees none of them."""
     place = f"{SPOOL}/{run}"
-    take_streams(place + ".request", place + ".stdout", place + ".stderr")
+    request, output, errors = open_streams(place + ".request", place + ".stdout", place + ".stderr")
     flags = posix.O_WRONLY | posix.O_CREAT | posix.O_EXCL | posix.O_APPEND
-    return posix.open(SPOOL, posix.O_RDONLY), posix.open(place + ".report", flags, 0o600)
+    words = posix.open(place + ".report", flags, 0o600)
+    # The router has the pipes open.
+    pipes = posix.open(place + ".questions", posix.O_RDONLY), posix.open(place + ".answers", posix.O_WRONLY)
+    return (output, errors, request, words, *pipes)
 
 
-def be_completion(run: str, request_size: int, call: Libc, spool: int, words: int) -> NoReturn:
-    """Runs a completion, whose request begins on standard input, in this process."""
+def rehearse() -> Objects:
+    """Makes the completion's end of the channel before its process is forked, and answers some questions.
+
+    The interpreter notes much when something is done for the first times: where functions and attributes are found. A
+    forked process would copy each page that it notes this on.
+    """
+    # There is no such file, so none is written.
+    namespace: dict[str, Any] = {"__file__": f"/dev/null/{FILE_NAME}"}
+    encoder = Peer(Channel(-1, -1))
+    questions = [encoder.encode(("global", None, ("f",), (), None))]
+    questions.append(encoder.encode(("call", None, (1, "x", [2.5]), (), None)).replace(b"N", b"o0;", 1))
+    for _ in range(REHEARSALS):
+        reading, their_writing = posix.pipe()
+        their_reading, writing = posix.pipe()
+        objects, other = Objects(Channel(reading, writing)), Channel(their_reading, their_writing)
+        run_code("def f(*values):\n    return values", namespace)
+        objects.namespace = namespace
+        for question in questions:
+            other.send(QUESTION, question)
+        other.send(DONE, b"")
+        objects.answer_all()
+        objects.channel.close()
+        other.close()
+        gc.enable()
+        gc.disable()
+    return Objects(Channel(QUESTIONS, ANSWERS))
+
+
+def be_completion(request_size: int, call: Libc, objects: Objects) -> NoReturn:
+    """Runs a completion in this process, which has begun with its files."""
     gc.freeze()
     gc.enable()
-    request = marshal.loads(read_exactly(request_size))
+    request = marshal.loads(read_exactly(request_size, REQUEST))
     # The rest of the file is hidden.
-    nothing = posix.open("/dev/null", posix.O_RDONLY)
-    reading = posix.open(f"{run}.questions", posix.O_RDONLY, dir_fd=spool)
-    writing = posix.open(f"{run}.answers", posix.O_WRONLY, dir_fd=spool)
-    posix.write(writing, BEGUN)
+    posix.close(REQUEST)
+    posix.write(ANSWERS, BEGUN)
 
     def body(request: Request, say: Say) -> None:
-        run_completion(request, say, Channel(reading, writing))
+        run_completion(request, say, objects)
 
-    code = become_child(body, request, (nothing, 1, 2), (words, reading, writing), call)
+    code = be_child(body, request, speaker(WORDS), call)
     raise SystemExit(code)
 
 

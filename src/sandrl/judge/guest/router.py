@@ -29,8 +29,10 @@ WATCH_SECONDS = 0.05
 ALIVE_SECONDS = 1.0
 # For so many looks the forker may not answer. Looks are counted, not seconds: a machine that stands still has no looks.
 LOOKS_WITHOUT_ANSWER = 200
-# Results that come within this time are passed on together.
-GATHERED_SECONDS = 0.02
+# Results that come within this time are passed on together: a host pays for each message. While as many requests wait
+# here, the host has no use for a result before there are as many.
+GATHERED_SECONDS, LONGER_SECONDS = 0.02, 0.25
+MANY = 8
 READ_BYTES = 1 << 18
 MOST_OUTPUT_BYTES = 64 << 20
 # A place that a waiting cell has left is taken only where so much memory is left for the next one.
@@ -190,8 +192,9 @@ class Incoming:
 class Router:
     """Serves the host.
 
-    At most `most` cells run at once, and `places` of them may want a processor; 0 where none waits for another. The
-    forker reads `orders`, and reports starts and ends of cells to `answers`.
+    At most `most` cells run at once, and `places` of them may want a processor; 0 where none waits for another. With
+    each request, the host says how many places there are from then on. The forker reads `orders`, and reports starts
+    and ends of cells to `answers`.
     """
 
     def __init__(self, limits: CellLimits, most: int, places: int, orders: int, answers: int) -> None:
@@ -232,7 +235,7 @@ class Router:
             if self.running and now - self.watched >= WATCH_SECONDS:
                 self.watch(now)
                 self.start_more()
-            if self.results and (now - self.gathered >= GATHERED_SECONDS or not self.running):
+            if self.results and (now - self.gathered >= self.seconds_to_gather() or not self.running):
                 self.send(self.results)
                 self.results = []
             if now - self.sent_at >= ALIVE_SECONDS and (self.running or self.queue):
@@ -242,7 +245,11 @@ class Router:
         """Milliseconds to wait for something to happen at most."""
         if not self.running and not self.queue and not self.results:
             return None
-        return (GATHERED_SECONDS if self.results else WATCH_SECONDS) * 1000
+        return (min(self.seconds_to_gather(), WATCH_SECONDS) if self.results else WATCH_SECONDS) * 1000
+
+    def seconds_to_gather(self) -> float:
+        is_soon = len(self.results) >= MANY or len(self.queue) < MANY
+        return GATHERED_SECONDS if is_soon else LONGER_SECONDS
 
     def send(self, lines: list[str]) -> None:
         self.sent_at = time.monotonic()
@@ -258,7 +265,8 @@ class Router:
             _, name, _, entry, *sizes = words
             self.order(" ".join(["program", name, entry, *sizes]))
         else:
-            _, run, _, program, request_size, milliseconds, is_apart = words
+            _, run, _, program, request_size, milliseconds, is_apart, places = words
+            self.places = int(places)
             self.queue.append(Cell(run, program, request_size, int(milliseconds) / 1000, is_apart == "1"))
 
     def start_more(self) -> None:

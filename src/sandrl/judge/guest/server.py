@@ -18,7 +18,7 @@ from sandrl.judge.guest.declarations import Libc, Request, Say, load_rest
 from sandrl.judge.guest.objects import Peer
 from sandrl.judge.guest.proxies import ProxyClass
 from sandrl.judge.guest.supervisor import Judgment, read_hidden, start_child
-from sandrl.judge.guest.world import put_in_place
+from sandrl.judge.guest.world import World, put_in_place
 
 OF_EVERY_MODULE = frozenset(
     "__name__ __package__ __loader__ __spec__ __file__ __cached__ __builtins__ __annotations__ __prelude__".split()
@@ -29,16 +29,16 @@ class Objects(Peer):
     """The completion's end of the channel.
 
     `namespace` is what the completion defined; `interruption` is how the judge ends what takes too long, if it is
-    limited.
+    limited. It may be made in a process that forks the completion's; `pid` is that of the latter.
     """
 
     watches_large = True
 
-    def __init__(self, channel: Channel, namespace: dict[str, Any], interruption: Interruption | None) -> None:
+    def __init__(self, channel: Channel) -> None:
         Peer.__init__(self, channel)
-        self.namespace = namespace
+        self.namespace: dict[str, Any] = {}
         self.pid = posix.getpid()
-        self.interruption = interruption
+        self.interruption: Interruption | None = None
         self.lock = __import__("_thread").RLock()
         # Global names whose values the judge has, as they were then.
         self.lent: dict[str, Any] = {}
@@ -125,20 +125,23 @@ def leave_in_fork(pid: int) -> None:
         posix._exit(code & 0xFF if isinstance(code, int) else int(code is not None))
 
 
-def run_completion(request: Request, say: Say, channel: Channel) -> None:
-    pid = posix.getpid()
-    namespace = fresh_module()
-    try:
-        exec(request["setup"], namespace)
-    except BaseException:
-        pass  # what it needs may be the completion's; the judge runs it too, and tells
+def run_completion(request: Request, say: Say, objects: Objects) -> None:
+    pid = objects.pid = posix.getpid()
+    namespace = objects.namespace = fresh_module()
+    if request["setup"]:
+        try:
+            exec(request["setup"], namespace)
+        except BaseException:
+            pass  # what it needs may be the completion's; the judge runs it too, and tells
     run_top_level(request, say, namespace)
     leave_in_fork(pid)
-    is_limited = request["check_timeout_seconds"] is not None
-    objects = Objects(channel, namespace, Interruption(INTERRUPT) if is_limited else None)
+    # As the completion has left it.
+    objects.world = World()
+    if request["check_timeout_seconds"] is not None:
+        objects.interruption = Interruption(INTERRUPT)
     # A list of them at once: a thread of the completion may add one meanwhile.
     names = [name for name in list(namespace) if type(name) is str and name not in OF_EVERY_MODULE]
-    channel.send(READY, "\n".join(names).encode("utf-8", "surrogatepass"))
+    objects.channel.send(READY, "\n".join(names).encode("utf-8", "surrogatepass"))
     objects.answer_all()
     finish(say, "passed", "")
 
@@ -149,7 +152,7 @@ def judge_isolated(request: Request, call: Libc | None) -> Judgment:
     their_read, to_write = posix.pipe()
 
     def body(request: Request, say: Say) -> None:
-        run_completion(request, say, Channel(their_read, their_write))
+        run_completion(request, say, Objects(Channel(their_read, their_write)))
 
     child = start_child(body, request, posix.open("/dev/null", posix.O_RDONLY), call, (their_read, their_write))
     posix.close(their_read)

@@ -19,14 +19,24 @@ import sys
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from sandrl.judge.guest.cell import SPOOL, CellLimits, Cells, read_whole, say_why_not, take_streams
+from sandrl.judge.guest.cell import (
+    END_OF_CHILD,
+    FILES_OF_COMPLETION,
+    SPOOL,
+    CellLimits,
+    Cells,
+    open_streams,
+    say_why_not,
+)
 from sandrl.judge.guest.declarations import load_rest, request_size
 from sandrl.judge.guest.descriptors import close_others, kill_quietly, load_libc, read_exactly, write_all
 from sandrl.judge.guest.preloads import Preloads
 from sandrl.judge.guest.router import run_router
+from sandrl.judge.guest.steps import must, read_whole
 
-REAPED_AT_ONCE = 8
 LINE_BYTES = 512
+# Of one `struct signalfd_siginfo`.
+SIGNAL_BYTES = 128
 # In `/proc/PID/stat` behind the name, and there of a process that is ending.
 PLACE_OF_FLAGS, EXITING = 6, 0x4
 
@@ -45,14 +55,14 @@ def try_cell(cells: Cells) -> str:
     """Makes a cell in which nothing runs; returns why that cannot be done, empty if it can."""
     reading, writing = posix.pipe()
     try:
-        pid, first = cells.fork(has_first=False)
+        pid, first = cells.fork(False, (writing,) * 3)
     except OSError as error:
         return str(error)
     if pid == 0:
         try:
             cells.enter()
         except BaseException as error:
-            write_all(writing, reason_of(error).encode("utf-8", "replace"))
+            write_all(1, reason_of(error).encode("utf-8", "replace"))
         posix._exit(0)
     posix.close(writing)
     why = posix.read(reading, LINE_BYTES).decode("utf-8", "replace")
@@ -110,7 +120,7 @@ class JudgeProcess:
         self.writing = posix.open(f"{SPOOL}/{name}", posix.O_WRONLY | posix.O_NONBLOCK | posix.O_CLOEXEC)
 
     def tell(self, line: str) -> None:
-        write_all(self.writing, line.encode() + b"\n")
+        posix.write(self.writing, line.encode() + b"\n")
 
     def close(self) -> None:
         posix.close(self.writing)
@@ -130,28 +140,30 @@ class Forker:
         self.requests = requests
         self.answers = answers
         self.router = router
-        self.programs: dict[str, tuple[dict[str, Any], str]] = {}
+        # The names of each, that of its judge, and what is ready for completions whose judge is outside.
+        self.programs: dict[str, tuple[dict[str, Any], str, Any]] = {}
         # By the numbers of their processes, each twice if process 1 is not that of the completion.
         self.running: dict[int, Running] = {}
         self.judges: dict[int, JudgeProcess] = {}
+        self.poll: Any = None
 
     def serve(self) -> Callable[[], Any]:
         """Serves the router; the call returns in cells alone: the work of a cell's first process."""
         select = __import__("select")
         # Nothing of this shows in the interpreters of completions.
         sys.modules.pop("select")
-        wakeup_reading, wakeup_writing = posix.pipe2(posix.O_NONBLOCK | posix.O_CLOEXEC)
-        _signal.set_wakeup_fd(wakeup_writing, warn_on_full_buffer=False)
-        _signal.signal(_signal.SIGCHLD, lambda number, frame: None)
-        poll = select.poll()
+        _signal.pthread_sigmask(_signal.SIG_BLOCK, [_signal.SIGCHLD])
+        ends = must(self.cells.call, "signalfd", -1, END_OF_CHILD, posix.O_NONBLOCK | posix.O_CLOEXEC)
+        # It stays with this object: a cell's process would touch more to end it.
+        poll = self.poll = select.poll()
         poll.register(self.orders, select.POLLIN)
-        poll.register(wakeup_reading, select.POLLIN)
+        poll.register(ends, select.POLLIN)
         del select
         waiting = b""
         while True:
             for descriptor, _ in poll.poll():
-                if descriptor == wakeup_reading:
-                    posix.read(wakeup_reading, LINE_BYTES)
+                if descriptor == ends:
+                    posix.read(ends, SIGNAL_BYTES)
                     self.reap()
                     continue
                 block = posix.read(self.orders, 1 << 16)
@@ -166,7 +178,8 @@ class Forker:
     def handle(self, words: list[str]) -> Callable[[], Any] | None:
         if words[0] == "program":
             _, name, entry, *sizes = words
-            self.programs[name] = load_program(name, [int(size) for size in sizes]), entry
+            names = load_program(name, [int(size) for size in sizes])
+            self.programs[name] = names, entry, names["rehearse"]() if "rehearse" in names else None
             gc.collect()
             gc.freeze()
             return None
@@ -182,30 +195,31 @@ class Forker:
                 posix.kill(pid, number)
             return None
         _, run, program, request_size, judge = words
+        names, entry, ready = self.programs[program]
+        opened: tuple[int, ...] = ()
         try:
-            pid, first = self.cells.fork(has_first=judge != "-")
+            if judge != "-":
+                opened = names["open_for_completion"](run)
+            else:
+                opened = open_streams(f"{SPOOL}/{run}.request", f"{SPOOL}/{run}.out", f"{SPOOL}/{run}.err")
+            pid, first = self.cells.fork(judge != "-", opened)
         except OSError as error:
             self.answer(f"refused {run} {str(error).encode().hex()}")
-            return None
+            pid = first = -1
         if pid:
+            for descriptor in opened:
+                posix.close(descriptor)
+            if pid < 0:
+                return None
             self.running[pid] = self.running[first] = Running(run, pid, first, judge)
             self.answer(f"started {run} {pid} {first}")
             return None
-        self.forget_signals()
-        names, entry = self.programs[program]
-        descriptors: tuple[int, ...] = ()
-        if judge != "-":
-            # Of the others that are open here, it closes all before it runs the completion.
-            descriptors = names["open_for_completion"](run)
-        else:
-            take_streams(f"{SPOOL}/{run}.request", f"{SPOOL}/{run}.out", f"{SPOOL}/{run}.err")
-            close_others(())
         try:
             self.cells.enter()
         except BaseException as error:
             say_why_not(error)
         if judge != "-":
-            return lambda: names["be_completion"](run, int(request_size), self.cells.call, *descriptors)
+            return lambda: names["be_completion"](int(request_size), self.cells.call, ready)
         return lambda: names["main"](int(request_size), names[entry])
 
     def fork_judge(self, name: str, program: str) -> Callable[[], Any] | None:
@@ -213,18 +227,13 @@ class Forker:
         if pid:
             self.judges[pid] = JudgeProcess(name)
             return None
-        self.forget_signals()
+        _signal.pthread_sigmask(_signal.SIG_UNBLOCK, [_signal.SIGCHLD])
         close_others((self.requests, self.answers))
-        names, _ = self.programs[program]
+        names = self.programs[program][0]
         return lambda: names["judge_in_turn"](name, self.requests, self.answers, self.cells.call, self.cells.limits)
 
-    @staticmethod
-    def forget_signals() -> None:
-        _signal.set_wakeup_fd(-1)
-        _signal.signal(_signal.SIGCHLD, _signal.SIG_DFL)
-
     def reap(self) -> None:
-        for _ in range(REAPED_AT_ONCE):
+        while True:
             try:
                 pid, status, usage = posix.wait4(-1, posix.WNOHANG)
             except ChildProcessError:
@@ -239,8 +248,6 @@ class Forker:
                 self.answer(f"left {judge.name}")
             elif pid == self.router:
                 self.leave()
-        # There may be more; orders have their turn first.
-        posix.kill(posix.getpid(), _signal.SIGCHLD)
 
     def note_end(self, cell: Running, pid: int, status: int, usage: Any) -> None:
         if pid == cell.pid:
@@ -259,7 +266,8 @@ class Forker:
             self.answer(f"ended {cell.run} {cell.status}")
 
     def answer(self, line: str) -> None:
-        write_all(self.answers, line.encode() + b"\n")
+        # The kernel takes a line as a whole.
+        posix.write(self.answers, line.encode() + b"\n")
 
     def leave(self) -> NoReturn:
         """Ends the worker with all its cells, because the router has ended."""
@@ -295,7 +303,9 @@ def work() -> Callable[[], Any]:
     # The router reads the rest of the input.
     nothing = posix.open("/dev/null", posix.O_RDWR)
     posix.dup2(nothing, 0)
-    posix.close(nothing)
+    # What is opened for cells has other numbers than they give it.
+    while nothing <= FILES_OF_COMPLETION:
+        nothing = posix.dup(0)
     return Forker(cells, their_orders, orders, their_answers, router).serve()
 
 

@@ -40,7 +40,7 @@ SPECIALS = '__call__ __eq__ __lt__ __gt__ __sub__ __abs__ __bool__ __contains__ 
 OBJECT = b'h1;D2;0;' + text('Liar') * 2 + text('solution') + text(SPECIALS) + text('-') + b'-'
 def serve(reply, offered=(), lent=b'u2;' + text('value') + OBJECT):
     names = [name for name in globals() if name[:1] != '_'] + [*offered]
-    channel = find('channel')
+    channel = find('objects').channel
     channel.send(b'r', '\\n'.join(names).encode())
     while True:
         request = channel.receive()[1]

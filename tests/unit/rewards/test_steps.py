@@ -1,0 +1,43 @@
+"""Prepared calls of libc, and what is prepared for completions before they are forked."""
+
+import gc
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sandrl.judge.guest.outside import ANSWERS, QUESTIONS, rehearse
+from sandrl.judge.guest.steps import TRIED, Step, Steps
+
+
+@pytest.fixture
+def own_folder(tmp_path: Path) -> Iterator[Path]:
+    before = os.getcwd()
+    yield tmp_path
+    os.chdir(before)
+
+
+def test_steps_are_taken_one_after_another(own_folder: Path) -> None:
+    Steps([Step("mkdir", bytes(own_folder / "made"), 0o755), Step("chdir", bytes(own_folder / "made"))]).take()
+    assert Path.cwd() == own_folder / "made"
+
+
+def test_a_refused_step_is_named_unless_it_was_only_tried(own_folder: Path) -> None:
+    missing = bytes(own_folder / "missing")
+    Steps([Step("chdir", missing, about=TRIED), Step("chdir", bytes(own_folder))]).take()
+    assert Path.cwd() == own_folder
+    with pytest.raises(OSError, match="the second is refused"):
+        Steps([Step("chdir", missing, about=TRIED), Step("chdir", missing, about="the second")]).take()
+
+
+def test_a_rehearsal_leaves_nothing_to_a_completion() -> None:
+    modules, descriptors = dict(sys.modules), os.listdir("/proc/self/fd")
+    try:
+        objects = rehearse()
+    finally:
+        gc.enable()
+    assert (objects.objects, objects.shared, objects.namespace, objects.lent, objects.sent_count) == ([], {}, {}, {}, 0)
+    assert (objects.channel.reading, objects.channel.writing) == (QUESTIONS, ANSWERS)
+    assert (sys.modules, os.listdir("/proc/self/fd"), sys.gettrace()) == (modules, descriptors, None)
