@@ -90,6 +90,7 @@ def test_layers_are_shared_by_images_whatever_they_are_compressed_with(store: Im
     rows = {row.names[0]: row for row in list_images(store)}
     assert rows["a:latest"].shared_bytes == rows["b:latest"].shared_bytes == 50_000
     assert rows["a:latest"].layer_bytes == 50_001
+    assert rows["a:latest"].layers == packed.layers
 
 
 @pytest.mark.parametrize("name", ["saved.tar", "saved.tar.gz"])

@@ -62,7 +62,8 @@ class Contents:
         Raises:
             SandrlError: If one cannot be made, or others can write to the store.
         """
-        private_directory(private_directory(self.root.parent, variable="SANDRL_CACHE_DIR") / self.root.name)
+        for directory in (self.root.parent, self.root):
+            private_directory(directory, variable="SANDRL_CACHE_DIR")
         for directory in (self.blobs, self.layers, self.partial, self.sizes, self.locks):
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
 
