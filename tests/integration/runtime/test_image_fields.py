@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cwsandbox import Sandbox, SandboxError, SandboxFileError, SecurityContext, Session
+from cwsandbox import Sandbox, SandboxError, SandboxFileError, SandboxValidationError, SecurityContext, Session
 
 from tests.support.image_trees import copy_program, import_tree, make_busybox_tree
 from tests.support.programs import require_program
@@ -59,7 +59,7 @@ def test_programs_run_as_the_user_and_group_that_are_asked_for(
 
 
 def test_a_user_without_an_id_is_refused(session: Session, image: str) -> None:
-    with pytest.raises(SandboxError, match="user"):
+    with pytest.raises(SandboxValidationError, match=r"run_as_user.*beyond the user ids"):
         started(session, image, SecurityContext(run_as_user=4_000_000)).start().result()
 
 

@@ -25,6 +25,10 @@ _MOST_BYTES = 1 << 20
 _MOST_ID = 0xFFFFFFFE
 
 
+class AccountError(OSError):
+    """A sandbox cannot have the user that is asked for."""
+
+
 class Account:
     """Who programs run as.
 
@@ -68,13 +72,13 @@ def find_account(text: str) -> Account:
     """The account of an image's `NAME`, `UID`, `NAME:GROUP` or `UID:GID`; user 0 if it is empty.
 
     Raises:
-        OSError: If a name is in none of the image's files, or this sandbox has no ids for it.
+        AccountError: If a name is in none of the image's files, or this sandbox has no ids for it.
     """
     name, _, group = text.partition(":")
     name = name or "0"
     row = next((row for row in _rows("passwd", 4) if name in (row[0], row[2])), None)
     if row is None and _number(name) is None:
-        raise OSError(f"the image has no user {name!r}")
+        raise AccountError(f"the image has no user {name!r}")
     uid = _number(row[2] if row else name)
     gid = _number(row[3]) if row else 0
     others: list[int | None] = []
@@ -83,9 +87,9 @@ def find_account(text: str) -> Account:
     elif row:
         others = [_number(each[2]) for each in _rows("group", 4) if row[0] in each[3].split(",")]
     if uid is None or gid is None:
-        raise OSError(f"the image has no user or group {text!r}")
+        raise AccountError(f"the image has no user or group {text!r}")
     if not has_ids(uid, gid):
-        raise OSError(f"the image's user {text!r} ({uid}:{gid}) is beyond the user ids that a sandbox has here")
+        raise AccountError(f"the image's user {text!r} ({uid}:{gid}) is beyond the user ids that a sandbox has here")
     groups = {gid, *(number for number in others if number is not None and _is_mapped("gid", number))}
     return Account(uid, gid, sorted(groups), row[5] if row and len(row) > 5 else "/")
 

@@ -278,7 +278,8 @@ def _become_sandbox(
             )
         give_up_privileges(limits, filter_program, account, user)
     except OSError as error:
-        wire.send(control, {"event": "boot_failed", "error": error.strerror or str(error)})
+        field = "security_context.run_as_user" if isinstance(error, accounts.AccountError) else ""
+        wire.send(control, {"event": "boot_failed", "error": error.strerror or str(error), "field": field})
         os._exit(1)
     agent.run(control, limits, account, upper)
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from sandrl.runtime.guest import rootfs, volumes
 from sandrl.runtime.guest.processes import ProcessLimits
 from sandrl.runtime.host.images import Image
-from sandrl.runtime.host.launcher import BootRequest, Launcher, LaunchError
+from sandrl.runtime.host.launcher import BootRequest, Launcher, LaunchError, RefusedLaunchError
 from sandrl.runtime.host.users import HostUsers
 
 _GUEST_SOURCES = Path(__file__).resolve().parents[1] / "guest"
@@ -49,9 +49,11 @@ class BubblewrapLauncher(Launcher):
 
     async def _launch(self, request: BootRequest, agent_end: socket.socket, block: int) -> int:
         if any(mount.read_only for mount in request.mounts):
-            raise LaunchError("bubblewrap cannot show a volume read-only")
+            raise RefusedLaunchError("bubblewrap cannot show a volume read-only", "volume_mounts.read_only")
         if request.layers is not None:
-            raise LaunchError("bubblewrap starts no sandboxes from images: this machine allows only it to isolate")
+            raise RefusedLaunchError(
+                "bubblewrap starts no sandboxes from images: this machine allows only it to isolate", "image"
+            )
         self._running = [process for process in self._running if process.poll() is None]
         descriptor = agent_end.fileno()
         limits = {name: getattr(request, name) for name in ProcessLimits.__slots__ if name != "cells"}

@@ -32,6 +32,18 @@ class LaunchError(Exception):
         self.hint = hint
 
 
+class RefusedLaunchError(LaunchError):
+    """A sandbox asks for what this machine or its image cannot give, so no other attempt can succeed.
+
+    Args:
+        field: Of a container, which asks for it.
+    """
+
+    def __init__(self, message: str, field: str) -> None:
+        super().__init__(message)
+        self.field = field
+
+
 class InterpreterError(LaunchError):
     """The interpreter that runs sandrl cannot be started again, so no launcher can start."""
 

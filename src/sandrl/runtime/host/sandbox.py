@@ -16,7 +16,7 @@ from sandrl.runtime.guest import wire
 from sandrl.runtime.host.channel import AgentChannel, are_streams, discard
 from sandrl.runtime.host.control_groups import ControlGroups, Group, GroupLimits, pid_of
 from sandrl.runtime.host.images import Image, StoreImage
-from sandrl.runtime.host.launcher import BootRequest, Launcher, LaunchError
+from sandrl.runtime.host.launcher import BootRequest, Launcher, LaunchError, RefusedLaunchError
 from sandrl.runtime.host.process import Exit, GuestProcess
 from sandrl.runtime.usage import family
 
@@ -167,7 +167,8 @@ class HostSandbox:
         elif event == "ready" and not self._booted.done():
             self._booted.set_result(None)
         elif event == "boot_failed" and not self._booted.done():
-            self._booted.set_exception(LaunchError(str(message["error"])))
+            error, field = str(message["error"]), str(message.get("field") or "")
+            self._booted.set_exception(RefusedLaunchError(error, field) if field else LaunchError(error))
 
     def _note_exit(self, exec_id: int, end: Exit) -> None:
         # A program ended. One that failed counts once the agent has answered after it. When the fork server dies, the

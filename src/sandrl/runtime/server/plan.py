@@ -35,6 +35,7 @@ class Plan:
         main: Its main program, or None to keep it alive without one.
         files: Path and content, to write before anything runs.
         probe: What must succeed before it counts as started, if anything.
+        restores: File-system snapshots, and the directories to unpack them in.
     """
 
     boot: BootRequest
@@ -45,6 +46,7 @@ class Plan:
     container: str
     lifetime_seconds: int
     probe: StartupProbe | None = None
+    restores: tuple[tuple[str, str], ...] = ()
 
 
 def container_of(spec: pb.SandboxSpec) -> pb.Container:
@@ -108,6 +110,7 @@ def make_plan(spec: pb.SandboxSpec, image: Image | StoreImage) -> Plan:
         container=container.name or "main",
         lifetime_seconds=min(spec.max_lifetime_seconds or limits.MAX_LIFETIME_SECONDS, limits.MAX_LIFETIME_SECONDS),
         probe=StartupProbe.of(container) if container.HasField("startup_probe") else None,
+        restores=volumes.restores(spec, mounts),
     )
 
 

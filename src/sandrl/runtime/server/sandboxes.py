@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import functools
 import logging
 import signal
 import tempfile
@@ -26,7 +27,7 @@ from sandrl.runtime.host.boots import Boots
 from sandrl.runtime.host.choice import Choice
 from sandrl.runtime.host.files import FileError, archive_layer, write_file
 from sandrl.runtime.host.images import Image, Images, StoreImage, UnknownImageError
-from sandrl.runtime.host.launcher import LaunchError
+from sandrl.runtime.host.launcher import LaunchError, RefusedLaunchError
 from sandrl.runtime.host.process import Exit, GuestProcess
 from sandrl.runtime.host.sandbox import HostSandbox, SandboxGoneError, StartError
 from sandrl.runtime.images.layouts import parse_file_reference
@@ -35,7 +36,7 @@ from sandrl.runtime.images.store import StoredImage
 from sandrl.runtime.server import faults
 from sandrl.runtime.server.plan import container_of, digest, make_plan
 from sandrl.runtime.server.records import TERMINAL_STATES, Record, Registry
-from sandrl.runtime.server.snapshots import Snapshots, place
+from sandrl.runtime.server.snapshots import Snapshots
 
 _MEMBER_BYTES = 4096
 logger = logging.getLogger(__name__)
@@ -147,35 +148,17 @@ class SandboxManager:
         plan = make_plan(spec, image)
         if not self._limits_processors:
             plan = dataclasses.replace(plan, boot=dataclasses.replace(plan.boot, processors=None))
+        if plan.boot.overlay is not None and not (self._overlays / plan.boot.overlay).is_dir():
+            raise faults.invalid(f"there is no package overlay {plan.boot.overlay!r}", "sandbox.spec.annotations")
+        for name, _ in plan.restores:
+            self.snapshots.get(name)
         for file in spec.containers[0].files:
             file.ClearField("content")  # the plan has it; a record is kept for long
         kept = pb.SandboxSpec()
         kept.CopyFrom(spec)
         kept.containers[0].image = image.reference  # what it is, also where the SDK named it
         record = Record(str(uuid.uuid4()), kept, plan, display_name=display_name, image=image)
-        if plan.boot.overlay is not None and not (self._overlays / plan.boot.overlay).is_dir():
-            raise faults.invalid(f"there is no package overlay {plan.boot.overlay!r}", "sandbox.spec.annotations")
-
-        restored = [(each.scratch.restore_from_snapshot_id, each.name) for each in spec.volumes]
-        restores = [(name, place(plan.boot.mounts, volume)) for name, volume in restored if name]
-        for name, _ in restores:
-            self.snapshots.get(name)
-
-        async def prepare(host: HostSandbox) -> None:
-            for name, path in restores:
-                await self.snapshots.restore(host, name, path)
-            for path, content in plan.files:
-                await write_file(host, path, content)
-            await self._start_main(record, host)
-            await self._probe(record, host)
-
-        try:
-            host = await self._boots.boot(plan.boot, prepare)
-        except FileError as error:
-            raise faults.of_file(error) from error
-        except (LaunchError, SandboxGoneError) as error:
-            logger.error("sandbox did not start: %s", error)
-            raise faults.unavailable(f"the sandbox did not start: {error}") from error
+        host = await self._boot(record)
         # Known only from here on: until a create has answered, there is nothing to find or to end.
         self.registry.add(record)
         record.started = time.time()
@@ -187,6 +170,25 @@ class SandboxManager:
             record.lifetime = asyncio.get_running_loop().call_later(plan.lifetime_seconds, self._spawn, *ending)
         self._spawn(self._watch, record, host, image)
         return record
+
+    async def _boot(self, record: Record) -> HostSandbox:
+        try:
+            return await self._boots.boot(record.plan.boot, functools.partial(self._prepare, record))
+        except FileError as error:
+            raise faults.of_file(error) from error
+        except RefusedLaunchError as error:
+            raise faults.invalid(str(error), f"sandbox.spec.containers[0].{error.field}") from error
+        except (LaunchError, SandboxGoneError) as error:
+            logger.error("sandbox did not start: %s", error)
+            raise faults.unavailable(f"the sandbox did not start: {error}") from error
+
+    async def _prepare(self, record: Record, host: HostSandbox) -> None:
+        for name, path in record.plan.restores:
+            await self.snapshots.restore(host, name, path)
+        for path, content in record.plan.files:
+            await write_file(host, path, content)
+        await self._start_main(record, host)
+        await self._probe(record, host)
 
     async def _watch(self, record: Record, host: HostSandbox, image: Image | StoreImage) -> None:
         await host.ended.wait()

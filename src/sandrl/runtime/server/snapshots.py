@@ -19,9 +19,8 @@ from cwsandbox._proto import sandbox_pb2 as pb
 from sandrl.files import write_whole
 from sandrl.runtime import limits
 from sandrl.runtime.host.files import FileError, archive, unpack
-from sandrl.runtime.host.launcher import VolumeMount
 from sandrl.runtime.host.sandbox import HostSandbox
-from sandrl.runtime.server import faults
+from sandrl.runtime.server import faults, volumes
 from sandrl.runtime.server.records import Record
 
 _ID = re.compile(r"fss-[0-9a-f]{32}\Z")
@@ -48,7 +47,7 @@ class Snapshots:
             if (known.request_id, known.source_sandbox_id) == (request_id, record.sandbox_id):
                 return known
         volume = volume or _only_volume(record)
-        path = place(record.plan.boot.mounts, volume)
+        path = volumes.place(record.plan.boot.mounts, volume)
         snapshot = pb.FileSystemSnapshot(
             file_system_snapshot_id=f"fss-{uuid.uuid4().hex}",
             source_sandbox_id=record.sandbox_id,
@@ -157,19 +156,6 @@ class Snapshots:
             return pb.FileSystemSnapshot.FromString(path.read_bytes())
         except FileNotFoundError:
             return None  # deleted meanwhile
-
-
-def place(mounts: tuple[VolumeMount, ...], volume: str) -> str:
-    """Where in a sandbox a volume can be read and written as a whole.
-
-    Raises:
-        faults.Fault: If nowhere.
-    """
-    for mount in mounts:
-        if mount.volume == volume and not mount.sub_path and not mount.read_only:
-            return mount.path
-    message = f"the sandbox has no volume {volume!r} that is mounted whole and writable"
-    raise _fault("CWSANDBOX_FSS_NOT_SUPPORTED", message)
 
 
 def _only_volume(record: Record) -> str:

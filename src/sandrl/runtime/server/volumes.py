@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 
+import grpc
 from cwsandbox._proto import sandbox_pb2 as pb
 
 from sandrl.runtime.host.launcher import VolumeMount
@@ -54,6 +55,29 @@ def mounts(spec: pb.SandboxSpec, container: pb.Container) -> tuple[VolumeMount, 
         if mount.read_only and any(file.path.startswith(f"{mount.path}/") for file in container.files):
             raise faults.invalid(f"the volume at {mount.path} is read-only", f"{_CONTAINER}.files")
     return found
+
+
+def place(mounts: tuple[VolumeMount, ...], volume: str) -> str:
+    """Where in a sandbox a volume can be read and written as a whole.
+
+    Raises:
+        faults.Fault: If nowhere.
+    """
+    for mount in mounts:
+        if mount.volume == volume and not mount.sub_path and not mount.read_only:
+            return mount.path
+    message = f"the sandbox has no volume {volume!r} that is mounted whole and writable"
+    raise faults.Fault(grpc.StatusCode.FAILED_PRECONDITION, message, reason="CWSANDBOX_FSS_NOT_SUPPORTED")
+
+
+def restores(spec: pb.SandboxSpec, mounts: tuple[VolumeMount, ...]) -> tuple[tuple[str, str], ...]:
+    """The snapshots that volumes start with, and where in the sandbox those are.
+
+    Raises:
+        faults.Fault: As `place`.
+    """
+    wanted = [(each.scratch.restore_from_snapshot_id, each.name) for each in spec.volumes]
+    return tuple((name, place(mounts, volume)) for name, volume in wanted if name)
 
 
 def _mount(given: pb.VolumeMount) -> VolumeMount:
