@@ -248,7 +248,7 @@ def _add(table: Table, row: ImageRow) -> None:
     sizes = [human_size(each) for each in (row.blob_bytes, row.layer_bytes, row.shared_bytes)]
     digest = row.digest.removeprefix("sha256:")[:_SHOWN_DIGITS]
     for name in row.names or ("-",):
-        table.add(visible(name), digest, *sizes, str(row.layers), used)
+        table.add(visible(name), digest, *sizes, str(len(row.layers)), used)
         # Another name of the same image takes no more room.
         sizes = ["", "", ""]
 

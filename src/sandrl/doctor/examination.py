@@ -125,6 +125,7 @@ def isolation_checks(environment: Mapping[str, str]) -> tuple[SelfCheck | None, 
             for each in found.properties
         ),
         _cells_check(found.cells_refusal),
+        _images_check(found.images_refusal),
     ]
 
 
@@ -143,6 +144,13 @@ def _cells_check(refusal: str | None) -> Check:
             "cells", State.OK, "a worker sandbox created a cell: completions share sandboxes, each in its own cell"
         )
     return Check("cells", State.ABSENT, f"not possible here ({refusal}): each completion has its own sandbox")
+
+
+def _images_check(refusal: str) -> Check:
+    if not refusal:
+        return Check("images", State.OK, "a sandbox started from a layer of an image, and wrote to its files")
+    detail = f"not possible here ({refusal}): sandboxes have the system of this machine"
+    return Check("images", State.ABSENT, detail, "sandboxes from images need Linux 5.11 and the native launcher")
 
 
 def needed_checks(kind: RuntimeKind, checks: Mapping[Need, Sequence[Check]]) -> list[Check]:

@@ -27,6 +27,7 @@ from sandrl.errors import RuntimeUnavailableError
 from sandrl.runtime.guest import probe
 from sandrl.runtime.guest.watchdog import Quotas
 from sandrl.runtime.host.choice import Choice, choose_launcher, setting
+from sandrl.runtime.host.files import FileError, write_file
 from sandrl.runtime.host.images import own_image
 from sandrl.runtime.host.launcher import BootRequest, LaunchError
 from sandrl.runtime.host.sandbox import HostSandbox, SandboxGoneError, StartError
@@ -42,6 +43,7 @@ _GREED = {"shared memory": 3 * _MEMORY_BYTES, "pipes": 200, "epoll watches": 12_
 _PIPE_BYTES = 1 << 16
 _SYSTEM_FILES = "/usr", "/usr/lib", "/usr/bin/env"
 _NO_CAPABILITY = "0000000000000000"
+_LAYER = "layer"
 _NOT_TRIED = "could not be tried"
 
 # Who runs the check is told of failures in its result, and not by the last-resort handler on standard error.
@@ -68,6 +70,7 @@ class SelfCheck:
 
     Attributes:
         cells_refusal: Why a worker sandbox cannot make cells; empty if it can, None if that was not tried.
+        images_refusal: Why no sandbox can start from an image; empty if one can.
     """
 
     launcher: str
@@ -75,6 +78,7 @@ class SelfCheck:
     image: str
     properties: tuple[Property, ...]
     cells_refusal: str | None = None
+    images_refusal: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +117,9 @@ def check_isolation(worker: WorkerTrial | None = None) -> SelfCheck:
 async def _check(folder: Path, worker: WorkerTrial | None) -> SelfCheck:
     overlays = folder / "overlays"
     overlays.mkdir(mode=0o755)
-    choice = await choose_launcher([own_image()], folder, overlays)
+    layers = folder / "layers"
+    (layers / _LAYER / "etc").mkdir(parents=True)
+    choice = await choose_launcher([own_image()], folder, overlays, layers)
     try:
         groups = await asyncio.gather(*(_tried(name, choice, folder) for name in _ATTEMPTS))
         for number, (name, group) in enumerate(zip(_ATTEMPTS, groups, strict=True)):
@@ -121,10 +127,13 @@ async def _check(folder: Path, worker: WorkerTrial | None) -> SelfCheck:
                 # A busy machine, or what the other attempts took meanwhile: alone, the attempt may succeed.
                 groups[number] = await _tried(name, choice, folder)
         refusal = None if worker is None else await _cells_refusal(choice, worker)
+        images_refusal = await _images_refusal(choice)
     finally:
         await choice.close()
     properties = tuple(each for group in groups for each in group)
-    return SelfCheck(choice.launcher.name, choice.detail, choice.images[0].reference, properties, refusal)
+    return SelfCheck(
+        choice.launcher.name, choice.detail, choice.images[0].reference, properties, refusal, images_refusal
+    )
 
 
 async def _cells_refusal(choice: Choice, worker: WorkerTrial) -> str:
@@ -134,6 +143,19 @@ async def _cells_refusal(choice: Choice, worker: WorkerTrial) -> str:
     except (LaunchError, StartError, SandboxGoneError, TimeoutError) as error:
         return str(error) or type(error).__name__
     return worker.refusal_in(output)
+
+
+async def _images_refusal(choice: Choice) -> str:
+    # Whether a sandbox starts from a layer, and a directory of that layer can be written to.
+    try:
+        sandbox = await choice.boot(BootRequest("", layers=(_LAYER,)))
+        try:
+            await write_file(sandbox, "/etc/written", b"by user 0")
+        finally:
+            await sandbox.destroy()
+    except (LaunchError, FileError, SandboxGoneError) as error:
+        return str(error)
+    return ""
 
 
 async def _tried(name: str, choice: Choice, folder: Path) -> Sequence[Property]:

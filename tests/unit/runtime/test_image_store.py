@@ -14,10 +14,12 @@ from tests.support.image_sources import SlowSource
 
 from sandrl.errors import InputError, SandrlError, ServiceError, UnknownImageError, UsageError
 from sandrl.events import Event, ImageProgress, ignore
+from sandrl.runtime.images import members
 from sandrl.runtime.images.export import export, target_of
 from sandrl.runtime.images.layouts import detect_form, open_source, parse_file_reference
 from sandrl.runtime.images.removal import list_images, prune, remove
 from sandrl.runtime.images.store import ImageStore, StoredImage, open_store
+from sandrl.runtime.images.unpack import Limits
 from sandrl.settings import Settings
 
 _BASE = archive(folder("etc"), file("etc/base", b"b" * 50_000))
@@ -88,6 +90,7 @@ def test_layers_are_shared_by_images_whatever_they_are_compressed_with(store: Im
     rows = {row.names[0]: row for row in list_images(store)}
     assert rows["a:latest"].shared_bytes == rows["b:latest"].shared_bytes == 50_000
     assert rows["a:latest"].layer_bytes == 50_001
+    assert rows["a:latest"].layers == packed.layers
 
 
 @pytest.mark.parametrize("name", ["saved.tar", "saved.tar.gz"])
@@ -173,6 +176,19 @@ def test_an_archive_that_is_cut_off_or_is_none_is_refused(store: ImageStore, tmp
     with pytest.raises(InputError, match="has no 'c'"):
         _import(store, f"docker-archive:{tmp_path}/saved.tar", "x")
     assert store.find("x") is None
+
+
+def test_a_compressed_archive_of_an_image_cannot_fill_the_disk(
+    store: ImageStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = saved(tmp_path / "saved.tar.gz", archive(file("zeros", bytes(8 << 20))))
+    monkeypatch.setattr(members, "Limits", lambda: Limits(most_bytes=4 << 20))
+    with pytest.raises(InputError, match="is larger than"):
+        _import(store, f"docker-archive:{path}", "x")
+    monkeypatch.setattr(members, "Limits", lambda: Limits(free_bytes=1 << 60))
+    with pytest.raises(ServiceError, match="the store of images cannot be written"):
+        _import(store, f"docker-archive:{path}", "x")
+    assert _files(store) == set()
 
 
 def test_an_interrupted_transfer_goes_on_where_it_ended(store: ImageStore, tmp_path: Path) -> None:

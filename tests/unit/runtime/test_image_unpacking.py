@@ -7,6 +7,7 @@ import os
 import stat
 import subprocess
 import tarfile
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -242,6 +243,8 @@ _HOSTILE = {
     "an empty link": [symlink("s", "")],
     "an owner beyond all": [file("f", records={"uid": "99999999999999999999"})],
     "a time beyond all": [file("f", records={"mtime": "99999999999999999999"})],
+    "a directory with a time beyond all": [folder("d", records={"mtime": "99999999999999999999"})],
+    "an attribute with a null character": [folder("d", records={"SCHILY.xattr.user.a\0b": "c"})],
 }
 
 
@@ -305,6 +308,28 @@ def test_extended_headers_cannot_fill_the_memory(tmp_path: Path) -> None:
     header.type, header.size = tarfile.XHDTYPE, 4 << 30
     with pytest.raises(ArchiveError, match="extended header is larger"):
         _unpack(tmp_path, header.tobuf(tarfile.GNU_FORMAT) + bytes(1024))
+
+
+def test_global_headers_and_attributes_cannot_fill_the_memory(tmp_path: Path) -> None:
+    def header(number: int) -> bytes:
+        record = f"key{number}={'x' * 900_000}\n"
+        content = f"{len(record) + 7} {record}".encode()
+        block = tarfile.TarInfo("g")
+        block.type, block.size = tarfile.XGLTYPE, len(content)
+        return block.tobuf(tarfile.GNU_FORMAT) + content + bytes(-len(content) % 512)
+
+    assert os.listdir(_unpack(tmp_path, header(0) + archive(file("f")))) == ["f"]
+    with pytest.raises(ArchiveError, match="global headers are larger"):
+        unpack(io.BytesIO(header(0) + header(1)), tmp_path / "layer", keeps_owners=False)
+    # Nothing of an attribute that the file system cannot take is kept until the end.
+    large = {"SCHILY.xattr.user.large": "x" * 60_000, "SCHILY.xattr.user.small": "s"}
+    many = archive(*(folder(f"d{number}", records=large) for number in range(300)))
+    tracemalloc.start()
+    unpack(io.BytesIO(many), tmp_path / "layer", keeps_owners=False)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 8 << 20
+    assert os.getxattr(tmp_path / "layer/d0", "user.small") == b"s"
 
 
 def test_a_layer_leaves_room_for_others(tmp_path: Path) -> None:

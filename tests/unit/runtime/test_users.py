@@ -23,6 +23,43 @@ def test_a_block_is_one_sandboxs_until_it_is_given_back_and_rests_the_longest() 
     assert own.host_uid(3) == (1 << 20) + 3 * BLOCK
 
 
+def ranges(own: HostUsers, block: int) -> list[range]:
+    lines = own.ids(block, of_image=True)
+    return [range(outside, outside + count) for _, outside, count in lines]
+
+
+def test_each_sandbox_from_an_image_of_a_root_daemon_has_ids_that_no_other_has() -> None:
+    own = HostUsers("", 0, Window(0x7800_0000, 4096 * 1024))
+    assert own.ids(1, of_image=True) == [[0, own.inner_uid(1), 1023], [65534, own.inner_uid(1) + 1023, 1]]
+    used = [number for block in (1, 2, 4095) for each in ranges(own, block) for number in (each[0], each[-1])]
+    # The only id of a sandbox of the host's system is one of its block.
+    assert own.ids(2, of_image=False) == [[1000, own.inner_uid(2), 1]]
+    assert len(set(used)) == len(used) - 3  # `nobody` is a range of one
+    assert max(used) < users.INNER_START + 4096 * 1024
+
+
+def test_with_ids_of_subuid_user_0_owns_the_files_and_the_others_are_no_sandboxs_of_the_hosts_system() -> None:
+    own = HostUsers("", 1001, Window(100_000, 1 << 16), uses_newuidmap=True)
+    first, *others = own.ids(7, of_image=True)
+    assert first == [0, 1000, 1]
+    shared = [number for each in ranges(own, 7)[1:] for number in (each[0], each[-1])]
+    blocks = []
+    while (block := own.take()) is not None:
+        blocks.append(block)
+    assert min(shared) > own.inner_uid(max(blocks))
+    assert [inside for inside, _, _ in others] == [1, 65534]
+
+
+def test_one_shared_id_is_user_0_of_an_image_and_no_cells_user_0_of_an_ordinary_user(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    own = HostUsers("", 1001)
+    assert own.ids(0, of_image=True) == [[0, 1000, 1]]
+    for uid, inside in ((1001, 1000), (0, 0)):
+        monkeypatch.setattr(os, "getuid", lambda uid=uid: uid)
+        assert own.ids(0, of_image=True, for_cells=True) == [[inside, 1000, 1]]
+
+
 @needs_root
 @pytest.mark.parametrize(
     "text", ["", "x", "5", "5:", "1:2", "0:65536", "5000:16", "4294967290:64", "-5000:64", "5000:-64"]

@@ -328,7 +328,8 @@ class Router:
             if cell.ended:
                 self.finish(cell, cell.outcome(), cell.why)
         elif kind == "ended":
-            cell.ended = str(os.waitstatus_to_exitcode(int(rest[0])))
+            status = int(rest[0])  # `waitstatus_to_exitcode` is of Python 3.9
+            cell.ended = str(-(status & 0x7F) or status >> 8)
             cell.close_pipes()
             # Its judge has the last word.
             if cell.judge is None:

@@ -1,8 +1,8 @@
 """The file system of a sandbox that starts from an image: an overlay over the image's layers.
 
-Everything that is written goes to one tmpfs of limited size. What the sandbox has of its own (`/dev`, names and
-addresses in `/etc`) is put there before the layers are laid below it, so that no link of the image decides where it
-goes. Nothing of an image is executed, or read as code, by anything but the programs of its own sandbox.
+Everything that is written goes to one tmpfs of limited size. The sandbox's own files (`/dev`, names and addresses in
+`/etc`) are put there before the layers are laid below it, so that no link of the image decides where they go. Only the
+programs of a sandbox execute files of its image, or read them as code.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""What a sandbox can start from: the host's system, with one of its interpreters, or an image of the user's store.
+"""Sandboxes start from the host's system, with one of its interpreters, or from an image of the user's store.
 
-A sandbox of the host's system sees an interpreter's own prefix as `/usr/local` with an empty site-packages, which is
-what the official image of Python looks like. The interpreter that runs sandrl is the default, because it is the one
-version a user can count on. Scripts, such as the shims of pyenv, are asked only for versions that no program provides:
-a shim starts several shells, and a daemon that starts would wait for all of them.
+A sandbox of the host's system sees an interpreter's own prefix as `/usr/local` with an empty site-packages, as in the
+official image of Python. The interpreter that runs sandrl is the default, because it is the one version a user can
+count on. Scripts, such as the shims of pyenv, are asked only for versions that no program provides: a shim starts
+several shells, and a daemon that starts would wait for all of them.
 """
 
 from __future__ import annotations

@@ -75,6 +75,7 @@ class Archive:
         self._stream = stream
         self._needs_end = needs_end
         self._defaults: Records = {}
+        self._default_bytes = 0
         self._left = 0
         self._padding = 0
         self.position = 0
@@ -114,6 +115,9 @@ class Archive:
                 text = self._extension(header.size).rstrip(b"\0")
                 name, link = (text, link) if header.type == _LONG_NAME else (name, text)
             elif header.type in _GLOBAL:
+                self._default_bytes += header.size
+                if self._default_bytes > _MOST_HEADER_BYTES:
+                    raise ArchiveError(f"its global headers are larger than {_MOST_HEADER_BYTES >> 20} MiB")
                 self._defaults |= dict(_records(self._extension(header.size)))
             elif header.type in _EXTENDED:
                 pairs = list(_records(self._extension(header.size)))

@@ -17,13 +17,13 @@ from contextlib import ExitStack, suppress
 from io import BufferedRandom
 from pathlib import Path
 
-from sandrl.errors import InputError, SandrlError, ServiceError
+from sandrl.errors import InputError
 from sandrl.files import sync_directory, write_whole
 from sandrl.runtime.images import locks
 from sandrl.runtime.images.archive import ArchiveError
 from sandrl.runtime.images.compression import CompressionError
 from sandrl.runtime.images.source import Descriptor, Source
-from sandrl.runtime.images.unpack import NoSpaceError, unpack
+from sandrl.runtime.images.unpack import NoSpaceError, unpack, unwritable
 from sandrl.settings import private_directory
 
 NEW, OLD = ".new-", ".old-"
@@ -62,7 +62,10 @@ class Contents:
         Raises:
             SandrlError: If one cannot be made, or others can write to the store.
         """
-        private_directory(private_directory(self.root.parent, variable="SANDRL_CACHE_DIR") / self.root.name)
+        for directory in (self.root.parent, self.root):
+            private_directory(directory, variable="SANDRL_CACHE_DIR")
+        # Images have setuid programs, which other users must not reach.
+        self.root.chmod(0o700)
         for directory in (self.blobs, self.layers, self.partial, self.sizes, self.locks):
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
 
@@ -148,7 +151,7 @@ class Contents:
                     raise _damaged(source, wanted)
         except OSError as error:
             partial.unlink(missing_ok=True)
-            raise no_room(self.root, error) from error
+            raise unwritable(self.root, error) from error
 
     def _unpack(self, blob: Path, diff_id: str, path: Path, below: Sequence[Path], tell: Tell, described: str) -> None:
         new = path.with_name(NEW + path.name)
@@ -166,7 +169,7 @@ class Contents:
         except (ArchiveError, CompressionError) as error:
             raise InputError(f"layer sha256:{blob.name[:12]} {error}", path=described) from error
         except (OSError, NoSpaceError) as error:
-            raise no_room(self.root, error) from error
+            raise unwritable(self.root, error) from error
         finally:
             remove_tree(new)
 
@@ -174,15 +177,6 @@ class Contents:
 def layer_name(diff_id: str) -> str:
     """The name of the directory of a layer."""
     return diff_id.removeprefix("sha256:")[:_LAYER_DIGITS]
-
-
-def no_room(root: Path, error: Exception) -> SandrlError:
-    """The error of a store that cannot be written."""
-    reason = error.strerror if isinstance(error, OSError) else error
-    return ServiceError(
-        f"the store of images cannot be written ({root}): {reason}",
-        hint="remove unused images: sandrl images prune, or set SANDRL_CACHE_DIR to a directory with more room",
-    )
 
 
 def remove_tree(path: Path) -> None:

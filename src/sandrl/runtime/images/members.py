@@ -18,8 +18,10 @@ from sandrl.errors import InputError
 from sandrl.files import open_regular, read_regular
 from sandrl.runtime.images.archive import Archive, ArchiveError
 from sandrl.runtime.images.compression import CompressionError, Plain
+from sandrl.runtime.images.unpack import Limits, Measured, NoSpaceError, check_room, unwritable
 
 _CHUNK = 1 << 20
+_CHECK_BYTES = 64 << 20
 _HEAD_BYTES = 8
 _MOST_MEMBERS = 100_000
 _MOST_LINKS = 8
@@ -157,19 +159,27 @@ class ArchiveMembers:
         return name
 
 
-def _plain(file: IO[bytes], scratch: Path | None) -> IO[bytes]:
-    plain = Plain(file)
-    if not plain.is_compressed:
+def _plain(file: BufferedReader, scratch: Path | None) -> IO[bytes]:
+    if not Plain(file).is_compressed:
         return os.fdopen(os.dup(file.fileno()), "rb")
     unpacked = tempfile.TemporaryFile(dir=scratch)  # noqa: SIM115 - it lives as long as its members
     try:
-        while chunk := plain.read(_CHUNK):
-            unpacked.write(chunk)
-        unpacked.flush()
+        _expand(Measured(file, Limits().most_bytes), unpacked)
+    except (NoSpaceError, OSError) as error:
+        unpacked.close()
+        raise unwritable(scratch or Path(tempfile.gettempdir()), error) from error
     except BaseException:
         unpacked.close()
         raise
     return unpacked
+
+
+def _expand(plain: Measured, target: IO[bytes]) -> None:
+    while chunk := plain.read(_CHUNK):
+        if (plain.size - len(chunk)) % _CHECK_BYTES < len(chunk):
+            check_room(target.fileno(), Limits(), _CHECK_BYTES)
+        target.write(chunk)
+    target.flush()
 
 
 def _scan(file: IO[bytes]) -> tuple[dict[str, Member], dict[str, str]]:

@@ -37,6 +37,7 @@ class ImageRow:
         blob_bytes: Bytes of its blobs.
         layer_bytes: Bytes of the files of its layers.
         shared_bytes: Bytes of blobs and layers that other images have, too.
+        layers: The names of its layers, the lowest first; images with the same name share the layer.
         used_at: When it was last used, in seconds since the epoch.
         is_used: Whether a runtime uses it at the moment.
     """
@@ -47,7 +48,7 @@ class ImageRow:
     blob_bytes: int
     layer_bytes: int
     shared_bytes: int
-    layers: int
+    layers: tuple[str, ...]
     used_at: float
     is_used: bool
 
@@ -250,7 +251,7 @@ def _row(store: ImageStore, digest: str, parts: set[Path], counts: Counter[Path]
         blob_bytes=image.size,
         layer_bytes=sum(_size(store, each) for each in layers),
         shared_bytes=sum(_size(store, each) for each in parts if counts[each] > 1),
-        layers=len(image.layers),
+        layers=image.layers,
         used_at=_used_at(store, digest),
         is_used=_is_used(store, digest),
     )

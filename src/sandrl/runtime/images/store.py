@@ -302,7 +302,15 @@ def open_store(settings: Settings) -> ImageStore:
 
 
 def _teller(progress: Emit, described: str, is_unpacking: bool, part: int, parts: int, total: int) -> Tell:
-    return lambda done: progress(ImageProgress(described, is_unpacking, part, parts, done, total))
+    told = -1
+
+    def tell(done: int) -> None:
+        nonlocal told
+        if done != told:
+            told = done
+            progress(ImageProgress(described, is_unpacking, part, parts, done, total))
+
+    return tell
 
 
 def _config_of(configuration: Configuration) -> ImageConfig:

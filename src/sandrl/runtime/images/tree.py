@@ -16,7 +16,7 @@ import shutil
 import stat
 import tarfile
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -86,7 +86,7 @@ class Tree:
             OSError: If it cannot be written.
         """
         *above, name = _components(entry.name) or [b""]
-        try:
+        with _possible(entry.name):
             parent = self._open_parent(tuple(above))
             if name.startswith(_WHITEOUT):
                 self._hide(parent, name)
@@ -94,23 +94,20 @@ class Tree:
                 self._set_root(entry)
             else:
                 self._write(parent, name, entry, content)
-        except (OSError, ValueError, OverflowError) as error:
-            if isinstance(error, OSError) and error.errno not in _IMPOSSIBLE:
-                raise
-            reason = error.strerror if isinstance(error, OSError) else error
-            raise ArchiveError(f"has an entry that cannot exist: {shown(entry.name)}: {reason}") from error
 
     def finish(self) -> None:
         """Gives directories their owners, modes and times, after the last entry.
 
         Raises:
+            ArchiveError: If one cannot exist.
             OSError: If that fails.
         """
         for path, _, _, descriptor in os.fwalk(b".", topdown=False, follow_symlinks=False, dir_fd=self._root):
             inode = os.fstat(descriptor).st_ino
             if inode in self._opaque:
                 os.setxattr(descriptor, OPAQUE, b"y")
-            self._describe(descriptor, self._directories.get(inode) or self._inherited(path))
+            with _possible(path):
+                self._describe(descriptor, self._directories.get(inode) or self._inherited(path))
 
     def _write(self, parent: int, name: bytes, entry: Entry, content: Iterator[bytes]) -> None:
         match entry.kind:
@@ -187,7 +184,7 @@ class Tree:
         with suppress(FileNotFoundError):
             found = os.stat(name, dir_fd=parent, follow_symlinks=False)
             if stat.S_ISDIR(found.st_mode):
-                self._directories[found.st_ino] = entry
+                self._keep(parent, name, found.st_ino, entry)
                 return
             self._remove(parent, name)
             # What is removed hid a directory of lower layers, which this one must not show.
@@ -198,9 +195,19 @@ class Tree:
     def _new_directory(self, parent: int, name: bytes, entry: Entry | None) -> int:
         os.mkdir(name, 0o700, dir_fd=parent)
         inode = os.stat(name, dir_fd=parent, follow_symlinks=False).st_ino
-        self._directories[inode] = entry
+        self._keep(parent, name, inode, entry)
         self._opaque.discard(inode)
         return inode
+
+    def _keep(self, parent: int, name: bytes, inode: int, entry: Entry | None) -> None:
+        # Only what is small is kept until the end, because an archive may have many directories.
+        if entry is not None and entry.attributes:
+            descriptor = os.open(name, _DIRECTORY, dir_fd=parent)
+            try:
+                _set_attributes(descriptor, entry)
+            finally:
+                os.close(descriptor)
+        self._directories[inode] = entry and replace(entry, name=b"", link=b"", attributes=_DEFAULTS.attributes)
 
     def _inherited(self, path: bytes) -> Entry:
         for layer in self._below:
@@ -217,7 +224,7 @@ class Tree:
     def _set_root(self, entry: Entry) -> None:
         if entry.kind != tarfile.DIRTYPE:
             raise ArchiveError("has an entry for its root that is not a directory")
-        self._directories[os.fstat(self._root).st_ino] = entry
+        self._keep(self._root, b".", os.fstat(self._root).st_ino, entry)
 
     def _write_file(self, parent: int, name: bytes, entry: Entry, content: Iterator[bytes]) -> None:
         descriptor = os.open(name, _NEW_FILE, 0o600, dir_fd=parent)
@@ -280,9 +287,7 @@ class Tree:
         # A change of the owner removes capabilities and setuid bits; a mode may forbid to set attributes.
         if self._keeps_owners:
             os.fchown(descriptor, entry.user, entry.group)
-        for key, value in entry.attributes.items():
-            if key == b"security.capability" or (key.startswith(b"user.") and not key.startswith(_FOREIGN)):
-                _set_attribute(descriptor, key, value)
+        _set_attributes(descriptor, entry)
         os.fchmod(descriptor, entry.mode & _MODES)
         os.utime(descriptor, ns=(entry.modified, entry.modified))
 
@@ -295,6 +300,17 @@ class Tree:
 def shown(name: bytes) -> str:
     """A name of an archive as messages show it: of any bytes, and not long."""
     return ascii(name[:_SHOWN_BYTES].decode("utf-8", "backslashreplace"))
+
+
+@contextmanager
+def _possible(name: bytes) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, ValueError, OverflowError) as error:
+        if isinstance(error, OSError) and error.errno not in _IMPOSSIBLE:
+            raise
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise ArchiveError(f"has an entry that cannot exist: {shown(name)}: {reason}") from error
 
 
 def _components(path: bytes) -> list[bytes]:
@@ -346,9 +362,12 @@ def _is_whiteout(status: os.stat_result) -> bool:
     return stat.S_ISCHR(status.st_mode) and status.st_rdev == 0
 
 
-def _set_attribute(descriptor: int, key: bytes, value: bytes) -> None:
-    try:
-        os.setxattr(descriptor, key, value)
-    except OSError as error:
-        if error.errno not in _NO_ATTRIBUTE:
-            raise
+def _set_attributes(descriptor: int, entry: Entry) -> None:
+    for key, value in entry.attributes.items():
+        if key != b"security.capability" and (not key.startswith(b"user.") or key.startswith(_FOREIGN)):
+            continue
+        try:
+            os.setxattr(descriptor, key, value)
+        except OSError as error:
+            if error.errno not in _NO_ATTRIBUTE:
+                raise

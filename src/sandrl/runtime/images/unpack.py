@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 from collections.abc import Callable, Sequence
@@ -9,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from sandrl.errors import ServiceError
 from sandrl.runtime.images.archive import Archive, ArchiveError
 from sandrl.runtime.images.compression import Plain
 from sandrl.runtime.images.tree import Tree
@@ -36,6 +38,16 @@ class Limits:
 
 class NoSpaceError(Exception):
     """The file system of the store has no room for a layer."""
+
+
+def unwritable(directory: Path, error: Exception) -> ServiceError:
+    """The error of a store, or a temporary directory, that cannot be written."""
+    reason = error.strerror if isinstance(error, OSError) else error
+    is_full = not isinstance(error, OSError) or error.errno in (errno.ENOSPC, errno.EDQUOT)
+    hint = "remove unused images: sandrl images prune, or set SANDRL_CACHE_DIR to a directory with more room"
+    if not is_full:
+        hint = "set SANDRL_CACHE_DIR to a directory of a local file system with extended attributes, such as ext4"
+    return ServiceError(f"the store of images cannot be written ({directory}): {reason}", hint=hint)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,15 +130,20 @@ def _write_all(archive: Archive, tree: Tree, root: int, limits: Limits, tell: Ca
         if entry.size > limits.most_bytes:
             raise ArchiveError(f"has a file of more than {limits.most_bytes >> 30} GiB")
         if count % 1_000 == 0 or archive.position + entry.stored > checked + _CHECK_BYTES:
-            _check_room(root, limits, entry.stored)
+            check_room(root, limits, entry.stored)
             checked = archive.position + entry.stored
             tell()
         tree.add(entry, archive.content())
     tree.finish()
 
 
-def _check_room(root: int, limits: Limits, needed: int) -> None:
-    found = os.fstatvfs(root)
+def check_room(descriptor: int, limits: Limits, needed: int) -> None:
+    """Checks that so many bytes can be written to the file system of an open file.
+
+    Raises:
+        NoSpaceError: If too little would stay free.
+    """
+    found = os.fstatvfs(descriptor)
     if found.f_bavail * found.f_frsize < limits.free_bytes + needed:
         raise NoSpaceError(f"less than {limits.free_bytes + needed >> 20} MiB are free")
     # Some file systems count no files.
