@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -100,6 +101,22 @@ def test_a_store_without_room_says_so_and_what_to_do(tmp_path: Path) -> None:
     assert done.stdout == "3\n", done.stderr
     assert "the store of images cannot be written" in done.stderr
     assert "hint: remove unused images: sandrl images prune" in done.stderr
+
+
+def test_an_interrupted_import_leaves_no_image_and_can_be_repeated(tmp_path: Path) -> None:
+    (tmp_path / "root.tar").write_bytes(archive(*(file(f"f{number}") for number in range(30_000))))
+    environment = {**os.environ, "SANDRL_CACHE_DIR": str(tmp_path / "cache")}
+    words = [sys.executable, "-m", "sandrl", "images", "import", str(tmp_path / "root.tar"), "x"]
+    with subprocess.Popen(words, env=environment, stderr=subprocess.PIPE, text=True) as started:
+        assert started.stderr is not None
+        assert "copied 1 of 1" in started.stderr.readline()
+        started.send_signal(signal.SIGINT)
+        assert started.stderr.read() == "sandrl: error: interrupted: x:latest is not stored\n"
+    assert started.returncode == 130
+    store = tmp_path / "cache/images"
+    assert [os.listdir(store / each) for each in ("layers", "manifests", "names")] == [[], [], []]
+    subprocess.run([*words[:-1], "y"], env=environment, check=True, capture_output=True)
+    assert [len(os.listdir(store / each)) for each in ("layers", "partial", "manifests", "names")] == [1, 0, 1, 1]
 
 
 def test_a_terminal_shows_how_far_an_import_is(tmp_path: Path) -> None:

@@ -132,7 +132,8 @@ def import_image(
     shown_name = str(parse_reference(name))
     store = _store()
     reference = parse_file_reference(file) or FileReference(detect_form(path := Path(file)), path.absolute(), "")
-    with progress() as emit, open_source(reference, store.scratch()) as source:
+    interrupted = _interruptible(f"{shown_name} is not stored")
+    with interrupted, progress() as emit, open_source(reference, store.scratch()) as source:
         image = store.add(source, name, emit)
     say_stored(image, shown_name, json_output=json_)
 
@@ -152,7 +153,7 @@ def export_image(
     from sandrl.runtime.images.export import export, target_of
 
     target = target_of(file)
-    with progress() as emit:
+    with _interruptible(f"{target} is not written"), progress() as emit:
         image = export(_store(), name, target, emit)
     if json_:
         print_json({"digest": image.digest, "written": str(target)})
@@ -212,6 +213,14 @@ def progress() -> Iterator[Emit]:
     is_live = sys.stderr.isatty() and not console.is_dumb_terminal
     with _LiveImage(console) if is_live else Remarks() as show:
         yield show
+
+
+@contextmanager
+def _interruptible(consequence: str) -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise InterruptedRunError(f"interrupted: {consequence}") from None
 
 
 class _LiveImage(LiveView):

@@ -311,10 +311,13 @@ def test_what_killed_processes_have_left_is_removed(store: ImageStore, tmp_path:
         (store.layers / left / "closed/file").write_text("x")
         (store.layers / left / "closed").chmod(0)
     (store.root / "partial" / ("0" * 64)).write_text("x")
+    for name in ("1" * 24, ".temporary"):
+        (store.root / "sizes" / name).write_text("1")
+        os.utime(store.root / "sizes" / name, (0, 0))
     (store.root / "blobs/sha256" / ("0" * 64)).write_text("x")
     before = _files(store)
     prune(store)
-    assert before - _files(store) == {".new-" + "0" * 24, ".old-1", "f" * 24, "0" * 64}
+    assert before - _files(store) == {".new-" + "0" * 24, ".old-1", "f" * 24, "0" * 64, "1" * 24, ".temporary"}
     assert store.open(image.digest) == image
 
 

@@ -136,10 +136,11 @@ def remove_leftovers(store: ImageStore, least_seconds: float = _PARTIAL_SECONDS)
         with _claimed(contents.lock_of(contents.blobs / partial.name)) as is_free, suppress(FileNotFoundError):
             if is_free and partial.stat().st_mtime <= now - least_seconds:
                 partial.unlink()
-    for temporary in _visible(contents.sizes, hidden=True):
+    sizes = [each for each in _visible(contents.sizes) if not (contents.layers / each.name).exists()]
+    for left in [*sizes, *_visible(contents.sizes, hidden=True)]:
         with suppress(FileNotFoundError):
-            if temporary.stat().st_mtime <= now - _TEMPORARY_SECONDS:
-                temporary.unlink()
+            if left.stat().st_mtime <= now - _TEMPORARY_SECONDS:
+                left.unlink()
 
 
 @contextmanager
