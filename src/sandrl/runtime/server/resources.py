@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from typing import NamedTuple
 
 import grpc
 from cwsandbox._proto import sandbox_pb2 as pb
@@ -42,13 +43,11 @@ def of_container(container: pb.Container) -> tuple[int, float | None]:
     """
     needs, flat = container.resource_requirements, container.resources
     try:
-        requested = _Amounts.of(needs.requests)
-        asked = _Amounts.of(flat)
-        limit = _Amounts.of(needs.limits)
+        requested, asked, limit = map(_amounts, (needs.requests, flat, needs.limits))
     except ValueError as error:
         raise faults.invalid(str(error), _PLACE) from error
-    for given in (requested, asked):
-        given.check_machine()
+    for given in (needs.requests, flat):
+        _check_machine(given)
     memory = _first(limit.memory, asked.memory, requested.memory)
     processors = _first(limit.cpu, asked.cpu)
     if processors is not None and processors < _LEAST_PROCESSORS:
@@ -62,19 +61,19 @@ def _first(*amounts: float | None) -> float | None:
     return next((amount for amount in amounts if amount is not None), None)
 
 
-class _Amounts:
-    def __init__(self, cpu: float | None, memory: float | None) -> None:
-        self.cpu = cpu
-        self.memory = memory
+class _Amounts(NamedTuple):
+    cpu: float | None
+    memory: float | None
 
-    @classmethod
-    def of(cls, resources: pb.Resources) -> _Amounts:
-        return cls(*(parse_quantity(text) if text else None for text in (resources.cpu, resources.memory)))
 
-    def check_machine(self) -> None:
-        processors = len(os.sched_getaffinity(0))
-        memory_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-        for name, asked, there in (("cpu", self.cpu, processors), ("memory", self.memory, memory_bytes)):
-            if asked is not None and there < asked <= _MAX_MEMORY_BYTES:
-                message = f"{_PLACE}.{name}: {asked:g} is requested, and this machine has {there}"
-                raise faults.Fault(grpc.StatusCode.FAILED_PRECONDITION, message, reason="CWSANDBOX_NO_SUITABLE_RUNNER")
+def _amounts(resources: pb.Resources) -> _Amounts:
+    return _Amounts(*(parse_quantity(text) if text else None for text in (resources.cpu, resources.memory)))
+
+
+def _check_machine(resources: pb.Resources) -> None:
+    memory_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    machine = _Amounts(len(os.sched_getaffinity(0)), memory_bytes)
+    for name, asked, there in zip(_Amounts._fields, _amounts(resources), machine, strict=True):
+        if asked is not None and there is not None and there < asked <= _MAX_MEMORY_BYTES:
+            message = f"{_PLACE}.{name}: {getattr(resources, name)} is requested, and this machine has {there:.0f}"
+            raise faults.Fault(grpc.StatusCode.FAILED_PRECONDITION, message, reason="CWSANDBOX_NO_SUITABLE_RUNNER")
