@@ -12,6 +12,7 @@ from cwsandbox._proto import sandbox_pb2 as pb
 
 from sandrl.runtime.images.layouts import open_source, parse_file_reference
 from sandrl.runtime.images.removal import remove
+from sandrl.runtime.images.source import MOST_LAYERS
 from sandrl.runtime.images.store import ImageStore
 from sandrl.settings import load_settings
 from tests.integration.runtime.conftest import wait_until
@@ -151,6 +152,13 @@ def test_layers_hide_and_replace_what_is_below_them(session: Session, tmp_path: 
     for path in ("/d/hidden", "/opaque/below"):
         with pytest.raises(SandboxFileError):
             sandbox.read_file(path).result()
+
+
+def test_an_image_may_have_as_many_layers_as_any_has(session: Session, tmp_path: Path) -> None:
+    layers = [(file(f"from-{number}", b"%d" % number), file("last", b"%d" % number)) for number in range(MOST_LAYERS)]
+    sandbox = session.sandbox(container_image=import_layers(tmp_path / "oci", "tests/many:1", *layers))
+    assert sandbox.read_file("/from-0").result() == b"0"
+    assert sandbox.read_file("/last").result() == b"%d" % (MOST_LAYERS - 1)
 
 
 def test_links_of_an_image_lead_into_the_image_alone(session: Session, tmp_path: Path) -> None:

@@ -96,11 +96,13 @@ def _make_own_files() -> None:
 
 
 def _hide_in_proc() -> None:
-    # Settings of its own namespaces, which its user 0 may change, and locks that others have.
+    # Settings of its own namespaces, which its user 0 may change, and locks and keys that others have.
     rootfs.touch(_NOTHING)
-    for source, target in ((f"{_ROOT}/proc/sys", f"{_ROOT}/proc/sys"), (_NOTHING, f"{_ROOT}/proc/locks")):
-        sc.mount(source, target, flags=sc.MS_BIND)
-        rootfs.protect(target)
+    for name in ("sys", "locks", "keys"):
+        target = f"{_ROOT}/proc/{name}"
+        if os.path.exists(target):
+            sc.mount(target if name == "sys" else _NOTHING, target, flags=sc.MS_BIND)
+            rootfs.protect(target)
 
 
 def make_directories(paths: list[str], user: int, group: int) -> None:
