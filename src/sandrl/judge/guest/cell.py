@@ -277,7 +277,10 @@ class Root:
                 if self.places.get(path):
                     mount(self.call, path, target, flags=BIND)
                 return
-            names = posix.listdir(path)
+            try:
+                names = posix.listdir(path)
+            except PermissionError:
+                return  # what the worker must not read, a cell does not see: /root of an image
             # An overlay has no devices.
             if not names or (path != "/dev" and self._overlay(path, target)):
                 return
