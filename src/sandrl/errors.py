@@ -215,6 +215,10 @@ class NoRoomError(InfrastructureError):
         self.retry_seconds = retry_seconds
 
 
+class JudgeNotStartedError(InfrastructureError):
+    """A sandbox did not start the judge: its image has no `python3`, or one that does not run."""
+
+
 class NodeLostError(InfrastructureError):
     """A node of a cluster no longer answers, or the process of sandrl on it has ended."""
 

@@ -42,6 +42,7 @@ def make_busybox_tree(place: Path) -> None:
     busybox = require_program("busybox")
     for name in ("bin", "etc", "root", "home/app", "var/tmp", "run", "sub", "tmp", "workspace", "srv", "mnt"):
         (place / name).mkdir(parents=True)
+    (place / "root").chmod(0o700)  # as in images
     shutil.copy(busybox, place / "bin/busybox")
     for name in _APPLETS:
         (place / "bin" / name).symlink_to("busybox")

@@ -12,7 +12,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Self
 
-from sandrl.errors import InfrastructureError
+from sandrl.errors import InfrastructureError, JudgeNotStartedError
 from sandrl.events.results import CheckStatus, Status, Trust
 from sandrl.judge.calibration import (
     LACKING,
@@ -46,6 +46,7 @@ _CANARY = Problem(
 _CANARY_CODE = "def add(a, b):\n    return a + b\n"
 
 _EXCERPT_BYTES = 300
+_NOT_STARTED = (126, 127)  # exit statuses of `env` and of shells
 # Of so many problems the common part of their commands is kept, unless it is larger.
 _MOST_PREPARATIONS = 64
 _MOST_PREPARED_BYTES = 256 << 10
@@ -175,9 +176,8 @@ class Judge:
         # The completion can kill the judge, but not make it end by itself and say nothing: this is the image's doing
         # (no `python` in it), or the runtime's.
         said = " ".join(outcome.stderr[-_EXCERPT_BYTES:].decode("utf-8", "replace").split())
-        raise InfrastructureError(
-            f"the judge ended with exit status {outcome.exit_code} and no verdict: {said or '(silent)'}"
-        )
+        kind = JudgeNotStartedError if outcome.exit_code in _NOT_STARTED else InfrastructureError
+        raise kind(f"the judge ended with exit status {outcome.exit_code} and no verdict: {said or '(silent)'}")
 
     def review(self, problem: Problem, verdict: Verdict) -> Verdict | None:
         """The verdict that counts; None if the completion must be judged once more, in one process with its checks."""

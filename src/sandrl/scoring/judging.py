@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol, TypeAlias
 
-from sandrl.errors import InfrastructureError
+from sandrl.errors import InfrastructureError, JudgeNotStartedError
 from sandrl.events import CanaryFinished, CompletionStarted, Emit, RetryScheduled
 from sandrl.events.results import Status
 from sandrl.judge.calibration import Calibration, CalibrationStore, Trial, Trials
@@ -266,10 +266,23 @@ class SandboxJudging(Judging):
     # Failures
 
     def _fail(self, attempt: Attempt, launch: Launch, error: InfrastructureError) -> None:
+        if isinstance(error, JudgeNotStartedError):
+            # Each further sandbox of this image would do the same, unless the completion has brought it about.
+            attempt.failures.append(error.message)
+            self._job.release(launch)
+            self._launch_canary(attempt)
+            return
         has_run, has_moved = launch.may_have_caused(error), self._job.has_moved(launch, error)
         stalled = launch.process is not None and self._job.has_stalled(launch.launched_at)
         attempt.suspect = launch
         self._take(attempt.fail(error.message, has_run=has_run, has_stalled=stalled, has_moved=has_moved), attempt)
+
+    def _refuse_image(self, error: InfrastructureError) -> None:
+        # After known code in a sandbox in which nothing else has run.
+        if isinstance(error, JudgeNotStartedError):
+            image = self._job.connection.image
+            hint = "name an image with Python 3.8 or later as python3; without --image, sandboxes have this machine's"
+            raise InfrastructureError(f"image {image} cannot judge completions: {error.message}", hint=hint)
 
     def _take(self, step: Step, attempt: Attempt) -> None:
         if step is Step.ASK_CANARY:
@@ -320,6 +333,8 @@ class SandboxJudging(Judging):
                 attempt.suspect = None
                 self._fail(attempt, launch, error)
                 return
+            if not within:
+                self._refuse_image(error)
             passed = False
         attempt.suspect = None
         named = attempt.completion
@@ -393,6 +408,7 @@ class SandboxJudging(Judging):
         except Withdrawn:
             return
         except InfrastructureError as error:
+            self._refuse_image(error)
             has_moved = self._job.has_moved(launch, error)
             for running in of:
                 del self._calibrating[running.context.judge, running.problem]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from sandrl.errors import InfrastructureError
 from sandrl.events.results import Isolation, Status, Trust
 from sandrl.problems import Completion, Problem
 from sandrl.rewards import ScoreOptions, score
@@ -46,11 +48,13 @@ def with_package(place: Path) -> None:
     (place / "bin/su").chmod(0o4755)
 
 
-def judged(settings: Settings, image: str, *codes: str, has_cells: bool = True) -> list[tuple[object, ...]]:
+def judged(
+    settings: Settings, image: str, *codes: str, has_cells: bool = True, problem: Problem = INC
+) -> list[tuple[object, ...]]:
     connection = connect(settings, runtime=RuntimeKind.LOCAL, image=image)
     completions = [Completion(str(number), "inc", code=code) for number, code in enumerate(codes)]
     with Job(connection, job_id=new_job_id(), max_lifetime_seconds=120, has_cells=has_cells) as job:
-        results = score(completions, {"inc": INC}, job=job, options=UNCACHED).results
+        results = score(completions, {"inc": problem}, job=job, options=UNCACHED).results
     return [(result.reward, result.status, result.trust, result.isolation) for result in results]
 
 
@@ -81,7 +85,12 @@ def test_every_python_of_this_machine_holds_cells_as_an_image(settings: Settings
     assert [(result[0], result[3]) for result in results] == [(1.0, Isolation.CELL), (0.0, Isolation.CELL)]
 
 
-def test_without_a_python_in_the_image_nothing_is_judged_and_no_completion_is_blamed(settings: Settings) -> None:
+@pytest.mark.parametrize("asks_reference", [False, True], ids=["completion", "reference"])
+def test_an_image_without_python_is_one_error_that_blames_no_completion(
+    settings: Settings, asks_reference: bool
+) -> None:
     image = import_tree("tests/busybox:1", make_busybox_tree)
-    [(reward, status, _, isolation)] = judged(settings, image, RIGHT)
-    assert (reward, status, isolation) == (None, Status.INFRASTRUCTURE, Isolation.SANDBOX)
+    problem = replace(INC, reference=RIGHT, tests=("import enum\nassert f(1) == 2",)) if asks_reference else INC
+    with pytest.raises(InfrastructureError, match=f"image {image}.* cannot judge completions: .*python3") as raised:
+        judged(settings, image, *[RIGHT] * 5, problem=problem)
+    assert "Python 3.8" in str(raised.value.hint)
