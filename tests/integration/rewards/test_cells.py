@@ -113,6 +113,14 @@ LEFT_BEHIND = {
         "one, two = socket.socketpair()\n"
         "one.sendmsg([b'x'], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array('i', [two.fileno()]))])\n"
     ),
+    "a label of flows": (
+        "import os, socket, struct\n"
+        "if os.path.exists('/proc/net/ip6_flowlabel'):\n"
+        "    labels = open('/proc/net/ip6_flowlabel').read()\n"
+        "    assert labels.count('\\n') == 1, labels\n"
+        "    asked = b'left'.ljust(16, b'.') + struct.pack('!I', 7) + struct.pack('BBHHHI', 0, 255, 1, 60, 60, 0)\n"
+        "    with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as own: own.setsockopt(41, 32, asked)\n"
+    ),
     "a lock": (
         "import fcntl, os\n"
         "file = open('/usr/bin/env', 'rb')\n"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sandrl.judge.guest.outside import ANSWERS, QUESTIONS, rehearse
-from sandrl.judge.guest.steps import TRIED, Step, Steps
+from sandrl.judge.guest.steps import TRIED, Step, Steps, open_all
 
 
 @pytest.fixture
@@ -41,3 +41,10 @@ def test_a_rehearsal_leaves_nothing_to_a_completion() -> None:
     assert (objects.objects, objects.shared, objects.namespace, objects.lent, objects.sent_count) == ([], {}, {}, {}, 0)
     assert (objects.channel.reading, objects.channel.writing) == (QUESTIONS, ANSWERS)
     assert (sys.modules, os.listdir("/proc/self/fd"), sys.gettrace()) == (modules, descriptors, None)
+
+
+def test_if_one_file_cannot_be_opened_none_stays_open(own_folder: Path) -> None:
+    before = os.listdir("/proc/self/fd")
+    with pytest.raises(FileNotFoundError):
+        open_all((str(own_folder / "made"), os.O_WRONLY | os.O_CREAT), (str(own_folder / "missing"), os.O_RDONLY))
+    assert os.listdir("/proc/self/fd") == before

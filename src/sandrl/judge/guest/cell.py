@@ -429,11 +429,11 @@ class Cells:
             Root(self.call, root, self.places, "/tmp/empty")
             # Only where one is in sight may cells mount theirs, which covers it.
             mount(self.call, "proc", root + "/proc", "proc", NOSUID | NODEV | NOEXEC)
-            mounts = posix.open("/proc/self/ns/mnt", posix.O_RDONLY | posix.O_CLOEXEC)
             posix.chdir(root)
             # The old root covers the new one, and is taken away.
             must(self.call, "syscall", self.numbers["pivot_root"], b".", b".", about="pivot_root")
             must(self.call, "umount2", b".", DETACHED)
+            mounts = posix.open("/proc/self/ns/mnt", posix.O_RDONLY | posix.O_CLOEXEC)
         finally:
             self._return()
         return Slot(mounts)
@@ -476,9 +476,10 @@ class Cells:
             steps.arguments[place] = descriptor, *steps.arguments[place][1:]
 
 
-def open_streams(request: str, output: str, errors: str) -> tuple[int, int, int]:
+def streams_of(request: str, output: str, errors: str) -> list[tuple[str, int]]:
+    """Where the standard streams of a cell's process are, and how to open them."""
     flags = posix.O_RDWR | posix.O_CREAT | posix.O_EXCL | posix.O_APPEND
-    return posix.open(request, posix.O_RDONLY), posix.open(output, flags, 0o600), posix.open(errors, flags, 0o600)
+    return [(request, posix.O_RDONLY), (output, flags), (errors, flags)]
 
 
 def say_why_not(error: BaseException) -> None:

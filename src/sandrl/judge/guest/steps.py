@@ -82,6 +82,19 @@ def write_once(path: str, text: str) -> None:
         posix.close(descriptor)
 
 
+def open_all(*files: tuple[str, int]) -> tuple[int, ...]:
+    """Opens files with their flags, all or none."""
+    opened: list[int] = []
+    try:
+        for path, flags in files:
+            opened.append(posix.open(path, flags, 0o600))
+    except OSError:
+        for descriptor in opened:
+            posix.close(descriptor)
+        raise
+    return tuple(opened)
+
+
 def read_whole(path: str) -> bytes:
     """A file of the kernel; none if it is not there, or longer than the kernel's counters are."""
     try:

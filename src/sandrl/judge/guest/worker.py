@@ -25,14 +25,14 @@ from sandrl.judge.guest.cell import (
     SPOOL,
     CellLimits,
     Cells,
-    open_streams,
     say_why_not,
+    streams_of,
 )
 from sandrl.judge.guest.declarations import load_rest, request_size
 from sandrl.judge.guest.descriptors import close_others, kill_quietly, load_libc, read_exactly, write_all
 from sandrl.judge.guest.preloads import Preloads
 from sandrl.judge.guest.router import run_router
-from sandrl.judge.guest.steps import must, read_whole
+from sandrl.judge.guest.steps import must, open_all, read_whole
 
 LINE_BYTES = 512
 # Of one `struct signalfd_siginfo`.
@@ -201,7 +201,7 @@ class Forker:
             if judge != "-":
                 opened = names["open_for_completion"](run)
             else:
-                opened = open_streams(f"{SPOOL}/{run}.request", f"{SPOOL}/{run}.out", f"{SPOOL}/{run}.err")
+                opened = open_all(*streams_of(f"{SPOOL}/{run}.request", f"{SPOOL}/{run}.out", f"{SPOOL}/{run}.err"))
             pid, first = self.cells.fork(judge != "-", opened)
         except OSError as error:
             self.answer(f"refused {run} {str(error).encode().hex()}")
