@@ -32,6 +32,13 @@ def test_a_refused_step_is_named_unless_it_was_only_tried(own_folder: Path) -> N
         Steps([Step("chdir", missing, about=TRIED), Step("chdir", missing, about="the second")]).take()
 
 
+def test_no_step_is_taken_after_a_refused_one(own_folder: Path) -> None:
+    refused = Step("chdir", bytes(own_folder / "missing"), about="the user namespace")
+    with pytest.raises(OSError, match="the user namespace is refused"):
+        Steps([refused, Step("mkdir", bytes(own_folder / "made"), 0o755)]).take()
+    assert not (own_folder / "made").exists()
+
+
 def test_a_rehearsal_leaves_nothing_to_a_completion() -> None:
     modules, descriptors = dict(sys.modules), os.listdir("/proc/self/fd")
     try:

@@ -482,7 +482,12 @@ def streams_of(request: str, output: str, errors: str) -> list[tuple[str, int]]:
     return [(request, posix.O_RDONLY), (output, flags), (errors, flags)]
 
 
-def say_why_not(error: BaseException) -> None:
+def say_why_not(error: BaseException, errors: int) -> None:
+    """Ends a process that could not enter its cell; `errors` is what becomes its standard error there."""
+    try:
+        posix.dup2(errors, 2)
+    except OSError:
+        pass  # it is that already, and all others are closed
     try:
         write_all(2, f"a cell could not be created: {error}".encode("utf-8", "replace"))
     finally:

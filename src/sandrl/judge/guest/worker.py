@@ -217,7 +217,7 @@ class Forker:
         try:
             self.cells.enter()
         except BaseException as error:
-            say_why_not(error)
+            say_why_not(error, opened[1 if judge != "-" else 2])
         if judge != "-":
             return lambda: names["be_completion"](int(request_size), self.cells.call, ready)
         return lambda: names["main"](int(request_size), names[entry])
