@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from sandrl.judge.guest.cell import write_from
 from sandrl.judge.guest.outside import ANSWERS, QUESTIONS, rehearse
 from sandrl.judge.guest.steps import TRIED, Step, Steps, open_all
 
@@ -55,3 +56,14 @@ def test_if_one_file_cannot_be_opened_none_stays_open(own_folder: Path) -> None:
     with pytest.raises(FileNotFoundError):
         open_all((str(own_folder / "made"), os.O_WRONLY | os.O_CREAT), (str(own_folder / "missing"), os.O_RDONLY))
     assert os.listdir("/proc/self/fd") == before
+
+
+def test_why_a_cell_could_not_be_entered_is_told_before_and_after_its_files_have_their_numbers() -> None:
+    reading, writing = os.pipe()
+    number = os.open(os.devnull, os.O_WRONLY)
+    write_from(writing, number, "before ")
+    os.close(writing)
+    write_from(writing, number, "after")
+    os.close(number)
+    with open(reading, "rb") as told:
+        assert told.read() == b"before after"

@@ -482,13 +482,18 @@ def streams_of(request: str, output: str, errors: str) -> list[tuple[str, int]]:
     return [(request, posix.O_RDONLY), (output, flags), (errors, flags)]
 
 
-def say_why_not(error: BaseException, errors: int) -> None:
-    """Ends a process that could not enter its cell; `errors` is what becomes its standard error there."""
+def write_from(descriptor: int, number: int, text: str) -> None:
+    """Writes to a file that a process begins with, and which has that number from some step into its cell on."""
     try:
-        posix.dup2(errors, 2)
+        posix.dup2(descriptor, number)
     except OSError:
-        pass  # it is that already, and all others are closed
+        pass  # it has it
+    write_all(number, text.encode("utf-8", "replace"))
+
+
+def say_why_not(error: BaseException, errors: int) -> None:
+    """Ends a process that could not enter its cell."""
     try:
-        write_all(2, f"a cell could not be created: {error}".encode("utf-8", "replace"))
+        write_from(errors, 2, f"a cell could not be created: {error}")
     finally:
         posix._exit(CANNOT_BE_MADE)

@@ -27,6 +27,7 @@ from sandrl.judge.guest.cell import (
     Cells,
     say_why_not,
     streams_of,
+    write_from,
 )
 from sandrl.judge.guest.declarations import load_rest, request_size
 from sandrl.judge.guest.descriptors import close_others, kill_quietly, load_libc, read_exactly, write_all
@@ -62,7 +63,7 @@ def try_cell(cells: Cells) -> str:
         try:
             cells.enter()
         except BaseException as error:
-            write_all(1, reason_of(error).encode("utf-8", "replace"))
+            write_from(writing, 1, reason_of(error))
         posix._exit(0)
     posix.close(writing)
     why = posix.read(reading, LINE_BYTES).decode("utf-8", "replace")
