@@ -224,9 +224,18 @@ class Forker:
         return lambda: names["main"](int(request_size), names[entry])
 
     def fork_judge(self, name: str, program: str) -> Callable[[], Any] | None:
-        pid = posix.fork()
+        judge = None
+        try:
+            judge = JudgeProcess(name)
+            pid = posix.fork()
+        except OSError:
+            if judge is not None:
+                judge.close()
+            # As if it had ended at once: only its completion has to be judged again.
+            self.answer(f"left {name}")
+            return None
         if pid:
-            self.judges[pid] = JudgeProcess(name)
+            self.judges[pid] = judge
             return None
         _signal.pthread_sigmask(_signal.SIG_UNBLOCK, [_signal.SIGCHLD])
         close_others((self.requests, self.answers))
