@@ -393,6 +393,7 @@ class Job(Closing):
         """Cancels everything in flight; the sandboxes have ended when the job is closed."""
         if not self._is_inherited:
             self._dispatch.cancel()
+            self._rest()
 
     def settle(self) -> None:
         self._stopping.settle()
@@ -404,6 +405,11 @@ class Job(Closing):
         """
         if not self._is_inherited:
             self._dispatch.give_up()
+            self._rest()
+
+    def _rest(self) -> None:
+        if self._workers is not None:
+            self._workers.rest()
 
     def close(self, timeout_seconds: float = CLEANUP_TIMEOUT_SECONDS) -> None:
         """Stops every sandbox of the job and waits until all have ended, at most for this time.
@@ -419,6 +425,7 @@ class Job(Closing):
         self.remote_part = None
         self._forget_if_ended()
         self._dispatch.give_up()
+        self._rest()
         if self._stopping:
             self.journal.tell_who_listens(CleaningUp(len(self._stopping)))
         self._stopping.wait(ends_at)

@@ -392,6 +392,10 @@ class Workers:
         for launch in runs.values():
             self._end(worker.launch, launch, error)
 
+    def rest(self) -> None:
+        """Leaves the processors to other processes, because nobody awaits what runs here."""
+        self._busy.set_busy(False)
+
     def make_room(self) -> None:
         """Gives up a worker once it is idle, because another command waits for a sandbox of its own."""
         if not any(worker.is_retiring for worker in self._workers):

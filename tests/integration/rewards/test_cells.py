@@ -7,12 +7,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from sandrl.events import Event, RetryScheduled
+from sandrl.events import CompletionFinished, Event, RetryScheduled
 from sandrl.events.results import Isolation, ScoredCompletion, Status
 from sandrl.problems import Case, Completion, Problem
 from sandrl.rewards import Limits, ScoreOptions, score
 from sandrl.runs import WORKER_TAG
 from sandrl.sandboxes import Connection, Job, new_job_id
+from sandrl.sandboxes.busy_processes import BusyProcesses
 from tests.support.lines import Lines
 from tests.support.scans import scan_for
 
@@ -112,6 +113,14 @@ LEFT_BEHIND = {
         "assert open('/proc/net/sockstat').readline() == 'sockets: used 0\\n'\n"
         "one, two = socket.socketpair()\n"
         "one.sendmsg([b'x'], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array('i', [two.fileno()]))])\n"
+    ),
+    "a label of flows": (
+        "import os, socket, struct\n"
+        "if os.path.exists('/proc/net/ip6_flowlabel'):\n"
+        "    labels = open('/proc/net/ip6_flowlabel').read()\n"
+        "    assert labels.count('\\n') == 1, labels\n"
+        "    asked = b'left'.ljust(16, b'.') + struct.pack('!I', 7) + struct.pack('BBHHHI', 0, 255, 1, 60, 60, 0)\n"
+        "    with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as own: own.setsockopt(41, 32, asked)\n"
     ),
     "a lock": (
         "import fcntl, os\n"
@@ -423,3 +432,24 @@ def test_a_network_that_was_used_serves_no_other_cell(
         results = score_codes(job, codes, concurrency=1)
     assert all(result.detail.startswith("ValueError: ") for result in results), [each.detail for each in results]
     assert len({result.detail for result in results}) == networks
+
+
+def test_a_job_that_was_closed_in_the_middle_is_no_longer_busy(connection: Connection) -> None:
+    def fail(event: Event) -> None:
+        if isinstance(event, CompletionFinished):
+            raise KeyError("no results are wanted")
+
+    code = "import time\ntime.sleep({seconds})\n" + HONEST
+    completions = [Completion(f"c{index}", "inc", code=code.format(seconds=10 * (index > 0))) for index in range(3)]
+    options = ScoreOptions(limits=Limits(timeout_seconds=20.0), caching=False)
+    with Job(connection, job_id=new_job_id(), max_lifetime_seconds=600, has_cells=True) as job:
+        with pytest.raises(KeyError):
+            score(completions, {"inc": INC}, job=job, options=options, emit=fail)
+        assert count_of_busy(connection) == 2
+    assert count_of_busy(connection) == 1
+
+
+def count_of_busy(connection: Connection) -> int:
+    asked = BusyProcesses(connection.state_dir)
+    asked.set_busy(True)
+    return asked.count()

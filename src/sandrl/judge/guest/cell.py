@@ -432,11 +432,11 @@ class Cells:
             Root(self.call, root, self.places, "/tmp/empty")
             # Only where one is in sight may cells mount theirs, which covers it.
             mount(self.call, "proc", root + "/proc", "proc", NOSUID | NODEV | NOEXEC)
-            mounts = posix.open("/proc/self/ns/mnt", posix.O_RDONLY | posix.O_CLOEXEC)
             posix.chdir(root)
             # The old root covers the new one, and is taken away.
             must(self.call, "syscall", self.numbers["pivot_root"], b".", b".", about="pivot_root")
             must(self.call, "umount2", b".", DETACHED)
+            mounts = posix.open("/proc/self/ns/mnt", posix.O_RDONLY | posix.O_CLOEXEC)
         finally:
             self._return()
         return Slot(mounts)
@@ -479,13 +479,24 @@ class Cells:
             steps.arguments[place] = descriptor, *steps.arguments[place][1:]
 
 
-def open_streams(request: str, output: str, errors: str) -> tuple[int, int, int]:
+def streams_of(request: str, output: str, errors: str) -> list[tuple[str, int]]:
+    """Where the standard streams of a cell's process are, and how to open them."""
     flags = posix.O_RDWR | posix.O_CREAT | posix.O_EXCL | posix.O_APPEND
-    return posix.open(request, posix.O_RDONLY), posix.open(output, flags, 0o600), posix.open(errors, flags, 0o600)
+    return [(request, posix.O_RDONLY), (output, flags), (errors, flags)]
 
 
-def say_why_not(error: BaseException) -> None:
+def write_from(descriptor: int, number: int, text: str) -> None:
+    """Writes to a file that a process begins with, and which has that number from some step into its cell on."""
     try:
-        write_all(2, f"a cell could not be created: {error}".encode("utf-8", "replace"))
+        posix.dup2(descriptor, number)
+    except OSError:
+        pass  # it has it
+    write_all(number, text.encode("utf-8", "replace"))
+
+
+def say_why_not(error: BaseException, errors: int) -> None:
+    """Ends a process that could not enter its cell."""
+    try:
+        write_from(errors, 2, f"a cell could not be created: {error}")
     finally:
         posix._exit(CANNOT_BE_MADE)

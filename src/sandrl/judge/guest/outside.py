@@ -24,7 +24,7 @@ from sandrl.judge.guest.cell import (
     PR_SET_SECUREBITS,
     SPOOL,
     CellLimits,
-    open_streams,
+    streams_of,
     without_capabilities,
 )
 from sandrl.judge.guest.channel import DONE, QUESTION, Channel
@@ -45,7 +45,7 @@ from sandrl.judge.guest.descriptors import DeadlineReached, head, read_exactly, 
 from sandrl.judge.guest.objects import Peer
 from sandrl.judge.guest.report import KEY_BYTES, report
 from sandrl.judge.guest.server import Objects, run_completion
-from sandrl.judge.guest.steps import take
+from sandrl.judge.guest.steps import open_all, take
 from sandrl.judge.guest.supervisor import Child, ChildExit, own_memory
 
 # What a completion's process says before it runs any of its code.
@@ -71,12 +71,11 @@ REQUEST, WORDS, QUESTIONS, ANSWERS = 3, 4, 5, 6
 def open_for_completion(run: str) -> tuple[int, ...]:
     """Opens the files that the completion's process begins with; the cell sees none of them."""
     place = f"{SPOOL}/{run}"
-    request, output, errors = open_streams(place + ".request", place + ".stdout", place + ".stderr")
-    flags = posix.O_WRONLY | posix.O_CREAT | posix.O_EXCL | posix.O_APPEND
-    words = posix.open(place + ".report", flags, 0o600)
+    request, output, errors = streams_of(place + ".request", place + ".stdout", place + ".stderr")
+    words = place + ".report", posix.O_WRONLY | posix.O_CREAT | posix.O_EXCL | posix.O_APPEND
     # The router has the pipes open.
-    pipes = posix.open(place + ".questions", posix.O_RDONLY), posix.open(place + ".answers", posix.O_WRONLY)
-    return (output, errors, request, words, *pipes)
+    pipes = (place + ".questions", posix.O_RDONLY), (place + ".answers", posix.O_WRONLY)
+    return open_all(output, errors, request, words, *pipes)
 
 
 def rehearse() -> Objects:

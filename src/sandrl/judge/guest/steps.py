@@ -35,12 +35,13 @@ class Steps:
         self.arguments = [step.call[1:] for step in steps]
 
     def take(self) -> None:
-        """Takes all of them; raises OSError if one has failed that is not tried only."""
-        results = list(map(self.call, self.addresses, self.arguments))
-        if min(results) < 0:
-            for result, about in zip(results, self.about):
-                if result < 0 and about != TRIED:
-                    raise OSError(f"{about} is refused")
+        """Takes them up to the first that fails and is not tried only; raises OSError then.
+
+        Those of a cell would forbid user namespaces to the worker, where the cell could not have its own.
+        """
+        for place, result in enumerate(map(self.call, self.addresses, self.arguments)):
+            if result < 0 and self.about[place] != TRIED:
+                raise OSError(f"{self.about[place]} is refused")
 
 
 def take(call: Libc, steps: Iterable[Step]) -> None:
@@ -80,6 +81,19 @@ def write_once(path: str, text: str) -> None:
         posix.write(descriptor, text.encode())
     finally:
         posix.close(descriptor)
+
+
+def open_all(*files: tuple[str, int]) -> tuple[int, ...]:
+    """Opens files with their flags, all or none."""
+    opened: list[int] = []
+    try:
+        for path, flags in files:
+            opened.append(posix.open(path, flags, 0o600))
+    except OSError:
+        for descriptor in opened:
+            posix.close(descriptor)
+        raise
+    return tuple(opened)
 
 
 def read_whole(path: str) -> bytes:

@@ -25,14 +25,15 @@ from sandrl.judge.guest.cell import (
     SPOOL,
     CellLimits,
     Cells,
-    open_streams,
     say_why_not,
+    streams_of,
+    write_from,
 )
 from sandrl.judge.guest.declarations import load_rest, request_size
 from sandrl.judge.guest.descriptors import close_others, kill_quietly, load_libc, read_exactly, write_all
 from sandrl.judge.guest.preloads import Preloads
 from sandrl.judge.guest.router import run_router
-from sandrl.judge.guest.steps import must, read_whole
+from sandrl.judge.guest.steps import must, open_all, read_whole
 
 LINE_BYTES = 512
 # Of one `struct signalfd_siginfo`.
@@ -62,7 +63,7 @@ def try_cell(cells: Cells) -> str:
         try:
             cells.enter()
         except BaseException as error:
-            write_all(1, reason_of(error).encode("utf-8", "replace"))
+            write_from(writing, 1, reason_of(error))
         posix._exit(0)
     posix.close(writing)
     why = posix.read(reading, LINE_BYTES).decode("utf-8", "replace")
@@ -201,7 +202,7 @@ class Forker:
             if judge != "-":
                 opened = names["open_for_completion"](run)
             else:
-                opened = open_streams(f"{SPOOL}/{run}.request", f"{SPOOL}/{run}.out", f"{SPOOL}/{run}.err")
+                opened = open_all(*streams_of(f"{SPOOL}/{run}.request", f"{SPOOL}/{run}.out", f"{SPOOL}/{run}.err"))
             pid, first = self.cells.fork(judge != "-", opened)
         except OSError as error:
             self.answer(f"refused {run} {str(error).encode().hex()}")
@@ -217,15 +218,24 @@ class Forker:
         try:
             self.cells.enter()
         except BaseException as error:
-            say_why_not(error)
+            say_why_not(error, opened[1 if judge != "-" else 2])
         if judge != "-":
             return lambda: names["be_completion"](int(request_size), self.cells.call, ready)
         return lambda: names["main"](int(request_size), names[entry])
 
     def fork_judge(self, name: str, program: str) -> Callable[[], Any] | None:
-        pid = posix.fork()
+        judge = None
+        try:
+            judge = JudgeProcess(name)
+            pid = posix.fork()
+        except OSError:
+            if judge is not None:
+                judge.close()
+            # As if it had ended at once: only its completion has to be judged again.
+            self.answer(f"left {name}")
+            return None
         if pid:
-            self.judges[pid] = JudgeProcess(name)
+            self.judges[pid] = judge
             return None
         _signal.pthread_sigmask(_signal.SIG_UNBLOCK, [_signal.SIGCHLD])
         close_others((self.requests, self.answers))
