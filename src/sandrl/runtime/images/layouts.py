@@ -116,7 +116,7 @@ def detect_form(path: Path) -> str:
         first = next(iter(Archive(Measured(file, Limits().most_bytes))), None)
         if first is None:
             raise ArchiveError("is an archive without files")
-    return DOCKER_ARCHIVE if first and _FIRST_OF_IMAGE.fullmatch(first.name) else ROOT_FILES
+    return DOCKER_ARCHIVE if _FIRST_OF_IMAGE.fullmatch(first.name) else ROOT_FILES
 
 
 @contextmanager
