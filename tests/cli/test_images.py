@@ -113,6 +113,7 @@ def test_a_place_where_no_image_can_be_written_is_named(sandrl: Run, tmp_path: P
     for target, code, problem in (
         ("nowhere/x.tar", 3, f"{tmp_path}/nowhere/x.tar: cannot be written: No such file or directory"),
         ("oci:root.tar/x", 3, f"{tmp_path}/root.tar/x: cannot be written: Not a directory"),
+        ("n" * 250, 3, f"{'n' * 250}: cannot be written: File name too long"),
         ("x.tar.zst", 2, "x.tar.zst: has another ending than an archive that can be written"),
     ):
         done = sandrl("images", "export", "x", target, **store)

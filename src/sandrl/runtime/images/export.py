@@ -74,7 +74,7 @@ def export(store: ImageStore, reference: str, target: FileReference, progress: E
             message = f"{target.path}: cannot be written: {error.strerror}"
             raise ServiceError(message, hint="name a place with enough room where you may write") from error
         finally:
-            if new.is_dir():
+            if os.path.isdir(new):
                 remove_tree(new)
             with suppress(OSError):
                 new.unlink()
