@@ -59,6 +59,7 @@ def test_an_image_is_imported_listed_exported_and_removed(sandrl: Run, tmp_path:
         (b"text" * 200, "has a damaged header"),
         (b"BZh9" + bytes(100), "is compressed with bzip2"),
         (archive(file("../evil")), "has a name with `..`"),
+        (archive(), "is an archive without files"),
     ],
 )
 def test_a_file_that_is_no_image_is_refused_in_one_line(
@@ -79,11 +80,64 @@ def test_missing_files_and_tags_are_named(sandrl: Run, tmp_path: Path) -> None:
     for file_, problem in (
         ("nowhere.tar", "nowhere.tar: cannot be read: No such file or directory"),
         ("oci:image:2.0", f"oci:{tmp_path}/image:2.0: has no image of this name"),
-        (".", f"{tmp_path}/index.json: cannot be read: No such file or directory"),
+        (".", "hint: to import a root file system, pack it: tar -C . -cf root.tar ."),
+        ("rootfs:.", "is a directory without an OCI layout (index.json)"),
     ):
         done = sandrl("images", "import", file_, "x", SANDRL_CACHE_DIR=str(tmp_path / "cache"))
         assert done.returncode == 2
         assert problem in done.stderr
+
+
+def test_a_huge_sparse_file_is_refused_before_it_is_read(sandrl: Run, tmp_path: Path) -> None:
+    for file_, content, problem in (("zeros", b"", "without files"), ("files", _LAYER[:-1024], "more than 64 GiB")):
+        (tmp_path / file_).write_bytes(content)
+        os.truncate(tmp_path / file_, 4 << 40)
+        form = "rootfs:" if content else ""
+        done = sandrl("images", "import", f"{form}{file_}", "x", SANDRL_CACHE_DIR=str(tmp_path / "cache"))
+        assert done.returncode == 2
+        assert problem in done.stderr
+
+
+@pytest.mark.parametrize("name", ["oci:1.0", "rootfs:root.tar", "docker-archive:x"])
+def test_a_name_that_begins_like_a_file_is_refused(sandrl: Run, tmp_path: Path, name: str) -> None:
+    (tmp_path / "root.tar").write_bytes(_LAYER)
+    done = sandrl("images", "import", "root.tar", name, SANDRL_CACHE_DIR=str(tmp_path / "cache"))
+    assert done.returncode == 2
+    assert f"{name!r} is not the name of an image: it begins with {name.partition(':')[0]}:" in done.stderr
+
+
+def test_a_place_where_no_image_can_be_written_is_named(sandrl: Run, tmp_path: Path) -> None:
+    store = {"SANDRL_CACHE_DIR": str(tmp_path / "cache")}
+    (tmp_path / "root.tar").write_bytes(_LAYER)
+    assert sandrl("images", "import", "root.tar", "x", **store).returncode == 0
+    for target, code, problem in (
+        ("nowhere/x.tar", 3, f"{tmp_path}/nowhere/x.tar: cannot be written: No such file or directory"),
+        ("oci:root.tar/x", 3, f"{tmp_path}/root.tar/x: cannot be written: Not a directory"),
+        ("n" * 250, 3, f"{'n' * 250}: cannot be written: File name too long"),
+        ("x.tar.zst", 2, "x.tar.zst: has another ending than an archive that can be written"),
+    ):
+        done = sandrl("images", "export", "x", target, **store)
+        assert (done.returncode, done.stdout) == (code, "")
+        assert problem in done.stderr
+
+
+def test_a_store_that_cannot_be_read_or_written_is_named(tmp_path: Path) -> None:
+    unshare = require_program("unshare")
+    (tmp_path / "root.tar").write_bytes(_LAYER)
+    (tmp_path / "cache").mkdir(mode=0o700)
+    inside = [unshare, "--mount"] if os.geteuid() == 0 else [unshare, "--user", "--map-root-user", "--mount"]
+    images = f"{sys.executable} -m sandrl images"
+    script = (
+        f"{images} import {tmp_path}/root.tar x && mount --bind {tmp_path}/cache {tmp_path}/cache && "
+        f"mount -o remount,bind,ro {tmp_path}/cache && {images} ls && {images} prune; echo $?; "
+        f"SANDRL_CACHE_DIR={tmp_path}/root.tar {images} ls; echo $?"
+    )
+    environment = {**os.environ, "SANDRL_CACHE_DIR": str(tmp_path / "cache")}
+    done = subprocess.run([*inside, "sh", "-c", script], env=environment, capture_output=True, text=True, check=False)
+    stored, _, row, *codes = done.stdout.splitlines()
+    assert (stored.split()[1], row.split()[0], codes) == ("x:latest:", "x:latest", ["3", "2"]), done.stderr
+    assert f"cannot be written ({tmp_path}/cache/images): Read-only file system" in done.stderr
+    assert f"{tmp_path}/root.tar/images/manifests: cannot be read: Not a directory" in done.stderr
 
 
 def test_a_store_without_room_says_so_and_what_to_do(tmp_path: Path) -> None:

@@ -224,9 +224,10 @@ def _interruptible(consequence: str) -> Iterator[None]:
 
 
 class _LiveImage(LiveView):
-    # One line for each part at hand.
+    # One line for each part at hand; one that is done stays until there is another, because its digest takes time, too.
     def __init__(self, console: Console) -> None:
         self._lines: dict[tuple[bool, int], str] = {}
+        self._done: set[tuple[bool, int]] = set()
         super().__init__(console, stays=False)
 
     def __call__(self, event: Event) -> None:
@@ -235,15 +236,16 @@ class _LiveImage(LiveView):
             verb = "unpacking" if event.is_unpacking else "copying"
             line = f"{verb} {event.part} of {event.parts}: {human_size(done)} of {human_size(total)}"
             with self.lock:
+                for each in self._done:
+                    self._lines.pop(each, None)
                 self._lines[event.is_unpacking, event.part] = line
-                if done == total:
-                    del self._lines[event.is_unpacking, event.part]
+                self._done = {(event.is_unpacking, event.part)} if done == total else set()
         elif (text := remark(event)) is not None:
             self.put(text)
 
     def render(self) -> RenderableType:
         with self.lock:
-            return "\n".join(self._lines.values())
+            return "\n".join(self._lines.values()) or "reading …"
 
 
 def _store() -> ImageStore:

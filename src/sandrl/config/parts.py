@@ -408,7 +408,12 @@ class SandboxesPart(Config):
     runtime: RuntimeName = option(
         RuntimeKind.AUTO.value, RUNTIME_HELP, SANDBOXES, metavar=RUNTIME_WORDS, values="runtimes"
     )
-    image: str | None = option(None, "Container image of the sandboxes.", SANDBOXES, metavar="IMAGE")
+    image: str | None = option(
+        None,
+        "Container image of the sandboxes: NAME:TAG; locally also host:3.X, oci:DIR, docker-archive:FILE, rootfs:FILE.",
+        SANDBOXES,
+        metavar="IMAGE",
+    )
     packages: tuple[str, ...] = option(
         (),
         "Python packages that the code may import, such as numpy or pandas==2.2; they are installed once.",

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 
 import pytest
 from cwsandbox import SandboxValidationError, Session
 
+from sandrl.errors import ServiceError
 from sandrl.events import Event, ImageProgress, RuntimeChosen
 from sandrl.sandboxes.connection import connect
 from sandrl.settings import RuntimeKind, load_settings
@@ -58,6 +60,15 @@ def test_a_command_pulls_an_image_before_it_starts_and_names_its_digest(
     asked = len(registry.asked)
     assert connect(load_settings(), runtime=RuntimeKind.LOCAL, image=name).image == connection.image
     assert len(registry.asked) == asked
+
+
+def test_without_a_network_the_interpreter_of_this_machine_is_proposed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")
+    own = f"{sys.version_info.major}.{sys.version_info.minor}"
+    for name, proposal in ((f"python:{own}-slim", f"host:{own} is the Python {own} of this machine; "), ("x:1", "")):
+        with pytest.raises(ServiceError, match=f"^{name}: .* cannot be reached") as caught:
+            connect(load_settings(), runtime=RuntimeKind.LOCAL, image=name)
+        assert (caught.value.hint or "").startswith(f"{proposal}check the name")
 
 
 @pytest.mark.parametrize("name", ["host", "python:3.11"])

@@ -94,6 +94,9 @@ def test_the_files_are_read_in_their_order(tmp_path: Path) -> None:
         places[name].unlink()
     assert find_credential("ghcr.io", "a", environment) == Found("ghcr.io")
     assert find_credential("ghcr.io", "a", {}) == Found("ghcr.io")
+    named = str(tmp_path / "nowhere")
+    problem = f"{named} cannot be read: No such file or directory"
+    assert find_credential("ghcr.io", "a", {"REGISTRY_AUTH_FILE": named}) == Found("ghcr.io", problem=problem)
 
 
 def test_a_helper_gets_the_registry_on_its_input_and_its_answer_is_used(tmp_path: Path) -> None:

@@ -111,8 +111,9 @@ def test_one_of_several_images_of_a_layout_must_be_named(store: ImageStore, tmp_
     (path / "index.json").write_text(json.dumps(index))
     for blob in (other / "blobs/sha256").iterdir():
         blob.rename(path / "blobs/sha256" / blob.name)
-    with pytest.raises(InputError, match="several images"):
+    with pytest.raises(InputError, match="several images") as failed:
         _import(store, f"oci:{path}")
+    assert failed.value.hint == f"for example oci:{path}:x; it has: x, y"
     assert _import(store, f"oci:{path}:x").layers == (_layer(_BASE),)
     assert _import(store, f"oci:{path}:y").layers == (_layer(_OTHER),)
 

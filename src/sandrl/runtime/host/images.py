@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from sandrl.runtime.images.store import ImageStore, StoredImage
 
 _HOST = re.compile(r"host(?:(?::| python)(3\.\d+))?\Z")
+_OFFICIAL = re.compile(r"(?:docker\.io/)?(?:library/)?python:(3\.\d+)")
 DEFAULT_OF_SDK = "python:3.11"
 """What a client of the SDK sends that names no image."""
 _OLDEST_MINOR = 8
@@ -153,6 +154,14 @@ def is_host_system(reference: str, version: str) -> bool:
     return False
 
 
+def host_alternative(reference: str, available: Sequence[Image]) -> str:
+    """Says which interpreter of the host has the version of an official image of Python; empty if none has."""
+    found = _OFFICIAL.match(reference)
+    if found is None or found[1] not in [image.name for image in available]:
+        return ""
+    return f"host:{found[1]} is the Python {found[1]} of this machine"
+
+
 def _without_default(reference: str) -> str:
     return "host" if reference in ("", DEFAULT_OF_SDK) else reference.strip()
 
@@ -232,6 +241,7 @@ class Images:
         from sandrl.runtime.images.registry import pull
 
         without = f"sandboxes without an image have the host's system ({self.host[0].reference})"
+        without = host_alternative(reference, self.host) or without
         if self._store is None:
             raise UnknownImageError(f"there is no image {reference!r}; {without}")
         try:

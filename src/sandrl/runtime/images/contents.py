@@ -64,10 +64,13 @@ class Contents:
         """
         for directory in (self.root.parent, self.root):
             private_directory(directory, variable="SANDRL_CACHE_DIR")
-        # Images have setuid programs, which other users must not reach.
-        self.root.chmod(0o700)
-        for directory in (self.blobs, self.layers, self.partial, self.sizes, self.locks):
-            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            # Images have setuid programs, which other users must not reach.
+            self.root.chmod(0o700)
+            for directory in (self.blobs, self.layers, self.partial, self.sizes, self.locks):
+                directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise unwritable(self.root, error) from error
 
     def blob(self, digest: str) -> Path:
         return self.blobs / digest.removeprefix("sha256:")

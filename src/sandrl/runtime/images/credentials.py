@@ -106,9 +106,10 @@ def _files(environment: Mapping[str, str]) -> Iterator[Path]:
 def _of_file(path: Path, host: str, repository: str, environment: Mapping[str, str]) -> Credential | None:
     try:
         document = json.loads(read_regular(path, _MOST_BYTES))
-    except (FileNotFoundError, NotADirectoryError):
-        return None
     except OSError as error:
+        is_missing = isinstance(error, FileNotFoundError | NotADirectoryError)
+        if is_missing and not environment.get("REGISTRY_AUTH_FILE", "").strip():
+            return None
         raise _UnusableError(f"{path} cannot be read: {error.strerror}") from error
     except (ValueError, RecursionError):
         # `from None`: the text of the error has a part of the file.

@@ -7,10 +7,11 @@ import os
 import shutil
 import tarfile
 from collections.abc import Callable
+from contextlib import suppress
 from io import BytesIO
 from pathlib import Path
 
-from sandrl.errors import InputError, UnknownImageError
+from sandrl.errors import InputError, ServiceError, UnknownImageError
 from sandrl.events import Emit, ImageProgress, ignore
 from sandrl.runtime.images.compression import Plain
 from sandrl.runtime.images.contents import remove_tree
@@ -22,6 +23,7 @@ from sandrl.runtime.images.store import ImageStore, StoredImage
 
 _CHUNK = 1 << 20
 _ARCHIVES = (".tar", ".tar.gz", ".tgz")
+_OTHER_ARCHIVES = (".zst", ".bz2", ".xz", ".gz")
 
 _Tell = Callable[[int, int], None]
 
@@ -36,7 +38,9 @@ def target_of(text: str) -> FileReference:
     path = Path(text.removeprefix(form)).absolute()
     if text.startswith(ROOT_FILES):
         raise InputError("an image can be written as oci:DIR or docker-archive:FILE only", path=text)
-    if path.exists():
+    if not form and text.endswith(_OTHER_ARCHIVES) and not text.endswith(_ARCHIVES):
+        raise InputError("has another ending than an archive that can be written: .tar, .tar.gz or .tgz", path=text)
+    if os.path.lexists(path):
         raise InputError("exists already", path=path, hint="name a new file or directory")
     return FileReference(form or (DOCKER_ARCHIVE if text.endswith(_ARCHIVES) else OCI), path, "")
 
@@ -46,7 +50,7 @@ def export(store: ImageStore, reference: str, target: FileReference, progress: E
 
     Raises:
         UnknownImageError: If there is no such image.
-        OSError: If it cannot be written.
+        ServiceError: If it cannot be written.
     """
     digest = store.digest_of(reference)
     if digest is None:
@@ -66,10 +70,14 @@ def export(store: ImageStore, reference: str, target: FileReference, progress: E
             else:
                 _write_archive(store, (manifest, configuration), names, new, target.path.name, tell)
             new.rename(target.path)
+        except OSError as error:
+            message = f"{target.path}: cannot be written: {error.strerror}"
+            raise ServiceError(message, hint="name a place with enough room where you may write") from error
         finally:
-            if new.is_dir():
+            if os.path.isdir(new):
                 remove_tree(new)
-            new.unlink(missing_ok=True)
+            with suppress(OSError):
+                new.unlink()
     return image
 
 

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import re
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from typing import TypeVar
 from pydantic import Field, TypeAdapter, ValidationError
 
 from sandrl.errors import InputError
-from sandrl.runtime.images.archive import Archive
+from sandrl.runtime.images.archive import Archive, ArchiveError
 from sandrl.runtime.images.compression import suffix_of
 from sandrl.runtime.images.members import ArchiveMembers, DirectoryMembers, Members, open_file
 from sandrl.runtime.images.source import (
@@ -108,11 +109,14 @@ def detect_form(path: Path) -> str:
     Raises:
         InputError: If it cannot be read, or is no archive.
     """
-    if path.is_dir():
+    if (path / "index.json").exists():
         return OCI
+    _check_is_file(path)
     with open_file(path) as file:
         first = next(iter(Archive(Measured(file, Limits().most_bytes))), None)
-    return DOCKER_ARCHIVE if first and _FIRST_OF_IMAGE.fullmatch(first.name) else ROOT_FILES
+        if first is None:
+            raise ArchiveError("is an archive without files")
+    return DOCKER_ARCHIVE if _FIRST_OF_IMAGE.fullmatch(first.name) else ROOT_FILES
 
 
 @contextmanager
@@ -124,6 +128,7 @@ def open_source(reference: FileReference, scratch: Path | None = None) -> Iterat
     """
     described, path = str(reference), reference.path
     if reference.form == ROOT_FILES:
+        _check_is_file(path)
         yield RootFiles(path, described)
     elif path.is_dir():
         yield OciLayout(DirectoryMembers(path), reference.tag, described)
@@ -211,13 +216,15 @@ class RootFiles:
         with open_file(self._path) as file:
             head = file.read(8)
             size = file.seek(0, os.SEEK_END)
-            file.seek(0)
-            digest = f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
+            if size > Limits().most_bytes:
+                raise ArchiveError(f"has more than {Limits().most_bytes >> 30} GiB")
             file.seek(0)
             plain = Measured(file, Limits().most_bytes)
             for _ in Archive(plain, needs_end=True):
                 pass
             self._configuration = json.dumps(_configuration(plain.finish()), sort_keys=True).encode()
+            file.seek(0)
+            digest = f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
         layer = Descriptor(digest=digest, size=size, media_type=LAYER_TYPE + suffix_of(head))
         configuration = Descriptor(
             digest=digest_of(self._configuration), size=len(self._configuration), media_type=CONFIGURATION_TYPE
@@ -259,6 +266,12 @@ def _configuration(diff_id: str) -> dict[str, object]:
     }
 
 
+def _check_is_file(path: Path) -> None:
+    if path.is_dir():
+        hint = f"to import a root file system, pack it: tar -C {shlex.quote(str(path))} -cf root.tar ."
+        raise InputError("is a directory without an OCI layout (index.json)", path=path, hint=hint)
+
+
 def _blob_name(digest: str) -> str:
     return f"blobs/{digest.replace(':', '/')}"
 
@@ -275,10 +288,11 @@ def _only(
     names = [name for each in images for name in names_of(each)]
     fitting = tuple(each for each in images if not tag or any(_is_meant(name, tag) for name in names_of(each)))
     hint = f"it has: {', '.join(names[:_SHOWN_NAMES])}" if names else None
+    example = f"for example {described}:{names[0]}; {hint}" if names else None
     if not fitting:
         raise InputError("has no image of this name" if tag else "has no image", path=described, hint=hint)
     if len(fitting) > 1 and len({name for each in fitting for name in names_of(each)}) > 1:
-        raise InputError("has several images: name one, after a colon", path=described, hint=hint)
+        raise InputError("has several images: name one, after a colon", path=described, hint=example)
     return fitting
 
 

@@ -177,10 +177,10 @@ class RegistrySource(Closing):
             return InputError(f"{host} has no image {repository!r}", hint="check the name and the registry")
         if DIGEST.fullmatch(wanted):
             return InputError(f"{host}: {repository} has no image {wanted}", hint="check the digest, or name a tag")
-        shown = ", ".join(tags[-_SHOWN_TAGS:])
+        shown, of_all = ", ".join(tags[-_SHOWN_TAGS:]), f"{_SHOWN_TAGS} of " if len(tags) > _SHOWN_TAGS else ""
         return InputError(
             f"{host}: {repository} has no tag {wanted!r}{near(wanted, tags)}",
-            hint=f"some of its {len(tags)} tags are {shown}" if shown else "it has no tags",
+            hint=f"{of_all}its tags: {shown}" if shown else "it has no tags",
         )
 
     def _tags(self, endpoint: Endpoint) -> list[str] | None:
@@ -246,7 +246,12 @@ def pull(
         emit=emit,
     )
     with source:
-        return store.add(source, str(reference), emit, at_once=_BLOBS_AT_ONCE)
+        try:
+            return store.add(source, str(reference), emit, at_once=_BLOBS_AT_ONCE)
+        except ServiceError as error:
+            if type(error) is not ServiceError:
+                raise
+            raise ServiceError(f"{reference}: {error.message}", hint=error.hint) from error
 
 
 class _Tries:

@@ -113,11 +113,18 @@ class ImageStore:
         return fitting[0] if len(fitting) == 1 else None
 
     def digests(self) -> list[str]:
-        """The digests of the manifests of all images."""
+        """The digests of the manifests of all images.
+
+        Raises:
+            UsageError: If the store cannot be read.
+        """
         try:
             names = os.listdir(self.manifests)
         except FileNotFoundError:
             return []
+        except OSError as error:
+            hint = "set SANDRL_CACHE_DIR to a directory that belongs to you"
+            raise UsageError(f"{self.manifests}: cannot be read: {error.strerror}", hint=hint) from error
         return [digest for name in names if DIGEST.fullmatch(digest := f"sha256:{name}")]
 
     def open(self, digest: str, progress: Emit = ignore) -> StoredImage:

@@ -45,7 +45,9 @@ def unwritable(directory: Path, error: Exception) -> ServiceError:
     reason = error.strerror if isinstance(error, OSError) else error
     is_full = not isinstance(error, OSError) or error.errno in (errno.ENOSPC, errno.EDQUOT)
     hint = "remove unused images: sandrl images prune, or set SANDRL_CACHE_DIR to a directory with more room"
-    if not is_full:
+    if isinstance(error, OSError) and error.errno == errno.EROFS:
+        hint = "set SANDRL_CACHE_DIR to a directory that can be written"
+    elif not is_full:
         hint = "set SANDRL_CACHE_DIR to a directory of a local file system with extended attributes, such as ext4"
     return ServiceError(f"the store of images cannot be written ({directory}): {reason}", hint=hint)
 

@@ -9,7 +9,7 @@ import os
 from dataclasses import replace
 from typing import ClassVar
 
-from sandrl.errors import SilentDaemonError
+from sandrl.errors import SandrlError, SilentDaemonError
 from sandrl.events import Emit, RuntimeStarting, RuntimeWaitedFor, ignore
 from sandrl.runtime import daemon
 from sandrl.runtime.limits import MEMORY_BYTES, PREBUILT_PATH
@@ -87,14 +87,18 @@ def _connected(settings: Settings, reason: str, image: str | None, packages: Pac
 def _stored_image(image: str, settings: Settings, emit: Emit) -> str | None:
     # None for the host's system. The daemon has the user's store, so the image is there when it is needed, and its
     # progress was shown.
-    from sandrl.runtime.host.images import names_host_system
+    from sandrl.runtime.host.images import find_images, host_alternative, names_host_system
     from sandrl.runtime.images.provision import provide
     from sandrl.runtime.images.store import open_store
 
     is_stored = open_store(settings).digest_of(image) is not None
     if names_host_system(image) and not is_stored:
         return None
-    return provide(image, settings, environment=os.environ, emit=emit)
+    try:
+        return provide(image, settings, environment=os.environ, emit=emit)
+    except SandrlError as error:
+        error.hint = "; ".join(filter(None, (host_alternative(image, find_images()), error.hint))) or None
+        raise
 
 
 def overlay_of(packages: Packages, settings: Settings, image: str, emit: Emit) -> str:
