@@ -1,0 +1,110 @@
+"""Attacks of images, and of user 0 in their sandboxes, on the runtime itself that once worked."""
+
+from __future__ import annotations
+
+import encodings
+import textwrap
+from pathlib import Path
+
+import pytest
+from cwsandbox import Sandbox, SandboxValidationError, Session
+
+from sandrl.runtime import guest
+from sandrl.runtime.host.choice import Choice
+from sandrl.runtime.host.launcher import LaunchError
+from tests.integration.runtime.conftest import run
+from tests.integration.runtime.test_image_sandboxes import shell
+from tests.support.image_trees import import_tree, make_busybox_tree, make_python_tree
+from tests.support.launchers import image_of, request_for, with_launcher
+
+_TRAP = "import time\ntime.sleep(60)\n"
+_FILL = """
+import ctypes, os, signal, sys, time
+libc = ctypes.CDLL(None)
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGRTMIN + 1])
+count = 0
+while libc.sigqueue(os.getpid(), signal.SIGRTMIN + 1, None) == 0:
+    count += 1
+"""
+
+_FILL_AS_MANY = f"""
+import os, sys, time
+reading, writing = os.pipe()
+users = range(1, 120)
+for user in users:
+    if os.fork() == 0:
+        try:
+            os.setresuid(user, user, user)
+        except OSError:
+            os.write(writing, b"%8d" % -1)
+            os._exit(1)
+{textwrap.indent(_FILL, " " * 8)}
+        os.write(writing, b"%8d" % count)
+        time.sleep(20)
+        os._exit(0)
+counts = [int(os.read(reading, 8)) for _ in users]
+print("one user" if min(counts) < 0 else sum(counts), flush=True)
+time.sleep(10)
+"""
+
+
+def test_no_file_of_an_image_is_executed_where_a_boot_fails_in_an_unforeseen_way(tmp_path: Path) -> None:
+    # A traceback shows lines of the source, and reads them with the codec that their first line names.
+    tree = tmp_path / "layers" / "trap"
+    tree.mkdir(parents=True)
+    make_busybox_tree(tree)
+    for place, text in {
+        Path(encodings.__file__).with_name("trap.py"): _TRAP,
+        Path(encodings.__file__).parents[1] / "traceback.py": _TRAP,
+        **dict.fromkeys(Path(guest.__file__).parent.glob("*.py"), "# coding: trap\n" + "x\n" * 500),
+    }.items():
+        inside = tree / str(place).lstrip("/")
+        inside.parent.mkdir(parents=True, exist_ok=True)
+        inside.write_text(text)
+
+    async def boot(choice: Choice) -> None:
+        with pytest.raises(LaunchError, match="ended while it booted"):  # and not: did not boot within 20 s
+            await choice.boot(request_for(image_of(tree), directories=("/a\0b",)))
+
+    with_launcher(tmp_path, boot, layers=tree.parent)
+
+
+@pytest.mark.parametrize("user", ["0" * 5000, "\N{SNOWMAN}" * 5000])
+def test_a_long_user_is_refused_with_the_reason(session: Session, user: str) -> None:
+    name = import_tree(f"tests/busybox:user-{ord(user[0])}", make_busybox_tree, {"User": user})
+    with pytest.raises(SandboxValidationError, match="no user"):
+        session.sandbox(container_image=name).start().result()
+
+
+@pytest.mark.parametrize("size", [70_000, 400_000])
+def test_an_image_with_a_long_working_directory_ends_no_other_sandbox(session: Session, size: int) -> None:
+    neighbour = session.sandbox()
+    neighbour.start().result()
+    name = import_tree(f"tests/busybox:long-{size}", make_busybox_tree, {"WorkingDir": "/" + "x/" * (size // 2)})
+    with pytest.raises(SandboxValidationError, match="64 KiB"):
+        session.sandbox(container_image=name).start().result()
+    assert neighbour.exec(["echo", "well"]).result().stdout == "well\n"
+
+
+def test_many_users_of_a_sandbox_use_up_no_signals_of_its_neighbours(session: Session) -> None:
+    image = import_tree("tests/python:3", make_python_tree)
+    attacker, neighbour = (session.sandbox(container_image=image) for _ in range(2))
+    attack = attacker.exec(["python", "-c", _FILL_AS_MANY])
+    first = next(iter(attack.stdout)).strip()
+    if first == "one user":
+        pytest.skip("a sandbox has one user id here")
+    assert first == "1024"
+    assert run(neighbour, _FILL + "print(count)").stdout == "1024\n"
+
+
+def test_no_link_leads_a_command_to_the_directories_that_the_agent_keeps(session: Session) -> None:
+    image = import_tree("tests/busybox:1", make_busybox_tree)
+    sandbox = session.sandbox(container_image=image)
+    shell(sandbox, "for n in $(seq 3 20); do ln -s /proc/self/fd/$n /tmp/$n; done")
+    entered = [number for number in range(3, 21) if _enters(sandbox, f"/tmp/{number}")]
+    assert entered == []
+    assert _enters(sandbox, "/tmp")
+
+
+def _enters(sandbox: Sandbox, directory: str) -> bool:
+    return sandbox.exec(["ls", "."], cwd=directory).result().returncode == 0
