@@ -13,10 +13,10 @@ from cwsandbox import SandboxValidationError, Session
 from sandrl.runtime import guest
 from sandrl.runtime.host.choice import Choice
 from sandrl.runtime.host.launcher import LaunchError
-from sandrl.runtime.host.sandbox import StartError
+from sandrl.runtime.host.sandbox import HostSandbox, StartError
 from tests.integration.runtime.conftest import run
 from tests.support.image_trees import import_tree, make_busybox_tree, make_python_tree
-from tests.support.launchers import image_of, request_for, with_launcher
+from tests.support.launchers import image_of, output_of, request_for, with_launcher
 
 _TRAP = "import time\ntime.sleep(60)\n"
 _FILL = """
@@ -46,6 +46,18 @@ for user in users:
 counts = [int(os.read(reading, 8)) for _ in users]
 print("one user" if min(counts) < 0 else sum(counts), flush=True)
 time.sleep(10)
+"""
+
+_LOCK = """
+import fcntl, os, struct, time
+print("began", flush=True)
+# In many files, because the kernel looks through all locks of one.
+for number in range(40):
+    file = os.open(f"/tmp/{number}", os.O_RDWR | os.O_CREAT)
+    for place in range(0, 2000, 2):
+        fcntl.fcntl(file, {"F_SETLK": 6, "F_OFD_SETLK": 37}["COMMAND"], struct.pack("hhqqi4x", 1, 0, place, 1, 0))
+time.sleep(20)
+print("all of them")
 """
 
 
@@ -117,3 +129,25 @@ def test_no_link_leads_a_command_to_the_directories_that_the_agent_keeps(tmp_pat
         return entered
 
     assert with_launcher(tmp_path, enter, layers=tree.parent) == ["/srv"]
+
+
+@pytest.mark.parametrize("command", ["F_SETLK", "F_OFD_SETLK"])
+@pytest.mark.parametrize("system", ["host", "image"])
+def test_locks_of_files_are_bounded_where_no_control_group_counts_them(
+    tmp_path: Path, system: str, command: str
+) -> None:
+    tree = tmp_path / "layers" / "python"
+    tree.mkdir(parents=True)
+    make_python_tree(tree)
+    told: list[str] = []
+
+    async def lock(choice: Choice) -> str:
+        image = choice.images[0] if system == "host" else image_of(tree)
+        sandbox = await HostSandbox.boot(choice.launcher, request_for(image))
+        sandbox.on_limit = told.append
+        printed = await output_of(sandbox, _LOCK.replace("COMMAND", command), image)
+        await sandbox.destroy()
+        return printed
+
+    assert with_launcher(tmp_path, lock, layers=tree.parent) == "began\n"
+    assert told[:1] == ["file locks"]
