@@ -12,7 +12,7 @@ from cwsandbox import SandboxValidationError, Session
 
 from sandrl.runtime import guest
 from sandrl.runtime.host.choice import Choice
-from sandrl.runtime.host.launcher import LaunchError
+from sandrl.runtime.host.launcher import LaunchError, RefusedLaunchError, VolumeMount
 from sandrl.runtime.host.sandbox import HostSandbox, StartError
 from tests.integration.runtime.conftest import run
 from tests.support.image_trees import import_tree, make_busybox_tree, make_python_tree
@@ -129,6 +129,27 @@ def test_no_link_leads_a_command_to_the_directories_that_the_agent_keeps(tmp_pat
         return entered
 
     assert with_launcher(tmp_path, enter, layers=tree.parent) == ["/srv"]
+
+
+def test_no_volume_hides_what_processes_have_and_others_are_shown_through_links(tmp_path: Path) -> None:
+    # The agent counts sockets, processes and descriptors in /proc.
+    tree = tmp_path / "layers" / "links"
+    tree.mkdir(parents=True)
+    make_busybox_tree(tree)
+    for name, target in (("data", "/proc/1"), ("all", "proc"), ("link", "/mnt/real")):
+        (tree / name).symlink_to(target)
+
+    async def mount(choice: Choice) -> str:
+        image = image_of(tree)
+        for path in ("/data/net", "/all", "/all/self", "/proc", "/proc/1/net"):
+            with pytest.raises(RefusedLaunchError, match="is in /proc"):
+                await choice.boot(request_for(image, mounts=(VolumeMount("own", path),)))
+        sandbox = await choice.boot(request_for(image, mounts=(VolumeMount("own", "/link"),)))
+        _, printed = await sandbox.run(["/bin/sh", "-c", "echo > /link/new; /bin/ls /mnt/real"], image)
+        await sandbox.destroy()
+        return printed.decode()
+
+    assert with_launcher(tmp_path, mount, layers=tree.parent) == "new\n"
 
 
 @pytest.mark.parametrize("command", ["F_SETLK", "F_OFD_SETLK"])

@@ -20,11 +20,16 @@ import socket
 import sys
 from typing import Any, NoReturn, TypeAlias
 
-from sandrl.runtime.guest import accounts, agent, image_root, processes, rootfs, seccomp, wire
+from sandrl.runtime.guest import accounts, agent, image_root, processes, rootfs, seccomp, volumes, wire
 from sandrl.runtime.guest import syscalls as sc
 
 MAX_REQUEST_BYTES = 1 << 16
 _SOCKET_BUFFER_BYTES = 256 << 10
+_FIELDS = {
+    accounts.AccountError: "security_context.run_as_user",
+    volumes.VolumeError: "volume_mounts.mount_path",
+}
+"""Of a container, which asks for what a sandbox cannot have."""
 Filters: TypeAlias = dict[tuple[bool, bool], bytes]
 """By whether a sandbox holds cells, and whether it starts from an image."""
 
@@ -265,7 +270,7 @@ def _become_sandbox(
         try:
             account, upper = _enter(given[1:], request, limits, filter_program, parts)
         except OSError as error:
-            field = "security_context.run_as_user" if isinstance(error, accounts.AccountError) else ""
+            field = next((name for kind, name in _FIELDS.items() if isinstance(error, kind)), "")
             wire.send(control, {"event": "boot_failed", "error": error.strerror or str(error), "field": field})
         else:
             agent.run(control, limits, account, upper)
