@@ -13,6 +13,7 @@ from cwsandbox import SandboxValidationError, Session
 from sandrl.runtime import guest
 from sandrl.runtime.host.choice import Choice
 from sandrl.runtime.host.launcher import LaunchError, RefusedLaunchError, VolumeMount
+from sandrl.runtime.host.process import Exit
 from sandrl.runtime.host.sandbox import HostSandbox, StartError
 from tests.integration.runtime.conftest import run
 from tests.support.image_trees import import_tree, make_busybox_tree, make_python_tree
@@ -150,6 +151,24 @@ def test_no_volume_hides_what_processes_have_and_others_are_shown_through_links(
         return printed.decode()
 
     assert with_launcher(tmp_path, mount, layers=tree.parent) == "new\n"
+
+
+def test_no_request_that_is_long_in_json_ends_its_sandbox(tmp_path: Path) -> None:
+    variables = {f"V{number}": "\x01" * 120_000 for number in range(16)}
+
+    async def start(choice: Choice) -> int:
+        sandbox = await choice.boot(request_for(choice.images[0]))
+        _, process = await sandbox.start(["/usr/bin/env"], variables)
+        output = 0
+        while not isinstance(piece := await process.next_output(), Exit):
+            output += len(piece[1])
+        with pytest.raises(StartError, match="too long"):
+            await sandbox.open_file("read", "/" + "\x01" * (4 << 20))
+        assert (await sandbox.run(["/bin/true"], choice.images[0]))[0].code == 0
+        await sandbox.destroy()
+        return output
+
+    assert with_launcher(tmp_path, start) > 16 * 120_000
 
 
 @pytest.mark.parametrize("command", ["F_SETLK", "F_OFD_SETLK"])
