@@ -25,7 +25,7 @@ from sandrl.runtime.guest import syscalls as sc
 
 MAX_REQUEST_BYTES = 1 << 16
 _SOCKET_BUFFER_BYTES = 256 << 10
-_FIELDS = {
+_FIELDS: dict[type[OSError], str] = {
     accounts.AccountError: "security_context.run_as_user",
     volumes.VolumeError: "volume_mounts.mount_path",
 }
