@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import stat
 from pathlib import Path
+from threading import Event
+from typing import Any
 
 import pytest
 
-from sandrl.runtime.host.images import find_images, own_image
+from sandrl.runtime.host.images import Images, StoreImage, find_images, own_image
 
 SHIM = '#!/bin/sh\necho "$0" >> {calls}\nexec {program} "$@"\n'
 
@@ -49,3 +52,35 @@ def test_a_script_that_ends_or_prints_something_else_is_no_image(
     assert names[0] == own_image().name
     assert not {"3.98", "3.99"} & set(names)
     assert len((tmp_path / "calls").read_text().split()) == 2
+
+
+class _SlowStore:
+    # A store that adds nothing until it may.
+
+    def __init__(self) -> None:
+        self.may_add = Event()
+
+    def find(self, reference: str) -> None:
+        return None
+
+    def add(self, source: object, name: str) -> str:
+        self.may_add.wait(60)
+        return name
+
+
+def test_no_sandbox_waits_for_snapshots_that_are_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sandrl.runtime.images.derived.DerivedImage", lambda *_: None)
+    store: Any = _SlowStore()
+    images = Images([own_image()], store)
+
+    async def take_meanwhile() -> list[Any]:
+        base = StoreImage("tests/base:1", "sha256:0", ())
+        adding = [asyncio.ensure_future(images.derive(base, Path("layer"), f"{number}", "")) for number in range(40)]
+        await asyncio.sleep(0.1)
+        try:
+            await asyncio.wait_for(images.take("host"), 20)
+        finally:
+            store.may_add.set()
+        return await asyncio.gather(*adding)
+
+    assert asyncio.run(take_meanwhile()) == [str(number) for number in range(40)]

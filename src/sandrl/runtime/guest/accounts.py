@@ -23,6 +23,7 @@ OF_AGENT = (*OF_PROGRAMS, "SYS_PTRACE")
 
 _MOST_BYTES = 1 << 20
 _MOST_ID = 0xFFFFFFFE
+_MOST_DIGITS = 10
 
 
 class AccountError(OSError):
@@ -105,7 +106,8 @@ def _is_mapped(kind: str, number: int) -> bool:
 
 
 def _number(text: str) -> int | None:
-    return int(text) if text.isascii() and text.isdigit() and int(text) <= _MOST_ID else None
+    is_number = text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS
+    return int(text) if is_number and int(text) <= _MOST_ID else None
 
 
 def _rows(name: str, columns: int) -> Iterator[list[str]]:

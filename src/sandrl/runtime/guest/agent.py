@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from sandrl.runtime.guest import accounts, files, processes, watchdog, wire
+from sandrl.runtime.guest import syscalls as sc
 from sandrl.runtime.guest.wire import Message
 
 _WATCH_SECONDS = 0.05
@@ -151,7 +152,8 @@ class Agent:
         if self._account is not None:
             environment.setdefault("HOME", self._account.home)
         if message.get("cwd"):
-            os.chdir(message["cwd"])
+            # A link of an image must not lead to the directories that the agent keeps.
+            (os.chdir if self._upper < 0 else sc.change_directory)(message["cwd"])
         program = processes.find_program(argv[0], environment.get("PATH", os.defpath))
         return start_program(program, argv, environment, streams, self._cells, self._account), handed_over
 

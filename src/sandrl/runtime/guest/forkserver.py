@@ -20,11 +20,16 @@ import socket
 import sys
 from typing import Any, NoReturn, TypeAlias
 
-from sandrl.runtime.guest import accounts, agent, image_root, processes, rootfs, seccomp, wire
+from sandrl.runtime.guest import accounts, agent, image_root, processes, rootfs, seccomp, volumes, wire
 from sandrl.runtime.guest import syscalls as sc
 
-_MAX_REQUEST_BYTES = 1 << 16
+MAX_REQUEST_BYTES = 1 << 16
 _SOCKET_BUFFER_BYTES = 256 << 10
+_FIELDS: dict[type[OSError], str] = {
+    accounts.AccountError: "security_context.run_as_user",
+    volumes.VolumeError: "volume_mounts.mount_path",
+}
+"""Of a container, which asks for what a sandbox cannot have."""
 Filters: TypeAlias = dict[tuple[bool, bool], bytes]
 """By whether a sandbox holds cells, and whether it starts from an image."""
 
@@ -33,7 +38,7 @@ def main() -> NoReturn:
     hide_command_line()
     daemon = socket.socket(fileno=os.dup(0))
     daemon.set_inheritable(False)
-    packet = daemon.recv(_MAX_REQUEST_BYTES)
+    packet = daemon.recv(MAX_REQUEST_BYTES)
     if not packet:
         os._exit(1)  # the daemon was gone before it could say anything
     config = json.loads(packet)
@@ -186,7 +191,7 @@ def _serve(daemon: socket.socket, template: rootfs.Template, alive: int) -> NoRe
 
 
 def _serve_next(daemon: socket.socket, filters: Filters, template: rootfs.Template) -> None:
-    data, descriptors, _flags, _address = socket.recv_fds(daemon, _MAX_REQUEST_BYTES, 2)
+    data, descriptors, _flags, _address = socket.recv_fds(daemon, MAX_REQUEST_BYTES, 2)
     if not data:
         os._exit(0)  # the daemon closed its end
     request = json.loads(data)
@@ -206,10 +211,11 @@ def _boot(
     released, release = os.pipe2(os.O_CLOEXEC)
     pidfd = -1
     try:
-        pid, pidfd = _clone_for(request["owner"], request["processes"])
+        limits = processes.ProcessLimits(**{name: request[name] for name in processes.ProcessLimits.__slots__})
+        pid, pidfd = _clone_for(request["owner"], limits)
         if pid == 0:
             os.close(release)
-            _become_sandbox(given, request, filter_program, parts, released)
+            _become_sandbox(given, request, limits, filter_program, parts, released)
         sc.write_maps(pid, request["ids"], request["ids"], setgroups=len(request["ids"]) > 1)
         os.write(release, b"1")
     except OSError as error:
@@ -222,22 +228,25 @@ def _boot(
             os.close(descriptor)
 
 
-def _clone_for(owner: int, most_processes: int) -> tuple[int, int]:
-    # The kernel counts the processes of all users of a namespace together for who made it. So one with several users is
-    # made in the name of a user that no other sandbox has, under the limit of the sandbox.
+def _clone_for(owner: int, limits: processes.ProcessLimits) -> tuple[int, int]:
+    # The kernel counts what all users of a namespace have together for who made it. So one with several users is made
+    # in the name of a user that no other sandbox has, under the limits of the sandbox.
     if owner == rootfs.USER_ID:
         return sc.clone_process(sc.NAMESPACE_FLAGS)
-    soft, hard = resource.getrlimit(resource.RLIMIT_NPROC)
+    before = {kind: resource.getrlimit(kind) for kind in limits.per_user()}
     pid = -1
     try:
         os.setresuid(owner, owner, rootfs.USER_ID)
         # Changing the user cleared it, and /proc/PID/uid_map needs it.
         sc.prctl(sc.PR_SET_DUMPABLE, 1)
-        resource.setrlimit(resource.RLIMIT_NPROC, (most_processes, hard))
+        for kind, most in limits.per_user().items():
+            hard = before[kind][1]
+            resource.setrlimit(kind, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
         pid, pidfd = sc.clone_process(sc.NAMESPACE_FLAGS)
     finally:
         if pid:
-            resource.setrlimit(resource.RLIMIT_NPROC, (soft, hard))
+            for kind, values in before.items():
+                resource.setrlimit(kind, values)
             os.setresuid(rootfs.USER_ID, rootfs.USER_ID, rootfs.USER_ID)
             sc.prctl(sc.PR_SET_DUMPABLE, 1)
             sc.prctl(sc.PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -245,43 +254,62 @@ def _clone_for(owner: int, most_processes: int) -> tuple[int, int]:
 
 
 def _become_sandbox(
-    given: list[int], request: dict[str, Any], filter_program: bytes, parts: rootfs.Parts, released: int
+    given: list[int],
+    request: dict[str, Any],
+    limits: processes.ProcessLimits,
+    filter_program: bytes,
+    parts: rootfs.Parts,
+    released: int,
 ) -> NoReturn:
-    control = socket.socket(fileno=given[0])
     try:
+        control = socket.socket(fileno=given[0])
         if not os.read(released, 1):
             os._exit(1)
         signal.set_wakeup_fd(-1)
         agent.close_inherited(set(given))
-        limits = processes.ProcessLimits(**{name: request[name] for name in processes.ProcessLimits.__slots__})
-        has_image = request["layers"] is not None
-        _become(request["ids"][0][0])
-        sc.set_hostname(rootfs.HOSTNAME)
-        sc.bring_up_loopback()
-        sc.bound_socket_buffers(_SOCKET_BUFFER_BYTES)
-        account, user, upper = None, rootfs.USER_ID, -1
-        if has_image:
-            _take_layers(given[1:])
-        if has_image and parts.for_cells:
-            user = image_root.enter_for_cells(request["layers"], request["disk_bytes"], request["inodes"])
-        elif has_image:
-            account, upper = _enter_image(request)
+        try:
+            account, upper = _enter(given[1:], request, limits, filter_program, parts)
+        except OSError as error:
+            field = next((name for kind, name in _FIELDS.items() if isinstance(error, kind)), "")
+            wire.send(control, {"event": "boot_failed", "error": error.strerror or str(error), "field": field})
         else:
-            rootfs.enter_root(
-                parts,
-                request["image"],
-                request["overlay"],
-                request["disk_bytes"],
-                request["inodes"],
-                request["directories"],
-                request["mounts"],
-            )
-        give_up_privileges(limits, filter_program, account, user)
-    except OSError as error:
-        field = "security_context.run_as_user" if isinstance(error, accounts.AccountError) else ""
-        wire.send(control, {"event": "boot_failed", "error": error.strerror or str(error), "field": field})
+            agent.run(control, limits, account, upper)
+    finally:
+        # Whatever went wrong: printing a traceback would execute files of the image, with all capabilities.
         os._exit(1)
-    agent.run(control, limits, account, upper)
+
+
+def _enter(
+    given: list[int],
+    request: dict[str, Any],
+    limits: processes.ProcessLimits,
+    filter_program: bytes,
+    parts: rootfs.Parts,
+) -> tuple[accounts.Account | None, int]:
+    has_image = request["layers"] is not None
+    _become(request["ids"][0][0])
+    sc.set_hostname(rootfs.HOSTNAME)
+    sc.bring_up_loopback()
+    sc.bound_socket_buffers(_SOCKET_BUFFER_BYTES)
+    account, user, upper = None, rootfs.USER_ID, -1
+    if has_image:
+        _take_layers(given)
+    if has_image and parts.for_cells:
+        user = image_root.enter_for_cells(request["layers"], request["disk_bytes"], request["inodes"])
+    elif has_image:
+        account, upper = _enter_image(request)
+    else:
+        rootfs.enter_root(
+            parts,
+            request["image"],
+            request["overlay"],
+            request["disk_bytes"],
+            request["inodes"],
+            request["directories"],
+            request["mounts"],
+        )
+    give_up_privileges(limits, filter_program, account, user)
+    return account, upper
 
 
 def _take_layers(given: list[int]) -> None:

@@ -47,24 +47,30 @@ class ProcessLimits:
         self.in_group = in_group
         self.cells = cells
 
+    def per_user(self) -> dict[int, int]:
+        """What the kernel counts per user, and for all users of a namespace together."""
+        shares = max(self.cells, 1)
+        return {
+            resource.RLIMIT_NPROC: self.processes,
+            resource.RLIMIT_MEMLOCK: shares * _LOCKED_BYTES,
+            resource.RLIMIT_SIGPENDING: shares * _PENDING_SIGNALS,
+        }
+
     def apply_per_process(self) -> None:
         """Set the limits the kernel keeps per process (or per user in this namespace), for good.
 
         The agent itself keeps its open files: descriptors in flight are counted per user of the host and held against
         the limit of whoever sends next, so it must have more room than any program of any sandbox.
         """
-        shares = max(self.cells, 1)
         limits = {
+            **self.per_user(),
             # Data, not address space: threads and allocators reserve address space they never touch. A thread's stack
             # counts as data, and programs that recurse deeply ask for one of 512 MiB, of which they touch little.
             resource.RLIMIT_DATA: self.memory_bytes + _ROOM_FOR_STACKS_BYTES,
-            resource.RLIMIT_NPROC: self.processes,
             # Bounds page tables, which nothing else counts: 1/512 of it at most.
             resource.RLIMIT_AS: ADDRESS_SPACE_BYTES,
             resource.RLIMIT_CORE: 0,
             resource.RLIMIT_MSGQUEUE: 0,
-            resource.RLIMIT_MEMLOCK: shares * _LOCKED_BYTES,
-            resource.RLIMIT_SIGPENDING: shares * _PENDING_SIGNALS,
         }
         for kind, value in limits.items():
             _soft, hard = resource.getrlimit(kind)

@@ -63,7 +63,8 @@ _CAPABILITIES = {
 }
 _CAPABILITY_WORD_BITS = 32
 AT_FDCWD, _AT_EMPTY_PATH = -100, 0x1000
-_OPEN_TREE, _MOVE_MOUNT, _MOUNT_SETATTR = 428, 429, 442
+_OPEN_TREE, _MOVE_MOUNT, _OPENAT2, _MOUNT_SETATTR = 428, 429, 437, 442
+_RESOLVE_NO_MAGICLINKS = 2
 _OPEN_TREE_CLONE, _MOVE_MOUNT_EMPTY_PATH = 1, 4
 ATTR_RDONLY, ATTR_NOSUID, ATTR_NODEV, _ATTR_IDMAP = 0x1, 0x2, 0x4, 0x100000
 
@@ -168,6 +169,19 @@ def pivot_root_here(new_root: str) -> None:
     _check(_syscall(ctypes.c_long(_NUMBERS[MACHINE]["pivot_root"]), b".", b"."), "pivot_root")
     unmount(".")
     os.chdir("/")
+
+
+def change_directory(path: str) -> None:
+    """chdir(2), but not through a link of `/proc` that means what some process has open."""
+    how = struct.pack("=3Q", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC, 0, _RESOLVE_NO_MAGICLINKS)
+    result = _syscall(ctypes.c_long(_OPENAT2), AT_FDCWD, os.fsencode(path), how, ctypes.c_size_t(len(how)))
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    try:
+        os.fchdir(result)
+    finally:
+        os.close(result)
 
 
 def set_hostname(name: str) -> None:

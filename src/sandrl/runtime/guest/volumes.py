@@ -12,6 +12,10 @@ Mount: TypeAlias = "dict[str, Any]"
 """`volume` (its name), `path` (where it is shown), `sub_path` (which part of it) and `read_only`."""
 
 
+class VolumeError(OSError):
+    """A sandbox cannot have a volume where it is asked for."""
+
+
 def prepare(mounts: list[Mount], home: str) -> list[tuple[Mount, int]]:
     """Make each volume, once, in `home`; a descriptor of each mount is attached later, the outer ones first."""
     prepared = []
@@ -24,9 +28,16 @@ def prepare(mounts: list[Mount], home: str) -> list[tuple[Mount, int]]:
 
 
 def attach(prepared: list[tuple[Mount, int]], root: str = "") -> None:
-    """Show what was prepared below `root`."""
+    """Show what was prepared below `root`, where no program runs yet.
+
+    Raises:
+        VolumeError: If a volume would hide processes, or what they have.
+    """
     for mount, descriptor in prepared:
-        target = root + mount["path"]
+        # An image may have links on the way; attaching follows none at its end.
+        target = os.path.realpath(root + mount["path"])
+        if f"{target}/".startswith("/proc/"):
+            raise VolumeError(f"no volume can be mounted at {mount['path']}: it is in /proc")
         os.makedirs(target, exist_ok=True)
         sc.attach_mount(descriptor, target)
         os.close(descriptor)

@@ -86,7 +86,7 @@ class Watchdog:
         self._network_of = network_of
         self._most = ObjectLimits(limits.cells)
         self._pauses = _PAUSES_PER_LOOK_AT_CELLS if limits.cells else _PAUSES_PER_LOOK
-        self._objects = _Objects(self._most)
+        self._objects = _Objects(self._most, counts_locks=not limits.in_group)
         self._hidden = _HiddenMemory(self._most)
         self._objects_due = self._hidden_due = 0.0
 
@@ -112,8 +112,6 @@ class Watchdog:
         if began < self._objects_due:
             return None
         breach = self._objects.breach(found, spawned)
-        if breach is None and not self._limits.in_group and _file_locks(self._most.file_locks) > self._most.file_locks:
-            breach = "file locks"
         self._objects_due = _next_look(began, self._pauses)
         return breach
 
@@ -176,14 +174,16 @@ class _HiddenMemory:
 
 
 class _Objects:
-    # Kernel objects that are counted per user of the host, so that one sandbox could use up those of all.
+    # Kernel objects that are counted per user of the host, so that one sandbox could use up those of all, and locks,
+    # which are memory that only a control group counts.
 
-    def __init__(self, most: ObjectLimits) -> None:
+    def __init__(self, most: ObjectLimits, *, counts_locks: bool = True) -> None:
         self._most = most
+        self._counts_locks = counts_locks
 
     def breach(self, found: list[int], spawned: Container[int]) -> str | None:
         pipes: set[str] = set()
-        watches = descriptors = hidden = 0
+        watches = descriptors = hidden = locks = 0
         for pid in found:
             place = place_of(pid)
             try:
@@ -211,6 +211,10 @@ class _Objects:
                     watches += _count(f"{place}/fdinfo/{name}", b"tfd:", self._most.epoll_watches)
                     if watches > self._most.epoll_watches:
                         return "epoll watches"
+                elif self._counts_locks and target.startswith("/"):
+                    locks += _count(f"{place}/fdinfo/{name}", b"lock:", self._most.file_locks)
+                    if locks > self._most.file_locks:
+                        return "file locks"
             if len(pipes) > self._most.pipes:
                 return "pipes"
         return None
@@ -269,10 +273,6 @@ def _descriptor_count(place: str) -> int:
     with contextlib.suppress(OSError):
         return os.stat(f"{place}/fd").st_size
     return 0
-
-
-def _file_locks(most: int, root: str = "") -> int:
-    return _count(f"{root}/proc/locks", b"\n", most)
 
 
 def _count(path: str, needle: bytes, most: int) -> int:

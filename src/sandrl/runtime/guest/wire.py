@@ -18,8 +18,8 @@ _HEADER = struct.Struct("!IB")
 _READ_BYTES = 1 << 16
 _MAX_DESCRIPTORS = 8
 _ANCILLARY_BYTES = socket.CMSG_SPACE(4 * _MAX_DESCRIPTORS * 4)
-MAX_FRAME_BYTES = 8 << 20
-"""Longest request to an agent; a program's arguments and environment are less than 2 MiB."""
+MAX_FRAME_BYTES = 16 << 20
+"""Longest request to an agent; a program's arguments and environment are less than 2 MiB, and JSON has six for one."""
 MAX_ANSWER_BYTES = 64 << 10
 """Longest answer of an agent."""
 

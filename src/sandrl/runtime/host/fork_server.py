@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from sandrl.runtime import libraries
-from sandrl.runtime.host.launcher import InterpreterError, LaunchError
+from sandrl.runtime.guest.forkserver import MAX_REQUEST_BYTES
+from sandrl.runtime.host.launcher import InterpreterError, LaunchError, RefusedLaunchError
 
 _START_TIMEOUT_SECONDS = 20.0
 _MAX_REPLY_BYTES = 1 << 16
@@ -157,6 +158,10 @@ class ForkServer:
         self._next_id += 1
         number = self._next_id
         data = json.dumps({"id": number, **request}).encode()
+        if len(data) > MAX_REQUEST_BYTES:
+            # It would be cut off, which ends the fork server.
+            most = f"{MAX_REQUEST_BYTES >> 10} KiB"
+            raise RefusedLaunchError(f"its user, layers, directories and mounts take more than {most} to name", "files")
         waiter = self._waiting[number] = self._loop.create_future()
         self._watch()
         try:

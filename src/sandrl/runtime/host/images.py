@@ -224,9 +224,11 @@ class Images:
         """Store an image that is in use with one more layer under a name; see `ImageStore.add`."""
         from sandrl.runtime.images.derived import DerivedImage
 
-        assert self._store is not None, "the image is of it"
-        source = DerivedImage(self._store, image.digest, layer, described)
-        return await asyncio.to_thread(self._store.add, source, name)
+        store = self._store
+        assert store is not None, "the image is of it"
+        source = DerivedImage(store, image.digest, layer, described)
+        # A thread of its own: unpacking takes long, and every create needs one of the few others.
+        return await asyncio.shield(asyncio.wrap_future(in_background(lambda: store.add(source, name))))
 
     async def _pulled(self, reference: str) -> str:
         pulling = self._pulls.get(reference)

@@ -263,8 +263,11 @@ class HostSandbox:
             raise SandboxGoneError("the sandbox ended")
         self._next_id += 1
         exec_id = self._next_id
+        message = {"op": "exec", "id": exec_id, **request}
+        if len(wire.encode(message)) > wire.MAX_FRAME_BYTES:
+            raise StartError(126, "the request is too long")  # the agent would end, and the sandbox with it
         waiter = self._starting[exec_id] = asyncio.get_running_loop().create_future()
-        self._channel.send({"op": "exec", "id": exec_id, **request})
+        self._channel.send(message)
         try:
             return exec_id, await asyncio.wait_for(waiter, limits.START_TIMEOUT_SECONDS)
         except TimeoutError:

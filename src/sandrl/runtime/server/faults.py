@@ -16,12 +16,17 @@ from sandrl.runtime.host.files import TOO_LARGE, FileError
 
 _DOMAIN = "cwsandbox.com"
 _DETAILS_KEY = "grpc-status-details-bin"
+_MOST_BYTES = 1000  # of a text: clients take 8 KiB of all, in which a text is up to three times, and encoded
 _STATUS_OF_FILE_ERROR = {
     "CWSANDBOX_FILE_NOT_FOUND": grpc.StatusCode.NOT_FOUND,
     "CWSANDBOX_FILE_IS_DIRECTORY": grpc.StatusCode.FAILED_PRECONDITION,
     "CWSANDBOX_FILE_PERMISSION_DENIED": grpc.StatusCode.PERMISSION_DENIED,
     TOO_LARGE: grpc.StatusCode.FAILED_PRECONDITION,
 }
+
+
+def _shortened(text: str) -> str:
+    return text.encode("utf-8", "replace")[:_MOST_BYTES].decode("utf-8", "ignore")
 
 
 class Fault(Exception):
@@ -44,9 +49,9 @@ class Fault(Exception):
     ) -> None:
         super().__init__(message)
         self.code = code
-        self.message = message
+        self.message = _shortened(message)
         self.reason = reason
-        self.metadata = dict(metadata or {})
+        self.metadata = {name: _shortened(value) for name, value in (metadata or {}).items()}
         self.field = field
         self.retry_seconds = retry_seconds
 
