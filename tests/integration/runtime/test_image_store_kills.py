@@ -118,7 +118,7 @@ def test_a_store_is_whole_after_a_hundred_commands_at_once_of_which_some_were_ki
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
     assert failed == []
-    assert killed > 10
+    assert killed > 0
     _assert_whole(root, images, [name for name in kept.values() if name])
 
 
