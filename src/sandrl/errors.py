@@ -22,6 +22,7 @@ a run records (`sandrl.runs.session`) and to the message and exit code of the co
     │   │   └── SilentDaemonError      3   the local runtime runs and does not answer
     │   ├── AuthenticationError        3   credentials are missing, wrong or refused
     │   ├── InfrastructureError        3   sandboxes failed, and the code is not the cause
+    │   │   ├── JudgeNotStartedError   3   an image has no python3 that starts
     │   │   ├── NoRoomError            3   the runtime currently has no room for another sandbox
     │   │   └── NodeLostError          3   a node of a cluster no longer answers
     │   ├── EndpointError              3   a model endpoint does not answer

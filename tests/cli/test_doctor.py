@@ -330,7 +330,7 @@ def test_an_extra_is_installed_or_there_is_a_line_that_does_it(
         monkeypatch.syspath_prepend(tmp_path / "packages")
     found = {check.name: check for check in extra_checks()}
     assert set(found) == {
-        *("art-local", "art-tinker", "client", "endpoint", "grpo", "hub", "ray", "serve", "unsloth", "vllm", "wandb")
+        *("art-local", "art-tinker", "endpoint", "grpo", "hub", "ray", "serve", "unsloth", "vllm", "wandb")
     }
     assert (found["hub"].state, found["hub"].detail) == (state, detail)
     assert found["hub"].hint == (None if state == "ok" else install_command("hub"))
@@ -357,7 +357,7 @@ def test_a_package_that_cannot_be_imported_is_not_reported_as_working(
     found = {check.name: check for check in extra_checks(broken_packages(vouched_packages()))}
     assert (found["hub"].state, found["hub"].detail) == ("failed", f"datasets 4.9.1 cannot be imported: {reason}")
     assert found["hub"].hint == again_command("datasets")
-    assert found["client"].state == "ok"
+    assert found["endpoint"].state == "ok"
     broken(tmp_path, "wandb", "0.31.0", "raise ImportError('cannot import name a from b')")
     problems = broken_packages(["wandb", "torch"])
     assert problems == {"torch": reason, "wandb": "ImportError: cannot import name a from b"}

@@ -200,7 +200,7 @@ def test_bad_rows_can_be_skipped_and_are_counted(sandrl: Run, problems: Path) ->
         (["--cache", "here", "--no-cache"], "--cache: has no effect without caching; leave one of them out"),
         (["--cache", "/proc/nowhere"], "/proc/nowhere: cannot be created"),
         (["--job-id", "a b"], "--job-id 'a b' is not a valid tag"),
-        (["--image", "alpine:3"], "image 'alpine:3' is not available on the local runtime"),
+        (["--image", "host:2.7"], "this machine has no Python 2.7 for sandboxes, only host:3"),
         (["--packages", "no-such-package"], "--packages: the package index has no package 'no-such-package'"),
         (["--out", "/proc/nowhere/x"], "/proc/nowhere/x: cannot be written"),
     ],

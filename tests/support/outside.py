@@ -11,4 +11,4 @@ from sandrl.judge.guest.baseline import SANDBOX_VARIABLE
 def outside(argv: Sequence[str], python: str = sys.executable) -> tuple[str, ...]:
     """The command line of a judge, without the variable that it has in a sandbox."""
     kept = [word for word in argv if not word.startswith(SANDBOX_VARIABLE)]
-    return tuple(python if word == "python" else word for word in kept)
+    return tuple(python if word == "python3" else word for word in kept)

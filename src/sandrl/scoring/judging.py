@@ -281,7 +281,7 @@ class SandboxJudging(Judging):
         # After known code in a sandbox in which nothing else has run.
         if isinstance(error, JudgeNotStartedError):
             image = self._job.connection.image
-            hint = "name an image with Python 3.8 or later as python3; without --image, sandboxes have this machine's"
+            hint = "name an image that has Python 3.8 or later as python3"
             raise InfrastructureError(f"image {image} cannot judge completions: {error.message}", hint=hint)
 
     def _take(self, step: Step, attempt: Attempt) -> None:

@@ -29,7 +29,7 @@ from sandrl.settings import load_settings
 if TYPE_CHECKING:
     from sandrl.runtime.images.store import ImageStore, StoredImage
 
-_HOST = re.compile(r"host(?:(?::| python)(3\.\d+))?\Z")
+_HOST = re.compile(r"host(?:(?::| python)(\S+))?\Z")
 _OFFICIAL = re.compile(r"(?:docker\.io/)?(?:library/)?python:(3\.\d+)")
 DEFAULT_OF_SDK = "python:3.11"
 """What a client of the SDK sends that names no image."""
