@@ -154,7 +154,7 @@ def test_a_snapshot_that_cannot_be_stored_says_why(session: Session, image: str,
     for chosen, name, message in (
         (host, "x:1", "a sandbox from an image is needed"),
         (sandbox, "Not A Name", "Not A Name"),
-        (sandbox, "oci:x", "not in a file"),
+        (sandbox, "oci:x", "which names a file"),
         (sandbox, "x:1", "remove sparse files"),
     ):
         done = saved(chosen, name, runtime_state)
