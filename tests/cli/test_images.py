@@ -121,19 +121,23 @@ def test_a_place_where_no_image_can_be_written_is_named(sandrl: Run, tmp_path: P
         assert problem in done.stderr
 
 
-def test_a_store_that_cannot_be_read_or_written_is_named(tmp_path: Path) -> None:
+def run_with_mounts(script: str, cache: Path) -> subprocess.CompletedProcess[str]:
+    cache.mkdir(mode=0o700)
     unshare = require_program("unshare")
-    (tmp_path / "root.tar").write_bytes(_LAYER)
-    (tmp_path / "cache").mkdir(mode=0o700)
     inside = [unshare, "--mount"] if os.geteuid() == 0 else [unshare, "--user", "--map-root-user", "--mount"]
+    environment = {**os.environ, "SANDRL_CACHE_DIR": str(cache)}
+    return subprocess.run([*inside, "sh", "-c", script], env=environment, capture_output=True, text=True, check=False)
+
+
+def test_a_store_that_cannot_be_read_or_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "root.tar").write_bytes(_LAYER)
     images = f"{sys.executable} -m sandrl images"
     script = (
         f"{images} import {tmp_path}/root.tar x && mount --bind {tmp_path}/cache {tmp_path}/cache && "
         f"mount -o remount,bind,ro {tmp_path}/cache && {images} ls && {images} prune; echo $?; "
         f"SANDRL_CACHE_DIR={tmp_path}/root.tar {images} ls; echo $?"
     )
-    environment = {**os.environ, "SANDRL_CACHE_DIR": str(tmp_path / "cache")}
-    done = subprocess.run([*inside, "sh", "-c", script], env=environment, capture_output=True, text=True, check=False)
+    done = run_with_mounts(script, tmp_path / "cache")
     stored, _, row, *codes = done.stdout.splitlines()
     assert (stored.split()[1], row.split()[0], codes) == ("x:latest:", "x:latest", ["3", "2"]), done.stderr
     assert f"cannot be written ({tmp_path}/cache/images): Read-only file system" in done.stderr
@@ -141,17 +145,13 @@ def test_a_store_that_cannot_be_read_or_written_is_named(tmp_path: Path) -> None
 
 
 def test_a_store_without_room_says_so_and_what_to_do(tmp_path: Path) -> None:
-    unshare = require_program("unshare")
     (tmp_path / "root.tar").write_bytes(archive(file("f", os.urandom(3 << 20))))
-    (tmp_path / "cache").mkdir(mode=0o700)
-    inside = [unshare, "--mount"] if os.geteuid() == 0 else [unshare, "--user", "--map-root-user", "--mount"]
     script = (
         f"mount -t tmpfs -o size=2m,mode=700 tmpfs {tmp_path}/cache && "
         f"{sys.executable} -m sandrl images import {tmp_path}/root.tar x; echo $?; "
         f"find {tmp_path}/cache -type f -size +1k"
     )
-    environment = {**os.environ, "SANDRL_CACHE_DIR": str(tmp_path / "cache")}
-    done = subprocess.run([*inside, "sh", "-c", script], env=environment, capture_output=True, text=True, check=False)
+    done = run_with_mounts(script, tmp_path / "cache")
     assert done.stdout == "3\n", done.stderr
     assert "the store of images cannot be written" in done.stderr
     assert "hint: remove unused images: sandrl images prune" in done.stderr

@@ -7,7 +7,6 @@ lead to another content after the store was emptied, and a cache of verdicts mus
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import re
@@ -22,6 +21,7 @@ from typing import Any
 
 from sandrl.errors import SandrlError
 from sandrl.files import read_entry, write_entry
+from sandrl.runtime.images import locks
 from sandrl.settings import private_directory
 
 _MOST_BYTES = 16 << 20
@@ -64,9 +64,8 @@ class LayerStore:
         """Waits until no other process or thread makes the layer of a request."""
         directory = self._root / "locks"
         directory.mkdir(mode=0o700, exist_ok=True)
-        descriptor = os.open(directory / request, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        descriptor = locks.take(directory / request, exclusive=True)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
             yield
         finally:
             os.close(descriptor)

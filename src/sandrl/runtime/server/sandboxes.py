@@ -30,7 +30,6 @@ from sandrl.runtime.host.images import Image, Images, StoreImage, UnknownImageEr
 from sandrl.runtime.host.launcher import LaunchError, RefusedLaunchError
 from sandrl.runtime.host.process import Exit, GuestProcess
 from sandrl.runtime.host.sandbox import HostSandbox, SandboxGoneError, StartError
-from sandrl.runtime.images.layouts import parse_file_reference
 from sandrl.runtime.images.references import parse_reference
 from sandrl.runtime.images.store import StoredImage
 from sandrl.runtime.server import faults
@@ -268,8 +267,6 @@ class SandboxManager:
             parse_reference(name)
         except SandrlError as error:
             raise faults.invalid(str(error), "name") from error
-        if parse_file_reference(name) is not None:
-            raise faults.invalid(f"{name}: a snapshot is stored under a name, and not in a file", "name")
         # Files that have no content take room in an archive, too.
         most = 2 * record.plan.boot.disk_bytes + record.plan.boot.inodes * _MEMBER_BYTES
         with tempfile.NamedTemporaryFile(dir=self._images.scratch(), suffix=".tar") as file:
