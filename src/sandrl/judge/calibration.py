@@ -172,8 +172,11 @@ def modules_of(problem: Problem) -> tuple[str, ...]:
 
 
 def packages_of(problems: Iterable[Problem]) -> tuple[str, ...]:
-    """The packages that problems name, each once; none that is a file of its problem or in the standard library."""
-    wanting = (problem for problem in problems if problem.packages)
+    """The packages that problems name, each once.
+
+    None that is a file of its problem or in the standard library, and none of a problem that names an image.
+    """
+    wanting = (problem for problem in problems if problem.packages and problem.image is None)
     named = {name for problem in wanting for name in set(problem.packages) - modules_in_files(problem)}
     return tuple(sorted(named - sys.stdlib_module_names))
 

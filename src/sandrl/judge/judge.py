@@ -96,6 +96,8 @@ class Judge:
         self.commands = GuestCommands(with_site_packages=with_site_packages, headers=headers)
         self.calibrator = Calibrator(self.commands, image=image, require_isolated=require_isolated)
         self.requires_isolated = require_isolated
+        self._known_bytes = known_bytes
+        self._with_images: dict[str, Judge] = {}
         self._preparations: dict[tuple[Problem, Limits, Calibration, bool], Preparation] = {}
 
     @classmethod
@@ -108,6 +110,16 @@ class Judge:
             headers=headers_of(connection.prebuilt) if of_host else None,
             known_bytes=known_bytes,
         )
+
+    def with_image(self, connection: Connection) -> Judge:
+        """The judge of an image, which is that of the connection; the same each time, with what it has learnt."""
+        known = self._with_images.get(connection.image)
+        if known is None:
+            of, known_bytes = self.requires_isolated, self._known_bytes
+            known = self._with_images[connection.image] = Judge.on(
+                connection, require_isolated=of, known_bytes=known_bytes
+            )
+        return known
 
     @property
     def version(self) -> str:

@@ -105,6 +105,8 @@ class Problem:
             create the file, its standard output counts.
         memory_bytes: The memory in bytes that each process of the completion may use, in addition to that of a bare
             interpreter.
+        image: The image of the sandboxes that judge completions, as `--image` takes it; None for that of the command.
+            What `packages` names must be in it.
 
     Raises:
         InputError: If the problem has no check or checks of several kinds, or a field is wrong; `field` of the error
@@ -135,12 +137,15 @@ class Problem:
     input_file: str | None = None
     output_file: str | None = None
     memory_bytes: int | None = None
+    image: str | None = None
 
     def __post_init__(self) -> None:
         for name in ("task_id", "prompt", "setup", "prelude", "starter_code", "language"):
             check_text(name, getattr(self, name))
-        for name in ("entry_point", "reference", "fn"):
+        for name in ("entry_point", "reference", "fn", "image"):
             check_text(name, getattr(self, name), is_optional=True)
+        if self.image is not None and not self.image.strip():
+            raise InputError("must name an image; leave it out for the image of the command", field="image")
         object.__setattr__(self, "tests", as_tuple("tests", self.tests, "strings of Python code"))
         for name, make in (("packages", _package), ("cases", _case), ("calls", _call)):
             given = as_tuple(name, getattr(self, name), name)

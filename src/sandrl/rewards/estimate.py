@@ -185,7 +185,7 @@ def estimate_sandboxes(
     for problem, count in counts:
         completions += count
         seconds += count * longest_execution_seconds(problem, limits)
-        if kind is RuntimeKind.LOCAL:
+        if kind is RuntimeKind.LOCAL and problem.image is None:
             needed.update(packages_of([problem]))
             for name in modules_of(problem):
                 if not is_in_library(name) and name not in problem.packages:

@@ -167,7 +167,8 @@ class _Play:
 class _Tools(_Play):
     def play(self) -> None:
         episode, options = self.episode, self.options
-        toolbox = Toolbox(self.place, episode.problem.task_id, options.tool_set, options.max_tool_calls)
+        problem = episode.problem
+        toolbox = Toolbox(self.place, problem.task_id, options.tool_set, options.max_tool_calls, problem.image)
         try:
             while episode.end is None:
                 episode.end = self._turn(toolbox)
@@ -196,7 +197,7 @@ class _Tools(_Play):
 class _Attempts(_Play):
     def play(self) -> None:
         episode = self.episode
-        sandbox = EpisodeSandbox(self.place, episode.problem.task_id)
+        sandbox = EpisodeSandbox(self.place, episode.problem.task_id, episode.problem.image)
         try:
             while episode.end is None:
                 wrong = self._attempt(sandbox)

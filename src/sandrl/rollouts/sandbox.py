@@ -18,7 +18,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Protocol
 
-from sandrl.errors import InfrastructureError
+from sandrl.errors import InfrastructureError, SandrlError
 from sandrl.events import Emit, ExecutionFinished, ignore
 from sandrl.runs import ROLLOUT_TAG
 from sandrl.sandboxes import Command, CommandOutcome, Job, Launch, delay_seconds, problem_tag
@@ -64,6 +64,20 @@ def failure_of(job: Job, launch: Launch, error: InfrastructureError) -> Infrastr
     return failure
 
 
+def image_in(job: Job, image: str | None) -> str:
+    """The image that a problem names, as a job launches it, once the runtime has it; empty for that of the job.
+
+    Raises:
+        InfrastructureError: If the runtime cannot have it.
+    """
+    if image is None:
+        return ""
+    try:
+        return job.with_image(image).result().image
+    except SandrlError as error:
+        raise InfrastructureError(f"image {image}: {error.message}", hint=error.hint) from error
+
+
 class SandboxSource(Protocol):
     """Where episodes get their sandboxes.
 
@@ -75,8 +89,13 @@ class SandboxSource(Protocol):
     timeout_seconds: float
     emit: Emit
 
-    def run(self, task_id: str, command: Command, within: Launch | None) -> tuple[Launch, CommandOutcome]:
+    def run(
+        self, task_id: str, command: Command, within: Launch | None, image: str | None
+    ) -> tuple[Launch, CommandOutcome]:
         """Runs a command in a fresh sandbox, or in one that is kept; returns the launch that keeps it now.
+
+        Args:
+            image: The image that the problem names; None for that of the job.
 
         Raises:
             InfrastructureError: If the sandbox failed, not the command; it is gone then.
@@ -96,9 +115,12 @@ class JobSandboxes:
         self.timeout_seconds = timeout_seconds
         self.emit = emit
 
-    def run(self, task_id: str, command: Command, within: Launch | None) -> tuple[Launch, CommandOutcome]:
+    def run(
+        self, task_id: str, command: Command, within: Launch | None, image: str | None
+    ) -> tuple[Launch, CommandOutcome]:
+        found = image_in(self._job, image)
         with self._lock:
-            launch = self._job.launch(command, tags=(ROLLOUT_TAG, problem_tag(task_id)), within=within)
+            launch = self._job.launch(command, tags=(ROLLOUT_TAG, problem_tag(task_id)), within=within, image=found)
             self._wait_for(launch)
             try:
                 return launch, self._job.collect(launch, keep=True)
@@ -122,9 +144,10 @@ class JobSandboxes:
 class EpisodeSandbox:
     """The sandbox of one episode; `loss` says why it was lost, empty if it was not."""
 
-    def __init__(self, place: SandboxSource, task_id: str) -> None:
+    def __init__(self, place: SandboxSource, task_id: str, image: str | None = None) -> None:
         self._place = place
         self._task_id = task_id
+        self._image = image
         self._launch: Launch | None = None
         # What ran in the sandbox so far, and what a policy has read about it.
         self._past: list[tuple[Command, str]] = []
@@ -161,7 +184,7 @@ class EpisodeSandbox:
         place = self._place
         began = time.monotonic()
         try:
-            self._launch, outcome = place.run(self._task_id, command, self._launch)
+            self._launch, outcome = place.run(self._task_id, command, self._launch, self._image)
         except (InfrastructureError, RuntimeLost) as error:
             place.emit(ExecutionFinished(self._task_id, None, "error", error=str(error)))
             raise

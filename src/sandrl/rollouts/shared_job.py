@@ -36,7 +36,7 @@ from sandrl.events.results import ScoredCompletion
 from sandrl.judge.judge import Judge
 from sandrl.models.client import Stopped
 from sandrl.problems import Completion, Problem
-from sandrl.rollouts.sandbox import failure_of
+from sandrl.rollouts.sandbox import failure_of, image_in
 from sandrl.runs import ROLLOUT_TAG
 from sandrl.sandboxes import Command, CommandOutcome, Interrupt, Job, Launch, Withdrawn, problem_tag
 from sandrl.scoring.batch import Batch
@@ -103,13 +103,16 @@ class SharedJob:
         while self._bell.request(0):
             pass
 
-    def run(self, task_id: str, command: Command, within: Launch | None) -> tuple[Launch, CommandOutcome]:
+    def run(
+        self, task_id: str, command: Command, within: Launch | None, image: str | None
+    ) -> tuple[Launch, CommandOutcome]:
         """Runs a command in a fresh sandbox, or in one that is kept; raises `Stopped` if nothing is run any more."""
         done: Future[tuple[Launch, CommandOutcome]] = Future()
         tags = (ROLLOUT_TAG, problem_tag(task_id), *self._tags)
+        found = image_in(self._job, image)
 
         def begin() -> None:
-            self._running[self._job.launch(command, tags=tags, within=within)] = done
+            self._running[self._job.launch(command, tags=tags, within=within, image=found)] = done
 
         return self._wait_for(done, begin)
 

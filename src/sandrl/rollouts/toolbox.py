@@ -42,8 +42,10 @@ class Toolbox:
         solution: The code that was submitted, the files it needs included; None before.
     """
 
-    def __init__(self, place: SandboxSource, task_id: str, tool_set: ToolSet, max_calls: int) -> None:
-        self._sandbox = EpisodeSandbox(place, task_id)
+    def __init__(
+        self, place: SandboxSource, task_id: str, tool_set: ToolSet, max_calls: int, image: str | None = None
+    ) -> None:
+        self._sandbox = EpisodeSandbox(place, task_id, image)
         self._tool_set = tool_set
         self._max_calls = max_calls
         self.calls = 0

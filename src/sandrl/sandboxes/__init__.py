@@ -11,10 +11,11 @@ from sandrl.sandboxes.pace import delay_seconds
 from sandrl.sandboxes.providers.protocol import Connection, SharedDirectory
 from sandrl.sandboxes.registry import JobEntry, find_owner, read_jobs
 from sandrl.sandboxes.request import SandboxRequest
-from sandrl.sandboxes.session import Launch
+from sandrl.sandboxes.session import BEAT_SECONDS, Launch
 from sandrl.sandboxes.tags import checked_job_id, encode_tag, new_job_id, problem_tag, step_tag
 
 __all__ = [
+    "BEAT_SECONDS",
     "CellCommand",
     "Command",
     "CommandOutcome",

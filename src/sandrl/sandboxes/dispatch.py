@@ -86,17 +86,18 @@ class Dispatch:
         self._session.send(launch, kept)
         return launch
 
-    def hand_over(self, command: Command, tags: Sequence[str], *, may_be_warm: bool) -> Launch:
+    def hand_over(self, command: Command, tags: Sequence[str], *, may_be_warm: bool, image: str = "") -> Launch:
         """Takes a command for a fresh sandbox, and sends it if there is room."""
-        launch = Launch(self.new_key(), command, tuple(encode_tag(tag) for tag in tags), may_be_warm)
+        encoded = tuple(encode_tag(tag) for tag in tags)
+        launch = Launch(self.new_key(), command, encoded, may_be_warm and not image, image=image)
         self._in_flight[launch.key] = launch
         self.unsent.append(launch)
         self.send_more()
         return launch
 
-    def start_worker(self, worker: InteractiveProgram, tags: Sequence[str]) -> Launch:
+    def start_worker(self, worker: InteractiveProgram, tags: Sequence[str], image: str = "") -> Launch:
         """Takes a worker, and starts it in a sandbox of its own if there is room."""
-        launch = Launch(self.new_key(), _NOTHING, tuple(encode_tag(tag) for tag in tags), worker=worker)
+        launch = Launch(self.new_key(), _NOTHING, tuple(encode_tag(tag) for tag in tags), worker=worker, image=image)
         self._in_flight[launch.key] = launch
         self._workers += 1
         self.unsent.append(launch)

@@ -8,15 +8,19 @@ the job ends, also after an error.
 from __future__ import annotations
 
 import math
+import threading
 import time
 from collections.abc import Sequence
+from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Protocol
 
 from sandrl import forks
 from sandrl.addresses import without_credentials
 from sandrl.closing import Closing
+from sandrl.deadlines import in_background
 from sandrl.errors import CleanupError, ForkedProcessError, InfrastructureError, SandrlError
 from sandrl.events import BudgetReached, CleaningUp, Emit, Event, SandboxesHeld, Warned, ignore
 from sandrl.runs.rows import OwnerRow
@@ -36,6 +40,7 @@ from sandrl.sandboxes.workers import CellLimits, Workers
 CLEANUP_TIMEOUT_SECONDS = 25.0
 """How long the end of a job waits for its sandboxes; a second Ctrl-C promises 30 s in all."""
 
+_IMAGES_AT_ONCE = 4
 _ENDING_SECONDS = 2.0
 _ENDING_PAUSE_SECONDS = 0.05
 
@@ -120,6 +125,11 @@ class Job(Closing):
             max_lifetime_seconds=max_lifetime_seconds,
         )
         self._workers: Workers | None = None
+        self._lock = threading.Lock()
+        self._with_image: dict[str, Future[Connection]] = {}
+        self._emit = emit
+        self._heard: SimpleQueue[Event] = SimpleQueue()
+        self._finding = threading.Semaphore(_IMAGES_AT_ONCE)
         self.remote_part: RemotePart | None = None
         self._was_rung = self._is_closed = False
         forks.watch(self)
@@ -214,6 +224,7 @@ class Job(Closing):
         may_be_warm: bool = False,
         alone: bool = True,
         traced: Sequence[str] = (),
+        image: str = "",
     ) -> Launch:
         """Runs a command in a fresh sandbox, or in a cell, without waiting.
 
@@ -222,6 +233,7 @@ class Job(Closing):
             may_be_warm: Whether it may use a sandbox from `warm_up`, which is as fresh but has other tags.
             alone: Whether it must have its own sandbox; if not, it may run in a cell.
             traced: The tags that are also recorded for the worker sandbox in whose cell it runs.
+            image: The image of its sandbox, from the connection that `with_image` returned; empty for that of the job.
 
         Raises:
             ForkedProcessError: If the job was made by the process from which this one was forked.
@@ -232,11 +244,25 @@ class Job(Closing):
         self._look_at_runtime()
         workers = self._workers
         cell = None if alone else command.cell
-        if cell is not None and workers is not None and workers.takes(cell, command.timeout_seconds):
-            launch = Launch(self._dispatch.new_key(), command, tuple(map(encode_tag, traced)), in_cell=True)
+        if cell is not None and workers is not None and workers.takes(cell, command.timeout_seconds, image):
+            encoded = tuple(map(encode_tag, traced))
+            launch = Launch(self._dispatch.new_key(), command, encoded, in_cell=True, image=image)
             workers.hand_over(launch)
             return launch
-        return self._dispatch.hand_over(command, tags, may_be_warm=may_be_warm)
+        return self._dispatch.hand_over(command, tags, may_be_warm=may_be_warm, image=image)
+
+    def with_image(self, image: str) -> Future[Connection]:
+        """The runtime with another image, once it has it; for each image one future, which is never cancelled."""
+        with self._lock:
+            known = self._with_image.get(image)
+            if known is None:
+                known = self._with_image[image] = in_background(lambda: self._find_image(image))
+                known.add_done_callback(lambda _: self.ring())
+        return known
+
+    def _find_image(self, image: str) -> Connection:
+        with self._finding:
+            return self.connection.with_image(image, self._heard.put)
 
     def wait_any(
         self, interrupt: Interrupt | None = None, seen: Level = Level.NONE, timeout_seconds: float | None = None
@@ -270,6 +296,8 @@ class Job(Closing):
                 until = min(until, now + self.spending.seconds_to_look())
             ended = self._session.wait_any(interrupt, seen, min(max(until - now, 0.0), BEAT_SECONDS))
             landed = [launch for launch in ended if not self._dispatch.put_back(launch)]
+            while not self._heard.empty():
+                self._emit(self._heard.get())
             if self._workers is not None:
                 landed = self._receive_from(self._workers, landed)
             woken = interrupt.look_around()

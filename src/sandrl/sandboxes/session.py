@@ -78,6 +78,7 @@ class Launch:
         start: Done when a sandbox that was requested before its command exists.
         worker: The worker that is started instead of a command.
         in_cell: Whether the command is for a cell; the sandbox is that of its worker then.
+        image: The image of its sandbox, see `Client.create`.
     """
 
     key: str
@@ -90,6 +91,7 @@ class Launch:
     start: Future[None] | None = field(default=None, repr=False)
     worker: InteractiveProgram | None = field(default=None, repr=False)
     in_cell: bool = False
+    image: str = ""
     launched_at: float = 0.0
     launched_time: datetime | None = None
 
@@ -211,7 +213,8 @@ class Session:
             launch.address, launch.sandbox = within.address, within.sandbox
         elif launch.sandbox is None or launch.address != self.address:
             cells = 0 if launch.worker is None else launch.worker.cells
-            launch.address, launch.sandbox = self.address, self._client.create(launch.tags, cells=cells)
+            launch.address = self.address
+            launch.sandbox = self._client.create(launch.tags, cells=cells, image=launch.image)
         assert launch.sandbox is not None, "ended launches have had one"
         if launch.worker is not None:
             launch.process = launch.worker.begin(launch.sandbox)

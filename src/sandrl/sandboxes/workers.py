@@ -12,6 +12,7 @@ into a queue, and one thread for each worker writes to it, several commands at o
 from __future__ import annotations
 
 import binascii
+import math
 import os
 import threading
 import time
@@ -42,6 +43,8 @@ _MOST_RECEIVED_BYTES = 4 << 20
 # A worker whose cells are busy sends a line each second.
 _SILENCE_SECONDS = 15.0
 _MARGIN_SECONDS = 20.0
+# So many more than for one image.
+_OTHER_WORKERS = 8
 _GATHERED_BYTES = 1 << 20
 
 
@@ -91,8 +94,17 @@ class Worker:
         notify: Called on another thread when its output has arrived.
     """
 
-    def __init__(self, program: WorkerProgram, start: bytes, cells: int, seconds: float, notify: Callable[[], None]):
+    def __init__(
+        self,
+        program: WorkerProgram,
+        start: bytes,
+        cells: int,
+        seconds: float,
+        notify: Callable[[], None],
+        image: str = "",
+    ) -> None:
         self.program = program
+        self.image = image
         self.cells = cells
         self.launch: Launch | None = None
         self.runs: dict[str, Launch] = {}
@@ -181,6 +193,10 @@ class Worker:
                 self._attached.cancel()
 
 
+def _is_sent(worker: Worker) -> bool:
+    return worker.launch is not None and worker.launch.process is not None
+
+
 def _outcome(exit_code: str, stdout: str, stderr: str) -> Result | SandrlError:
     try:
         printed, errors = (
@@ -237,12 +253,19 @@ class Workers:
         self._on_refusal = on_refusal
         self._max_lifetime_seconds = max_lifetime_seconds
         self._most = worker_count(cell_limits.at_once, max_sandboxes)
+        self._most_of_all = min(self._most + _OTHER_WORKERS, max_sandboxes or math.inf)
         self._limits = cell_limits
         self._busy = BusyProcesses(directory)
         self._workers: list[Worker] = []
         self._waiting: deque[Launch] = deque()
         self._ended: list[Launch] = []
-        self.refusal: str | None = None
+        # Why cells are not possible, by image.
+        self._refusals: dict[str, str] = {}
+
+    @property
+    def refusal(self) -> str | None:
+        """Why cells are not possible in the image of the job; None as long as they are."""
+        return self._refusals.get("")
 
     def __len__(self) -> int:
         return len(self._waiting) + sum(len(worker.runs) for worker in self._workers) + len(self._ended)
@@ -253,10 +276,10 @@ class Workers:
             return self._limits.at_once
         return WINDOW * self._most
 
-    def takes(self, cell: CellCommand, timeout_seconds: float) -> bool:
+    def takes(self, cell: CellCommand, timeout_seconds: float, image: str = "") -> bool:
         """Whether a command can run in a cell here, as far as that is known."""
         fits = timeout_seconds + 2 * _MARGIN_SECONDS < self._max_lifetime_seconds
-        return self.refusal is None and fits and len(cell.request) <= LONGEST_REQUEST_BYTES
+        return image not in self._refusals and fits and len(cell.request) <= LONGEST_REQUEST_BYTES
 
     def hand_over(self, launch: Launch) -> None:
         launch.launched_at = time.monotonic()
@@ -268,13 +291,14 @@ class Workers:
         while self._waiting:
             launch = self._waiting[0]
             assert launch.command.cell is not None, "others are not handed over here"
-            worker = self._worker_for(launch.command.cell, launch.command.timeout_seconds)
+            worker = self._worker_for(launch.command.cell, launch.command.timeout_seconds, launch.image)
             if worker is None:
-                return
+                break
             self._waiting.popleft()
             self._send(worker, launch, launch.command.cell)
+        self._give_way()
 
-    def _worker_for(self, cell: CellCommand, timeout_seconds: float) -> Worker | None:
+    def _worker_for(self, cell: CellCommand, timeout_seconds: float, image: str) -> Worker | None:
         now = time.monotonic()
         usable = []
         for worker in self._workers:
@@ -283,20 +307,38 @@ class Workers:
                 or worker.received_bytes > _MOST_RECEIVED_BYTES
             ):
                 worker.is_retiring = True
-            if not worker.is_retiring and worker.program == cell.worker:
+            if not worker.is_retiring and worker.program == cell.worker and worker.image == image:
                 usable.append(worker)
         best = min(usable, key=lambda worker: len(worker.runs), default=None)
-        if best is None or (best.runs and len(usable) < self._most and len(best.runs) >= WINDOW // 2):
-            best = self._start(cell.worker)
+        is_wanted = best is None or (best.runs and len(usable) < self._most and len(best.runs) >= WINDOW // 2)
+        staying = sum(not worker.is_retiring for worker in self._workers)
+        if is_wanted and (staying < self._most_of_all or self._retire_other(cell.worker, image)):
+            best = self._start(cell.worker, image)
         room = self.window if self._limits.at_once else WINDOW
-        return best if len(best.runs) < room else None
+        return best if best is not None and len(best.runs) < room else None
 
-    def _start(self, program: WorkerProgram) -> Worker:
+    def _retire_other(self, program: WorkerProgram, image: str) -> bool:
+        # Whether the oldest idle worker of another program or image makes room for one of these.
+        for worker in self._workers:
+            is_other = worker.image != image or worker.program != program
+            if is_other and not worker.runs and not worker.is_retiring:
+                worker.is_retiring = True
+                return True
+        return False
+
+    def _give_way(self) -> None:
+        # The first worker of an image that waits for a sandbox gets that of an idle worker.
+        for worker in self._workers:
+            is_first = all(other.image != worker.image or not _is_sent(other) for other in self._workers)
+            if is_first and not any(other.is_retiring for other in self._workers):
+                self._retire_other(worker.program, worker.image)
+
+    def _start(self, program: WorkerProgram, image: str) -> Worker:
         words = self._limits.words(self._most)
         seconds = self._max_lifetime_seconds
-        worker = Worker(program, program.begin(words), self._limits.most, seconds, self._ring)
+        worker = Worker(program, program.begin(words), self._limits.most, seconds, self._ring, image)
         self._workers.append(worker)
-        worker.launch = self._dispatch.start_worker(worker, (WORKER_TAG,))
+        worker.launch = self._dispatch.start_worker(worker, (WORKER_TAG,), image)
         return worker
 
     def _send(self, worker: Worker, launch: Launch, cell: CellCommand) -> None:
@@ -334,7 +376,7 @@ class Workers:
                 else:
                     worker.cancel()
                     self._lose(worker, InfrastructureError(f"its worker sent nothing for {_SILENCE_SECONDS:g} s"))
-            if worker.is_retiring and not worker.runs and worker.launch is not None and worker.launch.process:
+            if worker.is_retiring and not worker.runs and _is_sent(worker):
                 worker.cancel()
         ended, self._ended = self._ended, []
         self._busy.set_busy(any(worker.runs for worker in self._workers))
@@ -378,9 +420,9 @@ class Workers:
         if of_worker.process is not None and not of_worker.process.cancelled():
             failure = of_worker.process.exception()
             error = failure if isinstance(failure, SandrlError) else error
-        if worker.refusal is not None and self.refusal is None:
-            self.refusal = worker.refusal
-            self._on_refusal(worker.refusal)
+        if worker.refusal is not None and worker.image not in self._refusals:
+            self._refusals[worker.image] = worker.refusal
+            self._on_refusal(f"image {worker.image}: {worker.refusal}" if worker.image else worker.refusal)
         self._lose(worker, error)
 
     def _lose(self, worker: Worker, error: SandrlError) -> None:

@@ -17,7 +17,7 @@ from functools import partial
 from typing import Protocol, TypeAlias
 
 from sandrl.answers.extraction import Extraction, extract_code
-from sandrl.errors import InfrastructureError, UsageError
+from sandrl.errors import InfrastructureError, SandrlError, UsageError
 from sandrl.events import (
     CompletionFinished,
     Emit,
@@ -27,7 +27,7 @@ from sandrl.events import (
 from sandrl.events.results import CheckStatus, Isolation, ScoredCompletion, Status
 from sandrl.judge.verdict import Verdict, named_checks, named_detail, with_answer
 from sandrl.problems import Completion, Problem
-from sandrl.sandboxes import Connection, Interrupt, Job, Launch, Level, Withdrawn
+from sandrl.sandboxes import BEAT_SECONDS, Connection, Interrupt, Job, Launch, Level, Withdrawn
 from sandrl.scoring.attempts import Attempt
 from sandrl.scoring.cache import VerdictCache
 from sandrl.scoring.context import ScoringContext
@@ -136,7 +136,11 @@ class Batch:
         self._judging = judging_of(job)(job, context.judge, options.concurrency, emit, self._finish)
         self._opinions: Opinions | None = None
         if options.second_opinion.rate:
-            self._opinions = Opinions(job, context.judge, options, emit, {} if opinions is None else opinions)
+            self._opinions = Opinions(job, options, emit, {} if opinions is None else opinions)
+        # Completions that wait for the image of their problem, by image, and contexts with images.
+        self._without_image: dict[str, list[_Queued]] = {}
+        self._of_images: dict[tuple[ScoringContext, str], ScoringContext] = {}
+        self._refused_images: set[str] = set()
         self._results: dict[int, ScoredCompletion] = {}
         self._total = self._finished = 0
         self._has_text = False
@@ -201,6 +205,8 @@ class Batch:
                 if pause == 0:
                     self._opinions.give_up()
                     break
+            if self._without_image and level is Level.NONE:
+                pause = min(BEAT_SECONDS if pause is None else pause, BEAT_SECONDS)
             if not self._in_flight and pause is None:
                 break
             for launch in self._job.wait_any(self._interrupt, level, pause):
@@ -225,13 +231,14 @@ class Batch:
 
     @property
     def _has_work(self) -> bool:
-        return bool(self._waiting or self._judging.waiting or self._in_flight or self._opinions)
+        return bool(self._waiting or self._without_image or self._judging.waiting or self._in_flight or self._opinions)
 
     @property
     def _in_flight(self) -> int:
         return self._judging.in_flight + (0 if self._opinions is None else self._opinions.in_flight)
 
     def _launch_more(self, *, is_limited: bool) -> None:
+        self._take_images()
         self._judging.go_on()
         window = self._judging.window
         if is_limited and self._job.spending.is_bounded:
@@ -241,11 +248,42 @@ class Batch:
             queued = self._waiting.popleft()
             attempt = queued if isinstance(queued, Attempt) else queued.attempt()
             check_memory(attempt.problem, self._job.connection)
-            self._launch(attempt, queued)
+            if isinstance(queued, _Queued) and attempt.problem.image is not None and not queued.context.image:
+                self._await_image(attempt, queued, attempt.problem.image)
+            else:
+                self._launch(attempt, queued)
             if self._interrupt.level:
                 break
         if not self._waiting and self._opinions and not self._interrupt.level:
             self._opinions.launch(self._judging.fresh_window - self._in_flight)
+
+    def _await_image(self, attempt: Attempt, queued: _Queued, image: str) -> None:
+        found = self._job.with_image(image)
+        if not found.done():
+            self._without_image.setdefault(image, []).append(queued)
+            return
+        error = found.exception()
+        if error is None:
+            key = queued.context, image
+            if key not in self._of_images:
+                self._of_images[key] = queued.context.with_image(found.result())
+            queued = replace(queued, context=self._of_images[key])
+            self._launch(replace(attempt, context=queued.context), queued)
+        elif isinstance(error, SandrlError):
+            attempt.began = time.monotonic()
+            if image not in self._refused_images:
+                self._refused_images.add(image)
+                self._emit(
+                    Warned(f"completions of problems with the image {image} have no reward: {error}", error.hint)
+                )
+            self._finish(attempt, Verdict(Status.INFRASTRUCTURE, None, detail=f"image {image}: {error.message}"))
+        else:
+            raise error
+
+    def _take_images(self) -> None:
+        # What waited for an image that is there now, or cannot be had, comes first.
+        for image in [image for image in self._without_image if self._job.with_image(image).done()]:
+            self._waiting.extendleft(reversed(self._without_image.pop(image)))
 
     def _launch(self, attempt: Attempt, queued: Attempt | _Queued) -> None:
         self._has_text = self._has_text or attempt.completion.completion is not None
@@ -334,7 +372,7 @@ class Batch:
             self._on_result(result)
         self._emit(CompletionFinished(result, finished=self._finished, of=self._total))
         if self._opinions is not None:
-            self._opinions.consider(kept, attempt.problem, attempt.code)
+            self._opinions.consider(kept, attempt.problem, attempt.code, attempt.context)
         if attempt.leads and attempt.key is not None:
             self._release_followers(attempt, attempt.key, verdict)
 

@@ -6,7 +6,7 @@ to its context, so clients with different options share the sandboxes of a proce
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 from sandrl.judge.judge import Judge
@@ -22,12 +22,20 @@ class ScoringContext:
 
     Attributes:
         limits: What a completion may use, and whether checks after one that fails are left out.
+        image: The image of the sandboxes that judge; empty for that of the job.
     """
 
     options: ScoreOptions
     judge: Judge
     names: VerdictNames
     limits: Limits
+    image: str = ""
+
+    def with_image(self, connection: Connection) -> ScoringContext:
+        """The same in sandboxes of an image, whose connection is `connection`."""
+        judge = self.judge.with_image(connection)
+        names = VerdictNames(judge, connection, self.limits)
+        return replace(self, judge=judge, names=names, image=connection.image)
 
     @classmethod
     def of(cls, options: ScoreOptions, judge: Judge, connection: Connection) -> Self:

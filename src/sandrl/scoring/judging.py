@@ -201,6 +201,7 @@ class SandboxJudging(Judging):
             may_be_warm=True,
             alone=attempt.alone,
             traced=extra,
+            image=context.image,
         )
         attempt.cells += launch.in_cell
         self._flying[launch] = attempt
@@ -277,12 +278,15 @@ class SandboxJudging(Judging):
         attempt.suspect = launch
         self._take(attempt.fail(error.message, has_run=has_run, has_stalled=stalled, has_moved=has_moved), attempt)
 
-    def _refuse_image(self, error: InfrastructureError) -> None:
-        # After known code in a sandbox in which nothing else has run.
-        if isinstance(error, JudgeNotStartedError):
-            image = self._job.connection.image
-            hint = "name an image that has Python 3.8 or later as python3"
-            raise InfrastructureError(f"image {image} cannot judge completions: {error.message}", hint=hint)
+    def _refusal_of_image(self, error: InfrastructureError, context: ScoringContext) -> Verdict | None:
+        # After known code in a sandbox in which nothing else has run. The image of the job refuses all completions.
+        if not isinstance(error, JudgeNotStartedError):
+            return None
+        image = context.image or self._job.connection.image
+        message = f"image {image} cannot judge completions: {error.message}"
+        if not context.image:
+            raise InfrastructureError(message, hint="name an image that has Python 3.8 or later as python3")
+        return Verdict(Status.INFRASTRUCTURE, None, detail=message)
 
     def _take(self, step: Step, attempt: Attempt) -> None:
         if step is Step.ASK_CANARY:
@@ -315,16 +319,21 @@ class SandboxJudging(Judging):
     def _launch_canary(self, attempt: Attempt) -> None:
         # In the sandbox that failed, or in a fresh one where that has been tried or never was.
         attempt.canaries += 1
-        execution = self._judge.prepare_canary()
+        execution = self._judge_of_canary(attempt).prepare_canary()
         tags = (CANARY_TAG, *attempt.context.options.tags)
-        launch = self._job.launch(execution.command, tags=tags, within=attempt.suspect)
+        image = attempt.context.image
+        launch = self._job.launch(execution.command, tags=tags, within=attempt.suspect, image=image)
         self._canaries[launch] = (attempt, execution)
+
+    def _judge_of_canary(self, attempt: Attempt) -> Judge:
+        # Where the judge of the context runs a program, that of the job knows the canary.
+        return attempt.context.judge if attempt.context.image else self._judge
 
     def _land_canary(self, launch: Launch) -> None:
         attempt, execution = self._canaries.pop(launch)
         within = attempt.suspect is not None
         try:
-            passed = self._judge.interpret(execution, self._job.collect(launch)).is_pass
+            passed = self._judge_of_canary(attempt).interpret(execution, self._job.collect(launch)).is_pass
         except Withdrawn:
             return
         except InfrastructureError as error:
@@ -333,8 +342,9 @@ class SandboxJudging(Judging):
                 attempt.suspect = None
                 self._fail(attempt, launch, error)
                 return
-            if not within:
-                self._refuse_image(error)
+            if not within and (refused := self._refusal_of_image(error, attempt.context)):
+                self._finish(attempt, refused)
+                return
             passed = False
         attempt.suspect = None
         named = attempt.completion
@@ -381,7 +391,7 @@ class SandboxJudging(Judging):
         return known
 
     def _try(self, running: _OpenCalibration, trial: Trial) -> None:
-        of = [] if trial.key is None else self._shared.setdefault(trial.key, [])
+        of = [] if trial.key is None else self._shared.setdefault((running.context.image, trial.key), [])
         of.append(running)
         if len(of) == 1:  # else it is under way for another problem
             self._launch_trial(trial, of, alone=False)
@@ -390,7 +400,8 @@ class SandboxJudging(Judging):
         of[0].waiting[0].canaries += 1
         execution, extra = trial.prepare(), of[0].context.options.tags
         tags = (CANARY_TAG, problem_tag(of[0].problem.task_id), *extra)
-        launch = self._job.launch(execution.command, tags=tags, alone=alone, traced=() if alone else extra)
+        traced, image = () if alone else extra, of[0].context.image
+        launch = self._job.launch(execution.command, tags=tags, alone=alone, traced=traced, image=image)
         self._trials[launch] = trial, execution, of
 
     def _land_trial(self, launch: Launch) -> None:
@@ -399,7 +410,7 @@ class SandboxJudging(Judging):
             # It is repeated in a sandbox of its own.
             self._launch_trial(trial, of, alone=True)
             return
-        self._shared.pop(trial.key, None)
+        self._shared.pop((of[0].context.image, trial.key), None)
         try:
             outcome = self._job.collect(launch)
             if outcome.timed_out or outcome.exit_code == STOPPED:
@@ -408,11 +419,14 @@ class SandboxJudging(Judging):
         except Withdrawn:
             return
         except InfrastructureError as error:
-            self._refuse_image(error)
-            has_moved = self._job.has_moved(launch, error)
+            refused = self._refusal_of_image(error, of[0].context)
+            has_moved = refused is None and self._job.has_moved(launch, error)
             for running in of:
                 del self._calibrating[running.context.judge, running.problem]
                 for attempt in running.waiting:
+                    if refused is not None:
+                        self._finish(attempt, refused)
+                        continue
                     self._take(attempt.fail(error.message, has_run=False, has_moved=has_moved), attempt)
             return
         for running in of:

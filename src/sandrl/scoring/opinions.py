@@ -27,6 +27,7 @@ from sandrl.problems import Problem
 from sandrl.runs import OPINION_TAG
 from sandrl.sandboxes import CommandOutcome, Job, Launch, Withdrawn, problem_tag
 from sandrl.scoring.attempts import MOST_MOVES
+from sandrl.scoring.context import ScoringContext
 from sandrl.scoring.options import ScoreOptions
 
 OpinionMemory: TypeAlias = dict[bytes, Opinion]
@@ -45,6 +46,7 @@ class _Question:
     key: bytes
     problem: Problem
     code: str
+    context: ScoringContext
     results: list[ScoredCompletion] = field(default_factory=list)
     moves: int = 0
 
@@ -56,9 +58,8 @@ class Opinions:
         memory: Opinions that were found before, and where to keep new ones.
     """
 
-    def __init__(self, job: Job, judge: Judge, options: ScoreOptions, emit: Emit, memory: OpinionMemory) -> None:
+    def __init__(self, job: Job, options: ScoreOptions, emit: Emit, memory: OpinionMemory) -> None:
         self._job = job
-        self._judge = judge
         self._options = options
         self._emit = emit
         self._memory = memory
@@ -81,7 +82,7 @@ class Opinions:
         opinion = self._found.get(result.index)
         return result if opinion is None else replace(result, second_opinion=opinion)
 
-    def consider(self, result: ScoredCompletion, problem: Problem, code: str | None) -> None:
+    def consider(self, result: ScoredCompletion, problem: Problem, code: str | None, context: ScoringContext) -> None:
         """Asks for an opinion on a result, if it is a failure of the kind that is asked about, and is chosen."""
         if code is None or not self._is_eligible(result, problem):
             return
@@ -93,7 +94,7 @@ class Opinions:
         elif self._options.caching and key in self._open:
             self._open[key].results.append(result)
         else:
-            question = _Question(key, problem, code, [result])
+            question = _Question(key, problem, code, context, [result])
             self._open[key] = question
             self._queue.append(question)
 
@@ -101,12 +102,13 @@ class Opinions:
         """Runs as many of those that wait as there is room for, each in a fresh sandbox."""
         while self._queue and room > 0:
             question = self._queue.popleft()
-            execution = self._judge.prepare_opinion(question.problem, question.code, self._options.limits)
+            execution = question.context.judge.prepare_opinion(question.problem, question.code, self._options.limits)
             if execution is None:
                 self._open.pop(question.key, None)
                 continue
             tags = (OPINION_TAG, problem_tag(question.problem.task_id), *self._options.tags)
-            self._running[self._job.launch(execution.command, tags=tags)] = (question, execution)
+            launch = self._job.launch(execution.command, tags=tags, image=question.context.image)
+            self._running[launch] = (question, execution)
             room -= 1
 
     def land(self, launch: Launch) -> bool:
@@ -115,7 +117,7 @@ class Opinions:
             return False
         question, execution = self._running.pop(launch)
         try:
-            opinion = _opinion(self._judge, execution, self._job.collect(launch), launch.sandbox_id)
+            opinion = _opinion(question.context.judge, execution, self._job.collect(launch), launch.sandbox_id)
         except Withdrawn:
             self._open.pop(question.key, None)
             return True

@@ -68,12 +68,20 @@ class ProblemBook:
         """The problem of a row.
 
         Raises:
-            InputError: If it is none.
+            InputError: If it is none, or names an image: clients choose no images for this machine.
         """
         reading = reading_of(options)
+
+        def read() -> Problem:
+            problem = problem_of_row(row, place, **reading)
+            if problem.image is not None:
+                message = "is accepted in problems that the service has loaded, not in those of requests"
+                raise InputError(message, path=place, field="image")
+            return problem
+
         return self._interned.of(
             [row, reading["prelude"], reading["fields"], reading["max_cases"], reading["language"]],
-            lambda: problem_of_row(row, place, **reading),
+            read,
         )
 
     def named(self, task_id: str, problems: Mapping[str, Problem], options: RequestOptions) -> Problem:

@@ -33,8 +33,11 @@ _AS_WRITTEN = ""
 class Environment:
     """Where one episode after another takes place; subclasses have the tools as methods, for TRL to describe them."""
 
-    def __init__(self, place: SandboxSource, tool_set: ToolSet, max_calls: int) -> None:
+    def __init__(
+        self, place: SandboxSource, tool_set: ToolSet, max_calls: int, images: Mapping[str, str | None]
+    ) -> None:
         self._begin = partial(Toolbox, place, tool_set=tool_set, max_calls=max_calls)
+        self._images = images
         self.toolbox = self._begin("")
 
     @property
@@ -50,14 +53,17 @@ class Environment:
     def reset(self, **row: Any) -> None:
         """Begins another episode, on the problem `task_id` of a row of the dataset."""
         self.toolbox.close()
-        self.toolbox = self._begin(str(row.get("task_id", "")))
+        task_id = str(row.get("task_id", ""))
+        self.toolbox = self._begin(task_id, image=self._images.get(task_id))
 
 
-def environment_factory(place: SandboxSource, tool_set: ToolSet, max_calls: int) -> Callable[[], Environment]:
-    """What makes the environments of episodes."""
+def environment_factory(
+    place: SandboxSource, tool_set: ToolSet, max_calls: int, images: Mapping[str, str | None] | None = None
+) -> Callable[[], Environment]:
+    """What makes the environments of episodes; `images` are those that problems name, by `task_id`."""
     methods = {name: _method(name, tool) for name, tool in TOOLS[tool_set].items()}
     kind: type[Environment] = type("Environment", (Environment,), methods)
-    return lambda: kind(place, tool_set, max_calls)
+    return lambda: kind(place, tool_set, max_calls, images or {})
 
 
 def _method(name: str, tool: type[Tool]) -> Callable[..., str]:

@@ -9,6 +9,7 @@ checkpoint can fall between these steps, so the checkpoint also contains the rem
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sized
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from sandrl.models import libraries
 from sandrl.models.generation import chosen_settings, keep_neutral
 from sandrl.models.places import ModelPlace
 from sandrl.problems import ANSWER_INSTRUCTION, SUBMIT_INSTRUCTION, Problem
+from sandrl.problems.splits import Splits
 from sandrl.rollouts.sandbox import JobSandboxes
 from sandrl.sandboxes import Level
 from sandrl.trainers.episodes import environment_factory, episode_trainer
@@ -64,7 +66,9 @@ def make_trainer(
                 eval_dataset=evaluation,
                 peft_config=policy.peft_config,
                 environment_factory=(
-                    environment_factory(workshop, config.tools, config.max_tool_calls) if has_tools else None
+                    environment_factory(workshop, config.tools, config.max_tool_calls, _images(sets))
+                    if has_tools
+                    else None
                 ),
             )
     except ConnectionError as error:
@@ -200,3 +204,9 @@ def resumable_trainer(trainer: Any) -> Any:
             return Path(checkpoint) / f"generated_{self.args.process_index}.pt"
 
     return ResumableTrainer
+
+
+def _images(sets: Splits) -> dict[str, str | None]:
+    # Those that problems name, by `task_id`.
+    problems = chain(sets.train.values(), sets.evaluation.values())
+    return {problem.task_id: problem.image for problem in problems if problem.image is not None}

@@ -94,6 +94,12 @@ def test_results_stream_in_order_of_arrival(http: httpx.Client) -> None:
         (b'{"completions": [{"code": ""}]}', 422, "completions[0]"),
         (b'{"completions": [{"task_id": "inc"}], "problems": []}', 422, "completions[0]"),
         (b'{"completions": [{"task_id": "a", "code": ""}], "problems": [{"task_id": "a"}]}', 422, "problems[0]"),
+        (
+            b'{"completions": [{"task_id": "a", "code": ""}],'
+            b' "problems": [{"task_id": "a", "prompt": "", "tests": ["assert a"], "image": "rootfs:/etc/shadow"}]}',
+            422,
+            "problems[0].image",
+        ),
         (b'{"completions": [{"task_id": "a", "code": ""}], "wrong": 1}', 422, "wrong"),
         (b'{"completions": [{"task_id": "a", "code": ""}], "options": {"timeout": 1}}', 422, "options.timeout"),
         (b'{"completions": [{"task_id": "a", "code": ""}], "options": {"timeout_seconds": 0}}', 422, "options"),

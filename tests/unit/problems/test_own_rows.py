@@ -56,6 +56,7 @@ EXAMPLES: dict[str, Problem] = {
     "input_file": Problem("p", "?", cases=CASE, input_file="in.txt"),
     "output_file": Problem("p", "?", cases=CASE, output_file="out.txt"),
     "memory_bytes": Problem("p", "?", check="exit_status", memory_bytes=1 << 28),
+    "image": Problem("p", "?", check="exit_status", image="python:3.13-slim"),
 }
 
 

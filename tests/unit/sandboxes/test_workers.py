@@ -30,8 +30,8 @@ class Starts:
         self.ready: list[Launch] = []
         self.tags: list[tuple[str, ...]] = []
 
-    def start_worker(self, worker: Worker, tags: tuple[str, ...]) -> Launch:
-        launch = Launch(f"worker-{len(self.started)}", Command(("python",)), tags, worker=worker)
+    def start_worker(self, worker: Worker, tags: tuple[str, ...], image: str) -> Launch:
+        launch = Launch(f"worker-{len(self.started)}", Command(("python",)), tags, worker=worker, image=image)
         launch.process = Future()
         self.started.append(worker)
         return launch

@@ -58,6 +58,7 @@ class ProblemRow(FormatRow):
     input_file: str | None = None
     output_file: str | None = None
     memory_bytes: int | None = None
+    image: str | None = None
 
     def to_problem(self, name: str) -> Problem:
         given = {field: value for field in _AS_GIVEN if (value := getattr(self, field)) is not None}
@@ -102,7 +103,7 @@ _AS_GIVEN = ProblemRow.model_fields.keys() - {"task_id", "cases", "tolerance", "
 _WRITTEN = (
     *("task_id", "prompt", "tests", "fn", "cases", "tolerance", "check", "setup", "entry_point", "reference"),
     *("timeout_seconds", "check_timeout_seconds", "prelude", "starter_code", "packages", "comparison", "language"),
-    *("checker", "checker_timeout_seconds", "files", "input_file", "output_file", "memory_bytes"),
+    *("checker", "checker_timeout_seconds", "files", "input_file", "output_file", "memory_bytes", "image"),
 )
 _DEFAULTS = {field.name: field.default for field in fields(Problem) if field.default is not MISSING}
 

@@ -75,6 +75,7 @@ def _connected(settings: Settings, reason: str, image: str | None, packages: Pac
     overlay = overlay_of(packages, settings, image, emit)
     return replace(
         _connection(endpoint, settings, reason, image),
+        find_image=lambda name, tell: _stored_image(name, settings, tell),
         packages=packages,
         overlay=overlay,
         suggested_concurrency=status.suggested_concurrency,

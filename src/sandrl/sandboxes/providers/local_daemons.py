@@ -53,7 +53,7 @@ class DaemonsClient:
         self._lock = Lock()
         self._clients: list[tuple[_Daemon, Client]] | None = None
 
-    def create(self, tags: Sequence[str], cells: int = 0) -> Sandbox:
+    def create(self, tags: Sequence[str], cells: int = 0, image: str = "") -> Sandbox:
         raise UsageError("sandboxes can only be created by jobs, each in the runtime of its own environment")
 
     def list(self, tags: Sequence[str], *, ended: bool = False) -> Future[list[Sandbox]]:

@@ -29,6 +29,7 @@ from typing import ClassVar, Protocol
 
 from pydantic import JsonValue
 
+from sandrl.errors import UsageError
 from sandrl.events import Emit, ignore
 from sandrl.sandboxes.commands import Command
 from sandrl.sandboxes.owner import OwnerFacts
@@ -209,11 +210,13 @@ class Sandbox(Protocol):
 class Client(Protocol):
     """Makes and finds the sandboxes of one runtime."""
 
-    def create(self, tags: Sequence[str], cells: int = 0) -> Sandbox:
+    def create(self, tags: Sequence[str], cells: int = 0, image: str = "") -> Sandbox:
         """A sandbox to be created on its first use.
 
         Args:
             tags: Its tags in addition to those of the client, encoded.
+            image: Its image, as a connection of `Connection.with_image` names it, without packages besides those in it;
+                empty for the image and the packages of the connection.
             cells: How many cells a worker sandbox holds at once, from 1 to 256; cells may still turn out to be
                 impossible in it. 0 for any other sandbox.
         """
@@ -316,6 +319,19 @@ class Connection(ABC):
         from sandrl.runtime.host.images import names_host_system
 
         return self.is_local and names_host_system(self.image)
+
+    def with_image(self, image: str, emit: Emit = ignore) -> Connection:
+        """The same runtime with another image, which is pulled first where that is up to this machine.
+
+        Its packages are those in the image.
+
+        Raises:
+            SandrlError: If the runtime cannot have the image.
+        """
+        raise UsageError(
+            f"the problem names the image {image}, and runtime {self.kind} has one image only",
+            hint="use runtime local or aviato, or leave out `image`",
+        )
 
     def concurrency(self, asked: int | None, *, least: int = 1, processes: int = 1) -> int | None:
         """How many completions to judge at once; `processes` share the runtime.

@@ -135,8 +135,8 @@ class _ClientHere:
         assert client is not None, "it was started"
         return client
 
-    def create(self, tags: Sequence[str], cells: int = 0) -> Sandbox:
-        return self._opened().create(tags, cells)
+    def create(self, tags: Sequence[str], cells: int = 0, image: str = "") -> Sandbox:
+        return self._opened().create(tags, cells, image)
 
     def get(self, sandbox_id: str) -> Future[Sandbox]:
         return self._opened().get(sandbox_id)

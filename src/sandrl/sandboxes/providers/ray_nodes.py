@@ -61,7 +61,7 @@ class NodesClient:
         self._lock = threading.Lock()
         self._hosts: dict[Node, Host] | None = None
 
-    def create(self, tags: Sequence[str], cells: int = 0) -> Sandbox:
+    def create(self, tags: Sequence[str], cells: int = 0, image: str = "") -> Sandbox:
         raise UsageError("sandboxes on the nodes of a Ray cluster can only be created by jobs, each on its own node")
 
     def list(self, tags: Sequence[str], *, ended: bool = False) -> Future[list[Sandbox]]:

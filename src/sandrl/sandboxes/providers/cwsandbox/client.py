@@ -14,12 +14,13 @@ import functools
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from sandrl import forks
 from sandrl.errors import SandrlError
+from sandrl.events import Emit, ignore
 from sandrl.runtime.limits import CELLS_ANNOTATION, PACKAGES_ANNOTATION
 from sandrl.sandboxes.commands import Command
 from sandrl.sandboxes.providers.cwsandbox import sdk as adapter
@@ -54,10 +55,19 @@ class SdkConnection(Connection):
 
     Attributes:
         token: The bearer token; None for W&B credentials.
+        find_image: Makes an image available to the runtime, and returns its name there with a digest, or None for the
+            system of this machine; None where the runtime does that itself.
     """
 
     token: str | None = field(default=None, repr=False)
     wandb_entity: str | None = None
+    find_image: Callable[[str, Emit], str | None] | None = field(default=None, repr=False, compare=False)
+
+    def with_image(self, image: str, emit: Emit = ignore) -> SdkConnection:
+        found = image if self.find_image is None else self.find_image(image, emit)
+        # What is installed in an image is there to be imported.
+        of_image = found is not None
+        return replace(self, image=found or image, packages=_NO_PACKAGES, overlay="", has_site_packages=of_image)
 
     def open(self, *, tags: Sequence[str] = (), max_lifetime_seconds: float | None = None) -> SdkClient:
         return SdkClient(self, tags, max_lifetime_seconds)
@@ -109,12 +119,16 @@ class SdkClient:
         memory = {"memory": str(self._connection.memory_bytes)}
         return self._sdk.ResourceOptions(requests=memory, limits=memory)
 
-    def create(self, tags: Sequence[str], cells: int = 0) -> Sandbox:
+    def create(self, tags: Sequence[str], cells: int = 0, image: str = "") -> Sandbox:
         # The service knows nothing of cells: there, what its containers allow anyway decides.
-        annotations = {CELLS_ANNOTATION: str(cells)} if cells and self._connection.is_local else None
+        annotations = {CELLS_ANNOTATION: str(cells)} if cells and self._connection.is_local else {}
+        if image and self._connection.overlay:
+            annotations[PACKAGES_ANNOTATION] = ""
         with adapter.addressed_to(self._connection.address):
-            handle = self._session.sandbox(tags=list(tags), annotations=annotations)
-            packages = Packages() if self._connection.is_local else self._connection.packages
+            handle = self._session.sandbox(
+                tags=list(tags), annotations=annotations or None, container_image=image or None
+            )
+            packages = Packages() if image or self._connection.is_local else self._connection.packages
             return SdkSandbox(handle, self._connection.is_local, packages)
 
     def list(self, tags: Sequence[str], *, ended: bool = False) -> Future[list[Sandbox]]:

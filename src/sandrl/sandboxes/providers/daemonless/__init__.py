@@ -114,7 +114,7 @@ class DaemonlessClient:
         self._tags = tags
         self._lifetime_seconds = lifetime_seconds
 
-    def create(self, tags: Sequence[str], cells: int = 0) -> Sandbox:
+    def create(self, tags: Sequence[str], cells: int = 0, image: str = "") -> Sandbox:
         request = BootRequest(
             self._runtime.image.name,
             overlay=self._connection.overlay or None,
