@@ -199,6 +199,7 @@ class ScoredCompletion:
         why_in_process: If it was judged in one process, how it failed apart from its checks before; empty if that was
             not tried.
         finish_reason: Why the model's answer ended, in the endpoint's word; `None` if it is not known.
+        image: The image in which it was judged, with its digest, if its problem names one.
     """
 
     index: int
@@ -232,6 +233,7 @@ class ScoredCompletion:
     hash_seeds: dict[str, str] = field(default_factory=dict)
     why_in_process: str = ""
     finish_reason: str | None = None
+    image: str = ""
 
     @property
     def is_cut_off(self) -> bool:

@@ -18,7 +18,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Protocol
 
-from sandrl.errors import InfrastructureError, SandrlError
+from sandrl.errors import InfrastructureError
 from sandrl.events import Emit, ExecutionFinished, ignore
 from sandrl.runs import ROLLOUT_TAG
 from sandrl.sandboxes import Command, CommandOutcome, Job, Launch, delay_seconds, problem_tag
@@ -70,12 +70,7 @@ def image_in(job: Job, image: str | None) -> str:
     Raises:
         InfrastructureError: If the runtime cannot have it.
     """
-    if image is None:
-        return ""
-    try:
-        return job.with_image(image).result().image
-    except SandrlError as error:
-        raise InfrastructureError(f"image {image}: {error.message}", hint=error.hint) from error
+    return "" if image is None else job.with_image(image).result().image
 
 
 class SandboxSource(Protocol):

@@ -275,6 +275,7 @@ class TrajectoryRow(StepRow):
     canaries: int = 0
     cells: int = 0
     isolation: str | None = None
+    image: str = ""
     failures: tuple[Text, ...] = ()
     cached: bool = False
     dropped: bool = False

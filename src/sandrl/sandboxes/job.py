@@ -252,7 +252,10 @@ class Job(Closing):
         return self._dispatch.hand_over(command, tags, may_be_warm=may_be_warm, image=image)
 
     def with_image(self, image: str) -> Future[Connection]:
-        """The runtime with another image, once it has it; for each image one future, which is never cancelled."""
+        """The runtime with another image, once it has it; for each image one future, which is never cancelled.
+
+        It fails with an `InfrastructureError` if the runtime cannot have the image.
+        """
         with self._lock:
             known = self._with_image.get(image)
             if known is None:
@@ -262,7 +265,11 @@ class Job(Closing):
 
     def _find_image(self, image: str) -> Connection:
         with self._finding:
-            return self.connection.with_image(image, self._heard.put)
+            try:
+                return self.connection.with_image(image, self._heard.put)
+            except SandrlError as error:
+                about = error.message if error.message.startswith(image) else f"{image}: {error.message}"
+                raise InfrastructureError(f"image {about}", hint=error.hint) from error
 
     def wait_any(
         self, interrupt: Interrupt | None = None, seen: Level = Level.NONE, timeout_seconds: float | None = None

@@ -17,7 +17,7 @@ from functools import partial
 from typing import Protocol, TypeAlias
 
 from sandrl.answers.extraction import Extraction, extract_code
-from sandrl.errors import InfrastructureError, SandrlError, UsageError
+from sandrl.errors import InfrastructureError, UsageError
 from sandrl.events import (
     CompletionFinished,
     Emit,
@@ -269,14 +269,13 @@ class Batch:
                 self._of_images[key] = queued.context.with_image(found.result())
             queued = replace(queued, context=self._of_images[key])
             self._launch(replace(attempt, context=queued.context), queued)
-        elif isinstance(error, SandrlError):
+        elif isinstance(error, InfrastructureError):
             attempt.began = time.monotonic()
             if image not in self._refused_images:
                 self._refused_images.add(image)
-                self._emit(
-                    Warned(f"completions of problems with the image {image} have no reward: {error}", error.hint)
-                )
-            self._finish(attempt, Verdict(Status.INFRASTRUCTURE, None, detail=f"image {image}: {error.message}"))
+                message = f"completions of problems with this image have no reward: {error.message}"
+                self._emit(Warned(message, error.hint))
+            self._finish(attempt, Verdict(Status.INFRASTRUCTURE, None, detail=error.message))
         else:
             raise error
 
@@ -351,6 +350,7 @@ class Batch:
             cached=cached,
             cpu_seconds=verdict.cpu_seconds,
             compile_seconds=verdict.compile_seconds,
+            image=attempt.context.image,
             code=attempt.code,
             stdout=verdict.stdout,
             stderr=verdict.stderr,

@@ -32,6 +32,8 @@ def result_document(result: ScoredCompletion) -> dict[str, Any]:
     }
     if result.finish_reason is not None:
         document["finish_reason"] = result.finish_reason
+    if result.image:
+        document["image"] = result.image
     if result.compile_seconds:
         document["compile_seconds"] = round(result.compile_seconds, 4)
     if result.components:
@@ -74,7 +76,7 @@ _REQUIRED = (
     *("id", "task_id", "reward", "status", "trust", "passed", "total", "duration_seconds", "sandbox_id", "detail"),
     "checks",
 )
-_OPTIONAL = ("isolation", "components", "compile_seconds", "finish_reason")
+_OPTIONAL = ("isolation", "components", "compile_seconds", "finish_reason", "image")
 
 
 def _check_document(check: CheckVerdict) -> dict[str, Any]:

@@ -77,6 +77,7 @@ class CompletionResult(BaseModel):
     detail: str
     checks: list[CheckResult]
     finish_reason: str | None = None
+    image: str | None = None
     compile_seconds: float | None = None
     components: dict[str, float] | None = None
 

@@ -19,6 +19,7 @@ from sandrl.scoring.cache import VerdictCache
 from sandrl.settings import RuntimeKind, Settings, load_settings
 from tests.support.image_trees import import_tree, make_busybox_tree, make_python_tree
 
+TASKS = ("first", "second", "none")
 UNCACHED = ScoreOptions(caching=False)
 IN_IMAGE = "def where():\n    try:\n        return open('/name').read()\n    except OSError:\n        return 'none'\n"
 
@@ -71,6 +72,8 @@ def test_each_completion_is_judged_in_the_image_of_its_problem(
     results = judged(settings, *problems, max_sandboxes=max_sandboxes, has_cells=has_cells)
     assert [result.reward for result in results] == [1.0] * 9, [result.detail for result in results]
     assert {result.isolation for result in results} == {Isolation.CELL if has_cells else Isolation.SANDBOX}
+    images = {task: {each.image.split("@sha256:")[0] for each in results if each.task_id == task} for task in TASKS}
+    assert images == {"first": {"tests/first:1"}, "second": {"tests/second:1"}, "none": {""}}
 
 
 @pytest.mark.slow
