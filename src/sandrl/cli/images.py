@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sandrl.cli.builds import build
 from sandrl.cli.completion import values
 from sandrl.cli.output import Json, print_json
 from sandrl.cli.progress import LiveView, Remarks, remark
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
     from sandrl.runtime.images.removal import ImageRow, Removed
     from sandrl.runtime.images.store import ImageStore, StoredImage
 
-app = typer.Typer(name="images", help="Images of sandboxes: ls, pull, import, export, rm, prune.")
+app = typer.Typer(name="images", help="Images of sandboxes: ls, build, pull, import, export, rm, prune.")
+app.command("build")(build)
 
 _SHOWN_DIGITS = 12
 

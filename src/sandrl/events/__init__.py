@@ -129,6 +129,40 @@ class ImageProgress(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class BuildStep(Event):
+    """An instruction of a Dockerfile has `begun`, is `done`, or its result was stored before (`cached`).
+
+    `number` counts from 1, and `place` is the stage, and which of its steps this is (`base 2/5`).
+    """
+
+    number: int
+    place: str
+    instruction: str
+    condition: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class BuildOutput(Event):
+    """A line that the program of a step has printed, so long after its begin."""
+
+    number: int
+    seconds: float
+    line: str
+
+
+@dataclass(frozen=True, slots=True)
+class BuildFailed(Event):
+    """The program of a step failed: the instruction, its file and line, and the last lines of its output."""
+
+    place: str
+    instruction: str
+    path: str
+    line: int
+    output: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class PackagesInstalling(Event):
     """Packages for sandboxes are being installed from the package index; this can take minutes."""
 

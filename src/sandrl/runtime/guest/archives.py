@@ -36,24 +36,37 @@ def write(directory: str, output: int) -> None:
     _write(output, is_layer=False)
 
 
-def write_layer(upper: int, output: int) -> None:
+def write_layer(upper: int, output: int, left_out: frozenset[str] = frozenset()) -> None:
     """Write the upper directory of an overlay as a layer of an image.
 
     A layer has files named `.wh.NAME` where the kernel has devices without a number and attributes. It has nothing of
-    what the runtime puts into each sandbox.
+    what the runtime puts into each sandbox, and not the files `left_out`, nor directories of these names that have
+    nothing else.
     """
     os.fchdir(upper)
-    _write(output, is_layer=True)
+    names = {f"./{each.strip('/')}" for each in left_out}
+    _write(output, is_layer=True, left_out=frozenset(names))
 
 
-def _write(output: int, *, is_layer: bool) -> None:
+def _write(output: int, *, is_layer: bool, left_out: frozenset[str] = frozenset()) -> None:
     form: Any = {"mode": "w|", "bufsize": _BUFFER_BYTES, "format": tarfile.PAX_FORMAT}
     with os.fdopen(output, "wb", closefd=False) as stream, tarfile.open(fileobj=stream, **form) as archive:
-        _add(archive, ".", is_layer)
+        _add(archive, ".", is_layer, left_out)
 
 
-def _add(archive: tarfile.TarFile, path: str, is_layer: bool) -> None:
+def _is_left_out(path: str, status: os.stat_result, left_out: frozenset[str]) -> bool:
+    if path not in left_out:
+        return False
+    if not stat.S_ISDIR(status.st_mode):
+        return True
+    below = [f"{path}/{name}" for name in _names(path)]
+    return all(_is_left_out(each, os.lstat(each), left_out) for each in below)
+
+
+def _add(archive: tarfile.TarFile, path: str, is_layer: bool, left_out: frozenset[str] = frozenset()) -> None:
     status = os.lstat(path)
+    if _is_left_out(path, status, left_out):
+        return
     if stat.S_ISSOCK(status.st_mode) or (is_layer and path in _OF_RUNTIME):
         return  # nobody listens after the sandbox
     if is_layer and stat.S_ISCHR(status.st_mode):
@@ -71,7 +84,7 @@ def _add(archive: tarfile.TarFile, path: str, is_layer: bool) -> None:
             archive.addfile(tarfile.TarInfo(f"{path}/{_OPAQUE}"))
         for name in sorted(_names(path)):
             try:
-                _add(archive, f"{path}/{name}", is_layer)
+                _add(archive, f"{path}/{name}", is_layer, left_out)
             except FileNotFoundError:
                 continue  # a program has removed it meanwhile
 

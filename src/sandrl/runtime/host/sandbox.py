@@ -254,9 +254,13 @@ class HostSandbox:
             output += chunk[1]
         return chunk, output
 
-    async def open_file(self, operation: str, path: str) -> tuple[int, GuestProcess]:
-        """Start to `read` or `write` a file, or `archive` or `unpack` a directory or a `layer`, through three pipes."""
-        return await self._start({"file": operation, "path": path, "max_bytes": limits.FILE_OPERATION_MAX_BYTES})
+    async def open_file(self, operation: str, path: str, left_out: Sequence[str] = ()) -> tuple[int, GuestProcess]:
+        """Start to `read` or `write` a file, or `archive` or `unpack` a directory or a `layer`, through three pipes.
+
+        A layer has nothing of the paths `left_out`.
+        """
+        most = limits.FILE_OPERATION_MAX_BYTES
+        return await self._start({"file": operation, "path": path, "max_bytes": most, "left_out": list(left_out)})
 
     async def _start(self, request: dict[str, Any]) -> tuple[int, GuestProcess]:
         if not self.alive:

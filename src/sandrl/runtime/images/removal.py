@@ -20,6 +20,7 @@ from sandrl.errors import InputError, UnknownImageError
 from sandrl.runtime.images import locks
 from sandrl.runtime.images.contents import NEW, OLD, remove_tree
 from sandrl.runtime.images.names import NamedImage, key_of
+from sandrl.runtime.images.steps import forget_steps
 from sandrl.runtime.images.store import ImageStore
 
 _PARTIAL_SECONDS = 24 * 3600
@@ -108,6 +109,7 @@ def prune(store: ImageStore, keep_bytes: int | None = None) -> Removed:
         unnamed = [each for each in digests if each not in names]
         oldest = [] if keep_bytes is None else _oldest(store, [each for each in digests if each in names], keep_bytes)
         removed.images += _drop(store, unnamed + oldest, removed)
+        removed.freed_bytes += _clear_caches(store)
     remove_leftovers(store, 0)
     return removed
 
@@ -196,6 +198,7 @@ def _sweep(store: ImageStore, removed: Removed) -> list[Path]:
             layers.append(path.rename(path.with_name(f"{OLD}{uuid.uuid4().hex}")))
             (contents.sizes / path.name).unlink(missing_ok=True)
         locks.remove(contents.lock_of(path), lock)
+    forget_steps(store)
     # Nobody writes there at the moment.
     for temporary in [*_visible(store.manifests, hidden=True), *_visible(store.names.directory, hidden=True)]:
         temporary.unlink()
@@ -203,9 +206,20 @@ def _sweep(store: ImageStore, removed: Removed) -> list[Path]:
     return layers
 
 
+def _clear_caches(store: ImageStore) -> int:
+    freed = 0
+    for path in _visible(store.caches):
+        with _claimed(store.contents.locks / f"caches-{path.name.removesuffix('.new')}") as is_free:
+            if is_free:
+                freed += _size(store, path)
+                path.unlink(missing_ok=True)
+    return freed
+
+
 def _remove_locks(store: ImageStore) -> None:
     contents = store.contents
     of = {"sha256": contents.blobs, "layers": contents.layers, "used": store.manifests}
+    of |= {"steps": store.steps, "caches": store.caches}
     for lock in _visible(contents.locks):
         kind, _, name = lock.name.partition("-")
         if kind in of and not (of[kind] / name).exists():

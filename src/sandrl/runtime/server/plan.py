@@ -19,7 +19,7 @@ from sandrl.runtime.server.probe import StartupProbe
 
 # What the SDK sends when the caller names no command. It only keeps a container alive, which a sandbox of ours
 # does by itself, so it is never started: that saves a shell and a sleep per sandbox.
-_KEEP_ALIVE = ("/bin/sh", ("-c", 'trap "exit 0" TERM INT; sleep infinity & wait'))
+KEEP_ALIVE = ("/bin/sh", ("-c", 'trap "exit 0" TERM INT; sleep infinity & wait'))
 
 _CONTEXT = "sandbox.spec.containers[0].security_context"
 _FIXED = frozenset((*rootfs.TOP_LEVEL, "usr", "etc", "dev", "proc", "sys"))
@@ -151,7 +151,7 @@ def _with_privileges(boot: BootRequest, context: pb.SecurityContext) -> BootRequ
 
 
 def _main(container: pb.Container, image: Image | StoreImage) -> tuple[str, ...] | None:
-    if (container.command, tuple(container.args)) == _KEEP_ALIVE:
+    if (container.command, tuple(container.args)) == KEEP_ALIVE:
         return None
     # As in a container: a command replaces the entrypoint of the image, and arguments alone replace its command.
     return (container.command, *container.args) if container.command else image.command(container.args) or None
