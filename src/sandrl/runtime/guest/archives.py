@@ -14,6 +14,8 @@ from typing import Any, BinaryIO
 _BUFFER_BYTES = 1 << 18
 _REMOVED, _OPAQUE = ".wh.", ".wh..wh..opq"
 _OF_RUNTIME = frozenset(("./dev", "./proc", "./etc/hosts", "./etc/hostname", "./etc/resolv.conf"))
+# Directories that each sandbox has from the start: unless they were changed, those of the image stay as they are.
+_MADE_BY_RUNTIME = {".": (0o755, 0, 0), "./etc": (0o755, 0, 0), "./tmp": (0o1777, 0, 0)}
 _OWNER_READS, _OWNER_ENTERS = 0o400, 0o500
 # Names of users would be looked up in the sandbox's own files, by libraries that this process cannot load.
 _LIBRARY: Any = tarfile
@@ -78,7 +80,8 @@ def _add(archive: tarfile.TarFile, path: str, is_layer: bool, left_out: frozense
         with _opened(path) as file:
             archive.addfile(member, _Padded(file))  # type: ignore[arg-type] # it reads, and nothing else is needed
         return
-    archive.addfile(member)
+    if not (is_layer and _MADE_BY_RUNTIME.get(path) == (stat.S_IMODE(status.st_mode), status.st_uid, status.st_gid)):
+        archive.addfile(member)
     if member.isdir():
         if is_layer and _is_opaque(path):
             archive.addfile(tarfile.TarInfo(f"{path}/{_OPAQUE}"))

@@ -715,9 +715,11 @@ class _Mounts:
         self._volumes.append((target, layer, kept, lock))
 
     def packed(self) -> str:
+        if not self.files.items:
+            return ""
         # In memory, so that nothing of a secret is left, whatever happens to this process.
         file = os.fdopen(os.memfd_create("sandrl-files", os.MFD_CLOEXEC), "w+b")
-        return self._archive(file, self.files.items) if self.files.items else ""
+        return self._archive(file, self.files.items)
 
     def volumes(self) -> Sequence[StepVolume]:
         found = []
