@@ -1,4 +1,4 @@
-"""Dockerfiles, one for each instruction and form, with the files of their contexts; and another builder to compare with.
+"""Dockerfiles, one for each instruction and form, with the files of their contexts; and buildah to compare with.
 
 All begin with `FROM localhost/tests/base:1`, a busybox with users, unless they name something else.
 """
@@ -47,7 +47,7 @@ class Example:
     """A Dockerfile and its context.
 
     Attributes:
-        files: Contents by path; a mode follows the name after a colon (`tool:755`), a target of a link begins with `->`.
+        files: Contents by path; a mode follows the name (`tool:755`), and a target of a link begins with `->`.
         options: Of both builders.
     """
 
@@ -111,7 +111,8 @@ EXAMPLES = [
     ),
     Example(
         "run with a directory of a stage",
-        "FROM BASE AS one\nRUN mkdir /o && echo 1 > /o/1\nFROM BASE\nRUN --mount=type=bind,from=one,source=/o,target=/m cp /m/1 /1\n",
+        "FROM BASE AS one\nRUN mkdir /o && echo 1 > /o/1\n"
+        "FROM BASE\nRUN --mount=type=bind,from=one,source=/o,target=/m cp /m/1 /1\n",
     ),
     Example(
         "run with a cache",
@@ -143,7 +144,8 @@ EXAMPLES = [
     Example("copy with a mode", "FROM BASE\nCOPY --chmod=751 f /f\n", {"f": "x"}),
     Example(
         "copy from a stage",
-        "FROM BASE AS one\nRUN mkdir /o && echo 1 > /o/1 && chown app /o/1\nFROM BASE\nCOPY --from=one /o /p\nCOPY --from=0 /o/1 /1\n",
+        "FROM BASE AS one\nRUN mkdir /o && echo 1 > /o/1 && chown app /o/1\n"
+        "FROM BASE\nCOPY --from=one /o /p\nCOPY --from=0 /o/1 /1\n",
     ),
     Example("copy from an image", "FROM scratch\nCOPY --from=BASE /etc/passwd /etc/group /etc/\n"),
     Example(

@@ -76,6 +76,14 @@ def build(
     network: Annotated[
         BuildNetwork, typer.Option("--network", help="The network of programs of the build.")
     ] = BuildNetwork.PUBLIC,
+    private_host: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--private-host",
+            metavar="HOST",
+            help="A host of this machine or its networks that programs may reach: a package mirror; repeatable.",
+        ),
+    ] = None,
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Take each step again.")] = False,
     progress: Annotated[
         Form, typer.Option("--progress", help="`plain` prints all output; `auto` does unless this is a terminal.")
@@ -101,6 +109,7 @@ def build(
                 target=target or wanted.target,
                 platform=platform,
                 network=network.value,
+                private_hosts=tuple(private_host or ()),
                 is_fresh=no_cache,
             )
             image = build_image(wanted, name, load_settings(), environment=environment, emit=emit)

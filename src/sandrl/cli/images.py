@@ -61,13 +61,17 @@ def list_stored(json_: Json = False) -> None:
         ]
     )
     for row in rows:
-        _add(table, row)
+        if not row.is_step:
+            _add(table, row)
     if rows:
         table.print()
     else:
         typer.echo(
             "No image is stored; store one with: sandrl images pull NAME, or sandrl images import FILE NAME", err=True
         )
+    if steps := [row for row in rows if row.is_step]:
+        kept = counted(len(steps), "step")
+        typer.echo(f"{kept} of builds kept beside them; remove them with: sandrl images prune", err=True)
 
 
 @app.command("pull")

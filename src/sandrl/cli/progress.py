@@ -92,10 +92,11 @@ def remark(event: events.Event) -> str | None:
             return f"Image: {image}, {'unpacked' if is_unpacking else 'copied'} {part} of {parts} ({human_size(total)})"
         case events.BuildStep(_, place, instruction, condition, _) if condition != "begun":
             return f"Build: [{place}] {instruction}{', stored before' if condition == 'cached' else ''}"
-        case events.BuildFailed(place, instruction, path, line, output):
-            return "\n".join(["------", f" > [{place}] {instruction}:", *output, "------", f"{path}:{line}"])
-        case events.RuntimeChosen(kind, reason, _, image, isolation):
-            return f"Runtime: {kind} ({reason}), image {image}" + (f", isolation {isolation}" if isolation else "")
+        case events.BuildFailed(place, instruction, path, number, output):
+            return "\n".join(["------", f" > [{place}] {instruction}:", *output, "------", f"{path}:{number}"])
+        case events.RuntimeChosen(kind, reason, _, image, isolation, network):
+            line = f"Runtime: {kind} ({reason}), image {image}" + (f", isolation {isolation}" if isolation else "")
+            return line + (f", network {network}" if network else "")
         case events.BackendChosen(kind, reason, model):
             return f"{'Backend' if kind == 'local' else 'Tinker'}: {kind} ({reason}), model {model}"
         case events.ModelChosen(name, place, reason):

@@ -34,6 +34,7 @@ class Step:
         environment: All of its variables.
         user: As `USER` names it.
         network: `public` or `none`.
+        private_hosts: Hosts that it may reach although they belong to this machine or its networks.
         files: A tar archive of files to put into the root; empty for none.
         left_out: Paths that do not become part of the layer.
     """
@@ -45,6 +46,7 @@ class Step:
     directory: str
     user: str
     network: str
+    private_hosts: tuple[str, ...] = ()
     files: str = ""
     volumes: tuple[StepVolume, ...] = ()
     left_out: tuple[str, ...] = ()
@@ -57,7 +59,7 @@ class Step:
     def of(cls, document: Mapping[str, Any]) -> Step:
         """The step of a `document`."""
         volumes = tuple(StepVolume(**each) for each in document["volumes"])
-        lists = {name: tuple(document[name]) for name in ("arguments", "left_out")}
+        lists = {name: tuple(document[name]) for name in ("arguments", "private_hosts", "left_out")}
         return cls(**{**document, **lists, "volumes": volumes})
 
 

@@ -69,6 +69,7 @@ class Build:
         secrets: Contents of secrets by their ids.
         target: The stage to build; empty for the last one.
         network: Of its programs: `public` or `none`.
+        private_hosts: Hosts that its programs may reach although they belong to this machine or its networks.
         is_fresh: Whether nothing that is stored of earlier builds is used.
     """
 
@@ -80,6 +81,7 @@ class Build:
     target: str = ""
     platform: str = ""
     network: str = "public"
+    private_hosts: tuple[str, ...] = ()
     is_fresh: bool = False
 
 
@@ -599,6 +601,7 @@ class _Builder:
                     directory=state.directory,
                     user=str(state.config.get("User") or ""),
                     network=network,
+                    private_hosts=self._wanted.private_hosts,
                     files=mounts.packed(),
                     volumes=tuple(mounts.volumes()),
                     left_out=mounts.left_out(),

@@ -20,7 +20,7 @@ from sandrl.errors import InputError, UnknownImageError
 from sandrl.runtime.images import locks
 from sandrl.runtime.images.contents import NEW, OLD, remove_tree
 from sandrl.runtime.images.names import NamedImage, key_of
-from sandrl.runtime.images.steps import forget_steps
+from sandrl.runtime.images.steps import digests_of_steps, forget_steps
 from sandrl.runtime.images.store import ImageStore
 
 _PARTIAL_SECONDS = 24 * 3600
@@ -41,6 +41,7 @@ class ImageRow:
         layers: The names of its layers, the lowest first; images with the same name share the layer.
         used_at: When it was last used, in seconds since the epoch.
         is_used: Whether a runtime uses it at the moment.
+        is_step: Whether it has no name, and is kept because a step of a build has led to it.
     """
 
     digest: str
@@ -52,6 +53,7 @@ class ImageRow:
     layers: tuple[str, ...]
     used_at: float
     is_used: bool
+    is_step: bool
 
 
 @dataclass(slots=True)
@@ -73,7 +75,8 @@ def list_images(store: ImageStore) -> list[ImageRow]:
     """The images of a store: those with names first, each by its first name."""
     parts = {digest: _parts(store, digest) for digest in store.digests()}
     counts = Counter(part for each in parts.values() for part in each)
-    rows = [_row(store, digest, each, counts) for digest, each in parts.items()]
+    steps = digests_of_steps(store)
+    rows = [_row(store, digest, each, counts, is_step=digest in steps) for digest, each in parts.items()]
     return sorted((each for each in rows if each is not None), key=lambda row: (not row.names, row.names, row.digest))
 
 
@@ -254,14 +257,15 @@ def _parts(store: ImageStore, digest: str) -> set[Path]:
     return blobs | {store.contents.layer(each) for each in configuration.rootfs.diff_ids}
 
 
-def _row(store: ImageStore, digest: str, parts: set[Path], counts: Counter[Path]) -> ImageRow | None:
+def _row(store: ImageStore, digest: str, parts: set[Path], counts: Counter[Path], *, is_step: bool) -> ImageRow | None:
     image = store.find(digest)
     if image is None:
         return None
     layers = {each for each in parts if each.parent == store.layers}
+    names = tuple(each.name for each in _names(store).get(digest, []))
     return ImageRow(
         digest=digest,
-        names=tuple(each.name for each in _names(store).get(digest, [])),
+        names=names,
         architecture=image.config.architecture,
         blob_bytes=image.size,
         layer_bytes=sum(_size(store, each) for each in layers),
@@ -269,6 +273,7 @@ def _row(store: ImageStore, digest: str, parts: set[Path], counts: Counter[Path]
         layers=image.layers,
         used_at=_used_at(store, digest),
         is_used=_is_used(store, digest),
+        is_step=is_step and not names,
     )
 
 

@@ -1,6 +1,6 @@
 """The finished steps of builds: a record names the image of a step by a key of all that goes into the step.
 
-A record is written after its image. A build locks a step while it makes it, and another build that needs the step waits.
+A record is written after its image. A build locks a step while it makes it; other builds that need it wait.
 """
 
 from __future__ import annotations

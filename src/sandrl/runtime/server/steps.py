@@ -17,10 +17,12 @@ from sandrl.runtime.host.files import FileError, archive, unpack
 from sandrl.runtime.host.images import StoreImage
 from sandrl.runtime.host.process import Exit
 from sandrl.runtime.host.sandbox import HostSandbox, StartError
+from sandrl.runtime.limits import PRIVATE_HOSTS_ANNOTATION
 from sandrl.runtime.server import faults
 from sandrl.runtime.server.plan import KEEP_ALIVE
 from sandrl.runtime.server.sandboxes import SandboxManager
 from sandrl.runtime.steps import OUTPUT, RESULT, Step
+from sandrl.settings import NetworkMode
 
 _CHUNK_BYTES = 1 << 20
 _SHARE_OF_MEMORY = 0.5
@@ -72,6 +74,9 @@ async def _run(step: Step, host: HostSandbox, environment: Mapping[str, str], wr
     process.close_stdin()
     while not isinstance(output := await process.next_output(), Exit):
         await write(OUTPUT + output[1])
+    for each in host.passage.connections if host.passage else ():
+        if each["refused"]:
+            await write(OUTPUT + f"network: {each['host']}:{each['port']}: {each['refused']}\n".encode())
     if output.message:
         raise faults.lost(output.message) if await host.is_lost() else faults.unavailable(output.message)
     return {"exit_code": output.code}
@@ -121,6 +126,9 @@ def _spec(step: Step) -> pb.SandboxSpec:
     command, arguments = KEEP_ALIVE
     container = pb.Container(name="main", image=step.image, command=command, args=arguments, volume_mounts=mounts)
     spec = pb.SandboxSpec(containers=[container])
+    if step.network == NetworkMode.PUBLIC:
+        spec.network.egress.add(any=True)
+        spec.annotations[PRIVATE_HOSTS_ANNOTATION] = " ".join(step.private_hosts)
     for name in names:
         spec.volumes.add(name=name).scratch.SetInParent()
     return spec
