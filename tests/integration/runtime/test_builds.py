@@ -1,4 +1,4 @@
-"""Builds of Dockerfiles with the local runtime: what buildah cannot be compared for, the cache, secrets, errors, kills."""
+"""Builds of Dockerfiles: forms that buildah does not have, the cache, secrets, errors, kills."""
 
 from __future__ import annotations
 
@@ -132,9 +132,8 @@ def test_values_of_arguments_decide_about_the_steps_that_see_them(build: Builder
     build(text, arguments={"A": "2", "http_proxy": "http://proxy.test"})
     assert build.taken == []
     build(text, arguments={"Z": "1"})
-    assert [each.message for each in build.events if isinstance(each, Warned)][0].endswith(
-        "has no ARG Z, so its value has no effect"
-    )
+    (warned,) = [each.message for each in build.events if isinstance(each, Warned)]
+    assert warned.endswith("has no ARG Z, so its value has no effect")
 
 
 def test_a_secret_is_seen_by_its_command_and_is_in_no_layer_nor_key(build: Builder, store: ImageStore) -> None:
@@ -147,7 +146,7 @@ def test_a_secret_is_seen_by_its_command_and_is_in_no_layer_nor_key(build: Build
     image = build(text, secrets=secrets)
     assert build.output == ["first-secret", "second-secret", "THIRD"]
     assert _text(store, image, "left") == "/root:\n\n/run:\n"
-    build(text, secrets={name: b"other" for name in secrets})
+    build(text, secrets=dict.fromkeys(secrets, b"other"))
     assert build.taken == []
     for path in [*store.root.rglob("*")]:
         if path.is_file() and not path.is_symlink():

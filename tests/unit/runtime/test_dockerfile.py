@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -274,10 +276,8 @@ def test_hostile_files_are_read_or_refused(text: str) -> None:
 
 
 def test_values_that_grow_without_end_are_refused() -> None:
-    variables = {"A": "x" * 1000}
     with pytest.raises(InputError, match="longer than"):
-        for _ in range(100):
-            variables["A"] = expand("$A$A", variables)
+        expand("$A" * 10_000, {"A": "x" * 1000})
 
 
 def test_patterns_with_many_stars_are_matched_in_time() -> None:
@@ -289,7 +289,5 @@ def test_patterns_with_many_stars_are_matched_in_time() -> None:
 
 @given(st.text(alphabet=" \n\t\\\"'$<>{}[]#=-:EOFRUNCPYabc,/", max_size=200))
 def test_any_text_is_read_or_refused(text: str) -> None:
-    try:
-        _file(f"FROM a\n{text}")
-    except InputError as error:
-        assert error.path == "Dockerfile"
+    with suppress(InputError):
+        assert _file(f"FROM a\n{text}").stages
