@@ -15,6 +15,7 @@ a run records (`sandrl.runs.session`) and to the message and exit code of the co
     │   ├── ForkedProcessError         2   a forked child uses an object that only its parent can use
     │   └── RequestRefusedError        2   a model endpoint refuses the request itself
     ├── TrainingError                  1   training failed: the loss is not a number, or no gradient step was made
+    ├── BuildError                     1   a program of a Dockerfile failed
     ├── GateError                      1   a gate that the user set failed (fail_under, validate, redteam)
     ├── BudgetError                    1   the budget of sandbox time or money is used up; finished work is kept
     ├── ServiceError                   3   a service outside sandrl does not answer or refuses
@@ -133,6 +134,10 @@ class UnknownImageError(UsageError):
 
     def __init__(self, name: str) -> None:
         super().__init__(f"there is no image {name!r}", hint="list the images: sandrl images ls")
+
+
+class BuildError(SandrlError):
+    """A program of a Dockerfile failed; the message names its line, and events have shown its output."""
 
 
 class ForkedProcessError(UsageError):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sandrl.cli.builds import build
 from sandrl.cli.completion import values
 from sandrl.cli.output import Json, print_json
 from sandrl.cli.progress import LiveView, Remarks, remark
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
     from sandrl.runtime.images.removal import ImageRow, Removed
     from sandrl.runtime.images.store import ImageStore, StoredImage
 
-app = typer.Typer(name="images", help="Images of sandboxes: ls, pull, import, export, rm, prune.")
+app = typer.Typer(name="images", help="Images of sandboxes: ls, build, pull, import, export, rm, prune.")
+app.command("build")(build)
 
 _SHOWN_DIGITS = 12
 
@@ -59,13 +61,17 @@ def list_stored(json_: Json = False) -> None:
         ]
     )
     for row in rows:
-        _add(table, row)
+        if not row.is_step:
+            _add(table, row)
     if rows:
         table.print()
     else:
         typer.echo(
             "No image is stored; store one with: sandrl images pull NAME, or sandrl images import FILE NAME", err=True
         )
+    if steps := [row for row in rows if row.is_step]:
+        kept = counted(len(steps), "step")
+        typer.echo(f"{kept} of builds kept beside them; remove them with: sandrl images prune", err=True)
 
 
 @app.command("pull")

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 _REFRESHES_PER_SECOND = 6
 # Warnings, and what answers a signal or ends work early: never left out.
 _URGENT = (
+    events.BuildFailed,
     events.BudgetReached,
     events.FlagRaised,
     events.ServiceLogged,
@@ -89,8 +90,13 @@ def remark(event: events.Event) -> str | None:
             return f"Image: {image}: {reason}; next try in {seconds:.1f} s"
         case events.ImageProgress(image, is_unpacking, part, parts, done, total) if done == total:
             return f"Image: {image}, {'unpacked' if is_unpacking else 'copied'} {part} of {parts} ({human_size(total)})"
-        case events.RuntimeChosen(kind, reason, _, image, isolation):
-            return f"Runtime: {kind} ({reason}), image {image}" + (f", isolation {isolation}" if isolation else "")
+        case events.BuildStep(_, place, instruction, condition, _) if condition != "begun":
+            return f"Build: [{place}] {instruction}{', stored before' if condition == 'cached' else ''}"
+        case events.BuildFailed(place, instruction, path, number, output):
+            return "\n".join(["------", f" > [{place}] {instruction}:", *output, "------", f"{path}:{number}"])
+        case events.RuntimeChosen(kind, reason, _, image, isolation, network):
+            line = f"Runtime: {kind} ({reason}), image {image}" + (f", isolation {isolation}" if isolation else "")
+            return line + (f", network {network}" if network else "")
         case events.BackendChosen(kind, reason, model):
             return f"{'Backend' if kind == 'local' else 'Tinker'}: {kind} ({reason}), model {model}"
         case events.ModelChosen(name, place, reason):

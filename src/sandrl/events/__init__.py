@@ -89,7 +89,8 @@ class ReportingStarted(Event):
 class RuntimeChosen(Event):
     """Sandboxes will come from this runtime: `local`, `remote` or another provider; the reason is a few words.
 
-    `isolation` is how it isolates on this machine; empty for the remote one.
+    `isolation` is how it isolates on this machine; empty for the remote one. `network` is what the code may reach;
+    empty for what the runtime decides.
     """
 
     kind: str
@@ -97,6 +98,7 @@ class RuntimeChosen(Event):
     address: str
     image: str
     isolation: str = ""
+    network: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +128,40 @@ class ImageProgress(Event):
     parts: int
     done: int
     total: int
+
+
+@dataclass(frozen=True, slots=True)
+class BuildStep(Event):
+    """An instruction of a Dockerfile has `begun`, is `done`, or its result was stored before (`cached`).
+
+    `number` counts from 1, and `place` is the stage, and which of its steps this is (`base 2/5`).
+    """
+
+    number: int
+    place: str
+    instruction: str
+    condition: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class BuildOutput(Event):
+    """A line that the program of a step has printed, so long after its begin."""
+
+    number: int
+    seconds: float
+    line: str
+
+
+@dataclass(frozen=True, slots=True)
+class BuildFailed(Event):
+    """The program of a step failed: the instruction, its file and line, and the last lines of its output."""
+
+    place: str
+    instruction: str
+    path: str
+    line: int
+    output: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 from enum import StrEnum
 from pathlib import Path
@@ -28,6 +28,7 @@ from sandrl.errors import RuntimeUnavailableError, SilentDaemonError, UsageError
 from sandrl.files import check_descriptors
 from sandrl.runtime import libraries, limits
 from sandrl.runtime.state import DaemonEndpoint, RuntimeDirectory
+from sandrl.runtime.steps import RESULT, Step, StepResult
 from sandrl.runtime.usage import of_process
 from sandrl.settings import load_settings
 
@@ -41,6 +42,7 @@ _INHERITED = (
     *("SSL_CERT_FILE", "SSL_CERT_DIR"),
 )
 _STATUS_METHOD, _SAVE_METHOD = "/sandrl.runtime.v1.Control/Status", "/sandrl.runtime.v1.Control/Save"
+_STEP_METHOD = "/sandrl.runtime.v1.Control/Step"
 # How long one question may take, and the silence after which its asker is told.
 _QUESTION_SECONDS = 3.0
 PATIENCE_SECONDS = 90.0
@@ -219,26 +221,49 @@ def save_image(endpoint: DaemonEndpoint, sandbox_id: str, name: str) -> dict[str
         UsageError: If it cannot be stored.
         RuntimeUnavailableError: If the daemon does not answer.
     """
+    request = json.dumps({"sandbox_id": sandbox_id, "name": name}).encode()
+    for answer in _control(endpoint, _SAVE_METHOD, request):
+        saved: dict[str, Any] = json.loads(answer)
+        return saved
+    return None
+
+
+def run_step(endpoint: DaemonEndpoint, step: Step, on_output: Callable[[bytes], None]) -> StepResult:
+    """Runs a program in a sandbox from an image, and stores the image with what it has changed.
+
+    Raises:
+        UsageError: If its sandbox cannot have what it asks for, or its files cannot be stored.
+        RuntimeUnavailableError: If the daemon does not answer.
+    """
+    for answer in _control(endpoint, _STEP_METHOD, json.dumps(step.document()).encode()):
+        if answer[:1] == RESULT:
+            return StepResult(**json.loads(answer[1:]))
+        on_output(answer[1:])
+    raise RuntimeUnavailableError("the local runtime ended during a step of a build", hint="build again")
+
+
+def _control(endpoint: DaemonEndpoint, method: str, request: bytes) -> Iterator[bytes]:
+    # The answers to a call; none if it is about a sandbox that there is not.
     forks.begin_grpc()
     import grpc  # see `status_of`
 
     metadata = (("authorization", f"Bearer {endpoint.token}"),)
-    request = json.dumps({"sandbox_id": sandbox_id, "name": name}).encode()
     target = endpoint.base_url.removeprefix("http://")
-    with grpc.insecure_channel(target, options=[("grpc.enable_http_proxy", 0)]) as channel:
+    options = [("grpc.enable_http_proxy", 0), ("grpc.max_receive_message_length", -1)]
+    with grpc.insecure_channel(target, options=options) as channel:
         try:
-            answer: dict[str, Any] = json.loads(
-                channel.unary_unary(_SAVE_METHOD, None, None)(request, metadata=metadata)
-            )
+            if method == _STEP_METHOD:
+                yield from channel.unary_stream(method, None, None)(request, metadata=metadata)
+            else:
+                yield channel.unary_unary(method, None, None)(request, metadata=metadata)
         except grpc.RpcError as error:
             if error.code() is grpc.StatusCode.NOT_FOUND:
-                return None
+                return
             if error.code() in (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.FAILED_PRECONDITION):
                 raise UsageError(str(error.details())) from error
             raise RuntimeUnavailableError(
                 f"the local runtime (pid {endpoint.pid}) does not answer: {error.code().name}: {error.details()}"
             ) from error
-    return answer
 
 
 def status(state_dir: Path, *, on_wait: Callable[[str], None] | None = None) -> RuntimeStatus:

@@ -14,6 +14,8 @@ from typing import Any, BinaryIO
 _BUFFER_BYTES = 1 << 18
 _REMOVED, _OPAQUE = ".wh.", ".wh..wh..opq"
 _OF_RUNTIME = frozenset(("./dev", "./proc", "./etc/hosts", "./etc/hostname", "./etc/resolv.conf"))
+# Directories that each sandbox has from the start: unless they were changed, those of the image stay as they are.
+_MADE_BY_RUNTIME = {".": (0o755, 0, 0), "./etc": (0o755, 0, 0), "./tmp": (0o1777, 0, 0)}
 _OWNER_READS, _OWNER_ENTERS = 0o400, 0o500
 # Names of users would be looked up in the sandbox's own files, by libraries that this process cannot load.
 _LIBRARY: Any = tarfile
@@ -36,24 +38,37 @@ def write(directory: str, output: int) -> None:
     _write(output, is_layer=False)
 
 
-def write_layer(upper: int, output: int) -> None:
+def write_layer(upper: int, output: int, left_out: frozenset[str] = frozenset()) -> None:
     """Write the upper directory of an overlay as a layer of an image.
 
     A layer has files named `.wh.NAME` where the kernel has devices without a number and attributes. It has nothing of
-    what the runtime puts into each sandbox.
+    what the runtime puts into each sandbox, and not the files `left_out`, nor directories of these names that have
+    nothing else.
     """
     os.fchdir(upper)
-    _write(output, is_layer=True)
+    names = {f"./{each.strip('/')}" for each in left_out}
+    _write(output, is_layer=True, left_out=frozenset(names))
 
 
-def _write(output: int, *, is_layer: bool) -> None:
+def _write(output: int, *, is_layer: bool, left_out: frozenset[str] = frozenset()) -> None:
     form: Any = {"mode": "w|", "bufsize": _BUFFER_BYTES, "format": tarfile.PAX_FORMAT}
     with os.fdopen(output, "wb", closefd=False) as stream, tarfile.open(fileobj=stream, **form) as archive:
-        _add(archive, ".", is_layer)
+        _add(archive, ".", is_layer, left_out)
 
 
-def _add(archive: tarfile.TarFile, path: str, is_layer: bool) -> None:
+def _is_left_out(path: str, status: os.stat_result, left_out: frozenset[str]) -> bool:
+    if path not in left_out:
+        return False
+    if not stat.S_ISDIR(status.st_mode):
+        return True
+    below = [f"{path}/{name}" for name in _names(path)]
+    return all(_is_left_out(each, os.lstat(each), left_out) for each in below)
+
+
+def _add(archive: tarfile.TarFile, path: str, is_layer: bool, left_out: frozenset[str] = frozenset()) -> None:
     status = os.lstat(path)
+    if _is_left_out(path, status, left_out):
+        return
     if stat.S_ISSOCK(status.st_mode) or (is_layer and path in _OF_RUNTIME):
         return  # nobody listens after the sandbox
     if is_layer and stat.S_ISCHR(status.st_mode):
@@ -65,13 +80,14 @@ def _add(archive: tarfile.TarFile, path: str, is_layer: bool) -> None:
         with _opened(path) as file:
             archive.addfile(member, _Padded(file))  # type: ignore[arg-type] # it reads, and nothing else is needed
         return
-    archive.addfile(member)
+    if not (is_layer and _MADE_BY_RUNTIME.get(path) == (stat.S_IMODE(status.st_mode), status.st_uid, status.st_gid)):
+        archive.addfile(member)
     if member.isdir():
         if is_layer and _is_opaque(path):
             archive.addfile(tarfile.TarInfo(f"{path}/{_OPAQUE}"))
         for name in sorted(_names(path)):
             try:
-                _add(archive, f"{path}/{name}", is_layer)
+                _add(archive, f"{path}/{name}", is_layer, left_out)
             except FileNotFoundError:
                 continue  # a program has removed it meanwhile
 

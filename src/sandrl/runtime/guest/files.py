@@ -69,7 +69,7 @@ def start(
         elif message["file"] == "archive":
             archives.write(message["path"], stdout)
         elif message["file"] == "layer":
-            archives.write_layer(upper, stdout)
+            archives.write_layer(upper, stdout, frozenset(message["left_out"]))
         else:
             archives.read(message["path"], stdin)
         code = 0

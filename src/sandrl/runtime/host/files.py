@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from sandrl.runtime import limits
 from sandrl.runtime.host.process import Exit, GuestProcess, Stream
@@ -43,17 +43,21 @@ async def archive(host: HostSandbox, path: str, keep: Callable[[bytes], object])
     await _receive(host, "archive", path, keep)
 
 
-async def archive_layer(host: HostSandbox, keep: Callable[[bytes], object]) -> None:
+async def archive_layer(host: HostSandbox, keep: Callable[[bytes], object], left_out: Sequence[str] = ()) -> None:
     """Pass on what a sandbox has changed in its image, as a layer of an image: a tar archive, piece by piece.
+
+    Files at the paths `left_out` are not part of it, nor are directories that have nothing else.
 
     Raises:
         FileError: If it cannot be made.
     """
-    await _receive(host, "layer", "/", keep)
+    await _receive(host, "layer", "/", keep, left_out)
 
 
-async def _receive(host: HostSandbox, operation: str, path: str, keep: Callable[[bytes], object]) -> None:
-    number, process = await host.open_file(operation, path)
+async def _receive(
+    host: HostSandbox, operation: str, path: str, keep: Callable[[bytes], object], left_out: Sequence[str] = ()
+) -> None:
+    number, process = await host.open_file(operation, path, left_out)
     process.close_stdin()
     try:
         await _collect(process, path, keep)

@@ -220,8 +220,8 @@ class Images:
         assert self._store is not None, "a sandbox has an image of it"
         return self._store.scratch()
 
-    async def derive(self, image: StoreImage, layer: Path, name: str, described: str) -> StoredImage:
-        """Store an image that is in use with one more layer under a name; see `ImageStore.add`."""
+    async def derive(self, image: StoreImage, layer: Path, name: str | None, described: str) -> StoredImage:
+        """Store an image that is in use with one more layer, under a name if one is given; see `ImageStore.add`."""
         from sandrl.runtime.images.derived import DerivedImage
 
         store = self._store

@@ -34,6 +34,9 @@ from sandrl.runtime.images.unpack import Limits, Measured
 
 OCI, DOCKER_ARCHIVE, ROOT_FILES = "oci:", "docker-archive:", "rootfs:"
 
+DOCKERFILE = "dockerfile:"
+"""The prefix of a directory from whose Dockerfile an image is built."""
+
 FORMS = (OCI, DOCKER_ARCHIVE, ROOT_FILES)
 """The prefixes of images in files."""
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 
 from sandrl.errors import InputError
 from sandrl.files import read_regular, write_whole
-from sandrl.runtime.images.layouts import parse_file_reference
+from sandrl.runtime.images.layouts import DOCKERFILE, parse_file_reference
 from sandrl.runtime.images.references import parse_reference
 
 _MOST_BYTES = 16 << 10
@@ -74,6 +74,8 @@ def named(text: str, digest: str) -> NamedImage:
     Raises:
         InputError: If the text is none, or the file cannot be read.
     """
+    if (place := _built(text)) is not None:
+        return NamedImage(key=place, name=place, digest=digest)
     reference = parse_file_reference(text)
     if reference is not None:
         return NamedImage(key=str(reference), name=str(reference), digest=digest, state=reference.state())
@@ -83,11 +85,18 @@ def named(text: str, digest: str) -> NamedImage:
 
 def key_of(text: str) -> str | None:
     """The key of a name or a file as users write it; None if it can be neither."""
+    if (place := _built(text)) is not None:
+        return place
     reference = parse_file_reference(text)
     try:
         return str(reference) if reference is not None else parse_reference(text).key
     except InputError:
         return None
+
+
+def _built(text: str) -> str | None:
+    place = text.removeprefix(DOCKERFILE)
+    return f"{DOCKERFILE}{os.path.abspath(place)}" if place != text else None
 
 
 def _read(path: Path) -> NamedImage | None:

@@ -1,11 +1,11 @@
-"""The image that a user names: of the store, of a file, or of a registry, from which it is pulled."""
+"""The image that a user names: of the store, of a file, of a Dockerfile, or of a registry, from which it is pulled."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from sandrl.events import Emit, ignore
-from sandrl.runtime.images.layouts import parse_file_reference
+from sandrl.runtime.images.layouts import DOCKERFILE, parse_file_reference
 from sandrl.runtime.images.references import parse_reference
 from sandrl.runtime.images.store import open_store
 from sandrl.settings import Settings
@@ -22,6 +22,10 @@ def provide(text: str, settings: Settings, *, environment: Mapping[str, str], em
     Raises:
         SandrlError: If there is no such image, or it cannot be stored.
     """
+    if text.startswith(DOCKERFILE):
+        from sandrl.runtime.images.builds import build_reference
+
+        return build_reference(text, settings, environment=environment, emit=emit)
     store = open_store(settings)
     digest = store.digest_of(text)
     if digest is not None:

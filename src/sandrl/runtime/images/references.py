@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from sandrl.errors import InputError
-from sandrl.runtime.images.layouts import FORMS
+from sandrl.runtime.images.layouts import DOCKERFILE, FORMS
 
 DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 """The digest of a manifest, a configuration or a layer."""
@@ -51,7 +51,7 @@ def parse_reference(text: str) -> Reference:
     Raises:
         InputError: If it is none.
     """
-    if text.startswith(FORMS):
+    if text.startswith((*FORMS, DOCKERFILE)):
         raise _unusable(text, f"it begins with {text.partition(':')[0]}:, which names a file")
     name, at, digest = text.partition("@")
     head, slash, rest = name.partition("/")

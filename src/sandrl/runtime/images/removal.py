@@ -20,6 +20,7 @@ from sandrl.errors import InputError, UnknownImageError
 from sandrl.runtime.images import locks
 from sandrl.runtime.images.contents import NEW, OLD, remove_tree
 from sandrl.runtime.images.names import NamedImage, key_of
+from sandrl.runtime.images.steps import digests_of_steps, forget_steps
 from sandrl.runtime.images.store import ImageStore
 
 _PARTIAL_SECONDS = 24 * 3600
@@ -40,6 +41,7 @@ class ImageRow:
         layers: The names of its layers, the lowest first; images with the same name share the layer.
         used_at: When it was last used, in seconds since the epoch.
         is_used: Whether a runtime uses it at the moment.
+        is_step: Whether it has no name, and is kept because a step of a build has led to it.
     """
 
     digest: str
@@ -51,6 +53,7 @@ class ImageRow:
     layers: tuple[str, ...]
     used_at: float
     is_used: bool
+    is_step: bool
 
 
 @dataclass(slots=True)
@@ -72,7 +75,8 @@ def list_images(store: ImageStore) -> list[ImageRow]:
     """The images of a store: those with names first, each by its first name."""
     parts = {digest: _parts(store, digest) for digest in store.digests()}
     counts = Counter(part for each in parts.values() for part in each)
-    rows = [_row(store, digest, each, counts) for digest, each in parts.items()]
+    steps = digests_of_steps(store)
+    rows = [_row(store, digest, each, counts, is_step=digest in steps) for digest, each in parts.items()]
     return sorted((each for each in rows if each is not None), key=lambda row: (not row.names, row.names, row.digest))
 
 
@@ -108,6 +112,7 @@ def prune(store: ImageStore, keep_bytes: int | None = None) -> Removed:
         unnamed = [each for each in digests if each not in names]
         oldest = [] if keep_bytes is None else _oldest(store, [each for each in digests if each in names], keep_bytes)
         removed.images += _drop(store, unnamed + oldest, removed)
+        removed.freed_bytes += _clear_caches(store)
     remove_leftovers(store, 0)
     return removed
 
@@ -196,6 +201,7 @@ def _sweep(store: ImageStore, removed: Removed) -> list[Path]:
             layers.append(path.rename(path.with_name(f"{OLD}{uuid.uuid4().hex}")))
             (contents.sizes / path.name).unlink(missing_ok=True)
         locks.remove(contents.lock_of(path), lock)
+    forget_steps(store)
     # Nobody writes there at the moment.
     for temporary in [*_visible(store.manifests, hidden=True), *_visible(store.names.directory, hidden=True)]:
         temporary.unlink()
@@ -203,9 +209,20 @@ def _sweep(store: ImageStore, removed: Removed) -> list[Path]:
     return layers
 
 
+def _clear_caches(store: ImageStore) -> int:
+    freed = 0
+    for path in _visible(store.caches):
+        with _claimed(store.contents.locks / f"caches-{path.name.removesuffix('.new')}") as is_free:
+            if is_free:
+                freed += _size(store, path)
+                path.unlink(missing_ok=True)
+    return freed
+
+
 def _remove_locks(store: ImageStore) -> None:
     contents = store.contents
     of = {"sha256": contents.blobs, "layers": contents.layers, "used": store.manifests}
+    of |= {"steps": store.steps, "caches": store.caches}
     for lock in _visible(contents.locks):
         kind, _, name = lock.name.partition("-")
         if kind in of and not (of[kind] / name).exists():
@@ -240,14 +257,15 @@ def _parts(store: ImageStore, digest: str) -> set[Path]:
     return blobs | {store.contents.layer(each) for each in configuration.rootfs.diff_ids}
 
 
-def _row(store: ImageStore, digest: str, parts: set[Path], counts: Counter[Path]) -> ImageRow | None:
+def _row(store: ImageStore, digest: str, parts: set[Path], counts: Counter[Path], *, is_step: bool) -> ImageRow | None:
     image = store.find(digest)
     if image is None:
         return None
     layers = {each for each in parts if each.parent == store.layers}
+    names = tuple(each.name for each in _names(store).get(digest, []))
     return ImageRow(
         digest=digest,
-        names=tuple(each.name for each in _names(store).get(digest, [])),
+        names=names,
         architecture=image.config.architecture,
         blob_bytes=image.size,
         layer_bytes=sum(_size(store, each) for each in layers),
@@ -255,6 +273,7 @@ def _row(store: ImageStore, digest: str, parts: set[Path], counts: Counter[Path]
         layers=image.layers,
         used_at=_used_at(store, digest),
         is_used=_is_used(store, digest),
+        is_step=is_step and not names,
     )
 
 

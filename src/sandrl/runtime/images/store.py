@@ -88,6 +88,7 @@ class ImageStore:
         self.layers = self.contents.layers
         self.manifests = root / "manifests"
         self.names = Names(root / "names")
+        self.steps, self.caches = root / "steps", root / "caches"
         self.writing = self.contents.locks / "writing"
 
     def find(self, reference: str) -> StoredImage | None:
@@ -188,6 +189,14 @@ class ImageStore:
         self._tidy(digest)
         return image
 
+    def give_name(self, digest: str, name: str) -> None:
+        """Gives an image that is leased a name; what had the name loses it.
+
+        Raises:
+            InputError: If it cannot be a name.
+        """
+        self._name(digest, self.manifest_bytes(digest), named(name, digest))
+
     def add_file(self, text: str, progress: Emit = ignore) -> StoredImage:
         """The image of `oci:DIR[:TAG]`, `docker-archive:FILE` or `rootfs:FILE`, imported unless it is stored already.
 
@@ -215,7 +224,7 @@ class ImageStore:
             SandrlError: If one cannot be made, or others can write to the store.
         """
         self.contents.make()
-        for directory in (self.manifests, self.names.directory):
+        for directory in (self.manifests, self.names.directory, self.steps, self.caches):
             directory.mkdir(mode=0o700, exist_ok=True)
 
     def scratch(self) -> Path:

@@ -14,12 +14,12 @@ from sandrl.runtime import limits
 from sandrl.runtime.guest import rootfs
 from sandrl.runtime.host.images import Image, StoreImage
 from sandrl.runtime.host.launcher import BootRequest
-from sandrl.runtime.server import faults, resources, volumes
+from sandrl.runtime.server import egress, faults, resources, volumes
 from sandrl.runtime.server.probe import StartupProbe
 
 # What the SDK sends when the caller names no command. It only keeps a container alive, which a sandbox of ours
 # does by itself, so it is never started: that saves a shell and a sleep per sandbox.
-_KEEP_ALIVE = ("/bin/sh", ("-c", 'trap "exit 0" TERM INT; sleep infinity & wait'))
+KEEP_ALIVE = ("/bin/sh", ("-c", 'trap "exit 0" TERM INT; sleep infinity & wait'))
 
 _CONTEXT = "sandbox.spec.containers[0].security_context"
 _FIXED = frozenset((*rootfs.TOP_LEVEL, "usr", "etc", "dev", "proc", "sys"))
@@ -100,7 +100,10 @@ def make_plan(spec: pb.SandboxSpec, image: Image | StoreImage) -> Plan:
         cells=cells,
         mounts=mounts,
         processors=processors,
+        network=egress.network_of(spec),
     )
+    if cells and boot.network is not None:
+        raise faults.unsupported("a network of a worker (sandbox.spec.network): cells have none")
     return Plan(
         boot=_with_privileges(boot, container.security_context),
         main=_main(container, image),
@@ -151,7 +154,7 @@ def _with_privileges(boot: BootRequest, context: pb.SecurityContext) -> BootRequ
 
 
 def _main(container: pb.Container, image: Image | StoreImage) -> tuple[str, ...] | None:
-    if (container.command, tuple(container.args)) == _KEEP_ALIVE:
+    if (container.command, tuple(container.args)) == KEEP_ALIVE:
         return None
     # As in a container: a command replaces the entrypoint of the image, and arguments alone replace its command.
     return (container.command, *container.args) if container.command else image.command(container.args) or None

@@ -14,9 +14,10 @@ import tempfile
 import time
 import uuid
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import IO, Any
 
 import grpc
@@ -143,8 +144,32 @@ class SandboxManager:
             self._images.give_back(image)
             raise
 
-    async def _start_from(self, image: Image | StoreImage, spec: pb.SandboxSpec, display_name: str) -> Record:
+    async def start_step(
+        self, spec: pb.SandboxSpec, change: Callable[[StoreImage], StoreImage], limits: Mapping[str, int]
+    ) -> Record:
+        """Start the sandbox of a step of a build, with what an image says changed, and other limits of its boot.
+
+        Raises:
+            faults.Fault: As `create`.
+        """
+        image = await self._images.take(container_of(spec).image)
+        try:
+            if not isinstance(image, StoreImage):
+                raise faults.invalid("a step needs an image of the store", "image")
+            return await self._start_from(change(image), spec, "", limits)
+        except BaseException:
+            self._images.give_back(image)
+            raise
+
+    async def _start_from(
+        self,
+        image: Image | StoreImage,
+        spec: pb.SandboxSpec,
+        display_name: str,
+        limits: Mapping[str, int] = MappingProxyType({}),
+    ) -> Record:
         plan = make_plan(spec, image)
+        plan = dataclasses.replace(plan, boot=dataclasses.replace(plan.boot, **limits))  # type: ignore[arg-type]
         if not self._limits_processors:
             plan = dataclasses.replace(plan, boot=dataclasses.replace(plan.boot, processors=None))
         if plan.boot.overlay is not None and not (self._overlays / plan.boot.overlay).is_dir():
@@ -176,7 +201,8 @@ class SandboxManager:
         except FileError as error:
             raise faults.of_file(error) from error
         except RefusedLaunchError as error:
-            raise faults.invalid(str(error), f"sandbox.spec.containers[0].{error.field}") from error
+            place = "sandbox.spec" if error.field == "network" else "sandbox.spec.containers[0]"
+            raise faults.invalid(str(error), f"{place}.{error.field}") from error
         except (LaunchError, SandboxGoneError) as error:
             logger.error("sandbox did not start: %s", error)
             raise faults.unavailable(f"the sandbox did not start: {error}") from error
@@ -254,8 +280,17 @@ class SandboxManager:
         await host.destroy()
         record.finish(pb.STATE_TERMINATED, reason)
 
-    async def save(self, record: Record, host: HostSandbox, name: str) -> StoredImage:
+    async def save(
+        self,
+        record: Record,
+        host: HostSandbox,
+        name: str | None,
+        described: str = "",
+        left_out: Sequence[str] = (),
+    ) -> StoredImage:
         """Store what a sandbox has changed in its image as an image of that name, while its programs run.
+
+        The image has nothing of the paths `left_out`.
 
         Raises:
             faults.Fault: If it has no image, or the image cannot be stored.
@@ -264,16 +299,17 @@ class SandboxManager:
         if not isinstance(image, StoreImage):
             raise faults.unsupported("a snapshot of the host's system: a sandbox from an image is needed")
         try:
-            parse_reference(name)
+            if name is not None:
+                parse_reference(name)
         except SandrlError as error:
             raise faults.invalid(str(error), "name") from error
         # Files that have no content take room in an archive, too.
         most = 2 * record.plan.boot.disk_bytes + record.plan.boot.inodes * _MEMBER_BYTES
         with tempfile.NamedTemporaryFile(dir=self._images.scratch(), suffix=".tar") as file:
             try:
-                await archive_layer(host, lambda data: _write_within(file, data, most))
+                await archive_layer(host, lambda data: _write_within(file, data, most), left_out)
                 file.flush()
-                described = f"snapshot of sandbox {record.sandbox_id}"
+                described = described or f"snapshot of sandbox {record.sandbox_id}"
                 return await self._images.derive(image, Path(file.name), name, described)
             except (FileError, SandrlError) as error:
                 raise faults.invalid(f"the snapshot cannot be stored: {error}", "name") from error

@@ -23,6 +23,7 @@ from sandrl.runtime.server import faults, fields
 from sandrl.runtime.server.exec_stream import END, serve_exec
 from sandrl.runtime.server.records import TERMINAL_STATES, Record
 from sandrl.runtime.server.sandboxes import SandboxManager
+from sandrl.runtime.server.steps import run_step
 
 Context = grpc.aio.ServicerContext[Any, Any]
 Answer = TypeVar("Answer")
@@ -200,6 +201,10 @@ class ControlService:
         record, host = self._sandboxes.running(str(wanted["sandbox_id"]), "")
         image = await self._manager.save(record, host, str(wanted["name"]))
         return json.dumps({"digest": image.digest, "size": image.size, "layers": len(image.layers)}).encode()
+
+    @_answering_faults
+    async def step(self, request: bytes, context: Context) -> None:
+        await run_step(self._manager, json.loads(request), context.write)
 
 
 def _refusing(call: str) -> Callable[..., Awaitable[Any]]:

@@ -1,0 +1,129 @@
+"""Which image a directory describes, and its build with the local runtime of this user."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from sandrl.errors import InputError, UsageError
+from sandrl.events import Emit, RuntimeStarting, Warned, ignore
+from sandrl.files import read_regular
+from sandrl.runtime import daemon
+from sandrl.runtime.images import compose
+from sandrl.runtime.images.build import Build, build
+from sandrl.runtime.images.layouts import DOCKERFILE
+from sandrl.runtime.images.store import StoredImage, open_store
+from sandrl.runtime.steps import Step, StepResult
+from sandrl.settings import Settings
+
+_MOST_SECRET_BYTES = 500 << 10
+
+
+def find_build(
+    directory: Path, file: Path | None, environment: Mapping[str, str], emit: Emit = ignore
+) -> tuple[Build, str]:
+    """What the Dockerfile, or the Compose file with one service, of a directory builds, and the name that it gives.
+
+    A Compose file goes before a Dockerfile beside it, which it names; `file` is another Dockerfile or Compose file.
+
+    Raises:
+        InputError: If there is none, or it cannot be read.
+    """
+    if not directory.is_dir():
+        raise InputError("is not a directory", path=directory, hint="name a directory with a Dockerfile")
+    if file is None:
+        found = [directory / name for name in (*compose.NAMES, "Dockerfile") if (directory / name).is_file()]
+        if not found:
+            names = f"Dockerfile, {', '.join(compose.NAMES)}"
+            raise InputError(f"has none of {names}", path=directory, hint="name the directory of a Dockerfile")
+        file = found[0]
+    if file.suffix not in (".yaml", ".yml"):
+        return Build(directory, file, str(file)), ""
+    service = compose.read_service(file, environment)
+    if service.others:
+        emit(Warned(f"{file}: only the build is read, not {', '.join(service.others)}"))
+    if service.context is None:
+        raise InputError(f"has no build, only the image {service.image}", path=file, hint="name that image instead")
+    dockerfile = service.context / service.dockerfile
+    wanted = Build(service.context, dockerfile, str(dockerfile), arguments=service.arguments, target=service.target)
+    return wanted, service.image
+
+
+def build_image(
+    wanted: Build, name: str | None, settings: Settings, *, environment: Mapping[str, str], emit: Emit = ignore
+) -> StoredImage:
+    """Builds an image; programs run in sandboxes of the local runtime, which is started if one has to run.
+
+    Raises:
+        SandrlError: As `build`.
+    """
+    from sandrl.runtime.images.provision import provide
+    from sandrl.runtime.images.transport import http_client
+
+    store = open_store(settings)
+
+    def run(step: Step, on_output: object) -> StepResult:
+        def starting(message: str) -> None:
+            emit(RuntimeStarting(message))
+
+        endpoint = daemon.ensure_running(settings.state_dir, on_start=starting)
+        return daemon.run_step(endpoint, step, on_output)  # type: ignore[arg-type]
+
+    def provided(base: str) -> str:
+        return provide(base, settings, environment=environment, emit=emit).rpartition("@")[2]
+
+    return build(store, wanted, name, provide=provided, run=run, download=http_client, emit=emit)
+
+
+def build_reference(text: str, settings: Settings, *, environment: Mapping[str, str], emit: Emit = ignore) -> str:
+    """The digest of the image of `dockerfile:DIR`, built unless all of its steps are stored.
+
+    Raises:
+        SandrlError: As `build`.
+    """
+    directory = Path(text.removeprefix(DOCKERFILE))
+    wanted, _ = find_build(directory, None, environment, emit)
+    return build_image(wanted, text, settings, environment=environment, emit=emit).digest
+
+
+def parse_arguments(texts: Sequence[str], environment: Mapping[str, str]) -> dict[str, str]:
+    """Values of `ARG`s: `NAME=VALUE`, or `NAME` for that of the environment.
+
+    Raises:
+        UsageError: If one has no name.
+    """
+    found = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not name:
+            raise UsageError(f"{text!r} is not NAME=VALUE")
+        if equals or name in environment:
+            found[name] = value if equals else environment[name]
+    return found
+
+
+def parse_secrets(texts: Sequence[str], environment: Mapping[str, str]) -> dict[str, bytes]:
+    """Contents of secrets by their ids: `id=ID,src=FILE`, `id=ID,env=NAME`, or `id=ID` for the variable `ID`.
+
+    Raises:
+        UsageError: If one is malformed, or cannot be read.
+    """
+    found = {}
+    for text in texts:
+        options = dict(part.partition("=")[::2] for part in text.split(","))
+        options.pop("type", None)
+        path = options.pop("src", options.pop("source", ""))
+        name, variable = options.pop("id", ""), options.pop("env", "")
+        if not name or options or (path and variable):
+            raise UsageError("a secret is not id=ID,src=FILE or id=ID,env=NAME", hint="write id=token,src=token.txt")
+        if path:
+            try:
+                found[name] = read_regular(Path(path).expanduser(), _MOST_SECRET_BYTES)
+            except OSError as error:
+                raise InputError(f"the secret {name!r} cannot be read: {error.strerror}", path=path) from error
+        elif (variable or name) in environment:
+            found[name] = os.fsencode(environment[variable or name])
+        else:
+            raise UsageError(f"the secret {name!r} has no value: the variable {variable or name} is not set")
+    return found
