@@ -37,6 +37,14 @@ class RuntimeKind(StrEnum):
     RAY = "ray"
 
 
+class NetworkMode(StrEnum):
+    """What the programs of a sandbox may reach of the network."""
+
+    NONE = "none"
+    ALLOWLIST = "allowlist"
+    PUBLIC = "public"
+
+
 RUNTIME_WORDS = f"{'|'.join(RuntimeKind)}[:ADDRESS]"
 """How a runtime is named; only that of a Ray cluster may have an address."""
 

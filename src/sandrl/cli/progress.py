@@ -89,8 +89,9 @@ def remark(event: events.Event) -> str | None:
             return f"Image: {image}: {reason}; next try in {seconds:.1f} s"
         case events.ImageProgress(image, is_unpacking, part, parts, done, total) if done == total:
             return f"Image: {image}, {'unpacked' if is_unpacking else 'copied'} {part} of {parts} ({human_size(total)})"
-        case events.RuntimeChosen(kind, reason, _, image, isolation):
-            return f"Runtime: {kind} ({reason}), image {image}" + (f", isolation {isolation}" if isolation else "")
+        case events.RuntimeChosen(kind, reason, _, image, isolation, network):
+            line = f"Runtime: {kind} ({reason}), image {image}" + (f", isolation {isolation}" if isolation else "")
+            return line + (f", network {network}" if network else "")
         case events.BackendChosen(kind, reason, model):
             return f"{'Backend' if kind == 'local' else 'Tinker'}: {kind} ({reason}), model {model}"
         case events.ModelChosen(name, place, reason):

@@ -46,7 +46,7 @@ from sandrl.config.model import (
 )
 from sandrl.config.words import EpisodeKind, Extraction, ToolSet
 from sandrl.events import LogLevel
-from sandrl.settings import RUNTIME_WORDS, ReportTo, RuntimeKind
+from sandrl.settings import RUNTIME_WORDS, NetworkMode, ReportTo, RuntimeKind
 
 PROBLEMS_HELP = (
     "The problems: a named set (`bundled`, `toy`, `tiny`, `mbpp`, …), a Hugging Face dataset (OWNER/NAME), or a file."
@@ -413,6 +413,27 @@ class SandboxesPart(Config):
         "Container image of the sandboxes: NAME:TAG; locally also host:3.X, oci:DIR, docker-archive:FILE, rootfs:FILE.",
         SANDBOXES,
         metavar="IMAGE",
+    )
+    network: NetworkMode | None = option(
+        None,
+        "The network of the code: nothing, hosts that are named, or the public Internet. On this machine the default is"
+        " nothing. With a network, each completion has a sandbox of its own.",
+        SANDBOXES,
+    )
+    allow_hosts: tuple[str, ...] = option(
+        (),
+        "Host of the Internet that the code may reach: NAME (port 443), NAME:PORT, `*.NAME`, an address; repeatable.",
+        SANDBOXES,
+        metavar="HOST",
+        flag="--allow-host",
+    )
+    private_hosts: tuple[str, ...] = option(
+        (),
+        "Host that the code may reach although it belongs to this machine or its networks, such as a package mirror;"
+        " repeatable.",
+        SANDBOXES,
+        metavar="HOST",
+        flag="--private-host",
     )
     packages: tuple[str, ...] = option(
         (),

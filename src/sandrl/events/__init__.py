@@ -89,7 +89,8 @@ class ReportingStarted(Event):
 class RuntimeChosen(Event):
     """Sandboxes will come from this runtime: `local`, `remote` or another provider; the reason is a few words.
 
-    `isolation` is how it isolates on this machine; empty for the remote one.
+    `isolation` is how it isolates on this machine; empty for the remote one. `network` is what the code may reach;
+    empty for what the runtime decides.
     """
 
     kind: str
@@ -97,6 +98,7 @@ class RuntimeChosen(Event):
     address: str
     image: str
     isolation: str = ""
+    network: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,6 +67,12 @@ PACKAGES_ANNOTATION = "sandrl.dev/packages"
 CELLS_ANNOTATION = "sandrl.dev/cells"
 """The annotation that makes a sandbox a worker: how many cells it may hold at once."""
 
+ALLOWED_HOSTS_ANNOTATION, PRIVATE_HOSTS_ANNOTATION = "sandrl.dev/allowed-hosts", "sandrl.dev/private-hosts"
+"""The annotations with what rules of the protocol cannot say: names with other ports than 443, and private hosts.
+
+Each has words `HOST`, `HOST:PORT` or `HOST:FIRST-LAST`.
+"""
+
 MAX_CELLS = 256
 
 BOOT_TIMEOUT_SECONDS = 20.0

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from sandrl.errors import UsageError
 from sandrl.events import Emit, RuntimeChosen, ignore
+from sandrl.runtime.network import HTTPS_PORTS, Network
 from sandrl.sandboxes.providers import find_provider
 from sandrl.sandboxes.providers.protocol import Connection, Packages, Provider
 from sandrl.settings import RuntimeKind, Settings
@@ -23,6 +25,7 @@ def connect(
     image: str | None = None,
     packages: Packages = _NO_PACKAGES,
     memory_bytes: int | None = None,
+    network: Network | None = None,
     emit: Emit = ignore,
 ) -> Connection:
     """Chooses the runtime and makes sure that it is available.
@@ -31,12 +34,15 @@ def connect(
         AuthenticationError: If the remote service was asked for without credentials.
         RuntimeUnavailableError: If the runtime of this machine cannot start or isolate code.
         ServiceError: If packages must be installed, and the package index does not answer.
-        UsageError: If requested packages cannot be installed, or the address of the remote service is invalid.
+        UsageError: If requested packages cannot be installed, the address of the remote service is invalid, or the
+            runtime cannot give the network.
     """
     provider, settings, reason = _chosen(settings, runtime)
     connection = provider.connect(settings, reason=reason, image=image, packages=packages, emit=emit)
     if memory_bytes is not None:
         connection = _with_memory(connection, memory_bytes)
+    if network is not None:
+        connection = _with_network(connection, network)
     emit(
         RuntimeChosen(
             kind=connection.kind,
@@ -44,6 +50,7 @@ def connect(
             address=connection.address,
             image=connection.image,
             isolation=connection.isolation,
+            network=connection.network.mode.value if connection.network is not None else "",
         )
     )
     return connection
@@ -53,6 +60,21 @@ def _with_memory(connection: Connection, memory_bytes: int) -> Connection:
     renew = connection.renew
     again = None if renew is None else lambda: _with_memory(renew(), memory_bytes)
     return replace(connection, memory_bytes=memory_bytes, has_own_memory=True, renew=again)
+
+
+def _with_network(connection: Connection, network: Network) -> Connection:
+    if connection.kind is RuntimeKind.REMOTE:
+        other = [each for each in network.allowed if each.network is None and each.ports != HTTPS_PORTS]
+        if other or network.private:
+            host = (*other, *network.private)[0]
+            raise UsageError(
+                f"host {host}: the remote runtime reaches names at port 443, and addresses of the Internet alone",
+                hint="use `runtime` local, or leave the host out",
+                fields=("allow_hosts",) if other else ("private_hosts",),
+            )
+    renew = connection.renew
+    again = None if renew is None else lambda: _with_network(renew(), network)
+    return replace(connection, network=network, renew=again)
 
 
 def find_connection(settings: Settings, *, runtime: str = RuntimeKind.AUTO, emit: Emit = ignore) -> Connection | None:

@@ -23,13 +23,14 @@ from sandrl.prices import price_of
 from sandrl.quantities import size_text
 from sandrl.runs import RunReader, RunWriter
 from sandrl.runs.held import SandboxTime, held_by, price_in
+from sandrl.runtime.network import DestinationError, Network
 from sandrl.sandboxes.connection import connect
 from sandrl.sandboxes.interrupt import Interrupt
 from sandrl.sandboxes.job import Job
 from sandrl.sandboxes.providers.protocol import Connection, Packages
 from sandrl.sandboxes.spending import Allowance
 from sandrl.sandboxes.tags import new_job_id
-from sandrl.settings import RuntimeKind, Settings, load_settings, split_runtime
+from sandrl.settings import NetworkMode, RuntimeKind, Settings, load_settings, split_runtime
 
 LEAST_MEMORY_BYTES = 32 << 20
 """The least memory of a sandbox: less would stop the judge, and right completions with it."""
@@ -45,10 +46,14 @@ class SandboxRequest:
         max_sandboxes: How many to hold at once, including those that are being stopped; None for no limit.
         fresh: Judge each completion in a sandbox of its own, not in a cell of one that judges many.
         fresh_networks: Create a network namespace for each cell, also where the last one was not used.
+        network: What the code may reach: `none`, `allowlist` or `public`; None for what the runtime decides, which is
+            nothing on this machine, or for `allowlist` if hosts are named. With a network, `fresh` is implied.
+        allow_hosts: Hosts of the Internet that it may reach: `NAME` (port 443), `NAME:PORT`, addresses.
+        private_hosts: Hosts that it may reach though they belong to this machine or its networks, at any port or one.
         budget: How much sandbox time or money they may use; None for no limit.
 
     Raises:
-        UsageError: If a number is below 1, a text is empty, or the runtime does not exist.
+        UsageError: If a number is below 1, a text is empty, the runtime does not exist, or a host is none.
     """
 
     runtime: str = RuntimeKind.AUTO
@@ -60,6 +65,9 @@ class SandboxRequest:
     fresh: bool = False
     budget: str | None = None
     fresh_networks: bool = False
+    network: str | None = None
+    allow_hosts: tuple[str, ...] = ()
+    private_hosts: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.max_sandboxes is not None and self.max_sandboxes < 1:
@@ -75,6 +83,7 @@ class SandboxRequest:
         check_text("image", self.image)
         check_text("packages", *self.packages)
         check_text("tags", *self.tags)
+        _ = self.reach
 
     @classmethod
     def of(cls, config: SandboxesPart, *tags: str) -> Self:
@@ -93,7 +102,25 @@ class SandboxRequest:
             config.fresh_sandboxes,
             config.budget,
             config.fresh_networks,
+            config.network,
+            config.allow_hosts,
+            config.private_hosts,
         )
+
+    @property
+    def reach(self) -> Network | None:
+        """What the code may reach; None for what the runtime decides."""
+        try:
+            mode = None if self.network is None else NetworkMode(self.network)
+        except ValueError as error:
+            known = ", ".join(NetworkMode)
+            raise UsageError(f"there is no network {self.network!r}: it is {known}", fields=("network",)) from error
+        try:
+            return Network.of(mode, self.allow_hosts, self.private_hosts)
+        except DestinationError as error:
+            fields = ("network", "allow_hosts", "private_hosts")
+            hint = "`network` allowlist takes `allow_hosts`; `private_hosts` goes with allowlist and public"
+            raise UsageError(f"network: {error}", hint=hint, fields=fields) from error
 
     def tagged(self, *tags: str) -> SandboxRequest:
         """A copy with the tags of a workflow, which come before the user's."""
@@ -166,6 +193,7 @@ class SandboxRequest:
             image=self.image,
             packages=Packages(self.packages, tuple(needed)),
             memory_bytes=self.memory_bytes,
+            network=self.reach,
             emit=emit,
         )
 
@@ -199,7 +227,7 @@ class SandboxRequest:
             max_lifetime_seconds=max_lifetime_seconds,
             run_dir=None if writer is None else writer.path,
             ledger=None if writer is None else writer.append_sandbox,
-            has_cells=not self.fresh,
+            has_cells=not (self.fresh or connection.has_network),
             fresh_networks=self.fresh_networks,
             emit=emit,
             allowance=allowance,
@@ -215,4 +243,5 @@ class SandboxRequest:
             "image": connection.image,
             "packages": list(self.packages),
             "tags": list(self.tags),
+            **({} if connection.network is None else {"network": {**connection.network.document()}}),
         }

@@ -120,12 +120,16 @@ class Fleet:
 
     def _new_client(self, node: Node, share: int | None) -> NodeClient:
         job, connection = self._job, self._connection
+        network = connection.network
         sandboxes = SandboxRequest(
             RuntimeKind.LOCAL,
             connection.asked_image,
             connection.packages.asked,
             max_sandboxes=share,
             memory_bytes=connection.memory_bytes if connection.has_own_memory else None,
+            network=None if network is None else network.mode.value,
+            allow_hosts=() if network is None else tuple(map(str, network.allowed)),
+            private_hosts=() if network is None else tuple(map(str, network.private)),
         )
         arguments = {
             "job_id": job.id,

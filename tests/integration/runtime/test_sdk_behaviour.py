@@ -259,7 +259,8 @@ def test_there_is_one_runner(session: Session) -> None:
     [
         ({"volumes": [RegisteredVolumeOptions(volume_id="v-1", name="v", mount_path="/v")]}, VolumeNotFoundError),
         ({"services": [Service(port=80, visibility=ServiceVisibility.PUBLIC)]}, SandboxError),
-        ({"network": NetworkOptions(egress=[{"dns_name": "pypi.org"}])}, SandboxError),
+        ({"network": NetworkOptions(egress=[{"tenant": "same_org"}])}, SandboxError),
+        ({"network": NetworkOptions(egress=[{"any": True, "ports": [80]}])}, SandboxError),
         ({"resources": {"cpu": "1", "memory": "1Gi", "gpu": {"count": 1, "type": "H100"}}}, SandboxError),
         ({"volumes": [ScratchVolumeOptions(name="v", restore_from_snapshot_id="s")]}, SnapshotNotSupportedError),
         (

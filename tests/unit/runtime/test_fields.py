@@ -48,6 +48,9 @@ TESTED = {
     "test_a_sandbox_ends_at_its_maximum_lifetime": "SandboxSpec.max_lifetime_seconds",
     "test_list_pages_through_many": "SandboxSpec.tags ListSandboxesRequest.tags",
     "test_a_value_that_asks_for_nothing_is_accepted": "SandboxSpec.network",
+    "test_rules_of_the_protocol_name_destinations": "NetworkOptions.egress EgressRule.cidr CidrBlock.cidr "
+    "EgressRule.https_hostname EgressRule.any EgressRule.ports PortRange.port PortRange.end_port PortRange.protocol",
+    "test_denied_egress_contradicts_hosts": "NetworkOptions.deny_egress",
     "test_another_container_than_the_one_there_is_is_refused": "Container.name ReadFileRequest.container "
     "WriteFileRequest.container ExecStreamInit.container ReadFileRequest.sandbox_id WriteFileRequest.sandbox_id",
     "test_a_main_program_that_ends_completes_its_sandbox_with_its_exit_code": "Container.command Container.args",
@@ -132,8 +135,11 @@ REFUSED = {
     "Service.visibility": pb.VISIBILITY_PUBLIC,
     "Service.endpoint": pb.EndpointSpec(),
     "NetworkOptions.ingress": [pb.IngressRule(any=True)],
-    "NetworkOptions.egress": [pb.EgressRule(any=True)],
     "NetworkOptions.dns_egress": pb.DNS_EGRESS_MODE_ALLOW,
+    "EgressRule.tenant": pb.TENANT_SCOPE_SAME_ORG,
+    "EgressRule.selector": pb.SelectorBlock(pod_labels={"app": "x"}),
+    "EgressRule.https_hostname_except": ["example.org"],
+    "CidrBlock.except": ["192.0.2.0/24"],
 }
 ACCEPTED = {
     "Sandbox.control": pb.CONTROL_PLATFORM,

@@ -36,13 +36,19 @@ _MESSAGE_CHARACTERS = 1000
 class Agent:
     """Serves one sandbox over one socket until that socket closes; `account` is None if programs run as the agent.
 
-    `upper` is the directory with what is changed in its image; -1 if it has none.
+    `upper` is the directory with what is changed in its image; -1 if it has none. The daemon gets the `sockets`.
     """
 
     def __init__(
-        self, control: socket.socket, limits: processes.ProcessLimits, account: accounts.Account | None, upper: int
+        self,
+        control: socket.socket,
+        limits: processes.ProcessLimits,
+        account: accounts.Account | None,
+        upper: int,
+        sockets: list[int],
     ) -> None:
         self._control = control
+        self._sockets = sockets
         self._account = account
         self._upper = upper
         # It came over a socket or from the launcher, inheritable: a program that has it speaks for the agent.
@@ -66,7 +72,9 @@ class Agent:
         poll = select.poll()
         poll.register(self._control, select.POLLIN)
         poll.register(wakeup_read, select.POLLIN)
-        self._tell("ready")
+        self._tell("ready", self._sockets)
+        for descriptor in self._sockets:
+            os.close(descriptor)
         next_watch = 0.0
         while True:
             # By the clock, not when nothing else happens: programs can make something happen all the time.
@@ -201,10 +209,11 @@ def run(
     limits: processes.ProcessLimits,
     account: accounts.Account | None = None,
     upper: int = -1,
+    sockets: Sequence[int] = (),
 ) -> NoReturn:
     """Serve until the daemon goes away; whatever goes wrong ends the sandbox, silently."""
     try:
-        Agent(control, limits, account, upper).serve()
+        Agent(control, limits, account, upper, [*sockets]).serve()
     except BaseException:  # noqa: BLE001 - nothing may be printed here: it would read the sandbox's files
         os._exit(1)
 

@@ -20,7 +20,7 @@ import socket
 import sys
 from typing import Any, NoReturn, TypeAlias
 
-from sandrl.runtime.guest import accounts, agent, image_root, processes, rootfs, seccomp, volumes, wire
+from sandrl.runtime.guest import accounts, agent, image_root, network, processes, rootfs, seccomp, volumes, wire
 from sandrl.runtime.guest import syscalls as sc
 
 MAX_REQUEST_BYTES = 1 << 16
@@ -28,6 +28,7 @@ _SOCKET_BUFFER_BYTES = 256 << 10
 _FIELDS: dict[type[OSError], str] = {
     accounts.AccountError: "security_context.run_as_user",
     volumes.VolumeError: "volume_mounts.mount_path",
+    network.NetworkError: "network",
 }
 """Of a container, which asks for what a sandbox cannot have."""
 Filters: TypeAlias = dict[tuple[bool, bool], bytes]
@@ -268,12 +269,12 @@ def _become_sandbox(
         signal.set_wakeup_fd(-1)
         agent.close_inherited(set(given))
         try:
-            account, upper = _enter(given[1:], request, limits, filter_program, parts)
+            account, upper, sockets = _enter(given[1:], request, limits, filter_program, parts)
         except OSError as error:
             field = next((name for kind, name in _FIELDS.items() if isinstance(error, kind)), "")
             wire.send(control, {"event": "boot_failed", "error": error.strerror or str(error), "field": field})
         else:
-            agent.run(control, limits, account, upper)
+            agent.run(control, limits, account, upper, sockets)
     finally:
         # Whatever went wrong: printing a traceback would execute files of the image, with all capabilities.
         os._exit(1)
@@ -285,19 +286,22 @@ def _enter(
     limits: processes.ProcessLimits,
     filter_program: bytes,
     parts: rootfs.Parts,
-) -> tuple[accounts.Account | None, int]:
+) -> tuple[accounts.Account | None, int, list[int]]:
     has_image = request["layers"] is not None
     _become(request["ids"][0][0])
     sc.set_hostname(rootfs.HOSTNAME)
     sc.bring_up_loopback()
     sc.bound_socket_buffers(_SOCKET_BUFFER_BYTES)
+    ports = request["loopback_ports"]
+    sockets = [] if ports is None else network.set_up(ports)
+    resolver = network.RESOLVER if sockets else ""
     account, user, upper = None, rootfs.USER_ID, -1
     if has_image:
         _take_layers(given)
     if has_image and parts.for_cells:
         user = image_root.enter_for_cells(request["layers"], request["disk_bytes"], request["inodes"])
     elif has_image:
-        account, upper = _enter_image(request)
+        account, upper = _enter_image(request, resolver)
     else:
         rootfs.enter_root(
             parts,
@@ -307,9 +311,10 @@ def _enter(
             request["inodes"],
             request["directories"],
             request["mounts"],
+            resolver,
         )
     give_up_privileges(limits, filter_program, account, user)
-    return account, upper
+    return account, upper, sockets
 
 
 def _take_layers(given: list[int]) -> None:
@@ -323,8 +328,8 @@ def _take_layers(given: list[int]) -> None:
         os.close(mounts[0])
 
 
-def _enter_image(request: dict[str, Any]) -> tuple[accounts.Account, int]:
-    upper = image_root.enter(request["layers"], request["mounts"], request["disk_bytes"], request["inodes"])
+def _enter_image(request: dict[str, Any], resolver: str) -> tuple[accounts.Account, int]:
+    upper = image_root.enter(request["layers"], request["mounts"], request["disk_bytes"], request["inodes"], resolver)
     account = accounts.find_account(request["user"])
     account.capabilities = tuple(request["capabilities"])
     account.gains_privileges = request["gains_privileges"]

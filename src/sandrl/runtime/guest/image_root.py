@@ -18,17 +18,19 @@ _UPPER, _ROOT, _NOTHING = f"{_SPACE}/upper", f"{_SPACE}/root", f"{_SPACE}/nothin
 _FILES = {
     "hosts": f"127.0.0.1 localhost {rootfs.HOSTNAME}\n::1 localhost\n",
     "hostname": f"{rootfs.HOSTNAME}\n",
-    "resolv.conf": "",
 }
 
 
-def enter(layers: list[str], mounts: list[volumes.Mount], disk_bytes: int, inodes: int) -> int:
+def enter(layers: list[str], mounts: list[volumes.Mount], disk_bytes: int, inodes: int, resolver: str) -> int:
     """Build the root from directories of `LAYERS`, the lowest first, and move into it; the template is gone then.
+
+    Args:
+        resolver: What `/etc/resolv.conf` says.
 
     Returns:
         A descriptor of the directory of all that is changed, which no path leads to any more.
     """
-    _make_space(disk_bytes, inodes)
+    _make_space(disk_bytes, inodes, resolver)
     # Setuid programs work: user 0 of the sandbox is all that they can become.
     _mount_root(layers, f"upperdir={_UPPER},workdir={_SPACE}/work", sc.MS_NODEV)
     os.mkdir(f"{_ROOT}/dev/shm")
@@ -64,12 +66,12 @@ def enter_for_cells(layers: list[str], disk_bytes: int, inodes: int) -> int:
     return user
 
 
-def _make_space(disk_bytes: int, inodes: int) -> None:
+def _make_space(disk_bytes: int, inodes: int, resolver: str = "") -> None:
     options = f"size={disk_bytes},nr_inodes={inodes},mode=755"
     sc.mount("tmpfs", _SPACE, "tmpfs", sc.MS_NOSUID | sc.MS_NODEV, options)
     for path in (_UPPER, f"{_SPACE}/work", f"{_SPACE}/dev", _ROOT):
         os.mkdir(path, 0o755)
-    _make_own_files()
+    _make_own_files(resolver)
 
 
 def _mount_root(layers: list[str], more: str, flags: int) -> None:
@@ -86,11 +88,11 @@ def protect() -> None:
     sc.mount("none", "/", flags=sc.MS_REMOUNT | sc.MS_BIND | sc.MS_RDONLY | sc.MS_NODEV)
 
 
-def _make_own_files() -> None:
+def _make_own_files(resolver: str) -> None:
     for name in ("dev", "etc", "proc", "tmp"):
         os.mkdir(f"{_UPPER}/{name}", 0o755)
     os.chmod(f"{_UPPER}/tmp", 0o1777)
-    for name, text in _FILES.items():
+    for name, text in {**_FILES, "resolv.conf": resolver}.items():
         with open(f"{_UPPER}/etc/{name}", "w", encoding="utf-8") as file:
             file.write(text)
 

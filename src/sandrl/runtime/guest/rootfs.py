@@ -37,6 +37,8 @@ _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 PREBUILT = "prebuilt"  # in the directory of overlays: what every sandbox sees in /opt
 TOP_LEVEL = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 _ETC_FROM_HOST = (
+    # The certificates that programs trust.
+    *("ssl/certs", "ssl/cert.pem", "pki/tls/certs", "pki/ca-trust/extracted"),
     *("ld.so.cache", "localtime", "alternatives", "mime.types", "services", "protocols"),
     # Debian's packages of programming languages link from `/usr` to their configuration; Java and R do not start
     # without it. Sandboxes do not see what PHP's web server reads, nor R's `Renviron.site` and `Rprofile.site`, which
@@ -60,6 +62,7 @@ Part: TypeAlias = "list[tuple[str, str]]"
 """Directories and files of the template, and where in the part each is shown; the first is the part itself."""
 Template: TypeAlias = dict[str, Part]
 """The parts by their paths in the template, the current root."""
+_ETC_OF_NETWORK = {"nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\n", "resolv.conf": ""}
 _PLAIN = ("opt", "srv", "mnt", "run", "sys", "root")
 _NOTHING = "run/nothing"  # an empty file of a sandbox's own
 # An overlay has two layers at least. What may be a layer itself, being empty, needs the other one as its second.
@@ -329,10 +332,12 @@ def enter_root(
     inodes: int,
     directories: list[str],
     mounts: list[volumes.Mount],
+    resolver: str,
 ) -> None:
     """Build a sandbox's root from the template (the current root) and move into it; the template is gone then.
 
-    All that is writable has `disk_bytes` together; `directories` are made writable besides the usual ones.
+    All that is writable has `disk_bytes` together; `directories` are made writable besides the usual ones. `resolver`
+    is what `/etc/resolv.conf` says; empty without a network.
     """
     root = "/newroot"
     options = f"size={disk_bytes},nr_inodes={inodes},mode=755"
@@ -363,6 +368,8 @@ def enter_root(
     if os.path.isdir(f"/overlays/{PREBUILT}"):
         parts.show(f"/overlays/{PREBUILT}", f"{root}/opt")
     parts.show("/etc", f"{root}/etc")
+    if resolver:
+        _show_resolver(root, resolver)
     show_dev(root)
     # Shared memory counts against the one disk limit, wherever it is asked for.
     os.symlink("/var/tmp", f"{root}/dev/shm")
@@ -378,6 +385,15 @@ def enter_root(
         sc.mount(f"{root}/{_NOTHING}", f"{root}/proc/locks", flags=sc.MS_BIND)
     sc.pivot_root_here(root)
     os.chdir(WORKING_DIRECTORY)
+
+
+def _show_resolver(root: str, resolver: str) -> None:
+    for name, text in (_ETC_OF_NETWORK | {"resolv.conf": resolver}).items():
+        own = f"{root}/run/{name}"
+        with open(own, "w", encoding="utf-8") as file:
+            file.write(text)
+        sc.mount(own, f"{root}/etc/{name}", flags=sc.MS_BIND)
+        protect(f"{root}/etc/{name}")
 
 
 def _show_packages(parts: Parts, root: str, image: str, overlay: str) -> None:

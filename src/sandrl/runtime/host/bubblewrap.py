@@ -50,6 +50,10 @@ class BubblewrapLauncher(Launcher):
     async def _launch(self, request: BootRequest, agent_end: socket.socket, block: int) -> int:
         if any(mount.read_only for mount in request.mounts):
             raise RefusedLaunchError("bubblewrap cannot show a volume read-only", "volume_mounts.read_only")
+        if request.network is not None:
+            raise RefusedLaunchError(
+                "bubblewrap gives sandboxes no network: this machine allows only it to isolate", "network"
+            )
         if request.layers is not None:
             raise RefusedLaunchError(
                 "bubblewrap starts no sandboxes from images: this machine allows only it to isolate", "image"

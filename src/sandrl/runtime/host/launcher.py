@@ -12,7 +12,9 @@ from typing import ClassVar
 
 from sandrl.runtime import limits
 from sandrl.runtime.guest import accounts
+from sandrl.runtime.host.gate import Gate
 from sandrl.runtime.host.users import HostUsers
+from sandrl.runtime.network import Network
 
 _SHARE_OF_MEMORY = 0.75
 _SHARE_OF_PROCESSES = 0.25
@@ -36,7 +38,7 @@ class RefusedLaunchError(LaunchError):
     """A sandbox asks for what this machine or its image cannot give, so no other attempt can succeed.
 
     Args:
-        field: Of a container, which asks for it.
+        field: Of a container, which asks for it; or `network`, of the sandbox.
     """
 
     def __init__(self, message: str, field: str) -> None:
@@ -76,6 +78,7 @@ class BootRequest:
         gains_privileges: Whether setuid programs of an image work.
         read_only: Whether the root of an image is.
         processors: How many all its processes may use together, if control groups can limit that; None: all.
+        network: What it may reach; None: nothing but its own loopback.
     """
 
     image: str
@@ -95,6 +98,7 @@ class BootRequest:
     gains_privileges: bool = True
     read_only: bool = False
     processors: float | None = None
+    network: Network | None = None
 
     def together(self) -> BootRequest:
         """With what all cells may use at once; its own disk stays as it is, because each cell has one of its own."""
@@ -125,6 +129,7 @@ class Launcher(ABC):
 
     def __init__(self, users: HostUsers) -> None:
         self.users = users
+        self.gate = Gate()
         self._blocks: dict[int, int] = {}
 
     @property
@@ -187,4 +192,5 @@ class Launcher(ABC):
     @abstractmethod
     async def close(self) -> None:
         """End the launcher and everything it started."""
+        self.gate.end()
         self.users.close()

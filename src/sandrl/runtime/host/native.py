@@ -152,7 +152,9 @@ class NativeLauncher(Launcher):
             "ids": self.users.ids(block, of_image=of_image, for_cells=request.cells > 0),
             # Who counts for the processes of all users together.
             "owner": self.users.inner_uid(block) if of_image else USER_ID,
-            **dataclasses.asdict(request.together()),
+            **dataclasses.asdict(dataclasses.replace(request.together(), network=None)),
+            # The rest of what it may reach is decided outside.
+            "loopback_ports": None if request.network is None else request.network.loopback_ports,
         }
         if not (of_image and self._shows_owners):
             return await self._server.boot(message, [agent_end])

@@ -15,6 +15,7 @@ from sandrl.runtime import limits
 from sandrl.runtime.guest import wire
 from sandrl.runtime.host.channel import AgentChannel, are_streams, discard
 from sandrl.runtime.host.control_groups import ControlGroups, Group, GroupLimits, pid_of
+from sandrl.runtime.host.gate import GateError, Passage
 from sandrl.runtime.host.images import Image, StoreImage
 from sandrl.runtime.host.launcher import BootRequest, Launcher, LaunchError, RefusedLaunchError
 from sandrl.runtime.host.process import Exit, GuestProcess
@@ -47,6 +48,7 @@ class HostSandbox:
     """A running sandbox. Build it with `boot`.
 
     Attributes:
+        passage: What the gate does for it; None without a network.
         ended: Set once its last process is gone.
         on_limit: Called with the name of a shared limit each time the sandbox hit one.
     """
@@ -67,6 +69,8 @@ class HostSandbox:
         self._processes: dict[int, GuestProcess] = {}
         self._exits: dict[int, Exit] = {}
         self._next_id = 0
+        self._passage = 0
+        self.passage: Passage | None = None
 
     @classmethod
     async def boot(cls, launcher: Launcher, request: BootRequest, groups: ControlGroups | None = None) -> HostSandbox:
@@ -132,6 +136,9 @@ class HostSandbox:
 
     def _on_message(self, message: wire.Message, descriptors: list[int]) -> None:
         event = message["event"]
+        if event == "ready" and not self._booted.done():
+            self._note_boot(descriptors)
+            return
         if not are_streams(descriptors):
             discard(descriptors)
             raise wire.ProtocolError("descriptors that are not streams")
@@ -164,11 +171,23 @@ class HostSandbox:
                 waiter.set_exception(failed or DeprivedError(_shortage(message["quota"])))
         elif event == "limit":
             self.on_limit(str(message["limit"]))
-        elif event == "ready" and not self._booted.done():
-            self._booted.set_result(None)
         elif event == "boot_failed" and not self._booted.done():
             error, field = str(message["error"]), str(message.get("field") or "")
             self._booted.set_exception(RefusedLaunchError(error, field) if field else LaunchError(error))
+
+    def _note_boot(self, sockets: list[int]) -> None:
+        # No program has run yet: the sockets are those that the fork server has made in its network namespace.
+        try:
+            if sockets and self.request.network is not None:
+                gate = self._launcher.gate
+                self._passage = gate.open(self.request.network, sockets)
+                self.passage = gate.passage(self._passage)
+        except GateError as error:
+            self._booted.set_exception(LaunchError(str(error)))
+        else:
+            self._booted.set_result(None)
+        finally:
+            discard(sockets)
 
     def _note_exit(self, exec_id: int, end: Exit) -> None:
         # A program ended. One that failed counts once the agent has answered after it. When the fork server dies, the
@@ -201,6 +220,7 @@ class HostSandbox:
     def _on_process_gone(self) -> None:
         asyncio.get_running_loop().remove_reader(self._pidfd)
         self._launcher.gone(self._pidfd)
+        self._launcher.gate.close(self._passage)
         os.close(self._pidfd)
         self._pidfd = -1
         self._channel.close()

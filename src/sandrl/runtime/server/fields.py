@@ -103,12 +103,15 @@ REFUSED = {
     ),
     "Service.endpoint": Refusal("an endpoint", lambda _value: False, _reason_of_endpoint),
     "NetworkOptions.ingress": Refusal("a network beyond the sandbox's own loopback"),
-    "NetworkOptions.egress": Refusal("a network beyond the sandbox's own loopback"),
     "NetworkOptions.dns_egress": Refusal(
-        "a network beyond the sandbox's own loopback",
+        "another name server than the gate's",
         lambda value: value == pb.DNS_EGRESS_MODE_DENY,
         condition="`DNS_EGRESS_MODE_DENY`",
     ),
+    "EgressRule.tenant": Refusal("a network of sandboxes"),
+    "EgressRule.selector": Refusal("a cluster with other workloads"),
+    "EgressRule.https_hostname_except": Refusal("exceptions from names"),
+    "CidrBlock.except": Refusal("exceptions from networks"),
 }
 """By message and field."""
 
@@ -118,8 +121,7 @@ WITHOUT_EFFECT = {
     **dict.fromkeys(("Sandbox.source_template_id", "Sandbox.source_template_revision"), _BY_SERVICE),
     "Container.primary": "the only container is the primary one",
     "ScratchVolume.medium": "files of a sandbox are in memory, and count against its disk limit only",
-    "NetworkOptions.deny_egress": "with every value, a sandbox has only its own loopback",
-    "NetworkOptions.deny_ingress": "with every value, a sandbox has only its own loopback",
+    "NetworkOptions.deny_ingress": "with every value, nothing reaches a sandbox from outside",
     "ListAvailableRunnersRequest.healthy_only": "a daemon that answers is healthy",
     "ListAvailableRunnersRequest.page_size": "there is one runner",
     "ListAvailableRunnersRequest.page_token": "there is one runner",
@@ -136,6 +138,10 @@ _SERVED = {
     "ResourceRequirements": "requests limits",
     "FileMount": "path content",
     "VolumeMount": "volume mount_path read_only sub_path",
+    "NetworkOptions": "egress deny_egress",
+    "EgressRule": "cidr https_hostname any ports",
+    "CidrBlock": "cidr",
+    "PortRange": "port end_port protocol",
     "SecurityContext": "run_as_user run_as_group allow_privilege_escalation read_only_root_filesystem capabilities_add "
     "capabilities_drop",
     "Probe": "exec period_seconds timeout_seconds failure_threshold initial_delay_seconds",
@@ -166,6 +172,12 @@ NOTES = {
     "SandboxSpec.services": "shown in the status; programs reach them inside the sandbox only",
     "SandboxSpec.runner_ids": "refused if this machine is not among them",
     "SandboxSpec.max_lifetime_seconds": "at most 24 hours; the status shows what is in effect",
+    "NetworkOptions.egress": "a kernel with nftables is needed; a worker has no network",
+    "NetworkOptions.deny_egress": "without rules of `egress`, a sandbox has only its own loopback in any case",
+    "EgressRule.cidr": "its public addresses; private ones are named in the annotation `sandrl.dev/private-hosts`",
+    "EgressRule.https_hostname": "TCP port 443; the annotation `sandrl.dev/allowed-hosts` names hosts with other ports",
+    "EgressRule.any": "all TCP ports of public addresses; refused with `ports`",
+    "PortRange.protocol": "TCP alone",
     "Resources.cpu": "a request of more processors than the machine has is refused; a limit is enforced where control "
     "groups with the controller `cpu` can be made, and otherwise missing in the status",
     "Resources.memory": "a request without a limit is also the limit; one of more than the machine has is refused",

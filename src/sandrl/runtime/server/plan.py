@@ -14,7 +14,7 @@ from sandrl.runtime import limits
 from sandrl.runtime.guest import rootfs
 from sandrl.runtime.host.images import Image, StoreImage
 from sandrl.runtime.host.launcher import BootRequest
-from sandrl.runtime.server import faults, resources, volumes
+from sandrl.runtime.server import egress, faults, resources, volumes
 from sandrl.runtime.server.probe import StartupProbe
 
 # What the SDK sends when the caller names no command. It only keeps a container alive, which a sandbox of ours
@@ -100,7 +100,10 @@ def make_plan(spec: pb.SandboxSpec, image: Image | StoreImage) -> Plan:
         cells=cells,
         mounts=mounts,
         processors=processors,
+        network=egress.network_of(spec),
     )
+    if cells and boot.network is not None:
+        raise faults.unsupported("a network of a worker (sandbox.spec.network): cells have none")
     return Plan(
         boot=_with_privileges(boot, container.security_context),
         main=_main(container, image),

@@ -176,7 +176,8 @@ class SandboxManager:
         except FileError as error:
             raise faults.of_file(error) from error
         except RefusedLaunchError as error:
-            raise faults.invalid(str(error), f"sandbox.spec.containers[0].{error.field}") from error
+            place = "sandbox.spec" if error.field == "network" else "sandbox.spec.containers[0]"
+            raise faults.invalid(str(error), f"{place}.{error.field}") from error
         except (LaunchError, SandboxGoneError) as error:
             logger.error("sandbox did not start: %s", error)
             raise faults.unavailable(f"the sandbox did not start: {error}") from error

@@ -30,6 +30,7 @@ from typing import ClassVar, Protocol
 from pydantic import JsonValue
 
 from sandrl.events import Emit, ignore
+from sandrl.runtime.network import Network
 from sandrl.sandboxes.commands import Command
 from sandrl.sandboxes.owner import OwnerFacts
 from sandrl.settings import RuntimeKind, Settings
@@ -280,6 +281,8 @@ class Connection(ABC):
         isolation: How it isolates sandboxes on this machine; empty for other runtimes.
         overlay: Identifies what was installed of them; empty without any.
         memory_bytes: Memory of each sandbox; None if the runtime decides and does not report it.
+        network: What programs in sandboxes may reach; None for what the runtime decides, which is nothing on this
+            machine. Where it is anything, no sandbox has cells.
         has_own_memory: Whether this memory was requested.
         state_dir: Where the jobs that use it are registered; None for a program that keeps no state.
         way_out: The hint for the user if it does not answer.
@@ -300,6 +303,7 @@ class Connection(ABC):
     overlay: str = ""
     memory_bytes: int | None = None
     has_own_memory: bool = False
+    network: Network | None = None
     state_dir: Path | None = None
     prebuilt: SharedDirectory | None = None
     way_out: str = field(default="", compare=False)
@@ -309,6 +313,11 @@ class Connection(ABC):
     def named(self) -> tuple[str, str | None]:
         """The name of the runtime, and the image of its sandboxes, with which another process requests the same."""
         return self.kind.value, self.image
+
+    @property
+    def has_network(self) -> bool:
+        """Whether programs in its sandboxes may reach anything that was asked for."""
+        return self.network is not None and self.network.is_reachable
 
     @property
     def has_host_system(self) -> bool:

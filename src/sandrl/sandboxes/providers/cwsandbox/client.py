@@ -20,7 +20,13 @@ from typing import TYPE_CHECKING, Any
 
 from sandrl import forks
 from sandrl.errors import SandrlError
-from sandrl.runtime.limits import CELLS_ANNOTATION, PACKAGES_ANNOTATION
+from sandrl.runtime.limits import (
+    ALLOWED_HOSTS_ANNOTATION,
+    CELLS_ANNOTATION,
+    PACKAGES_ANNOTATION,
+    PRIVATE_HOSTS_ANNOTATION,
+)
+from sandrl.runtime.network import ALL_PORTS, HTTPS_PORTS, joined
 from sandrl.sandboxes.commands import Command
 from sandrl.sandboxes.providers.cwsandbox import sdk as adapter
 from sandrl.sandboxes.providers.cwsandbox.attached import SdkProgram
@@ -34,6 +40,7 @@ from sandrl.sandboxes.providers.protocol import (
     Sandbox,
     SandboxInfo,
 )
+from sandrl.settings import NetworkMode
 
 if TYPE_CHECKING:
     from cwsandbox import Sandbox as Handle
@@ -89,18 +96,41 @@ class SdkClient:
 
     @functools.cached_property
     def _session(self) -> Any:
-        overlay = self._connection.overlay
+        network, annotations = self._network()
+        if overlay := self._connection.overlay:
+            annotations[PACKAGES_ANNOTATION] = overlay
         defaults = self._sdk.SandboxDefaults(
             container_image=self._connection.image,
             max_lifetime_seconds=self._max_lifetime_seconds,
             tags=self._tags,
             resources=self._resources,
-            annotations={PACKAGES_ANNOTATION: overlay} if overlay else {},
+            network=network,
+            annotations=annotations,
             **self._patience,
             **self._place,
         )
         # Metrics are sandrl's own; the SDK's reporter would look for W&B on every exec.
         return self._sdk.Session(defaults, report_to=[])
+
+    def _network(self) -> tuple[Any, dict[str, str]]:
+        # The SDK's options, and the annotations of the local runtime with what these cannot say.
+        network = self._connection.network
+        if network is None:
+            return None, {}
+        if not network.is_reachable:
+            return self._sdk.NetworkOptions(deny_egress=True), {}
+        rules = [self._sdk.EgressRule(any=True)] if network.mode is NetworkMode.PUBLIC else []
+        others = []
+        for each in network.allowed:
+            if each.network is not None:
+                ports = None if each.ports == ALL_PORTS else [{"port": each.first_port, "end_port": each.last_port}]
+                rules.append(self._sdk.EgressRule(cidr=each.host, ports=ports))
+            elif each.ports == HTTPS_PORTS:
+                rules.append(self._sdk.EgressRule(dns_name=each.host))
+            else:
+                others.append(each)
+        named = {ALLOWED_HOSTS_ANNOTATION: joined(others), PRIVATE_HOSTS_ANNOTATION: joined(network.private)}
+        return self._sdk.NetworkOptions(egress=rules), {key: value for key, value in named.items() if value}
 
     @property
     def _resources(self) -> Any:

@@ -120,6 +120,7 @@ class DaemonlessClient:
             overlay=self._connection.overlay or None,
             memory_bytes=self._connection.memory_bytes or limits.MEMORY_BYTES,
             cells=cells,
+            network=self._connection.network if self._connection.has_network else None,
         )
         all_tags = tuple(dict.fromkeys((*self._tags, *tags)))
         return DaemonlessSandbox(self._runtime, request, all_tags, self._lifetime_seconds)

@@ -1,0 +1,250 @@
+"""The network of a sandbox: nothing, hosts that are named, or the public Internet.
+
+A destination is the name that a program has asked for, if it has, and its port. Which address that is, the gate finds
+out itself, and the address is checked as well: others decide where a name leads. No address of this machine or
+of its networks is reached, unless the user has named it.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import socket
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Self, TypeAlias
+
+from sandrl.settings import NetworkMode
+
+Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+HTTPS_PORTS = (443, 443)
+ALL_PORTS = (1, 65535)
+MOST_DESTINATIONS = 256
+_LABEL = r"(?!-)[a-z0-9-]{1,63}(?<!-)"
+_NAME = re.compile(rf"(?:\*\.)?{_LABEL}(?:\.{_LABEL})*\Z")
+_WITH_PORTS = re.compile(r"(?P<host>.*?)(?::(?P<first>[0-9]{1,5})(?:-(?P<last>[0-9]{1,5}))?)?\Z", re.DOTALL)
+_MOST_NAME = 253
+_GLOBAL6 = ipaddress.IPv6Network("2000::/3")
+_TRANSLATED = ipaddress.IPv6Network("64:ff9b::/96")
+_SPECIAL = tuple(
+    map(
+        ipaddress.ip_network,
+        (
+            *("0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12"),
+            *("192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24"),
+            *("203.0.113.0/24", "224.0.0.0/3", "2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20"),
+            # Looks public, and is the service about machines of a cloud.
+            "168.63.129.16/32",
+        ),
+    )
+)
+"""IANA's networks for special purposes. Versions of Python know different ones."""
+_LOOPBACK_NAME = "localhost"
+
+
+class DestinationError(ValueError):
+    """A text does not name a destination; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """A host, or several, at some TCP ports.
+
+    Attributes:
+        host: A name in lower case (`*.example.org` means the names below it), or a network (`192.0.2.0/24`).
+    """
+
+    host: str
+    first_port: int
+    last_port: int
+
+    @classmethod
+    def parse(cls, text: str, ports: tuple[int, int] = HTTPS_PORTS) -> Self:
+        """Reads `HOST`, `HOST:PORT` or `HOST:FIRST-LAST`; an IPv6 address with a port is in brackets.
+
+        Args:
+            ports: The ports of a text that names none, unless it is an address or a network: these have all.
+
+        Raises:
+            DestinationError: If it is neither.
+        """
+        given = text.strip().lower()
+        host, first, last = given, None, None
+        if not _is_network(given):
+            found = _WITH_PORTS.match(given)
+            assert found is not None, "every text matches"
+            host, first, last = found["host"], found["first"], found["last"]
+            if host.startswith("[") and host.endswith("]"):
+                host = host[1:-1]
+        host = host.removesuffix(".")
+        is_network = _is_network(host)
+        if not is_network and (not _NAME.match(host) or len(host) > _MOST_NAME or host.replace(".", "").isdigit()):
+            raise DestinationError(f"{text!r} is not a host: write NAME, NAME:PORT, an address or a network")
+        if first is not None:
+            ports = int(first), int(last or first)
+        elif is_network:
+            ports = ALL_PORTS
+        if not 0 < ports[0] <= ports[1] <= ALL_PORTS[1]:
+            raise DestinationError(f"{text!r} has no port from 1 to {ALL_PORTS[1]}")
+        return cls(str(ipaddress.ip_network(host, strict=False)) if is_network else host, *ports)
+
+    @property
+    def ports(self) -> tuple[int, int]:
+        return self.first_port, self.last_port
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        last = "" if self.first_port == self.last_port else f"-{self.last_port}"
+        return f"{host}:{self.first_port}{last}"
+
+    @property
+    def network(self) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
+        return ipaddress.ip_network(self.host) if _is_network(self.host) else None
+
+    @property
+    def is_loopback(self) -> bool:
+        network = self.network
+        return self.host == _LOOPBACK_NAME if network is None else network.is_loopback
+
+    def covers(self, host: str | Address) -> bool:
+        """Whether it means a name or an address, at whichever port."""
+        network = self.network
+        if not isinstance(host, str):
+            return network is not None and host.version == network.version and host in network
+        if self.host.startswith("*."):
+            return host.endswith(self.host[1:])
+        return host == self.host
+
+    def matches(self, host: str | Address, port: int) -> bool:
+        return self.first_port <= port <= self.last_port and self.covers(host)
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """What a sandbox may reach.
+
+    Attributes:
+        allowed: Of the public Internet, with the mode `allowlist`.
+        private: Besides, with every mode but `none`: also addresses of this machine and its networks.
+    """
+
+    mode: NetworkMode = NetworkMode.NONE
+    allowed: tuple[Destination, ...] = ()
+    private: tuple[Destination, ...] = ()
+
+    def __post_init__(self) -> None:
+        if len(self.allowed) + len(self.private) > MOST_DESTINATIONS:
+            raise DestinationError(f"more than {MOST_DESTINATIONS} hosts are named")
+        for each in self.private:
+            if each.is_loopback and each.first_port != each.last_port:
+                raise DestinationError(f"{each.host}: name one port of it: a sandbox has a loopback of its own")
+
+    @classmethod
+    def of(cls, mode: NetworkMode | None, allowed: Iterable[str] = (), private: Iterable[str] = ()) -> Self | None:
+        """What texts ask for; hosts without a mode mean `allowlist`, and nothing at all means None.
+
+        Raises:
+            DestinationError: If a text is no destination, or the mode contradicts them.
+        """
+        named = tuple(map(Destination.parse, allowed))
+        opened = tuple(Destination.parse(text, ALL_PORTS) for text in private)
+        if mode is None and not (named or opened):
+            return None
+        mode = NetworkMode.ALLOWLIST if mode is None else mode
+        if mode is NetworkMode.ALLOWLIST and not (named or opened):
+            raise DestinationError("an allow-list without a host allows nothing")
+        if (named and mode is not NetworkMode.ALLOWLIST) or (opened and mode is NetworkMode.NONE):
+            raise DestinationError(f"hosts are named, and the network is {mode.value}")
+        return cls(mode, named, opened)
+
+    @property
+    def is_reachable(self) -> bool:
+        return self.mode is not NetworkMode.NONE
+
+    @property
+    def loopback_ports(self) -> tuple[int, ...]:
+        """Ports of the sandbox's loopback that mean those of this machine."""
+        return tuple(sorted({each.first_port for each in self.private if each.is_loopback}))
+
+    def answers(self, name: str) -> bool:
+        """Whether programs may know whether a name exists."""
+        return self.mode is NetworkMode.PUBLIC or any(each.covers(name) for each in (*self.allowed, *self.private))
+
+    def permits(self, host: str | Address, port: int) -> bool:
+        """Whether programs may ask for a destination; what it leads to is for `reaches`.
+
+        An address of the loopback is the sandbox's own, unless the user has named that of this machine.
+        """
+        if not isinstance(host, str) and host.is_loopback:
+            return self.loopback(port) is not None
+        if self.mode is NetworkMode.PUBLIC or self._opens(host, port):
+            return True
+        return any(each.matches(host, port) for each in self.allowed)
+
+    def reaches(self, host: str | Address, address: Address, port: int) -> bool:
+        """Whether the address may be connected to that a destination leads to."""
+        return self._opens(host, port) or self._opens(address, port) or is_public(address)
+
+    def _opens(self, host: str | Address, port: int) -> bool:
+        return any(each.matches(host, port) for each in self.private)
+
+    def loopback(self, port: int) -> str | None:
+        """The host of this machine's own that a port of the sandbox's loopback means."""
+        found = next((each for each in self.private if each.is_loopback and each.first_port == port), None)
+        if found is None:
+            return None
+        network = found.network
+        return found.host if network is None else str(network.network_address)
+
+    def document(self) -> dict[str, str]:
+        """As text, which `Network.read` reads."""
+        return {"mode": self.mode.value, "allowed": joined(self.allowed), "private": joined(self.private)}
+
+    @classmethod
+    def read(cls, document: dict[str, str]) -> Self:
+        return cls(NetworkMode(document["mode"]), parsed(document["allowed"]), parsed(document["private"]))
+
+
+def joined(destinations: Iterable[Destination]) -> str:
+    return " ".join(map(str, destinations))
+
+
+def parsed(text: str, ports: tuple[int, int] = HTTPS_PORTS) -> tuple[Destination, ...]:
+    """Reads what `joined` wrote.
+
+    Raises:
+        DestinationError: If a word is not a destination.
+    """
+    return tuple(Destination.parse(word, ports) for word in text.split())
+
+
+def is_public(address: Address) -> bool:
+    """Whether an address is one of the public Internet, and not of this machine."""
+    if isinstance(address, ipaddress.IPv6Address):
+        inner = address.ipv4_mapped
+        if inner is None and address in _TRANSLATED:
+            inner = ipaddress.IPv4Address(address.packed[-4:])
+        if inner is not None:
+            return is_public(inner)
+        if address not in _GLOBAL6:
+            return False
+    return not any(address in each for each in _SPECIAL) and not _is_own(address)
+
+
+def _is_own(address: Address) -> bool:
+    # The kernel takes an address of this machine as the source to itself. No packet is sent.
+    family = socket.AF_INET if address.version == 4 else socket.AF_INET6
+    with suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as probe:
+        probe.connect((str(address), 9))
+        return bool(ipaddress.ip_address(probe.getsockname()[0]) == address)
+    return False
+
+
+def _is_network(text: str) -> bool:
+    try:
+        ipaddress.ip_network(text, strict=False)
+    except ValueError:
+        return False
+    return "%" not in text
