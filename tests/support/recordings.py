@@ -18,7 +18,7 @@ import trustme
 from sandrl.runtime.recording.authority import open_authority
 from sandrl.runtime.recording.recorder import Recorder, RecordingLimits, RecordingMode
 from sandrl.runtime.recording.recording import Recording
-from sandrl.runtime.recording.servers import Servers
+from sandrl.runtime.recording.servers import ServerOptions
 
 Answer = tuple[int, dict[str, str], bytes]
 
@@ -125,6 +125,8 @@ class Front:
     certificates: Path
     loop: asyncio.AbstractEventLoop
     listeners: list[asyncio.Server]
+    missed: list[str]
+    internet: Internet
 
     def curl(self, *words: str) -> subprocess.CompletedProcess[bytes]:
         """Runs curl with this front."""
@@ -138,7 +140,7 @@ class Front:
         async def listen() -> int:
             async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
                 with suppress(asyncio.CancelledError):
-                    await self.recorder.serve(reader, writer, destination)
+                    await self.recorder.serve(reader, writer, destination, lambda: self.internet.connect(*destination))
 
             self.listeners.append(server := await asyncio.start_server(serve, "127.0.0.1", 0))
             return int(server.sockets[0].getsockname()[1])
@@ -159,19 +161,22 @@ def front(
     thread.start()
 
     async def start() -> Front:
-        servers = Servers(internet.connect, trusted=internet.trusted(), **options)  # type: ignore[arg-type]
-        recorder = Recorder(Recording(directory / "recording"), authority, mode, servers, limits)
+        asked = ServerOptions(internet.trusted(), **options)  # type: ignore[arg-type]
+        missed: list[str] = []
+        recording = Recording(directory / "recording")
+        recorder = Recorder(recording, authority, mode, asked, limits, lambda destination, what: missed.append(what))
 
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             words = (await reader.readuntil(b"\r\n\r\n")).split()
             name, _, port = words[1].decode().rpartition(":")
             writer.write(b"HTTP/1.1 200 Connected\r\n\r\n")
             with suppress(asyncio.CancelledError):
-                await recorder.serve(reader, writer, (name.strip("[]"), int(port)))
+                destination = name.strip("[]"), int(port)
+                await recorder.serve(reader, writer, destination, lambda: internet.connect(*destination))
 
         server = await asyncio.start_server(serve, "127.0.0.1", 0)
         address = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        return Front(recorder, address, certificates, loop, [server])
+        return Front(recorder, address, certificates, loop, [server], missed, internet)
 
     async def stop(made: Front) -> None:
         for listener in made.listeners:
@@ -180,7 +185,6 @@ def front(
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await made.recorder.aclose()
 
     try:
         made = asyncio.run_coroutine_threadsafe(start(), loop).result(10)

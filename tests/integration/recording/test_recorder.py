@@ -50,7 +50,7 @@ def test_a_request_that_was_not_recorded_is_named(internet: Internet, tmp_path: 
         assert b"GET https://files.test/b?token=left-out is not in the recording" in done.stdout
         other = replayed.curl("https://other.test/", "--write-out", "%{http_code}")
         assert other.stdout.endswith(b"504")
-        assert [each.split(": ")[0] for each in replayed.recorder.missed] == [
+        assert [each.split(": ")[0] for each in replayed.missed] == [
             "GET https://files.test/b?token=left-out",
             "GET https://other.test/",
         ]
@@ -236,7 +236,7 @@ def test_a_request_for_another_server_is_refused(internet: Internet, tmp_path: P
 
 def test_a_server_without_a_trusted_certificate_is_named(internet: Internet, tmp_path: Path) -> None:
     internet.add("files.test", echo)
-    with front(tmp_path, internet, RecordingMode.RECORD, unverified=["files.test"]) as recorded:
+    with front(tmp_path, internet, RecordingMode.RECORD, unverified=frozenset({"files.test"})) as recorded:
         assert recorded.curl("https://files.test/a").stdout == b"GET /a"
     internet.places["wrong.test", 443] = internet.places["files.test", 443]
     with front(tmp_path, internet, RecordingMode.RECORD) as recorded:

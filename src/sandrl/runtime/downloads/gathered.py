@@ -16,6 +16,9 @@ from sandrl.files import read_regular
 PLACE = "/run/sandrl/downloads"
 """The directory of a sandbox that has all files."""
 
+CERTIFICATES = f"{PLACE}/certificates.pem"
+"""The file of a sandbox with all certificates, if it has one."""
+
 MOST_FILE_BYTES = 4 << 20
 _MOST_PAGES, _MOST_PAGE_BYTES = 2000, 1 << 20
 _LINK = re.compile(rb"""(?i)href\s*=\s*["']([^"'#?]+)""")

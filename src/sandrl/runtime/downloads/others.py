@@ -11,7 +11,7 @@ import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from sandrl.runtime.downloads.gathered import PLACE, Gathered
+from sandrl.runtime.downloads.gathered import CERTIFICATES, PLACE, Gathered
 
 _PROXIES = ("http_proxy", "https_proxy", "ftp_proxy", "all_proxy")
 _NPM = re.compile(
@@ -27,7 +27,6 @@ _APT = re.compile(
 _APT_SECONDS = 20.0
 APT_CERTIFICATES = "Acquire::https::CaInfo"
 """The setting of apt that names a file with certificates."""
-_BUNDLE = f"{PLACE}/certificates.pem"
 _CERTIFICATE = re.compile(rb"-----BEGIN (?:TRUSTED )?CERTIFICATE-----\s+([A-Za-z0-9+/=\s]+?)-----END")
 # Programs take the first of their variables instead of the system's certificates.
 _FILE_VARIABLES = (
@@ -109,8 +108,8 @@ def add_apt(gathered: Gathered, settings: dict[str, str], *, is_recorded: bool) 
     if is_recorded:
         settings["Acquire::Check-Valid-Until"] = "false"
     settings.pop(APT_CERTIFICATES, None)
-    if _BUNDLE in gathered.files:
-        settings[APT_CERTIFICATES] = _BUNDLE
+    if CERTIFICATES in gathered.files:
+        settings[APT_CERTIFICATES] = CERTIFICATES
     if settings:
         text = "".join(f'{name} "{value}";\n' for name, value in settings.items())
         gathered.files[f"{PLACE}/apt.conf"] = text.encode()
@@ -163,12 +162,12 @@ def add_certificates(gathered: Gathered, named: list[Path], authority: bytes) ->
         content = gathered.content(path, is_needed=path in files)
         found |= dict.fromkeys(_certificates(b"" if content is None else content))
     text = authority + b"".join(ssl.DER_cert_to_PEM_cert(each).encode() for each in found)
-    gathered.files[_BUNDLE] = text
+    gathered.files[CERTIFICATES] = text
     own = [name for name in _FILE_VARIABLES[6:] if source.get(name)]
-    gathered.environment |= dict.fromkeys((*_FILE_VARIABLES[:6], *own, "CARGO_HTTP_CAINFO", "DENO_CERT"), _BUNDLE)
-    gathered.environment["npm_config_cafile"] = _BUNDLE
+    gathered.environment |= dict.fromkeys((*_FILE_VARIABLES[:6], *own, "CARGO_HTTP_CAINFO", "DENO_CERT"), CERTIFICATES)
+    gathered.environment["npm_config_cafile"] = CERTIFICATES
     # GNU's wget knows no variable for them.
-    gathered.files[f"{PLACE}/wgetrc"] = f"ca_certificate = {_BUNDLE}\n".encode()
+    gathered.files[f"{PLACE}/wgetrc"] = f"ca_certificate = {CERTIFICATES}\n".encode()
     gathered.environment["WGETRC"] = f"{PLACE}/wgetrc"
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import ipaddress
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
@@ -22,7 +23,7 @@ from sandrl.runtime.recording.channel import Channel
 from sandrl.runtime.recording.client import Client, TooLargeError
 from sandrl.runtime.recording.recording import Answer, Body, Recording, pieces
 from sandrl.runtime.recording.request import Headers, Request, given_headers, is_unchanged, part_of
-from sandrl.runtime.recording.servers import Servers
+from sandrl.runtime.recording.servers import Connect, ServerOptions, Servers
 
 if TYPE_CHECKING:
     from sandrl.runtime.recording.authority import Authority
@@ -68,7 +69,9 @@ class Recorder:
         recording: Where answers are kept.
         authority: Gives the certificates that sandboxes see.
         mode: What is done with a request.
-        servers: Asked for answers; not used in `REPLAY`.
+        options: How servers are asked.
+        tell: Called with each request that had no answer, `METHOD ADDRESS: REASON`, once, without credentials; for at
+            most 1,000 of them.
     """
 
     def __init__(
@@ -76,24 +79,30 @@ class Recorder:
         recording: Recording,
         authority: Authority,
         mode: RecordingMode,
-        servers: Servers | None = None,
+        options: ServerOptions | None = None,
         limits: RecordingLimits | None = None,
+        tell: Callable[[tuple[str, int], str], None] = lambda destination, what: None,
     ) -> None:
         self._recording = recording
         self._authority = authority
         self._mode = mode
-        self._servers = None if mode is RecordingMode.REPLAY else servers
+        self._options = options or ServerOptions()
+        self._tell_of = tell
         self._limits = limits or RecordingLimits()
         self._written = 0
-        self._told: dict[str, None] = {}
+        self._told: set[str] = set()
 
     @property
-    def missed(self) -> tuple[str, ...]:
-        """The requests that had no answer, `METHOD ADDRESS: REASON`, without credentials; at most 1,000."""
-        return tuple(self._told)
+    def is_offline(self) -> bool:
+        """Whether it needs no server."""
+        return self._mode is RecordingMode.REPLAY
 
     async def serve(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, destination: tuple[str, int]
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        destination: tuple[str, int],
+        connect: Connect,
     ) -> None:
         """Serves a connection of a sandbox until it ends; no error of a program or of a server is raised.
 
@@ -101,8 +110,10 @@ class Recorder:
             reader: What the program sends.
             writer: What it is sent; closed at the end.
             destination: The name or the address that it connected to, and the port.
+            connect: Connects to it; errors other than `OSError` are raised.
         """
         channel = Channel(reader, writer)
+        servers = Servers(connect, self._options)
         try:
             first = await channel.peek(_FIRST_SECONDS)
             is_secure = first[:1] == bytes([_HANDSHAKE])
@@ -110,7 +121,7 @@ class Recorder:
                 await channel.start_tls(self._authority.context(destination[0]), timeout=_FIRST_SECONDS)
             client = Client(channel, "https" if is_secure else "http", destination, self._limits.silence_seconds)
             try:
-                while await self._exchange(client):
+                while await self._exchange(client, servers):
                     pass
             finally:
                 client.close_body()
@@ -121,13 +132,10 @@ class Recorder:
         except BaseException:
             channel.abort()
             raise
+        finally:
+            await servers.aclose()
 
-    async def aclose(self) -> None:
-        """Ends the connections to servers."""
-        if self._servers is not None:
-            await self._servers.aclose()
-
-    async def _exchange(self, client: Client) -> bool:
+    async def _exchange(self, client: Client, servers: Servers) -> bool:
         try:
             request = await client.request(_MOST_REQUEST_BYTES)
         except h11.RemoteProtocolError as error:
@@ -143,21 +151,21 @@ class Recorder:
             text = f"sandrl: a request for another server than {request.server} is not recorded"
             await client.explain(421, text, (("connection", "close"),))
             return False
-        await self._answer(client, request)
+        await self._answer(client, request, servers)
         return True
 
-    async def _answer(self, client: Client, request: Request) -> None:
+    async def _answer(self, client: Client, request: Request, servers: Servers) -> None:
         if self._mode is not RecordingMode.RECORD:
             kept = self._recording.find(request)
             if kept is not None and await self._give_kept(client, request, kept):
                 return
-        if self._servers is None:
+        if self.is_offline:
             why = f"not in the recording {self._recording.path}"
             self._tell(request, why)
             await client.explain(504, f"sandrl: {request.method} {request.url} is {why}; record it first")
             return
         try:
-            response = await self._servers.ask(request, client.sent_body() if client.body is not None else None)
+            response = await servers.ask(request, client.sent_body() if client.body is not None else None)
         except _REFUSED as error:
             # Of errors of the protocol, the text may repeat what was sent.
             why = "gave no valid answer" if isinstance(error, httpcore.ProtocolError) else f"does not answer: {error}"
@@ -228,8 +236,10 @@ class Recorder:
         return True
 
     def _tell(self, request: Request, reason: str) -> None:
-        if len(self._told) < _MOST_TOLD:
-            self._told[f"{request.method} {request.url}: {reason}"] = None
+        what = f"{request.method} {request.url}: {reason}"
+        if len(self._told) < _MOST_TOLD and what not in self._told:
+            self._told.add(what)
+            self._tell_of((request.server, request.port), what)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import asyncio
 import socket
 import ssl
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Mapping
-from functools import lru_cache
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -15,40 +15,43 @@ import httpcore
 from sandrl.runtime.recording.channel import Channel
 from sandrl.runtime.recording.request import Request
 
-Connect = Callable[[str, int], Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWriter]]]
-"""Opens a connection to a name or an address, and a port; raises `OSError`."""
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+Connect = Callable[[], Awaitable[Streams]]
+"""Opens the connection that a program has asked for; raises `OSError`, or errors that end the program's connection."""
 
 _CONNECT_SECONDS, _IDLE_SECONDS = 30.0, 15.0
-_IDLE_CONNECTIONS = 32
 
 
-class Servers:
-    """Asks servers.
+@dataclass(frozen=True)
+class ServerOptions:
+    """How servers are asked.
 
-    Args:
-        connect: Opens connections.
+    Attributes:
         trusted: The certificates that servers must have.
         unverified: Names of servers whose certificates are not checked.
         proxies: The addresses of proxies, by `http` and `https`; `no` has the names that need none, as in `no_proxy`.
         silence_seconds: How long a server may send nothing.
     """
 
-    def __init__(
-        self,
-        connect: Connect,
-        *,
-        trusted: ssl.SSLContext,
-        unverified: Iterable[str] = (),
-        proxies: Mapping[str, str] | None = None,
-        silence_seconds: float = 300.0,
-    ) -> None:
-        self._backend = _Backend(connect)
-        self._trusted = trusted
-        self._unverified = frozenset(unverified)
-        self._proxies = dict(proxies or {})
-        self._timeouts = {"connect": _CONNECT_SECONDS, "read": silence_seconds, "write": silence_seconds}
-        self._pool = lru_cache(self._new_pool)
-        self._pools: list[httpcore.AsyncConnectionPool] = []
+    trusted: ssl.SSLContext = field(default_factory=ssl.create_default_context)
+    unverified: frozenset[str] = frozenset()
+    proxies: Mapping[str, str] = field(default_factory=dict, repr=False)
+    silence_seconds: float = 300.0
+
+
+class Servers:
+    """Asks the server that a program has connected to, over one connection after the other.
+
+    Args:
+        connect: Opens connections to it.
+    """
+
+    def __init__(self, connect: Connect, options: ServerOptions) -> None:
+        self._connect = connect
+        self._options = options
+        seconds = options.silence_seconds
+        self._timeouts = {"connect": _CONNECT_SECONDS, "read": seconds, "write": seconds}
+        self._pool: httpcore.AsyncConnectionPool | None = None
 
     async def ask(self, request: Request, body: AsyncIterable[bytes] | None) -> httpcore.Response:
         """Sends a request; the caller closes the response.
@@ -57,8 +60,8 @@ class Servers:
             httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError, httpcore.ProxyError: If there is
                 no answer.
         """
-        proxy = self._proxy(request)
-        pool = self._pool(proxy, request.server in self._unverified)
+        if self._pool is None:
+            self._pool = self._new_pool(self._proxy(request), request.server in self._options.unverified)
         url = httpcore.URL(
             scheme=request.scheme.encode(),
             host=request.server.encode(),
@@ -71,36 +74,32 @@ class Servers:
         if host:
             # A program that connected to an address may have named the server in its request only.
             extensions["sni_hostname"] = host
-        return await pool.handle_async_request(
+        return await self._pool.handle_async_request(
             httpcore.Request(request.method, url, headers=headers, content=body, extensions=extensions)
         )
 
     async def aclose(self) -> None:
         """Ends all connections."""
-        for pool in self._pools:
-            await pool.aclose()
+        if self._pool is not None:
+            await self._pool.aclose()
 
     def _proxy(self, request: Request) -> str:
-        direct = [each.strip().lstrip(".").lower() for each in self._proxies.get("no", "").split(",")]
+        direct = [each.strip().lstrip(".").lower() for each in self._options.proxies.get("no", "").split(",")]
         is_direct = any(each == "*" or f".{request.server}".endswith(f".{each}") for each in direct if each)
-        return "" if is_direct else self._proxies.get(request.scheme, "")
+        return "" if is_direct else self._options.proxies.get(request.scheme, "")
 
     def _new_pool(self, proxy: str, is_unverified: bool) -> httpcore.AsyncConnectionPool:
-        context = self._trusted
+        context = self._options.trusted
         if is_unverified:
             context = ssl.create_default_context()
             context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-        pool = httpcore.AsyncConnectionPool(
+        return httpcore.AsyncConnectionPool(
             ssl_context=context,
-            proxy=_proxy_of(proxy, self._trusted) if proxy else None,
-            # Those who use the recorder have their own limits.
-            max_connections=None,
-            max_keepalive_connections=_IDLE_CONNECTIONS,
+            proxy=_proxy_of(proxy, self._options.trusted) if proxy else None,
             keepalive_expiry=_IDLE_SECONDS,
-            network_backend=self._backend,
+            # The proxy is the user's, so it may be anywhere.
+            network_backend=_Backend(asyncio.open_connection if proxy else lambda *_: self._connect()),
         )
-        self._pools.append(pool)
-        return pool
 
 
 def _proxy_of(address: str, trusted: ssl.SSLContext) -> httpcore.Proxy:
@@ -114,7 +113,7 @@ def _proxy_of(address: str, trusted: ssl.SSLContext) -> httpcore.Proxy:
 
 
 class _Backend(httpcore.AsyncNetworkBackend):
-    def __init__(self, connect: Connect) -> None:
+    def __init__(self, connect: Callable[[str, int], Awaitable[Streams]]) -> None:
         self._connect = connect
 
     async def connect_tcp(
