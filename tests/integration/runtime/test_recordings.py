@@ -85,7 +85,13 @@ def mirror(internet: Internet, tmp_path: Path) -> str:
 
 
 def in_a_sandbox(
-    session: Session, mode: RecordingMode, directory: Path, internet: Internet, mirror: str, program: str
+    session: Session,
+    mode: RecordingMode,
+    directory: Path,
+    internet: Internet,
+    mirror: str,
+    program: str,
+    image: str | None = None,
 ) -> ProcessResult:
     authorities = directory / "authorities.pem"
     internet.authority.cert_pem.write_to_path(str(authorities))
@@ -102,7 +108,7 @@ def in_a_sandbox(
             RECORDING_ANNOTATION: attached.file,
         }
         network = NetworkOptions(egress=[EgressRule(any=True)])
-        sandbox = session.sandbox(network=network, annotations=annotations)
+        sandbox = session.sandbox(network=network, annotations=annotations, container_image=image)
         variables = {name: text.replace(PLACE, SHOWN) for name, text in attached.downloads.environment.items()}
         sandbox.exec(["mkdir", "-p", SHOWN]).result()
         for path, content in attached.downloads.files.items():
@@ -179,9 +185,8 @@ def test_apt_installs_into_a_debian_image_from_a_recording(
     if made.returncode:
         pytest.skip(f"mmdebstrap made no image: {made.stderr[-200:]}")
     image = ImageStore(load_settings().cache_dir / "images").add_file(f"rootfs:{archive}").digest
-    session.defaults = session.defaults.with_overrides(container_image=image)  # type: ignore[attr-defined]
     for mode in (RecordingMode.RECORD, RecordingMode.REPLAY):
-        done = in_a_sandbox(session, mode, tmp_path, internet, mirror, APT)
+        done = in_a_sandbox(session, mode, tmp_path, internet, mirror, APT, image)
         assert done.returncode == 0, done.stderr
         assert done.stdout.splitlines()[-1] == "hello"
         internet.close()
