@@ -73,6 +73,9 @@ ALLOWED_HOSTS_ANNOTATION, PRIVATE_HOSTS_ANNOTATION = "sandrl.dev/allowed-hosts",
 Each has words `HOST`, `HOST:PORT` or `HOST:FIRST-LAST`.
 """
 
+RECORDING_ANNOTATION = "sandrl.dev/recording"
+"""The annotation that names the file of a recording (`runtime/recording/attachment.py`)."""
+
 MAX_CELLS = 256
 
 BOOT_TIMEOUT_SECONDS = 20.0

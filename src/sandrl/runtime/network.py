@@ -128,11 +128,13 @@ class Network:
     Attributes:
         allowed: Of the public Internet, with the mode `allowlist`.
         private: Besides, with every mode but `none`: also addresses of this machine and its networks.
+        recording: The file of the recording that it is attached to (`runtime/recording/attachment.py`), if any.
     """
 
     mode: NetworkMode = NetworkMode.NONE
     allowed: tuple[Destination, ...] = ()
     private: tuple[Destination, ...] = ()
+    recording: str = ""
 
     def __post_init__(self) -> None:
         if len(self.allowed) + len(self.private) > MOST_DESTINATIONS:
@@ -200,11 +202,13 @@ class Network:
 
     def document(self) -> dict[str, str]:
         """As text, which `Network.read` reads."""
-        return {"mode": self.mode.value, "allowed": joined(self.allowed), "private": joined(self.private)}
+        hosts = {"allowed": joined(self.allowed), "private": joined(self.private)}
+        return {"mode": self.mode.value, **hosts, **({"recording": self.recording} if self.recording else {})}
 
     @classmethod
     def read(cls, document: dict[str, str]) -> Self:
-        return cls(NetworkMode(document["mode"]), parsed(document["allowed"]), parsed(document["private"]))
+        mode, allowed, private = NetworkMode(document["mode"]), parsed(document["allowed"]), parsed(document["private"])
+        return cls(mode, allowed, private, document.get("recording", ""))
 
 
 def joined(destinations: Iterable[Destination]) -> str:

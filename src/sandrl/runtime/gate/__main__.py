@@ -7,8 +7,10 @@ import os
 import resource
 import socket
 import sys
+from dataclasses import asdict
 
-from sandrl.runtime.gate.sandbox import SandboxGate, adopt
+from sandrl.errors import SandrlError
+from sandrl.runtime.gate.sandbox import Connection, Recorder, SandboxGate, adopt
 from sandrl.runtime.guest import wire
 from sandrl.runtime.host.channel import AgentChannel
 from sandrl.runtime.network import Network
@@ -21,11 +23,28 @@ async def _serve(daemon: socket.socket) -> None:
     def obey(message: wire.Message, descriptors: list[int]) -> None:
         number = int(message["id"])
         if message["op"] == "open":
-            sandboxes[number] = SandboxGate(
-                Network.read(message["network"]), adopt(descriptors), lambda record: tell(number, record)
-            )
+            network, sockets = Network.read(message["network"]), adopt(descriptors)
+            try:
+                recorder = recorder_of(network, number)
+            except SandrlError as error:
+                # Without it, the sandbox has no network.
+                tell(number, asdict(Connection(network.recording, 0, error=error.message)))
+                for each in sockets:
+                    each.close()
+                return
+            sandboxes[number] = SandboxGate(network, sockets, lambda record: tell(number, record), recorder)
         elif number in sandboxes:
             sandboxes.pop(number).close()
+
+    def recorder_of(network: Network, number: int) -> Recorder | None:
+        if not network.recording:
+            return None
+        from sandrl.runtime.recording.attachment import AttachedRecorder
+
+        def tell_missed(destination: tuple[str, int], what: str) -> None:
+            tell(number, asdict(Connection(*destination, error=what)))
+
+        return AttachedRecorder(network.recording, tell_missed)
 
     def tell(number: int, record: wire.Message) -> None:
         channel.send({"id": number, "connection": record})

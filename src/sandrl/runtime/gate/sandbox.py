@@ -29,7 +29,7 @@ _CHUNK_BYTES = 64 << 10
 _MESSAGE_BYTES = 4096
 _ORIGINAL_DESTINATION = 80
 _OWN_ADDRESSES = frozenset(map(ipaddress.ip_address, (GATEWAY, GATEWAY6)))
-_DNS_PORT, RECORDED_PORTS = 53, (80, 443)
+_DNS_PORT = 53
 
 
 class RefusedError(Exception):
@@ -58,7 +58,14 @@ class Destination:
 
 
 class Recorder(Protocol):
-    """Serves connections to the ports 80 and 443 in place of the gate."""
+    """Serves connections to some ports in place of the gate."""
+
+    @property
+    def is_offline(self) -> bool:
+        """Whether it needs no connections, so that the sandbox gets none."""
+
+    def takes(self, port: int) -> bool:
+        """Whether it serves the connections to a port."""
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, destination: Destination) -> None:
         """Serve one connection of a program, which is allowed, until it ends; the gate closes it then.
@@ -124,6 +131,10 @@ class SandboxGate:
         for each in (*self._datagrams, *self._listeners):
             each.close()
 
+    @property
+    def _is_offline(self) -> bool:
+        return self._recorder is not None and self._recorder.is_offline
+
     def _spawn(self, work: Any) -> None:
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
@@ -169,8 +180,10 @@ class SandboxGate:
         try:
             if not self._network.permits(name or address, port):
                 raise RefusedError("it is not allowed")
-            if self._recorder is not None and port in RECORDED_PORTS:
+            if self._recorder is not None and self._recorder.takes(port):
                 await self._recorder.serve(reader, writer, destination)
+            elif self._is_offline:
+                raise RefusedError("a recording is replayed, which has no such port")
             else:
                 far_reader, far_writer = await destination.connect()
                 try:
@@ -261,7 +274,7 @@ class SandboxGate:
             self._note(Connection(name, 0, refused="it is not allowed"))
             return question.answer(dns.Code.NO_SUCH_NAME)
         try:
-            addresses = await self._names.resolve(name)
+            addresses = [] if self._is_offline else await self._names.resolve(name)
         except UnknownNameError:
             return question.answer(dns.Code.NO_SUCH_NAME)
         except ResolutionError as error:

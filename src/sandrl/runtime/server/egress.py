@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cwsandbox._proto import sandbox_pb2 as pb
 
-from sandrl.runtime.limits import ALLOWED_HOSTS_ANNOTATION, PRIVATE_HOSTS_ANNOTATION
+from sandrl.runtime.limits import ALLOWED_HOSTS_ANNOTATION, PRIVATE_HOSTS_ANNOTATION, RECORDING_ANNOTATION
 from sandrl.runtime.network import ALL_PORTS, HTTPS_PORTS, Destination, DestinationError, Network, parsed
 from sandrl.runtime.server import faults
 from sandrl.settings import NetworkMode
@@ -33,7 +33,7 @@ def network_of(spec: pb.SandboxSpec) -> Network | None:
             raise faults.unsupported(f"the public Internet at some ports alone ({_RULES}[{number}].ports)")
     mode = NetworkMode.PUBLIC if is_public else NetworkMode.ALLOWLIST
     try:
-        return Network(mode, tuple(allowed), tuple(private))
+        return Network(mode, tuple(allowed), tuple(private), spec.annotations.get(RECORDING_ANNOTATION, ""))
     except DestinationError as error:
         raise faults.invalid(str(error), _RULES) from error
 

@@ -26,6 +26,7 @@ from sandrl.runtime.limits import (
     CELLS_ANNOTATION,
     PACKAGES_ANNOTATION,
     PRIVATE_HOSTS_ANNOTATION,
+    RECORDING_ANNOTATION,
 )
 from sandrl.runtime.network import ALL_PORTS, HTTPS_PORTS, joined
 from sandrl.sandboxes.commands import Command
@@ -140,6 +141,7 @@ class SdkClient:
             else:
                 others.append(each)
         named = {ALLOWED_HOSTS_ANNOTATION: joined(others), PRIVATE_HOSTS_ANNOTATION: joined(network.private)}
+        named[RECORDING_ANNOTATION] = network.recording
         return self._sdk.NetworkOptions(egress=rules), {key: value for key, value in named.items() if value}
 
     @property

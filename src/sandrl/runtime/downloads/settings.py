@@ -1,0 +1,76 @@
+"""The settings for downloads of programs in sandboxes, from what the user has for the programs of this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+
+from sandrl.runtime.downloads.gathered import Gathered
+from sandrl.runtime.downloads.others import (
+    APT_CERTIFICATES,
+    add_apt,
+    add_certificates,
+    add_npm,
+    add_proxies,
+    apt_settings,
+    proxies_of,
+)
+from sandrl.runtime.downloads.python import add_pip
+
+_NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class DownloadSettings:
+    """What a sandbox is given so that its programs download as the user's do. It has secrets, and is never kept.
+
+    Attributes:
+        environment: Variables; those of the image and of the step win.
+        files: Contents, readable for all users of the sandbox, by path in it.
+        directories: Directories of this machine, to be shown read-only, by path in the sandbox.
+        reachable: `HOST:PORT` of indexes and proxies, which may have private addresses.
+        proxies: Those of a recorder: addresses by `http` and `https`, and as `no` names that need none.
+        unverified: Servers whose certificates are not checked.
+        warnings: What cannot be used, and why, in one line each, without secrets.
+    """
+
+    environment: Mapping[str, str] = field(repr=False)
+    files: Mapping[str, bytes] = field(repr=False)
+    directories: Mapping[str, Path]
+    reachable: tuple[str, ...]
+    proxies: Mapping[str, str] = field(repr=False)
+    unverified: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+def download_settings(
+    environment: Mapping[str, str], given: Mapping[str, str] = _NO_VARIABLES, *, authority: bytes = b""
+) -> DownloadSettings:
+    """Reads the user's configuration of pip, uv, npm and apt, and of proxies and certificates.
+
+    Args:
+        environment: The user's environment, which names files and has settings itself.
+        given: Variables that win over it, for example `PIP_INDEX_URL`, `https_proxy` or `SSL_CERT_FILE`.
+        authority: The certificate of a recorder, in PEM. The recorder then uses the proxies, and no program does.
+    """
+    gathered = Gathered({**environment, **given})
+    is_recorded = bool(authority)
+    add_pip(gathered, with_proxies=not is_recorded)
+    certificates = add_npm(gathered, with_proxies=not is_recorded)
+    if not is_recorded:
+        add_proxies(gathered)
+    apt = apt_settings(gathered)
+    certificates += [Path(apt[APT_CERTIFICATES])] if APT_CERTIFICATES in apt else []
+    add_certificates(gathered, certificates, authority)
+    add_apt(gathered, apt, is_recorded=is_recorded)
+    return DownloadSettings(
+        environment=gathered.environment,
+        files=gathered.files,
+        directories=gathered.directories,
+        reachable=tuple(gathered.reachable),
+        proxies=proxies_of(gathered.source) if is_recorded else {},
+        unverified=tuple(gathered.unverified),
+        warnings=tuple(dict.fromkeys(gathered.warnings)),
+    )
