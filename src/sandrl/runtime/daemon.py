@@ -34,6 +34,7 @@ from sandrl.settings import load_settings
 _SOURCE_ROOT = Path(__file__).resolve().parents[2]
 _INHERITED = (
     *("HOME", "PATH", "LANG", "LC_ALL", "TMPDIR", "TZ", "SANDRL_RUNTIME_ISOLATION", "SANDRL_HOST_UIDS"),
+    *("SANDRL_IMAGE_ROOTS", "SANDRL_SANDBOX_STORAGE"),
     # For images that it pulls.
     *("SANDRL_REGISTRY_MIRRORS", "SANDRL_INSECURE_REGISTRIES"),
     *("REGISTRY_AUTH_FILE", "DOCKER_CONFIG", "XDG_RUNTIME_DIR", "XDG_CONFIG_HOME"),

@@ -20,7 +20,7 @@ import socket
 import sys
 from typing import Any, NoReturn, TypeAlias
 
-from sandrl.runtime.guest import accounts, agent, image_root, processes, rootfs, seccomp, volumes, wire
+from sandrl.runtime.guest import accounts, agent, image_root, processes, rootfs, seccomp, storage, volumes, wire
 from sandrl.runtime.guest import syscalls as sc
 
 MAX_REQUEST_BYTES = 1 << 16
@@ -106,7 +106,8 @@ def _enter_namespaces(config: dict[str, Any], daemon: socket.socket) -> tuple[in
 
 
 def _template(config: dict[str, Any]) -> rootfs.Template:
-    return rootfs.build_template(config["template"], config["images"], config["overlays"], config["layers"])
+    shown = {"overlays": config["overlays"], "layers": config["layers"], "spaces": config["spaces"]}
+    return rootfs.build_template(config["template"], config["images"], shown)
 
 
 def _map_namespace(child: int, config: dict[str, Any]) -> None:
@@ -175,7 +176,8 @@ def _serve(daemon: socket.socket, template: rootfs.Template, alive: int) -> NoRe
     poll.register(wakeup_read, select.POLLIN)
     poll.register(alive, 0)  # for its end alone
     own_pidfd = os.pidfd_open(os.getpid())
-    wire.send_with_descriptors(daemon, b'{"ready":true}', [own_pidfd])
+    ready = {"ready": True, "mounts_overlays": rootfs.mounts_overlays()}
+    wire.send_with_descriptors(daemon, json.dumps(ready).encode(), [own_pidfd])
     os.close(own_pidfd)
     while True:
         for descriptor, _ in poll.poll():
@@ -200,9 +202,22 @@ def _serve_next(daemon: socket.socket, filters: Filters, template: rootfs.Templa
         parts = rootfs.Parts(template, for_cells=is_worker)
         _boot(daemon, request, descriptors, filters[is_worker, request["layers"] is not None], parts)
     else:
+        if "remove" in request:
+            _remove_space(daemon, request["remove"])
         daemon.send(json.dumps({"id": request["id"]}).encode())  # the daemon asks whether this process still answers
     for descriptor in descriptors:
         os.close(descriptor)
+
+
+def _remove_space(daemon: socket.socket, name: str) -> None:
+    # Files in it belong to users that a process outside of this namespace may not have.
+    if os.fork() == 0:
+        try:
+            daemon.close()
+            os.close(0)
+            storage.remove_tree(f"{storage.SPACES}/{name}")
+        finally:
+            os._exit(0)
 
 
 def _boot(
@@ -268,12 +283,12 @@ def _become_sandbox(
         signal.set_wakeup_fd(-1)
         agent.close_inherited(set(given))
         try:
-            account, upper = _enter(given[1:], request, limits, filter_program, parts)
+            account, upper, stored = _enter(given[1:], request, limits, filter_program, parts)
         except OSError as error:
             field = next((name for kind, name in _FIELDS.items() if isinstance(error, kind)), "")
             wire.send(control, {"event": "boot_failed", "error": error.strerror or str(error), "field": field})
         else:
-            agent.run(control, limits, account, upper)
+            agent.run(control, limits, account, upper, stored)
     finally:
         # Whatever went wrong: printing a traceback would execute files of the image, with all capabilities.
         os._exit(1)
@@ -285,19 +300,19 @@ def _enter(
     limits: processes.ProcessLimits,
     filter_program: bytes,
     parts: rootfs.Parts,
-) -> tuple[accounts.Account | None, int]:
+) -> tuple[accounts.Account | None, int, storage.Storage | None]:
     has_image = request["layers"] is not None
     _become(request["ids"][0][0])
     sc.set_hostname(rootfs.HOSTNAME)
     sc.bring_up_loopback()
     sc.bound_socket_buffers(_SOCKET_BUFFER_BYTES)
-    account, user, upper = None, rootfs.USER_ID, -1
+    account, user, upper, stored = None, rootfs.USER_ID, -1, None
     if has_image:
         _take_layers(given)
     if has_image and parts.for_cells:
-        user = image_root.enter_for_cells(request["layers"], request["disk_bytes"], request["inodes"])
+        user = image_root.enter_for_cells(_files(request))
     elif has_image:
-        account, upper = _enter_image(request)
+        account, upper, stored = _enter_image(request)
     else:
         rootfs.enter_root(
             parts,
@@ -309,7 +324,7 @@ def _enter(
             request["mounts"],
         )
     give_up_privileges(limits, filter_program, account, user)
-    return account, upper
+    return account, upper, stored
 
 
 def _take_layers(given: list[int]) -> None:
@@ -323,15 +338,26 @@ def _take_layers(given: list[int]) -> None:
         os.close(mounts[0])
 
 
-def _enter_image(request: dict[str, Any]) -> tuple[accounts.Account, int]:
-    upper = image_root.enter(request["layers"], request["mounts"], request["disk_bytes"], request["inodes"])
+def _files(request: dict[str, Any]) -> image_root.Files:
+    if request["space"]:
+        # A mount of its own: no way leads up from it to those of others.
+        sc.mount(f"{storage.SPACES}/{request['space']}", storage.SPACE, flags=sc.MS_BIND)
+    return image_root.Files(
+        *(request["layers"], storage.SPACE if request["space"] else "", request["is_copied"]),
+        *(request["disk_bytes"], request["inodes"]),
+    )
+
+
+def _enter_image(request: dict[str, Any]) -> tuple[accounts.Account, int, storage.Storage | None]:
+    upper, space = image_root.enter(_files(request), request["mounts"])
     account = accounts.find_account(request["user"])
     account.capabilities = tuple(request["capabilities"])
     account.gains_privileges = request["gains_privileges"]
     image_root.make_directories(request["directories"], account.uid, account.gid)
     if request["read_only"]:
         image_root.protect()
-    return account, upper
+    stored = None if space < 0 else storage.Storage(space, request["storage_bytes"], request["inodes"])
+    return account, upper, stored
 
 
 def give_up_privileges(

@@ -17,8 +17,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from sandrl.errors import InputError, UnknownImageError
+from sandrl.runtime.guest.storage import remove_tree
 from sandrl.runtime.images import locks
-from sandrl.runtime.images.contents import NEW, OLD, remove_tree
+from sandrl.runtime.images.contents import NEW, OLD
 from sandrl.runtime.images.names import NamedImage, key_of
 from sandrl.runtime.images.store import ImageStore
 
@@ -130,7 +131,7 @@ def remove_leftovers(store: ImageStore, least_seconds: float = _PARTIAL_SECONDS)
         lock = contents.lock_of(layer) if layer.name.startswith(NEW) else contents.locks / layer.name
         with _claimed(lock) as is_free:
             if is_free:
-                remove_tree(layer)
+                remove_tree(str(layer))
     now = time.time()
     for partial in _visible(contents.partial):
         with _claimed(contents.lock_of(contents.blobs / partial.name)) as is_free, suppress(FileNotFoundError):
@@ -153,7 +154,7 @@ def _removing(store: ImageStore, removed: Removed) -> Iterator[None]:
     finally:
         os.close(descriptor)
     for layer in removed_layers:
-        remove_tree(layer)
+        remove_tree(str(layer))
 
 
 def _meant(store: ImageStore, reference: str) -> tuple[str, list[NamedImage]]:

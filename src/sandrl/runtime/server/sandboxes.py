@@ -58,7 +58,10 @@ class SandboxManager:
         overlays: Path,
         snapshots: Path,
         max_sandboxes: int | None = None,
+        storage_bytes: int = 0,
     ) -> None:
+        self._storage_bytes = storage_bytes
+        self._copies_images = choice.launcher.copies_images
         self._max_sandboxes = max_sandboxes
         self._starting = 0
         self._overlays = overlays
@@ -144,7 +147,7 @@ class SandboxManager:
             raise
 
     async def _start_from(self, image: Image | StoreImage, spec: pb.SandboxSpec, display_name: str) -> Record:
-        plan = make_plan(spec, image)
+        plan = make_plan(spec, image, self._storage_bytes)
         if not self._limits_processors:
             plan = dataclasses.replace(plan, boot=dataclasses.replace(plan.boot, processors=None))
         if plan.boot.overlay is not None and not (self._overlays / plan.boot.overlay).is_dir():
@@ -263,12 +266,17 @@ class SandboxManager:
         image = record.image
         if not isinstance(image, StoreImage):
             raise faults.unsupported("a snapshot of the host's system: a sandbox from an image is needed")
+        if self._copies_images:
+            raise faults.unsupported("a snapshot where the kernel has no overlays: changes are not known apart")
         try:
             parse_reference(name)
         except SandrlError as error:
             raise faults.invalid(str(error), "name") from error
         # Files that have no content take room in an archive, too.
-        most = 2 * record.plan.boot.disk_bytes + record.plan.boot.inodes * _MEMBER_BYTES
+        most = (
+            2 * (record.plan.boot.storage_bytes or record.plan.boot.disk_bytes)
+            + record.plan.boot.inodes * _MEMBER_BYTES
+        )
         with tempfile.NamedTemporaryFile(dir=self._images.scratch(), suffix=".tar") as file:
             try:
                 await archive_layer(host, lambda data: _write_within(file, data, most))
