@@ -88,6 +88,7 @@ class RuntimeStatus:
     condition: str = ""
     restarts: int = 0
     images: tuple[str, ...] = ()
+    stored_images: int = 0
     default_image: str = ""
     idle_timeout_seconds: float | None = None
     suggested_concurrency: int = 0

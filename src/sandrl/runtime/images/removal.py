@@ -72,8 +72,8 @@ class Removed:
 def list_images(store: ImageStore) -> list[ImageRow]:
     """The images of a store: those with names first, each by its first name."""
     parts = {digest: _parts(store, digest) for digest in store.digests()}
-    counts = Counter(part for each in parts.values() for part in each)
-    rows = [_row(store, digest, each, counts) for digest, each in parts.items()]
+    counts, names = Counter(part for each in parts.values() for part in each), _names(store)
+    rows = [_row(store, digest, names.get(digest, []), each, counts) for digest, each in parts.items()]
     return sorted((each for each in rows if each is not None), key=lambda row: (not row.names, row.names, row.digest))
 
 
@@ -168,12 +168,13 @@ def _meant(store: ImageStore, reference: str) -> tuple[str, list[NamedImage]]:
 def _drop(store: ImageStore, digests: Iterable[str], removed: Removed) -> list[str]:
     # What remains of an image without a manifest is swept. Returns the names of the dropped images.
     dropped: list[str] = []
+    names_of = _names(store)
     for digest in digests:
         lease = _claim(store.lease_of(digest))
         if lease is None:
             removed.kept.append(digest)
             continue
-        names = _names(store).get(digest, [])
+        names = names_of.get(digest, [])
         for each in names:
             store.names.remove(each.key)
         dropped += [each.name for each in names] or [digest]
@@ -241,14 +242,16 @@ def _parts(store: ImageStore, digest: str) -> set[Path]:
     return blobs | {store.contents.layer(each) for each in configuration.rootfs.diff_ids}
 
 
-def _row(store: ImageStore, digest: str, parts: set[Path], counts: Counter[Path]) -> ImageRow | None:
+def _row(
+    store: ImageStore, digest: str, names: Sequence[NamedImage], parts: set[Path], counts: Counter[Path]
+) -> ImageRow | None:
     image = store.find(digest)
     if image is None:
         return None
     layers = {each for each in parts if each.parent == store.layers}
     return ImageRow(
         digest=digest,
-        names=tuple(each.name for each in _names(store).get(digest, [])),
+        names=tuple(each.name for each in names),
         architecture=image.config.architecture,
         blob_bytes=image.size,
         layer_bytes=sum(_size(store, each) for each in layers),

@@ -86,7 +86,7 @@ class Daemon:
         self._choice = choice
         self._idle_timeout_seconds = idle_timeout_seconds
         runner_id = f"local-{os.uname().nodename}"
-        images = Images(choice.images, store)
+        self._images = images = Images(choice.images, store)
         self._manager = SandboxManager(
             choice, images, runner_id, directory.overlays, directory.snapshots, max_sandboxes, storage_bytes
         )
@@ -185,6 +185,7 @@ class Daemon:
             "condition": condition.detail,
             "restarts": condition.restarts,
             "images": [image.reference for image in self._choice.images],
+            "stored_images": self._images.stored(),
             "default_image": self._choice.images[0].reference,
             "idle_timeout_seconds": self._idle_timeout_seconds,
             "suggested_concurrency": suggested_concurrency(),

@@ -26,7 +26,7 @@ from sandrl.errors import SandrlError
 from sandrl.runtime.host.boots import Boots
 from sandrl.runtime.host.choice import Choice
 from sandrl.runtime.host.files import FileError, archive_layer, write_file
-from sandrl.runtime.host.images import Image, Images, StoreImage, UnknownImageError
+from sandrl.runtime.host.images import Image, Images, StoreImage
 from sandrl.runtime.host.launcher import LaunchError, RefusedLaunchError
 from sandrl.runtime.host.process import Exit, GuestProcess
 from sandrl.runtime.host.sandbox import HostSandbox, SandboxGoneError, StartError
@@ -138,7 +138,7 @@ class SandboxManager:
             raise faults.unsupported(f"a runner {spec.runner_ids[0]!r} (sandbox.spec.runner_ids)")
         try:
             image = await self._images.take(container_of(spec).image)
-        except (UnknownImageError, SandrlError) as error:
+        except SandrlError as error:
             raise faults.invalid(str(error), "sandbox.spec.containers[0].image") from error
         try:
             return await self._start_from(image, spec, display_name)
