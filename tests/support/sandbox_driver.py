@@ -76,6 +76,14 @@ _GREEDY = {
     ),
     "many directories": "import os\nfor n in range(200_000):\n os.mkdir(f'/srv/{n}')",
     "deep directories": "import os\nfor n in range(20_000):\n os.mkdir('a'); os.chdir('a')",
+    "blocks at once": (
+        "import ctypes, errno, fcntl, struct\n"
+        "file, libc = open('/srv/x', 'wb'), ctypes.CDLL(None, use_errno=True)\n"
+        "print(libc.fallocate(file.fileno(), 1, ctypes.c_long(0), ctypes.c_long(1 << 35)), ctypes.get_errno())\n"
+        "for number in (0x40305828, 0x4030582A, 0x40305839):\n"
+        " try:\n  print(fcntl.ioctl(file, number, struct.pack('hhqqII4i', 0, 0, 0, 1 << 35, 0, 0, 0, 0, 0, 0)))\n"
+        " except OSError as error:\n  print(error.errno)"
+    ),
     "files of another user": (
         "import os\n"
         "with open('/proc/self/uid_map') as file:\n has_users = len(file.readlines()) > 1\n"

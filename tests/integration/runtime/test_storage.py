@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import os
 import shutil
 import signal
+import tarfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +21,9 @@ from sandrl.runtime import daemon
 from sandrl.runtime.state import DaemonEndpoint
 from tests.integration.runtime.conftest import defaults_for, wait_until
 from tests.integration.runtime.test_image_sandboxes import shell
+from tests.support.archives import archive, file, folder, hard_link, layout, symlink
 from tests.support.drivers import answer_of
-from tests.support.image_trees import import_tree, make_busybox_tree
+from tests.support.image_trees import import_layout, import_tree, make_busybox_tree
 
 MODES = (
     "native from an image on disk",
@@ -55,6 +60,11 @@ def test_no_file_is_larger_than_the_limit(facts: dict[str, Any]) -> None:
     assert "File too large" in facts["a large file"]["output"]
 
 
+def test_no_call_takes_any_amount_of_disk_at_once(facts: dict[str, Any]) -> None:
+    refused = errno.EOPNOTSUPP
+    assert facts["blocks at once"]["output"].split() == ["-1", *[str(refused)] * 4]
+
+
 def test_what_fits_is_written(facts: dict[str, Any]) -> None:
     assert (facts["little"]["code"], facts["little"]["output"], facts["little"]["limits"]) == (0, "8\n", [])
 
@@ -75,6 +85,16 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DaemonEndpo
     monkeypatch.setenv("SANDRL_CACHE_DIR", str(tmp_path / "cache"))
     yield daemon.ensure_running(tmp_path / "state")
     daemon.stop(tmp_path / "state")
+
+
+@contextmanager
+def served(state: Path) -> Iterator[Session]:
+    """A session with a daemon that has the variables of the moment."""
+    try:
+        with Session(defaults_for(daemon.ensure_running(state)), report_to=[]) as session:
+            yield session
+    finally:
+        daemon.stop(state)
 
 
 def spaces(tmp_path: Path) -> list[Path]:
@@ -126,27 +146,57 @@ def test_a_setting_puts_the_files_of_all_sandboxes_from_images_on_disk(
     with pytest.raises(SandrlError, match="SANDRL_SANDBOX_STORAGE: 'much' is not a size"):
         daemon.ensure_running(tmp_path / "state")
     monkeypatch.setenv("SANDRL_SANDBOX_STORAGE", "100MiB")
-    try:
-        defaults = defaults_for(daemon.ensure_running(tmp_path / "state"))
-        image = import_tree("tests/busybox:1", make_busybox_tree)
-        with Session(defaults, report_to=[]) as session:
-            sandbox = session.sandbox(container_image=image)
-            shell(sandbox, "echo x > /file")
-            assert len(spaces(tmp_path)) == 1
-    finally:
-        daemon.stop(tmp_path / "state")
+    with served(tmp_path / "state") as session:
+        sandbox = session.sandbox(container_image=import_tree("tests/busybox:1", make_busybox_tree))
+        shell(sandbox, "echo x > /file")
+        assert len(spaces(tmp_path)) == 1
+
+
+LAYERS = (
+    (
+        *(
+            folder("d"),
+            file("d/removed", b"1"),
+            file("d/replaced", b"old"),
+            folder("opaque"),
+            file("opaque/below", b"1"),
+        ),
+        *(symlink("out", "/etc"), folder("was"), file("was/file", b"1"), folder("becomes"), file("becomes/a", b"1")),
+        *(file("set", b"1", mode=0o4755), file("one", b"x"), hard_link("two", "one"), file("zeros", bytes(1 << 20))),
+    ),
+    (
+        *(file("d/.wh.removed"), file("d/replaced", b"new"), file("opaque/.wh..wh..opq"), file("opaque/above", b"2")),
+        *(file(".wh.was"), file("becomes", b"2"), folder("out"), file("out/inner", b"3"), folder("shut", mode=0)),
+        *(file("owned", b"1", user=5, group=6), file("unknown", b"1", user=70_000)),
+    ),
+)
+SHOW = """
+busybox find / -xdev -path /proc -prune -o -path /dev -prune -o -print | busybox sort | while read -r path; do
+if test -h "$path"; then echo "$path" $(busybox readlink "$path")
+elif test -f "$path"; then busybox stat -c '%n %a %u:%g %h %s' "$path"; busybox md5sum < "$path"
+else busybox stat -c '%n %F %a %u:%g' "$path"; fi; done; busybox stat -c %Y /zeros /d /owned
+"""
+
+
+def listing(session: Session, place: Path) -> str:
+    """What there is in a sandbox of an image with layers that hide and replace files of lower ones."""
+    content = io.BytesIO()
+    make_busybox_tree(place)
+    with tarfile.open(fileobj=content, mode="w") as base:
+        for path in sorted(place.iterdir()):
+            base.add(path, path.name)
+    image = layout(place / "oci", content.getvalue(), *(archive(*each) for each in LAYERS))
+    return shell(session.sandbox(container_image=import_layout(image, "tests/layered:1")), SHOW)
 
 
 def test_without_overlays_a_sandbox_has_a_copy_of_its_image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SANDRL_CACHE_DIR", str(tmp_path / "cache"))
+    with served(tmp_path / "state") as session:
+        shown = listing(session, tmp_path / "layered")
     monkeypatch.setenv("SANDRL_IMAGE_ROOTS", "copy")
-    try:
-        defaults = defaults_for(daemon.ensure_running(tmp_path / "state"))
-        image = import_tree("tests/busybox:1", make_busybox_tree)
-        with Session(defaults, report_to=[]) as session:
-            first, second = (session.sandbox(container_image=image) for _ in range(2))
-            shell(first, "rm /bin/df; echo mine > /etc/os-release; rm -r /sub; mkdir /sub")
-            assert shell(second, "test -e /bin/df && cat /etc/os-release") == "ID=busybox\n"
-            assert " - overlay " not in shell(second, "cat /proc/self/mountinfo")
-    finally:
-        daemon.stop(tmp_path / "state")
+    with served(tmp_path / "other") as session:
+        assert listing(session, tmp_path / "copied") == shown
+        first, second = (session.sandbox(container_image="tests/layered:1") for _ in range(2))
+        shell(first, "rm /bin/df; echo mine > /etc/os-release; rm -r /sub; mkdir /sub")
+        assert shell(second, "test -e /bin/df && cat /etc/os-release") == "ID=busybox\n"
+        assert " - overlay " not in shell(second, "cat /proc/self/mountinfo")

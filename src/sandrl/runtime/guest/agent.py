@@ -200,6 +200,8 @@ class Agent:
             else:
                 processes.send_signal(-1, signal.SIGKILL)  # spares process 1: the sandbox survives, not what ran in it
             self._tell("limit", limit=breach)
+            if self._stored is not None and self._stored.is_lost:
+                os._exit(1)  # the whole sandbox: its files go with it
         self._watching = bool(processes.pids())
 
 

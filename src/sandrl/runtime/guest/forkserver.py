@@ -18,6 +18,7 @@ import select
 import signal
 import socket
 import sys
+from itertools import product
 from typing import Any, NoReturn, TypeAlias
 
 from sandrl.runtime.guest import accounts, agent, image_root, processes, rootfs, seccomp, storage, volumes, wire
@@ -30,8 +31,8 @@ _FIELDS: dict[type[OSError], str] = {
     volumes.VolumeError: "volume_mounts.mount_path",
 }
 """Of a container, which asks for what a sandbox cannot have."""
-Filters: TypeAlias = dict[tuple[bool, bool], bytes]
-"""By whether a sandbox holds cells, and whether it starts from an image."""
+Filters: TypeAlias = dict[tuple[bool, bool, bool], bytes]
+"""By whether a sandbox holds cells, whether it starts from an image, and whether its files are on disk."""
 
 
 def main() -> NoReturn:
@@ -162,11 +163,7 @@ def _serve(daemon: socket.socket, template: rootfs.Template, alive: int) -> NoRe
     gc.collect()
     gc.disable()
     gc.freeze()  # a collection in a child would copy every page of this process
-    filters = {
-        (cells, image): seccomp.build_filter(sc.MACHINE, cells, image)
-        for cells in (False, True)
-        for image in (False, True)
-    }
+    filters = {kind: seccomp.build_filter(sc.MACHINE, *kind) for kind in product((False, True), repeat=3)}
     wakeup_read, wakeup_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.set_wakeup_fd(wakeup_write, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
@@ -200,7 +197,8 @@ def _serve_next(daemon: socket.socket, filters: Filters, template: rootfs.Templa
     if descriptors:
         is_worker = request["cells"] > 0
         parts = rootfs.Parts(template, for_cells=is_worker)
-        _boot(daemon, request, descriptors, filters[is_worker, request["layers"] is not None], parts)
+        kind = is_worker, request["layers"] is not None, bool(request["space"])
+        _boot(daemon, request, descriptors, filters[kind], parts)
     else:
         if "remove" in request:
             _remove_space(daemon, request["remove"])
@@ -323,7 +321,8 @@ def _enter(
             request["directories"],
             request["mounts"],
         )
-    give_up_privileges(limits, filter_program, account, user)
+    kept = () if has_image or parts.for_cells else accounts.OF_WATCHERS
+    give_up_privileges(limits, filter_program, account, user, kept)
     return account, upper, stored
 
 
@@ -365,11 +364,12 @@ def give_up_privileges(
     filter_program: bytes,
     account: accounts.Account | None = None,
     user: int = rootfs.USER_ID,
+    kept: tuple[str, ...] = (),
 ) -> None:
     """The last step of a boot: limits, filter, no way to be looked into, and no capability, nor a way to gain one.
 
     Programs of an image may have what harms nothing outside of their sandbox, as user 0 or by becoming it: they have an
-    account. All others are the `user`.
+    account. All others are the `user`, and have no capability: executing one takes those that the agent has `kept`.
     """
     # This interpreter cannot load anything from now on: its search path means the sandbox's own files. Even printing a
     # traceback looks for source files, and for the codec that their first line names.
@@ -388,7 +388,7 @@ def give_up_privileges(
     sc.bound_capabilities()
     if os.getuid() != user:
         _become(user)
-    sc.set_capabilities()
+    sc.set_capabilities(kept)
     sc.prctl(sc.PR_SET_NO_NEW_PRIVS, 1)
     sc.prctl(sc.PR_SET_DUMPABLE, 0)
     sc.install_seccomp(filter_program)

@@ -21,6 +21,7 @@ SPACES, SPACE = "/spaces", "/space"
 LEAST_FREE_BYTES = 512 << 20
 """What stays free of the file system, whatever sandboxes may write."""
 
+_LEAST_LOST_BYTES = 1 << 30
 _DEEPEST = 200
 _PAUSES_PER_LOOK = 9.0
 _BLOCK_BYTES = 512
@@ -39,12 +40,17 @@ class Storage:
         space: A descriptor of the directory, which is the root of a mount.
         most_bytes: What may be added to what is there now.
         most_inodes: The same for files and directories.
+
+    Attributes:
+        is_lost: Whether it held so much at the last look that killing programs is not enough.
     """
 
     def __init__(self, space: int, most_bytes: int, most_inodes: int) -> None:
         self.space = space
         self._devices = {os.fstat(space).st_dev, os.stat("/").st_dev}
         used_bytes, used_inodes = _measure(space) or (0, 0)
+        self.is_lost = False
+        self._lost_bytes = used_bytes + most_bytes + max(most_bytes, _LEAST_LOST_BYTES)
         self._most_bytes = used_bytes + most_bytes
         self._most_inodes = used_inodes + max(most_inodes, most_bytes // _BYTES_PER_INODE)
         self._left, self._free = most_bytes, self._free_bytes()
@@ -53,12 +59,11 @@ class Storage:
     def is_exceeded(self, found: list[int]) -> bool:
         """Whether the space holds too much, or the file system is full; `found` are the processes of the sandbox."""
         free = self._free_bytes()
-        if free < LEAST_FREE_BYTES:
-            return True
+        is_full = free < LEAST_FREE_BYTES
         began = time.monotonic()
-        shrinks = self._free - free >= self._left
+        shrinks = is_full or self._free - free >= self._left
         if began < self._measured + self._took * (1.0 if shrinks else _PAUSES_PER_LOOK):
-            return False
+            return is_full
         measured = _measure(self.space)
         self._measured, self._free = time.monotonic(), free
         self._took = self._measured - began
@@ -66,7 +71,8 @@ class Storage:
             return True
         used_bytes = measured[0] + self._removed_bytes(found)
         self._left = self._most_bytes - used_bytes
-        return self._left < 0 or measured[1] > self._most_inodes
+        self.is_lost = used_bytes > (self._most_bytes if is_full else self._lost_bytes)
+        return is_full or self._left < 0 or measured[1] > self._most_inodes
 
     def _free_bytes(self) -> int:
         usage = os.fstatvfs(self.space)
