@@ -130,10 +130,14 @@ class NotRunningError(UsageError):
 
 
 class UnknownImageError(UsageError):
-    """No stored image has this name or digest."""
+    """No stored image, and no system of this machine, has this name or digest.
 
-    def __init__(self, name: str) -> None:
-        super().__init__(f"there is no image {name!r}", hint="list the images: sandrl images ls")
+    `instead` says what there is.
+    """
+
+    def __init__(self, name: str, instead: str = "") -> None:
+        message = f"there is no image {name!r}"
+        super().__init__(f"{message}: {instead}" if instead else message, hint="list the images: sandrl images ls")
 
 
 class BuildError(SandrlError):

@@ -110,6 +110,7 @@ class Settings:
         service_url: The address of one, where integrations of trainers score with it.
         problems: The problems that integrations of trainers find by their names.
         images_size: How large the store of images may grow, as a size; it may grow without a limit unless set.
+        sandbox_storage: How much a sandbox from an image may write to disk, as a size; it writes to memory unless set.
         ray_address: Where the Ray cluster is, as Ray takes it.
         registry_mirrors: `HOST=ADDRESS` each: servers that are asked for images before the registry HOST.
         insecure_registries: `HOST[:PORT]` each: registries that may be asked over plain HTTP.
@@ -138,6 +139,7 @@ class Settings:
     service_url: str | None = None
     problems: str | None = None
     images_size: str | None = None
+    sandbox_storage: str | None = None
     ray_address: str | None = None
     registry_mirrors: tuple[str, ...] = ()
     insecure_registries: tuple[str, ...] = ()
@@ -173,6 +175,7 @@ class Settings:
             service_url=values.get("SANDRL_SERVICE_URL"),
             problems=values.get("SANDRL_PROBLEMS"),
             images_size=values.get("SANDRL_IMAGES_SIZE"),
+            sandbox_storage=values.get("SANDRL_SANDBOX_STORAGE"),
             ray_address=values.get("RAY_ADDRESS"),
             registry_mirrors=_items(values, "SANDRL_REGISTRY_MIRRORS"),
             insecure_registries=_items(values, "SANDRL_INSECURE_REGISTRIES"),

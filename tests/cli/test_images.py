@@ -163,6 +163,7 @@ def test_an_interrupted_import_leaves_no_image_and_can_be_repeated(tmp_path: Pat
     words = [sys.executable, "-m", "sandrl", "images", "import", str(tmp_path / "root.tar"), "x"]
     with subprocess.Popen(words, env=environment, stderr=subprocess.PIPE, text=True) as started:
         assert started.stderr is not None
+        assert started.stderr.readline() == f"Image: reading {tmp_path}/root.tar …\n"
         assert "copied 1 of 1" in started.stderr.readline()
         started.send_signal(signal.SIGINT)
         assert started.stderr.read() == "sandrl: error: interrupted: x:latest is not stored\n"

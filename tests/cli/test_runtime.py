@@ -36,6 +36,7 @@ def test_a_daemon_is_shown_and_stopped(sandrl: Run, state: str) -> None:
     assert "token" not in json.dumps(status)
     shown = sandrl("runtime", "status", SANDRL_STATE_DIR=state).stdout
     assert f"pid {status['pid']}" in shown
+    assert f"; {status['stored_images']} stored (sandrl images ls)" in shown
     assert "serving on" in sandrl("runtime", "logs", SANDRL_STATE_DIR=state).stdout
     assert sandrl("runtime", "stop", SANDRL_STATE_DIR=state).stdout == "The local runtime is stopped.\n"
     assert "not running" in sandrl("runtime", "status", SANDRL_STATE_DIR=state).stdout

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.support.image_trees import make_python_tree
-from tests.support.launchers import TREE_VARIABLE
+from tests.support.launchers import STORAGE_VARIABLE, TREE_VARIABLE
 from tests.support.programs import require_program
 
 SUPPORT = Path(__file__).parent
@@ -35,8 +35,9 @@ def answer_of(
     """What a driver prints last, which is JSON.
 
     `mode` is the launcher, which may be followed by `as another user`, who can enter `place` and read `texts`, by `from
-    an image`, which has the system's Python, by `with shared ids`, and by `with ids of /etc/subuid`, which only root
-    can give to another user.
+    an image`, which has the system's Python, by `with shared ids`, by `with ids of /etc/subuid`, which only root can
+    give to another user, by `on disk`, where the sandbox then writes its files, and by `copied`, as where the kernel
+    has no overlays.
     """
     command = [sys.executable, str(SUPPORT / driver)]
     source, drop = SOURCES, dict[str, Any]()
@@ -58,9 +59,15 @@ def answer_of(
     environment = {"PATH": os.defpath, "PYTHONPATH": str(source), "A_SECRET": "sk-123"}
     if "shared ids" in mode:
         environment["SANDRL_HOST_UIDS"] = "shared"
+    if "on disk" in mode:
+        environment[STORAGE_VARIABLE] = str(16 << 20)
+    if "copied" in mode:
+        environment["SANDRL_IMAGE_ROOTS"] = "copy"
     if "an image" in mode:
-        environment[TREE_VARIABLE] = str(place / "layers" / "python")
-        _make_image(place / "layers" / "python", user if "another user" in mode and os.getuid() == 0 else os.getuid())
+        environment[TREE_VARIABLE] = str(place / "store" / "layers" / "python")
+        _make_image(
+            place / "store" / "layers" / "python", user if "another user" in mode and os.getuid() == 0 else os.getuid()
+        )
     result = subprocess.run(
         [*command, str(state), *arguments],
         env=environment | {"SANDRL_RUNTIME_ISOLATION": mode.split()[0]},
@@ -100,7 +107,7 @@ def _make_image(tree: Path, owner: int) -> None:
     if not tree.exists():
         tree.mkdir(parents=True)
         make_python_tree(tree)
-        subprocess.run(["chown", "-R", f"{owner}:{owner}", str(tree.parent)], check=True)
+        subprocess.run(["chown", "-R", f"{owner}:{owner}", str(tree.parent.parent)], check=True)
         tree.parent.chmod(0o700)
 
 

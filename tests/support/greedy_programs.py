@@ -26,6 +26,17 @@ for _ in range(96):  # 1.5 GiB, of which never more than 16 MiB are mapped
     start = ctypes.addressof((ctypes.c_char * 1).from_buffer(kept[-1]))
     libc.munmap(ctypes.c_void_p(start + 4096), ctypes.c_size_t((16 << 20) - 4096))
 """,
+    "shared memory of a process that forbids inspection": """
+import ctypes, mmap
+libc, kept = ctypes.CDLL(None), []
+libc.prctl(4, 0, 0, 0, 0)
+for _ in range(96):  # 1.5 GiB, of which never more than 16 MiB are mapped
+    kept.append(mmap.mmap(-1, 16 << 20))
+    for offset in range(0, 16 << 20, 4096):
+        kept[-1][offset] = 1
+    start = ctypes.addressof((ctypes.c_char * 1).from_buffer(kept[-1]))
+    libc.munmap(ctypes.c_void_p(start + 4096), ctypes.c_size_t((16 << 20) - 4096))
+""",
     "mappings and page tables": """
 import ctypes, os, select, sys
 libc = ctypes.CDLL(None)

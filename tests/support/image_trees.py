@@ -69,16 +69,24 @@ def make_python_tree(place: Path, python: str = "/usr/bin/python3") -> None:
         alias.symlink_to(executable)
 
 
+def import_layout(place: Path, name: str) -> str:
+    """Stores the image of an OCI layout in the store of the tests under a name; returns the name."""
+    # Imported here: programs that run as another user have the standard library alone.
+    from sandrl.runtime.images.layouts import OCI, FileReference
+    from sandrl.runtime.images.store import open_store
+    from sandrl.settings import load_settings
+
+    open_store(load_settings()).import_file(FileReference(OCI, place, ""), name)
+    return name
+
+
 def import_tree(name: str, make: Callable[[Path], None], configuration: Mapping[str, object] | None = None) -> str:
     """Imports a root file system into the store of the tests under a name, unless it is there; returns the name."""
-    # Imported here: programs that run as another user have the standard library alone.
-    from sandrl.runtime.images.layouts import open_source, parse_file_reference
-    from sandrl.runtime.images.store import ImageStore
+    from sandrl.runtime.images.store import open_store
     from sandrl.settings import load_settings
     from tests.support.archives import layout
 
-    store = ImageStore(load_settings().cache_dir / "images")
-    if store.find(name) is None:
+    if open_store(load_settings()).find(name) is None:
         with TemporaryDirectory() as folder:
             tree, archive = Path(folder, "tree"), Path(folder, "tree.tar")
             tree.mkdir()
@@ -87,10 +95,7 @@ def import_tree(name: str, make: Callable[[Path], None], configuration: Mapping[
                 for path in sorted(tree.iterdir()):
                     file.add(path, path.name)
             place = layout(Path(folder, "oci"), archive.read_bytes(), compressed=False, configuration=configuration)
-            reference = parse_file_reference(f"oci:{place}")
-            assert reference is not None
-            with open_source(reference) as source:
-                store.add(source, name)
+            import_layout(place, name)
     return name
 
 

@@ -20,6 +20,10 @@ TREE_VARIABLE = "SANDRL_TEST_TREE"
 """The root file system of an image, whose parent directory is taken for that of all layers."""
 
 
+STORAGE_VARIABLE = "SANDRL_TEST_STORAGE"
+"""How many bytes sandboxes from the image may write to disk; they write to memory unless it is set."""
+
+
 def with_launcher(
     state: Path, use: Callable[[Choice], Awaitable[Value]], images: Sequence[Image] = (), layers: Path | None = None
 ) -> Value:
@@ -51,6 +55,7 @@ def chosen(choice: Choice) -> Image | StoreImage:
 
 
 def request_for(image: Image | StoreImage, **changes: Any) -> BootRequest:
+    changes.setdefault("storage_bytes", int(os.environ.get(STORAGE_VARIABLE, 0)))
     return BootRequest(image.name, layers=image.layers, user=image.user, **changes)
 
 

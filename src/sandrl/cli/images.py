@@ -21,7 +21,7 @@ from sandrl.cli.tables import Column, Table
 from sandrl.cli.text import counted, human_size, visible
 from sandrl.cli.units import size_option
 from sandrl.errors import InterruptedRunError
-from sandrl.events import Emit, Event, ImageProgress
+from sandrl.events import Emit, Event, ImageProgress, ImageReading
 from sandrl.settings import load_settings
 
 if TYPE_CHECKING:
@@ -132,15 +132,14 @@ def import_image(
     json_: Json = False,
 ) -> None:
     """Store an image from a file or directory under a name, which then wins over a registry."""
-    from sandrl.runtime.images.layouts import FileReference, detect_form, open_source, parse_file_reference
+    from sandrl.runtime.images.layouts import FileReference, detect_form, parse_file_reference
     from sandrl.runtime.images.references import parse_reference
 
     shown_name = str(parse_reference(name))
     store = _store()
     reference = parse_file_reference(file) or FileReference(detect_form(path := Path(file)), path.absolute(), "")
-    interrupted = _interruptible(f"{shown_name} is not stored")
-    with interrupted, progress() as emit, open_source(reference, store.scratch()) as source:
-        image = store.add(source, name, emit)
+    with _interruptible(f"{shown_name} is not stored"), progress() as emit:
+        image = store.import_file(reference, name, emit)
     say_stored(image, shown_name, json_output=json_)
 
 
@@ -246,7 +245,7 @@ class _LiveImage(LiveView):
                     self._lines.pop(each, None)
                 self._lines[event.is_unpacking, event.part] = line
                 self._done = {(event.is_unpacking, event.part)} if done == total else set()
-        elif (text := remark(event)) is not None:
+        elif not isinstance(event, ImageReading) and (text := remark(event)) is not None:
             self.put(text)
 
     def render(self) -> RenderableType:

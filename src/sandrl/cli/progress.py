@@ -88,6 +88,8 @@ def remark(event: events.Event) -> str | None:
             return f"Packages: installing {', '.join(requirements)} …"
         case events.PullDelayed(image, reason, seconds):
             return f"Image: {image}: {reason}; next try in {seconds:.1f} s"
+        case events.ImageReading(file):
+            return f"Image: reading {file} …"
         case events.ImageProgress(image, is_unpacking, part, parts, done, total) if done == total:
             return f"Image: {image}, {'unpacked' if is_unpacking else 'copied'} {part} of {parts} ({human_size(total)})"
         case events.BuildStep(_, place, instruction, condition, _) if condition != "begun":

@@ -68,7 +68,7 @@ def _print_status(described: DaemonState) -> None:
             "condition": ("" if found.is_well else "NOT WORKING: ") + (found.condition or "works"),
             "host users": found.host_users,
             "sandboxes": f"{found.sandboxes} running; suggested concurrency {found.suggested_concurrency}",
-            "images": ", ".join(found.images),
+            "images": f"{', '.join(found.images)}; {found.stored_images} stored (sandrl images ls)",
             "default": found.default_image,
         }
     if served is not None and served.jobs:

@@ -125,7 +125,7 @@ def isolation_checks(environment: Mapping[str, str]) -> tuple[SelfCheck | None, 
             for each in found.properties
         ),
         _cells_check(found.cells_refusal),
-        _images_check(found.images_refusal),
+        _images_check(found.images_refusal, found.copies_images),
     ]
 
 
@@ -146,11 +146,16 @@ def _cells_check(refusal: str | None) -> Check:
     return Check("cells", State.ABSENT, f"not possible here ({refusal}): each completion has its own sandbox")
 
 
-def _images_check(refusal: str) -> Check:
+def _images_check(refusal: str, are_copied: bool) -> Check:
+    if not refusal and are_copied:
+        detail = (
+            "a sandbox started from a copy of a layer of an image, because the kernel refuses overlays to this user"
+        )
+        return Check("images", State.OK, detail, "copies take time and disk for each sandbox: use Linux 5.11 or newer")
     if not refusal:
         return Check("images", State.OK, "a sandbox started from a layer of an image, and wrote to its files")
     detail = f"not possible here ({refusal}): sandboxes have the system of this machine"
-    return Check("images", State.ABSENT, detail, "sandboxes from images need Linux 5.11 and the native launcher")
+    return Check("images", State.ABSENT, detail, "sandboxes from images need the native launcher")
 
 
 def needed_checks(kind: RuntimeKind, checks: Mapping[Need, Sequence[Check]]) -> list[Check]:

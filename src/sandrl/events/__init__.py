@@ -116,6 +116,13 @@ class RuntimeWaitedFor(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class ImageReading(Event):
+    """An image in a file is read, which can take long before its first layer is copied."""
+
+    file: str
+
+
+@dataclass(frozen=True, slots=True)
 class ImageProgress(Event):
     """A blob of an image is being copied to the store or unpacked there: `done` of `total` bytes.
 

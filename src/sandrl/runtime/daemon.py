@@ -35,6 +35,7 @@ from sandrl.settings import load_settings
 _SOURCE_ROOT = Path(__file__).resolve().parents[2]
 _INHERITED = (
     *("HOME", "PATH", "LANG", "LC_ALL", "TMPDIR", "TZ", "SANDRL_RUNTIME_ISOLATION", "SANDRL_HOST_UIDS"),
+    *("SANDRL_IMAGE_ROOTS", "SANDRL_SANDBOX_STORAGE"),
     # For images that it pulls.
     *("SANDRL_REGISTRY_MIRRORS", "SANDRL_INSECURE_REGISTRIES"),
     *("REGISTRY_AUTH_FILE", "DOCKER_CONFIG", "XDG_RUNTIME_DIR", "XDG_CONFIG_HOME"),
@@ -89,6 +90,7 @@ class RuntimeStatus:
     condition: str = ""
     restarts: int = 0
     images: tuple[str, ...] = ()
+    stored_images: int = 0
     default_image: str = ""
     idle_timeout_seconds: float | None = None
     suggested_concurrency: int = 0

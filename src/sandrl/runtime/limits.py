@@ -64,6 +64,9 @@ PREBUILT_PATH = "/opt"
 PACKAGES_ANNOTATION = "sandrl.dev/packages"
 """The annotation of a sandbox that names its package overlay."""
 
+STORAGE_ANNOTATION = "sandrl.dev/storage"
+"""The annotation of a sandbox from an image that says how much it may write, which is then on disk."""
+
 CELLS_ANNOTATION = "sandrl.dev/cells"
 """The annotation that makes a sandbox a worker: how many cells it may hold at once."""
 

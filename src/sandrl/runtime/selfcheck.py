@@ -71,6 +71,7 @@ class SelfCheck:
     Attributes:
         cells_refusal: Why a worker sandbox cannot make cells; empty if it can, None if that was not tried.
         images_refusal: Why no sandbox can start from an image; empty if one can.
+        copies_images: Whether it has a copy of the image, for want of overlays.
     """
 
     launcher: str
@@ -79,6 +80,7 @@ class SelfCheck:
     properties: tuple[Property, ...]
     cells_refusal: str | None = None
     images_refusal: str = ""
+    copies_images: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +134,13 @@ async def _check(folder: Path, worker: WorkerTrial | None) -> SelfCheck:
         await choice.close()
     properties = tuple(each for group in groups for each in group)
     return SelfCheck(
-        choice.launcher.name, choice.detail, choice.images[0].reference, properties, refusal, images_refusal
+        choice.launcher.name,
+        choice.detail,
+        choice.images[0].reference,
+        properties,
+        refusal,
+        images_refusal,
+        choice.launcher.copies_images,
     )
 
 

@@ -22,6 +22,7 @@ MODES = (
     "native from an image",
     "native as another user with ids of /etc/subuid from an image",
     "native as another user from an image",
+    "native as another user from an image copied",
 )
 REFUSED = {
     "unshare user": "ENOSPC",

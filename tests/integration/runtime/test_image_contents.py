@@ -7,9 +7,7 @@ import os
 import shutil
 import stat
 import subprocess
-import sys
 import tempfile
-import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +18,7 @@ from sandrl.runtime.images.layouts import open_source, parse_file_reference
 from sandrl.runtime.images.removal import prune
 from sandrl.runtime.images.store import ImageStore
 from tests.support.archives import archive, file, folder, hard_link, layout, symlink
+from tests.support.forks import forked
 from tests.support.programs import require_program
 
 _TREES = (Path(__file__).parents[2] / "support/trees.py").read_text()
@@ -210,20 +209,14 @@ def _run_as(user: int, work: Callable[[], None]) -> None:
     if user == os.geteuid():
         work()
         return
-    pid = os.fork()
-    if pid == 0:
-        code = 1
-        try:
-            os.setgroups([])
-            os.setresgid(user, user, user)
-            os.setresuid(user, user, user)
-            work()
-            code = 0
-        except BaseException:  # noqa: BLE001 - a fork must end here
-            traceback.print_exc(file=sys.__stderr__)
-        finally:
-            os._exit(code)
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+    def work_as_user() -> None:
+        os.setgroups([])
+        os.setresgid(user, user, user)
+        os.setresuid(user, user, user)
+        work()
+
+    assert os.waitstatus_to_exitcode(os.waitpid(forked(work_as_user), 0)[1]) == 0
 
 
 def _hand_over(place: Path, user: int) -> None:

@@ -21,6 +21,8 @@ MODES = (
     "native from an image with shared ids",
     "native from an image as another user",
     "native from an image as another user with ids of /etc/subuid",
+    "native from an image on disk as another user",
+    "native from an image copied as another user",
 )
 OF_PROGRAMS = "00000000800405fb"
 """CHOWN, DAC_OVERRIDE, FOWNER, FSETID, KILL, SETGID, SETUID, SETPCAP, NET_BIND_SERVICE, SYS_CHROOT, SETFCAP."""
@@ -54,7 +56,7 @@ def facts(request: pytest.FixtureRequest) -> Iterator[Facts]:
                 place, mode, "sandbox_driver.py", "reach", *words, texts=("hostile_probe.py",), user=USER
             )
         done = answer_of(place, mode, "sandbox_driver.py", "root", texts=("root_probe.py",), user=USER)
-        yield {**reached, **done, "listed capabilities": done["capabilities"]}
+        yield {"is copied": "copied" in mode, **reached, **done, "listed capabilities": done["capabilities"]}
     finally:
         shutil.rmtree(place, ignore_errors=True)
 
@@ -116,5 +118,5 @@ def test_another_root_directory_leads_no_further_than_the_sandboxs_own(facts: Fa
 
 def test_attributes_and_devices_that_an_overlay_uses_itself_hide_nothing(facts: Facts) -> None:
     assert facts["overlay attributes"]
-    assert facts["whiteout"] == "EPERM"
+    assert facts["whiteout"] == (None if facts["is copied"] else "EPERM")
     assert facts["nothing is hidden"] is True

@@ -10,7 +10,6 @@ import pytest
 from cwsandbox import Sandbox, SandboxDefaults, SandboxError, SandboxFileError, SandboxValidationError, Session
 from cwsandbox._proto import sandbox_pb2 as pb
 
-from sandrl.runtime.images.layouts import open_source, parse_file_reference
 from sandrl.runtime.images.removal import remove
 from sandrl.runtime.images.source import MOST_LAYERS
 from sandrl.runtime.images.store import ImageStore
@@ -18,7 +17,7 @@ from sandrl.settings import load_settings
 from tests.integration.runtime.conftest import wait_until
 from tests.integration.runtime.test_sdk_behaviour import calls
 from tests.support.archives import Member, archive, file, folder, layout
-from tests.support.image_trees import import_tree, make_busybox_tree
+from tests.support.image_trees import import_layout, import_tree, make_busybox_tree
 
 CONFIGURATION = {
     "User": "app",
@@ -47,12 +46,7 @@ def shell(sandbox: Sandbox, command: str) -> str:
 
 
 def import_layers(place: Path, name: str, *layers: tuple[Member, ...]) -> str:
-    store = ImageStore(load_settings().cache_dir / "images")
-    reference = parse_file_reference(f"oci:{layout(place, *(archive(*layer) for layer in layers))}")
-    assert reference is not None
-    with open_source(reference) as source:
-        store.add(source, name)
-    return name
+    return import_layout(layout(place, *(archive(*layer) for layer in layers)), name)
 
 
 def test_all_of_its_files_can_be_changed_and_the_next_sandbox_has_the_images(session: Session, busybox: str) -> None:

@@ -7,10 +7,7 @@ import os
 import random
 import shutil
 import signal
-import sys
 import time
-import traceback
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -21,6 +18,7 @@ from sandrl.runtime.images.layouts import open_source, parse_file_reference
 from sandrl.runtime.images.removal import prune, remove
 from sandrl.runtime.images.store import ImageStore
 from tests.support.archives import archive, file, folder, layout, saved
+from tests.support.forks import forked
 from tests.support.image_sources import SlowSource
 
 _PROCESSES = 100
@@ -40,20 +38,6 @@ class _Tree:
         self.layouts = [layout(root / f"layout-{number}", *each) for number, each in enumerate(parts)]
         self.saved = [saved(root / f"saved-{number}.tar", *each) for number, each in enumerate(parts)]
         self.names = {hashlib.sha256(each).hexdigest()[:24]: each for each in self.layers}
-
-
-def _forked(work: Callable[[], None]) -> int:
-    pid = os.fork()
-    if pid:
-        return pid
-    code = 1
-    try:
-        work()
-        code = 0
-    except BaseException:  # noqa: BLE001 - a fork must end here
-        traceback.print_exc(file=sys.__stderr__)
-    finally:
-        os._exit(code)
 
 
 def _whole(store: ImageStore, images: _Tree, reference: str) -> None:
@@ -108,7 +92,7 @@ def test_a_store_is_whole_after_a_hundred_commands_at_once_of_which_some_were_ki
     works = [pull, import_file, remove_some, clean, use]
     for number in range(_PROCESSES):
         work = works[number % len(works)]
-        pid = _forked(lambda work=work, number=number: work(number))  # type: ignore[misc]
+        pid = forked(lambda work=work, number=number: work(number))  # type: ignore[misc]
         kept[pid] = {pull: f"pulled:{number}", import_file: f"imported:{number}"}.get(work, "")
     living, failed = set(kept), list[int]()
     try:
@@ -182,7 +166,7 @@ def test_a_layer_that_many_processes_need_is_transferred_and_unpacked_once(
         with counted.open("a") as written:
             written.write("b" * len(source.asked))
 
-    pids = [_forked(lambda number=number: pull(number)) for number in range(16)]  # type: ignore[misc]
+    pids = [forked(lambda number=number: pull(number)) for number in range(16)]  # type: ignore[misc]
     assert [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in pids] == [0] * 16
     # Two images of three layers share two; each has a configuration of its own.
     assert counted.read_text().count("x") == 4

@@ -41,6 +41,7 @@ TESTED = {
     "SandboxSpec.runner_ids GetSandboxRequest.sandbox_id",
     "test_a_volume_is_shown_at_each_of_its_mounts": "SandboxSpec.volumes SandboxVolume.name SandboxVolume.scratch "
     "Container.volume_mounts VolumeMount.volume VolumeMount.mount_path VolumeMount.read_only VolumeMount.sub_path",
+    "test_a_volume_is_where_it_is_asked_for": "ScratchVolume.medium",
     "test_a_scratch_volume_is_a_directory_that_adds_its_size": "ScratchVolume.size",
     "test_a_volume_is_restored_as_it_was": "ScratchVolume.restore_from_snapshot_id "
     "CreateFileSystemSnapshotRequest.sandbox_id CreateFileSystemSnapshotRequest.scratch_volume_name",

@@ -52,13 +52,20 @@ def test_an_image_is_found_by_every_spelling_of_its_name_and_by_its_digest(store
     hexadecimal = image.digest.removeprefix("sha256:")
     for text in (
         *("python:3.13-slim", "docker.io/python:3.13-slim", "index.docker.io/library/python:3.13-slim"),
-        *(image.digest, hexadecimal, hexadecimal[:12], f"any/name@{image.digest}"),
+        *(image.digest, hexadecimal, hexadecimal[:6], f"any/name@{image.digest}"),
     ):
         assert store.find(text) == image, text
-    for text in ("python", "python:3.13", "library/python", "!", "sha256:" + "0" * 64, hexadecimal[:8], "oci:nowhere"):
+    for text in ("python", "python:3.13", "library/python", "!", "sha256:" + "0" * 64, hexadecimal[:5], "oci:nowhere"):
         assert store.find(text) is None, text
     assert [(store.layers / each / "etc").is_dir() for each in image.layers] == [True, True]
     assert (store.layers / image.layers[0] / "etc/base").read_bytes() == b"b" * 50_000
+
+
+@pytest.mark.parametrize("name", ["host", "host:3.11", "docker.io/library/host:3.12"])
+def test_no_image_gets_the_name_of_the_hosts_system(store: ImageStore, tmp_path: Path, name: str) -> None:
+    with pytest.raises(InputError, match="names the system of this machine"):
+        _import(store, f"oci:{layout(tmp_path / 'image', _BASE)}", name)
+    assert _files(store, "names") == set()
 
 
 def test_a_stand_in_is_found_under_the_digest_of_what_it_stands_for(store: ImageStore, tmp_path: Path) -> None:

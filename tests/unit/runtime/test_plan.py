@@ -9,8 +9,9 @@ import pytest
 from cwsandbox._defaults import DEFAULT_ARGS, DEFAULT_COMMAND
 from cwsandbox._proto import sandbox_pb2 as pb
 
+from sandrl.errors import UnknownImageError
 from sandrl.runtime import limits
-from sandrl.runtime.host.images import Image, StoreImage, UnknownImageError, host_image
+from sandrl.runtime.host.images import Image, StoreImage, host_image
 from sandrl.runtime.host.launcher import VolumeMount
 from sandrl.runtime.server.faults import Fault
 from sandrl.runtime.server.plan import make_plan

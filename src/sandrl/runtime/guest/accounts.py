@@ -18,8 +18,9 @@ OF_PROGRAMS = (
     *("NET_BIND_SERVICE", "SYS_CHROOT"),
 )
 """What user 0 of a sandbox may have: what container runtimes give, without raw sockets, device nodes and audit."""
-OF_AGENT = (*OF_PROGRAMS, "SYS_PTRACE")
-"""The agent counts what programs of all users have open, and no program may look into another user's."""
+OF_WATCHERS = ("SYS_PTRACE",)
+"""The agent counts what programs have open and mapped, also those of other users, and those that forbid inspection."""
+OF_AGENT = (*OF_PROGRAMS, *OF_WATCHERS)
 
 _MOST_BYTES = 1 << 20
 _MOST_ID = 0xFFFFFFFE

@@ -20,7 +20,7 @@ import time
 from collections.abc import Sequence
 from typing import NoReturn
 
-from sandrl.runtime.guest import accounts, files, processes, watchdog, wire
+from sandrl.runtime.guest import accounts, files, processes, storage, watchdog, wire
 from sandrl.runtime.guest import syscalls as sc
 from sandrl.runtime.guest.wire import Message
 
@@ -36,7 +36,8 @@ _MESSAGE_CHARACTERS = 1000
 class Agent:
     """Serves one sandbox over one socket until that socket closes; `account` is None if programs run as the agent.
 
-    `upper` is the directory with what is changed in its image; -1 if it has none. The daemon gets the `sockets`.
+    `upper` is the directory with what is changed in its image; -1 if it has none. `stored` measures its files on disk.
+    The daemon gets the `sockets`.
     """
 
     def __init__(
@@ -46,14 +47,16 @@ class Agent:
         account: accounts.Account | None,
         upper: int,
         sockets: list[int],
+        stored: storage.Storage | None,
     ) -> None:
         self._control = control
         self._sockets = sockets
+        self._stored = stored
         self._account = account
         self._upper = upper
         # It came over a socket or from the launcher, inheritable: a program that has it speaks for the agent.
         control.set_inheritable(False)
-        disk = os.open("/tmp", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        disk = -1 if stored else os.open("/tmp", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self._watchdog = watchdog.Watchdog(limits, disk)
         self._watch_seconds = _WATCH_CELLS_SECONDS if limits.cells else _WATCH_SECONDS
         self._cells = limits.cells
@@ -153,9 +156,8 @@ class Agent:
             streams = stdin_read, stdout_write, stderr_write
         if "file" in message:
             streams = stdin_read, stdout_write, stderr_write
-            return files.start(
-                message, streams, keep_open=opened, account=self._account, upper=self._upper
-            ), handed_over
+            kept = opened if self._stored is None else [*opened, self._stored.space]
+            return files.start(message, streams, keep_open=kept, account=self._account, upper=self._upper), handed_over
         argv, environment = message["argv"], message["env"]
         if self._account is not None:
             environment.setdefault("HOME", self._account.home)
@@ -195,12 +197,16 @@ class Agent:
         if exhausted is not None:
             self._deprived |= dict.fromkeys(self._exec_of_pid.values(), exhausted)
         breach = self._watchdog.breach(self._exec_of_pid)
+        if breach is None and self._stored is not None and self._stored.is_exceeded(processes.pids()):
+            breach = "storage"
         if breach is not None:
             if breach == "memory":
                 self._watchdog.relieve_memory()
             else:
                 processes.send_signal(-1, signal.SIGKILL)  # spares process 1: the sandbox survives, not what ran in it
             self._tell("limit", limit=breach)
+            if self._stored is not None and self._stored.is_lost:
+                os._exit(1)  # the whole sandbox: its files go with it
         self._watching = bool(processes.pids())
 
 
@@ -210,10 +216,11 @@ def run(
     account: accounts.Account | None = None,
     upper: int = -1,
     sockets: Sequence[int] = (),
+    stored: storage.Storage | None = None,
 ) -> NoReturn:
     """Serve until the daemon goes away; whatever goes wrong ends the sandbox, silently."""
     try:
-        Agent(control, limits, account, upper, [*sockets]).serve()
+        Agent(control, limits, account, upper, [*sockets], stored).serve()
     except BaseException:  # noqa: BLE001 - nothing may be printed here: it would read the sandbox's files
         os._exit(1)
 

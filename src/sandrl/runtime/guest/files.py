@@ -14,6 +14,7 @@ import signal
 import stat
 
 from sandrl.runtime.guest import accounts, archives, processes
+from sandrl.runtime.guest import syscalls as sc
 from sandrl.runtime.guest.wire import Message
 
 _CHUNK_BYTES = 1 << 18
@@ -60,7 +61,9 @@ def start(
                 os.close(descriptor)
         if upper >= 0 and message["file"] != "layer":
             os.close(upper)
-        if account is not None and message["file"] in ("read", "write"):
+        if account is None:
+            sc.set_capabilities()
+        elif message["file"] in ("read", "write"):
             account.become()
         if message["file"] == "read":
             _read(message["path"], stdout, int(message["max_bytes"]))

@@ -18,9 +18,21 @@ import select
 import signal
 import socket
 import sys
+from itertools import product
 from typing import Any, NoReturn, TypeAlias
 
-from sandrl.runtime.guest import accounts, agent, image_root, network, processes, rootfs, seccomp, volumes, wire
+from sandrl.runtime.guest import (
+    accounts,
+    agent,
+    image_root,
+    network,
+    processes,
+    rootfs,
+    seccomp,
+    storage,
+    volumes,
+    wire,
+)
 from sandrl.runtime.guest import syscalls as sc
 
 MAX_REQUEST_BYTES = 1 << 16
@@ -31,8 +43,8 @@ _FIELDS: dict[type[OSError], str] = {
     network.NetworkError: "network",
 }
 """Of a container, which asks for what a sandbox cannot have."""
-Filters: TypeAlias = dict[tuple[bool, bool], bytes]
-"""By whether a sandbox holds cells, and whether it starts from an image."""
+Filters: TypeAlias = dict[tuple[bool, bool, bool], bytes]
+"""By whether a sandbox holds cells, whether it starts from an image, and whether its files are on disk."""
 
 
 def main() -> NoReturn:
@@ -107,7 +119,8 @@ def _enter_namespaces(config: dict[str, Any], daemon: socket.socket) -> tuple[in
 
 
 def _template(config: dict[str, Any]) -> rootfs.Template:
-    return rootfs.build_template(config["template"], config["images"], config["overlays"], config["layers"])
+    shown = {"overlays": config["overlays"], "layers": config["layers"], "spaces": config["spaces"]}
+    return rootfs.build_template(config["template"], config["images"], shown)
 
 
 def _map_namespace(child: int, config: dict[str, Any]) -> None:
@@ -162,11 +175,7 @@ def _serve(daemon: socket.socket, template: rootfs.Template, alive: int) -> NoRe
     gc.collect()
     gc.disable()
     gc.freeze()  # a collection in a child would copy every page of this process
-    filters = {
-        (cells, image): seccomp.build_filter(sc.MACHINE, cells, image)
-        for cells in (False, True)
-        for image in (False, True)
-    }
+    filters = {kind: seccomp.build_filter(sc.MACHINE, *kind) for kind in product((False, True), repeat=3)}
     wakeup_read, wakeup_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.set_wakeup_fd(wakeup_write, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
@@ -176,7 +185,8 @@ def _serve(daemon: socket.socket, template: rootfs.Template, alive: int) -> NoRe
     poll.register(wakeup_read, select.POLLIN)
     poll.register(alive, 0)  # for its end alone
     own_pidfd = os.pidfd_open(os.getpid())
-    wire.send_with_descriptors(daemon, b'{"ready":true}', [own_pidfd])
+    ready = {"ready": True, "mounts_overlays": rootfs.mounts_overlays()}
+    wire.send_with_descriptors(daemon, json.dumps(ready).encode(), [own_pidfd])
     os.close(own_pidfd)
     while True:
         for descriptor, _ in poll.poll():
@@ -199,11 +209,25 @@ def _serve_next(daemon: socket.socket, filters: Filters, template: rootfs.Templa
     if descriptors:
         is_worker = request["cells"] > 0
         parts = rootfs.Parts(template, for_cells=is_worker)
-        _boot(daemon, request, descriptors, filters[is_worker, request["layers"] is not None], parts)
+        kind = is_worker, request["layers"] is not None, bool(request["space"])
+        _boot(daemon, request, descriptors, filters[kind], parts)
     else:
+        if "remove" in request:
+            _remove_space(daemon, request["remove"])
         daemon.send(json.dumps({"id": request["id"]}).encode())  # the daemon asks whether this process still answers
     for descriptor in descriptors:
         os.close(descriptor)
+
+
+def _remove_space(daemon: socket.socket, name: str) -> None:
+    # Files in it belong to users that a process outside of this namespace may not have.
+    if os.fork() == 0:
+        try:
+            daemon.close()
+            os.close(0)
+            storage.remove_tree(f"{storage.SPACES}/{name}")
+        finally:
+            os._exit(0)
 
 
 def _boot(
@@ -269,12 +293,12 @@ def _become_sandbox(
         signal.set_wakeup_fd(-1)
         agent.close_inherited(set(given))
         try:
-            account, upper, sockets = _enter(given[1:], request, limits, filter_program, parts)
+            account, upper, sockets, stored = _enter(given[1:], request, limits, filter_program, parts)
         except OSError as error:
             field = next((name for kind, name in _FIELDS.items() if isinstance(error, kind)), "")
             wire.send(control, {"event": "boot_failed", "error": error.strerror or str(error), "field": field})
         else:
-            agent.run(control, limits, account, upper, sockets)
+            agent.run(control, limits, account, upper, sockets, stored)
     finally:
         # Whatever went wrong: printing a traceback would execute files of the image, with all capabilities.
         os._exit(1)
@@ -286,7 +310,7 @@ def _enter(
     limits: processes.ProcessLimits,
     filter_program: bytes,
     parts: rootfs.Parts,
-) -> tuple[accounts.Account | None, int, list[int]]:
+) -> tuple[accounts.Account | None, int, list[int], storage.Storage | None]:
     has_image = request["layers"] is not None
     _become(request["ids"][0][0])
     sc.set_hostname(rootfs.HOSTNAME)
@@ -295,13 +319,13 @@ def _enter(
     ports = request["loopback_ports"]
     sockets = [] if ports is None else network.set_up(ports)
     resolver = network.RESOLVER if sockets else ""
-    account, user, upper = None, rootfs.USER_ID, -1
+    account, user, upper, stored = None, rootfs.USER_ID, -1, None
     if has_image:
         _take_layers(given)
     if has_image and parts.for_cells:
-        user = image_root.enter_for_cells(request["layers"], request["disk_bytes"], request["inodes"])
+        user = image_root.enter_for_cells(_files(request))
     elif has_image:
-        account, upper = _enter_image(request, resolver)
+        account, upper, stored = _enter_image(request, resolver)
     else:
         rootfs.enter_root(
             parts,
@@ -313,8 +337,9 @@ def _enter(
             request["mounts"],
             resolver,
         )
-    give_up_privileges(limits, filter_program, account, user)
-    return account, upper, sockets
+    kept = () if has_image or parts.for_cells else accounts.OF_WATCHERS
+    give_up_privileges(limits, filter_program, account, user, kept)
+    return account, upper, sockets, stored
 
 
 def _take_layers(given: list[int]) -> None:
@@ -328,15 +353,26 @@ def _take_layers(given: list[int]) -> None:
         os.close(mounts[0])
 
 
-def _enter_image(request: dict[str, Any], resolver: str) -> tuple[accounts.Account, int]:
-    upper = image_root.enter(request["layers"], request["mounts"], request["disk_bytes"], request["inodes"], resolver)
+def _files(request: dict[str, Any], resolver: str = "") -> image_root.Files:
+    if request["space"]:
+        # A mount of its own: no way leads up from it to those of others.
+        sc.mount(f"{storage.SPACES}/{request['space']}", storage.SPACE, flags=sc.MS_BIND)
+    return image_root.Files(
+        *(request["layers"], storage.SPACE if request["space"] else "", request["is_copied"]),
+        *(request["disk_bytes"], request["inodes"], resolver),
+    )
+
+
+def _enter_image(request: dict[str, Any], resolver: str) -> tuple[accounts.Account, int, storage.Storage | None]:
+    upper, space = image_root.enter(_files(request, resolver), request["mounts"])
     account = accounts.find_account(request["user"])
     account.capabilities = tuple(request["capabilities"])
     account.gains_privileges = request["gains_privileges"]
     image_root.make_directories(request["directories"], account.uid, account.gid)
     if request["read_only"]:
         image_root.protect()
-    return account, upper
+    stored = None if space < 0 else storage.Storage(space, request["storage_bytes"], request["inodes"])
+    return account, upper, stored
 
 
 def give_up_privileges(
@@ -344,11 +380,12 @@ def give_up_privileges(
     filter_program: bytes,
     account: accounts.Account | None = None,
     user: int = rootfs.USER_ID,
+    kept: tuple[str, ...] = (),
 ) -> None:
     """The last step of a boot: limits, filter, no way to be looked into, and no capability, nor a way to gain one.
 
     Programs of an image may have what harms nothing outside of their sandbox, as user 0 or by becoming it: they have an
-    account. All others are the `user`.
+    account. All others are the `user`, and have no capability: executing one takes those that the agent has `kept`.
     """
     # This interpreter cannot load anything from now on: its search path means the sandbox's own files. Even printing a
     # traceback looks for source files, and for the codec that their first line names.
@@ -367,7 +404,7 @@ def give_up_privileges(
     sc.bound_capabilities()
     if os.getuid() != user:
         _become(user)
-    sc.set_capabilities()
+    sc.set_capabilities(kept)
     sc.prctl(sc.PR_SET_NO_NEW_PRIVS, 1)
     sc.prctl(sc.PR_SET_DUMPABLE, 0)
     sc.install_seccomp(filter_program)

@@ -27,9 +27,10 @@ class ProcessLimits:
         sockets: How many may be open at once; their buffers are kernel memory that nothing else counts.
         in_group: Whether a control group counts its memory, that of the kernel on its behalf included.
         cells: How many cells it may hold at once, all of which the other limits are for; 0 if it is no worker.
+        storage_bytes: Of its files on disk, and so of one file; 0 if all of them are in memory.
     """
 
-    __slots__ = ("cells", "in_group", "inodes", "memory_bytes", "processes", "sockets")
+    __slots__ = ("cells", "in_group", "inodes", "memory_bytes", "processes", "sockets", "storage_bytes")
 
     def __init__(
         self,
@@ -39,7 +40,9 @@ class ProcessLimits:
         inodes: int,
         in_group: bool = False,
         cells: int = 0,
+        storage_bytes: int = 0,
     ) -> None:
+        self.storage_bytes = storage_bytes
         self.memory_bytes = memory_bytes
         self.processes = processes
         self.sockets = sockets
@@ -72,6 +75,8 @@ class ProcessLimits:
             resource.RLIMIT_CORE: 0,
             resource.RLIMIT_MSGQUEUE: 0,
         }
+        if self.storage_bytes:
+            limits[resource.RLIMIT_FSIZE] = self.storage_bytes
         for kind, value in limits.items():
             _soft, hard = resource.getrlimit(kind)
             if hard != resource.RLIM_INFINITY:

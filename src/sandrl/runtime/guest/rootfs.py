@@ -91,11 +91,12 @@ def touch(path: str) -> None:
     os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644))
 
 
-def build_template(root: str, images: list[Image], overlays: str, layers: str) -> Template:
+def build_template(root: str, images: list[Image], shown: dict[str, str]) -> Template:
     """Assemble the template on a directory, in the caller's private mount namespace, and move into it.
 
-    An image has `name` (`3.11`), `prefix`, `executable` and `libraries` of a host interpreter. `layers` is the
-    directory of the layers of other images; empty if each sandbox is given that when it boots.
+    An image has `name` (`3.11`), `prefix`, `executable` and `libraries` of a host interpreter. `shown` are directories
+    of the host by their names in the template, or empty: `overlays` of packages; `layers` of other images, unless each
+    sandbox is given that when it boots; and `spaces`, which are written to.
     """
     sc.mount("none", "/", flags=sc.MS_REC | sc.MS_PRIVATE)
     prefixes = [image["prefix"] for image in images]
@@ -103,8 +104,7 @@ def build_template(root: str, images: list[Image], overlays: str, layers: str) -
     mounts = [path for path in _mounts() if path.startswith(trees) and os.path.exists(path)]
     # Sources may lie below the directory that is about to be covered, so they are opened first.
     paths = {
-        overlays,
-        *filter(None, [layers]),
+        *filter(None, shown.values()),
         *prefixes,
         *(path for i in images for _, path in i["libraries"]),
         *mounts,
@@ -112,8 +112,8 @@ def build_template(root: str, images: list[Image], overlays: str, layers: str) -
     sources = {path: os.open(path, os.O_PATH | os.O_CLOEXEC) for path in paths}
     sc.mount("tmpfs", root, "tmpfs", sc.MS_NOSUID | sc.MS_NODEV, "size=1g,nr_inodes=64k,mode=755")
     os.chdir(root)
-    names = ("usr", "overlays", "images", "libraries", "mounts", "etc", "dev", "proc", "newroot", "layers")
-    for name in (*names, _EMPTY, _NO_LAYER):
+    names = ("usr", "images", "libraries", "mounts", "etc", "dev", "proc", "newroot", "space")
+    for name in (*names, *shown, _EMPTY, _NO_LAYER):
         os.mkdir(name, 0o755)
     _bind(_EMPTY, _EMPTY)
     template: Template = {}
@@ -149,9 +149,9 @@ def build_template(root: str, images: list[Image], overlays: str, layers: str) -
         elif os.path.isdir(f"/{name}"):
             os.mkdir(name)
             add(f"/{name}", name)
-    _bind(f"/proc/self/fd/{sources[overlays]}", "overlays")
-    if layers:
-        _bind(f"/proc/self/fd/{sources[layers]}", "layers")
+    for name, path in shown.items():
+        if path:
+            _bind(f"/proc/self/fd/{sources[path]}", name, writable=name == "spaces")
     for image in images:
         target = f"images/{image['name']}"
         os.mkdir(target)
@@ -169,6 +169,16 @@ def build_template(root: str, images: list[Image], overlays: str, layers: str) -
         os.close(descriptor)
     sc.pivot_root_here(".")
     return template
+
+
+def mounts_overlays() -> bool:
+    """Whether the kernel has overlays in user namespaces, with attributes that any user can set; in the template."""
+    try:
+        sc.mount("overlay", "/newroot", "overlay", sc.MS_RDONLY, f"userxattr,lowerdir=/{_EMPTY}:/{_NO_LAYER}")
+    except OSError:
+        return False
+    sc.unmount("/newroot")
+    return True
 
 
 def protect(target: str) -> None:

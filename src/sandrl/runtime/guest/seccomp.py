@@ -38,7 +38,7 @@ _NUMBERS: dict[str, dict[str, int]] = {
         "shmget": 29, "shmat": 30, "socket": 41, "clone": 56, "semget": 64, "msgget": 68, "ioctl": 16, "fcntl": 72,
         "ptrace": 101, "setpriority": 141, "sched_setparam": 142, "sched_setscheduler": 144, "sched_setaffinity": 203,
         "ioprio_set": 251, "inotify_init": 253, "vmsplice": 278, "inotify_init1": 294, "fanotify_init": 300,
-        "prlimit64": 302, "sched_setattr": 314, "mmap": 9,
+        "prlimit64": 302, "sched_setattr": 314, "mmap": 9, "fallocate": 285,
         "io_setup": 206, "io_destroy": 207, "io_getevents": 208, "io_submit": 209, "io_cancel": 210,
         "io_pgetevents": 333,
         "syslog": 103, "uselib": 134, "personality": 135, "ustat": 136, "sysfs": 139, "vhangup": 153,
@@ -54,7 +54,7 @@ _NUMBERS: dict[str, dict[str, int]] = {
     },
     "aarch64": {
         "io_setup": 0, "io_destroy": 1, "io_submit": 2, "io_cancel": 3, "io_getevents": 4, "io_pgetevents": 292,
-        "mmap": 222,
+        "mmap": 222, "fallocate": 47,
         "lookup_dcookie": 18, "fcntl": 25, "inotify_init1": 26, "ioctl": 29, "ioprio_set": 30, "vmsplice": 75,
         "sched_setparam": 118, "sched_setscheduler": 119, "sched_setaffinity": 122, "setpriority": 140,
         "prlimit64": 261, "fanotify_init": 262, "sched_setattr": 274, "umount2": 39, "mount": 40,
@@ -74,7 +74,7 @@ _NUMBERS: dict[str, dict[str, int]] = {
 # Filtered by argument below, so not refused outright.
 _ON_ITSELF_ONLY = ("prlimit64", "sched_setparam", "sched_setscheduler", "sched_setaffinity", "sched_setattr")
 _BY_ARGUMENT = {
-    *("clone", "clone3", "socket", "ioctl", "fcntl", "personality", "setpriority", "close_range", "mmap"),
+    *("clone", "clone3", "socket", "ioctl", "fcntl", "personality", "setpriority", "close_range", "mmap", "fallocate"),
     *_ON_ITSELF_ONLY,
 }
 _FOR_CELLS = {"unshare", "setns", "mount", "umount2", "pivot_root", "mount_setattr", "chroot"}
@@ -87,6 +87,8 @@ _MISSING = {
 
 _AF_UNIX, _AF_INET, _AF_INET6, _AF_NETLINK = 1, 2, 10, 16
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
+_RESERVING = 0x40305828, 0x4030582A, 0x40305839
+"""`FS_IOC_RESVSP`, `FS_IOC_RESVSP64` and `FS_IOC_ZERO_RANGE`: `fallocate` by another name."""
 _PERSONALITY_QUERY = 0xFFFFFFFF
 _F_SETLEASE, _F_NOTIFY, _F_SETPIPE_SZ = 1024, 1026, 1031
 _CLONE_FILES, _CLONE_THREAD = 0x400, 0x10000
@@ -111,12 +113,13 @@ def _when(number: int, block: bytes) -> bytes:
     return _instruction(_JUMP_EQUAL, number, 0, len(block) // 8) + block
 
 
-def build_filter(machine: str, cells: bool = False, image: bool = False) -> bytes:
+def build_filter(machine: str, cells: bool = False, image: bool = False, stored: bool = False) -> bytes:
     """The filter program for one processor.
 
     Args:
         cells: Whether it is for a worker, which may make namespaces and mount.
         image: Whether it is for programs of an image, whose user 0 may have another root in its own files.
+        stored: Whether files are on disk, of which no call may take any amount at once.
     """
     numbers = _NUMBERS[machine] | _SAME_EVERYWHERE
     allow = _instruction(_RETURN, _ALLOW)
@@ -159,11 +162,13 @@ def build_filter(machine: str, cells: bool = False, image: bool = False) -> byte
     program += _when(
         numbers["ioctl"],
         _argument(1)
-        + _instruction(_JUMP_EQUAL, _TIOCSTI, 1, 0)
-        + _instruction(_JUMP_EQUAL, _TIOCLINUX, 0, 1)
-        + _refuse(errno.EPERM)
+        + b"".join(_instruction(_JUMP_EQUAL, each, 0, 1) + _refuse(errno.EPERM) for each in (_TIOCSTI, _TIOCLINUX))
+        + b"".join(_instruction(_JUMP_EQUAL, each, 0, 1) + _refuse(errno.EOPNOTSUPP) for each in _RESERVING if stored)
         + allow,
     )
+    if stored:
+        # Libraries then write zeros.
+        program += _when(numbers["fallocate"], _refuse(errno.EOPNOTSUPP))
     program += _when(
         numbers["personality"],
         _argument(0)

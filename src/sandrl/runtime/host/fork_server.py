@@ -42,10 +42,12 @@ class ForkServer:
 
     Attributes:
         end: Why it ended; empty while it serves.
+        mounts_overlays: Whether sandboxes can mount overlays of images.
     """
 
     def __init__(self, on_end: Callable[[], None]) -> None:
         self.end = ""
+        self.mounts_overlays = False
         self._on_end = on_end
         self._loop = asyncio.get_running_loop()
         self._process: subprocess.Popen[bytes] | None = None
@@ -119,6 +121,7 @@ class ForkServer:
             _discard(descriptors)
         elif "ready" in reply:
             (self._pidfd,) = descriptors
+            self.mounts_overlays = bool(reply["mounts_overlays"])
             self._ready.set_result(None)
         else:
             self._ready.set_exception(LaunchError(reply.get("error", "the fork server did not start")))
@@ -146,6 +149,14 @@ class ForkServer:
         pidfd = await self._ask(request, [each.fileno() for each in given])
         assert pidfd is not None, "an answer without a process is an error"
         return pidfd
+
+    async def remove_space(self, name: str) -> None:
+        """Begin to remove a directory of sandboxes that has files of users that only the fork server has.
+
+        Raises:
+            LaunchError: If it has ended.
+        """
+        await self._ask({"remove": name}, [])
 
     async def answers(self) -> bool:
         try:

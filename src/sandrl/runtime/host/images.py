@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from sandrl.deadlines import in_background
 from sandrl.errors import InputError, SandrlError
+from sandrl.errors import UnknownImageError as UnknownImageError
 from sandrl.runtime.guest import rootfs
 from sandrl.runtime.libraries import PREFIX_LIBRARIES, VARIABLE, find_libraries, search_path, shows_prefix_libraries
 from sandrl.settings import load_settings
@@ -46,10 +47,6 @@ _ENVIRONMENT = {
 _ENVIRONMENT_OF_IMAGES = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
 # Numeric libraries start a thread per processor, each with memory of its own, whatever the sandbox's limit is.
 _OVERLAY_ENVIRONMENT = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-
-
-class UnknownImageError(Exception):
-    """There is no such image here."""
 
 
 @dataclass(frozen=True)
@@ -139,7 +136,7 @@ def host_image(reference: str, available: Sequence[Image]) -> Image | None:
         if found[1] in (None, image.name):
             return image
     offered = ", ".join(f"host:{image.name}" for image in available)
-    raise UnknownImageError(f"{reference!r}: this machine has no Python {found[1]} for sandboxes, only {offered}")
+    raise UnknownImageError(reference, f"this machine has no Python {found[1]} for sandboxes, only {offered}")
 
 
 def names_host_system(reference: str) -> bool:
@@ -200,8 +197,7 @@ class Images:
         An image that is not stored is pulled from its registry.
 
         Raises:
-            UnknownImageError: If there is no such image.
-            SandrlError: If it cannot be pulled or unpacked.
+            SandrlError: If there is no such image, or it cannot be pulled or unpacked.
         """
         stored = await asyncio.to_thread(self._find, reference)
         if stored is not None:
@@ -210,6 +206,10 @@ class Images:
         if image is None:
             return await self._leased(reference, await self._pulled(reference))
         return image
+
+    def stored(self) -> int:
+        """How many images the store has."""
+        return 0 if self._store is None else len(self._store.digests())
 
     def scratch(self) -> Path:
         """Where a layer that is to be added is written.
@@ -245,12 +245,12 @@ class Images:
         without = f"sandboxes without an image have the host's system ({self.host[0].reference})"
         without = host_alternative(reference, self.host) or without
         if self._store is None:
-            raise UnknownImageError(f"there is no image {reference!r}; {without}")
+            raise UnknownImageError(reference, without)
         try:
             return pull(self._store, reference, load_settings(), environment=os.environ).digest
         except SandrlError as error:
             hint = f" ({error.hint})" if error.hint else ""
-            raise UnknownImageError(f"{error.message}{hint}; {without}") from error
+            raise SandrlError(f"{error.message}{hint}; {without}") from error
 
     def _find(self, reference: str) -> StoredImage | None:
         if self._store is None or not reference:

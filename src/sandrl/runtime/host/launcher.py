@@ -70,7 +70,8 @@ class BootRequest:
         user: Who programs run as, as an image names it; empty for user 0, or that of the host's system.
         directories: Absolute paths to make, and to make writable, besides the usual ones.
         memory_bytes: Limit of all its processes together.
-        disk_bytes: Limit of all its files together.
+        disk_bytes: Limit of all its files in memory together.
+        storage_bytes: Limit of what it writes in its image to disk; 0 if that is in memory, too.
         in_group: Whether a control group counts its memory, so that the agent need not estimate it.
         cells: How many cells it may hold at once, each with these limits; 0 if it is no worker.
         mounts: Its volumes.
@@ -88,6 +89,7 @@ class BootRequest:
     directories: tuple[str, ...] = ()
     memory_bytes: int = limits.MEMORY_BYTES
     disk_bytes: int = limits.DISK_BYTES
+    storage_bytes: int = 0
     inodes: int = limits.INODES
     processes: int = limits.PROCESSES
     sockets: int = limits.SOCKETS
@@ -131,6 +133,11 @@ class Launcher(ABC):
         self.users = users
         self.gate = Gate()
         self._blocks: dict[int, int] = {}
+
+    @property
+    def copies_images(self) -> bool:
+        """Whether the root of a sandbox from an image is a copy, because the kernel refuses overlays."""
+        return False
 
     @property
     def generation(self) -> int:

@@ -13,6 +13,7 @@ import os
 import socket
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +23,12 @@ from sandrl.runtime.host.control_groups import pid_of
 from sandrl.runtime.host.fork_server import ForkServer, kill_process
 from sandrl.runtime.host.images import Image
 from sandrl.runtime.host.launcher import BootRequest, Condition, Launcher, LaunchError
+from sandrl.runtime.host.spaces import NoSpaceError, Spaces
 from sandrl.runtime.host.users import HostUsers
 
 logger = logging.getLogger(__name__)
+
+ROOTS_VARIABLE, COPY = "SANDRL_IMAGE_ROOTS", "copy"
 
 # The pause before a restart, by how many ends there were in a row, each soon after its start. After more than these,
 # the launcher counts as broken, and creates fail at once.
@@ -44,6 +48,9 @@ class NativeLauncher(Launcher):
     ) -> None:
         super().__init__(users)
         self._layers = layers
+        self._spaces: Spaces | None = None
+        self._space_of: dict[int, str] = {}
+        self._removals: set[asyncio.Task[None]] = set()
         self._images = images
         self._template = state / "template"
         self._overlays = overlays
@@ -66,7 +73,14 @@ class NativeLauncher(Launcher):
         self._template.mkdir(mode=0o755, exist_ok=True)
         if self._layers is not None:
             self._layers.mkdir(mode=0o700, parents=True, exist_ok=True)
+            try:
+                self._spaces = Spaces(self._layers.parent / "spaces")
+            except OSError as error:
+                logger.warning("%s: no sandbox has files on disk: %s", self._layers.parent, error.strerror)
         await self._start_server()
+        if self._spaces is not None:
+            for name in self._spaces.leftovers():
+                self._forget_space(name)
 
     async def _start_server(self) -> None:
         server = ForkServer(self._on_end)
@@ -82,6 +96,7 @@ class NativeLauncher(Launcher):
             "images": [dataclasses.asdict(image) for image in self._images],
             "overlays": str(self._overlays),
             "layers": "" if self._layers is None or self._shows_owners else str(self._layers),
+            "spaces": "" if self._spaces is None else str(self._spaces.directory),
             **self.users.fork_server(),
         }
 
@@ -148,6 +163,21 @@ class NativeLauncher(Launcher):
         of_image = request.layers is not None
         if of_image and self._layers is None:
             raise LaunchError("this runtime has no store of images")
+        if of_image and self.copies_images and not request.cells:
+            request = dataclasses.replace(request, storage_bytes=request.storage_bytes or request.disk_bytes)
+        space = self._make_space(request, block) if of_image else ""
+        try:
+            pidfd = await self._boot(self._server, request, agent_end, block, space)
+        except BaseException:
+            self._forget_space(space)
+            raise
+        self._space_of[pidfd] = space
+        return pidfd
+
+    async def _boot(
+        self, server: ForkServer, request: BootRequest, agent_end: socket.socket, block: int, space: str
+    ) -> int:
+        of_image = request.layers is not None
         message = {
             "ids": self.users.ids(block, of_image=of_image, for_cells=request.cells > 0),
             # Who counts for the processes of all users together.
@@ -155,12 +185,14 @@ class NativeLauncher(Launcher):
             **dataclasses.asdict(dataclasses.replace(request.together(), network=None)),
             # The rest of what it may reach is decided outside.
             "loopback_ports": None if request.network is None else request.network.loopback_ports,
+            "space": space,
+            "is_copied": self.copies_images,
         }
         if not (of_image and self._shows_owners):
-            return await self._server.boot(message, [agent_end])
+            return await server.boot(message, [agent_end])
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         with ours, theirs:
-            pidfd = await self._server.boot(message, [agent_end, theirs])
+            pidfd = await server.boot(message, [agent_end, theirs])
             try:
                 self._give_layers(pidfd, ours)
             except BaseException:
@@ -168,6 +200,38 @@ class NativeLauncher(Launcher):
                 os.close(pidfd)
                 raise
         return pidfd
+
+    @property
+    def copies_images(self) -> bool:
+        return os.environ.get(ROOTS_VARIABLE) == COPY or (self._server is not None and not self._server.mounts_overlays)
+
+    def _make_space(self, request: BootRequest, block: int) -> str:
+        if not (request.storage_bytes or self.copies_images):
+            return ""
+        if self._spaces is None:
+            raise LaunchError("no files of a sandbox can be on disk: the store of images cannot be written to")
+        owner = self.users.host_uid(block) if os.getuid() == 0 else None
+        try:
+            return self._spaces.make(owner, request.storage_bytes)
+        except (NoSpaceError, OSError) as error:
+            raise LaunchError(f"no files of a sandbox can be on disk: {error}") from error
+
+    def gone(self, pidfd: int) -> None:
+        super().gone(pidfd)
+        self._forget_space(self._space_of.pop(pidfd, ""))
+
+    def _forget_space(self, name: str) -> None:
+        if name:
+            removal = asyncio.ensure_future(self._remove_space(name))
+            self._removals.add(removal)
+            removal.add_done_callback(self._removals.discard)
+
+    async def _remove_space(self, name: str) -> None:
+        assert self._spaces is not None, "it has made this one"
+        is_removed = await asyncio.to_thread(self._spaces.remove, name)
+        with suppress(LaunchError):  # the next daemon removes it
+            if not is_removed and self._server is not None:
+                await self._server.remove_space(name)
 
     @property
     def _shows_owners(self) -> bool:
@@ -200,7 +264,14 @@ class NativeLauncher(Launcher):
         if self._restarting is not None:
             self._restarting.cancel()
             await asyncio.wait([self._restarting])
+        for pidfd in list(self._space_of):
+            kill_process(pidfd)
+            self._forget_space(self._space_of.pop(pidfd))
+        if self._removals:
+            await asyncio.wait(self._removals)
         if self._server is not None:
             await self._server.close()
             self._server = None
+        if self._spaces is not None:
+            self._spaces.close()
         await super().close()

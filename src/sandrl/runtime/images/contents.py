@@ -13,12 +13,13 @@ import hashlib
 import os
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from io import BufferedRandom
 from pathlib import Path
 
 from sandrl.errors import InputError
 from sandrl.files import sync_directory, write_whole
+from sandrl.runtime.guest.storage import remove_tree
 from sandrl.runtime.images import locks
 from sandrl.runtime.images.archive import ArchiveError
 from sandrl.runtime.images.compression import CompressionError
@@ -158,7 +159,7 @@ class Contents:
 
     def _unpack(self, blob: Path, diff_id: str, path: Path, below: Sequence[Path], tell: Tell, described: str) -> None:
         new = path.with_name(NEW + path.name)
-        remove_tree(new)
+        remove_tree(str(new))
         try:
             new.mkdir(mode=0o700)
             with blob.open("rb") as file:
@@ -174,46 +175,12 @@ class Contents:
         except (OSError, NoSpaceError) as error:
             raise unwritable(self.root, error) from error
         finally:
-            remove_tree(new)
+            remove_tree(str(new))
 
 
 def layer_name(diff_id: str) -> str:
     """The name of the directory of a layer."""
     return diff_id.removeprefix("sha256:")[:_LAYER_DIGITS]
-
-
-def remove_tree(path: Path) -> None:
-    """Removes a directory with all of its files, whatever their modes, or nothing if there is none."""
-    try:
-        parent = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return
-    try:
-        with suppress(FileNotFoundError):
-            _remove_in(parent, path.name)
-    finally:
-        os.close(parent)
-
-
-def _remove_in(parent: int, name: str) -> None:
-    found = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
-    try:
-        os.chmod(f"/proc/self/fd/{found}", 0o700)
-        directory = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=found)
-    finally:
-        os.close(found)
-    try:
-        with os.scandir(directory) as entries:
-            for each in list(entries):
-                # Another process may remove the same files.
-                with suppress(FileNotFoundError):
-                    if each.is_dir(follow_symlinks=False):
-                        _remove_in(directory, each.name)
-                    else:
-                        os.unlink(each.name, dir_fd=directory)
-    finally:
-        os.close(directory)
-    os.rmdir(name, dir_fd=parent)
 
 
 def _receive(file: BufferedRandom, source: Source, wanted: Descriptor, tell: Tell) -> bool:

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from sandrl.errors import InputError, ServiceError, UnknownImageError
 from sandrl.events import Emit, ImageProgress, ignore
+from sandrl.runtime.guest.storage import remove_tree
 from sandrl.runtime.images.compression import Plain
-from sandrl.runtime.images.contents import remove_tree
 from sandrl.runtime.images.layouts import DOCKER_ARCHIVE, MANIFEST_TYPE, OCI, ROOT_FILES, FileReference
 from sandrl.runtime.images.names import key_of
 from sandrl.runtime.images.references import parse_reference
@@ -75,7 +75,7 @@ def export(store: ImageStore, reference: str, target: FileReference, progress: E
             raise ServiceError(message, hint="name a place with enough room where you may write") from error
         finally:
             if os.path.isdir(new):
-                remove_tree(new)
+                remove_tree(str(new))
             with suppress(OSError):
                 new.unlink()
     return image

@@ -14,6 +14,8 @@ from sandrl.runtime.images.layouts import DOCKERFILE, parse_file_reference
 from sandrl.runtime.images.references import parse_reference
 
 _MOST_BYTES = 16 << 10
+_HOST = "library/host"
+"""The repository that `host` and `host:3.11` would be, if they were no names of the system of this machine."""
 
 
 class NamedImage(BaseModel):
@@ -80,6 +82,10 @@ def named(text: str, digest: str) -> NamedImage:
     if reference is not None:
         return NamedImage(key=str(reference), name=str(reference), digest=digest, state=reference.state())
     parsed = parse_reference(text)
+    if parsed.repository == _HOST and not parsed.digest:
+        raise InputError(
+            f"{text!r} names the system of this machine, which an image would hide", hint="choose another name"
+        )
     return NamedImage(key=parsed.key, name=str(parsed), digest=digest)
 
 

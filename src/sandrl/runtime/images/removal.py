@@ -17,8 +17,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from sandrl.errors import InputError, UnknownImageError
+from sandrl.runtime.guest.storage import remove_tree
 from sandrl.runtime.images import locks
-from sandrl.runtime.images.contents import NEW, OLD, remove_tree
+from sandrl.runtime.images.contents import NEW, OLD
 from sandrl.runtime.images.names import NamedImage, key_of
 from sandrl.runtime.images.steps import digests_of_steps, forget_steps
 from sandrl.runtime.images.store import ImageStore
@@ -74,9 +75,12 @@ class Removed:
 def list_images(store: ImageStore) -> list[ImageRow]:
     """The images of a store: those with names first, each by its first name."""
     parts = {digest: _parts(store, digest) for digest in store.digests()}
-    counts = Counter(part for each in parts.values() for part in each)
+    counts, names = Counter(part for each in parts.values() for part in each), _names(store)
     steps = digests_of_steps(store)
-    rows = [_row(store, digest, each, counts, is_step=digest in steps) for digest, each in parts.items()]
+    rows = [
+        _row(store, digest, names.get(digest, []), each, counts, is_step=digest in steps)
+        for digest, each in parts.items()
+    ]
     return sorted((each for each in rows if each is not None), key=lambda row: (not row.names, row.names, row.digest))
 
 
@@ -135,7 +139,7 @@ def remove_leftovers(store: ImageStore, least_seconds: float = _PARTIAL_SECONDS)
         lock = contents.lock_of(layer) if layer.name.startswith(NEW) else contents.locks / layer.name
         with _claimed(lock) as is_free:
             if is_free:
-                remove_tree(layer)
+                remove_tree(str(layer))
     now = time.time()
     for partial in _visible(contents.partial):
         with _claimed(contents.lock_of(contents.blobs / partial.name)) as is_free, suppress(FileNotFoundError):
@@ -158,7 +162,7 @@ def _removing(store: ImageStore, removed: Removed) -> Iterator[None]:
     finally:
         os.close(descriptor)
     for layer in removed_layers:
-        remove_tree(layer)
+        remove_tree(str(layer))
 
 
 def _meant(store: ImageStore, reference: str) -> tuple[str, list[NamedImage]]:
@@ -172,12 +176,13 @@ def _meant(store: ImageStore, reference: str) -> tuple[str, list[NamedImage]]:
 def _drop(store: ImageStore, digests: Iterable[str], removed: Removed) -> list[str]:
     # What remains of an image without a manifest is swept. Returns the names of the dropped images.
     dropped: list[str] = []
+    names_of = _names(store)
     for digest in digests:
         lease = _claim(store.lease_of(digest))
         if lease is None:
             removed.kept.append(digest)
             continue
-        names = _names(store).get(digest, [])
+        names = names_of.get(digest, [])
         for each in names:
             store.names.remove(each.key)
         dropped += [each.name for each in names] or [digest]
@@ -257,12 +262,20 @@ def _parts(store: ImageStore, digest: str) -> set[Path]:
     return blobs | {store.contents.layer(each) for each in configuration.rootfs.diff_ids}
 
 
-def _row(store: ImageStore, digest: str, parts: set[Path], counts: Counter[Path], *, is_step: bool) -> ImageRow | None:
+def _row(
+    store: ImageStore,
+    digest: str,
+    named: Sequence[NamedImage],
+    parts: set[Path],
+    counts: Counter[Path],
+    *,
+    is_step: bool,
+) -> ImageRow | None:
     image = store.find(digest)
     if image is None:
         return None
     layers = {each for each in parts if each.parent == store.layers}
-    names = tuple(each.name for each in _names(store).get(digest, []))
+    names = tuple(each.name for each in named)
     return ImageRow(
         digest=digest,
         names=names,

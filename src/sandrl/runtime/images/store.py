@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sandrl.errors import InputError, UnknownImageError, UsageError
-from sandrl.events import Emit, ImageProgress, ignore
+from sandrl.events import Emit, ImageProgress, ImageReading, ignore
 from sandrl.files import read_regular, write_whole
 from sandrl.quantities import bytes_of
 from sandrl.runtime.images import locks
 from sandrl.runtime.images.contents import Contents, Tell, layer_name
-from sandrl.runtime.images.layouts import digest_of, open_source, parse_file_reference
+from sandrl.runtime.images.layouts import FileReference, digest_of, open_source, parse_file_reference
 from sandrl.runtime.images.names import NamedImage, Names, key_of, named
 from sandrl.runtime.images.references import DIGEST
 from sandrl.runtime.images.source import (
@@ -34,7 +34,7 @@ from sandrl.runtime.images.source import (
 from sandrl.runtime.images.transfers import obtain_blobs
 from sandrl.settings import Settings
 
-_LEAST_DIGITS, _DIGITS = 12, frozenset("0123456789abcdef")
+_LEAST_DIGITS, _DIGITS = 6, frozenset("0123456789abcdef")
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,8 +207,18 @@ class ImageStore:
         reference = parse_file_reference(text)
         if found is not None or reference is None:
             return found or self._unknown(text)
+        return self.import_file(reference, text, progress)
+
+    def import_file(self, reference: FileReference, name: str, progress: Emit = ignore) -> StoredImage:
+        """Stores the image of a file under a name.
+
+        Raises:
+            SandrlError: As `add`.
+        """
+        named(name, "")  # before a long archive is read
+        progress(ImageReading(str(reference.path)))
         with open_source(reference, self.scratch()) as source:
-            return self.add(source, text, progress)
+            return self.add(source, name, progress)
 
     def lease_of(self, digest: str) -> Path:
         """The file whose lock those share who use an image."""

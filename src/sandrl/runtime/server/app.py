@@ -19,6 +19,7 @@ import grpc
 from cwsandbox._proto import discovery_pb2_grpc, sandbox_pb2_grpc
 
 from sandrl.errors import RuntimeUnavailableError
+from sandrl.quantities import bytes_of
 from sandrl.runtime.host.choice import Choice, choose_launcher
 from sandrl.runtime.host.images import Images, find_images
 from sandrl.runtime.images.store import ImageStore, open_store
@@ -26,7 +27,7 @@ from sandrl.runtime.server.sandboxes import SandboxManager
 from sandrl.runtime.server.service import ControlService, DiscoveryService, SandboxService
 from sandrl.runtime.state import DaemonEndpoint, RuntimeDirectory
 from sandrl.runtime.usage import below, of_process, suggested_concurrency
-from sandrl.settings import load_settings
+from sandrl.settings import Settings, load_settings
 
 logger = logging.getLogger(__name__)
 
@@ -79,14 +80,15 @@ class Daemon:
         store: ImageStore,
         idle_timeout_seconds: float | None,
         max_sandboxes: int | None,
+        storage_bytes: int,
     ) -> None:
         self._directory = directory
         self._choice = choice
         self._idle_timeout_seconds = idle_timeout_seconds
         runner_id = f"local-{os.uname().nodename}"
-        images = Images(choice.images, store)
+        self._images = images = Images(choice.images, store)
         self._manager = SandboxManager(
-            choice, images, runner_id, directory.overlays, directory.snapshots, max_sandboxes
+            choice, images, runner_id, directory.overlays, directory.snapshots, max_sandboxes, storage_bytes
         )
         self._manager.registry.on_change = self._plan_roster
         self._roster: asyncio.TimerHandle | None = None
@@ -185,6 +187,7 @@ class Daemon:
             "condition": condition.detail,
             "restarts": condition.restarts,
             "images": [image.reference for image in self._choice.images],
+            "stored_images": self._images.stored(),
             "default_image": self._choice.images[0].reference,
             "idle_timeout_seconds": self._idle_timeout_seconds,
             "suggested_concurrency": suggested_concurrency(),
@@ -229,9 +232,18 @@ def run(
 async def _serve(
     directory: RuntimeDirectory, idle_timeout_seconds: float | None, announce: Announce, max_sandboxes: int | None
 ) -> None:
-    store = open_store(load_settings())
+    settings = load_settings()
+    store, storage_bytes = open_store(settings), _storage_bytes(settings)
     choice = await choose_launcher(find_images(), directory.path, directory.make_shown(), store.layers)
-    await Daemon(directory, choice, store, idle_timeout_seconds, max_sandboxes).run(announce)
+    await Daemon(directory, choice, store, idle_timeout_seconds, max_sandboxes, storage_bytes).run(announce)
+
+
+def _storage_bytes(settings: Settings) -> int:
+    try:
+        size = bytes_of(settings.sandbox_storage)
+    except ValueError as error:
+        raise RuntimeUnavailableError(f"SANDRL_SANDBOX_STORAGE: {error}", hint="for example 10GiB") from error
+    return size if isinstance(size, int) else 0
 
 
 def _log_to(path: Path) -> None:

@@ -120,7 +120,6 @@ WITHOUT_EFFECT = {
     **dict.fromkeys(("Sandbox.sandbox_id", "Sandbox.status", "Sandbox.endpoint_share_token"), _BY_SERVICE),
     **dict.fromkeys(("Sandbox.source_template_id", "Sandbox.source_template_revision"), _BY_SERVICE),
     "Container.primary": "the only container is the primary one",
-    "ScratchVolume.medium": "files of a sandbox are in memory, and count against its disk limit only",
     "NetworkOptions.deny_ingress": "with every value, nothing reaches a sandbox from outside",
     "ListAvailableRunnersRequest.healthy_only": "a daemon that answers is healthy",
     "ListAvailableRunnersRequest.page_size": "there is one runner",
@@ -146,7 +145,7 @@ _SERVED = {
     "capabilities_drop",
     "Probe": "exec period_seconds timeout_seconds failure_threshold initial_delay_seconds",
     "SandboxVolume": "name scratch",
-    "ScratchVolume": "size restore_from_snapshot_id",
+    "ScratchVolume": "size medium restore_from_snapshot_id",
     "Service": "port name protocol",
     "GetSandboxRequest": "sandbox_id",
     "ListSandboxesRequest": "page_size page_token tags state show_terminated runner_ids volume_ids sort_direction",
@@ -190,7 +189,9 @@ NOTES = {
     "SecurityContext.capabilities_add": "refused in the host's system; in an image, those that its user 0 can have: "
     f"{', '.join(accounts.OF_PROGRAMS)}",
     "SecurityContext.capabilities_drop": "in the host's system, programs have none",
-    "ScratchVolume.size": "added to the disk limit of the sandbox",
+    "ScratchVolume.size": "added to the limit on the files of the sandbox",
+    "ScratchVolume.medium": "in an image, `DISK` puts all that the sandbox writes on disk, and so does a size beyond "
+    "the memory of this machine without a medium; in the host's system, files are in memory with every medium",
     "ScratchVolume.restore_from_snapshot_id": "the volume must be mounted whole and writable",
     "DeleteSandboxRequest.request_id": "of its snapshots: a sandbox ends once, however often that is requested",
     "Container.startup_probe": "the sandbox is created when the probe has succeeded, and fails if it does not",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -60,8 +61,10 @@ def container_of(spec: pb.SandboxSpec) -> pb.Container:
     return spec.containers[0]
 
 
-def make_plan(spec: pb.SandboxSpec, image: Image | StoreImage) -> Plan:
+def make_plan(spec: pb.SandboxSpec, image: Image | StoreImage, storage_bytes: int = 0) -> Plan:
     """Decide how to serve a spec that has passed `fields.check`, with the image that it names.
+
+    `storage_bytes` is what a sandbox from an image may write to disk unless it says so itself; 0: in memory.
 
     Raises:
         faults.Fault: If it asks for what a local machine cannot give, or is malformed.
@@ -89,6 +92,7 @@ def make_plan(spec: pb.SandboxSpec, image: Image | StoreImage) -> Plan:
             raise faults.unsupported("a volume of a worker from an image (sandbox.spec.volumes)")
         if overlay is not None:
             raise faults.invalid("packages are installed for the host's Python", "sandbox.spec.annotations")
+    storage_bytes = _storage(spec, image, storage_bytes)
     boot = BootRequest(
         image=image.name,
         layers=image.layers,
@@ -96,7 +100,8 @@ def make_plan(spec: pb.SandboxSpec, image: Image | StoreImage) -> Plan:
         overlay=overlay,
         directories=directories,
         memory_bytes=memory_bytes,
-        disk_bytes=limits.DISK_BYTES + volumes.total_bytes(spec),
+        disk_bytes=limits.DISK_BYTES + (0 if storage_bytes else volumes.total_bytes(spec)),
+        storage_bytes=storage_bytes,
         cells=cells,
         mounts=mounts,
         processors=processors,
@@ -185,6 +190,26 @@ def _overlay(spec: pb.SandboxSpec) -> str | None:
         field = f"sandbox.spec.annotations[{limits.PACKAGES_ANNOTATION}]"
         raise faults.invalid(f"{name!r} is not a package overlay", field)
     return name or None
+
+
+def _storage(spec: pb.SandboxSpec, image: Image | StoreImage, default: int) -> int:
+    # Bytes on disk; 0 if all files are in memory.
+    text, field = spec.annotations.get(limits.STORAGE_ANNOTATION, ""), "sandbox.spec.annotations"
+    are_on_disk = volumes.are_on_disk(spec)
+    try:
+        wanted = int(resources.parse_quantity(text)) if text else 0
+    except ValueError as error:
+        raise faults.invalid(str(error), field) from error
+    if text and (not wanted or image.layers is None or _cells(spec) or are_on_disk is False):
+        raise faults.invalid(
+            f"{limits.STORAGE_ANNOTATION} is a size, for sandboxes from an image without volumes in memory", field
+        )
+    if image.layers is None and volumes.total_bytes(spec) > os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"):
+        raise faults.invalid("scratch volumes larger than this machine's memory", "sandbox.spec.volumes")
+    if image.layers is None or _cells(spec) or are_on_disk is False:
+        return 0
+    wanted = wanted or default or (limits.DISK_BYTES if are_on_disk else 0)
+    return wanted + volumes.total_bytes(spec) if wanted else 0
 
 
 def _cells(spec: pb.SandboxSpec) -> int:

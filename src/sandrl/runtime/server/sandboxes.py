@@ -27,7 +27,7 @@ from sandrl.errors import SandrlError
 from sandrl.runtime.host.boots import Boots
 from sandrl.runtime.host.choice import Choice
 from sandrl.runtime.host.files import FileError, archive_layer, write_file
-from sandrl.runtime.host.images import Image, Images, StoreImage, UnknownImageError
+from sandrl.runtime.host.images import Image, Images, StoreImage
 from sandrl.runtime.host.launcher import LaunchError, RefusedLaunchError
 from sandrl.runtime.host.process import Exit, GuestProcess
 from sandrl.runtime.host.sandbox import HostSandbox, SandboxGoneError, StartError
@@ -59,7 +59,10 @@ class SandboxManager:
         overlays: Path,
         snapshots: Path,
         max_sandboxes: int | None = None,
+        storage_bytes: int = 0,
     ) -> None:
+        self._storage_bytes = storage_bytes
+        self._copies_images = choice.launcher.copies_images
         self._max_sandboxes = max_sandboxes
         self._starting = 0
         self._overlays = overlays
@@ -136,7 +139,7 @@ class SandboxManager:
             raise faults.unsupported(f"a runner {spec.runner_ids[0]!r} (sandbox.spec.runner_ids)")
         try:
             image = await self._images.take(container_of(spec).image)
-        except (UnknownImageError, SandrlError) as error:
+        except SandrlError as error:
             raise faults.invalid(str(error), "sandbox.spec.containers[0].image") from error
         try:
             return await self._start_from(image, spec, display_name)
@@ -168,7 +171,7 @@ class SandboxManager:
         display_name: str,
         limits: Mapping[str, int] = MappingProxyType({}),
     ) -> Record:
-        plan = make_plan(spec, image)
+        plan = make_plan(spec, image, self._storage_bytes)
         plan = dataclasses.replace(plan, boot=dataclasses.replace(plan.boot, **limits))  # type: ignore[arg-type]
         if not self._limits_processors:
             plan = dataclasses.replace(plan, boot=dataclasses.replace(plan.boot, processors=None))
@@ -298,13 +301,18 @@ class SandboxManager:
         image = record.image
         if not isinstance(image, StoreImage):
             raise faults.unsupported("a snapshot of the host's system: a sandbox from an image is needed")
+        if self._copies_images:
+            raise faults.unsupported("a snapshot where the kernel has no overlays: changes are not known apart")
         try:
             if name is not None:
                 parse_reference(name)
         except SandrlError as error:
             raise faults.invalid(str(error), "name") from error
         # Files that have no content take room in an archive, too.
-        most = 2 * record.plan.boot.disk_bytes + record.plan.boot.inodes * _MEMBER_BYTES
+        most = (
+            2 * (record.plan.boot.storage_bytes or record.plan.boot.disk_bytes)
+            + record.plan.boot.inodes * _MEMBER_BYTES
+        )
         with tempfile.NamedTemporaryFile(dir=self._images.scratch(), suffix=".tar") as file:
             try:
                 await archive_layer(host, lambda data: _write_within(file, data, most), left_out)

@@ -19,18 +19,32 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}\Z")
 
 
 def total_bytes(spec: pb.SandboxSpec) -> int:
-    """What the volumes of a sandbox add to its disk limit.
+    """What the volumes of a sandbox add to its limit on files.
 
     Raises:
-        faults.Fault: If a size is malformed, or larger than this machine.
+        faults.Fault: If a size is malformed.
     """
     try:
-        total = sum(int(parse_quantity(each.scratch.size)) for each in spec.volumes if each.scratch.size)
+        return sum(int(parse_quantity(each.scratch.size)) for each in spec.volumes if each.scratch.size)
     except ValueError as error:
         raise faults.invalid(str(error), _PLACE) from error
-    if total > os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"):
-        raise faults.invalid("scratch volumes larger than this machine's memory", _PLACE)
-    return total
+
+
+def are_on_disk(spec: pb.SandboxSpec) -> bool | None:
+    """Whether the volumes of a sandbox are to be on disk; None if that does not matter.
+
+    Raises:
+        faults.Fault: If both are asked for, or volumes that are to be in memory do not fit there.
+    """
+    media = {each.scratch.medium for each in spec.volumes if each.HasField("scratch")}
+    fits = total_bytes(spec) <= os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if pb.STORAGE_MEDIUM_MEMORY in media:
+        if not fits:
+            raise faults.invalid("scratch volumes larger than this machine's memory", _PLACE)
+        if pb.STORAGE_MEDIUM_DISK in media:
+            raise faults.unsupported(f"volumes in memory beside volumes on disk ({_PLACE})")
+        return False
+    return True if pb.STORAGE_MEDIUM_DISK in media or not fits else None
 
 
 def mounts(spec: pb.SandboxSpec, container: pb.Container) -> tuple[VolumeMount, ...]:
