@@ -78,12 +78,14 @@ def attachment(
         environment: The user's environment; see `download_settings`, also for `given`.
 
     Raises:
-        InputError: If the directory is not a recording, or there is none to replay.
+        InputError: If the directory is not a recording, cannot be written, or there is none to replay.
         SandrlError: If the authority of the user cannot be used.
     """
     recording = Recording(directory.absolute())
     if mode is RecordingMode.REPLAY and not recording.exists:
         raise InputError("has no recording to replay", path=directory, hint="record first")
+    if mode is not RecordingMode.REPLAY:
+        recording.make()
     downloads = download_settings(environment, given, authority=open_authority(state_dir).certificate)
     ports = {int(each.rpartition(":")[2]) for each in downloads.reachable}
     prepared = _Prepared(
