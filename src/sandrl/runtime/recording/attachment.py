@@ -1,4 +1,4 @@
-"""A recording that sandboxes are attached to: what a command prepares, and what the gate of each sandbox makes of it.
+"""A recording that sandboxes are attached to: a command prepares it, and the gate of each sandbox uses it.
 
 The gate is another process. It reads what it needs from a private file, which has the passwords of proxies and ends
 with the command.
