@@ -34,7 +34,10 @@ async def _serve(daemon: socket.socket) -> None:
                 return
             sandboxes[number] = SandboxGate(network, sockets, lambda record: tell(number, record), recorder)
         elif number in sandboxes:
-            sandboxes.pop(number).close()
+            closing = asyncio.ensure_future(sandboxes.pop(number).close())
+            closing.add_done_callback(lambda _: channel.send({"id": number, "closed": True}))
+        else:
+            channel.send({"id": number, "closed": True})
 
     def recorder_of(network: Network, number: int) -> Recorder | None:
         if not network.recording:
