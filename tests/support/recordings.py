@@ -55,6 +55,7 @@ class Internet:
     def __init__(self) -> None:
         self.authority = trustme.CA()
         self._servers: list[ThreadingHTTPServer] = []
+        self._others: list[Path] = []
         self.places: dict[tuple[str, int], int] = {}
 
     def add(self, name: str, answers: Callable[[Request], Answer], *, port: int = 443) -> Site:
@@ -100,9 +101,15 @@ class Internet:
             raise ConnectionRefusedError(111, "Connection refused")
         return await asyncio.open_connection("127.0.0.1", self.places[name, port])
 
+    def trust(self, certificates: Path) -> None:
+        """Lets recorders also trust the certificates of a file."""
+        self._others.append(certificates)
+
     def trusted(self) -> ssl.SSLContext:
         context = ssl.create_default_context()
         self.authority.configure_trust(context)
+        for each in self._others:
+            context.load_verify_locations(each)
         return context
 
     def close(self) -> None:
@@ -155,6 +162,7 @@ def front(
     """Records into, or replays from, `recording` in a directory."""
     authority = open_authority(directory / "state")
     certificates = directory / "certificates.pem"
+    directory.mkdir(exist_ok=True)
     certificates.write_bytes(authority.certificate)
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
@@ -164,6 +172,7 @@ def front(
         asked = ServerOptions(internet.trusted(), **options)  # type: ignore[arg-type]
         missed: list[str] = []
         recording = Recording(directory / "recording")
+        recording.make()
         recorder = Recorder(recording, authority, mode, asked, limits, lambda destination, what: missed.append(what))
 
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

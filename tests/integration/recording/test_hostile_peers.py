@@ -215,6 +215,7 @@ from typing import BinaryIO
 from sandrl.runtime.recording.recording import Recording
 from sandrl.runtime.recording.request import Request
 recording = Recording(Path(sys.argv[1]))
+recording.make()
 number = 0
 while True:
     number += 1

@@ -245,3 +245,30 @@ def test_a_server_without_a_trusted_certificate_is_named(internet: Internet, tmp
         assert b"wrong.test does not answer: its certificate is not trusted" in done.stdout
         done = recorded.curl("https://nowhere.test/")
         assert b"nowhere.test does not answer: Connection refused" in done.stdout
+
+
+def test_servers_are_asked_through_the_proxies_of_the_user(internet: Internet, tmp_path: Path) -> None:
+    internet.add("files.test", echo)
+    internet.add("direct.test", echo)
+    internet.add("plain.test", echo, port=80)
+    with front(tmp_path / "other", internet, RecordingMode.RECORD) as other:
+        tunnel = other.address.replace("//", "//ada:p%40ss@")
+
+        def forward(request: Request) -> Answer:
+            assert request.headers["proxy-authorization"] == "Basic YWRhOnBAc3M="
+            return 200, {}, b"forwarded " + request.path.encode()
+
+        proxy = internet.add("proxy.test", forward, port=3128)
+        proxies = {
+            "https": tunnel,
+            "http": f"http://ada:p%40ss@127.0.0.1:{proxy.port}",
+            "no": "other.test, .direct.test",
+        }
+        internet.trust(other.certificates)
+        with front(tmp_path, internet, RecordingMode.RECORD, proxies=proxies) as recorded:
+            assert recorded.curl("https://files.test/a").stdout == b"GET /a"
+            assert recorded.curl("https://direct.test/b").stdout == b"GET /b"
+            assert recorded.curl("http://plain.test/c").stdout == b"forwarded http://plain.test/c"
+    kept = "".join(each.read_text() for each in (tmp_path / "other" / "recording" / "answers").rglob("*.json"))
+    assert "https://files.test/a" in kept
+    assert "direct.test" not in kept

@@ -36,6 +36,8 @@ async def _serve(daemon: socket.socket) -> None:
         elif number in sandboxes:
             closing = asyncio.ensure_future(sandboxes.pop(number).close())
             closing.add_done_callback(lambda _: channel.send({"id": number, "closed": True}))
+        else:
+            channel.send({"id": number, "closed": True})
 
     def recorder_of(network: Network, number: int) -> Recorder | None:
         if not network.recording:

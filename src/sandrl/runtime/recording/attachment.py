@@ -1,4 +1,4 @@
-"""A recording that sandboxes are attached to: what a command prepares, and what the gate of each sandbox makes of it.
+"""A recording that sandboxes are attached to: a command prepares it, and the gate of each sandbox uses it.
 
 The gate is another process. It reads what it needs from a private file, which has the passwords of proxies and ends
 with the command.
@@ -78,12 +78,14 @@ def attachment(
         environment: The user's environment; see `download_settings`, also for `given`.
 
     Raises:
-        InputError: If the directory is not a recording, or there is none to replay.
+        InputError: If the directory is not a recording, cannot be written, or there is none to replay.
         SandrlError: If the authority of the user cannot be used.
     """
     recording = Recording(directory.absolute())
     if mode is RecordingMode.REPLAY and not recording.exists:
         raise InputError("has no recording to replay", path=directory, hint="record first")
+    if mode is not RecordingMode.REPLAY:
+        recording.make()
     downloads = download_settings(environment, given, authority=open_authority(state_dir).certificate)
     ports = {int(each.rpartition(":")[2]) for each in downloads.reachable}
     prepared = _Prepared(

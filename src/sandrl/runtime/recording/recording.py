@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import re
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -64,7 +65,7 @@ class Recording:
     """The directory of a recording.
 
     Args:
-        path: The directory; made on the first answer that is kept.
+        path: The directory; `make` makes it.
 
     Raises:
         InputError: If it is something else than a recording, or one of another version.
@@ -72,10 +73,9 @@ class Recording:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._is_made = False
         try:
             about = json.loads(read_regular(path / _ABOUT, _MOST_ENTRY_BYTES))
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             if path.exists() and (not path.is_dir() or any(path.iterdir())):
                 raise InputError("is not a recording", path=path, hint="name an empty or a new directory") from None
             return
@@ -89,6 +89,24 @@ class Recording:
     def exists(self) -> bool:
         """Whether anything was recorded."""
         return (self.path / _ABOUT).exists()
+
+    def make(self) -> None:
+        """Makes the directory, if it is not there yet.
+
+        Raises:
+            InputError: If it cannot be made, or not be written.
+        """
+        try:
+            bodies = self.path / "bodies"
+            bodies.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if not self.exists:
+                write_whole(self.path / _ABOUT, json.dumps({"schema": _SCHEMA}).encode())
+            _remove_partial(bodies)
+            with tempfile.TemporaryFile(dir=bodies):
+                pass
+        except OSError as error:
+            hint = "name a directory that you can write to"
+            raise InputError(f"cannot be recorded into: {error.strerror}", path=self.path, hint=hint) from error
 
     def find(self, request: Request) -> Answer | None:
         """The kept answer to a request; that to GET also answers HEAD."""
@@ -124,14 +142,7 @@ class Recording:
         Raises:
             OSError: If it cannot be written.
         """
-        folder = self.path / "bodies"
-        if not self._is_made:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if not self.exists:
-                write_whole(self.path / _ABOUT, json.dumps({"schema": _SCHEMA}).encode())
-            _remove_partial(folder)
-            self._is_made = True
-        path = folder / f".{os.getpid()}-{os.urandom(8).hex()}"
+        path = self.path / "bodies" / f".{os.getpid()}-{os.urandom(8).hex()}"
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         return Body(os.fdopen(os.open(path, flags, 0o600), "wb"), path)
 

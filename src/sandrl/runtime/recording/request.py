@@ -15,6 +15,8 @@ from dataclasses import dataclass
 
 Headers = tuple[tuple[str, str], ...]
 
+DEFAULT_PORTS = {"http": 80, "https": 443}
+
 _LEFT_OUT = "left-out"
 # Words in the name of a parameter whose value is a credential, and names that are one.
 _SECRET = re.compile(
@@ -66,7 +68,7 @@ class Request:
     @property
     def _authority(self) -> str:
         host = f"[{self.server}]" if ":" in self.server else self.server
-        return host if self.port == {"http": 80, "https": 443}[self.scheme] else f"{host}:{self.port}"
+        return host if self.port == DEFAULT_PORTS[self.scheme] else f"{host}:{self.port}"
 
     @property
     def is_conditional(self) -> bool:

@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 import httpcore
 
 from sandrl.runtime.recording.channel import Channel
-from sandrl.runtime.recording.request import Request
+from sandrl.runtime.recording.request import DEFAULT_PORTS, Request
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 Connect = Callable[[], Awaitable[Streams]]
@@ -65,7 +65,7 @@ class Servers:
         url = httpcore.URL(
             scheme=request.scheme.encode(),
             host=request.server.encode(),
-            port=request.port,
+            port=None if request.port == DEFAULT_PORTS[request.scheme] else request.port,
             target=request.target.encode("latin-1"),
         )
         headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in request.sent_headers()]
