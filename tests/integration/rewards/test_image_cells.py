@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -94,3 +95,26 @@ def test_an_image_without_python_is_one_error_that_blames_no_completion(
     with pytest.raises(InfrastructureError, match=f"image {image}.* cannot judge completions: .*python3") as raised:
         judged(settings, image, *[RIGHT] * 5, problem=problem)
     assert "Python 3.8" in str(raised.value.hint)
+
+
+def without(pattern: str) -> Callable[[Path], None]:
+    """Makes a tree with a Python from which what fits a pattern is missing."""
+
+    def make(place: Path) -> None:
+        make_python_tree(place)
+        (path,) = place.glob(pattern)
+        path.unlink()
+
+    return make
+
+
+def test_an_image_without_env_is_one_error(settings: Settings) -> None:
+    image = import_tree("tests/python:without-env", without("bin/env"))
+    with pytest.raises(InfrastructureError, match=f'image {image}.* cannot judge completions: .*"env"'):
+        judged(settings, image, RIGHT)
+
+
+def test_an_image_without_ctypes_has_a_fresh_sandbox_for_each_completion(settings: Settings) -> None:
+    image = import_tree("tests/python:without-ctypes", without("usr/lib/python3*/lib-dynload/_ctypes.*"))
+    results = judged(settings, image, RIGHT, "def f(x):\n    return x\n")
+    assert [(result[0], result[3]) for result in results] == [(1.0, Isolation.SANDBOX), (0.0, Isolation.SANDBOX)]

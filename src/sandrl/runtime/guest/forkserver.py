@@ -43,7 +43,7 @@ _FIELDS: dict[type[OSError], str] = {
     network.NetworkError: "network",
 }
 """Of a container, which asks for what a sandbox cannot have."""
-Filters: TypeAlias = dict[tuple[bool, bool, bool], bytes]
+Filters: TypeAlias = dict[tuple[bool, ...], bytes]
 """By whether a sandbox holds cells, whether it starts from an image, and whether its files are on disk."""
 
 

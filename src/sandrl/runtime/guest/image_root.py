@@ -110,7 +110,13 @@ def _mount_root(files: Files, more: str, flags: int) -> None:
     else:
         lower = [*files.layers, *([] if more else [files.upper])]
         options = ["userxattr", f"lowerdir={':'.join(reversed(lower)) or '/empty'}", *filter(None, [more])]
-        sc.mount("overlay", _ROOT, "overlay", flags, ",".join(options))
+        try:
+            sc.mount("overlay", _ROOT, "overlay", flags, ",".join(options))
+        except OSError as error:
+            if not files.space:
+                raise
+            advice = "for files on disk, SANDRL_CACHE_DIR must be on ext4, xfs or btrfs"
+            raise OSError(error.errno, f"{error.strerror}: {advice}") from error
     sc.mount(f"{_SPACE}/dev", f"{_ROOT}/dev", flags=sc.MS_BIND)
     rootfs.show_dev(_ROOT)
     sc.mount("proc", f"{_ROOT}/proc", "proc", sc.MS_NOSUID | sc.MS_NODEV | sc.MS_NOEXEC)

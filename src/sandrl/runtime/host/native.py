@@ -228,9 +228,12 @@ class NativeLauncher(Launcher):
 
     async def _remove_space(self, name: str) -> None:
         assert self._spaces is not None, "it has made this one"
-        is_removed = await asyncio.to_thread(self._spaces.remove, name)
+        if await asyncio.to_thread(self._spaces.remove, name):
+            return
         with suppress(LaunchError):  # the next daemon removes it
-            if not is_removed and self._server is not None:
+            if not self._is_closing:
+                await self._ready()
+            if self._server is not None:
                 await self._server.remove_space(name)
 
     @property
