@@ -84,6 +84,21 @@ def build(
             help="A host of this machine or its networks that programs may reach: a package mirror; repeatable.",
         ),
     ] = None,
+    record: Annotated[
+        Path | None,
+        typer.Option(
+            "--record", metavar="DIR", help="Keep all downloads of the build in this directory.", file_okay=False
+        ),
+    ] = None,
+    replay: Annotated[
+        Path | None,
+        typer.Option(
+            "--replay",
+            metavar="DIR",
+            help="Take all downloads from this directory, without a network.",
+            file_okay=False,
+        ),
+    ] = None,
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Take each step again.")] = False,
     progress: Annotated[
         Form, typer.Option("--progress", help="`plain` prints all output; `auto` does unless this is a terminal.")
@@ -94,8 +109,16 @@ def build(
     from sandrl.cli.images import say_stored
     from sandrl.runtime.images.builds import build_image, find_build, parse_arguments, parse_secrets
     from sandrl.runtime.images.references import parse_reference
+    from sandrl.runtime.recording.recorder import RecordingMode
 
     environment = os.environ
+    if record is not None and replay is not None:
+        raise UsageError("--record and --replay exclude each other")
+    recording = None
+    if record is not None:
+        recording = record, RecordingMode.RECORD
+    elif replay is not None:
+        recording = replay, RecordingMode.REPLAY
     try:
         with _progress(progress) as emit:
             wanted, given = find_build(directory, file, environment, emit)
@@ -112,7 +135,8 @@ def build(
                 private_hosts=tuple(private_host or ()),
                 is_fresh=no_cache,
             )
-            image = build_image(wanted, name, load_settings(), environment=environment, emit=emit)
+            settings = load_settings()
+            image = build_image(wanted, name, settings, environment=environment, recording=recording, emit=emit)
     except KeyboardInterrupt:
         hint = "finished steps are stored: the same command continues from there"
         raise InterruptedRunError("interrupted: the image is not built", hint=hint) from None

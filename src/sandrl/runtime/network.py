@@ -10,9 +10,11 @@ from __future__ import annotations
 import ipaddress
 import re
 import socket
-from collections.abc import Iterable
+import sys
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Self, TypeAlias
 
 from sandrl.settings import NetworkMode
@@ -33,14 +35,19 @@ _SPECIAL = tuple(
         ipaddress.ip_network,
         (
             *("0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12"),
-            *("192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24"),
-            *("203.0.113.0/24", "224.0.0.0/3", "2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20"),
+            *("192.0.0.0/24", "192.88.99.0/24", "192.168.0.0/16", "224.0.0.0/3", "2001::/23", "2002::/16"),
             # Looks public, and is the service about machines of a cloud.
             "168.63.129.16/32",
         ),
     )
 )
-"""IANA's networks for special purposes. Versions of Python know different ones."""
+"""IANA's networks for special purposes. Versions of Python know different ones.
+
+Those for examples and for measurements are left out: mirrors and proxies of closed networks have such addresses, which
+lead nowhere elsewhere.
+"""
+_ROUTES, _ROUTES6 = Path("/proc/net/route"), Path("/proc/net/ipv6_route")
+_TO_GATEWAY = 0x2
 _LOOPBACK_NAME = "localhost"
 
 
@@ -234,7 +241,30 @@ def is_public(address: Address) -> bool:
             return is_public(inner)
         if address not in _GLOBAL6:
             return False
-    return not any(address in each for each in _SPECIAL) and not _is_own(address)
+    return not any(address in each for each in _SPECIAL) and not _is_near(address) and not _is_own(address)
+
+
+def _is_near(address: Address) -> bool:
+    # Whether it belongs to a network of this machine, by the routes that need no gateway.
+    routes = _near_networks() if address.version == 4 else _near_networks6()
+    return any(each.prefixlen and address in each for each in routes)
+
+
+def _near_networks() -> Iterator[ipaddress.IPv4Network]:
+    with suppress(OSError):
+        for line in _ROUTES.read_text(encoding="ascii").splitlines()[1:]:
+            _, network, _, flags, _, _, _, mask, *_ = line.split()
+            if not int(flags, 16) & _TO_GATEWAY:
+                place, bits = (int(each, 16).to_bytes(4, sys.byteorder) for each in (network, mask))
+                yield ipaddress.IPv4Network((place, int.from_bytes(bits).bit_count()))
+
+
+def _near_networks6() -> Iterator[ipaddress.IPv6Network]:
+    with suppress(OSError):
+        for line in _ROUTES6.read_text(encoding="ascii").splitlines():
+            network, length, _, _, _, _, _, _, flags, _ = line.split()
+            if not int(flags, 16) & _TO_GATEWAY:
+                yield ipaddress.IPv6Network((bytes.fromhex(network), int(length, 16)))
 
 
 def _is_own(address: Address) -> bool:

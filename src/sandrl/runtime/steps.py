@@ -35,6 +35,7 @@ class Step:
         user: As `USER` names it.
         network: `public` or `none`.
         private_hosts: Hosts that it may reach although they belong to this machine or its networks.
+        recording: The prepared recording that its connections are attached to; empty for none.
         files: A tar archive of files to put into the root; empty for none.
         left_out: Paths that do not become part of the layer.
     """
@@ -47,6 +48,7 @@ class Step:
     user: str
     network: str
     private_hosts: tuple[str, ...] = ()
+    recording: str = ""
     files: str = ""
     volumes: tuple[StepVolume, ...] = ()
     left_out: tuple[str, ...] = ()

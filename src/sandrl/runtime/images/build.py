@@ -53,7 +53,7 @@ _MOST_IGNORE_BYTES = 1 << 20
 _MOST_DOWNLOAD_BYTES = 8 << 30
 _MOST_PORTS = 65_536
 _LAST_LINES = 10
-_SECRET_MODE, _SCRIPT_MODE, _DOWNLOAD_MODE = 0o400, 0o755, 0o600
+_SECRET_MODE, _SCRIPT_MODE, _DOWNLOAD_MODE, _SURROUNDING_MODE = 0o400, 0o755, 0o600, 0o444
 _CHUNK = 1 << 20
 
 
@@ -85,6 +85,25 @@ class Build:
     is_fresh: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What programs with a network are given that is no part of the image and changes no key.
+
+    Attributes:
+        environment: Variables; those of the image and of the step win.
+        files: Contents by absolute path, readable for all.
+        hosts: `HOST:PORT` that they may reach although they belong to this machine or its networks.
+        recording: See `Step.recording`.
+    """
+
+    environment: Mapping[str, str] = field(default_factory=dict, repr=False)
+    files: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+    hosts: tuple[str, ...] = ()
+    recording: str = ""
+
+
+NO_SURROUNDINGS = Surroundings()
+
 RunStep = Callable[[Step, Callable[[bytes], None]], StepResult]
 """Runs a program of a build; is told where its output goes."""
 
@@ -97,6 +116,7 @@ def build(
     provide: Callable[[str], str],
     run: RunStep,
     download: Callable[[], httpx.Client],
+    surroundings: Surroundings = NO_SURROUNDINGS,
     emit: Emit = ignore,
 ) -> StoredImage:
     """Builds an image and gives it a name.
@@ -113,7 +133,7 @@ def build(
     dockerfile = of.read_dockerfile(wanted.dockerfile, wanted.shown)
     store.make()
     with ExitStack() as held:
-        builder = _Builder(store, wanted, dockerfile, provide, run, download, emit, held)
+        builder = _Builder(store, wanted, dockerfile, provide, run, download, surroundings, emit, held)
         image = builder.image()
         if name is not None:
             store.give_name(image.digest, name)
@@ -157,6 +177,7 @@ class _Builder:
         provide: Callable[[str], str],
         run: RunStep,
         download: Callable[[], httpx.Client],
+        surroundings: Surroundings,
         emit: Emit,
         held: ExitStack,
     ) -> None:
@@ -166,6 +187,7 @@ class _Builder:
         self._provide = provide
         self._run = run
         self._download = download
+        self._surroundings = surroundings
         self._emit = emit
         self._held = held
         self._steps = Steps(store)
@@ -591,17 +613,21 @@ class _Builder:
             )
             proxies = {name: self._wanted.arguments[name] for name in _PROXIES & self._wanted.arguments.keys()}
             base = state.image.digest
+            around = NO_SURROUNDINGS if network == "none" else self._surroundings
+            for path, content in around.files.items():
+                _write(files, "", content, path, mode=_SURROUNDING_MODE)
 
             def make() -> str:
                 step = Step(
                     image=base,
                     text=instruction.text,
                     arguments=arguments,
-                    environment=proxies | environment | mounts.environment,
+                    environment={**around.environment, **proxies, **environment, **mounts.environment},
                     directory=state.directory,
                     user=str(state.config.get("User") or ""),
                     network=network,
-                    private_hosts=self._wanted.private_hosts,
+                    private_hosts=(*self._wanted.private_hosts, *around.hosts),
+                    recording=around.recording,
                     files=mounts.packed(),
                     volumes=tuple(mounts.volumes()),
                     left_out=mounts.left_out(),

@@ -4,16 +4,26 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
+
+import httpx
 
 from sandrl.errors import InputError, UsageError
 from sandrl.events import Emit, RuntimeStarting, Warned, ignore
 from sandrl.files import read_regular
 from sandrl.runtime import daemon
+from sandrl.runtime.downloads.settings import download_settings
 from sandrl.runtime.images import compose
-from sandrl.runtime.images.build import Build, build
+from sandrl.runtime.images.build import Build, Surroundings, build
 from sandrl.runtime.images.layouts import DOCKERFILE
 from sandrl.runtime.images.store import StoredImage, open_store
+from sandrl.runtime.images.transport import http_client
+from sandrl.runtime.recording.attachment import attachment
+from sandrl.runtime.recording.recorder import RecordingMode
+from sandrl.runtime.recording.recording import Recording
+from sandrl.runtime.recording.transport import RecordedTransport
 from sandrl.runtime.steps import Step, StepResult
 from sandrl.settings import Settings
 
@@ -51,15 +61,25 @@ def find_build(
 
 
 def build_image(
-    wanted: Build, name: str | None, settings: Settings, *, environment: Mapping[str, str], emit: Emit = ignore
+    wanted: Build,
+    name: str | None,
+    settings: Settings,
+    *,
+    environment: Mapping[str, str],
+    recording: tuple[Path, RecordingMode] | None = None,
+    emit: Emit = ignore,
 ) -> StoredImage:
     """Builds an image; programs run in sandboxes of the local runtime, which is started if one has to run.
 
+    They have the user's package indexes, proxies and certificates.
+
+    Args:
+        recording: Where their downloads are recorded, or replayed from; replayed, nothing leaves this machine.
+
     Raises:
-        SandrlError: As `build`.
+        SandrlError: As `build`, or if the recording cannot be used.
     """
     from sandrl.runtime.images.provision import provide
-    from sandrl.runtime.images.transport import http_client
 
     store = open_store(settings)
 
@@ -73,7 +93,28 @@ def build_image(
     def provided(base: str) -> str:
         return provide(base, settings, environment=environment, emit=emit).rpartition("@")[2]
 
-    return build(store, wanted, name, provide=provided, run=run, download=http_client, emit=emit)
+    with ExitStack() as held:
+        file = ""
+        if recording is None:
+            downloads = download_settings(environment)
+        else:
+            attached = held.enter_context(attachment(*recording, settings.state_dir, environment))
+            file, downloads = attached.file, attached.downloads
+        for warning in downloads.warnings:
+            emit(Warned(warning))
+        if downloads.directories:
+            shown = ", ".join(map(str, downloads.directories.values()))
+            emit(Warned(f"programs of builds do not see directories with packages of this machine: {shown}"))
+        download = http_client if recording is None else partial(_recorded_client, *recording)
+        around = Surroundings(downloads.environment, downloads.files, downloads.reachable, file)
+        return build(store, wanted, name, provide=provided, run=run, download=download, surroundings=around, emit=emit)
+
+
+def _recorded_client(directory: Path, mode: RecordingMode) -> httpx.Client:
+    client = http_client()
+    return httpx.Client(
+        transport=RecordedTransport(Recording(directory.absolute()), mode, client), headers=client.headers
+    )
 
 
 def build_reference(text: str, settings: Settings, *, environment: Mapping[str, str], emit: Emit = ignore) -> str:

@@ -17,7 +17,7 @@ from sandrl.runtime.host.files import FileError, archive, unpack
 from sandrl.runtime.host.images import StoreImage
 from sandrl.runtime.host.process import Exit
 from sandrl.runtime.host.sandbox import HostSandbox, StartError
-from sandrl.runtime.limits import PRIVATE_HOSTS_ANNOTATION
+from sandrl.runtime.limits import PRIVATE_HOSTS_ANNOTATION, RECORDING_ANNOTATION
 from sandrl.runtime.server import faults
 from sandrl.runtime.server.plan import KEEP_ALIVE
 from sandrl.runtime.server.sandboxes import SandboxManager
@@ -47,6 +47,9 @@ async def run_step(manager: SandboxManager, wanted: Mapping[str, Any], write: Wr
         if host is None:
             raise faults.unavailable(record.reason)
         result = await _run(step, host, record.plan.environment, write)
+        for each in manager.gate.connections(())[0]:
+            if each["sandbox_id"] == record.sandbox_id and each.get("refused"):
+                await write(OUTPUT + f"network: {each['host']}:{each['port']}: {each['refused']}\n".encode())
         if not result["exit_code"]:
             described = step.text or "RUN"
             image = await manager.save(record, host, None, described, step.left_out)
@@ -74,9 +77,6 @@ async def _run(step: Step, host: HostSandbox, environment: Mapping[str, str], wr
     process.close_stdin()
     while not isinstance(output := await process.next_output(), Exit):
         await write(OUTPUT + output[1])
-    for each in host.passage.connections if host.passage else ():
-        if each["refused"]:
-            await write(OUTPUT + f"network: {each['host']}:{each['port']}: {each['refused']}\n".encode())
     if output.message:
         raise faults.lost(output.message) if await host.is_lost() else faults.unavailable(output.message)
     return {"exit_code": output.code}
@@ -129,6 +129,8 @@ def _spec(step: Step) -> pb.SandboxSpec:
     if step.network == NetworkMode.PUBLIC:
         spec.network.egress.add(any=True)
         spec.annotations[PRIVATE_HOSTS_ANNOTATION] = " ".join(step.private_hosts)
+        if step.recording:
+            spec.annotations[RECORDING_ANNOTATION] = step.recording
     for name in names:
         spec.volumes.add(name=name).scratch.SetInParent()
     return spec
