@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cwsandbox import EgressRule, NetworkOptions, ProcessResult, Session
@@ -169,6 +172,53 @@ def test_a_sandbox_whose_recording_cannot_be_used_has_no_network(
     done = sandbox.exec(["curl", "--silent", "--insecure", "--max-time", "10", f"{mirror}/simple/gauge/"]).result()
     assert done.returncode != 0
     assert done.stdout == ""
+
+
+def fetched(
+    machine: list[str], directory: Path, recording: RecordingMode, *addresses: str, **request: Any
+) -> dict[str, Any]:
+    options = {"mode": recording, "directory": str(directory), "addresses": addresses, "request": request}
+    command = [*machine, sys.executable, "-m", "tests.support.recorded_sandbox", json.dumps(options)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=200)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+@pytest.mark.parametrize("kind", ["root", "user"])
+def test_a_name_is_replayed_where_it_does_not_exist(kind: str, tmp_path: Path) -> None:
+    require_program("ip")
+    machine = [sys.executable, "-m", "tests.support.internet", kind]
+    asked = (
+        "http://allowed.example/",
+        "http://allowed.example/redirect?to=http://other.example/",
+        "http://other.example/",
+    )
+    allowed = {"mode": "allowlist", "allowed": ["allowed.example:80"]}
+    directory = tmp_path / "recording"
+    recorded = fetched(machine, directory, RecordingMode.RECORD, *asked, **allowed)
+    first, redirect, other = recorded["given"]
+    assert first.endswith(" 0")
+    assert "80" in first
+    assert redirect == " 0"
+    # curl: the name does not exist.
+    assert other == " 6"
+    assert [each["refused"] for each in recorded["connections"] if each["host"] == "other.example"] != [""]
+    replayed = fetched([], directory, RecordingMode.REPLAY, *asked, "http://allowed.example/other", **allowed)
+    assert replayed["given"][:3] == recorded["given"]
+    missed = "GET http://allowed.example/other"
+    assert missed in replayed["given"][3]
+    assert [each["error"].split(":")[0:2] for each in replayed["connections"] if each["error"]] == [missed.split(":")]
+
+
+def test_a_private_address_is_not_recorded(tmp_path: Path) -> None:
+    require_program("ip")
+    machine = [sys.executable, "-m", "tests.support.internet", "root"]
+    asked = ("http://private.example/", "http://metadata.example/", "http://10.7.0.5/", "http://mirror.example/")
+    request = {"mode": "public", "private": ["mirror.example:80"]}
+    found = fetched(machine, tmp_path / "recording", RecordingMode.RECORD, *asked, **request)
+    assert [each.endswith(" 0") for each in found["given"]] == [False, False, False, True]
+    assert len([each for each in found["connections"] if each["refused"]]) == 3
 
 
 @pytest.mark.slow
