@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -27,7 +29,7 @@ from tests.support.wheels import Index
 
 SHOWN = "/tmp/downloads"
 PIP = """
-python3 "$(ls /usr/local/lib/python3*/ensurepip/_bundled/pip-*.whl)/pip" install --target /tmp/out gauge
+python3 /tmp/downloads/pip.zip/pip install --target /tmp/out gauge
 python3 -c 'import sys; sys.path.insert(0, "/tmp/out"); import gauge; print(gauge.unit)'
 """
 APT_DIRECTORIES = "-o Dir::State=/tmp/apt/state -o Dir::Cache=/tmp/apt/cache -o Dir::Etc=/tmp/apt/etc"
@@ -116,10 +118,20 @@ def in_a_sandbox(
         sandbox.exec(["mkdir", "-p", SHOWN]).result()
         for path, content in attached.downloads.files.items():
             sandbox.write_file(path.replace(PLACE, SHOWN), content.replace(PLACE.encode(), SHOWN.encode())).result()
+        sandbox.write_file(f"{SHOWN}/pip.zip", zipped_pip(directory)).result()
         words = [f"{name}={text}" for name, text in (variables | {"MIRROR": mirror}).items()]
         done = sandbox.exec(["env", *words, "sh", "-ec", program], timeout_seconds=120).result()
         sandbox.stop().result()
     return done
+
+
+def zipped_pip(directory: Path) -> bytes:
+    """The pip of these tests; an image may have none."""
+    place = importlib.util.find_spec("pip")
+    assert place is not None
+    assert place.origin is not None
+    root = Path(place.origin).parent.parent
+    return Path(shutil.make_archive(str(directory / "pip"), "zip", root, "pip")).read_bytes()
 
 
 @pytest.mark.parametrize(("program", "shown"), [(PIP, "bar"), (APT_AS_A_USER, "echo hello")], ids=["pip", "apt"])
