@@ -91,7 +91,11 @@ def remark(event: events.Event) -> str | None:
             return f"Image: {image}, {'unpacked' if is_unpacking else 'copied'} {part} of {parts} ({human_size(total)})"
         case events.RuntimeChosen(kind, reason, _, image, isolation, network):
             line = f"Runtime: {kind} ({reason}), image {image}" + (f", isolation {isolation}" if isolation else "")
-            return line + (f", network {network}" if network else "")
+            return (
+                line
+                + (f", network {network}" if network else "")
+                + ("" if network in ("", "none") else " (a sandbox for each completion)")
+            )
         case events.BackendChosen(kind, reason, model):
             return f"{'Backend' if kind == 'local' else 'Tinker'}: {kind} ({reason}), model {model}"
         case events.ModelChosen(name, place, reason):

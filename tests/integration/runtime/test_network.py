@@ -106,6 +106,26 @@ def test_the_daemonless_runtime_has_the_same_network() -> None:
     assert reached(found["ways"]) == {**OF_ALLOWED, **ASKED}
 
 
+def test_an_allow_list_has_networks_and_other_ports() -> None:
+    found = reach("user", allow_hosts=["151.101.1.0/24:443", "allowed.example:8080", "*.exfil.example"])
+    reachable = reached(found["ways"])
+    assert reachable == {
+        **dict.fromkeys(ASKED, NO_SUCH_NAME),
+        "a name at another port": [PUBLIC6, 8080],
+        "an address": [OTHER, 443],
+        "an IPv4-mapped address": "HTTP/1.1 200",
+    }
+
+
+def test_bubblewrap_refuses_a_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    require_program("bwrap")
+    monkeypatch.setenv("SANDRL_RUNTIME_ISOLATION", "bubblewrap")
+    request = json.dumps({"runtime": "local", "network": "public"})
+    done = on_a_machine("user", sys.executable, "-m", "tests.support.reach", request)
+    assert "UsageError" in done.stderr
+    assert "bubblewrap gives sandboxes no network" in done.stderr
+
+
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1"])
 def test_a_port_of_the_machines_loopback_is_reached_where_it_is_named(host: str) -> None:
     found = reach("user", private_hosts=[f"{host}:8000"])

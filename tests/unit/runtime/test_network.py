@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import ipaddress
 import struct
+from typing import Any
 
 import pytest
 from cwsandbox._proto import sandbox_pb2 as pb
 
+from sandrl.errors import UsageError
 from sandrl.runtime.gate import dns
 from sandrl.runtime.limits import ALLOWED_HOSTS_ANNOTATION, PRIVATE_HOSTS_ANNOTATION
 from sandrl.runtime.network import ALL_PORTS, Destination, DestinationError, Network, is_public
 from sandrl.runtime.server.egress import network_of
 from sandrl.runtime.server.faults import Fault
-from sandrl.settings import NetworkMode
+from sandrl.sandboxes.request import SandboxRequest
+from sandrl.settings import NetworkMode, Settings
 
 
 @pytest.mark.parametrize(
@@ -107,6 +110,34 @@ def test_a_private_host_is_reached_at_its_port_alone() -> None:
     assert network.permits(own, 8080)
     assert not network.permits(own, 80)
     assert Network.read(network.document()) == network
+
+
+def test_the_remote_runtime_refuses_what_its_protocol_cannot_say() -> None:
+    settings = Settings.from_environment({"CWSANDBOX_API_KEY": "key"})
+    refused: list[dict[str, Any]] = [
+        {"allow_hosts": ("deb.debian.org:80",)},
+        {"private_hosts": ("10.0.0.1",), "network": "public"},
+    ]
+    for options in refused:
+        with pytest.raises(UsageError, match="the remote runtime reaches"):
+            SandboxRequest(runtime="remote", **options).connect(settings)
+    connection = SandboxRequest(runtime="remote", allow_hosts=("pypi.org", "192.0.2.0/24:80")).connect(settings)
+    assert connection.has_network
+
+
+@pytest.mark.parametrize(
+    ("options", "field"),
+    [
+        ({"network": "internet"}, "network"),
+        ({"network": "public", "allow_hosts": ("a.org",)}, "allow_hosts"),
+        ({"allow_hosts": ("http://a.org",)}, "allow_hosts"),
+        ({"network": "none", "private_hosts": ("10.0.0.1",)}, "private_hosts"),
+    ],
+)
+def test_a_request_names_what_is_wrong_with_its_network(options: dict[str, Any], field: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        SandboxRequest(**options)
+    assert field in refused.value.fields
 
 
 def spec_of(*rules: pb.EgressRule, denied: bool = False, **annotations: str) -> pb.SandboxSpec:
