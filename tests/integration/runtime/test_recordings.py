@@ -231,7 +231,10 @@ def test_a_private_address_is_not_recorded(tmp_path: Path) -> None:
     asked = ("http://private.example/", "http://metadata.example/", "http://10.7.0.5/", "http://mirror.example/")
     request = {"mode": "public", "private": ["mirror.example:80"]}
     found = fetched(machine, tmp_path / "recording", RecordingMode.RECORD, *asked, **request)
-    assert [each.endswith(" 0") for each in found["given"]] == [False, False, False, True]
+    *refused, mirror = found["given"]
+    assert "private.example is not reached: 10.7.0.5 is an address of" in refused[0]
+    assert len([each for each in refused if "is not reached" in each]) == 3
+    assert mirror == '["10.7.0.5", 80] 0'
     assert len([each for each in found["connections"] if each["refused"]]) == 3
 
 
