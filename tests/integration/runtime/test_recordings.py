@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import importlib.util
+import json
 import os
+import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cwsandbox import EgressRule, NetworkOptions, ProcessResult, Session
@@ -24,7 +29,7 @@ from tests.support.wheels import Index
 
 SHOWN = "/tmp/downloads"
 PIP = """
-python3 "$(ls /usr/local/lib/python3*/ensurepip/_bundled/pip-*.whl)/pip" install --target /tmp/out gauge
+python3 /tmp/downloads/pip.zip/pip install --target /tmp/out gauge
 python3 -c 'import sys; sys.path.insert(0, "/tmp/out"); import gauge; print(gauge.unit)'
 """
 APT_DIRECTORIES = "-o Dir::State=/tmp/apt/state -o Dir::Cache=/tmp/apt/cache -o Dir::Etc=/tmp/apt/etc"
@@ -113,10 +118,20 @@ def in_a_sandbox(
         sandbox.exec(["mkdir", "-p", SHOWN]).result()
         for path, content in attached.downloads.files.items():
             sandbox.write_file(path.replace(PLACE, SHOWN), content.replace(PLACE.encode(), SHOWN.encode())).result()
+        sandbox.write_file(f"{SHOWN}/pip.zip", zipped_pip(directory)).result()
         words = [f"{name}={text}" for name, text in (variables | {"MIRROR": mirror}).items()]
         done = sandbox.exec(["env", *words, "sh", "-ec", program], timeout_seconds=120).result()
         sandbox.stop().result()
     return done
+
+
+def zipped_pip(directory: Path) -> bytes:
+    """The pip of these tests; an image may have none."""
+    place = importlib.util.find_spec("pip")
+    assert place is not None
+    assert place.origin is not None
+    root = Path(place.origin).parent.parent
+    return Path(shutil.make_archive(str(directory / "pip"), "zip", root, "pip")).read_bytes()
 
 
 @pytest.mark.parametrize(("program", "shown"), [(PIP, "bar"), (APT_AS_A_USER, "echo hello")], ids=["pip", "apt"])
@@ -169,6 +184,58 @@ def test_a_sandbox_whose_recording_cannot_be_used_has_no_network(
     done = sandbox.exec(["curl", "--silent", "--insecure", "--max-time", "10", f"{mirror}/simple/gauge/"]).result()
     assert done.returncode != 0
     assert done.stdout == ""
+
+
+def fetched(
+    machine: list[str], directory: Path, recording: RecordingMode, *addresses: str, **request: Any
+) -> dict[str, Any]:
+    options = {"mode": recording, "directory": str(directory), "addresses": addresses, "request": request}
+    command = [*machine, sys.executable, "-m", "tests.support.recorded_sandbox", json.dumps(options)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=200)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+@pytest.mark.parametrize("kind", ["root", "user"])
+def test_a_name_is_replayed_where_it_does_not_exist(kind: str, tmp_path: Path) -> None:
+    require_program("ip")
+    if kind == "root" and os.getuid() != 0:
+        pytest.skip("needs root")
+    machine = [sys.executable, "-m", "tests.support.internet", kind]
+    asked = (
+        "http://allowed.example/",
+        "http://allowed.example/redirect?to=http://other.example/",
+        "http://other.example/",
+    )
+    allowed = {"mode": "allowlist", "allowed": ["allowed.example:80"]}
+    directory = tmp_path / "recording"
+    recorded = fetched(machine, directory, RecordingMode.RECORD, *asked, **allowed)
+    first, redirect, other = recorded["given"]
+    assert first.endswith(" 0")
+    assert "80" in first
+    assert redirect == " 0"
+    # curl: the name does not exist.
+    assert other == " 6"
+    assert [each["refused"] for each in recorded["connections"] if each["host"] == "other.example"] != [""]
+    replayed = fetched([], directory, RecordingMode.REPLAY, *asked, "http://allowed.example/other", **allowed)
+    assert replayed["given"][:3] == recorded["given"]
+    missed = "GET http://allowed.example/other"
+    assert missed in replayed["given"][3]
+    assert [each["error"].split(":")[0:2] for each in replayed["connections"] if each["error"]] == [missed.split(":")]
+
+
+def test_a_private_address_is_not_recorded(tmp_path: Path) -> None:
+    require_program("ip")
+    machine = [sys.executable, "-m", "tests.support.internet", "user"]
+    asked = ("http://private.example/", "http://metadata.example/", "http://10.7.0.5/", "http://mirror.example/")
+    request = {"mode": "public", "private": ["mirror.example:80"]}
+    found = fetched(machine, tmp_path / "recording", RecordingMode.RECORD, *asked, **request)
+    *refused, mirror = found["given"]
+    assert "private.example is not reached: 10.7.0.5 is an address of" in refused[0]
+    assert len([each for each in refused if "is not reached" in each]) == 3
+    assert mirror == '["10.7.0.5", 80] 0'
+    assert len([each for each in found["connections"] if each["refused"]]) == 3
 
 
 @pytest.mark.slow

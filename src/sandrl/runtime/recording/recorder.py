@@ -35,6 +35,7 @@ _MOST_TOLD = 1000
 _REFUSED = (httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError, httpcore.ProxyError)
 # What a server says of the moment, not of the request.
 _PASSING = frozenset({408, 425, 429})
+_LAST = (("connection", "close"),)
 _WITHOUT_BODY = frozenset({204, 304})
 
 
@@ -149,7 +150,7 @@ class Recorder:
             return False
         if not _is_for_its_server(request):
             text = f"sandrl: a request for another server than {request.server} is not recorded"
-            await client.explain(421, text, (("connection", "close"),))
+            await client.explain(421, text, _LAST)
             return False
         await self._answer(client, request, servers)
         return True
@@ -172,6 +173,11 @@ class Recorder:
             self._tell(request, f"{request.server} {why}")
             await client.explain(502, f"sandrl: {request.method} {request.url}: {request.server} {why}")
             return
+        except Exception as error:
+            # The caller's own reasons not to connect; it reports them.
+            await client.explain(502, f"sandrl: {request.url}: {request.server} is not reached: {error}", _LAST)
+            await client.channel.aclose()
+            raise
         try:
             await self._record(client, request, response)
         finally:
