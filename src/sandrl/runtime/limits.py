@@ -72,8 +72,8 @@ CELLS_ANNOTATION = "sandrl.dev/cells"
 
 MAX_CELLS = 256
 
-BOOT_TIMEOUT_SECONDS = 20.0
-"""How long a boot may take; under load a boot waits for its turn on the processor."""
+BOOT_TIMEOUT_SECONDS, COPY_TIMEOUT_SECONDS = 20.0, 300.0
+"""How long a boot may take, and one that copies an image; under load a boot waits for its turn on the processor."""
 
 
 def check_open_files() -> None:
