@@ -81,8 +81,8 @@ RECORDING_ANNOTATION = "sandrl.dev/recording"
 
 MAX_CELLS = 256
 
-BOOT_TIMEOUT_SECONDS = 20.0
-"""How long a boot may take; under load a boot waits for its turn on the processor."""
+BOOT_TIMEOUT_SECONDS, COPY_TIMEOUT_SECONDS = 20.0, 300.0
+"""How long a boot may take, and one that copies an image; under load a boot waits for its turn on the processor."""
 
 
 def check_open_files() -> None:

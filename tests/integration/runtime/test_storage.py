@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from cwsandbox import SandboxError, SandboxValidationError, ScratchVolumeOptions, Session
 
-from sandrl.errors import SandrlError
+from sandrl.errors import SandrlError, UsageError
 from sandrl.runtime import daemon
 from sandrl.runtime.state import DaemonEndpoint
 from tests.integration.runtime.conftest import defaults_for, wait_until
@@ -107,6 +107,17 @@ def test_files_on_disk_are_as_in_memory_and_count_no_memory(session: Session, bu
     assert shell(sandbox, "ls /new; test -e /bin/df || echo gone") == "a\nb\ngone\n"
     with pytest.raises(SandboxValidationError, match=r"sandrl\.dev/storage is a size"):
         session.sandbox(container_image="host", annotations=ON_DISK).start().result()
+
+
+def test_files_on_disk_are_in_a_snapshot(own: DaemonEndpoint) -> None:
+    image = import_tree("tests/busybox:1", make_busybox_tree)
+    with Session(defaults_for(own, container_image=image), report_to=[]) as session:
+        sandbox = session.sandbox(annotations=ON_DISK)
+        shell(sandbox, "rm /bin/df; rm -r /sub; mkdir /sub; echo x > /sub/new")
+        assert sandbox.sandbox_id
+        assert daemon.save_image(own, sandbox.sandbox_id, "tests/saved:1")
+        saved = session.sandbox(container_image="tests/saved:1")
+        assert shell(saved, "test -e /bin/df || cat /sub/new") == "x\n"
 
 
 @pytest.mark.parametrize("medium", ["disk", "memory", None])
@@ -200,3 +211,8 @@ def test_without_overlays_a_sandbox_has_a_copy_of_its_image(tmp_path: Path, monk
         shell(first, "rm /bin/df; echo mine > /etc/os-release; rm -r /sub; mkdir /sub")
         assert shell(second, "test -e /bin/df && cat /etc/os-release") == "ID=busybox\n"
         assert " - overlay " not in shell(second, "cat /proc/self/mountinfo")
+        endpoint = daemon.find(tmp_path / "other")
+        assert endpoint is not None
+        assert second.sandbox_id
+        with pytest.raises(UsageError, match="a snapshot where the kernel has no overlays"):
+            daemon.save_image(endpoint, second.sandbox_id, "tests/saved:1")

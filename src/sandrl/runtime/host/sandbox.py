@@ -80,18 +80,19 @@ class HostSandbox:
         """
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         sandbox = cls(launcher, request, groups, ours)
+        copies = launcher.copies_images and request.layers is not None
+        timeout_seconds = limits.COPY_TIMEOUT_SECONDS if copies else limits.BOOT_TIMEOUT_SECONDS
         try:
             with theirs:
                 sandbox._pidfd = await launcher.launch(sandbox.request, theirs)
             asyncio.get_running_loop().add_reader(sandbox._pidfd, sandbox._on_process_gone)
-            await asyncio.wait_for(sandbox._booted, limits.BOOT_TIMEOUT_SECONDS)
+            await asyncio.wait_for(sandbox._booted, timeout_seconds)
             sandbox._enter_group()
         except BaseException as error:
             sandbox._booted.cancel()
             await sandbox.destroy()
             if isinstance(error, TimeoutError):
-                message = f"the sandbox did not boot within {limits.BOOT_TIMEOUT_SECONDS:g} s"
-                raise LaunchError(message) from None
+                raise LaunchError(f"the sandbox did not boot within {timeout_seconds:g} s") from None
             raise
         return sandbox
 
