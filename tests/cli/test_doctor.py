@@ -39,7 +39,7 @@ PROPERTIES = {
     *("own namespaces", "no host files", "read-only system", "own /tmp and /workspace", "no other processes"),
     *("no network", "no privileges", "refused system calls", "no host environment"),
     *("memory limit", "process limit", "disk limit", "no survivors", "host uids"),
-    *("limits of what is shared", "undisturbed sandboxes", "accounting", "own locks", "cells", "images"),
+    *("limits of what is shared", "undisturbed sandboxes", "accounting", "own locks", "cells", "images", "network"),
 }
 UNNEEDED = (
     "__pycache__",

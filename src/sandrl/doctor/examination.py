@@ -126,6 +126,7 @@ def isolation_checks(environment: Mapping[str, str]) -> tuple[SelfCheck | None, 
         ),
         _cells_check(found.cells_refusal),
         _images_check(found.images_refusal),
+        _network_check(found.network_refusal),
     ]
 
 
@@ -151,6 +152,14 @@ def _images_check(refusal: str) -> Check:
         return Check("images", State.OK, "a sandbox started from a layer of an image, and wrote to its files")
     detail = f"not possible here ({refusal}): sandboxes have the system of this machine"
     return Check("images", State.ABSENT, detail, "sandboxes from images need Linux 5.11 and the native launcher")
+
+
+def _network_check(refusal: str) -> Check:
+    if not refusal:
+        detail = "a sandbox with a network reached a port that it may reach, by the gate, and no other"
+        return Check("network", State.OK, detail)
+    detail = f"not possible here ({refusal}): sandboxes have none"
+    return Check("network", State.ABSENT, detail, "networks of sandboxes need nftables and the native launcher")
 
 
 def needed_checks(kind: RuntimeKind, checks: Mapping[Need, Sequence[Check]]) -> list[Check]:

@@ -357,6 +357,30 @@ class SandboxEvent(StrEnum):
     STOPPED = "stopped"
 
 
+class ConnectionRow(JobRow):
+    """One line of the network: a connection of a program that has ended, or one that was refused.
+
+    Attributes:
+        host: The name that the program has asked for, or an address.
+        port: 0 for a question for a name.
+        address: What was connected to; empty if nothing was.
+        refused: Why it was not allowed; empty if it was.
+        error: Why it failed, though it was allowed.
+    """
+
+    file = "connections"
+
+    sandbox_id: str
+    host: Text
+    port: int
+    address: Text = ""
+    refused: Text = ""
+    error: Text = ""
+    sent_bytes: int = 0
+    received_bytes: int = 0
+    seconds: float = 0.0
+
+
 class OwnerRow(BaseModel):
     """The process that owns a job's sandboxes, in the parts a later cleanup can check one by one.
 

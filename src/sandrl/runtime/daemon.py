@@ -17,7 +17,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, fields
 from enum import StrEnum
 from pathlib import Path
@@ -41,8 +41,9 @@ _INHERITED = (
     *("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY", "https_proxy", "http_proxy", "all_proxy", "no_proxy"),
     *("SSL_CERT_FILE", "SSL_CERT_DIR"),
 )
-_STATUS_METHOD, _SAVE_METHOD = "/sandrl.runtime.v1.Control/Status", "/sandrl.runtime.v1.Control/Save"
-_STEP_METHOD = "/sandrl.runtime.v1.Control/Step"
+_STATUS_METHOD, _SAVE_METHOD, _STEP_METHOD, _CONNECTIONS_METHOD = (
+    f"/sandrl.runtime.v1.Control/{name}" for name in ("Status", "Save", "Step", "Connections")
+)
 # How long one question may take, and the silence after which its asker is told.
 _QUESTION_SECONDS = 3.0
 PATIENCE_SECONDS = 90.0
@@ -264,6 +265,30 @@ def _control(endpoint: DaemonEndpoint, method: str, request: bytes) -> Iterator[
             raise RuntimeUnavailableError(
                 f"the local runtime (pid {endpoint.pid}) does not answer: {error.code().name}: {error.details()}"
             ) from error
+
+
+def connections_of(endpoint: DaemonEndpoint, tags: Collection[str], after: int = 0) -> tuple[list[dict[str, Any]], int]:
+    """What sandboxes with all of these tags have done in the network, see `Gate.connections`.
+
+    Raises:
+        RuntimeUnavailableError: If the daemon does not answer.
+    """
+    forks.begin_grpc()
+    import grpc  # see `status_of`
+
+    metadata = (("authorization", f"Bearer {endpoint.token}"),)
+    request = json.dumps({"tags": [*tags], "after": after}).encode()
+    target = endpoint.base_url.removeprefix("http://")
+    options = [("grpc.enable_http_proxy", 0), ("grpc.max_receive_message_length", -1)]
+    with grpc.insecure_channel(target, options=options) as channel:
+        try:
+            call = channel.unary_unary(_CONNECTIONS_METHOD, None, None)
+            found, last = json.loads(call(request, metadata=metadata, timeout=_QUESTION_SECONDS))
+        except grpc.RpcError as error:
+            raise RuntimeUnavailableError(
+                f"the local runtime (pid {endpoint.pid}) does not answer: {error.code().name}"
+            ) from error
+    return found, int(last)
 
 
 def status(state_dir: Path, *, on_wait: Callable[[str], None] | None = None) -> RuntimeStatus:

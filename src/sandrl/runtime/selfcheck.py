@@ -31,7 +31,29 @@ from sandrl.runtime.host.files import FileError, write_file
 from sandrl.runtime.host.images import own_image
 from sandrl.runtime.host.launcher import BootRequest, LaunchError
 from sandrl.runtime.host.sandbox import HostSandbox, SandboxGoneError, StartError
+from sandrl.runtime.network import Destination, Network
+from sandrl.settings import NetworkMode
 
+_GREETING = b"g"
+_GREETED = """
+import socket, sys
+
+def greeted(address):
+    try:
+        with socket.create_connection((address, int(sys.argv[1])), 5) as client:
+            return client.recv(1) == b"g"
+    except OSError:
+        return False
+
+def sent():
+    try:
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b"x", ("192.0.2.1", 9))
+    except OSError:
+        return False
+    return True
+
+print(greeted("127.0.0.1"), greeted("198.18.0.1"), sent())
+"""
 _PROBE = Path(probe.__file__).read_text(encoding="utf-8")
 _TIMEOUT_SECONDS = 15.0
 _MIB = 1 << 20
@@ -71,6 +93,7 @@ class SelfCheck:
     Attributes:
         cells_refusal: Why a worker sandbox cannot make cells; empty if it can, None if that was not tried.
         images_refusal: Why no sandbox can start from an image; empty if one can.
+        network_refusal: Why no sandbox can have a network; empty if one can.
     """
 
     launcher: str
@@ -79,6 +102,7 @@ class SelfCheck:
     properties: tuple[Property, ...]
     cells_refusal: str | None = None
     images_refusal: str = ""
+    network_refusal: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,11 +152,18 @@ async def _check(folder: Path, worker: WorkerTrial | None) -> SelfCheck:
                 groups[number] = await _tried(name, choice, folder)
         refusal = None if worker is None else await _cells_refusal(choice, worker)
         images_refusal = await _images_refusal(choice)
+        network_refusal = await _network_refusal(choice)
     finally:
         await choice.close()
     properties = tuple(each for group in groups for each in group)
     return SelfCheck(
-        choice.launcher.name, choice.detail, choice.images[0].reference, properties, refusal, images_refusal
+        choice.launcher.name,
+        choice.detail,
+        choice.images[0].reference,
+        properties,
+        refusal,
+        images_refusal,
+        network_refusal,
     )
 
 
@@ -156,6 +187,27 @@ async def _images_refusal(choice: Choice) -> str:
     except (LaunchError, FileError, SandboxGoneError) as error:
         return str(error)
     return ""
+
+
+async def _network_refusal(choice: Choice) -> str:
+    # Whether a sandbox reaches a port of this machine that it may reach, by the gate, and nothing else.
+    async def greet(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(_GREETING)
+        writer.close()
+
+    server = await asyncio.start_server(greet, "127.0.0.1", 0)
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        network = Network(NetworkMode.ALLOWLIST, private=(Destination("127.0.0.1/32", port, port),))
+        request = BootRequest(choice.images[0].name, network=network)
+        try:
+            argv = ["python", "-c", _GREETED, str(port)]
+            output = await asyncio.wait_for(_output(choice, request, argv), _TIMEOUT_SECONDS)
+        except (LaunchError, StartError, SandboxGoneError, TimeoutError) as error:
+            return str(error) or type(error).__name__
+    return (
+        "" if output.strip() == b"True False False" else f"a test program printed {output.decode(errors='replace')!r}"
+    )
 
 
 async def _tried(name: str, choice: Choice, folder: Path) -> Sequence[Property]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Protocol
@@ -19,7 +19,7 @@ from sandrl.addresses import without_credentials
 from sandrl.closing import Closing
 from sandrl.errors import CleanupError, ForkedProcessError, InfrastructureError, SandrlError
 from sandrl.events import BudgetReached, CleaningUp, Emit, Event, SandboxesHeld, Warned, ignore
-from sandrl.runs.rows import OwnerRow
+from sandrl.runs.rows import ConnectionRow, OwnerRow
 from sandrl.sandboxes.commands import Command, CommandOutcome
 from sandrl.sandboxes.dispatch import Dispatch
 from sandrl.sandboxes.interrupt import Interrupt, Level
@@ -31,6 +31,7 @@ from sandrl.sandboxes.session import BEAT_SECONDS, Launch, Session
 from sandrl.sandboxes.spending import Allowance, Spending
 from sandrl.sandboxes.stopping import Stopping
 from sandrl.sandboxes.tags import encode_tag, job_tag, job_tags, owner_tag
+from sandrl.sandboxes.traffic import Traffic
 from sandrl.sandboxes.workers import CellLimits, Workers
 
 CLEANUP_TIMEOUT_SECONDS = 25.0
@@ -60,6 +61,7 @@ class Job(Closing):
         max_sandboxes: How many to hold at once, including those that are being created or stopped; None for no limit.
         has_cells: Whether commands that can run in a cell of a worker sandbox do so, if cells are possible.
         fresh_networks: Whether each cell has a network namespace that no other had.
+        record_connection: Records what sandboxes do in the network.
     """
 
     def __init__(
@@ -75,6 +77,7 @@ class Job(Closing):
         max_sandboxes: int | None = None,
         has_cells: bool = False,
         fresh_networks: bool = False,
+        record_connection: Callable[[ConnectionRow], None] | None = None,
         emit: Emit = ignore,
         allowance: Allowance | None = None,
         interrupt: Interrupt | None = None,
@@ -119,6 +122,7 @@ class Job(Closing):
             max_sandboxes=max_sandboxes,
             max_lifetime_seconds=max_lifetime_seconds,
         )
+        self._traffic = Traffic(job_id, [job_tag(job_id), owner_tag(self.owner.hash)], record_connection)
         self._workers: Workers | None = None
         self.remote_part: RemotePart | None = None
         self._was_rung = self._is_closed = False
@@ -262,6 +266,7 @@ class Job(Closing):
             if seen is not Level.NONE and (withdrawn := self._withdrawn()):
                 return withdrawn
             self._look_at_runtime()
+            self._traffic.look(self.connection, self.journal.tell_who_listens)
             pause = self._send_more()
             now = time.monotonic()
             until = min(ends_at, now + pause) if pause else ends_at
@@ -438,6 +443,7 @@ class Job(Closing):
         if left_elsewhere:
             reason = reason or "a node did not confirm that they have ended"
             self.unstopped = (*self.unstopped, *left_elsewhere)
+        self._traffic.look(self.connection, self.journal.tell_who_listens, at_once=True)
         self.tell_held()
         cleanup_error = self.cleanup_error()
         if cleanup_error is None:

@@ -227,6 +227,7 @@ class SandboxRequest:
             max_lifetime_seconds=max_lifetime_seconds,
             run_dir=None if writer is None else writer.path,
             ledger=None if writer is None else writer.append_sandbox,
+            record_connection=None if writer is None else writer.append,
             has_cells=not (self.fresh or connection.has_network),
             fresh_networks=self.fresh_networks,
             emit=emit,

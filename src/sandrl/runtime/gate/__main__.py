@@ -25,7 +25,8 @@ async def _serve(daemon: socket.socket) -> None:
                 Network.read(message["network"]), adopt(descriptors), lambda record: tell(number, record)
             )
         elif number in sandboxes:
-            sandboxes.pop(number).close()
+            closing = asyncio.ensure_future(sandboxes.pop(number).close())
+            closing.add_done_callback(lambda _: channel.send({"id": number, "closed": True}))
 
     def tell(number: int, record: wire.Message) -> None:
         channel.send({"id": number, "connection": record})

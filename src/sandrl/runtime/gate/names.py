@@ -46,6 +46,7 @@ class Names:
         self._known: list[_Known] = []
         self._numbers: dict[str, int] = {}
         self._slots = asyncio.Semaphore(_AT_ONCE)
+        self._lookups: dict[str, asyncio.Task[Sequence[Address]]] = {}
 
     def address_of(self, name: str, leads_to: Sequence[Address], *, is_ipv6: bool) -> Address | None:
         """The address that means a name from now on; None if there are too many names.
@@ -79,15 +80,23 @@ class Names:
         known = None if number is None else self._known[number]
         if known is not None and time.monotonic() - known.since < _KNOWN_SECONDS:
             return known.addresses
-        async with self._slots:
-            lookup = asyncio.get_running_loop().run_in_executor(self._threads, _look_up, name)
-            try:
-                found = await asyncio.wait_for(lookup, _TIMEOUT_SECONDS)
-            except TimeoutError:
-                raise ResolutionError("the resolver of this machine does not answer") from None
+        lookup = self._lookups.get(name)
+        if lookup is None:
+            lookup = self._lookups[name] = asyncio.ensure_future(self._look_up(name))
+            lookup.add_done_callback(lambda _: self._lookups.pop(name))
+        # Whoever gives up waiting does not undo what others wait for.
+        found = await asyncio.shield(lookup)
         if known is not None:
             known.addresses, known.since = found, time.monotonic()
         return found
+
+    async def _look_up(self, name: str) -> Sequence[Address]:
+        async with self._slots:
+            lookup = asyncio.get_running_loop().run_in_executor(self._threads, _look_up, name)
+            try:
+                return await asyncio.wait_for(lookup, _TIMEOUT_SECONDS)
+            except TimeoutError:
+                raise ResolutionError("the resolver of this machine does not answer") from None
 
 
 def _look_up(name: str) -> list[Address]:

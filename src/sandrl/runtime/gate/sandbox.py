@@ -20,7 +20,7 @@ from sandrl.runtime.network import Address, Network
 
 MOST_CONNECTIONS = 192
 """At once; others wait. The sockets count in the sandbox as well, with those of its programs."""
-_MOST_QUESTIONS = 64
+_MOST_QUESTIONS = 256
 _QUESTIONS_PER_SECOND, _QUESTIONS_IN_A_ROW = 100.0, 500.0
 _MOST_REFUSED = 1000
 _CONNECT_SECONDS, _MOST_ADDRESSES = 10.0, 8
@@ -106,6 +106,7 @@ class SandboxGate:
         self._tasks: set[asyncio.Task[None]] = set()
         self._refused: set[tuple[str, int]] = set()
         self._questions = 0
+        self._is_closed = False
         self._quota, self._quota_at = _QUESTIONS_IN_A_ROW, time.monotonic()
         self._listeners = [each for each in sockets if each.type == socket.SOCK_STREAM]
         self._has_ipv6 = len(self._listeners) > 1
@@ -115,12 +116,14 @@ class SandboxGate:
         for each in self._datagrams:
             self._loop.add_reader(each, self._receive, each)
 
-    def close(self) -> None:
-        """End every connection."""
-        for task in self._tasks:
-            task.cancel()
+    async def close(self) -> None:
+        """End every connection; each has been reported then."""
+        self._is_closed = True
         for each in self._datagrams:
             self._loop.remove_reader(each)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         for each in (*self._datagrams, *self._listeners):
             each.close()
 
@@ -225,13 +228,16 @@ class SandboxGate:
         self._tell(asdict(record))
 
     def _receive(self, datagrams: socket.socket) -> None:
-        try:
-            message, client = datagrams.recvfrom(_MESSAGE_BYTES)
-        except OSError:
-            return
-        if self._questions < _MOST_QUESTIONS:
+        while self._questions < _MOST_QUESTIONS:
+            try:
+                message, client = datagrams.recvfrom(_MESSAGE_BYTES)
+            except OSError:
+                return
             self._questions += 1
             self._spawn(self._answer_datagram(datagrams, message, client))
+        # The kernel keeps the next ones for a while.
+        for each in self._datagrams:
+            self._loop.remove_reader(each)
 
     async def _answer_datagram(self, datagrams: socket.socket, message: bytes, client: Any) -> None:
         try:
@@ -240,6 +246,9 @@ class SandboxGate:
                 with contextlib.suppress(OSError):
                     datagrams.sendto(answer, client)
         finally:
+            if self._questions == _MOST_QUESTIONS and not self._is_closed:
+                for each in self._datagrams:
+                    self._loop.add_reader(each, self._receive, each)
             self._questions -= 1
 
     async def _answer_stream(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

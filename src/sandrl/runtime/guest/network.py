@@ -23,6 +23,7 @@ RESOLVER = f"nameserver {GATEWAY}\n"
 _PORT = 1
 """Of the listening sockets, on loopback: one that no program wants."""
 _BACKLOG = 512
+_QUESTIONS_BYTES = 1 << 20
 
 _ROUTE, _NETFILTER = 0, 12
 _REQUEST, _ACKNOWLEDGE, _CREATE, _EXCLUSIVE, _APPEND = 0x1, 0x4, 0x400, 0x200, 0x800
@@ -75,6 +76,8 @@ def _sockets(kind: socket.SocketKind) -> list[int]:
             break
         if kind == socket.SOCK_STREAM:
             each.listen(_BACKLOG)
+        else:
+            each.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _QUESTIONS_BYTES)
         made.append(each.detach())
     return made
 

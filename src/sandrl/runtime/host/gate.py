@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import socket
 import subprocess
 import sys
+import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +23,9 @@ from sandrl.runtime.network import Network
 
 logger = logging.getLogger(__name__)
 
-MOST_CONNECTIONS_KEPT = 2000
+MOST_CONNECTIONS_KEPT = 20_000
+"""Of all sandboxes together; the oldest are forgotten first."""
+_CLOSE_SECONDS = 2.0
 _SOURCE_ROOT = Path(__file__).resolve().parents[3]
 _BUFFER_BYTES = 1 << 20
 
@@ -29,20 +34,19 @@ class GateError(Exception):
     """The gate cannot be started, or does not take a sandbox."""
 
 
+@dataclass(eq=False)
 class Passage:
-    """What a gate does for one sandbox.
+    """The gate's work for one sandbox.
 
     Attributes:
-        connections: What it has told of connections that have ended, the newest last; more than these are forgotten.
+        sandbox_id: Names it in the records of connections; empty before anybody knows the sandbox.
+        closed: Set once all of its connections have ended and are recorded.
     """
 
-    def __init__(self) -> None:
-        self.connections: deque[dict[str, Any]] = deque(maxlen=MOST_CONNECTIONS_KEPT)
-        self.total = 0
-
-    def add(self, connection: dict[str, Any]) -> None:
-        self.total += 1
-        self.connections.append(connection)
+    number: int
+    sandbox_id: str = ""
+    tags: frozenset[str] = frozenset()
+    closed: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class Gate:
@@ -53,17 +57,15 @@ class Gate:
         self._socket: socket.socket | None = None
         self._channel: AgentChannel | None = None
         self._passages: dict[int, Passage] = {}
-        self._next_id = 0
+        self._connections: deque[tuple[int, Passage, dict[str, Any]]] = deque(maxlen=MOST_CONNECTIONS_KEPT)
+        self._last = self._next_id = 0
 
     @property
     def pid(self) -> int | None:
         return None if self._process is None else self._process.pid
 
-    def open(self, network: Network, sockets: Sequence[int]) -> int:
+    def open(self, network: Network, sockets: Sequence[int]) -> Passage:
         """Let the gate serve the sockets of a sandbox; the caller keeps its own descriptors of them.
-
-        Returns:
-            A number for `close` and `passage`.
 
         Raises:
             GateError: If that fails.
@@ -78,16 +80,33 @@ class Gate:
         except OSError as error:
             self._kill()
             raise GateError(f"the gate to the network: {error.strerror or error}") from error
-        self._passages[self._next_id] = Passage()
-        return self._next_id
+        passage = self._passages[self._next_id] = Passage(self._next_id)
+        return passage
 
-    def passage(self, number: int) -> Passage:
-        return self._passages[number]
+    async def close(self, passage: Passage) -> None:
+        """End every connection of a sandbox, and wait until they are recorded."""
+        if passage.number in self._passages and self._channel is not None:
+            self._channel.send({"op": "close", "id": passage.number})
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(passage.closed.wait(), _CLOSE_SECONDS)
+        self._passages.pop(passage.number, None)
 
-    def close(self, number: int) -> None:
-        """End every connection of a sandbox."""
-        if self._passages.pop(number, None) is not None and self._channel is not None:
-            self._channel.send({"op": "close", "id": number})
+    def connections(self, tags: Collection[str], after: int = 0) -> tuple[list[dict[str, Any]], int]:
+        """The connections of sandboxes that have all of these tags, the oldest first.
+
+        Args:
+            after: The number that an earlier call has returned; only later connections are meant.
+
+        Returns:
+            Each as JSON, with its sandbox; and a number for the next call.
+        """
+        wanted = frozenset(tags)
+        found = [
+            {"sandbox_id": passage.sandbox_id, **connection}
+            for number, passage, connection in self._connections
+            if number > after and passage.sandbox_id and wanted <= passage.tags
+        ]
+        return found, self._last
 
     def _start(self) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -108,8 +127,16 @@ class Gate:
     def _note(self, message: wire.Message, descriptors: list[int]) -> None:
         discard(descriptors)
         passage = self._passages.get(message["id"])
-        if passage is not None:
-            passage.add(message["connection"])
+        if passage is None:
+            return
+        if "connection" in message:
+            self._add(passage, message["connection"])
+        else:
+            passage.closed.set()
+
+    def _add(self, passage: Passage, connection: dict[str, Any]) -> None:
+        self._last += 1
+        self._connections.append((self._last, passage, connection))
 
     def _on_end(self) -> None:
         self._channel = self._socket = None
@@ -121,7 +148,9 @@ class Gate:
         if self._passages:
             logger.error("the gate ended: %d sandboxes have no network any more", len(self._passages))
         for passage in self._passages.values():
-            passage.add({"host": "", "port": 0, "error": "the gate ended, and with it the network of this sandbox"})
+            error = "the gate ended, and with it the network of this sandbox"
+            self._add(passage, {"host": "", "port": 0, "time": time.time(), "error": error})
+            passage.closed.set()
 
     def _kill(self) -> None:
         if self._channel is not None:

@@ -69,7 +69,6 @@ class HostSandbox:
         self._processes: dict[int, GuestProcess] = {}
         self._exits: dict[int, Exit] = {}
         self._next_id = 0
-        self._passage = 0
         self.passage: Passage | None = None
 
     @classmethod
@@ -179,9 +178,7 @@ class HostSandbox:
         # No program has run yet: the sockets are those that the fork server has made in its network namespace.
         try:
             if sockets and self.request.network is not None:
-                gate = self._launcher.gate
-                self._passage = gate.open(self.request.network, sockets)
-                self.passage = gate.passage(self._passage)
+                self.passage = self._launcher.gate.open(self.request.network, sockets)
         except GateError as error:
             self._booted.set_exception(LaunchError(str(error)))
         else:
@@ -220,7 +217,6 @@ class HostSandbox:
     def _on_process_gone(self) -> None:
         asyncio.get_running_loop().remove_reader(self._pidfd)
         self._launcher.gone(self._pidfd)
-        self._launcher.gate.close(self._passage)
         os.close(self._pidfd)
         self._pidfd = -1
         self._channel.close()
@@ -228,7 +224,11 @@ class HostSandbox:
             self._note_memory_kills()
             self._groups.release(self._group)
             self._group = None
-        self.ended.set()
+        if self.passage is None:
+            self.ended.set()
+            return
+        closing = asyncio.ensure_future(self._launcher.gate.close(self.passage))
+        closing.add_done_callback(lambda _: self.ended.set())
 
     def _kill_all(self) -> None:
         if self._pidfd >= 0:

@@ -32,10 +32,10 @@ from sandrl.runtime.images.derived import DerivedImage
 from sandrl.runtime.images.dockerfile import instructions as of
 from sandrl.runtime.images.dockerfile.instructions import Dockerfile, Instruction
 from sandrl.runtime.images.dockerfile.patterns import Ignored
-from sandrl.runtime.images.dockerfile.words import expand, expand_document
+from sandrl.runtime.images.dockerfile.words import expand, expand_document, number_of
 from sandrl.runtime.images.merged import MergedTree
 from sandrl.runtime.images.references import parse_reference
-from sandrl.runtime.images.source import MOST_MANIFEST_BYTES, architecture
+from sandrl.runtime.images.source import MOST_LAYERS, MOST_MANIFEST_BYTES, architecture
 from sandrl.runtime.images.steps import Steps, key_of_step
 from sandrl.runtime.images.store import ImageStore, StoredImage
 from sandrl.runtime.steps import Step, StepResult, StepVolume
@@ -267,7 +267,12 @@ class _Builder:
             before = self._states[own]
             state = replace(before, config=json.loads(json.dumps(before.config)), arguments={}, sets_command=False)
         else:
-            state = self._told(start, f"{label}1/{total}", lambda tell: (self._from(name, start), True))
+            is_stored = name == _SCRATCH or self._store.digest_of(name) is not None
+            state = self._told(start, f"{label}1/{total}", lambda tell: (self._from(name, start), is_stored))
+        below = len(state.image.layers) if state.image else 0
+        if below + sum(not _is_directory(each) for each in work) > MOST_LAYERS:
+            message = f"an image has at most {MOST_LAYERS} layers, and this stage has more"
+            raise InputError(message, path=self._file.path, line=start.line, hint="join several RUN to one")
         place = 1
         for each in stage.instructions:
             try:
@@ -326,7 +331,7 @@ class _Builder:
             raise error.at(self._file.path, start.line) from None
         manifest, _ = self._store.read(image.digest)
         document = json.loads(read_regular(self._store.contents.blob(manifest.config.digest), MOST_MANIFEST_BYTES))
-        config = dict(document.get("config") or {})
+        config = _checked(dict(document.get("config") or {}), name)
         if config.pop("OnBuild", None):
             message = f"the image {name} has ONBUILD instructions, which are not supported"
             raise InputError(message, path=self._file.path, line=start.line)
@@ -417,7 +422,7 @@ class _Builder:
                 return self._copy(instruction, state)
         assert isinstance(instruction, of.Setting), "it is WORKDIR"
         text = self._expanded(instruction.values[0], state.variables, instruction)
-        directory = posixpath.normpath(posixpath.join(state.directory, text))
+        directory = _joined(state.directory, text)
         tree = self._tree(state)
         user = str(state.config.get("User") or "")
         with self._layer(tree, "/", owner=find_owner(user, tree) if user else None) as layer:
@@ -637,7 +642,7 @@ class _Builder:
         environment: Mapping[str, str],
     ) -> None:
         options = {name: self._expanded(value, state.variables, instruction) for name, value in mount.options.items()}
-        target = posixpath.normpath(posixpath.join(state.directory, options.get("target", "")))
+        target = _joined(state.directory, options.get("target", ""))
         match mount.kind:
             case "tmpfs":
                 mounts.add_volume(target, ["tmpfs", target])
@@ -664,8 +669,8 @@ class _Builder:
             mounts.environment[variable] = content.decode("utf-8", "surrogateescape")
         if not variable or "target" in options:
             place = target if "target" in options else f"/run/secrets/{name}"
-            mode = int(options["mode"], 8) if "mode" in options else _SECRET_MODE
-            owner = int(options.get("uid", "0")), int(options.get("gid", "0"))
+            mode = number_of(options["mode"], "mode", base=8) if "mode" in options else _SECRET_MODE
+            owner = number_of(options.get("uid", "0"), "uid"), number_of(options.get("gid", "0"), "gid")
             mounts.add_file(place, content, mode, owner, described=["secret", place, mode, owner])
         mounts.described.append(["secret", name, variable])
 
@@ -790,7 +795,7 @@ def _context_of(wanted: Build) -> Origin:
         ignored = Ignored()
     if not wanted.context.is_dir():
         raise InputError("is not a directory", path=wanted.context, hint="name the directory of the build")
-    return Origin(MergedTree([wanted.context], str(wanted.context), keeps_owners=False), ignored)
+    return Origin(MergedTree([wanted.context.resolve()], str(wanted.context), keeps_owners=False), ignored)
 
 
 def _is_directory(instruction: Instruction) -> bool:
@@ -804,10 +809,25 @@ def _note(state: _State, instruction: Instruction, *, is_empty: bool) -> None:
 
 def _ports(word: str) -> list[str]:
     text, _, protocol = word.partition("/")
+    protocol = protocol.lower() or "tcp"
     first, dash, last = text.partition("-")
-    numbers = [first, last] if dash else [first]
-    if not all(each.isdigit() and int(each) < _MOST_PORTS for each in numbers) or (protocol.lower() or "tcp") not in (
-        *("tcp", "udp", "sctp"),
-    ):
-        raise InputError(f"{word!r} is not a port, such as 80 or 80/udp")
-    return [f"{number}/{protocol.lower() or 'tcp'}" for number in range(int(numbers[0]), int(numbers[-1]) + 1)]
+    start = number_of(first, "a port")
+    end = number_of(last, "a port") if dash else start
+    if not start <= end < _MOST_PORTS or protocol not in ("tcp", "udp", "sctp"):
+        raise InputError(f"{word[:40]!r} is not a port, such as 80 or 80/udp")
+    return [f"{each}/{protocol}" for each in range(start, end + 1)]
+
+
+def _joined(directory: str, path: str) -> str:
+    return "/" + posixpath.normpath(posixpath.join(directory, path)).lstrip("/")
+
+
+def _checked(config: dict[str, Any], described: str) -> dict[str, Any]:
+    # An image may have anything in the fields that nobody has read so far.
+    for name in ("Labels", "Volumes", "ExposedPorts"):
+        if not isinstance(config.get(name), dict | None):
+            raise InputError(f"its {name} are not a mapping", path=described)
+    shell = config.get("Shell") or []
+    if not isinstance(shell, list) or not all(isinstance(each, str) for each in shell):
+        raise InputError("its Shell is not a list of strings", path=described)
+    return config

@@ -334,14 +334,13 @@ def find_owner(text: str, image: MergedTree) -> Owner:
     """
     name, colon, group = text.partition(":")
     row = next((row for row in _rows(image, "passwd", 4) if name == row[0]), None)
-    user = int(row[2]) if row and row[2].isdigit() else _number(name)
+    user = _number(row[2] if row else name)
     if user is None:
         raise InputError(f"the image has no user {name!r}", hint="give its number, or make it in a RUN before")
-    own = int(row[3]) if row and row[3].isdigit() else user
     if not colon:
-        return user, own
-    rows = _rows(image, "group", 3)
-    number = next((int(row[2]) for row in rows if group == row[0] and row[2].isdigit()), _number(group))
+        own = _number(row[3]) if row else None
+        return user, user if own is None else own
+    number = _number(next((row[2] for row in _rows(image, "group", 3) if group == row[0]), group))
     if number is None:
         raise InputError(f"the image has no group {group!r}", hint="give its number, or make it in a RUN before")
     return user, number

@@ -105,13 +105,14 @@ class Daemon:
         sandboxes = SandboxService(self._manager)
         sandbox_pb2_grpc.add_SandboxServiceServicer_to_server(sandboxes, server)
         discovery_pb2_grpc.add_DiscoveryServiceServicer_to_server(DiscoveryService(self._manager), server)
-        service = ControlService(self._manager, sandboxes)
+        own = ControlService(self._manager, sandboxes)
         control = grpc.method_handlers_generic_handler(
             "sandrl.runtime.v1.Control",
             {
                 "Status": grpc.unary_unary_rpc_method_handler(self._status),
-                "Save": grpc.unary_unary_rpc_method_handler(service.save),
-                "Step": grpc.unary_stream_rpc_method_handler(service.step),
+                "Save": grpc.unary_unary_rpc_method_handler(own.save),
+                "Step": grpc.unary_stream_rpc_method_handler(own.step),
+                "Connections": grpc.unary_unary_rpc_method_handler(own.connections),
             },
         )
         server.add_generic_rpc_handlers((control,))

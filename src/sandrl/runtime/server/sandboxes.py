@@ -68,6 +68,7 @@ class SandboxManager:
         self.runner_id = runner_id
         self._images = images
         self._boots = Boots(choice)
+        self.gate = choice.launcher.gate
         self._limits_processors = choice.groups is not None and choice.groups.limits_processors
         self._creations: OrderedDict[str, tuple[bytes, asyncio.Future[Record]]] = OrderedDict()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -190,6 +191,8 @@ class SandboxManager:
             record.host = host
             record.state = pb.STATE_RUNNING
             host.on_limit = record.note_limit
+            if host.passage is not None:
+                host.passage.sandbox_id, host.passage.tags = record.sandbox_id, frozenset(spec.tags)
             ending = self.delete, record, 0.0, "max_lifetime_seconds reached"
             record.lifetime = asyncio.get_running_loop().call_later(plan.lifetime_seconds, self._spawn, *ending)
         self._spawn(self._watch, record, host, image)

@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import json
 import os
+import uuid
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -47,6 +48,9 @@ async def run_step(manager: SandboxManager, wanted: Mapping[str, Any], write: Wr
         if host is None:
             raise faults.unavailable(record.reason)
         result = await _run(step, host, record.plan.environment, write)
+        for each in manager.gate.connections(record.spec.tags)[0]:
+            if each["refused"]:
+                await write(OUTPUT + f"network: {each['host']}:{each['port']}: {each['refused']}\n".encode())
         if not result["exit_code"]:
             described = step.text or "RUN"
             image = await manager.save(record, host, None, described, step.left_out)
@@ -74,9 +78,6 @@ async def _run(step: Step, host: HostSandbox, environment: Mapping[str, str], wr
     process.close_stdin()
     while not isinstance(output := await process.next_output(), Exit):
         await write(OUTPUT + output[1])
-    for each in host.passage.connections if host.passage else ():
-        if each["refused"]:
-            await write(OUTPUT + f"network: {each['host']}:{each['port']}: {each['refused']}\n".encode())
     if output.message:
         raise faults.lost(output.message) if await host.is_lost() else faults.unavailable(output.message)
     return {"exit_code": output.code}
@@ -125,7 +126,7 @@ def _spec(step: Step) -> pb.SandboxSpec:
     ]
     command, arguments = KEEP_ALIVE
     container = pb.Container(name="main", image=step.image, command=command, args=arguments, volume_mounts=mounts)
-    spec = pb.SandboxSpec(containers=[container])
+    spec = pb.SandboxSpec(containers=[container], tags=[f"build-step-{uuid.uuid4().hex}"])
     if step.network == NetworkMode.PUBLIC:
         spec.network.egress.add(any=True)
         spec.annotations[PRIVATE_HOSTS_ANNOTATION] = " ".join(step.private_hosts)

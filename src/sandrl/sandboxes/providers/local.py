@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from functools import partial
 from typing import ClassVar
 
 from sandrl.errors import SandrlError, SilentDaemonError
@@ -124,6 +125,7 @@ def _connection(endpoint: DaemonEndpoint, settings: Settings, reason: str, image
         state_dir=settings.state_dir,
         prebuilt=SharedDirectory(directory.prebuilt, PREBUILT_PATH),
         way_out=_WAY_OUT,
+        connections=partial(daemon.connections_of, endpoint),
         has_ended=lambda: directory.has_ended(endpoint),
     )
 

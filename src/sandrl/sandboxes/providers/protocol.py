@@ -19,13 +19,13 @@ this with any provider.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 from pydantic import JsonValue
 
@@ -287,6 +287,9 @@ class Connection(ABC):
         state_dir: Where the jobs that use it are registered; None for a program that keeps no state.
         way_out: The hint for the user if it does not answer.
         renew: Finds the runtime again after it ended, or starts it; None if this process cannot do that.
+        connections: What sandboxes with all of these tags have done in the network, after a number that an earlier call
+            has returned, and the number for the next call; None if the runtime does not report it. May raise
+            `SandrlError`.
         has_ended: Whether the runtime has ended with all of its sandboxes, determined on this machine without a call to
             the runtime; None if only a call can show that.
     """
@@ -308,6 +311,9 @@ class Connection(ABC):
     prebuilt: SharedDirectory | None = None
     way_out: str = field(default="", compare=False)
     renew: Callable[[], Connection] | None = field(default=None, repr=False, compare=False)
+    connections: Callable[[Collection[str], int], tuple[list[dict[str, Any]], int]] | None = field(
+        default=None, repr=False, compare=False
+    )
     has_ended: Callable[[], bool] | None = field(default=None, repr=False, compare=False)
 
     def named(self) -> tuple[str, str | None]:

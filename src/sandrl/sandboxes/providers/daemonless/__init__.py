@@ -59,6 +59,7 @@ class DaemonlessProvider:
             prebuilt=SharedDirectory(RuntimeDirectory(settings.state_dir).prebuilt, limits.PREBUILT_PATH),
             directory=settings.state_dir,
             interpreter=interpreter,
+            connections=runtime.choice.launcher.gate.connections,
         )
 
     def find(self, settings: Settings, *, reason: str, emit: Emit = ignore) -> None:

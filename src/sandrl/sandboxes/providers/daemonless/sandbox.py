@@ -77,6 +77,8 @@ class DaemonlessSandbox:
         sandbox_id = str(uuid.uuid4())
         self.info = dataclasses.replace(self.info, id=sandbox_id, status="running", started_at=datetime.now(UTC))
         host.on_limit = self._note_limit
+        if host.passage is not None:
+            host.passage.sandbox_id, host.passage.tags = sandbox_id, frozenset(self.info.tags)
         self.runtime.sandboxes[sandbox_id] = self
         loop = asyncio.get_running_loop()
         self._expiry = loop.call_later(self.info.max_lifetime_seconds, self._expire, host)
