@@ -419,3 +419,28 @@ def test_a_connection_that_is_refused_is_named(build: Builder, store: ImageStore
     attempt = "import socket; print(socket.socket().connect_ex(('10.1.2.3', 80)) != 0)"
     build(f'FROM localhost/tests/python:1\nRUN python -c "{attempt}"\n', is_fresh=True)
     assert any(line.startswith("network: 10.1.2.3:80: ") for line in build.output), build.output
+
+
+def test_a_cache_may_be_seen_at_two_places_by_builds_at_once(tmp_path: Path, settings: Settings) -> None:
+    mark = os.urandom(4).hex()
+
+    def command(*names: str) -> str:
+        mounts = " ".join(
+            f"--mount=type=cache,id={mark}-{name},target=/var/{place}" for place, name in enumerate(names)
+        )
+        return f"FROM BASE\nRUN {mounts} sleep 0.5; echo {'-'.join(names)}\n"
+
+    texts = [command("a", "b"), command("b", "a"), command("a", "a")]
+    done: list[str] = []
+    threads = []
+    for number, text in enumerate(texts):
+        context = Example("x", text).write(tmp_path / str(number))
+        wanted, _ = find_build(context, None, {})
+        work = threading.Thread(
+            target=lambda each: done.append(build_image(each, None, settings, environment={}).digest), args=(wanted,)
+        )
+        work.start()
+        threads.append(work)
+    for each in threads:
+        each.join(60)
+    assert len(done) == 3

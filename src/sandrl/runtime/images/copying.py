@@ -27,6 +27,7 @@ from sandrl.runtime.images.archive import Archive, ArchiveError, Entry
 from sandrl.runtime.images.compression import CompressionError, Plain
 from sandrl.runtime.images.dockerfile.patterns import Ignored, compiled, is_wild
 from sandrl.runtime.images.merged import MergedTree, Parts
+from sandrl.runtime.images.origins import Origin
 from sandrl.runtime.images.unpack import Limits, Measured
 
 _CHUNK = 1 << 20
@@ -70,18 +71,6 @@ class Item:
         """What matters of it for the key of a step: not its time."""
         attributes = {name: value.hex() for name, value in self.attributes.items()}
         return ["/".join(self.path), self.kind.decode(), self.mode, self.owner, self.link, attributes, self.digest]
-
-
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """Where files come from: a tree, what is left out of it, and whether they keep their owners."""
-
-    tree: MergedTree
-    ignored: Ignored = field(default_factory=Ignored)
-    keeps_owners: bool = False
-
-    def has(self, path: Parts) -> bool:
-        return not path or not self.ignored.leaves_out("/".join(path))
 
 
 class Layer:
