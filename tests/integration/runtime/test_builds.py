@@ -27,7 +27,7 @@ from sandrl.runtime.images.removal import list_images, prune
 from sandrl.runtime.images.store import ImageStore, StoredImage, open_store
 from sandrl.settings import Settings, load_settings
 from tests.support.dockerfiles import BASE, Example, image_tree, packed
-from tests.support.image_trees import import_tree, make_busybox_tree
+from tests.support.image_trees import import_tree, make_busybox_tree, make_python_tree
 
 FORK = """
 import sys
@@ -208,7 +208,8 @@ def test_a_command_that_fails_shows_its_step_its_last_lines_and_its_line(build: 
         ("ADD a.tar /", {"a.tar": packed({"../x": "1"})}, 2, "`..`"),
         ("COPY --from=nothing/here:1 /a /", {}, 2, None),
         ('ENV A="${B:?is needed}"', {}, 2, "is needed"),
-        ("EXPOSE http", {}, 2, "is not a port"),
+        ("EXPOSE http", {}, 2, "a port is not a number"),
+        ("EXPOSE 80/xyz", {}, 2, "is not a port"),
         ("RUN --mount=target=/proc/x true", {}, None, "/proc"),
     ],
 )
@@ -411,3 +412,35 @@ def test_an_exported_image_says_what_was_done(build: Builder, store: ImageStore)
     layers = [each for each in document["history"] if not each.get("empty_layer")]
     assert (len(layers), document["author"]) == (len(configuration.rootfs.diff_ids), "me")
     assert [each["created_by"] for each in document["history"]][-3:] == ["MAINTAINER me", "RUN echo 1 > /1", "CMD x"]
+
+
+def test_a_connection_that_is_refused_is_named(build: Builder, store: ImageStore) -> None:
+    import_tree("localhost/tests/python:1", make_python_tree, {"Env": ["PATH=/usr/local/bin:/bin"]})
+    attempt = "import socket; print(socket.socket().connect_ex(('10.1.2.3', 80)) != 0)"
+    build(f'FROM localhost/tests/python:1\nRUN python -c "{attempt}"\n', is_fresh=True)
+    assert any(line.startswith("network: 10.1.2.3:80: ") for line in build.output), build.output
+
+
+def test_a_cache_may_be_seen_at_two_places_by_builds_at_once(tmp_path: Path, settings: Settings) -> None:
+    mark = os.urandom(4).hex()
+
+    def command(*names: str) -> str:
+        mounts = " ".join(
+            f"--mount=type=cache,id={mark}-{name},target=/var/{place}" for place, name in enumerate(names)
+        )
+        return f"FROM BASE\nRUN {mounts} sleep 0.5; echo {'-'.join(names)}\n"
+
+    texts = [command("a", "b"), command("b", "a"), command("a", "a")]
+    done: list[str] = []
+    threads = []
+    for number, text in enumerate(texts):
+        context = Example("x", text).write(tmp_path / str(number))
+        wanted, _ = find_build(context, None, {})
+        work = threading.Thread(
+            target=lambda each: done.append(build_image(each, None, settings, environment={}).digest), args=(wanted,)
+        )
+        work.start()
+        threads.append(work)
+    for each in threads:
+        each.join(60)
+    assert len(done) == 3

@@ -13,32 +13,34 @@ import os
 import posixpath
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from io import BufferedRandom, BufferedReader, BytesIO
+from io import BytesIO
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
 
-from sandrl.errors import BuildError, InputError, ServiceError
+from sandrl.errors import BuildError, InputError
 from sandrl.events import BuildFailed, BuildOutput, BuildStep, Emit, Warned, ignore
 from sandrl.files import read_regular
-from sandrl.runtime.images import locks
-from sandrl.runtime.images.copying import Item, Layer, Origin, find_owner, write_layer
+from sandrl.runtime.images.copying import Item, Layer, find_owner, write_layer
 from sandrl.runtime.images.derived import DerivedImage
 from sandrl.runtime.images.dockerfile import instructions as of
 from sandrl.runtime.images.dockerfile.instructions import Dockerfile, Instruction
 from sandrl.runtime.images.dockerfile.patterns import Ignored
 from sandrl.runtime.images.dockerfile.words import expand, expand_document
 from sandrl.runtime.images.merged import MergedTree
+from sandrl.runtime.images.mounts import Mounts, joined
+from sandrl.runtime.images.origins import Origin, RemoteFile, open_context
 from sandrl.runtime.images.references import parse_reference
-from sandrl.runtime.images.source import MOST_MANIFEST_BYTES, architecture
+from sandrl.runtime.images.source import MOST_LAYERS, MOST_MANIFEST_BYTES, architecture
+from sandrl.runtime.images.state import State, checked
 from sandrl.runtime.images.steps import Steps, key_of_step
 from sandrl.runtime.images.store import ImageStore, StoredImage
-from sandrl.runtime.steps import Step, StepResult, StepVolume
+from sandrl.runtime.steps import Step, StepResult
 
 _SHELL = ("/bin/sh", "-c")
 _SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -53,7 +55,7 @@ _MOST_IGNORE_BYTES = 1 << 20
 _MOST_DOWNLOAD_BYTES = 8 << 30
 _MOST_PORTS = 65_536
 _LAST_LINES = 10
-_SECRET_MODE, _SCRIPT_MODE, _DOWNLOAD_MODE, _SURROUNDING_MODE = 0o400, 0o755, 0o600, 0o444
+_DOWNLOAD_MODE = 0o600
 _CHUNK = 1 << 20
 
 
@@ -140,34 +142,6 @@ def build(
         return image
 
 
-@dataclass(slots=True)
-class _State:
-    # `key` of the layers; `image` has them, None for none.
-    key: str
-    image: StoredImage | None
-    config: dict[str, Any]
-    author: str
-    history: list[dict[str, Any]]
-    arguments: dict[str, str] = field(default_factory=dict)
-    sets_command: bool = False
-
-    @property
-    def environment(self) -> dict[str, str]:
-        return dict(each.split("=", 1) for each in self.config.get("Env") or () if "=" in each)
-
-    @property
-    def variables(self) -> dict[str, str]:
-        return self.arguments | self.environment
-
-    @property
-    def directory(self) -> str:
-        return str(self.config.get("WorkingDir") or "/")
-
-    @property
-    def shell(self) -> tuple[str, ...]:
-        return tuple(self.config.get("Shell") or _SHELL)
-
-
 class _Builder:
     def __init__(
         self,
@@ -191,7 +165,7 @@ class _Builder:
         self._emit = emit
         self._held = held
         self._steps = Steps(store)
-        self._states: dict[int, _State] = {}
+        self._states: dict[int, State] = {}
         self._images: dict[str, StoredImage] = {}
         self._number = 0
         self._used_arguments: set[str] = set()
@@ -275,7 +249,7 @@ class _Builder:
             pending += [stage for name in names if (stage := self._file.stage(name, number)) is not None]
         return found
 
-    def _stage(self, number: int, variables: Mapping[str, str]) -> _State:
+    def _stage(self, number: int, variables: Mapping[str, str]) -> State:
         stage = self._file.stages[number]
         start = stage.start
         self._check_platform(self._expanded(start.platform, variables, start), start)
@@ -289,7 +263,12 @@ class _Builder:
             before = self._states[own]
             state = replace(before, config=json.loads(json.dumps(before.config)), arguments={}, sets_command=False)
         else:
-            state = self._told(start, f"{label}1/{total}", lambda tell: (self._from(name, start), True))
+            is_stored = name == _SCRATCH or self._store.digest_of(name) is not None
+            state = self._told(start, f"{label}1/{total}", lambda tell: (self._from(name, start), is_stored))
+        below = len(state.image.layers) if state.image else 0
+        if below + sum(not _is_directory(each) for each in work) > MOST_LAYERS:
+            message = f"an image has at most {MOST_LAYERS} layers, and this stage has more"
+            raise InputError(message, path=self._file.path, line=start.line, hint="join several RUN to one")
         place = 1
         for each in stage.instructions:
             try:
@@ -306,8 +285,8 @@ class _Builder:
         self,
         instruction: Instruction,
         place: str,
-        make: Callable[[Callable[[bytes], None]], tuple[_State, bool]],
-    ) -> _State:
+        make: Callable[[Callable[[bytes], None]], tuple[State, bool]],
+    ) -> State:
         self._number += 1
         number, began = self._number, time.monotonic()
         last: list[str] = []
@@ -339,23 +318,23 @@ class _Builder:
         self._emit(BuildStep(number, place, instruction.text, condition, time.monotonic() - began))
         return state
 
-    def _from(self, name: str, start: of.From) -> _State:
+    def _from(self, name: str, start: of.From) -> State:
         if name == _SCRATCH:
-            return _State(_SCRATCH, None, {"Env": [f"PATH={_SEARCH_PATH}"]}, "", [])
+            return State(_SCRATCH, None, {"Env": [f"PATH={_SEARCH_PATH}"]}, "", [])
         try:
             image = self._provided(name)
         except InputError as error:
             raise error.at(self._file.path, start.line) from None
         manifest, _ = self._store.read(image.digest)
         document = json.loads(read_regular(self._store.contents.blob(manifest.config.digest), MOST_MANIFEST_BYTES))
-        config = dict(document.get("config") or {})
+        config = checked(dict(document.get("config") or {}), name)
         if config.pop("OnBuild", None):
             message = f"the image {name} has ONBUILD instructions, which are not supported"
             raise InputError(message, path=self._file.path, line=start.line)
         history = [each for each in document.get("history") or () if isinstance(each, dict)]
         unknown = len(manifest.layers) - sum(not each.get("empty_layer") for each in history)
         history = [{"created_by": "unknown"}] * unknown + history
-        return _State(image.digest, image, config, str(document.get("author") or ""), history)
+        return State(image.digest, image, config, str(document.get("author") or ""), history)
 
     def _provided(self, name: str) -> StoredImage:
         if name not in self._images:
@@ -372,66 +351,21 @@ class _Builder:
             message = f"an image for {wanted} cannot be built here: this machine is {own}"
             raise InputError(message, path=self._file.path, line=start.line if start else None)
 
-    # Instructions that change the configuration alone
-
-    def _configure(self, instruction: Instruction, state: _State, global_arguments: Mapping[str, str]) -> None:
-        config = state.config
-        match instruction:
-            case of.Variables(keyword="ARG"):
-                for name, default in instruction.pairs:
-                    value = self._argument(name, default, state.variables, instruction)
-                    value = global_arguments.get(name) if value is None else value
-                    if value is not None:
-                        state.arguments[name] = value
-            case of.Variables(keyword="ENV"):
-                variables = state.variables
-                pairs = self._pairs(instruction, variables)
-                config["Env"] = [f"{name}={value}" for name, value in (state.environment | pairs).items()]
-            case of.Variables():
-                config["Labels"] = {**(config.get("Labels") or {}), **self._pairs(instruction, state.variables)}
-            case of.Program(keyword="SHELL"):
-                config["Shell"] = [*instruction.command]
-            case of.Program():
-                words = instruction.command
-                command = [*state.shell, words] if isinstance(words, str) else [*words]
-                key = "Entrypoint" if instruction.keyword == "ENTRYPOINT" else "Cmd"
-                config[key] = command
-                if key == "Cmd":
-                    state.sets_command = True
-                elif not state.sets_command:
-                    # The arguments of the base image are for its own program.
-                    config.pop("Cmd", None)
-            case of.HealthCheck():
-                config["Healthcheck"] = dict(instruction.document)
-            case of.Setting():
-                self._set(instruction, state)
-        _note(state, instruction, is_empty=True)
-
-    def _pairs(self, instruction: of.Variables, variables: Mapping[str, str]) -> dict[str, str]:
-        return {
-            self._expanded(name, variables, instruction): self._expanded(value or "", variables, instruction)
-            for name, value in instruction.pairs
-        }
-
-    def _set(self, instruction: of.Setting, state: _State) -> None:
-        values = [self._expanded(each, state.variables, instruction) for each in instruction.values]
-        config = state.config
-        match instruction.keyword:
-            case "USER":
-                config["User"] = values[0]
-            case "STOPSIGNAL":
-                config["StopSignal"] = values[0]
-            case "MAINTAINER":
-                state.author = values[0]
-            case "VOLUME":
-                config["Volumes"] = {**(config.get("Volumes") or {}), **{each: {} for each in values if each}}
-            case "EXPOSE":
-                ports = [port for each in values for word in each.split() for port in _ports(word)]
-                config["ExposedPorts"] = {**(config.get("ExposedPorts") or {}), **{each: {} for each in ports}}
+    def _configure(self, instruction: Instruction, state: State, global_arguments: Mapping[str, str]) -> None:
+        if not (isinstance(instruction, of.Variables) and instruction.keyword == "ARG"):
+            variables = state.variables
+            state.configure(instruction, lambda text: self._expanded(text, variables, instruction))
+            return
+        for name, default in instruction.pairs:
+            value = self._argument(name, default, state.variables, instruction)
+            value = global_arguments.get(name) if value is None else value
+            if value is not None:
+                state.arguments[name] = value
+        state.note(instruction, is_empty=True)
 
     # Instructions that change files
 
-    def _work(self, instruction: Instruction, state: _State, tell: Callable[[bytes], None]) -> tuple[_State, bool]:
+    def _work(self, instruction: Instruction, state: State, tell: Callable[[bytes], None]) -> tuple[State, bool]:
         match instruction:
             case of.Run():
                 return self._run_program(instruction, state, tell)
@@ -439,7 +373,7 @@ class _Builder:
                 return self._copy(instruction, state)
         assert isinstance(instruction, of.Setting), "it is WORKDIR"
         text = self._expanded(instruction.values[0], state.variables, instruction)
-        directory = posixpath.normpath(posixpath.join(state.directory, text))
+        directory = joined(state.directory, text)
         tree = self._tree(state)
         user = str(state.config.get("User") or "")
         with self._layer(tree, "/", owner=find_owner(user, tree) if user else None) as layer:
@@ -451,7 +385,7 @@ class _Builder:
     def _layer(self, tree: MergedTree, directory: str, **more: Any) -> Layer:
         return Layer(tree, directory, self._store.scratch(), **more)
 
-    def _tree(self, state: _State) -> MergedTree:
+    def _tree(self, state: State) -> MergedTree:
         return self._tree_of(state.image, "the image")
 
     def _tree_of(self, image: StoredImage | None, described: str) -> MergedTree:
@@ -461,14 +395,14 @@ class _Builder:
     def _origin(self, name: str, before: int | None) -> Origin:
         if not name:
             if self._context is None:
-                self._context = _context_of(self._wanted)
+                self._context = open_context(self._wanted.context, self._wanted.dockerfile)
             return self._context
         stage = self._file.stage(name, before)
         if stage is not None and stage in self._states:
             return Origin(self._tree_of(self._states[stage].image, f"the stage {name}"), keeps_owners=True)
         return Origin(self._tree_of(self._provided(name), f"the image {name}"), keeps_owners=True)
 
-    def _copy(self, instruction: of.Copy, state: _State) -> tuple[_State, bool]:
+    def _copy(self, instruction: of.Copy, state: State) -> tuple[State, bool]:
         variables = state.variables
 
         def expanded(text: str) -> str:
@@ -491,7 +425,7 @@ class _Builder:
                     content = document.content
                     if document.expands:
                         content = expand_document(content, variables, self._file.escape)
-                    _write(layer, document.name, content.encode(), destination, several=several)
+                    layer.write(document.name, destination, *_content(content.encode()), several=several)
                 elif instruction.is_add and source.startswith(("http://", "https://")):
                     self._add_remote(layer, source, destination, expanded(instruction.checksum), several=several)
                 else:
@@ -517,44 +451,19 @@ class _Builder:
         kind, _, digest = checksum.partition(":")
         if checksum and (kind != "sha256" or len(digest) != 64):
             raise InputError(f"--checksum={checksum} is not sha256: and 64 hexadecimal digits")
-        opened: list[BufferedRandom] = []
+        remote = self._held.enter_context(RemoteFile(address, self._download, self._store.scratch()))
+        digest = digest.lower() or remote.digest()
+        layer.write(name, destination, remote.open, digest, several=several, mode=_DOWNLOAD_MODE)
 
-        def fetched() -> BufferedReader:
-            if not opened:
-                opened.append(self._held.enter_context(self._downloaded(address)))
-            opened[0].seek(0)
-            # What is read is closed; the file itself is needed again.
-            return os.fdopen(os.dup(opened[0].fileno()), "rb")
-
-        if not digest:
-            with fetched() as file:
-                digest = hashlib.file_digest(file, "sha256").hexdigest()
-        layer.write(name, destination, fetched, digest.lower(), several=several, mode=_DOWNLOAD_MODE)
-
-    def _downloaded(self, address: str) -> BufferedRandom:
-        file = _temporary(self._store.scratch())
-        try:
-            with self._download() as client, client.stream("GET", address, follow_redirects=True) as response:
-                if not response.is_success:
-                    raise ServiceError(f"{address} answers {response.status_code}", hint="check the address")
-                for chunk in response.iter_bytes(_CHUNK):
-                    file.write(chunk)
-                    if file.tell() > _MOST_DOWNLOAD_BYTES:
-                        raise InputError(f"{address} is larger than {_MOST_DOWNLOAD_BYTES >> 30} GiB")
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
-            reason = str(error) or type(error).__name__
-            raise ServiceError(f"{address} cannot be downloaded: {reason}", hint="check the network") from error
-        return file
-
-    def _with_layer(self, state: _State, instruction: Instruction, layer: Layer) -> tuple[_State, bool]:
+    def _with_layer(self, state: State, instruction: Instruction, layer: Layer) -> tuple[State, bool]:
         items = layer.items
         if not items:
-            _note(state, instruction, is_empty=True)
+            state.note(instruction, is_empty=True)
             return state, True
         key = key_of_step("files", state.key, sorted(map(Item.described, items), key=str))
 
         def make() -> str:
-            with _temporary(self._store.scratch()) as file:
+            with tempfile.TemporaryFile(dir=self._store.scratch()) as file:
                 write_layer(items, file)
                 file.flush()
                 path = Path(f"/proc/self/fd/{file.fileno()}")
@@ -563,10 +472,10 @@ class _Builder:
 
         return self._made(state, instruction, key, make)
 
-    def _made(self, state: _State, instruction: Instruction, key: str, make: Callable[[], str]) -> tuple[_State, bool]:
+    def _made(self, state: State, instruction: Instruction, key: str, make: Callable[[], str]) -> tuple[State, bool]:
         image, is_cached = self._obtained(key, make)
         following = replace(state, key=key, image=image)
-        _note(following, instruction, is_empty=False)
+        following.note(instruction, is_empty=False)
         return following, is_cached
 
     def _obtained(self, key: str, make: Callable[[], str]) -> tuple[StoredImage, bool]:
@@ -579,7 +488,7 @@ class _Builder:
             self._steps.keep(key, image.digest)
             return image, False
 
-    def _finished(self, state: _State) -> StoredImage:
+    def _finished(self, state: State) -> StoredImage:
         changes = {"config": state.config, "history": state.history, "architecture": architecture(), "os": "linux"}
         if state.author:
             changes["author"] = state.author
@@ -595,27 +504,27 @@ class _Builder:
 
     # Programs
 
-    def _run_program(self, instruction: of.Run, state: _State, tell: Callable[[bytes], None]) -> tuple[_State, bool]:
+    def _run_program(self, instruction: of.Run, state: State, tell: Callable[[bytes], None]) -> tuple[State, bool]:
         if state.image is None:
             raise InputError("an image without files has no program to run", hint="copy the program into it before")
+        base, user = state.image.digest, str(state.config.get("User") or "")
         environment = {"PATH": _SEARCH_PATH, **state.variables}
-        network = "none" if instruction.network == "none" else self._wanted.network
-        tree = self._tree(state)
-        with ExitStack() as opened:
-            files = opened.enter_context(self._layer(tree, state.directory))
-            mounts = _Mounts(files, opened, self._store.scratch())
-            arguments = self._program(instruction, state, mounts)
+        place = self._place_of(instruction)
+        with Mounts(self._store, self._tree(state), state.directory) as mounts:
+            arguments = _arguments_of(instruction, state, mounts)
             for mount in instruction.mounts:
-                self._mount(mount, instruction, state, mounts, environment)
+                options = {
+                    name: self._expanded(value, state.variables, instruction) for name, value in mount.options.items()
+                }
+                mounts.add(mount.kind, options, lambda name: self._origin(name, place), self._wanted.secrets)
             key = key_of_step(
-                *("run", state.key, arguments, environment, state.directory, state.config.get("User") or ""),
+                *("run", state.key, arguments, environment, state.directory, user),
                 *(instruction.network, mounts.described),
             )
             proxies = {name: self._wanted.arguments[name] for name in _PROXIES & self._wanted.arguments.keys()}
-            base = state.image.digest
+            network = "none" if instruction.network == "none" else self._wanted.network
             around = NO_SURROUNDINGS if network == "none" else self._surroundings
-            for path, content in around.files.items():
-                _write(files, "", content, path, mode=_SURROUNDING_MODE)
+            mounts.add_unkeyed(around.files)
 
             def make() -> str:
                 step = Step(
@@ -624,12 +533,12 @@ class _Builder:
                     arguments=arguments,
                     environment={**around.environment, **proxies, **environment, **mounts.environment},
                     directory=state.directory,
-                    user=str(state.config.get("User") or ""),
+                    user=user,
                     network=network,
                     private_hosts=(*self._wanted.private_hosts, *around.hosts),
                     recording=around.recording,
                     files=mounts.packed(),
-                    volumes=tuple(mounts.volumes()),
+                    volumes=mounts.volumes(),
                     left_out=mounts.left_out(),
                 )
                 result = self._run(step, tell)
@@ -640,200 +549,23 @@ class _Builder:
 
             return self._made(state, instruction, key, make)
 
-    def _program(self, instruction: of.Run, state: _State, mounts: _Mounts) -> tuple[str, ...]:
-        command, documents = instruction.command, instruction.documents
-        if not isinstance(command, str):
-            return command
-        if len(documents) == 1 and len(command.split()) == 1 and command.startswith("<<"):
-            command = documents[0].content
-            if command.startswith("#!"):
-                digest = hashlib.sha256(command.encode()).hexdigest()
-                mounts.add_file(f"/tmp/{documents[0].name}-{digest[:12]}", command.encode(), _SCRIPT_MODE)
-                return (f"/tmp/{documents[0].name}-{digest[:12]}",)
-        elif documents:
-            command = "\n".join([command, *(f"{each.content}{each.name}" for each in documents), ""])
-        return (*state.shell, command)
 
-    def _mount(
-        self,
-        mount: of.Mount,
-        instruction: of.Run,
-        state: _State,
-        mounts: _Mounts,
-        environment: Mapping[str, str],
-    ) -> None:
-        options = {name: self._expanded(value, state.variables, instruction) for name, value in mount.options.items()}
-        target = posixpath.normpath(posixpath.join(state.directory, options.get("target", "")))
-        match mount.kind:
-            case "tmpfs":
-                mounts.add_volume(target, ["tmpfs", target])
-            case "cache":
-                name = hashlib.sha256(options.get("id", target).encode()).hexdigest()[:32]
-                kept = self._store.caches / f"{name}.tar"
-                mounts.add_volume(
-                    target, ["cache", target, name], kept=kept, lock=self._store.contents.locks / f"caches-{kept.name}"
-                )
-            case "secret":
-                self._mount_secret(options, target, mounts)
-            case _:
-                self._mount_files(options, target, mounts, self._place_of(instruction))
-
-    def _mount_secret(self, options: Mapping[str, str], target: str, mounts: _Mounts) -> None:
-        name = options.get("id") or posixpath.basename(target)
-        content = self._wanted.secrets.get(name)
-        if content is None:
-            if options.get("required", "false").lower() in ("true", "1"):
-                raise InputError(f"the secret {name!r} is required and was not given")
-            return
-        variable = options.get("env", "")
-        if variable:
-            mounts.environment[variable] = content.decode("utf-8", "surrogateescape")
-        if not variable or "target" in options:
-            place = target if "target" in options else f"/run/secrets/{name}"
-            mode = int(options["mode"], 8) if "mode" in options else _SECRET_MODE
-            owner = int(options.get("uid", "0")), int(options.get("gid", "0"))
-            mounts.add_file(place, content, mode, owner, described=["secret", place, mode, owner])
-        mounts.described.append(["secret", name, variable])
-
-    def _mount_files(self, options: Mapping[str, str], target: str, mounts: _Mounts, before: int) -> None:
-        origin = self._origin(options.get("from", ""), before)
-        source = options.get("source", "/")
-        real = origin.tree.resolve(tuple(source.split("/")))
-        if origin.tree.is_directory(real):
-            nothing = MergedTree([], "nothing", keeps_owners=False)
-            layer = mounts.opened.enter_context(self._layer(nothing, "/"))
-            layer.copy(origin, [source], "/")
-            mounts.add_volume(target, ["bind", target, [each.described() for each in layer.items]], layer=layer)
-        else:
-            before_items = len(mounts.files.items)
-            mounts.files.copy(origin, [source], target)
-            mounts.described.append(["bind", [each.described() for each in mounts.files.items[before_items:]]])
-
-
-class _Mounts:
-    # What the program of a step sees that is not part of the image.
-    def __init__(self, files: Layer, opened: ExitStack, scratch: Path) -> None:
-        self.files = files
-        self.opened = opened
-        self._scratch = scratch
-        self.described: list[object] = []
-        self.environment: dict[str, str] = {}
-        self._volumes: list[tuple[str, Layer | None, Path | None, Path | None]] = []
-
-    def add_file(
-        self,
-        path: str,
-        content: bytes,
-        mode: int,
-        owner: tuple[int, int] = (0, 0),
-        described: object = None,
-    ) -> None:
-        _write(self.files, "", content, path, mode=mode, owner=owner)
-        self.described.append(described or ["file", path, hashlib.sha256(content).hexdigest(), mode])
-
-    def add_volume(
-        self,
-        target: str,
-        described: object,
-        *,
-        layer: Layer | None = None,
-        kept: Path | None = None,
-        lock: Path | None = None,
-    ) -> None:
-        self.described.append(described)
-        self._volumes.append((target, layer, kept, lock))
-
-    def packed(self) -> str:
-        if not self.files.items:
-            return ""
-        # In memory, so that nothing of a secret is left, whatever happens to this process.
-        file = os.fdopen(os.memfd_create("sandrl-files", os.MFD_CLOEXEC), "w+b")
-        return self._archive(file, self.files.items)
-
-    def volumes(self) -> Sequence[StepVolume]:
-        found = []
-        for target, layer, kept, lock in self._volumes:
-            if lock is not None:
-                self.opened.callback(os.close, locks.take(lock, exclusive=True))
-            content = str(kept) if kept and kept.exists() else ""
-            if layer is not None:
-                content = self._archive(self.opened.enter_context(_temporary(self._scratch)), layer.items)
-            found.append(StepVolume(target, content, str(kept) if kept else ""))
-        return found
-
-    def left_out(self) -> tuple[str, ...]:
-        files = ["/".join(each.path) for each in self.files.items]
-        for target, *_ in self._volumes:
-            self.files.make_directory(target)
-        return (*files, *("/".join(each.path) for each in self.files.items if "/".join(each.path) not in files))
-
-    def _archive(self, file: IO[bytes], items: Sequence[Item]) -> str:
-        self.opened.enter_context(file)
-        write_layer(items, file)
-        file.flush()
-        return f"/proc/{os.getpid()}/fd/{file.fileno()}"
-
-
-def _temporary(scratch: Path) -> BufferedRandom:
-    return tempfile.TemporaryFile(dir=scratch)
-
-
-def _write(
-    layer: Layer,
-    name: str,
-    content: bytes,
-    destination: str,
-    *,
-    several: bool = False,
-    mode: int | None = None,
-    owner: tuple[int, int] = (0, 0),
-) -> None:
-    more = {} if mode is None else {"mode": mode}
-    digest = hashlib.sha256(content).hexdigest()
-    layer.write(name, destination, lambda: BytesIO(content), digest, several=several, owner=owner, **more)
-
-
-def _context_of(wanted: Build) -> Origin:
-    # The ignore file of a Dockerfile of its own goes before that of the context.
-    for path in (
-        wanted.dockerfile.with_name(f"{wanted.dockerfile.name}.dockerignore"),
-        wanted.context / ".dockerignore",
-    ):
-        try:
-            lines = (
-                read_regular(path, _MOST_IGNORE_BYTES).decode("utf-8", "replace").removeprefix("\ufeff").splitlines()
-            )
-        except FileNotFoundError:
-            continue
-        except OSError as error:
-            raise InputError(f"cannot be read: {error.strerror}", path=path) from error
-        try:
-            ignored = Ignored.parse(lines)
-        except InputError as error:
-            raise error.at(path) from None
-        break
-    else:
-        ignored = Ignored()
-    if not wanted.context.is_dir():
-        raise InputError("is not a directory", path=wanted.context, hint="name the directory of the build")
-    return Origin(MergedTree([wanted.context], str(wanted.context), keeps_owners=False), ignored)
+def _arguments_of(instruction: of.Run, state: State, mounts: Mounts) -> tuple[str, ...]:
+    command, documents = instruction.command, instruction.documents
+    if not isinstance(command, str):
+        return command
+    if len(documents) == 1 and len(command.split()) == 1 and command.startswith("<<"):
+        command = documents[0].content
+        if command.startswith("#!"):
+            return (mounts.add_script(documents[0].name, command),)
+    elif documents:
+        command = "\n".join([command, *(f"{each.content}{each.name}" for each in documents), ""])
+    return (*state.shell, command)
 
 
 def _is_directory(instruction: Instruction) -> bool:
     return isinstance(instruction, of.Setting) and instruction.keyword == "WORKDIR"
 
 
-def _note(state: _State, instruction: Instruction, *, is_empty: bool) -> None:
-    entry: dict[str, Any] = {"created_by": instruction.text}
-    state.history = [*state.history, {**entry, "empty_layer": True} if is_empty else entry]
-
-
-def _ports(word: str) -> list[str]:
-    text, _, protocol = word.partition("/")
-    first, dash, last = text.partition("-")
-    numbers = [first, last] if dash else [first]
-    if not all(each.isdigit() and int(each) < _MOST_PORTS for each in numbers) or (protocol.lower() or "tcp") not in (
-        *("tcp", "udp", "sctp"),
-    ):
-        raise InputError(f"{word!r} is not a port, such as 80 or 80/udp")
-    return [f"{number}/{protocol.lower() or 'tcp'}" for number in range(int(numbers[0]), int(numbers[-1]) + 1)]
+def _content(content: bytes) -> tuple[Callable[[], BytesIO], str]:
+    return lambda: BytesIO(content), hashlib.sha256(content).hexdigest()

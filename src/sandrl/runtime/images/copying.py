@@ -27,6 +27,7 @@ from sandrl.runtime.images.archive import Archive, ArchiveError, Entry
 from sandrl.runtime.images.compression import CompressionError, Plain
 from sandrl.runtime.images.dockerfile.patterns import Ignored, compiled, is_wild
 from sandrl.runtime.images.merged import MergedTree, Parts
+from sandrl.runtime.images.origins import Origin
 from sandrl.runtime.images.unpack import Limits, Measured
 
 _CHUNK = 1 << 20
@@ -70,18 +71,6 @@ class Item:
         """What matters of it for the key of a step: not its time."""
         attributes = {name: value.hex() for name, value in self.attributes.items()}
         return ["/".join(self.path), self.kind.decode(), self.mode, self.owner, self.link, attributes, self.digest]
-
-
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """Where files come from: a tree, what is left out of it, and whether they keep their owners."""
-
-    tree: MergedTree
-    ignored: Ignored = field(default_factory=Ignored)
-    keeps_owners: bool = False
-
-    def has(self, path: Parts) -> bool:
-        return not path or not self.ignored.leaves_out("/".join(path))
 
 
 class Layer:
@@ -334,14 +323,13 @@ def find_owner(text: str, image: MergedTree) -> Owner:
     """
     name, colon, group = text.partition(":")
     row = next((row for row in _rows(image, "passwd", 4) if name == row[0]), None)
-    user = int(row[2]) if row and row[2].isdigit() else _number(name)
+    user = _number(row[2] if row else name)
     if user is None:
         raise InputError(f"the image has no user {name!r}", hint="give its number, or make it in a RUN before")
-    own = int(row[3]) if row and row[3].isdigit() else user
     if not colon:
-        return user, own
-    rows = _rows(image, "group", 3)
-    number = next((int(row[2]) for row in rows if group == row[0] and row[2].isdigit()), _number(group))
+        own = _number(row[3]) if row else None
+        return user, user if own is None else own
+    number = _number(next((row[2] for row in _rows(image, "group", 3) if group == row[0]), group))
     if number is None:
         raise InputError(f"the image has no group {group!r}", hint="give its number, or make it in a RUN before")
     return user, number

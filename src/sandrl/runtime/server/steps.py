@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import json
 import os
+import uuid
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -47,8 +48,8 @@ async def run_step(manager: SandboxManager, wanted: Mapping[str, Any], write: Wr
         if host is None:
             raise faults.unavailable(record.reason)
         result = await _run(step, host, record.plan.environment, write)
-        for each in manager.gate.connections(())[0]:
-            if each["sandbox_id"] == record.sandbox_id and each.get("refused"):
+        for each in manager.gate.connections(record.spec.tags)[0]:
+            if each["refused"]:
                 await write(OUTPUT + f"network: {each['host']}:{each['port']}: {each['refused']}\n".encode())
         if not result["exit_code"]:
             described = step.text or "RUN"
@@ -125,7 +126,7 @@ def _spec(step: Step) -> pb.SandboxSpec:
     ]
     command, arguments = KEEP_ALIVE
     container = pb.Container(name="main", image=step.image, command=command, args=arguments, volume_mounts=mounts)
-    spec = pb.SandboxSpec(containers=[container])
+    spec = pb.SandboxSpec(containers=[container], tags=[f"build-step-{uuid.uuid4().hex}"])
     if step.network == NetworkMode.PUBLIC:
         spec.network.egress.add(any=True)
         spec.annotations[PRIVATE_HOSTS_ANNOTATION] = " ".join(step.private_hosts)

@@ -18,13 +18,14 @@ from sandrl.runtime.images.dockerfile.statements import (
     raw_words,
     read_statements,
 )
-from sandrl.runtime.images.dockerfile.words import array, pairs
+from sandrl.runtime.images.dockerfile.words import array, number_of, pairs
 
 _OPTION = re.compile(r"--([a-z][a-z-]*)(?:=(\S*))?(?:\s+|$)")
 _STAGE_NAME = re.compile(r"[a-z][a-z0-9_.-]*")
 _VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:h|m|s|ms|us|µs|ns))+")
 _DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)(h|ms|us|µs|ns|m|s)")
+_MOST_DURATION = 40
 _NANOSECONDS = {"h": 3600 * 10**9, "m": 60 * 10**9, "s": 10**9, "ms": 10**6, "us": 10**3, "µs": 10**3, "ns": 1}
 _MOUNTS: Mapping[str, frozenset[str]] = {
     "bind": frozenset({"target", "source", "from", "readwrite", "readonly"}),
@@ -313,9 +314,6 @@ def _mount(text: str, _escape: str) -> Mount:
         raise InputError(f"a mount of the type {kind} has no target")
     if kind == "secret" and not (options.get("id") or options.get("target")):
         raise InputError("a mount of the type secret has neither id nor target")
-    for name in ("uid", "gid", "mode"):
-        if name in options and not options[name].isdigit():
-            raise InputError(f"{name} of a mount is not a number: {options[name]!r}")
     if options.get("sharing", "shared") not in ("shared", "private", "locked"):
         raise InputError(f"sharing={options['sharing']} of a mount is not known: shared, private or locked is")
     return Mount(kind=kind, options=options)
@@ -409,11 +407,9 @@ def _health_check(statement: Statement, _escape: str) -> HealthCheck:
     for name, value in options.items():
         key = "".join(part.capitalize() for part in name.split("-"))
         if name == "retries":
-            if not value.isdigit():
-                raise InputError(f"--retries={value} is not a number")
-            document[key] = int(value)
+            document[key] = number_of(value, "--retries")
         else:
-            if not _DURATION.fullmatch(value):
+            if not _DURATION.fullmatch(value) or len(value) > _MOST_DURATION:
                 raise InputError(f"--{name}={value} is not a duration such as 30s")
             document[key] = sum(int(float(n) * _NANOSECONDS[unit]) for n, unit in _DURATION_PART.findall(value))
     return HealthCheck(line=statement.line, text=statement.text, document=document)

@@ -67,7 +67,10 @@ def read_statements(text: str) -> Statements:
     Raises:
         InputError: If it is malformed; it names the line.
     """
-    lines = text.removeprefix("\ufeff").splitlines()
+    if "\0" in text:
+        raise InputError("has a null character", line=text.count("\n", 0, text.index("\0")) + 1)
+    # Other characters that Unicode takes for ends of lines are parts of them.
+    lines = [line.removesuffix("\r") for line in text.removeprefix("\ufeff").split("\n")]
     escape, first = _directives(lines)
     return Statements(tuple(_statements(lines, first, escape)), escape)
 

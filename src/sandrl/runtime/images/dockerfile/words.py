@@ -14,6 +14,8 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*|[0-9]|[@*#?$!-]")
 _MOST_CHARACTERS = 1 << 20
 _MOST_DEPTH = 30
 _MOST_MATCHED = 1 << 12
+_MOST_DIGITS = 10
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def expand(text: str, variables: Mapping[str, str], escape: str = "\\") -> str:
@@ -58,7 +60,11 @@ def pairs(text: str, escape: str) -> list[tuple[str, str]]:
 
 
 def array(text: str) -> tuple[str, ...] | None:
-    """The strings of an array in JSON; None if the text is none."""
+    """The strings of an array in JSON; None if the text is none.
+
+    Raises:
+        InputError: If one has a character that no argument and no file name can have.
+    """
     if not text.lstrip().startswith("["):
         return None
     try:
@@ -66,8 +72,21 @@ def array(text: str) -> tuple[str, ...] | None:
     except (ValueError, RecursionError):
         return None
     if isinstance(found, list) and all(isinstance(each, str) for each in found):
+        if any("\0" in each or _SURROGATE.search(each) for each in found):
+            raise InputError("has a character that no argument and no file name can have")
         return tuple(found)
     return None
+
+
+def number_of(text: str, what: str, *, base: int = 10) -> int:
+    """A number of few digits.
+
+    Raises:
+        InputError: If it is none; it names `what`.
+    """
+    if not (text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS) or (base == 8 and set("89") & set(text)):
+        raise InputError(f"{what} is not a number: {text[:40]!r}")
+    return int(text, base)
 
 
 class _Word:
