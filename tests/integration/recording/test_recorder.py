@@ -272,3 +272,16 @@ def test_servers_are_asked_through_the_proxies_of_the_user(internet: Internet, t
     kept = "".join(each.read_text() for each in (tmp_path / "other" / "recording" / "answers").rglob("*.json"))
     assert "https://files.test/a" in kept
     assert "direct.test" not in kept
+
+
+@pytest.mark.parametrize("proxy", ["socks5://ada:hidden@proxy.test:1080", "http://ada:hid/den@proxy.test:1"])
+def test_a_proxy_that_cannot_be_used_is_said_without_its_password(
+    internet: Internet, tmp_path: Path, proxy: str
+) -> None:
+    site = internet.add("files.test", echo)
+    with front(tmp_path, internet, RecordingMode.RECORD, proxies={"https": proxy}) as recorded:
+        text = recorded.curl("https://files.test/").stdout
+    assert b"files.test does not answer: " in text
+    assert b"proxy" in text
+    assert b"hid" not in text
+    assert not site.asked

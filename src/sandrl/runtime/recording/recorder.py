@@ -259,7 +259,7 @@ def _answer_to(request: Request, kept: Answer) -> _Given:
     nothing, headers = range(0), tuple(kept.headers)
     if kept.method == "HEAD" or kept.status in _WITHOUT_BODY:
         return _Given(kept.status, headers, nothing)
-    headers = tuple(each for each in headers if each[0] not in ("content-length", "accept-ranges"))
+    headers = tuple(each for each in headers if each[0] != "content-length")
     whole = _Given(kept.status, (*headers, ("content-length", str(kept.size))), range(kept.size))
     if request.method not in ("GET", "HEAD") or kept.status != 200:
         return whole

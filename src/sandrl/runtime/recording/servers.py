@@ -103,10 +103,17 @@ class Servers:
 
 
 def _proxy_of(address: str, trusted: ssl.SSLContext) -> httpcore.Proxy:
-    parts = urlsplit(address if "://" in address else f"http://{address}")
-    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
+    try:
+        parts = urlsplit(address if "://" in address else f"http://{address}")
+        port = parts.port
+    except ValueError:
+        # The text of the error may have a part of a password.
+        raise httpcore.ProxyError("the address of its proxy is not valid") from None
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise httpcore.ProxyError("its proxy is not one of HTTP or HTTPS")
+    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
     is_secure = parts.scheme == "https"
-    port = parts.port or (443 if is_secure else 80)
+    port = port or (443 if is_secure else 80)
     credential = (unquote(parts.username), unquote(parts.password or "")) if parts.username else None
     url = f"{parts.scheme}://{host}:{port}/"
     return httpcore.Proxy(url, auth=credential, ssl_context=trusted if is_secure else None)
