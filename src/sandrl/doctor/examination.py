@@ -21,6 +21,7 @@ from sandrl.errors import AuthenticationError, RuntimeUnavailableError
 from sandrl.judge.program import begin_worker, command_line, refusal_of_worker
 from sandrl.runtime import libraries
 from sandrl.runtime.host.choice import FORCE_VARIABLE
+from sandrl.runtime.host.native import COPY, ROOTS_VARIABLE
 from sandrl.runtime.selfcheck import SelfCheck, WorkerTrial, check_isolation
 from sandrl.sandboxes.daemons import served_daemons
 from sandrl.sandboxes.providers import find_provider
@@ -149,9 +150,12 @@ def _cells_check(refusal: str | None) -> Check:
 
 def _images_check(refusal: str, are_copied: bool) -> Check:
     if not refusal and are_copied:
-        detail = (
-            "a sandbox started from a copy of a layer of an image, because the kernel refuses overlays to this user"
+        why = (
+            f"{ROOTS_VARIABLE}={COPY} is set"
+            if os.environ.get(ROOTS_VARIABLE) == COPY
+            else "the kernel refuses overlays"
         )
+        detail = f"a sandbox started from a copy of a layer of an image, because {why}"
         return Check("images", State.OK, detail, "copies take time and disk for each sandbox: use Linux 5.11 or newer")
     if not refusal:
         return Check("images", State.OK, "a sandbox started from a layer of an image, and wrote to its files")

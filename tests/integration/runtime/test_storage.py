@@ -18,6 +18,7 @@ from cwsandbox import SandboxError, SandboxValidationError, ScratchVolumeOptions
 
 from sandrl.errors import SandrlError, UsageError
 from sandrl.runtime import daemon
+from sandrl.runtime.selfcheck import check_isolation
 from sandrl.runtime.state import DaemonEndpoint
 from tests.integration.runtime.conftest import defaults_for, wait_until
 from tests.integration.runtime.test_image_sandboxes import shell
@@ -161,6 +162,13 @@ def test_a_setting_puts_the_files_of_all_sandboxes_from_images_on_disk(
         sandbox = session.sandbox(container_image=import_tree("tests/busybox:1", make_busybox_tree))
         shell(sandbox, "echo x > /file")
         assert len(spaces(tmp_path)) == 1
+
+
+def test_the_self_check_says_whether_images_are_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = [check_isolation()]
+    monkeypatch.setenv("SANDRL_IMAGE_ROOTS", "copy")
+    found.append(check_isolation())
+    assert [(each.images_refusal, each.copies_images) for each in found] == [("", False), ("", True)]
 
 
 LAYERS = (
