@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import trustme
 from tests.support.programs import require_program
-from tests.support.wheels import Index
 
 from sandrl.runtime.downloads.gathered import PLACE
 from sandrl.runtime.downloads.settings import DownloadSettings, download_settings
@@ -50,30 +48,15 @@ def test_files_and_variables_of_pip_are_one_file_in_its_order(tmp_path: Path) ->
     assert "hidden" not in repr(settings)
 
 
-def test_the_real_pip_installs_from_an_index_on_disk_by_what_is_mounted(tmp_path: Path) -> None:
-    files = tmp_path / "mirror" / "files"
-    files.mkdir(parents=True)
-    wheel = Index(files).add("gauge", files={"gauge.py": "unit = 'bar'\n"})
-    write(tmp_path / "mirror/simple/gauge/index.html", f'<a href="../../files/{wheel.name}">{wheel.name}</a>')
-    write(tmp_path / "mirror/secret", "nobody is shown this")
-    constraints = write(tmp_path / "constraints.txt", "gauge<2\n")
+def test_an_index_on_disk_is_left_out_with_a_warning(tmp_path: Path) -> None:
+    index = (tmp_path / "mirror/simple").as_uri()
     settings = settings_of(
-        tmp_path, PIP_INDEX_URL=(tmp_path / "mirror/simple").as_uri(), PIP_CONSTRAINT=str(constraints)
+        tmp_path, PIP_INDEX_URL="http://a.test/simple", PIP_EXTRA_INDEX_URL=f"{index} http://b.test/x"
     )
-    root = tmp_path / "root"
-    assert {each.name for each in settings.directories.values()} == {"simple", "files"}
-    for place, directory in settings.directories.items():
-        (root / place[1:]).parent.mkdir(parents=True, exist_ok=True)
-        (root / place[1:]).symlink_to(directory)
-    for place, content in settings.files.items():
-        write(root / place[1:], content.decode().replace(PLACE, f"{root}{PLACE}"))
-    command = [sys.executable, "-m", "pip", "install", "--disable-pip-version-check", "--target", str(tmp_path / "out")]
-    variables = {name: value.replace(PLACE, f"{root}{PLACE}") for name, value in settings.environment.items()}
-    done = subprocess.run(
-        [*command, "gauge"], env=variables | {"HOME": str(root)}, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert (tmp_path / "out/gauge.py").read_text() == "unit = 'bar'\n"
+    text = text_of(settings, "pip.conf")
+    assert "mirror" not in text
+    assert "http://b.test/x" in text
+    assert [each for each in settings.warnings if "mirror/simple" in each and "do not see" in each]
 
 
 def test_uv_has_its_own_indexes_or_those_of_pip(tmp_path: Path) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ipaddress
 import struct
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -81,9 +83,9 @@ def test_what_contradicts_itself_is_refused(mode: str, allowed: list[str], priva
     "address",
     [
         *("127.0.0.1", "10.1.2.3", "172.16.0.1", "192.168.1.1", "100.100.100.200", "169.254.169.254", "192.0.0.192"),
-        *("168.63.129.16", "0.0.0.0", "224.0.0.1", "239.1.1.1", "255.255.255.255", "198.18.0.1", "240.0.0.1"),
+        *("168.63.129.16", "0.0.0.0", "224.0.0.1", "239.1.1.1", "255.255.255.255", "240.0.0.1"),
         *("::", "::1", "::7f00:1", "::ffff:127.0.0.1", "::ffff:10.0.0.1", "64:ff9b::a9fe:a9fe", "64:ff9b:1::a00:1"),
-        *("2002:7f00:1::", "2001:0:1:2::3", "fe80::1", "fec0::1", "fd00:ec2::254", "ff02::1", "2001:db8::1"),
+        *("2002:7f00:1::", "2001:0:1:2::3", "fe80::1", "fec0::1", "fd00:ec2::254", "ff02::1"),
     ],
 )  # fmt: skip
 def test_addresses_that_are_not_of_the_internet_are_not_public(address: str) -> None:
@@ -93,7 +95,33 @@ def test_addresses_that_are_not_of_the_internet_are_not_public(address: str) -> 
     assert not public.reaches("rebound.example.org", parsed, 443)
 
 
-@pytest.mark.parametrize("address", ["1.1.1.1", "93.184.216.34", "2606:4700::1111", "64:ff9b::101:101"])
+def test_addresses_in_networks_of_this_machine_are_not_public(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # As /proc/net/route and ipv6_route have them: a default route, a network by a gateway, and one without.
+    routes, routes6 = tmp_path / "route", tmp_path / "ipv6_route"
+    order = 1 if sys.byteorder == "big" else -1
+    lines = ["Iface Destination Gateway Flags RefCnt Use Metric Mask MTU Window IRTT"]
+    for network, flags, bits in (
+        ("0.0.0.0", 3, "0.0.0.0"),
+        ("5.6.0.0", 3, "255.255.0.0"),
+        ("5.7.0.0", 1, "255.255.0.0"),
+    ):
+        place, mask = (ipaddress.ip_address(each).packed[::order].hex().upper() for each in (network, bits))
+        lines.append(f"eth0 {place} 0101A8C0 {flags:04X} 0 0 0 {mask} 0 0 0")
+    routes.write_text("\n".join(lines) + "\n")
+    nothing = "0" * 32
+    routes6.write_text(
+        f"{nothing} 00 {nothing} 00 {nothing} 00000400 1 0 00000003 eth0\n"
+        f"2a00{nothing[4:]} 20 {nothing} 00 {nothing} 00000400 1 0 00000001 eth0\n"
+    )
+    monkeypatch.setattr("sandrl.runtime.network._ROUTES", routes)
+    monkeypatch.setattr("sandrl.runtime.network._ROUTES6", routes6)
+    found = {
+        each: is_public(ipaddress.ip_address(each)) for each in ("5.6.0.1", "5.7.0.1", "8.8.8.8", "2a00::1", "2a01::1")
+    }
+    assert found == {"5.6.0.1": True, "5.7.0.1": False, "8.8.8.8": True, "2a00::1": False, "2a01::1": True}
+
+
+@pytest.mark.parametrize("address", ["1.1.1.1", "203.0.113.80", "2606:4700::1111", "64:ff9b::101:101"])
 def test_addresses_of_the_internet_are_public(address: str) -> None:
     assert is_public(ipaddress.ip_address(address))
 

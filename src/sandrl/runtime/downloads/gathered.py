@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import netrc
 import os
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
-from urllib.parse import quote, unquote, urljoin, urlsplit, urlunsplit
+from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 from sandrl.files import read_regular
 
@@ -20,8 +18,6 @@ CERTIFICATES = f"{PLACE}/certificates.pem"
 """The file of a sandbox with all certificates, if it has one."""
 
 MOST_FILE_BYTES = 4 << 20
-_MOST_PAGES, _MOST_PAGE_BYTES = 2000, 1 << 20
-_LINK = re.compile(rb"""(?i)href\s*=\s*["']([^"'#?]+)""")
 _NO_ADDRESS = "the address of a package index or of a proxy is not valid: it is not used"
 _PORTS = {"http": 80, "https": 443}
 
@@ -34,7 +30,6 @@ class Gathered:
         source: The user's environment.
         environment: Variables of the sandbox.
         files: Contents by path in the sandbox.
-        directories: Directories of this machine by path in the sandbox.
         reachable: `HOST:PORT` of servers that may have private addresses, in order.
         unverified: Names of servers whose certificates the user does not want checked.
         warnings: What cannot be used, and why, without secrets.
@@ -43,7 +38,6 @@ class Gathered:
     source: Mapping[str, str] = field(repr=False)
     environment: dict[str, str] = field(default_factory=dict, repr=False)
     files: dict[str, bytes] = field(default_factory=dict, repr=False)
-    directories: dict[str, Path] = field(default_factory=dict)
     reachable: dict[str, None] = field(default_factory=dict)
     unverified: dict[str, None] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
@@ -78,13 +72,8 @@ class Gathered:
         self.files[place] = content
         return place
 
-    def location(self, text: str, *, is_index: bool = False) -> str | None:
-        """Makes a place with packages usable: an address, a directory, or a file; returns it as the sandbox has it.
-
-        Args:
-            text: As users write it.
-            is_index: Whether it is an index by name, whose pages may lead to files elsewhere.
-        """
+    def location(self, text: str) -> str | None:
+        """Makes a place with packages usable, as users write it: an address; a directory is left out."""
         try:
             parts = urlsplit(text)
         except ValueError:
@@ -94,14 +83,8 @@ class Gathered:
             return self.address(text)
         if parts.scheme not in ("", "file"):
             return text
-        path = Path(unquote(parts.path)) if parts.scheme else Path(text)
-        if not path.is_absolute() or not path.is_dir():
-            self.warnings.append(f"{path} is not a directory with an absolute path: it is left out")
-            return None
-        path = path.resolve()
-        for each in (path, *(_linked(path) if is_index else ())):
-            self.directories[f"{PLACE}/root{each}"] = each
-        return f"file://{quote(f'{PLACE}/root{path}')}"
+        self.warnings.append(f"{unquote(parts.path)} has packages on this machine, which sandboxes do not see")
+        return None
 
     def address(self, text: str) -> str:
         """Makes an address reachable; returns it with the credential that the user's netrc has for its host."""
@@ -137,22 +120,3 @@ def words(value: object) -> list[str]:
     if isinstance(value, str):
         return value.split()
     return [str(each) for each in value] if isinstance(value, Iterable) else []
-
-
-def _linked(index: Path) -> list[Path]:
-    # Where the pages of an index lead to: what they have in common is shown, and nothing above.
-    found: set[str] = set()
-    with os.scandir(index) as projects:
-        for project in islice(projects, _MOST_PAGES):
-            page = Path(project.path, "index.html")
-            try:
-                content = read_regular(page, _MOST_PAGE_BYTES)
-            except OSError:
-                continue
-            for link in _LINK.findall(content):
-                target = urlsplit(urljoin(page.as_uri(), link.decode("utf-8", "replace")))
-                if target.scheme == "file":
-                    found.add(os.path.dirname(os.path.normpath(unquote(target.path))))
-    outside = [each for each in found if not Path(each).is_relative_to(index)]
-    common = Path(os.path.commonpath(outside)) if outside else index
-    return [common] if common.is_dir() and len(common.parts) > 1 and not index.is_relative_to(common) else []

@@ -77,9 +77,7 @@ def _given(gathered: Gathered, section: str, options: dict[str, str]) -> dict[st
         if option not in _TAKEN:
             continue
         found: list[str | None] = [value]
-        if option in _INDEXES:
-            found = [gathered.location(each, is_index=True) for each in words(value)]
-        elif option == "find-links":
+        if option in _INDEXES or option == "find-links":
             found = [gathered.location(each) for each in words(value)]
         elif option in _CONSTRAINTS or option == "client-cert":
             files = [each for each in words(value) if option != "client-cert" or each]
@@ -120,7 +118,7 @@ def _add_uv(gathered: Gathered) -> bool:
     others = words(source.get("UV_INDEX", "")) + words(source.get("UV_EXTRA_INDEX_URL", "")) or others
     flat = source.get("UV_FIND_LINKS", "").replace(",", " ").split() or flat
     insecure = words(source.get("UV_INSECURE_HOST", "")) or words(settings.get("allow-insecure-host", ()))
-    add("UV_DEFAULT_INDEX", [gathered.location(each, is_index=True) for each in default[:1]])
+    add("UV_DEFAULT_INDEX", [gathered.location(each) for each in default[:1]])
     add("UV_INDEX", [_named(gathered, each) for each in others])
     add("UV_FIND_LINKS", [gathered.location(each) for each in flat], ",")
     add("UV_INSECURE_HOST", [*insecure])
@@ -142,8 +140,8 @@ def _add_uv(gathered: Gathered) -> bool:
 def _named(gathered: Gathered, index: str) -> str | None:
     name, equals, address = index.partition("=")
     if not equals or "/" in name:
-        return gathered.location(index, is_index=True)
-    place = gathered.location(address, is_index=True)
+        return gathered.location(index)
+    place = gathered.location(address)
     return None if place is None else f"{name}={place}"
 
 

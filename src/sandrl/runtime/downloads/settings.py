@@ -29,7 +29,6 @@ class DownloadSettings:
     Attributes:
         environment: Variables; those of the image and of the step win.
         files: Contents, readable for all users of the sandbox, by path in it.
-        directories: Directories of this machine, to be shown read-only, by path in the sandbox.
         reachable: `HOST:PORT` of indexes and proxies, which may have private addresses.
         proxies: Those of a recorder: addresses by `http` and `https`, and as `no` names that need none.
         unverified: Servers whose certificates are not checked.
@@ -38,7 +37,6 @@ class DownloadSettings:
 
     environment: Mapping[str, str] = field(repr=False)
     files: Mapping[str, bytes] = field(repr=False)
-    directories: Mapping[str, Path]
     reachable: tuple[str, ...]
     proxies: Mapping[str, str] = field(repr=False)
     unverified: tuple[str, ...]
@@ -68,7 +66,6 @@ def download_settings(
     return DownloadSettings(
         environment=gathered.environment,
         files=gathered.files,
-        directories=gathered.directories,
         reachable=tuple(gathered.reachable),
         proxies=proxies_of(gathered.source) if is_recorded else {},
         unverified=tuple(gathered.unverified),

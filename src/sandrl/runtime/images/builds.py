@@ -102,9 +102,6 @@ def build_image(
             file, downloads = attached.file, attached.downloads
         for warning in downloads.warnings:
             emit(Warned(warning))
-        if downloads.directories:
-            shown = ", ".join(map(str, downloads.directories.values()))
-            emit(Warned(f"programs of builds do not see directories with packages of this machine: {shown}"))
         download = http_client if recording is None else partial(_recorded_client, *recording)
         around = Surroundings(downloads.environment, downloads.files, downloads.reachable, file)
         return build(store, wanted, name, provide=provided, run=run, download=download, surroundings=around, emit=emit)

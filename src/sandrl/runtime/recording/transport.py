@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from typing import BinaryIO
 
 import httpx
 
 from sandrl.runtime.recording.recorder import RecordingMode
-from sandrl.runtime.recording.recording import Recording, pieces
+from sandrl.runtime.recording.recording import Answer, Recording, pieces
 from sandrl.runtime.recording.request import DEFAULT_PORTS, Request
 
 _PIECE_BYTES = 1 << 20
@@ -31,8 +32,7 @@ class RecordedTransport(httpx.BaseTransport):
         answer = None if self._mode is RecordingMode.RECORD else self._recording.find(asked)
         body = None if answer is None else self._recording.open_body(answer)
         if answer is not None and body is not None:
-            stream = _Stream(pieces(body, range(answer.size), answer))
-            return httpx.Response(answer.status, headers=answer.headers, stream=stream)
+            return httpx.Response(answer.status, headers=answer.headers, stream=_Stream(_read(body, answer)))
         if self._mode is RecordingMode.REPLAY:
             raise httpx.ConnectError(f"it is not in the recording {self._recording.path}", request=request)
         response = self._client.send(request, stream=True)
@@ -41,7 +41,7 @@ class RecordedTransport(httpx.BaseTransport):
             response.status_code, headers=response.headers, stream=_Stream(self._kept(asked, response, headers))
         )
 
-    def _kept(self, asked: Request, response: httpx.Response, headers: tuple[tuple[str, str], ...]) -> Iterator[bytes]:
+    def _kept(self, asked: Request, response: httpx.Response, headers: tuple[tuple[str, str], ...]) -> Generator[bytes]:
         self._recording.make()
         body, digest = self._recording.begin_body(), hashlib.sha256()
         try:
@@ -59,11 +59,19 @@ class RecordedTransport(httpx.BaseTransport):
 
 
 class _Stream(httpx.SyncByteStream):
-    def __init__(self, blocks: Iterator[bytes]) -> None:
+    def __init__(self, blocks: Generator[bytes]) -> None:
         self._blocks = blocks
 
     def __iter__(self) -> Iterator[bytes]:
         yield from self._blocks
+
+    def close(self) -> None:
+        self._blocks.close()
+
+
+def _read(body: BinaryIO, answer: Answer) -> Generator[bytes]:
+    with body:
+        yield from pieces(body, range(answer.size), answer)
 
 
 def _request_of(request: httpx.Request) -> Request:

@@ -49,8 +49,8 @@ async def run_step(manager: SandboxManager, wanted: Mapping[str, Any], write: Wr
             raise faults.unavailable(record.reason)
         result = await _run(step, host, record.plan.environment, write)
         for each in manager.gate.connections(record.spec.tags)[0]:
-            if each["refused"]:
-                await write(OUTPUT + f"network: {each['host']}:{each['port']}: {each['refused']}\n".encode())
+            if reason := each["refused"] or each["error"]:
+                await write(OUTPUT + f"network: {each['host']}:{each['port']}: {reason}\n".encode())
         if not result["exit_code"]:
             described = step.text or "RUN"
             image = await manager.save(record, host, None, described, step.left_out)
