@@ -184,12 +184,17 @@ def _daemon_checks(state_dir: Path) -> list[Check]:
     return [Check("local runtimes", State.OK, f"{len(found)} running: {places}", "sandrl runtime status shows them")]
 
 
+_OPTIONAL = frozenset({"cells", "images", "network"})
+"""What a runtime works without."""
+
+
 def _runtime_check(kind: RuntimeKind, checks: Sequence[Check]) -> Check:
     failed = next((check for check in checks if check.state is State.FAILED), None)
     if failed is not None:
         # What this machine cannot do is no fault while another runtime is used.
         return Check(kind, State.ABSENT, f"does not work here: {failed.name}: {failed.detail}", failed.hint)
-    unknown = next((check for check in checks if check.state is not State.OK), None)
+    needed = (check for check in checks if check.name not in _OPTIONAL or check.state is not State.ABSENT)
+    unknown = next((check for check in needed if check.state is not State.OK), None)
     if unknown is not None:
         return Check(kind, unknown.state, unknown.detail, unknown.hint)
     return Check(kind, State.OK, f"works here: {find_provider(kind).summary}")

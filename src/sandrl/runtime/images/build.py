@@ -118,7 +118,7 @@ def build(
     provide: Callable[[str], str],
     run: RunStep,
     download: Callable[[], httpx.Client],
-    surroundings: Surroundings = NO_SURROUNDINGS,
+    surroundings: Callable[[], Surroundings] = lambda: NO_SURROUNDINGS,
     emit: Emit = ignore,
 ) -> StoredImage:
     """Builds an image and gives it a name.
@@ -151,7 +151,7 @@ class _Builder:
         provide: Callable[[str], str],
         run: RunStep,
         download: Callable[[], httpx.Client],
-        surroundings: Surroundings,
+        surroundings: Callable[[], Surroundings],
         emit: Emit,
         held: ExitStack,
     ) -> None:
@@ -523,10 +523,10 @@ class _Builder:
             )
             proxies = {name: self._wanted.arguments[name] for name in _PROXIES & self._wanted.arguments.keys()}
             network = "none" if instruction.network == "none" else self._wanted.network
-            around = NO_SURROUNDINGS if network == "none" else self._surroundings
-            mounts.add_unkeyed(around.files)
 
             def make() -> str:
+                around = NO_SURROUNDINGS if network == "none" else self._surroundings()
+                mounts.add_unkeyed(around.files)
                 step = Step(
                     image=base,
                     text=instruction.text,

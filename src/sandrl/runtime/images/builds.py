@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 import httpx
@@ -94,16 +94,19 @@ def build_image(
         return provide(base, settings, environment=environment, emit=emit).rpartition("@")[2]
 
     with ExitStack() as held:
-        file = ""
-        if recording is None:
-            downloads = download_settings(environment)
-        else:
+        attached = None
+        if recording is not None:
             attached = held.enter_context(attachment(*recording, settings.state_dir, environment))
-            file, downloads = attached.file, attached.downloads
-        for warning in downloads.warnings:
-            emit(Warned(warning))
+
+        @cache
+        def around() -> Surroundings:
+            downloads = download_settings(environment) if attached is None else attached.downloads
+            for warning in downloads.warnings:
+                emit(Warned(warning))
+            file = "" if attached is None else attached.file
+            return Surroundings(downloads.environment, downloads.files, downloads.reachable, file)
+
         download = http_client if recording is None else partial(_recorded_client, *recording)
-        around = Surroundings(downloads.environment, downloads.files, downloads.reachable, file)
         return build(store, wanted, name, provide=provided, run=run, download=download, surroundings=around, emit=emit)
 
 
