@@ -18,6 +18,7 @@ from sandrl.runtime.downloads.settings import download_settings
 from sandrl.runtime.images import compose
 from sandrl.runtime.images.build import Build, Surroundings, build
 from sandrl.runtime.images.layouts import DOCKERFILE
+from sandrl.runtime.images.reach import limited
 from sandrl.runtime.images.store import StoredImage, open_store
 from sandrl.runtime.images.transport import http_client
 from sandrl.runtime.recording.attachment import attachment
@@ -102,13 +103,18 @@ def build_image(
             file, downloads = attached.file, attached.downloads
         for warning in downloads.warnings:
             emit(Warned(warning))
-        download = http_client if recording is None else partial(_recorded_client, *recording)
+        reached = (*wanted.private_hosts, *downloads.reachable)
+        download = partial(_client, reached) if recording is None else partial(_recorded_client, reached, *recording)
         around = Surroundings(downloads.environment, downloads.files, downloads.reachable, file)
         return build(store, wanted, name, provide=provided, run=run, download=download, surroundings=around, emit=emit)
 
 
-def _recorded_client(directory: Path, mode: RecordingMode) -> httpx.Client:
-    client = http_client()
+def _client(private_hosts: Sequence[str]) -> httpx.Client:
+    return limited(http_client(), private_hosts)
+
+
+def _recorded_client(private_hosts: Sequence[str], directory: Path, mode: RecordingMode) -> httpx.Client:
+    client = _client(private_hosts)
     return httpx.Client(
         transport=RecordedTransport(Recording(directory.absolute()), mode, client), headers=client.headers
     )
