@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
 import signal
@@ -10,6 +11,7 @@ import socket
 import stat
 import subprocess
 import sys
+import tarfile
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -26,8 +28,9 @@ from sandrl.runtime.images.provision import provide
 from sandrl.runtime.images.removal import list_images, prune
 from sandrl.runtime.images.store import ImageStore, StoredImage, open_store
 from sandrl.settings import Settings, load_settings
+from tests.support.archives import layout
 from tests.support.dockerfiles import BASE, Example, image_tree, packed
-from tests.support.image_trees import import_tree, make_busybox_tree, make_python_tree
+from tests.support.image_trees import import_layout, import_tree, make_busybox_tree, make_python_tree
 
 FORK = """
 import sys
@@ -140,7 +143,7 @@ def test_a_secret_is_seen_by_its_command_and_is_in_no_layer_nor_key(build: Build
     text = (
         "FROM BASE\nRUN --mount=type=secret,id=a --mount=type=secret,id=b,target=/root/.b,mode=0440 "
         "--mount=type=secret,id=c,env=C cat /run/secrets/a /root/.b && echo $C | tr a-z A-Z\n"
-        "RUN ls -A /run /root > /left\n"
+        "RUN --network=none ls -A /run /root > /left\n"
     )
     secrets = {"a": b"first-secret\n", "b": b"second-secret\n", "c": b"third"}
     image = build(text, secrets=secrets)
@@ -210,14 +213,24 @@ def test_a_command_that_fails_shows_its_step_its_last_lines_and_its_line(build: 
         ('ENV A="${B:?is needed}"', {}, 2, "is needed"),
         ("EXPOSE http", {}, 2, "a port is not a number"),
         ("EXPOSE 80/xyz", {}, 2, "is not a port"),
-        ("RUN --mount=target=/proc/x true", {}, None, "/proc"),
+        ("RUN --mount=target=/proc/x true", {}, 2, "/proc"),
+        ("RUN --mount=type=tmpfs,target=/ true", {}, 2, "cannot be at /"),
+        ("RUN --mount=source=f,target=/x --mount=source=g,target=/x true", {"f": "1", "g": "2"}, 2, "another one is"),
+        ("RUN --mount=type=secret,id=s,mode=77777 true", {}, 2, "too large"),
+        ("RUN --mount=type=secret,id=s,uid=4294967295 true", {}, 2, "too large"),
+        ("USER nobody-here\nRUN true", {}, 3, "no user 'nobody-here'"),
+        ("COPY --chown=4294967295 f /", {"f": "x"}, 2, "no user '4294967295'"),
+        ("WORKDIR /.wh.etc", {}, 2, "layers have it for removed files"),
+        ("COPY f /.wh.etc/f", {"f": "x"}, 2, "layers have it for removed files"),
+        ("ADD http://[x /y", {}, 2, "is not valid"),
+        ("ADD http://host.example/.. /y/", {}, 2, "has no file name"),
     ],
 )
 def test_what_cannot_be_built_names_the_line(
     build: Builder, text: str, files: dict[str, str | bytes], line: int | None, words: str | None
 ) -> None:
     with pytest.raises((InputError, ServiceError) if words is None else Exception, match=words) as refused:
-        build(f"FROM BASE\n{text}\n", files)
+        build(f"FROM BASE\n{text}\n", files, secrets={"s": b"x"})
     if line is not None and words is not None:
         assert isinstance(refused.value, InputError)
         assert refused.value.line == line
@@ -273,11 +286,11 @@ def test_a_shell_of_the_file_is_that_of_its_programs(build: Builder, store: Imag
 
 
 @pytest.fixture
-def served() -> Iterator[Callable[[bytes], str]]:
+def served() -> Iterator[Callable[..., str]]:
     """The address of a server that answers with a content."""
     opened = []
 
-    def serve(content: bytes) -> str:
+    def serve(content: bytes, *, is_whole: bool = False) -> str:
         listener = socket.create_server(("127.0.0.1", 0))
         opened.append(listener)
 
@@ -290,7 +303,7 @@ def served() -> Iterator[Callable[[bytes], str]]:
                 with connection:
                     connection.recv(65536)
                     head = f"HTTP/1.1 200 OK\r\nContent-Length: {len(content)}\r\nConnection: close\r\n\r\n"
-                    connection.sendall(head.encode() + content)
+                    connection.sendall(content if is_whole else head.encode() + content)
 
         threading.Thread(target=answer, daemon=True).start()
         return f"http://127.0.0.1:{listener.getsockname()[1]}/dir/file.bin?x=1"
@@ -301,22 +314,87 @@ def served() -> Iterator[Callable[[bytes], str]]:
         each.close()
 
 
-def test_an_address_is_added_with_its_checksum(
-    build: Builder, store: ImageStore, served: Callable[[bytes], str]
-) -> None:
+def test_an_address_is_added_with_its_checksum(build: Builder, store: ImageStore, served: Callable[..., str]) -> None:
     address, digest = served(b"content"), hashlib.sha256(b"content").hexdigest()
-    image = build(f"FROM BASE\nADD --checksum=sha256:{digest} {address} /to/\nADD {address} /x\n")
+    here = (address.split("/")[2],)
+    image = build(f"FROM BASE\nADD --checksum=sha256:{digest} {address} /to/\nADD {address} /x\n", private_hosts=here)
     files = image_tree(store, image.digest)
     assert files["to/file.bin"][:2] == (stat.S_IFREG, "0o600")
     assert files["x"][4] == digest
     with pytest.raises(InputError, match="changed while it was copied"):
-        build(f"FROM BASE\nADD --checksum=sha256:{'0' * 64} {address} /y\n")
+        build(f"FROM BASE\nADD --checksum=sha256:{'0' * 64} {address} /y\n", private_hosts=here)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::ffff:127.0.0.1]", "user:word@127.0.0.1"])
+def test_an_address_of_this_machine_is_not_added(build: Builder, served: Callable[..., str], host: str) -> None:
+    with pytest.raises(ServiceError, match="may not be reached") as caught:
+        build(f"FROM BASE\nADD {served(b'content').replace('127.0.0.1', host)} /x\n")
+    assert "word" not in str(caught.value)
+
+
+def test_a_redirect_to_this_machine_is_not_followed(build: Builder, served: Callable[..., str]) -> None:
+    inner = served(b"content")
+    answer = f"HTTP/1.1 302 Found\r\nLocation: {inner}\r\nContent-Length: 0\r\n\r\n".encode()
+    outer = served(answer, is_whole=True)
+    with pytest.raises(ServiceError, match="may not be reached"):
+        build(f"FROM BASE\nADD {outer} /x\n", private_hosts=(outer.split("/")[2],))
+
+
+def test_the_network_of_a_program_is_part_of_its_key(build: Builder) -> None:
+    text = "FROM BASE\nRUN grep -c : /proc/net/dev > /n\n"
+    build(text, network="none")
+    build(text, network="public")
+    assert build.taken == ["RUN grep -c : /proc/net/dev > /n"]
+
+
+def _archive(*members: tuple[str, str | bytes], mode: str = "w") -> bytes:
+    # Files with their contents, and hard links with their targets.
+    content = io.BytesIO()
+    with tarfile.open(fileobj=content, mode=mode) as archive:  # type: ignore[call-overload]
+        for name, value in members:
+            member = tarfile.TarInfo(name)
+            if isinstance(value, str):
+                member.type, member.linkname = tarfile.LNKTYPE, value
+            else:
+                member.size = len(value)
+            archive.addfile(member, io.BytesIO(b"" if isinstance(value, str) else value))
+    return content.getvalue()
+
+
+def test_a_hard_link_of_an_archive_is_found_through_a_link_of_the_image(build: Builder) -> None:
+    archive = _archive(("lib/a", b"text"), ("lib/b", "lib/a"))
+    build("FROM BASE\nRUN mkdir -p /real && ln -s real /lib\nADD a.tar /\nRUN cat /real/b\n", {"a.tar": archive})
+    assert build.output == ["text"]
+
+
+def test_a_damaged_archive_is_not_copied_as_a_file(build: Builder) -> None:
+    whole = _archive(("a", os.urandom(100_000)), mode="w:gz")
+    with pytest.raises(InputError, match=r"Dockerfile:2: the archive a.tar.gz cannot be unpacked"):
+        build("FROM BASE\nADD a.tar.gz /x/\n", {"a.tar.gz": whole[:60_000]})
+
+
+def test_what_only_begins_like_an_archive_is_copied(build: Builder, store: ImageStore) -> None:
+    image = build("FROM BASE\nADD a.xz /x/\n", {"a.xz": b"\xfd7zXZ\x00 no archive"})
+    assert "x/a.xz" in image_tree(store, image.digest)
+
+
+def test_a_line_of_output_without_an_end_is_shown_in_pieces(build: Builder) -> None:
+    build("FROM BASE\nRUN head -c 1000000 /dev/zero | tr '\\0' a\n")
+    assert "".join(build.output) == "a" * 1_000_000
+    assert max(map(len, build.output)) < 500_000
+
+
+def test_an_image_with_a_history_that_is_none_can_be_built_on(build: Builder, tmp_path: Path) -> None:
+    import_layout(layout(tmp_path / "layout", packed({"a": "1"}), changes={"history": 5}), "tests/odd:1")
+    build("FROM tests/odd:1\nCOPY f /\n", {"f": "x"})
 
 
 def test_a_compose_file_with_one_service_names_the_build(tmp_path: Path, settings: Settings) -> None:
-    Example("x", "FROM BASE AS a\nARG V\nRUN echo $V > /v\nFROM BASE\nRUN false\n").write(tmp_path / "app" / "ctx")
+    Example("x", "FROM BASE AS a\nARG V\nARG W\nRUN echo $V $W > /v\nFROM BASE\nRUN false\n").write(
+        tmp_path / "app" / "ctx"
+    )
     (tmp_path / "app/compose.yaml").write_text(
-        "services:\n  web:\n    build: {context: ctx, target: a, args: {V: '${VALUE:-3}'}}\n"
+        "services:\n  web:\n    build: {context: ctx, target: a, args: {V: '${VALUE:-3}', W: true}}\n"
         "    image: tests/compose:${TAG}\n    ports: ['80:80']\n"
     )
     events: list[Event] = []
@@ -324,7 +402,7 @@ def test_a_compose_file_with_one_service_names_the_build(tmp_path: Path, setting
     image = build_image(wanted, name, settings, environment={})
     assert name == "tests/compose:7"
     assert open_store(settings).digest_of(name) == image.digest
-    assert _text(open_store(settings), image, "v") == "3\n"
+    assert _text(open_store(settings), image, "v") == "3 true\n"
     assert [each.message.partition(": ")[2] for each in events if isinstance(each, Warned)] == [
         "only the build is read, not ports"
     ]

@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from sandrl.errors import BuildError, InputError
+from sandrl.errors import BuildError, InputError, UsageError
 from sandrl.events import BuildFailed, BuildOutput, BuildStep, Emit, Warned, ignore
 from sandrl.files import read_regular
 from sandrl.runtime.images.copying import Item, Layer, find_owner, write_layer
@@ -54,7 +54,7 @@ _SCRATCH = "scratch"
 _MOST_IGNORE_BYTES = 1 << 20
 _MOST_DOWNLOAD_BYTES = 8 << 30
 _MOST_PORTS = 65_536
-_LAST_LINES = 10
+_LAST_LINES, _LONGEST_LINE = 10, 1 << 16
 _DOWNLOAD_MODE = 0o600
 _CHUNK = 1 << 20
 
@@ -297,6 +297,9 @@ class _Builder:
             *lines, pending = (pending + output).split(b"\n")
             for line in lines:
                 put(line)
+            if len(pending) > _LONGEST_LINE:
+                put(pending)
+                pending = b""
 
         def put(line: bytes) -> None:
             text = line.decode("utf-8", "replace").rstrip("\r").rpartition("\r")[2]
@@ -331,7 +334,8 @@ class _Builder:
         if config.pop("OnBuild", None):
             message = f"the image {name} has ONBUILD instructions, which are not supported"
             raise InputError(message, path=self._file.path, line=start.line)
-        history = [each for each in document.get("history") or () if isinstance(each, dict)]
+        found = document.get("history")
+        history = [each for each in (found if isinstance(found, list) else ()) if isinstance(each, dict)]
         unknown = len(manifest.layers) - sum(not each.get("empty_layer") for each in history)
         history = [{"created_by": "unknown"}] * unknown + history
         return State(image.digest, image, config, str(document.get("author") or ""), history)
@@ -445,9 +449,12 @@ class _Builder:
         return next(number for number, stage in enumerate(self._file.stages) if instruction in stage.instructions)
 
     def _add_remote(self, layer: Layer, address: str, destination: str, checksum: str, *, several: bool) -> None:
-        name = posixpath.basename(urlsplit(address).path)
-        if not name and destination.endswith("/"):
-            raise InputError(f"{address} has no file name", hint="write the name of the file as the destination")
+        try:
+            name = posixpath.basename(urlsplit(address).path)
+        except ValueError as error:
+            raise InputError(f"the address is not valid: {error}") from error
+        if name in ("", ".", "..") and (several or destination.endswith("/")):
+            raise InputError("the address has no file name", hint="write the name of the file as the destination")
         kind, _, digest = checksum.partition(":")
         if checksum and (kind != "sha256" or len(digest) != 64):
             raise InputError(f"--checksum={checksum} is not sha256: and 64 hexadecimal digits")
@@ -509,6 +516,7 @@ class _Builder:
             raise InputError("an image without files has no program to run", hint="copy the program into it before")
         base, user = state.image.digest, str(state.config.get("User") or "")
         environment = {"PATH": _SEARCH_PATH, **state.variables}
+        network = "none" if instruction.network == "none" else self._wanted.network
         place = self._place_of(instruction)
         with Mounts(self._store, self._tree(state), state.directory) as mounts:
             arguments = _arguments_of(instruction, state, mounts)
@@ -519,10 +527,9 @@ class _Builder:
                 mounts.add(mount.kind, options, lambda name: self._origin(name, place), self._wanted.secrets)
             key = key_of_step(
                 *("run", state.key, arguments, environment, state.directory, user),
-                *(instruction.network, mounts.described),
+                *(network, mounts.described),
             )
             proxies = {name: self._wanted.arguments[name] for name in _PROXIES & self._wanted.arguments.keys()}
-            network = "none" if instruction.network == "none" else self._wanted.network
 
             def make() -> str:
                 around = NO_SURROUNDINGS if network == "none" else self._surroundings()
@@ -541,7 +548,10 @@ class _Builder:
                     volumes=mounts.volumes(),
                     left_out=mounts.left_out(),
                 )
-                result = self._run(step, tell)
+                try:
+                    result = self._run(step, tell)
+                except UsageError as error:
+                    raise InputError(str(error), hint=error.hint) from error
                 if result.exit_code:
                     message = f"{self._file.path}:{instruction.line}: {instruction.text[:100]}"
                     raise BuildError(f"{message} failed with exit code {result.exit_code}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 
 import httpx
@@ -18,6 +18,7 @@ from sandrl.runtime.downloads.settings import download_settings
 from sandrl.runtime.images import compose
 from sandrl.runtime.images.build import Build, Surroundings, build
 from sandrl.runtime.images.layouts import DOCKERFILE
+from sandrl.runtime.images.reach import limited
 from sandrl.runtime.images.store import StoredImage, open_store
 from sandrl.runtime.images.transport import http_client
 from sandrl.runtime.recording.attachment import attachment
@@ -106,12 +107,19 @@ def build_image(
             file = "" if attached is None else attached.file
             return Surroundings(downloads.environment, downloads.files, downloads.reachable, file)
 
-        download = http_client if recording is None else partial(_recorded_client, *recording)
+        def download() -> httpx.Client:
+            reached = (*wanted.private_hosts, *around().hosts)
+            return _client(reached) if recording is None else _recorded_client(reached, *recording)
+
         return build(store, wanted, name, provide=provided, run=run, download=download, surroundings=around, emit=emit)
 
 
-def _recorded_client(directory: Path, mode: RecordingMode) -> httpx.Client:
-    client = http_client()
+def _client(private_hosts: Sequence[str]) -> httpx.Client:
+    return limited(http_client(), private_hosts)
+
+
+def _recorded_client(private_hosts: Sequence[str], directory: Path, mode: RecordingMode) -> httpx.Client:
+    client = _client(private_hosts)
     return httpx.Client(
         transport=RecordedTransport(Recording(directory.absolute()), mode, client), headers=client.headers
     )

@@ -144,7 +144,7 @@ def _arguments(given: Any, path: Path, environment: Mapping[str, str]) -> dict[s
             (str(each).partition("=")[0], str(each).partition("=")[2] if "=" in str(each) else None) for each in given
         ]
     elif isinstance(given, dict):
-        pairs = [(str(name), None if value is None else str(value)) for name, value in given.items()]
+        pairs = [(str(name), None if value is None else _text(value)) for name, value in given.items()]
     else:
         raise InputError("the args of its build are neither a list nor a mapping", path=path)
     found = {}
@@ -153,3 +153,7 @@ def _arguments(given: Any, path: Path, environment: Mapping[str, str]) -> dict[s
         if chosen is not None:
             found[name] = chosen
     return found
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -43,6 +43,9 @@ _OTHER_COMPRESSIONS: dict[bytes, Callable[[IO[bytes]], IO[bytes]]] = {
 }
 _KINDS = {stat.S_IFREG: tarfile.REGTYPE, stat.S_IFDIR: tarfile.DIRTYPE, stat.S_IFLNK: tarfile.SYMTYPE}
 
+_DAMAGES = (ArchiveError, CompressionError, OSError, EOFError, lzma.LZMAError)
+MOST_ID = 2**32 - 2
+
 Owner = tuple[int, int]
 
 
@@ -181,7 +184,8 @@ class Layer:
             raise InputError(f"{described}: has sparse files, which ADD does not support")
         link = os.fsdecode(entry.link)
         if entry.kind == tarfile.LNKTYPE:
-            link = "/".join((*place, *_safe_parts(entry.link, described)))
+            above = (*place, *_safe_parts(entry.link, described))
+            link = "/".join((*self._where(above[:-1]), *above[-1:]))
         offset, digest = archive.position, ""
         if entry.kind == tarfile.REGTYPE:
             hashed = hashlib.sha256()
@@ -239,8 +243,6 @@ class Layer:
         return replace(item, open=opened, digest=digest)
 
     def _add(self, item: Item) -> None:
-        if item.path and item.path[-1].startswith(_WHITEOUT):
-            raise InputError(f"a file cannot have the name {item.path[-1]!r}: layers have it for removed files")
         if len(self._items) >= _MOST_FILES:
             raise InputError(f"more than {_MOST_FILES} files are copied")
         path = self._make_above(item.path)
@@ -261,6 +263,9 @@ class Layer:
         if not path:
             return path
         above = self._where(path[:-1])
+        for name in (*above, path[-1]):
+            if name.startswith(_WHITEOUT):
+                raise InputError(f"a file cannot have the name {name!r}: layers have it for removed files")
         for count in range(1, len(above) + 1):
             part = above[:count]
             if part in self._items and self._items[part].kind == tarfile.DIRTYPE:
@@ -343,7 +348,9 @@ def _rows(image: MergedTree, name: str, columns: int) -> Iterator[list[str]]:
 
 
 def _number(text: str) -> int | None:
-    return int(text) if text.isascii() and text.isdigit() and len(text) <= 10 else None
+    # The last number means that an owner is not changed.
+    is_number = text.isascii() and text.isdigit() and len(text) <= len(str(MOST_ID))
+    return int(text) if is_number and int(text) <= MOST_ID else None
 
 
 def _matches(origin: Origin, source: str) -> list[Parts]:
@@ -428,13 +435,19 @@ def _opened_archive(tree: MergedTree, path: Parts, scratch: Path) -> IO[bytes] |
             stream: IO[bytes] | Plain = other(file) if other else Plain(file)
             if next(iter(Archive(stream)), None) is None:
                 return None
-            file.seek(0)
+        except _DAMAGES:
+            return None
+        file.seek(0)
+        plain = TemporaryFile(dir=scratch)  # noqa: SIM115 - its reader closes it
+        try:
             measured = Measured(other(file) if other else file, Limits().most_bytes)
-            plain = TemporaryFile(dir=scratch)  # noqa: SIM115 - its reader closes it
             while chunk := measured.read(_CHUNK):
                 plain.write(chunk)
-        except (ArchiveError, CompressionError, OSError, EOFError):
-            return None
+        except _DAMAGES as error:
+            plain.close()
+            raise InputError(
+                f"the archive {'/'.join(path)} cannot be unpacked: {error}", path=tree.described
+            ) from error
     plain.seek(0)
     return plain
 

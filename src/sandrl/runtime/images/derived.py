@@ -71,7 +71,9 @@ class DerivedImage:
         created = datetime.now(UTC).isoformat()
         document["created"] = created
         entry = {"created": created, "created_by": self._created_by}
-        document["history"] = [*(document.get("history") or ()), entry if added else {**entry, "empty_layer": True}]
+        known = document.get("history")
+        before = known if isinstance(known, list) else []
+        document["history"] = [*before, entry if added else {**entry, "empty_layer": True}]
         return {**document, **self._changes}
 
     def blob(self, digest: str, size: int, offset: int = 0) -> Iterator[bytes]:

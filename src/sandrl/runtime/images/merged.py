@@ -113,6 +113,10 @@ class MergedTree:
             InputError: If it cannot be read.
         """
         with self._found(path) as descriptor, self._permitted(path):
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise InputError(
+                    f"{'/'.join(path)[:200]} has changed to something other than a file", path=self.described
+                )
             opened = os.open(f"/proc/self/fd/{descriptor}", os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         try:
             yield opened

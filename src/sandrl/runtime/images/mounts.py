@@ -14,7 +14,7 @@ from typing import IO
 
 from sandrl.errors import InputError
 from sandrl.runtime.images import locks
-from sandrl.runtime.images.copying import Item, Layer, write_layer
+from sandrl.runtime.images.copying import MOST_ID, Item, Layer, write_layer
 from sandrl.runtime.images.dockerfile.words import number_of
 from sandrl.runtime.images.merged import MergedTree
 from sandrl.runtime.images.origins import Origin
@@ -22,6 +22,7 @@ from sandrl.runtime.images.store import ImageStore
 from sandrl.runtime.steps import StepVolume
 
 _SECRET_MODE, _SCRIPT_MODE, _UNKEYED_MODE = 0o400, 0o755, 0o444
+_MOST_MODE = 0o7777
 _ID_DIGITS = 32
 
 
@@ -44,6 +45,7 @@ class Mounts:
         self._files = self._held.enter_context(Layer(image, directory, store.scratch()))
         self._volumes: list[tuple[str, Layer | None]] = []
         self._caches: dict[str, Path] = {}
+        self._targets: set[str] = set()
         self.described: list[object] = []
         self.environment: dict[str, str] = {}
 
@@ -62,6 +64,10 @@ class Mounts:
             InputError: If it is malformed, or a file or a secret is missing.
         """
         target = joined(self._directory, options.get("target", ""))
+        if "target" in options:
+            if target == "/" or target in self._targets:
+                raise InputError(f"a mount cannot be at {target}" + (": another one is" if target != "/" else ""))
+            self._targets.add(target)
         match kind:
             case "tmpfs":
                 self._volumes.append((target, None))
@@ -131,6 +137,8 @@ class Mounts:
             place = target if "target" in options else f"/run/secrets/{name}"
             mode = number_of(options["mode"], "mode", base=8) if "mode" in options else _SECRET_MODE
             owner = number_of(options.get("uid", "0"), "uid"), number_of(options.get("gid", "0"), "gid")
+            if mode > _MOST_MODE or max(owner) > MOST_ID:
+                raise InputError(f"the mode, the uid or the gid of the secret {name!r} is too large")
             self._write(place, content, mode, owner)
             self.described.append([place, mode, owner])
 

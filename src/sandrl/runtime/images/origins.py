@@ -16,6 +16,7 @@ from sandrl.errors import InputError, ServiceError
 from sandrl.files import read_regular
 from sandrl.runtime.images.dockerfile.patterns import Ignored
 from sandrl.runtime.images.merged import MergedTree, Parts
+from sandrl.runtime.recording.request import without_secrets
 
 _MOST_IGNORE_BYTES = 1 << 20
 _MOST_DOWNLOAD_BYTES = 8 << 30
@@ -106,9 +107,9 @@ class RemoteFile:
             return hashlib.file_digest(file, "sha256").hexdigest()
 
     def _download(self, file: BufferedRandom) -> None:
-        address = self._address
+        address = without_secrets(self._address)
         try:
-            with self._client() as client, client.stream("GET", address, follow_redirects=True) as response:
+            with self._client() as client, client.stream("GET", self._address, follow_redirects=True) as response:
                 if not response.is_success:
                     raise ServiceError(f"{address} answers {response.status_code}", hint="check the address")
                 for chunk in response.iter_bytes(_CHUNK):
