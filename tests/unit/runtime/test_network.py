@@ -203,6 +203,13 @@ def test_a_question_is_answered_with_its_own_text() -> None:
     assert question.answer(dns.Code.NO_SUCH_NAME)[3] & 15 == dns.Code.NO_SUCH_NAME
 
 
+def test_a_name_with_other_characters_is_of_no_host() -> None:
+    # It would be shown in warnings.
+    assert dns.Question.read(asked(b"_http._tcp.example.org")).is_of_host
+    for name in (b"\x1b[31m.org", b"a b.org", b"a\n.org"):
+        assert not dns.Question.read(asked(name)).is_of_host
+
+
 @pytest.mark.parametrize(
     "message",
     [

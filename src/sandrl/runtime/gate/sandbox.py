@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ipaddress
-import os
 import socket
 import struct
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
@@ -87,6 +87,7 @@ class SandboxGate:
 
     Args:
         tell: Called with each connection once it has ended.
+        everyone: A permit for each connection of all sandboxes together.
         recorder: What serves HTTP; None if nothing is recorded.
     """
 
@@ -95,11 +96,13 @@ class SandboxGate:
         network: Network,
         sockets: list[socket.socket],
         tell: Callable[[dict[str, Any]], None],
+        everyone: asyncio.Semaphore,
         recorder: Recorder | None = None,
     ) -> None:
         self._network = network
         self._tell = tell
         self._recorder = recorder
+        self._everyone = everyone
         self._names = Names()
         self._loop = asyncio.get_running_loop()
         self._slots = asyncio.Semaphore(MOST_CONNECTIONS)
@@ -134,17 +137,22 @@ class SandboxGate:
 
     async def _accept(self, listener: socket.socket) -> None:
         while True:
-            await self._slots.acquire()
+            permits = AsyncExitStack()
+            for each in (self._slots, self._everyone):
+                await permits.enter_async_context(each)
             try:
                 accepted, _ = await self._loop.sock_accept(listener)
             except OSError:
                 # No descriptors or no memory are left, for now.
-                self._slots.release()
+                await permits.aclose()
                 await asyncio.sleep(_PAUSE_SECONDS)
                 continue
-            self._spawn(self._serve(accepted))
+            except asyncio.CancelledError:
+                await permits.aclose()
+                raise
+            self._spawn(self._serve(accepted, permits))
 
-    async def _serve(self, accepted: socket.socket) -> None:
+    async def _serve(self, accepted: socket.socket, permits: AsyncExitStack) -> None:
         writer = None
         try:
             address, port = _original_destination(accepted)
@@ -156,7 +164,7 @@ class SandboxGate:
         except (OSError, EOFError):
             pass  # the program has gone away, or never was there
         finally:
-            self._slots.release()
+            await permits.aclose()
             if writer is None:
                 accepted.close()
             else:
@@ -266,6 +274,8 @@ class SandboxGate:
         if not self._may_ask():
             return question.answer(dns.Code.FAILED)
         name = question.name
+        if not question.is_of_host:
+            return question.answer(dns.Code.NO_SUCH_NAME)
         if not self._network.answers(name):
             self._note(Connection(name, 0, refused="it is not allowed"))
             return question.answer(dns.Code.NO_SUCH_NAME)
@@ -340,17 +350,3 @@ def _reset(writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError):
             own.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     writer.transport.abort()
-
-
-def adopt(descriptors: list[int]) -> list[socket.socket]:
-    """The sockets of a sandbox; raises `OSError` if they are not ours to serve."""
-    sockets = []
-    try:
-        for descriptor in descriptors:
-            each = socket.socket(fileno=os.dup(descriptor))
-            each.setblocking(False)
-            sockets.append(each)
-    finally:
-        for descriptor in descriptors:
-            os.close(descriptor)
-    return sockets
