@@ -8,8 +8,7 @@ import ipaddress
 import socket
 import struct
 import time
-from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
@@ -130,29 +129,33 @@ class SandboxGate:
         for each in (*self._datagrams, *self._listeners):
             each.close()
 
-    def _spawn(self, work: Any) -> None:
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     async def _accept(self, listener: socket.socket) -> None:
         while True:
-            permits = AsyncExitStack()
-            for each in (self._slots, self._everyone):
-                await permits.enter_async_context(each)
+            await self._slots.acquire()
+            await self._everyone.acquire()
             try:
                 accepted, _ = await self._loop.sock_accept(listener)
             except OSError:
                 # No descriptors or no memory are left, for now.
-                await permits.aclose()
+                self._release()
                 await asyncio.sleep(_PAUSE_SECONDS)
-                continue
             except asyncio.CancelledError:
-                await permits.aclose()
+                self._release()
                 raise
-            self._spawn(self._serve(accepted, permits))
+            else:
+                self._spawn(self._serve(accepted)).add_done_callback(lambda _: self._release())
 
-    async def _serve(self, accepted: socket.socket, permits: AsyncExitStack) -> None:
+    def _release(self) -> None:
+        self._everyone.release()
+        self._slots.release()
+
+    async def _serve(self, accepted: socket.socket) -> None:
         writer = None
         try:
             address, port = _original_destination(accepted)
@@ -164,7 +167,6 @@ class SandboxGate:
         except (OSError, EOFError):
             pass  # the program has gone away, or never was there
         finally:
-            await permits.aclose()
             if writer is None:
                 accepted.close()
             else:
