@@ -248,7 +248,7 @@ WAYS = {
     "a large request": lambda: posted("http://allowed.example:443/"),
     "a half-closed connection": half_closed,
     "slow readers": lambda: slow_readers(20),
-    "many connections": lambda: many(220),
+    "many connections": lambda: many(300),
     "many questions": lambda: many_questions(900),
 }
 results = {"user": os.getuid()}

@@ -6,6 +6,7 @@ import errno
 import resource
 
 from sandrl.errors import RuntimeUnavailableError
+from sandrl.runtime.guest.network import BACKLOG
 from sandrl.runtime.guest.processes import OPEN_FILES
 
 MIB = 1 << 20
@@ -15,6 +16,15 @@ DISK_BYTES = 256 * MIB
 INODES = 32_768
 PROCESSES = 256
 SOCKETS = 512
+
+CONNECTIONS = 192
+"""How many connections to the network a sandbox may have at once."""
+
+GATE_SOCKETS = CONNECTIONS + 2 * (BACKLOG + 3)
+"""The gate's own in the network namespace of a sandbox, besides those of its programs, which `SOCKETS` bounds."""
+
+CONNECTIONS_TOLD = 10_000
+"""Most records of connections in one answer."""
 
 FILE_OPERATION_MAX_BYTES = 32 * MIB
 """Largest file one unary read or write carries; the SDK streams above it."""

@@ -10,10 +10,11 @@ from __future__ import annotations
 import ipaddress
 import re
 import socket
+import struct
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self, TypeAlias
 
@@ -48,7 +49,9 @@ lead nowhere elsewhere.
 """
 _ROUTES, _ROUTES6 = Path("/proc/net/route"), Path("/proc/net/ipv6_route")
 _TO_GATEWAY = 0x2
+_NEW_ROUTE, _GET_ROUTE, _REQUEST, _TO, _UNICAST, _TYPE_OF_ROUTE = 24, 26, 1, 1, 1, 23
 _LOOPBACK_NAME = "localhost"
+_LOOPBACK = tuple(map(ipaddress.ip_address, ("127.0.0.1", "::1")))
 
 
 class DestinationError(ValueError):
@@ -61,11 +64,26 @@ class Destination:
 
     Attributes:
         host: A name in lower case (`*.example.org` means the names below it), or a network (`192.0.2.0/24`).
+        network: That network, if it is one.
+
+    Raises:
+        DestinationError: If the host or the ports are none.
     """
 
     host: str
     first_port: int
     last_port: int
+    network: ipaddress.IPv4Network | ipaddress.IPv6Network | None = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        network, host = _network_of(self.host), self.host
+        if network is None and (not _NAME.match(host) or len(host) > _MOST_NAME or host.replace(".", "").isdigit()):
+            raise DestinationError(f"{host!r} is not a host: write NAME, NAME:PORT, an address or a network")
+        if not 0 < self.first_port <= self.last_port <= ALL_PORTS[1]:
+            raise DestinationError(f"{host!r} has no port from 1 to {ALL_PORTS[1]}")
+        object.__setattr__(self, "network", network)
+        if network is not None:
+            object.__setattr__(self, "host", str(network))
 
     @classmethod
     def parse(cls, text: str, ports: tuple[int, int] = HTTPS_PORTS) -> Self:
@@ -79,23 +97,18 @@ class Destination:
         """
         given = text.strip().lower()
         host, first, last = given, None, None
-        if not _is_network(given):
+        if _network_of(given) is None:
             found = _WITH_PORTS.match(given)
             assert found is not None, "every text matches"
             host, first, last = found["host"], found["first"], found["last"]
             if host.startswith("[") and host.endswith("]"):
                 host = host[1:-1]
         host = host.removesuffix(".")
-        is_network = _is_network(host)
-        if not is_network and (not _NAME.match(host) or len(host) > _MOST_NAME or host.replace(".", "").isdigit()):
-            raise DestinationError(f"{text!r} is not a host: write NAME, NAME:PORT, an address or a network")
         if first is not None:
             ports = int(first), int(last or first)
-        elif is_network:
+        elif _network_of(host) is not None:
             ports = ALL_PORTS
-        if not 0 < ports[0] <= ports[1] <= ALL_PORTS[1]:
-            raise DestinationError(f"{text!r} has no port from 1 to {ALL_PORTS[1]}")
-        return cls(str(ipaddress.ip_network(host, strict=False)) if is_network else host, *ports)
+        return cls(host, *ports)
 
     @property
     def ports(self) -> tuple[int, int]:
@@ -107,19 +120,13 @@ class Destination:
         return f"{host}:{self.first_port}{last}"
 
     @property
-    def network(self) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
-        return ipaddress.ip_network(self.host) if _is_network(self.host) else None
-
-    @property
     def is_loopback(self) -> bool:
-        network = self.network
-        return self.host == _LOOPBACK_NAME if network is None else network.is_loopback
+        return self.host == _LOOPBACK_NAME if self.network is None else self.network.is_loopback
 
     def covers(self, host: str | Address) -> bool:
         """Whether it means a name or an address, at whichever port."""
-        network = self.network
         if not isinstance(host, str):
-            return network is not None and host.version == network.version and host in network
+            return self.network is not None and host in self.network
         if self.host.startswith("*."):
             return host.endswith(self.host[1:])
         return host == self.host
@@ -147,7 +154,9 @@ class Network:
         if len(self.allowed) + len(self.private) > MOST_DESTINATIONS:
             raise DestinationError(f"more than {MOST_DESTINATIONS} hosts are named")
         for each in self.private:
-            if each.is_loopback and each.first_port != each.last_port:
+            if not each.is_loopback:
+                continue
+            if each.first_port != each.last_port or (each.network is not None and each.network.num_addresses > 1):
                 raise DestinationError(f"{each.host}: name one port of it: a sandbox has a loopback of its own")
 
     @classmethod
@@ -187,7 +196,7 @@ class Network:
         An address of the loopback is the sandbox's own, unless the user has named that of this machine.
         """
         if not isinstance(host, str) and host.is_loopback:
-            return self.loopback(port) is not None
+            return bool(self.loopback(port))
         if self.mode is NetworkMode.PUBLIC or self._opens(host, port):
             return True
         return any(each.matches(host, port) for each in self.allowed)
@@ -199,13 +208,10 @@ class Network:
     def _opens(self, host: str | Address, port: int) -> bool:
         return any(each.matches(host, port) for each in self.private)
 
-    def loopback(self, port: int) -> str | None:
-        """The host of this machine's own that a port of the sandbox's loopback means."""
-        found = next((each for each in self.private if each.is_loopback and each.first_port == port), None)
-        if found is None:
-            return None
-        network = found.network
-        return found.host if network is None else str(network.network_address)
+    def loopback(self, port: int) -> list[Address]:
+        """The addresses of this machine's loopback that a port of the sandbox's loopback means."""
+        found = (each.network for each in self.private if each.is_loopback and each.first_port == port)
+        return [address for network in found for address in (_LOOPBACK if network is None else (network[0],))]
 
     def document(self) -> dict[str, str]:
         """As text, which `Network.read` reads."""
@@ -268,17 +274,21 @@ def _near_networks6() -> Iterator[ipaddress.IPv6Network]:
 
 
 def _is_own(address: Address) -> bool:
-    # The kernel takes an address of this machine as the source to itself. No packet is sent.
+    # Whether the kernel has a route to it that does not leave the machine; so as well if the kernel does not say.
     family = socket.AF_INET if address.version == 4 else socket.AF_INET6
-    with suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as probe:
-        probe.connect((str(address), 9))
-        return bool(ipaddress.ip_address(probe.getsockname()[0]) == address)
-    return False
-
-
-def _is_network(text: str) -> bool:
+    body = struct.pack("=8BI", family, address.max_prefixlen, *bytes(6), 0)
+    body += struct.pack("=HH", 4 + len(address.packed), _TO) + address.packed
     try:
-        ipaddress.ip_network(text, strict=False)
+        with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE) as kernel:
+            kernel.send(struct.pack("=IHHII", 16 + len(body), _GET_ROUTE, _REQUEST, 0, 0) + body)
+            answer = kernel.recv(4096)
+    except OSError:
+        return True
+    return int.from_bytes(answer[4:6], sys.byteorder) == _NEW_ROUTE and answer[_TYPE_OF_ROUTE] != _UNICAST
+
+
+def _network_of(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
+    try:
+        return None if "%" in text else ipaddress.ip_network(text, strict=False)
     except ValueError:
-        return False
-    return "%" not in text
+        return None

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from sandrl.errors import SandrlError
 from sandrl.events import Emit, Warned
 from sandrl.runs.rows import ConnectionRow
+from sandrl.runtime.limits import CONNECTIONS_TOLD
 from sandrl.sandboxes.providers.protocol import Connection
 
 _PAUSE_SECONDS = 1.0
@@ -41,17 +42,22 @@ class Traffic:
         self._looked_at = time.monotonic()
         if connection.address != self._address:
             self._address, self._last = connection.address, 0  # another runtime counts anew
-        try:
-            found, self._last = connection.connections(self._tags, self._last)
-        except SandrlError:
-            return
-        for each in found:
-            ended = {**each, "time": datetime.fromtimestamp(each["time"], UTC)}
-            row = ConnectionRow(job_id=self._job_id, **ended)
-            if self._record is not None:
-                self._record(row)
-            if row.refused:
-                self._warn(row, emit)
+        is_more = True
+        while is_more:
+            try:
+                found, self._last = connection.connections(self._tags, self._last)
+            except SandrlError:
+                return
+            is_more = len(found) >= CONNECTIONS_TOLD
+            for each in found:
+                ended = {**each, "time": datetime.fromtimestamp(each["time"], UTC)}
+                row = ConnectionRow(job_id=self._job_id, **ended)
+                if self._record is not None:
+                    self._record(row)
+                if not row.host:
+                    emit(Warned(f"the network of sandbox {row.sandbox_id}: {row.error}"))
+                elif row.refused:
+                    self._warn(row, emit)
 
     def _warn(self, row: ConnectionRow, emit: Emit) -> None:
         key = row.host, row.port

@@ -6,6 +6,7 @@ Each test runs commands on a machine of its own (`tests/support/internet.py`), a
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -141,6 +142,9 @@ def test_every_connection_is_recorded_and_every_refusal_once() -> None:
     large = next(each for each in found if each["received_bytes"] > 20 << 20)
     assert (large["host"], large["port"], large["address"]) == ("allowed.example", 443, PUBLIC6)
     assert any(each["sent_bytes"] > 5 << 20 for each in found)
+    names = [each["host"] for each in found if not each["port"]]
+    assert len(names) == len(set(names))
+    assert {"sub.wild.example", "own.example", "n899.exfil.example"} <= {*names}
 
 
 @pytest.mark.parametrize("kind", ["root", "user"])
@@ -161,21 +165,25 @@ def fetch(host):
 """
 
 
-def test_a_run_records_connections_and_warns_of_each_refused_host_once(tmp_path: Path) -> None:
+def test_a_run_records_connections_and_warns_of_each_refused_host_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tests = ["assert fetch('allowed.example') == 200", "assert 'known' in fetch('other.example')"]
     problem = {"task_id": "fetch", "prompt": "Write fetch(host).", "tests": tests}
     (tmp_path / "problems.jsonl").write_text(json.dumps(problem) + "\n")
     completion = {"task_id": "fetch", "completion": f"<answer>{FETCH}</answer>"}
     other = {"task_id": "fetch", "completion": f"<answer># the same\n{FETCH}</answer>"}
     (tmp_path / "completions.jsonl").write_text(json.dumps(completion) + "\n" + json.dumps(other) + "\n")
-    words = [sys.executable, "-m", "sandrl", "reward", str(tmp_path / "completions.jsonl"), "--runtime", "daemonless"]
+    monkeypatch.setenv("SANDRL_STATE_DIR", str(tmp_path / "state"))
+    words = [sys.executable, "-m", "sandrl", "reward", str(tmp_path / "completions.jsonl"), "--runtime", "local"]
     words += ["--problems", str(tmp_path / "problems.jsonl"), "--allow-host", "allowed.example"]
     words += ["--runs-dir", str(tmp_path / "runs"), "--run-name", "first", "--fail-under", "1"]
-    done = on_a_machine("root", *words)
+    stop = shlex.join([sys.executable, "-m", "sandrl", "runtime", "stop"])
+    done = on_a_machine("user", "sh", "-c", f"{shlex.join(words)}; code=$?; {stop}; exit $code")
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stderr.count("host other.example was refused to a sandbox") == 1
     rows = [json.loads(line) for line in (tmp_path / "runs/first/connections.jsonl").read_text().splitlines()]
     assert {row["host"] for row in rows if row["refused"]} == {"other.example"}
     reached = [row for row in rows if not row["refused"]]
-    assert {(row["host"], row["port"]) for row in reached} == {("allowed.example", 443)}
+    assert {(row["host"], row["port"]) for row in reached} == {("allowed.example", 0), ("allowed.example", 443)}
     assert len({row["sandbox_id"] for row in reached}) > 1

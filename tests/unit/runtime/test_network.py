@@ -72,6 +72,7 @@ def test_a_wildcard_means_the_names_below_it_alone() -> None:
         ("allowlist", [], [], "without a host"),
         ("public", [], ["127.0.0.1"], "name one port"),
         ("public", [], ["localhost:1-9"], "name one port"),
+        ("public", [], ["127.0.0.0/8:80"], "name one port"),
     ],
 )
 def test_what_contradicts_itself_is_refused(mode: str, allowed: list[str], private: list[str], why: str) -> None:
@@ -204,6 +205,11 @@ def test_rules_of_the_protocol_name_destinations() -> None:
         (pb.EgressRule(cidr=pb.CidrBlock(cidr="a.org")), "kind of its field"),
         (pb.EgressRule(cidr=pb.CidrBlock(cidr="192.0.2.1"), ports=[pb.PortRange(port=53, protocol="UDP")]), "than TCP"),
         (pb.EgressRule(any=True, ports=[pb.PortRange(port=80)]), "some ports alone"),
+        (pb.EgressRule(cidr=pb.CidrBlock(cidr="192.0.2.1"), ports=[pb.PortRange(port=70000)]), "no port from 1"),
+        (
+            pb.EgressRule(cidr=pb.CidrBlock(cidr="192.0.2.1"), ports=[pb.PortRange(port=90, end_port=80)]),
+            "no port from",
+        ),
     ],
 )
 def test_a_rule_that_cannot_be_served_is_refused(rule: pb.EgressRule, why: str) -> None:
@@ -229,6 +235,14 @@ def test_a_question_is_answered_with_its_own_text() -> None:
     assert answer[12 : 12 + len(question.text)] == asked(b"Example.ORG")[12:]
     assert answer.endswith(bytes([0, 4, 198, 18, 1, 0]))
     assert question.answer(dns.Code.NO_SUCH_NAME)[3] & 15 == dns.Code.NO_SUCH_NAME
+
+
+def test_a_name_with_other_characters_is_of_no_host() -> None:
+    # It would be shown in warnings.
+    assert dns.Question.read(asked(b"_http._tcp.example.org")).is_of_host
+    for name in (b"\x1b[31m.org", b"a b.org", b"a\n.org", b"evil.com\0.wild.example"):
+        assert not dns.Question.read(asked(name)).is_of_host
+        assert dns.Question.read(asked(name)).name.isprintable()
 
 
 @pytest.mark.parametrize(

@@ -9,30 +9,36 @@ import socket
 import sys
 from dataclasses import asdict
 
-from sandrl.errors import SandrlError
-from sandrl.runtime.gate.sandbox import Connection, Recorder, SandboxGate, adopt
+from sandrl.runtime.gate.sandbox import Connection, Recorder, SandboxGate
 from sandrl.runtime.guest import wire
 from sandrl.runtime.host.channel import AgentChannel
 from sandrl.runtime.network import Network
+
+_OTHER_FILES = 1024
+_MOST_UNSENT_BYTES = 8 << 20
 
 
 async def _serve(daemon: socket.socket) -> None:
     sandboxes: dict[int, SandboxGate] = {}
     ended = asyncio.Event()
+    # Each has two descriptors; some are for sockets of sandboxes and for looking names up.
+    most_files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    everyone = asyncio.Semaphore(max(most_files - _OTHER_FILES, _OTHER_FILES) // 2)
 
     def obey(message: wire.Message, descriptors: list[int]) -> None:
         number = int(message["id"])
         if message["op"] == "open":
-            network, sockets = Network.read(message["network"]), adopt(descriptors)
+            sockets = [socket.socket(fileno=each) for each in descriptors]
             try:
+                network = Network.read(message["network"])
                 recorder = recorder_of(network, number)
-            except SandrlError as error:
-                # Without it, the sandbox has no network.
-                tell(number, asdict(Connection(network.recording, 0, error=error.message)))
+            except Exception as error:  # noqa: BLE001 - the other sandboxes keep their network
+                # What it cannot have as it was asked for, it does not have at all.
+                tell(number, asdict(Connection("", 0, error=str(error) or type(error).__name__)))
                 for each in sockets:
                     each.close()
                 return
-            sandboxes[number] = SandboxGate(network, sockets, lambda record: tell(number, record), recorder)
+            sandboxes[number] = SandboxGate(network, sockets, lambda record: tell(number, record), everyone, recorder)
         elif number in sandboxes:
             closing = asyncio.ensure_future(sandboxes.pop(number).close())
             closing.add_done_callback(lambda _: channel.send({"id": number, "closed": True}))
@@ -50,9 +56,10 @@ async def _serve(daemon: socket.socket) -> None:
         return AttachedRecorder(network.recording, tell_missed)
 
     def tell(number: int, record: wire.Message) -> None:
-        channel.send({"id": number, "connection": record})
+        if channel.unsent_bytes < _MOST_UNSENT_BYTES:  # else the daemon is stopped, say
+            channel.send({"id": number, "connection": record})
 
-    channel = AgentChannel(daemon, obey, ended.set)
+    channel = AgentChannel(daemon, obey, ended.set, wire.MAX_FRAME_BYTES)
     await ended.wait()
 
 

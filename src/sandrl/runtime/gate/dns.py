@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from dataclasses import dataclass
 from enum import IntEnum
@@ -12,6 +13,7 @@ _ANSWER, _WANTS_RECURSION, _HAS_RECURSION = 0x8000, 0x0100, 0x0080
 _OPCODE = 0x7800
 _MOST_NAME, _MOST_LABEL = 253, 63
 _INTERNET = 1
+_OF_NO_NAME = re.compile(r"[^a-z0-9_.-]")
 A, AAAA = 1, 28
 _TTL_SECONDS = 60
 _TO_NAME = 0xC000 | _HEADER.size
@@ -34,7 +36,7 @@ class Question:
     """A question for one name.
 
     Attributes:
-        name: In lower case, without the last dot.
+        name: In lower case, without the last dot; `?` stands for each character that no name of a host or service has.
         kind: The type of record: `A`, `AAAA`, or another.
     """
 
@@ -64,10 +66,14 @@ class Question:
             kind, group = struct.unpack_from("!2H", message, place + 1)
         except (struct.error, IndexError, UnicodeDecodeError) as error:
             raise MessageError(f"no question: {error}") from error
-        name = ".".join(labels)
+        name = _OF_NO_NAME.sub("?", ".".join(labels))
         if group != _INTERNET or not name or len(name) > _MOST_NAME or any("." in label for label in labels):
             raise MessageError("not a name of the Internet")
         return cls(number, flags, name, kind, message[_HEADER.size : place + 5])
+
+    @property
+    def is_of_host(self) -> bool:
+        return "?" not in self.name
 
     def answer(self, code: Code, address: bytes = b"") -> bytes:
         """The answer: with an address, which is of the type that was asked for, or without any record."""

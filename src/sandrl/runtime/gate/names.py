@@ -9,6 +9,7 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import islice
 
 from sandrl.runtime.guest.network import GATEWAY, GATEWAY6
 from sandrl.runtime.network import Address
@@ -16,7 +17,7 @@ from sandrl.runtime.network import Address
 MOST_NAMES = 16_384
 _FIRST = 256
 _KNOWN_SECONDS = 30.0
-_THREADS, _AT_ONCE = 64, 8
+_THREADS, _MOST_ADDRESSES = 8, 8
 _TIMEOUT_SECONDS = 15.0
 _BASE = ipaddress.IPv4Address(int(ipaddress.IPv4Address(GATEWAY)) & ~0xFFFF)
 _BASE6 = ipaddress.IPv6Address(int(ipaddress.IPv6Address(GATEWAY6)) & ~0xFFFF)
@@ -40,12 +41,11 @@ class _Known:
 class Names:
     """Names of one sandbox; what they lead to, the resolver of this machine says."""
 
-    _threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="resolver")
-
     def __init__(self) -> None:
         self._known: list[_Known] = []
         self._numbers: dict[str, int] = {}
-        self._slots = asyncio.Semaphore(_AT_ONCE)
+        # Its own: a resolver may keep one for as long as the servers of a name like.
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="resolver")
         self._lookups: dict[str, asyncio.Task[Sequence[Address]]] = {}
 
     def address_of(self, name: str, leads_to: Sequence[Address], *, is_ipv6: bool) -> Address | None:
@@ -69,6 +69,9 @@ class Names:
         number = int(address) - int(base) - _FIRST
         return self._known[number].name if 0 <= number < len(self._known) else None
 
+    def knows(self, name: str) -> bool:
+        return name in self._numbers
+
     async def resolve(self, name: str) -> Sequence[Address]:
         """The addresses of a name.
 
@@ -91,12 +94,14 @@ class Names:
         return found
 
     async def _look_up(self, name: str) -> Sequence[Address]:
-        async with self._slots:
-            lookup = asyncio.get_running_loop().run_in_executor(self._threads, _look_up, name)
-            try:
-                return await asyncio.wait_for(lookup, _TIMEOUT_SECONDS)
-            except TimeoutError:
-                raise ResolutionError("the resolver of this machine does not answer") from None
+        lookup = asyncio.get_running_loop().run_in_executor(self._threads, _look_up, name)
+        try:
+            return await asyncio.wait_for(lookup, _TIMEOUT_SECONDS)
+        except TimeoutError:
+            raise ResolutionError("the resolver of this machine does not answer") from None
+
+    def close(self) -> None:
+        self._threads.shutdown(wait=False, cancel_futures=True)
 
 
 def _look_up(name: str) -> list[Address]:
@@ -109,4 +114,4 @@ def _look_up(name: str) -> list[Address]:
             raise UnknownNameError(name) from error
         raise ResolutionError(f"the resolver of this machine: {error.strerror}") from error
     addresses = (ipaddress.ip_address(str(each[4][0]).partition("%")[0]) for each in found)
-    return list(dict.fromkeys(addresses))
+    return list(islice(dict.fromkeys(addresses), _MOST_ADDRESSES))

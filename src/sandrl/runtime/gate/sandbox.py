@@ -5,27 +5,27 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ipaddress
-import os
 import socket
 import struct
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
 from sandrl.runtime.gate import dns
 from sandrl.runtime.gate.names import Names, ResolutionError, UnknownNameError
 from sandrl.runtime.guest.network import GATEWAY, GATEWAY6
+from sandrl.runtime.limits import CONNECTIONS
 from sandrl.runtime.network import Address, Network
 
-MOST_CONNECTIONS = 192
-"""At once; others wait. The sockets count in the sandbox as well, with those of its programs."""
 _MOST_QUESTIONS = 256
-_QUESTIONS_PER_SECOND, _QUESTIONS_IN_A_ROW = 100.0, 500.0
-_MOST_REFUSED = 1000
-_CONNECT_SECONDS, _MOST_ADDRESSES = 10.0, 8
+_SECONDS_PER_QUESTION, _SECONDS_PER_KNOWN_NAME, _MOST_SECONDS_AHEAD = 0.01, 0.001, 5.0
+_MOST_NOTED = 1000
+"""Refused connections, and as many names."""
+_CONNECT_SECONDS = 10.0
 _PAUSE_SECONDS = 0.1
 _CHUNK_BYTES = 64 << 10
+_FAR_BUFFER_BYTES = 256 << 10
 _MESSAGE_BYTES = 4096
 _ORIGINAL_DESTINATION = 80
 _OWN_ADDRESSES = frozenset(map(ipaddress.ip_address, (GATEWAY, GATEWAY6)))
@@ -76,7 +76,7 @@ class Recorder(Protocol):
 
 @dataclass(slots=True)
 class Connection:
-    """One connection, or one question for a name that was refused (port 0), as the daemon is told."""
+    """One connection or question for a name (port 0), as the daemon is told; without a host, what befell them all."""
 
     host: str
     port: int
@@ -94,6 +94,7 @@ class SandboxGate:
 
     Args:
         tell: Called with each connection once it has ended.
+        everyone: A permit for each connection of all sandboxes together.
         recorder: What serves HTTP; None if nothing is recorded.
     """
 
@@ -102,19 +103,21 @@ class SandboxGate:
         network: Network,
         sockets: list[socket.socket],
         tell: Callable[[dict[str, Any]], None],
+        everyone: asyncio.Semaphore,
         recorder: Recorder | None = None,
     ) -> None:
         self._network = network
         self._tell = tell
         self._recorder = recorder
+        self._everyone = everyone
         self._names = Names()
         self._loop = asyncio.get_running_loop()
-        self._slots = asyncio.Semaphore(MOST_CONNECTIONS)
+        self._slots = asyncio.Semaphore(CONNECTIONS)
         self._tasks: set[asyncio.Task[None]] = set()
-        self._refused: set[tuple[str, int]] = set()
+        self._noted: dict[bool, set[tuple[str, int]]] = {False: set(), True: set()}
         self._questions = 0
         self._is_closed = False
-        self._quota, self._quota_at = _QUESTIONS_IN_A_ROW, time.monotonic()
+        self._next_question = 0.0
         self._listeners = [each for each in sockets if each.type == socket.SOCK_STREAM]
         self._has_ipv6 = len(self._listeners) > 1
         self._datagrams = [each for each in sockets if each.type == socket.SOCK_DGRAM]
@@ -133,27 +136,37 @@ class SandboxGate:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         for each in (*self._datagrams, *self._listeners):
             each.close()
+        self._names.close()
 
     @property
     def _is_offline(self) -> bool:
         return self._recorder is not None and self._recorder.is_offline
 
-    def _spawn(self, work: Any) -> None:
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     async def _accept(self, listener: socket.socket) -> None:
         while True:
             await self._slots.acquire()
+            await self._everyone.acquire()
             try:
                 accepted, _ = await self._loop.sock_accept(listener)
             except OSError:
                 # No descriptors or no memory are left, for now.
-                self._slots.release()
+                self._release()
                 await asyncio.sleep(_PAUSE_SECONDS)
-                continue
-            self._spawn(self._serve(accepted))
+            except asyncio.CancelledError:
+                self._release()
+                raise
+            else:
+                self._spawn(self._serve(accepted)).add_done_callback(lambda _: self._release())
+
+    def _release(self) -> None:
+        self._everyone.release()
+        self._slots.release()
 
     async def _serve(self, accepted: socket.socket) -> None:
         writer = None
@@ -167,7 +180,6 @@ class SandboxGate:
         except (OSError, EOFError):
             pass  # the program has gone away, or never was there
         finally:
-            self._slots.release()
             if writer is None:
                 accepted.close()
             else:
@@ -206,38 +218,48 @@ class SandboxGate:
         self, destination: Destination, host: str | Address
     ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         port = destination.port
-        if not isinstance(host, str) and host.is_loopback:
-            own = self._network.loopback(port)
-            assert own is not None, "else it was not permitted"
-            destination.address = own
-            return await self._open(own, port)
-        addresses = [host] if not isinstance(host, str) else await self._names.resolve(host)
         failure: OSError | None = None
-        reachable = [each for each in addresses if self._network.reaches(host, each, port)]
-        if not reachable:
-            raise RefusedError(f"{addresses[0]} is an address of this machine or of its networks, or a special one")
-        for each in reachable[:_MOST_ADDRESSES]:
+        if not isinstance(host, str) and host.is_loopback:
+            reachable = self._network.loopback(port)
+        else:
+            addresses = [host] if not isinstance(host, str) else await self._names.resolve(host)
+            reachable = [each for each in addresses if self._network.reaches(host, each, port)]
+            if not reachable:
+                raise RefusedError(f"{addresses[0]} is an address of this machine or of its networks, or a special one")
+        for each in reachable:
             destination.address = str(each)
             try:
-                return await self._open(str(each), port)
+                return await self._open(each, port)
             except OSError as error:
                 failure = error
         assert failure is not None, "there was one address at least"
         raise failure
 
-    async def _open(self, host: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    async def _open(self, address: Address, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        far = socket.socket(socket.AF_INET if address.version == 4 else socket.AF_INET6, socket.SOCK_STREAM)
         try:
-            return await asyncio.wait_for(asyncio.open_connection(host, port, limit=_CHUNK_BYTES), _CONNECT_SECONDS)
+            far.setblocking(False)
+            for buffer in (socket.SO_RCVBUF, socket.SO_SNDBUF):
+                far.setsockopt(socket.SOL_SOCKET, buffer, _FAR_BUFFER_BYTES)
+            await asyncio.wait_for(self._loop.sock_connect(far, (str(address), port)), _CONNECT_SECONDS)
+            return await asyncio.open_connection(sock=far, limit=_CHUNK_BYTES)
         except TimeoutError:
+            far.close()
             raise OSError(0, f"no answer within {_CONNECT_SECONDS:g} s") from None
+        except BaseException:
+            far.close()
+            raise
 
     def _note(self, record: Connection) -> None:
-        if record.refused:
+        if record.refused or not record.port:
             # Each once: a program may try again and again.
-            key = record.host, record.port
-            if key in self._refused or len(self._refused) >= _MOST_REFUSED:
+            key, noted = (record.host, record.port), self._noted[not record.port]
+            if key in noted or len(noted) > _MOST_NOTED:
                 return
-            self._refused.add(key)
+            noted.add(key)
+            if len(noted) > _MOST_NOTED:
+                what = "refused connections" if record.port else "names"
+                record = Connection("", 0, error=f"it has more than {_MOST_NOTED} {what}; the others are not recorded")
         self._tell(asdict(record))
 
     def _receive(self, datagrams: socket.socket) -> None:
@@ -268,6 +290,8 @@ class SandboxGate:
         while True:
             length = int.from_bytes(await reader.readexactly(2))
             answer = await self._answer(await reader.readexactly(length))
+            if not answer:
+                return
             writer.write(len(answer).to_bytes(2) + answer)
             await writer.drain()
 
@@ -275,34 +299,34 @@ class SandboxGate:
         try:
             question = dns.Question.read(message)
         except dns.MessageError:
+            await self._wait_for_turn(_SECONDS_PER_QUESTION)
             return b""
-        if not self._may_ask():
-            return question.answer(dns.Code.FAILED)
         name = question.name
-        if not self._network.answers(name):
+        await self._wait_for_turn(_SECONDS_PER_KNOWN_NAME if self._names.knows(name) else _SECONDS_PER_QUESTION)
+        if not question.is_of_host or not self._network.answers(name):
             self._note(Connection(name, 0, refused="it is not allowed"))
             return question.answer(dns.Code.NO_SUCH_NAME)
         try:
             addresses = [] if self._is_offline else await self._names.resolve(name)
         except UnknownNameError:
+            self._note(Connection(name, 0))
             return question.answer(dns.Code.NO_SUCH_NAME)
         except ResolutionError as error:
             self._note(Connection(name, 0, error=str(error)))
             return question.answer(dns.Code.FAILED)
+        self._note(Connection(name, 0))
         is_ipv6 = question.kind == dns.AAAA
         if question.kind != dns.A and not (is_ipv6 and self._has_ipv6):
             return question.answer(dns.Code.FINE)
         address = self._names.address_of(name, addresses, is_ipv6=is_ipv6)
         return question.answer(dns.Code.FAILED) if address is None else question.answer(dns.Code.FINE, address.packed)
 
-    def _may_ask(self) -> bool:
+    async def _wait_for_turn(self, seconds: float) -> None:
+        # A question beyond the rate is answered late, which a program waits for, instead of with a failure.
         now = time.monotonic()
-        self._quota = min(self._quota + (now - self._quota_at) * _QUESTIONS_PER_SECOND, _QUESTIONS_IN_A_ROW)
-        self._quota_at = now
-        if self._quota < 1:
-            return False
-        self._quota -= 1
-        return True
+        turn = max(self._next_question, now - _MOST_SECONDS_AHEAD)
+        self._next_question = turn + seconds
+        await asyncio.sleep(max(turn - now, 0))
 
 
 async def _relay(
@@ -353,17 +377,3 @@ def _reset(writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError):
             own.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     writer.transport.abort()
-
-
-def adopt(descriptors: list[int]) -> list[socket.socket]:
-    """The sockets of a sandbox; raises `OSError` if they are not ours to serve."""
-    sockets = []
-    try:
-        for descriptor in descriptors:
-            each = socket.socket(fileno=os.dup(descriptor))
-            each.setblocking(False)
-            sockets.append(each)
-    finally:
-        for descriptor in descriptors:
-            os.close(descriptor)
-    return sockets

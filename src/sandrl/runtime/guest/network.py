@@ -15,6 +15,8 @@ import socket
 import struct
 from collections.abc import Sequence
 
+from sandrl.runtime.guest import syscalls as sc
+
 GATEWAY, ADDRESS, PREFIX_BITS = "198.18.0.1", "198.18.0.2", 15
 GATEWAY6, ADDRESS6, PREFIX6_BITS = "fd73:616e:6472::c612:1", "fd73:616e:6472::c612:2", 64
 """Those of RFC 2544 for tests of networks, which no host has, and a private prefix; names get addresses of them."""
@@ -22,8 +24,11 @@ RESOLVER = f"nameserver {GATEWAY}\n"
 
 _PORT = 1
 """Of the listening sockets, on loopback: one that no program wants."""
-_BACKLOG = 512
+BACKLOG = 32
+"""How many connections wait for the gate in each version of the protocol; the kernel tries others again."""
 _QUESTIONS_BYTES = 1 << 20
+
+_TIMEOUTS = {"udp_timeout": "5", "udp_timeout_stream": "5", "tcp_timeout_time_wait": "1", "tcp_timeout_close": "1"}
 
 _ROUTE, _NETFILTER = 0, 12
 _REQUEST, _ACKNOWLEDGE, _CREATE, _EXCLUSIVE, _APPEND = 0x1, 0x4, 0x400, 0x200, 0x800
@@ -31,7 +36,7 @@ _ERROR = 2
 _NESTED = 0x8000
 _UP = 1
 _INET, _OUTPUT, _LOADS_ADDRESS, _LOADS_PORT, _LOADS_FAMILY, _LOADS_PROTOCOL = 1, 3, 1, 2, 15, 16
-_NAT_PRIORITY, _FILTER_PRIORITY = -100, 0
+_RAW_PRIORITY, _NAT_PRIORITY, _FILTER_PRIORITY = -300, -100, 0
 _VERDICT_ACCEPT = 1
 _NETWORK_HEADER, _TRANSPORT_HEADER = 1, 2
 _IPV4, _IPV6 = 2, 10
@@ -58,6 +63,8 @@ def set_up(loopback_ports: Sequence[int]) -> list[int]:
         has_ipv6 = len(listeners) > 1
         _make_interface(has_ipv6)
         _make_rules(has_ipv6, loopback_ports)
+        # The kernel keeps what it knows of a connection no longer than it needs that.
+        sc.configure_network({f"netfilter/nf_conntrack_{name}": value for name, value in _TIMEOUTS.items()})
         return listeners + _sockets(socket.SOCK_DGRAM)
     except OSError as error:
         raise NetworkError(error.errno, f"this kernel gives sandboxes no network: {error.strerror}") from error
@@ -75,7 +82,7 @@ def _sockets(kind: socket.SocketKind) -> list[int]:
                 raise
             break
         if kind == socket.SOCK_STREAM:
-            each.listen(_BACKLOG)
+            each.listen(BACKLOG)
         else:
             each.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _QUESTIONS_BYTES)
         made.append(each.detach())
@@ -119,8 +126,13 @@ def _make_rules(has_ipv6: bool, loopback_ports: Sequence[int]) -> None:
     nat = [loopback + tcp + _port(port) + redirect for port in loopback_ports for loopback in loopbacks]
     nat += [each + accept for each in own]
     nat += [tcp + redirect, udp + _port(53) + redirect]
+    # What a program sends to itself makes no entry in the kernel's table of connections; what the gate answers has one.
+    raw = [_from(each) + _port(_PORT, 0) + accept for each in ("127.0.0.1", "::1")[: 1 + has_ipv6]]
+    raw += [loopback + tcp + _port(port) + accept for port in loopback_ports for loopback in loopbacks]
+    raw += [each + _expression("notrack") for each in own]
     messages = [_rules(0, table)]
     for name, kind, priority, policy, rules in (
+        ("raw", "filter", _RAW_PRIORITY, 1, raw),
         ("nat", "nat", _NAT_PRIORITY, 1, nat),
         ("out", "filter", _FILTER_PRIORITY, 0, [each + accept for each in own]),
     ):
@@ -199,5 +211,13 @@ def _to(family: int, start: bytes) -> bytes:
     return _of(_LOADS_FAMILY, bytes([family])) + _at(_NETWORK_HEADER, 16 if family == _IPV4 else 24, start)
 
 
-def _port(number: int) -> bytes:
-    return _at(_TRANSPORT_HEADER, 2, struct.pack("!H", number))
+def _from(address: str) -> bytes:
+    family, packed = (_IPV6, socket.AF_INET6) if ":" in address else (_IPV4, socket.AF_INET)
+    return _of(_LOADS_FAMILY, bytes([family])) + _at(
+        _NETWORK_HEADER, 8 if family == _IPV6 else 12, socket.inet_pton(packed, address)
+    )
+
+
+def _port(number: int, offset: int = 2) -> bytes:
+    """The port of the destination, or with the offset 0 of the source."""
+    return _at(_TRANSPORT_HEADER, offset, struct.pack("!H", number))

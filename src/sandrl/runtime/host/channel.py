@@ -19,10 +19,16 @@ OnMessage = Callable[[wire.Message, list[int]], None]
 class AgentChannel:
     """Sends requests to an agent, and hands over each of its messages with its descriptors. It owns its socket."""
 
-    def __init__(self, sock: socket.socket, on_message: OnMessage, on_close: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        sock: socket.socket,
+        on_message: OnMessage,
+        on_close: Callable[[], None],
+        most_bytes: int = wire.MAX_ANSWER_BYTES,
+    ) -> None:
         self._socket = sock
         self._socket.setblocking(False)
-        self._frames = wire.FrameReader(sock, wire.MAX_ANSWER_BYTES)
+        self._frames = wire.FrameReader(sock, most_bytes)
         self._on_message = on_message
         self._on_close = on_close
         self._unsent = bytearray()
@@ -34,6 +40,10 @@ class AgentChannel:
     def is_open(self) -> bool:
         """Whether the agent can still be told anything; never again once it is gone."""
         return self._open
+
+    @property
+    def unsent_bytes(self) -> int:
+        return len(self._unsent)
 
     def send(self, message: wire.Message) -> None:
         """Queue one message; small ones leave at once. Without an agent, it is dropped."""
@@ -72,7 +82,7 @@ class AgentChannel:
         except BlockingIOError:
             return
         except Exception as error:  # noqa: BLE001 - only our agent speaks here; whatever else does gets no second chance
-            logger.warning("a sandbox's agent broke the protocol: %r", error)
+            logger.warning("an agent or the gate broke the protocol: %r", error)
             self.close()
             return
         if self._frames.closed:

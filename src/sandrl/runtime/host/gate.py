@@ -13,18 +13,20 @@ import time
 from collections import deque
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 from sandrl.runtime import libraries
 from sandrl.runtime.guest import wire
 from sandrl.runtime.host.channel import AgentChannel, discard
+from sandrl.runtime.limits import CONNECTIONS_TOLD
 from sandrl.runtime.network import Network
 
 logger = logging.getLogger(__name__)
 
-MOST_CONNECTIONS_KEPT = 20_000
-"""Of all sandboxes together; the oldest are forgotten first."""
+_MOST_KEPT, _MOST_KEPT_OF_ENDED = 5_000, 200_000
+"""Records of one sandbox, of which the oldest are dropped first, and of all sandboxes that have ended."""
 _CLOSE_SECONDS = 2.0
 _SOURCE_ROOT = Path(__file__).resolve().parents[3]
 _BUFFER_BYTES = 1 << 20
@@ -41,12 +43,16 @@ class Passage:
     Attributes:
         sandbox_id: Names it in the records of connections; empty before anybody knows the sandbox.
         closed: Set once all of its connections have ended and are recorded.
+        records: Those of its connections, each with its number among those of all sandboxes.
+        dropped: The number of the last record that is not kept any more.
     """
 
     number: int
     sandbox_id: str = ""
     tags: frozenset[str] = frozenset()
     closed: asyncio.Event = field(default_factory=asyncio.Event)
+    records: deque[tuple[int, dict[str, Any]]] = field(default_factory=deque)
+    dropped: int = 0
 
 
 class Gate:
@@ -57,7 +63,7 @@ class Gate:
         self._socket: socket.socket | None = None
         self._channel: AgentChannel | None = None
         self._passages: dict[int, Passage] = {}
-        self._connections: deque[tuple[int, Passage, dict[str, Any]]] = deque(maxlen=MOST_CONNECTIONS_KEPT)
+        self._ended: deque[Passage] = deque()
         self._last = self._next_id = 0
 
     @property
@@ -89,7 +95,15 @@ class Gate:
             self._channel.send({"op": "close", "id": passage.number})
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(passage.closed.wait(), _CLOSE_SECONDS)
-        self._passages.pop(passage.number, None)
+        self._end(passage)
+
+    def _end(self, passage: Passage) -> None:
+        if self._passages.pop(passage.number, None) is None:
+            return
+        self._ended.append(passage)
+        kept = sum(len(each.records) + 1 for each in self._ended)
+        while kept > _MOST_KEPT_OF_ENDED:
+            kept -= len(self._ended.popleft().records) + 1
 
     def connections(self, tags: Collection[str], after: int = 0) -> tuple[list[dict[str, Any]], int]:
         """The connections of sandboxes that have all of these tags, the oldest first.
@@ -98,15 +112,19 @@ class Gate:
             after: The number that an earlier call has returned; only later connections are meant.
 
         Returns:
-            Each as JSON, with its sandbox; and a number for the next call.
+            Each as JSON, with its sandbox, at most `CONNECTIONS_TOLD`; and a number for the next call.
         """
         wanted = frozenset(tags)
-        found = [
-            {"sandbox_id": passage.sandbox_id, **connection}
-            for number, passage, connection in self._connections
-            if number > after and passage.sandbox_id and wanted <= passage.tags
-        ]
-        return found, self._last
+        found = []
+        for passage in (*self._ended, *self._passages.values()):
+            if not passage.sandbox_id or not wanted <= passage.tags:
+                continue
+            found += [(number, passage, record) for number, record in passage.records if number > after]
+            if passage.dropped > after:
+                found.append((passage.dropped, passage, _event("older records of its connections are not kept")))
+        found.sort(key=itemgetter(0))
+        last = found[CONNECTIONS_TOLD - 1][0] if len(found) > CONNECTIONS_TOLD else self._last
+        return [{"sandbox_id": passage.sandbox_id, **record} for _, passage, record in found[:CONNECTIONS_TOLD]], last
 
     def _start(self) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -136,7 +154,9 @@ class Gate:
 
     def _add(self, passage: Passage, connection: dict[str, Any]) -> None:
         self._last += 1
-        self._connections.append((self._last, passage, connection))
+        passage.records.append((self._last, connection))
+        if len(passage.records) > _MOST_KEPT:
+            passage.dropped, _ = passage.records.popleft()
 
     def _on_end(self) -> None:
         self._channel = self._socket = None
@@ -147,10 +167,10 @@ class Gate:
         asyncio.get_running_loop().run_in_executor(None, process.wait)
         if self._passages:
             logger.error("the gate ended: %d sandboxes have no network any more", len(self._passages))
-        for passage in self._passages.values():
-            error = "the gate ended, and with it the network of this sandbox"
-            self._add(passage, {"host": "", "port": 0, "time": time.time(), "error": error})
+        for passage in [*self._passages.values()]:
+            self._add(passage, _event("the gate ended, and with it the network of this sandbox"))
             passage.closed.set()
+            self._end(passage)
 
     def _kill(self) -> None:
         if self._channel is not None:
@@ -159,3 +179,8 @@ class Gate:
     def end(self) -> None:
         self._passages.clear()
         self._kill()
+
+
+def _event(error: str) -> dict[str, Any]:
+    """A record of no connection, but of what befell the network of a sandbox."""
+    return {"host": "", "port": 0, "time": time.time(), "refused": "", "error": error}

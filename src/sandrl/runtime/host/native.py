@@ -25,6 +25,7 @@ from sandrl.runtime.host.images import Image
 from sandrl.runtime.host.launcher import BootRequest, Condition, Launcher, LaunchError
 from sandrl.runtime.host.spaces import NoSpaceError, Spaces
 from sandrl.runtime.host.users import HostUsers
+from sandrl.runtime.limits import GATE_SOCKETS
 
 logger = logging.getLogger(__name__)
 
@@ -177,12 +178,13 @@ class NativeLauncher(Launcher):
     async def _boot(
         self, server: ForkServer, request: BootRequest, agent_end: socket.socket, block: int, space: str
     ) -> int:
-        of_image = request.layers is not None
+        of_image, together = request.layers is not None, request.together()
+        of_gate = 0 if request.network is None else GATE_SOCKETS
         message = {
             "ids": self.users.ids(block, of_image=of_image, for_cells=request.cells > 0),
             # Who counts for the processes of all users together.
             "owner": self.users.inner_uid(block) if of_image else USER_ID,
-            **dataclasses.asdict(dataclasses.replace(request.together(), network=None)),
+            **dataclasses.asdict(dataclasses.replace(together, network=None, sockets=together.sockets + of_gate)),
             # The rest of what it may reach is decided outside.
             "loopback_ports": None if request.network is None else request.network.loopback_ports,
             "space": space,

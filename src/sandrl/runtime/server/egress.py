@@ -54,7 +54,10 @@ def _destinations(rule: pb.EgressRule, number: int) -> list[Destination]:
         raise faults.unsupported(f"another protocol than TCP ({place}.ports)")
     if rule.https_hostname and any(each != HTTPS_PORTS for each in ports):
         raise faults.invalid("a name is allowed at TCP port 443 alone", f"{place}.ports")
-    return [Destination(found.host, *each) for each in ports] or [found]
+    try:
+        return [Destination(found.host, *each) for each in ports] or [found]
+    except DestinationError as error:
+        raise faults.invalid(str(error), f"{place}.ports") from error
 
 
 def _named(spec: pb.SandboxSpec, annotation: str, ports: tuple[int, int]) -> tuple[Destination, ...]:
