@@ -1,4 +1,4 @@
-"""What the program of a step sees that is not part of the image: directories, caches, secrets and scripts."""
+"""The mounts of a program of a build: directories, caches, secrets and scripts that are not part of the image."""
 
 from __future__ import annotations
 
