@@ -167,6 +167,7 @@ def _serve(daemon: socket.socket, template: rootfs.Template, alive: int) -> NoRe
         for cells in (False, True)
         for image in (False, True)
     }
+    pretending = seccomp.build_filter(sc.MACHINE, image=True, pretends=True)
     wakeup_read, wakeup_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.set_wakeup_fd(wakeup_write, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
@@ -188,10 +189,10 @@ def _serve(daemon: socket.socket, template: rootfs.Template, alive: int) -> NoRe
             elif descriptor == alive:
                 os._exit(1)  # the process outside is gone
             else:
-                _serve_next(daemon, filters, template)
+                _serve_next(daemon, filters, pretending, template)
 
 
-def _serve_next(daemon: socket.socket, filters: Filters, template: rootfs.Template) -> None:
+def _serve_next(daemon: socket.socket, filters: Filters, pretending: bytes, template: rootfs.Template) -> None:
     data, descriptors, _flags, _address = socket.recv_fds(daemon, MAX_REQUEST_BYTES, 2)
     if not data:
         os._exit(0)  # the daemon closed its end
@@ -199,7 +200,11 @@ def _serve_next(daemon: socket.socket, filters: Filters, template: rootfs.Templa
     if descriptors:
         is_worker = request["cells"] > 0
         parts = rootfs.Parts(template, for_cells=is_worker)
-        _boot(daemon, request, descriptors, filters[is_worker, request["layers"] is not None], parts)
+        program = filters[is_worker, request["layers"] is not None]
+        # With one user alone, package managers would fail as they give files to others.
+        if request["pretends_owners"] and sum(count for _, _, count in request["ids"]) == 1:
+            program = pretending
+        _boot(daemon, request, descriptors, program, parts)
     else:
         daemon.send(json.dumps({"id": request["id"]}).encode())  # the daemon asks whether this process still answers
     for descriptor in descriptors:

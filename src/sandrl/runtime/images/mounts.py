@@ -23,6 +23,7 @@ from sandrl.runtime.steps import StepVolume
 
 _SECRET_MODE, _SCRIPT_MODE = 0o400, 0o755
 _ID_DIGITS = 32
+_APT, _AS_ROOT = ("etc", "apt", "apt.conf.d"), b'APT::Sandbox::User "root";\n'
 
 
 class Mounts:
@@ -83,6 +84,11 @@ class Mounts:
         self._write(path, content.encode(), _SCRIPT_MODE, (0, 0))
         self.described.append(["script", path, digest])
         return path
+
+    def add_settings(self, image: MergedTree) -> None:
+        """Adds what makes package managers work where a sandbox has one user alone: apt downloads as user 0."""
+        if image.is_directory(image.resolve(_APT)):
+            self._write(f"/{'/'.join(_APT)}/99-sandrl", _AS_ROOT, 0o644, (0, 0))
 
     def packed(self) -> str:
         """The path of an archive of the files; empty for none."""
