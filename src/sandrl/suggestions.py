@@ -153,6 +153,9 @@ _WORDS: Mapping[str, str] = {
     "job": "job_id job_name",
     "job_id": "job run_id",
     "budget": "max_cost cost cost_limit price spend max_spend budget_usd max_budget time_budget sandbox_budget",
+    "network": "internet allow_internet net egress networking network_mode network_disabled",
+    "allow_hosts": "allowed_hosts allowlist whitelist allow_host allowed_domains domains",
+    "private_hosts": "private_host internal_hosts local_hosts mirror",
     "fresh_sandboxes": "fresh no_reuse no_cells one_sandbox_each",
     # Service
     "host": "bind address listen addr ip hostname interface",

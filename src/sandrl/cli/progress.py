@@ -96,7 +96,11 @@ def remark(event: events.Event) -> str | None:
             return "\n".join(["------", f" > [{place}] {instruction}:", *output, "------", f"{path}:{number}"])
         case events.RuntimeChosen(kind, reason, _, image, isolation, network):
             line = f"Runtime: {kind} ({reason}), image {image}" + (f", isolation {isolation}" if isolation else "")
-            return line + (f", network {network}" if network else "")
+            return (
+                line
+                + (f", network {network}" if network else "")
+                + ("" if network in ("", "none") else " (a sandbox for each completion)")
+            )
         case events.BackendChosen(kind, reason, model):
             return f"{'Backend' if kind == 'local' else 'Tinker'}: {kind} ({reason}), model {model}"
         case events.ModelChosen(name, place, reason):

@@ -460,6 +460,12 @@ class SandboxesPart(Config):
         metavar="TIME|MONEY",
     )
 
+    @property
+    def has_cells(self) -> bool:
+        """Whether completions may share sandboxes, each in a cell: no cell has a network."""
+        is_named = bool(self.allow_hosts or self.private_hosts)
+        return not (self.fresh_sandboxes or is_named or self.network not in (None, NetworkMode.NONE))
+
 
 class RunPart(Config):
     """What a run leaves behind."""

@@ -159,7 +159,7 @@ def estimate_eval(request: EvalRequest, settings: Settings) -> SandboxEstimate:
         counts=((problems[task_id], count * config.max_attempts) for task_id, count in counts.items()),
         run=request.resume,
         # Workers exist while the model answers.
-        is_open_ended=not config.fresh_sandboxes,
+        is_open_ended=config.has_cells,
         service=config.service,
     )
 

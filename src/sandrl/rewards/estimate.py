@@ -196,7 +196,7 @@ def estimate_sandboxes(
         command,
         "" if kind is None else kind.value,
         completions,
-        not config.fresh_sandboxes,
+        config.has_cells,
         at_once,
         sandboxes,
         None if is_open_ended else longest,
@@ -211,7 +211,7 @@ def estimate_sandboxes(
 def _shape(
     config: SandboxesPart, kind: RuntimeKind | None, completions: int, seconds: float
 ) -> tuple[int | None, int | None, float]:
-    if config.fresh_sandboxes:
+    if not config.has_cells:
         suited = config.concurrency or (None if kind is None else suited_concurrency(kind))
         bounds = [each for each in (suited, config.max_sandboxes, completions) if each is not None]
         return (None if suited is None else min(bounds)), completions, seconds

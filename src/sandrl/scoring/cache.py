@@ -134,6 +134,7 @@ class VerdictNames:
             "overlay": connection.overlay,
             "site_packages": connection.has_site_packages,
             "memory_bytes": connection.memory_bytes,
+            **({} if connection.network is None else {"network": connection.network.document()}),
         }
         self._of_problems: dict[str, tuple[Problem, bytes, bool]] = {}
 

@@ -6,6 +6,7 @@ Each test runs commands on a machine of its own (`tests/support/internet.py`), a
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -106,6 +107,26 @@ def test_the_daemonless_runtime_has_the_same_network() -> None:
     assert reached(found["ways"]) == {**OF_ALLOWED, **ASKED}
 
 
+def test_an_allow_list_has_networks_and_other_ports() -> None:
+    found = reach("user", allow_hosts=["151.101.1.0/24:443", "allowed.example:8080", "*.exfil.example"])
+    reachable = reached(found["ways"])
+    assert reachable == {
+        **dict.fromkeys(ASKED, NO_SUCH_NAME),
+        "a name at another port": [PUBLIC6, 8080],
+        "an address": [OTHER, 443],
+        "an IPv4-mapped address": "HTTP/1.1 200",
+    }
+
+
+def test_bubblewrap_refuses_a_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    require_program("bwrap")
+    monkeypatch.setenv("SANDRL_RUNTIME_ISOLATION", "bubblewrap")
+    request = json.dumps({"runtime": "local", "network": "public"})
+    done = on_a_machine("user", sys.executable, "-m", "tests.support.reach", request)
+    assert "UsageError" in done.stderr
+    assert "bubblewrap gives sandboxes no network" in done.stderr
+
+
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1"])
 def test_a_port_of_the_machines_loopback_is_reached_where_it_is_named(host: str) -> None:
     found = reach("user", private_hosts=[f"{host}:8000"])
@@ -141,17 +162,21 @@ def fetch(host):
 """
 
 
-def test_a_run_records_connections_and_warns_of_each_refused_host_once(tmp_path: Path) -> None:
+def test_a_run_records_connections_and_warns_of_each_refused_host_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tests = ["assert fetch('allowed.example') == 200", "assert 'known' in fetch('other.example')"]
     problem = {"task_id": "fetch", "prompt": "Write fetch(host).", "tests": tests}
     (tmp_path / "problems.jsonl").write_text(json.dumps(problem) + "\n")
     completion = {"task_id": "fetch", "completion": f"<answer>{FETCH}</answer>"}
     other = {"task_id": "fetch", "completion": f"<answer># the same\n{FETCH}</answer>"}
     (tmp_path / "completions.jsonl").write_text(json.dumps(completion) + "\n" + json.dumps(other) + "\n")
-    words = [sys.executable, "-m", "sandrl", "reward", str(tmp_path / "completions.jsonl"), "--runtime", "daemonless"]
+    monkeypatch.setenv("SANDRL_STATE_DIR", str(tmp_path / "state"))
+    words = [sys.executable, "-m", "sandrl", "reward", str(tmp_path / "completions.jsonl"), "--runtime", "local"]
     words += ["--problems", str(tmp_path / "problems.jsonl"), "--allow-host", "allowed.example"]
     words += ["--runs-dir", str(tmp_path / "runs"), "--run-name", "first", "--fail-under", "1"]
-    done = on_a_machine("root", *words)
+    stop = shlex.join([sys.executable, "-m", "sandrl", "runtime", "stop"])
+    done = on_a_machine("user", "sh", "-c", f"{shlex.join(words)}; code=$?; {stop}; exit $code")
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stderr.count("host other.example was refused to a sandbox") == 1
     rows = [json.loads(line) for line in (tmp_path / "runs/first/connections.jsonl").read_text().splitlines()]

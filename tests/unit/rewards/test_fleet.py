@@ -169,6 +169,8 @@ class Trial:
 
 
 class _Named:
+    network = None
+
     def __getattr__(self, name: str) -> Any:
         return {"is_local": False, "kind": Status.PASSED}.get(name, "")
 
@@ -185,7 +187,12 @@ def trial_of(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Trial]]:
     def make(cluster: FakeCluster, **options: Any) -> Trial:
         job = FakeJob(**options)
         connection = SimpleNamespace(
-            cluster=cluster, asked_image=None, packages=Packages(), memory_bytes=None, has_own_memory=False
+            cluster=cluster,
+            asked_image=None,
+            packages=Packages(),
+            memory_bytes=None,
+            has_own_memory=False,
+            network=None,
         )
         fleet = Fleet(cast(Any, job), cast(Any, connection), None)
         verdicts: list[tuple[str, Verdict]] = []

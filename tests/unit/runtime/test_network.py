@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import ipaddress
 import struct
+from typing import Any
 
 import pytest
 from cwsandbox._proto import sandbox_pb2 as pb
 
+from sandrl.errors import UsageError
 from sandrl.runtime.gate import dns
 from sandrl.runtime.limits import ALLOWED_HOSTS_ANNOTATION, PRIVATE_HOSTS_ANNOTATION
 from sandrl.runtime.network import ALL_PORTS, Destination, DestinationError, Network, is_public
 from sandrl.runtime.server.egress import network_of
 from sandrl.runtime.server.faults import Fault
-from sandrl.settings import NetworkMode
+from sandrl.sandboxes.request import SandboxRequest
+from sandrl.settings import NetworkMode, Settings
 
 
 @pytest.mark.parametrize(
@@ -109,6 +112,34 @@ def test_a_private_host_is_reached_at_its_port_alone() -> None:
     assert Network.read(network.document()) == network
 
 
+def test_the_remote_runtime_refuses_what_its_protocol_cannot_say() -> None:
+    settings = Settings.from_environment({"CWSANDBOX_API_KEY": "key"})
+    refused: list[dict[str, Any]] = [
+        {"allow_hosts": ("deb.debian.org:80",)},
+        {"private_hosts": ("10.0.0.1",), "network": "public"},
+    ]
+    for options in refused:
+        with pytest.raises(UsageError, match="the remote runtime reaches"):
+            SandboxRequest(runtime="remote", **options).connect(settings)
+    connection = SandboxRequest(runtime="remote", allow_hosts=("pypi.org", "192.0.2.0/24:80")).connect(settings)
+    assert connection.has_network
+
+
+@pytest.mark.parametrize(
+    ("options", "field"),
+    [
+        ({"network": "internet"}, "network"),
+        ({"network": "public", "allow_hosts": ("a.org",)}, "allow_hosts"),
+        ({"allow_hosts": ("http://a.org",)}, "allow_hosts"),
+        ({"network": "none", "private_hosts": ("10.0.0.1",)}, "private_hosts"),
+    ],
+)
+def test_a_request_names_what_is_wrong_with_its_network(options: dict[str, Any], field: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        SandboxRequest(**options)
+    assert field in refused.value.fields
+
+
 def spec_of(*rules: pb.EgressRule, denied: bool = False, **annotations: str) -> pb.SandboxSpec:
     names = {"allowed": ALLOWED_HOSTS_ANNOTATION, "private": PRIVATE_HOSTS_ANNOTATION}
     network = pb.NetworkOptions(egress=rules, deny_egress=denied)
@@ -170,6 +201,13 @@ def test_a_question_is_answered_with_its_own_text() -> None:
     assert answer[12 : 12 + len(question.text)] == asked(b"Example.ORG")[12:]
     assert answer.endswith(bytes([0, 4, 198, 18, 1, 0]))
     assert question.answer(dns.Code.NO_SUCH_NAME)[3] & 15 == dns.Code.NO_SUCH_NAME
+
+
+def test_a_name_with_other_characters_is_of_no_host() -> None:
+    # It would be shown in warnings.
+    assert dns.Question.read(asked(b"_http._tcp.example.org")).is_of_host
+    for name in (b"\x1b[31m.org", b"a b.org", b"a\n.org"):
+        assert not dns.Question.read(asked(name)).is_of_host
 
 
 @pytest.mark.parametrize(

@@ -8,28 +8,35 @@ import resource
 import socket
 import sys
 
-from sandrl.runtime.gate.sandbox import SandboxGate, adopt
+from sandrl.runtime.gate.sandbox import SandboxGate
 from sandrl.runtime.guest import wire
 from sandrl.runtime.host.channel import AgentChannel
 from sandrl.runtime.network import Network
+
+_OTHER_FILES = 1024
+_MOST_UNSENT_BYTES = 8 << 20
 
 
 async def _serve(daemon: socket.socket) -> None:
     sandboxes: dict[int, SandboxGate] = {}
     ended = asyncio.Event()
+    # Each has two descriptors; some are for sockets of sandboxes and for looking names up.
+    most_files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    everyone = asyncio.Semaphore(max(most_files - _OTHER_FILES, _OTHER_FILES) // 2)
 
     def obey(message: wire.Message, descriptors: list[int]) -> None:
         number = int(message["id"])
         if message["op"] == "open":
-            sandboxes[number] = SandboxGate(
-                Network.read(message["network"]), adopt(descriptors), lambda record: tell(number, record)
-            )
+            sockets = [socket.socket(fileno=each) for each in descriptors]
+            network = Network.read(message["network"])
+            sandboxes[number] = SandboxGate(network, sockets, lambda record: tell(number, record), everyone)
         elif number in sandboxes:
             closing = asyncio.ensure_future(sandboxes.pop(number).close())
             closing.add_done_callback(lambda _: channel.send({"id": number, "closed": True}))
 
     def tell(number: int, record: wire.Message) -> None:
-        channel.send({"id": number, "connection": record})
+        if channel.unsent_bytes < _MOST_UNSENT_BYTES:  # else the daemon is stopped, say
+            channel.send({"id": number, "connection": record})
 
     channel = AgentChannel(daemon, obey, ended.set)
     await ended.wait()

@@ -12,6 +12,7 @@ _ANSWER, _WANTS_RECURSION, _HAS_RECURSION = 0x8000, 0x0100, 0x0080
 _OPCODE = 0x7800
 _MOST_NAME, _MOST_LABEL = 253, 63
 _INTERNET = 1
+_OF_NAMES = dict.fromkeys(map(ord, "abcdefghijklmnopqrstuvwxyz0123456789-_."))
 A, AAAA = 1, 28
 _TTL_SECONDS = 60
 _TO_NAME = 0xC000 | _HEADER.size
@@ -68,6 +69,11 @@ class Question:
         if group != _INTERNET or not name or len(name) > _MOST_NAME or any("." in label for label in labels):
             raise MessageError("not a name of the Internet")
         return cls(number, flags, name, kind, message[_HEADER.size : place + 5])
+
+    @property
+    def is_of_host(self) -> bool:
+        """Whether its name has only characters that names of hosts and services have."""
+        return not self.name.translate(_OF_NAMES)
 
     def answer(self, code: Code, address: bytes = b"") -> bytes:
         """The answer: with an address, which is of the type that was asked for, or without any record."""

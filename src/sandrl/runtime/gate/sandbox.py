@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ipaddress
-import os
 import socket
 import struct
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
@@ -87,6 +86,7 @@ class SandboxGate:
 
     Args:
         tell: Called with each connection once it has ended.
+        everyone: A permit for each connection of all sandboxes together.
         recorder: What serves HTTP; None if nothing is recorded.
     """
 
@@ -95,11 +95,13 @@ class SandboxGate:
         network: Network,
         sockets: list[socket.socket],
         tell: Callable[[dict[str, Any]], None],
+        everyone: asyncio.Semaphore,
         recorder: Recorder | None = None,
     ) -> None:
         self._network = network
         self._tell = tell
         self._recorder = recorder
+        self._everyone = everyone
         self._names = Names()
         self._loop = asyncio.get_running_loop()
         self._slots = asyncio.Semaphore(MOST_CONNECTIONS)
@@ -127,22 +129,31 @@ class SandboxGate:
         for each in (*self._datagrams, *self._listeners):
             each.close()
 
-    def _spawn(self, work: Any) -> None:
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     async def _accept(self, listener: socket.socket) -> None:
         while True:
             await self._slots.acquire()
+            await self._everyone.acquire()
             try:
                 accepted, _ = await self._loop.sock_accept(listener)
             except OSError:
                 # No descriptors or no memory are left, for now.
-                self._slots.release()
+                self._release()
                 await asyncio.sleep(_PAUSE_SECONDS)
-                continue
-            self._spawn(self._serve(accepted))
+            except asyncio.CancelledError:
+                self._release()
+                raise
+            else:
+                self._spawn(self._serve(accepted)).add_done_callback(lambda _: self._release())
+
+    def _release(self) -> None:
+        self._everyone.release()
+        self._slots.release()
 
     async def _serve(self, accepted: socket.socket) -> None:
         writer = None
@@ -156,7 +167,6 @@ class SandboxGate:
         except (OSError, EOFError):
             pass  # the program has gone away, or never was there
         finally:
-            self._slots.release()
             if writer is None:
                 accepted.close()
             else:
@@ -266,6 +276,8 @@ class SandboxGate:
         if not self._may_ask():
             return question.answer(dns.Code.FAILED)
         name = question.name
+        if not question.is_of_host:
+            return question.answer(dns.Code.NO_SUCH_NAME)
         if not self._network.answers(name):
             self._note(Connection(name, 0, refused="it is not allowed"))
             return question.answer(dns.Code.NO_SUCH_NAME)
@@ -340,17 +352,3 @@ def _reset(writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError):
             own.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     writer.transport.abort()
-
-
-def adopt(descriptors: list[int]) -> list[socket.socket]:
-    """The sockets of a sandbox; raises `OSError` if they are not ours to serve."""
-    sockets = []
-    try:
-        for descriptor in descriptors:
-            each = socket.socket(fileno=os.dup(descriptor))
-            each.setblocking(False)
-            sockets.append(each)
-    finally:
-        for descriptor in descriptors:
-            os.close(descriptor)
-    return sockets

@@ -15,6 +15,8 @@ import socket
 import struct
 from collections.abc import Sequence
 
+from sandrl.runtime.guest import syscalls as sc
+
 GATEWAY, ADDRESS, PREFIX_BITS = "198.18.0.1", "198.18.0.2", 15
 GATEWAY6, ADDRESS6, PREFIX6_BITS = "fd73:616e:6472::c612:1", "fd73:616e:6472::c612:2", 64
 """Those of RFC 2544 for tests of networks, which no host has, and a private prefix; names get addresses of them."""
@@ -24,6 +26,8 @@ _PORT = 1
 """Of the listening sockets, on loopback: one that no program wants."""
 _BACKLOG = 512
 _QUESTIONS_BYTES = 1 << 20
+
+_TIMEOUTS = {"udp_timeout": "5", "udp_timeout_stream": "5", "tcp_timeout_time_wait": "1", "tcp_timeout_close": "1"}
 
 _ROUTE, _NETFILTER = 0, 12
 _REQUEST, _ACKNOWLEDGE, _CREATE, _EXCLUSIVE, _APPEND = 0x1, 0x4, 0x400, 0x200, 0x800
@@ -58,6 +62,8 @@ def set_up(loopback_ports: Sequence[int]) -> list[int]:
         has_ipv6 = len(listeners) > 1
         _make_interface(has_ipv6)
         _make_rules(has_ipv6, loopback_ports)
+        # The kernel keeps what it knows of a connection no longer than it needs that.
+        sc.configure_network({f"netfilter/nf_conntrack_{name}": value for name, value in _TIMEOUTS.items()})
         return listeners + _sockets(socket.SOCK_DGRAM)
     except OSError as error:
         raise NetworkError(error.errno, f"this kernel gives sandboxes no network: {error.strerror}") from error

@@ -250,14 +250,16 @@ def bring_up_loopback() -> None:
 
 def bound_socket_buffers(most_bytes: int) -> None:
     """Bound what TCP keeps for one socket, and have no closed connection wait, in the current network namespace."""
-    for name, value in (
-        ("tcp_rmem", f"4096 65536 {most_bytes}"),
-        ("tcp_wmem", f"4096 65536 {most_bytes}"),
-        ("tcp_max_tw_buckets", "0"),
-    ):
+    buffers = f"4096 65536 {most_bytes}"
+    configure_network({"ipv4/tcp_rmem": buffers, "ipv4/tcp_wmem": buffers, "ipv4/tcp_max_tw_buckets": "0"})
+
+
+def configure_network(settings: dict[str, str]) -> None:
+    """Change settings of the current network namespace, by their paths, as far as this kernel has them for one."""
+    for name, value in settings.items():
         # What one kernel keeps per namespace, another does not.
         with contextlib.suppress(FileNotFoundError, PermissionError):
-            descriptor = os.open(f"/proc/sys/net/ipv4/{name}", os.O_WRONLY | os.O_CLOEXEC)
+            descriptor = os.open(f"/proc/sys/net/{name}", os.O_WRONLY | os.O_CLOEXEC)
             try:
                 os.write(descriptor, value.encode())
             finally:

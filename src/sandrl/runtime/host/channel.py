@@ -35,6 +35,10 @@ class AgentChannel:
         """Whether the agent can still be told anything; never again once it is gone."""
         return self._open
 
+    @property
+    def unsent_bytes(self) -> int:
+        return len(self._unsent)
+
     def send(self, message: wire.Message) -> None:
         """Queue one message; small ones leave at once. Without an agent, it is dropped."""
         if not self._open:
