@@ -7,6 +7,7 @@ Standard library and `sandrl.runtime` only, so that the system's own interpreter
     python sandbox_driver.py STATE_DIR cells                what the cell maker finds in workers and in a plain sandbox
     python sandbox_driver.py STATE_DIR storage              what becomes of greedy programs, and of their files on disk
     python sandbox_driver.py STATE_DIR uids                 who two sandboxes are on the host
+    python sandbox_driver.py STATE_DIR owners               whether a file gets another owner, in a step and elsewhere
 """
 
 from __future__ import annotations
@@ -96,6 +97,17 @@ _GREEDY = {
 }
 
 
+async def owners(choice: Choice) -> Any:
+    image, found = chosen(choice), []
+    program = "import os; os.mkdir('/made'); os.chown('/made', 7, 7); print(os.stat('/made').st_uid)"
+    for pretends in (True, False):
+        sandbox = await HostSandbox.boot(choice.launcher, request_for(image, pretends_owners=pretends), choice.groups)
+        _, output = await sandbox.run(["python", "-c", program], image)
+        await sandbox.destroy()
+        found.append(output.decode().splitlines()[-1])
+    return found
+
+
 async def uids(choice: Choice) -> Any:
     sandboxes = [await choice.boot(BootRequest(choice.images[0].name)) for _ in range(2)]
     statuses = [Path(f"/proc/{each.pid}/status").read_text(encoding="utf-8") for each in sandboxes]  # noqa: ASYNC240
@@ -107,5 +119,6 @@ async def uids(choice: Choice) -> Any:
 
 if __name__ == "__main__":
     _state, _what, *_words = sys.argv[1:]
-    _work = {"reach": reach, "root": root, "cells": cells, "storage": storage, "uids": uids}[_what]
+    _works = {"reach": reach, "root": root, "cells": cells, "storage": storage, "uids": uids, "owners": owners}
+    _work = _works[_what]
     sys.stdout.write(json.dumps(with_launcher(Path(_state), lambda choice: _work(choice, *_words))))

@@ -410,7 +410,8 @@ class SandboxesPart(Config):
     )
     image: str | None = option(
         None,
-        "Container image of the sandboxes: NAME:TAG; locally also host:3.X, oci:DIR, docker-archive:FILE, rootfs:FILE.",
+        "Container image of the sandboxes: NAME:TAG; locally also host:3.X, dockerfile:DIR, oci:DIR,"
+        " docker-archive:FILE, rootfs:FILE.",
         SANDBOXES,
         metavar="IMAGE",
     )

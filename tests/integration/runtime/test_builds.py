@@ -6,12 +6,14 @@ import hashlib
 import io
 import json
 import os
+import shutil
 import signal
 import socket
 import stat
 import subprocess
 import sys
 import tarfile
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -30,6 +32,7 @@ from sandrl.runtime.images.store import ImageStore, StoredImage, open_store
 from sandrl.settings import Settings, load_settings
 from tests.support.archives import layout
 from tests.support.dockerfiles import BASE, Example, image_tree, packed
+from tests.support.drivers import answer_of
 from tests.support.image_trees import import_layout, import_tree, make_busybox_tree, make_python_tree
 
 FORK = """
@@ -51,6 +54,9 @@ def settings() -> Settings:
 @pytest.fixture
 def store(settings: Settings) -> ImageStore:
     return open_store(settings)
+
+
+_USER = 12345
 
 
 class Builder:
@@ -522,3 +528,21 @@ def test_a_cache_may_be_seen_at_two_places_by_builds_at_once(tmp_path: Path, set
     for each in threads:
         each.join(60)
     assert len(done) == 3
+
+
+@pytest.mark.parametrize(
+    ("mode", "found"),
+    [
+        ("native from an image as another user", ["0", "OSError: [Errno 22] Invalid argument: '/made'"]),
+        ("native from an image as another user with ids of /etc/subuid", ["7", "7"]),
+    ],
+)
+def test_owners_change_in_a_step_or_at_least_nothing_fails(mode: str, found: list[str]) -> None:
+    if os.geteuid():
+        pytest.skip("only root can run a program as another user")
+    place = Path(tempfile.mkdtemp(prefix="sandrl-owners-"))
+    place.chmod(0o755)
+    try:
+        assert answer_of(place, mode, "sandbox_driver.py", "owners", user=_USER) == found
+    finally:
+        shutil.rmtree(place, ignore_errors=True)

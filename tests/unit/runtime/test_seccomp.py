@@ -14,11 +14,18 @@ ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 LOAD, EQUAL, GREATER_EQUAL, BITS, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 
 
-def decide(machine: str, number: int, *arguments: int, architecture: int | None = None, cells: bool = False) -> int:
+def decide(
+    machine: str,
+    number: int,
+    *arguments: int,
+    architecture: int | None = None,
+    cells: bool = False,
+    pretends: bool = False,
+) -> int:
     """What the kernel would do with one call."""
     words = list(arguments) + [0] * (6 - len(arguments))
     data = struct.pack("=IIQ6Q", number, architecture or ARCHITECTURES[machine], 0, *words)
-    program = list(struct.iter_unpack("=HBBI", seccomp.build_filter(machine, cells)))
+    program = list(struct.iter_unpack("=HBBI", seccomp.build_filter(machine, cells, pretends=pretends)))
     position = accumulator = 0
     while True:
         code, if_true, if_false, value = program[position]
@@ -162,3 +169,11 @@ def test_a_worker_is_refused_all_else_that_a_sandbox_is(machine: str) -> None:
     assert differing == {number for name, number in NUMBERS[machine].items() if name != "clone"}
     changed = {call[0] for call in CALLS[machine] if decide(machine, *call) != decide(machine, *call, cells=True)}
     assert changed <= set(NUMBERS[machine].values())
+
+
+@pytest.mark.parametrize(("machine", "numbers"), [("x86_64", (92, 93, 94, 116, 260)), ("aarch64", (54, 55, 159))])
+def test_changes_of_owners_succeed_without_an_effect_where_there_is_one_user_alone(
+    machine: str, numbers: tuple[int, ...]
+) -> None:
+    assert {decide(machine, number) for number in numbers} == {ALLOW}
+    assert {decide(machine, number, pretends=True) for number in numbers} == {refused_with(0)}

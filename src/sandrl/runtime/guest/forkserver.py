@@ -44,7 +44,7 @@ _FIELDS: dict[type[OSError], str] = {
 }
 """Of a container, which asks for what a sandbox cannot have."""
 Filters: TypeAlias = dict[tuple[bool, ...], bytes]
-"""By whether a sandbox holds cells, whether it starts from an image, and whether its files are on disk."""
+"""By whether a sandbox holds cells, starts from an image, has its files on disk, and pretends to change owners."""
 
 
 def main() -> NoReturn:
@@ -175,7 +175,7 @@ def _serve(daemon: socket.socket, template: rootfs.Template, alive: int) -> NoRe
     gc.collect()
     gc.disable()
     gc.freeze()  # a collection in a child would copy every page of this process
-    filters = {kind: seccomp.build_filter(sc.MACHINE, *kind) for kind in product((False, True), repeat=3)}
+    filters = {kind: seccomp.build_filter(sc.MACHINE, *kind) for kind in product((False, True), repeat=4)}
     wakeup_read, wakeup_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.set_wakeup_fd(wakeup_write, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
@@ -209,7 +209,10 @@ def _serve_next(daemon: socket.socket, filters: Filters, template: rootfs.Templa
     if descriptors:
         is_worker = request["cells"] > 0
         parts = rootfs.Parts(template, for_cells=is_worker)
-        kind = is_worker, request["layers"] is not None, bool(request["space"])
+        has_one_id = sum(count for _, _, count in request["ids"]) == 1
+        # With one user alone, package managers would fail as they give files to others.
+        pretends = request["pretends_owners"] and has_one_id
+        kind = is_worker, request["layers"] is not None, bool(request["space"]), pretends
         _boot(daemon, request, descriptors, filters[kind], parts)
     else:
         if "remove" in request:

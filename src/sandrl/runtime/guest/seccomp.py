@@ -35,6 +35,7 @@ _SAME_EVERYWHERE = {
 }  # fmt: skip
 _NUMBERS: dict[str, dict[str, int]] = {
     "x86_64": {
+        "chown": 92, "fchown": 93, "lchown": 94, "setgroups": 116, "fchownat": 260,
         "shmget": 29, "shmat": 30, "socket": 41, "clone": 56, "semget": 64, "msgget": 68, "ioctl": 16, "fcntl": 72,
         "ptrace": 101, "setpriority": 141, "sched_setparam": 142, "sched_setscheduler": 144, "sched_setaffinity": 203,
         "ioprio_set": 251, "inotify_init": 253, "vmsplice": 278, "inotify_init1": 294, "fanotify_init": 300,
@@ -53,6 +54,7 @@ _NUMBERS: dict[str, dict[str, int]] = {
         "finit_module": 313, "memfd_create": 319, "kexec_file_load": 320, "bpf": 321, "userfaultfd": 323,
     },
     "aarch64": {
+        "fchownat": 54, "fchown": 55, "setgroups": 159,
         "io_setup": 0, "io_destroy": 1, "io_submit": 2, "io_cancel": 3, "io_getevents": 4, "io_pgetevents": 292,
         "mmap": 222, "fallocate": 47,
         "lookup_dcookie": 18, "fcntl": 25, "inotify_init1": 26, "ioctl": 29, "ioprio_set": 30, "vmsplice": 75,
@@ -77,6 +79,7 @@ _BY_ARGUMENT = {
     *("clone", "clone3", "socket", "ioctl", "fcntl", "personality", "setpriority", "close_range", "mmap", "fallocate"),
     *_ON_ITSELF_ONLY,
 }
+_OF_OWNERS = {"chown", "fchown", "lchown", "fchownat", "setgroups"}
 _FOR_CELLS = {"unshare", "setns", "mount", "umount2", "pivot_root", "mount_setattr", "chroot"}
 # A missing system call is what a library that probes for these expects.
 _MISSING = {
@@ -113,13 +116,16 @@ def _when(number: int, block: bytes) -> bytes:
     return _instruction(_JUMP_EQUAL, number, 0, len(block) // 8) + block
 
 
-def build_filter(machine: str, cells: bool = False, image: bool = False, stored: bool = False) -> bytes:
+def build_filter(
+    machine: str, cells: bool = False, image: bool = False, stored: bool = False, pretends: bool = False
+) -> bytes:
     """The filter program for one processor.
 
     Args:
         cells: Whether it is for a worker, which may make namespaces and mount.
         image: Whether it is for programs of an image, whose user 0 may have another root in its own files.
         stored: Whether files are on disk, of which no call may take any amount at once.
+        pretends: Whether changes of owners and groups succeed without an effect, where there is one user alone.
     """
     numbers = _NUMBERS[machine] | _SAME_EVERYWHERE
     allow = _instruction(_RETURN, _ALLOW)
@@ -196,7 +202,9 @@ def build_filter(machine: str, cells: bool = False, image: bool = False, stored:
         _argument(0) + _instruction(_JUMP_EQUAL, 0, 1, 0) + _refuse(errno.EPERM) + _argument(1) + own_process,
     )
     for name, number in sorted(numbers.items(), key=lambda item: item[1]):
-        if name in _MISSING:
+        if name in _OF_OWNERS:
+            program += _when(number, _refuse(0)) if pretends else b""
+        elif name in _MISSING:
             program += _when(number, _refuse(errno.ENOSYS))
         elif name not in _BY_ARGUMENT and not (cells and name in _FOR_CELLS) and not (image and name == "chroot"):
             program += _when(number, _refuse(errno.EPERM))

@@ -78,6 +78,7 @@ class BootRequest:
         capabilities: What user 0 of an image has, of those that it can have.
         gains_privileges: Whether setuid programs of an image work.
         read_only: Whether the root of an image is.
+        pretends_owners: Whether changes of owners succeed without an effect, if its user 0 is its only user.
         processors: How many all its processes may use together, if control groups can limit that; None: all.
         network: What it may reach; None: nothing but its own loopback.
     """
@@ -100,6 +101,7 @@ class BootRequest:
     gains_privileges: bool = True
     read_only: bool = False
     processors: float | None = None
+    pretends_owners: bool = False
     network: Network | None = None
 
     def together(self) -> BootRequest:

@@ -518,7 +518,9 @@ class _Builder:
         environment = {"PATH": _SEARCH_PATH, **state.variables}
         network = "none" if instruction.network == "none" else self._wanted.network
         place = self._place_of(instruction)
-        with Mounts(self._store, self._tree(state), state.directory) as mounts:
+        tree = self._tree(state)
+        with Mounts(self._store, tree, state.directory) as mounts:
+            mounts.add_settings(tree)
             arguments = _arguments_of(instruction, state, mounts)
             for mount in instruction.mounts:
                 options = {

@@ -24,6 +24,7 @@ from sandrl.runtime.steps import StepVolume
 _SECRET_MODE, _SCRIPT_MODE, _UNKEYED_MODE = 0o400, 0o755, 0o444
 _MOST_MODE = 0o7777
 _ID_DIGITS = 32
+_APT, _AS_ROOT = ("etc", "apt", "apt.conf.d"), b'APT::Sandbox::User "root";\n'
 
 
 class Mounts:
@@ -94,6 +95,11 @@ class Mounts:
         """Files by absolute path, readable for all users, that do not change the key of the step."""
         for path, content in files.items():
             self._write(path, content, _UNKEYED_MODE, (0, 0))
+
+    def add_settings(self, image: MergedTree) -> None:
+        """Adds what makes package managers work where a sandbox has one user alone: apt downloads as user 0."""
+        if image.is_directory(image.resolve(_APT)):
+            self._write(f"/{'/'.join(_APT)}/99-sandrl", _AS_ROOT, 0o644, (0, 0))
 
     def packed(self) -> str:
         """The path of an archive of the files; empty for none."""

@@ -1,4 +1,4 @@
-"""Downloads of a build reach the same addresses as its programs do: none of this machine and its networks."""
+"""Addresses that ADD may reach: those of the public Internet, and hosts that the user has named."""
 
 from __future__ import annotations
 
