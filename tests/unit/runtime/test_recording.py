@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import os
+import signal
 import stat
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from datetime import timedelta
 from pathlib import Path
 
@@ -12,7 +16,7 @@ import pytest
 
 from sandrl.errors import InputError, SandrlError
 from sandrl.runtime.recording import authority
-from sandrl.runtime.recording.attachment import AttachedRecorder, attachment
+from sandrl.runtime.recording.attachment import AttachedRecorder, Attachment, attachment
 from sandrl.runtime.recording.authority import open_authority
 from sandrl.runtime.recording.recorder import RecordingMode
 from sandrl.runtime.recording.recording import Recording
@@ -108,3 +112,21 @@ def test_what_a_command_prepares_ends_with_it(tmp_path: Path) -> None:
         AttachedRecorder(attached.file, lambda destination, what: None)
     kept = [each for each in tmp_path.rglob("*") if each.is_file() and b"hidden" in each.read_bytes()]
     assert not kept
+
+
+def test_what_a_killed_command_has_prepared_ends_with_the_next(tmp_path: Path) -> None:
+    def opened() -> AbstractContextManager[Attachment]:
+        variables = {"HOME": str(tmp_path)}
+        return attachment(tmp_path / "recording", RecordingMode.RECORD, tmp_path / "state", variables)
+
+    text = (
+        "import os, sys; from pathlib import Path; from sandrl.runtime.recording.attachment import attachment\n"
+        "from sandrl.runtime.recording.recorder import RecordingMode; place = Path(sys.argv[1])\n"
+        "with attachment(place / 'recording', RecordingMode.RECORD, place / 'state', {'HOME': str(place)}):\n"
+        "    os.kill(os.getpid(), 9)\n"
+    )
+    assert subprocess.run([sys.executable, "-c", text, tmp_path], check=False).returncode == -signal.SIGKILL
+    (abandoned,) = (tmp_path / "state/recording").glob("*.json")
+    with opened() as one, opened() as other:
+        assert {Path(one.file), Path(other.file)} == set((tmp_path / "state/recording").glob("*.json"))
+        assert not abandoned.exists()

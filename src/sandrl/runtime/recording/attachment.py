@@ -6,6 +6,7 @@ with the command.
 
 from __future__ import annotations
 
+import os
 import ssl
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -18,9 +19,10 @@ from uuid import uuid4
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from sandrl.errors import InputError
-from sandrl.files import kept_secret, read_regular
+from sandrl.files import read_regular
 from sandrl.runtime.downloads.gathered import CERTIFICATES
 from sandrl.runtime.downloads.settings import DownloadSettings, download_settings
+from sandrl.runtime.images import locks
 from sandrl.runtime.recording.authority import open_authority
 from sandrl.runtime.recording.recorder import Recorder, RecordingMode
 from sandrl.runtime.recording.recording import Recording
@@ -97,9 +99,27 @@ def attachment(
         unverified=downloads.unverified,
         ports=tuple(sorted({*_PORTS, *ports})),
     )
-    file = private_directory(state_dir / "recording") / f"{uuid4().hex}.json"
-    with kept_secret(file, prepared.model_dump_json()):
+    with _kept(private_directory(state_dir / "recording"), prepared.model_dump_json().encode()) as file:
         yield Attachment(str(file), downloads)
+
+
+@contextmanager
+def _kept(directory: Path, content: bytes) -> Iterator[Path]:
+    # A command locks its file; that of one that was killed is removed by the next.
+    guard = locks.take(directory / "lock", exclusive=True)
+    try:
+        for path in directory.glob("*.json"):
+            if (abandoned := locks.take_free(path, exclusive=True)) is not None:
+                locks.remove(path, abandoned)
+        file = directory / f"{uuid4().hex}.json"
+        lock = locks.take(file, exclusive=True)
+    finally:
+        os.close(guard)
+    try:
+        file.write_bytes(content)
+        yield file
+    finally:
+        locks.remove(file, lock)
 
 
 class AttachedRecorder:
