@@ -359,10 +359,10 @@ class SandboxEvent(StrEnum):
 
 
 class ConnectionRow(JobRow):
-    """One line of the network: a connection of a program that has ended, or one that was refused.
+    """One line of the network: a connection that has ended or was refused, or a name that was asked for.
 
     Attributes:
-        host: The name that the program has asked for, or an address.
+        host: The name that the program has asked for, or an address; empty if the row is about the network as a whole.
         port: 0 for a question for a name.
         address: What was connected to; empty if nothing was.
         refused: Why it was not allowed; empty if it was.

@@ -152,7 +152,8 @@ def test_a_gate_that_is_killed_ends_the_network_and_the_next_sandbox_has_another
     found = reach(kind, "kill", network="public")
     assert found["before"] == found["another"] == "200"
     assert found["waited"] == found["after"] == "URLError"
-    assert found["errors"] == ["the gate ended, and with it the network of this sandbox"]
+    # A connection that is open at that moment may have ended before.
+    assert "the gate ended, and with it the network of this sandbox" in found["errors"]
 
 
 FETCH = """\
