@@ -63,6 +63,9 @@ def make_python_tree(place: Path, python: str = "/usr/bin/python3") -> None:
     _copy(executable, place)
     for module in (executable, *(stdlib / "lib-dynload").glob("*.so")):
         _copy_libraries(module, place)
+    # Loaded when a thread ends early, as in real images.
+    for library in Path("/lib").glob("*/libgcc_s.so.1"):
+        _copy(library, place)
     for name in ("python", "python3"):
         alias = place / "usr/local/bin" / name
         alias.parent.mkdir(parents=True, exist_ok=True)

@@ -220,8 +220,8 @@ def test_every_metric_of_the_service_is_described_and_no_other() -> None:
 
 # Not those that are the SDK's error codes.
 VARIABLE = re.compile(r"(?!CWSANDBOX_RUNNER_)_?[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*|no_proxy")
-# What runs in sandboxes and in other interpreters, and the programs that attack them.
-OTHER_PROGRAMS = ("guest", "corpus")
+# What runs in sandboxes and in other interpreters, the programs that attack them, and the settings of other programs.
+OTHER_PROGRAMS = ("guest", "corpus", "downloads")
 
 
 def python_files() -> list[tuple[Path, ast.Module]]:

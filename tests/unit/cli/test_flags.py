@@ -21,7 +21,8 @@ from sandrl.sandboxes.cleanup import CleanupRequest
 from sandrl.settings import RuntimeKind, Settings
 
 SOURCES = Path(sandrl.__file__).parent
-ELSEWHERE = ("cli",)
+# The commands, and what names the flags of instructions in Dockerfiles.
+ELSEWHERE = ("cli", "runtime/images/build", "runtime/images/dockerfile", "runtime/images/mounts")
 
 
 def shown(error: SandrlError) -> tuple[str, str | None]:

@@ -138,7 +138,7 @@ def _made(path: Path) -> Authority:
     from cryptography.x509.oid import NameOID
 
     key = ec.generate_private_key(ec.SECP256R1())
-    name = f"sandrl recorder {os.urandom(4).hex()}"
+    name = f"recorder of sandrl {os.urandom(4).hex()}"
     issuer = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     begun = _begun(name, issuer, key.public_key(), _LIFETIME)
     begun = begun.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
