@@ -245,7 +245,7 @@ def run_step(endpoint: DaemonEndpoint, step: Step, on_output: Callable[[bytes], 
     raise RuntimeUnavailableError("the local runtime ended during a step of a build", hint="build again")
 
 
-def _control(endpoint: DaemonEndpoint, method: str, request: bytes) -> Iterator[bytes]:
+def _control(endpoint: DaemonEndpoint, method: str, request: bytes, seconds: float | None = None) -> Iterator[bytes]:
     # The answers to a call; none if it is about a sandbox that there is not.
     forks.begin_grpc()
     import grpc  # see `status_of`
@@ -258,7 +258,7 @@ def _control(endpoint: DaemonEndpoint, method: str, request: bytes) -> Iterator[
             if method == _STEP_METHOD:
                 yield from channel.unary_stream(method, None, None)(request, metadata=metadata)
             else:
-                yield channel.unary_unary(method, None, None)(request, metadata=metadata)
+                yield channel.unary_unary(method, None, None)(request, metadata=metadata, timeout=seconds)
         except grpc.RpcError as error:
             if error.code() is grpc.StatusCode.NOT_FOUND:
                 return
@@ -275,21 +275,9 @@ def connections_of(endpoint: DaemonEndpoint, tags: Collection[str], after: int =
     Raises:
         RuntimeUnavailableError: If the daemon does not answer.
     """
-    forks.begin_grpc()
-    import grpc  # see `status_of`
-
-    metadata = (("authorization", f"Bearer {endpoint.token}"),)
     request = json.dumps({"tags": [*tags], "after": after}).encode()
-    target = endpoint.base_url.removeprefix("http://")
-    options = [("grpc.enable_http_proxy", 0), ("grpc.max_receive_message_length", -1)]
-    with grpc.insecure_channel(target, options=options) as channel:
-        try:
-            call = channel.unary_unary(_CONNECTIONS_METHOD, None, None)
-            found, last = json.loads(call(request, metadata=metadata, timeout=_QUESTION_SECONDS))
-        except grpc.RpcError as error:
-            raise RuntimeUnavailableError(
-                f"the local runtime (pid {endpoint.pid}) does not answer: {error.code().name}"
-            ) from error
+    [answer] = _control(endpoint, _CONNECTIONS_METHOD, request, _QUESTION_SECONDS)
+    found, last = json.loads(answer)
     return found, int(last)
 
 
