@@ -21,8 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from sandrl.deadlines import in_background
-from sandrl.errors import InputError, SandrlError
-from sandrl.errors import UnknownImageError as UnknownImageError
+from sandrl.errors import InputError, SandrlError, UnknownImageError
 from sandrl.runtime.guest import rootfs
 from sandrl.runtime.libraries import PREFIX_LIBRARIES, VARIABLE, find_libraries, search_path, shows_prefix_libraries
 from sandrl.settings import load_settings

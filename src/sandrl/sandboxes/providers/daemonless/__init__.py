@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
-from sandrl.errors import UnknownSandboxError, UsageError
+from sandrl.errors import UnknownImageError, UnknownSandboxError, UsageError
 from sandrl.events import Emit, RuntimeStarting, ignore
 from sandrl.runtime import limits
-from sandrl.runtime.host.images import Image, UnknownImageError, find_images, host_image, own_image
+from sandrl.runtime.host.images import Image, find_images, host_image, own_image
 from sandrl.runtime.host.launcher import BootRequest
 from sandrl.runtime.state import RuntimeDirectory
 from sandrl.runtime.usage import suggested_concurrency
