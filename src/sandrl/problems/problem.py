@@ -18,6 +18,7 @@ from sandrl.problems.checks import checks_of, name_of
 from sandrl.problems.fields import as_tuple, check_text
 from sandrl.problems.languages import PYTHON, language_named
 from sandrl.problems.problem_files import file_name, file_rows, files_of
+from sandrl.problems.tasks.task import Task
 
 EXIT_STATUS: Literal["exit_status"] = "exit_status"
 """The weakest check: the program runs and exits 0."""
@@ -107,6 +108,7 @@ class Problem:
             interpreter.
         image: The image of the sandboxes that judge completions, as `--image` takes it; None for that of the command.
             What `packages` names must be in it.
+        task: The machine and the verifier of a problem that is a task; it has no other checks.
 
     Raises:
         InputError: If the problem has no check or checks of several kinds, or a field is wrong; `field` of the error
@@ -138,6 +140,7 @@ class Problem:
     output_file: str | None = None
     memory_bytes: int | None = None
     image: str | None = None
+    task: Task | None = None
 
     def __post_init__(self) -> None:
         for name in ("task_id", "prompt", "setup", "prelude", "starter_code", "language"):
@@ -209,7 +212,7 @@ class Problem:
     def _check_kinds(self) -> None:
         if self.check not in (None, EXIT_STATUS):
             raise InputError(f"must be 'exit_status' or None, not {self.check!r}", field="check")
-        kinds = [name for name in ("tests", "cases", "calls", "check") if getattr(self, name)]
+        kinds = [name for name in ("tests", "cases", "calls", "check", "task") if getattr(self, name)]
         if not kinds:
             raise InputError(
                 f"the problem {self.task_id!r} has no check",
@@ -254,7 +257,9 @@ class Problem:
 
     @property
     def kind(self) -> str:
-        """The kind of its checks: `tests`, `cases`, `calls` or `exit_status`."""
+        """The kind of its checks: `tests`, `cases`, `calls`, `exit_status` or `task`."""
+        if self.task is not None:
+            return "task"
         if self.check is not None:
             return self.check
         return "cases" if self.cases else "calls" if self.calls else "tests"
@@ -293,11 +298,16 @@ class Problem:
             "files": file_rows(self.files),
             "input_file": self.input_file,
             "output_file": self.output_file,
+            **({} if self.task is None else {"task": self.task.digest}),
         }
 
     @property
     def check_count(self) -> int:
-        return 1 if self.check is not None else len(self.cases) or len(self.calls) or len(self.tests)
+        return (
+            1
+            if self.check is not None or self.task is not None
+            else len(self.cases) or len(self.calls) or len(self.tests)
+        )
 
 
 def _package(field: str, name: Any) -> Any:
