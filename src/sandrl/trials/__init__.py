@@ -1,1 +1,1 @@
-"""Trials: an agent acts on the machine of a task, and its verifier decides the reward."""
+"""Trials: an agent and a verifier at work in the machine of a task."""
