@@ -8,6 +8,7 @@ ones of `swebench`, which run in a process of their own, because their patterns 
 
 from __future__ import annotations
 
+import difflib
 import json
 import re
 import subprocess
@@ -87,7 +88,11 @@ def check_parser(parser: str) -> None:
         MissingExtraError: If it is one of `swebench`, which is not installed.
     """
     if parser.startswith(SWEBENCH):
-        _swebench_directory()
+        name = parser.removeprefix(SWEBENCH).partition("@")[0]
+        names = re.findall(r'"(parse_log_\w+)"', (_swebench_directory() / "__init__.py").read_text())
+        if name not in names:
+            known = f"; did you mean {near[0]}?" if (near := difflib.get_close_matches(name, names, n=1)) else ""
+            raise InputError(f"swebench has no parser {name!r:.60}{known}", field="log_parser")
     elif parser not in _PARSERS:
         raise InputError(f"there is no parser {parser!r:.60} of test results", hint=f"use one of {', '.join(_PARSERS)}")
 
@@ -269,8 +274,8 @@ def _swebench_directory() -> Path:
     found = util.find_spec("swebench")
     if found is None or not found.submodule_search_locations:
         raise MissingExtraError("the package 'swebench' is not installed", hint=install_command("swe"))
-    directory = Path(found.submodule_search_locations[0])
-    if not (directory / "harness" / "log_parsers").is_dir():
+    directory = Path(found.submodule_search_locations[0]) / "harness" / "log_parsers"
+    if not directory.is_dir():
         version = metadata.version("swebench")
         raise MissingExtraError(f"swebench {version} has no parsers of logs", hint=install_command("swe"))
     return directory
@@ -281,7 +286,7 @@ def _of_swebench(named: str, text: str) -> Outcomes | str:
     name, _, row = named.partition("@")
     version, _, instance = row.partition("@")
     program = Path(__file__).with_name("swebench_parsers.py")
-    command = [sys.executable, "-I", "-S", str(program), str(_swebench_directory()), name, version, instance]
+    command = [sys.executable, "-I", "-S", str(program), str(_swebench_directory().parents[1]), name, version, instance]
     try:
         done = subprocess.run(
             command, input=text.encode(errors="replace"), capture_output=True, timeout=_PARSER_SECONDS, check=False

@@ -138,8 +138,6 @@ class Verifier:
             that it finds in the output have passed, else 0. Empty if the program writes reward files.
         required: The tests that must be found and pass; empty for all that are found, and at least one.
         may_skip: Those of them that may be skipped as well.
-        protected: Files of the machine that are put back as they were in the image before the program runs, as an
-            agent may not change them (tests of a repository); paths in the machine.
     """
 
     phase: Phase = field(default_factory=Phase)
@@ -153,7 +151,6 @@ class Verifier:
     parser: str = ""
     required: tuple[str, ...] = ()
     may_skip: tuple[str, ...] = ()
-    protected: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
