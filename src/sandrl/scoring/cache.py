@@ -121,9 +121,9 @@ def _size(verdict: Verdict) -> int:
 
 
 class VerdictNames:
-    def __init__(self, judge: Judge, connection: Connection, limits: Limits, trial: TrialOptions) -> None:
+    def __init__(self, judge: Judge, connection: Connection, limits: Limits, trial: TrialOptions | None = None) -> None:
         self._limits = limits
-        self._trial = trial
+        self._trial = trial or TrialOptions()
         self._is_local = connection.is_local
         self._conditions: dict[str, Any] = {
             "sandrl": __version__,

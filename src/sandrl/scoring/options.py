@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Self
 
 from sandrl.answers.extraction import Extraction
-from sandrl.config.parts import SandboxesPart, ScoringPart
+from sandrl.config.parts import ScoringPart
 from sandrl.config.words import VerifierPlace
 from sandrl.errors import UsageError
 from sandrl.judge.limits import Limits
@@ -126,8 +126,7 @@ class ScoreOptions:
 
 def trial_options(config: ScoringPart) -> TrialOptions:
     """How trials of tasks go, as a configuration says; the variables that it permits are read from the environment."""
-    sandboxes = config if isinstance(config, SandboxesPart) else None
-    named = sandboxes is not None and (sandboxes.network is not None or sandboxes.allow_hosts or sandboxes.private_hosts)
+    named = any(getattr(config, name, None) for name in ("network", "allow_hosts", "private_hosts"))
     return TrialOptions(
         mode=None if config.verifier is VerifierPlace.TASK else VerifierMode(config.verifier.value),
         passed_variables={name: os.environ[name] for name in config.pass_env if name in os.environ},

@@ -11,21 +11,24 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from queue import Empty, SimpleQueue
 
-from sandrl.errors import InfrastructureError, SandrlError
+from sandrl.errors import InfrastructureError
 from sandrl.events import CanaryFinished, CompletionStarted, Emit, Event, RetryScheduled
 from sandrl.events.results import Status
 from sandrl.judge.verdict import Verdict
 from sandrl.problems.tasks.task import Task
-from sandrl.sandboxes import Job, Launch, Level, Withdrawn, delay_seconds, problem_tag
+from sandrl.sandboxes import Job, Launch, Level, Shape, Withdrawn, delay_seconds, problem_tag
 from sandrl.scoring.attempts import MOST_MOVES, Attempt
 from sandrl.scoring.judging import Judging, OnVerdict
 from sandrl.trials.answers import Nothing
 from sandrl.trials.capacity import Capacity
+from sandrl.trials.machine import Machine
 from sandrl.trials.place import JobPlace, RuntimeLost
+from sandrl.trials.state import State
 from sandrl.trials.trial import Agent, Site, TrialOptions, needs_of, run_trial
 
 _MOST_THREADS = 512
@@ -55,8 +58,10 @@ class TaskJudging(Judging):
         place: JobPlace | None = None,
     ) -> None:
         self._job = job
-        self._own_place = JobPlace(job, wake, emit=self._tell) if place is None else None
-        self._site = _site_of(place or self._own_place)
+        self._own_place: JobPlace | None = None
+        if place is None:
+            place = self._own_place = JobPlace(job, wake, emit=self._tell)
+        self._site = _site_of(place)
         self._capacity = job.capacity
         self._wake = wake
         self._most = min(concurrency or _MOST_THREADS, _MOST_THREADS)
@@ -119,18 +124,12 @@ class TaskJudging(Judging):
     # On the thread of a trial
 
     def _try(self, attempt: Attempt) -> None:
-        end: Callable[[], None] = self._leave
         try:
-            verdict = self._verdict(attempt)
-            end = lambda: self._finish(attempt, verdict)  # noqa: E731 - what is done on the batch's thread
+            end = partial(self._finish, attempt, self._verdict(attempt))
         except (_Stopped, Withdrawn):
-            pass
+            end = partial(self._leave)
         except Exception as error:  # noqa: BLE001 - the batch ends with it, on its own thread
-            failure = error
-
-            def end() -> None:
-                raise failure
-
+            end = partial(_raise, error)
         self._hear(end)
 
     def _verdict(self, attempt: Attempt) -> Verdict:
@@ -156,7 +155,7 @@ class TaskJudging(Judging):
             if is_over:
                 return self._blamed(attempt, task, options, reason) if failures > scoring.retries else _lost(reason)
             pause = delay_seconds(failures + moves, scoring.backoff_seconds)
-            self._hear(lambda reason=reason, pause=pause: self._retry(attempt, reason, pause))
+            self._hear(partial(self._retry, attempt, reason, pause))
             time.sleep(pause)
 
     def _trial(self, task: Task, agent: Agent, options: TrialOptions) -> Verdict:
@@ -200,6 +199,10 @@ class TaskJudging(Judging):
     def _finish(self, attempt: Attempt, verdict: Verdict) -> None:
         self._leave()
         self._on_verdict(attempt, verdict)
+
+
+def _raise(error: Exception) -> None:
+    raise error
 
 
 def _lost(reason: str) -> Verdict:

@@ -143,8 +143,6 @@ class Verifier:
         may_skip: Those of them that may be skipped as well.
         ends_processes: Whether the processes of the agent may be ended before the program runs in its sandbox; some
             tasks ask for a server that runs.
-        protected: Files of the machine that are put back as they were in the image before the program runs, as an
-            agent may not change them (tests of a repository); paths in the machine.
     """
 
     phase: Phase = field(default_factory=Phase)
@@ -159,7 +157,6 @@ class Verifier:
     parser: str = ""
     required: tuple[str, ...] = ()
     may_skip: tuple[str, ...] = ()
-    protected: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
