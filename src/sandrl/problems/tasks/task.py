@@ -165,12 +165,14 @@ class Solution:
 
     Attributes:
         directory: A directory on this machine whose content is copied to `/solution`; empty for none.
+        files: Further files of `/solution`: relative paths and contents.
         script: The program, relative to it.
         patch: A diff that is applied instead, in the working directory; empty if there is a program.
         variables: Its variables, with templates as they were written.
     """
 
     directory: str = ""
+    files: tuple[tuple[str, bytes], ...] = field(default=(), repr=False)
     script: str = "solve.sh"
     patch: str = field(default="", repr=False)
     variables: tuple[tuple[str, str], ...] = ()
