@@ -65,6 +65,8 @@ class Environment:
         network: What its programs may reach, unless a phase says otherwise.
         variables: Variables of all its programs, with templates (`${NAME}`, `${NAME:-default}`) as they were written.
         directory: The working directory of its programs; None for that of the image.
+        files: A directory on this machine whose content is copied to the working directory at the start, because the
+            image was not built of it; empty for none.
         build_timeout_seconds: How long the build of its image and its start may take.
     """
 
@@ -76,6 +78,7 @@ class Environment:
     network: Reach = field(default_factory=Reach)
     variables: tuple[tuple[str, str], ...] = ()
     directory: str | None = None
+    files: str = ""
     healthcheck: Healthcheck | None = None
     build_timeout_seconds: float = 600.0
 
@@ -134,6 +137,8 @@ class Verifier:
         parser: The name of a parser of `sandrl.problems.tasks.log_parsers`: the reward is 1 if all `required` tests
             that it finds in the output have passed, else 0. Empty if the program writes reward files.
         required: The tests that must be found and pass; empty for all that are found, and at least one.
+        ends_processes: Whether the processes of the agent may be ended before the program runs in its sandbox; some
+            tasks ask for a server that runs.
         protected: Files of the machine that are put back as they were in the image before the program runs, as an
             agent may not change them (tests of a repository); paths in the machine.
     """
@@ -146,6 +151,7 @@ class Verifier:
     environment: Environment | None = None
     has_tests: bool = False
     collect: tuple[Collect, ...] = ()
+    ends_processes: bool = False
     parser: str = ""
     required: tuple[str, ...] = ()
     protected: tuple[str, ...] = ()
@@ -200,6 +206,7 @@ class Task:
         digest: SHA-256 over all of its fields and files, in hexadecimal digits.
         environment: The machine of its agent.
         steps: One or more, in order.
+        ignored: Fields of its directory that have no effect here, which a user may want to know.
         metadata: What its author says about it, as plain data.
     """
 
@@ -210,4 +217,5 @@ class Task:
     steps: tuple[TaskStep, ...]
     directory: str = ""
     strategy: RewardStrategy = RewardStrategy.MEAN
+    ignored: tuple[str, ...] = ()
     metadata: dict[str, Any] = field(default_factory=dict, hash=False)
