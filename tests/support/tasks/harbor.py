@@ -318,15 +318,14 @@ TASKS = (
     HarborTask(
         "compose",
         _task(
-            "Write the value of the variable LEVEL into the file answer.",
+            "Write the value of the variable LEVEL into the file answer of the working directory.",
             'schema_version = "1.4"\n',
             'echo "$LEVEL" > answer\n',
-            'if [ "$(cat answer)" = 7 ] && [ "$(cat argument)" = x ]; ' + _JUDGE,
-            "FROM BASE\nARG LETTER\nWORKDIR /app\nRUN echo $LETTER > argument\n",
+            'if [ "$(pwd) $(cat /srv/answer)" = "/srv 7" ]; ' + _JUDGE,
         )
         | {
-            "environment/docker-compose.yaml": "services:\n  main:\n    build:\n      context: .\n      args:\n"
-            '        LETTER: x\n    environment:\n      LEVEL: "7"\n    command: ["sleep", "infinity"]\n'
+            "environment/docker-compose.yaml": "services:\n  main:\n    build: .\n    working_dir: /srv\n"
+            '    environment:\n      LEVEL: "7"\n    command: ["sleep", "infinity"]\n'
         },
         apart="its environment for `cwsandbox` runs Docker in a privileged sandbox for any Compose file",
     ),

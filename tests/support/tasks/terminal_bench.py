@@ -174,11 +174,10 @@ TASKS = (
         _task(
             _MAKE + "run_tests_in_same_shell: false\n",
             '[ "$LEVEL" = 3 ] && touch answer\n',
-            _PYTEST + 'check test_answer "[ -e /app/answer ]"\ncheck test_user \'[ "$(cat made-by)" = x ]\'\nreport\n',
-            Dockerfile="FROM BASE\nARG MAKER\nWORKDIR /app\nRUN echo $MAKER > made-by\n",
+            _PYTEST + 'check test_answer "[ -e answer ]"\ncheck test_directory "[ $PWD = /srv ]"\nreport\n',
             **{
                 "docker-compose.yaml": _COMPOSE.replace(
-                    "dockerfile: Dockerfile", "context: .\n      args:\n        MAKER: x"
+                    "container_name:", "working_dir: /srv\n    container_name:"
                 ).replace("environment:\n", 'environment:\n      - "LEVEL=3"\n')
             },
         ),
