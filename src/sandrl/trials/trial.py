@@ -119,6 +119,7 @@ class TrialOptions:
         has_own_network: Whether machines have the network that tasks ask for, and not that of the job.
         output_bytes: How much of the output of a verifier is kept.
         retries: How often a machine is asked for again that did not start.
+        at_once: How many trials at once at most; None for as many as there is room for.
         tags: Tags of the sandboxes.
     """
 
@@ -127,6 +128,7 @@ class TrialOptions:
     has_own_network: bool = True
     output_bytes: int = 1 << 20
     retries: int = 2
+    at_once: int | None = field(default=None, compare=False)
     tags: tuple[str, ...] = field(default=(), compare=False)
 
     def document(self) -> dict[str, object]:
