@@ -23,6 +23,7 @@ from sandrl.settings import load_settings
 
 if TYPE_CHECKING:
     from sandrl.problems import Problem, Prompt
+    from sandrl.problems.tasks.task import Task
     from sandrl.rewards import Validation
 
 app = typer.Typer(name="problems", help="Sets of problems: ls, show, convert, validate.")
@@ -47,7 +48,7 @@ def list_problems(
     language: _Language = None,
     json_: Json = False,
 ) -> None:
-    """List problems: id, kind and number of checks, entry point."""
+    """List problems: id, kind and number of checks, entry point; of a task its format."""
     from sandrl.problems import load_problems
 
     documents: list[dict[str, Any]] = []
@@ -57,8 +58,8 @@ def list_problems(
         if json_:
             documents.append(_document(found))
         else:
-            asked = visible(found.entry_point or "-")
-            table.add(visible(found.task_id), found.kind, str(found.check_count), asked)
+            asked = found.entry_point or "-" if found.task is None else found.task.format
+            table.add(visible(found.task_id), found.kind, str(found.check_count), visible(asked))
 
     loaded = load_problems(problems, fields=_pairs(fields), language=language, only=(), on_problem=add)
     if json_:
@@ -102,6 +103,9 @@ def show(
             row = own_row(problem)
             document |= {name: row[name] for name in _SHOWN if name in row}
         print_json({**document, "reference": problem.reference} if reference else document)
+        return
+    if problem.task is not None:
+        _print_task(problem.task, with_script=checks, with_solution=reference)
         return
     typer.echo(f"# {_heading(problem, prompt)}\n")
     typer.echo(visible_block(prompt.text))
@@ -183,6 +187,21 @@ def _print_checks(problem: Problem) -> None:
         typer.echo(f"\n# Checker\n\n{visible_block(problem.checker.code)}")
 
 
+def _print_task(task: Task, *, with_script: bool, with_solution: bool) -> None:
+    from sandrl.problems.tasks.description import described, script_of, solution_of
+
+    typer.echo(f"# {visible(task.name)}: a task ({visible(task.format)})\n")
+    for name, value in described(task):
+        typer.echo(f"{visible(name)}: {visible(value)}")
+    for step in task.steps:
+        of_step = f" of step {visible(step.name)}" if step.name else ""
+        typer.echo(f"\n# Instruction{of_step}\n\n{visible_block(step.instruction)}")
+        if with_script:
+            typer.echo(f"\n# Verifier{of_step}\n\n{visible_block(script_of(task, step))}")
+        if with_solution:
+            typer.echo(f"\n# Solution{of_step}\n\n{visible_block(solution_of(task, step))}")
+
+
 def _pairs(fields: str | None) -> list[str]:
     return [] if fields is None else fields.split(",")
 
@@ -190,6 +209,10 @@ def _pairs(fields: str | None) -> list[str]:
 def _document(problem: Problem) -> dict[str, Any]:
     from sandrl.problems.formats.own import tolerance_row
 
+    if problem.task is not None:
+        from sandrl.problems.tasks.description import task_document
+
+        return {"task_id": problem.task_id, "kind": problem.kind, "task": task_document(problem.task)}
     return {
         "task_id": problem.task_id,
         "kind": problem.kind,

@@ -6,6 +6,7 @@ holds paths of directories on this machine, not their content; `digest` stands f
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -221,3 +222,10 @@ class Task:
     strategy: RewardStrategy = RewardStrategy.MEAN
     ignored: tuple[str, ...] = ()
     metadata: dict[str, Any] = field(default_factory=dict, hash=False)
+
+    @property
+    def longest_seconds(self) -> float:
+        """The most that one trial takes by the time limits of the task; infinite if a phase has none."""
+        phases = [phase for step in self.steps for phase in (step.agent, step.verifier.phase)]
+        limits = [math.inf if phase.timeout_seconds is None else phase.timeout_seconds for phase in phases]
+        return math.fsum([self.environment.build_timeout_seconds, *limits])
