@@ -117,13 +117,15 @@ def show(
 
 
 @app.command("convert")
-def convert(
+def convert_problems(
     problems: Annotated[
         str, typer.Argument(metavar="SET|FILE", help=PROBLEMS_HELP, autocompletion=values.problem_sets)
     ],
     out: Annotated[
         Path,
-        typer.Argument(metavar="OUT.jsonl", help="Output file (.jsonl or .jsonl.gz); must not exist."),
+        typer.Argument(
+            metavar="OUT", help="A new file (.jsonl or .jsonl.gz) of rows; any other name: a new directory of tasks."
+        ),
     ],
     fields: _Fields = None,
     language: _Language = None,
@@ -131,14 +133,19 @@ def convert(
         bool, typer.Option("--skip-bad-rows", help="Skip and count unusable rows instead of stopping.")
     ] = False,
 ) -> None:
-    """Convert problems of any supported format to sandrl's own format."""
-    from sandrl.problems import load_problems, write_problems
+    """Convert problems of any supported format to sandrl's own format, or to task directories of Harbor.
+
+    Tasks that were written so become problems again; what cannot be converted is named and left out.
+    """
+    from sandrl.problems import load_problems
+    from sandrl.rewards.conversion import convert
 
     loaded = load_problems(problems, fields=_pairs(fields), language=language, skip_bad_rows=skip_bad_rows)
-    write_problems(loaded.problems.values(), out)
+    converted = convert(loaded.problems.values(), out)
     if loaded.skipped:
         typer.echo(f"{len(loaded.skipped)} rows skipped; the first: {loaded.skipped[0].message}", err=True)
-    typer.echo(f"{len(loaded.problems)} problems written to {out}", err=True)
+    print_first([f"Left out: {visible(name)}: {visible(why)}" for name, why in converted.left_out.items()])
+    typer.echo(f"{converted.written} problems written to {out}", err=True)
 
 
 @app.command("validate")
