@@ -1,4 +1,4 @@
-"""A problem whose answer is Python code, as the files of a task: what the agent is told, and the verifier.
+"""Writes a problem whose answer is Python code as the files of a task: the instruction, the image, and the verifier.
 
 The verifier is the guest, with the requests that a judge of this machine would send it. So a task gives the verdicts
 that the problem gives, without a copy of this package.

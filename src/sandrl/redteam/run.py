@@ -97,7 +97,7 @@ def run_redteam(
         raise InputError(
             "no problem can be attacked: exploits are code, for problems that check what code returns or prints",
             path=request.problems,
-            hint="name another set; tasks, and problems that reward whatever ends with status 0, are left out",
+            hint="name another set; tasks are left out, and problems that reward every program that ends with status 0",
         )
     sandboxes = SandboxRequest.of(request, "redteam")
     allowance = sandboxes.allowance(settings)

@@ -1,4 +1,4 @@
-"""What a task is, for a reader: as lines of text, and as plain data."""
+"""Describes a task for a reader: as lines of text, and as plain data."""
 
 from __future__ import annotations
 
