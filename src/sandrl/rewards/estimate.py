@@ -187,7 +187,7 @@ def estimate_sandboxes(
         completions += count
         has_cells = has_cells and problem.task is None
         seconds += count * longest_execution_seconds(problem, limits)
-        if kind is RuntimeKind.LOCAL and problem.image is None:
+        if kind is RuntimeKind.LOCAL and problem.image is None and problem.task is None:
             needed.update(packages_of([problem]))
             for name in modules_of(problem):
                 if not is_in_library(name) and name not in problem.packages:

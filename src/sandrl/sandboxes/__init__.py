@@ -8,14 +8,16 @@ from sandrl.sandboxes.interrupt import Interrupt, Level
 from sandrl.sandboxes.job import Job, Withdrawn
 from sandrl.sandboxes.owner import Liveness, Owner, current_owner, liveness
 from sandrl.sandboxes.pace import delay_seconds
-from sandrl.sandboxes.providers.protocol import Connection, SharedDirectory
+from sandrl.sandboxes.providers.protocol import Connection, Sandbox, SharedDirectory
 from sandrl.sandboxes.registry import JobEntry, find_owner, read_jobs
 from sandrl.sandboxes.request import SandboxRequest
 from sandrl.sandboxes.session import BEAT_SECONDS, Launch
+from sandrl.sandboxes.shape import USUAL, Shape, State, network_of
 from sandrl.sandboxes.tags import checked_job_id, encode_tag, new_job_id, problem_tag, step_tag
 
 __all__ = [
     "BEAT_SECONDS",
+    "USUAL",
     "CellCommand",
     "Command",
     "CommandOutcome",
@@ -27,8 +29,11 @@ __all__ = [
     "Level",
     "Liveness",
     "Owner",
+    "Sandbox",
     "SandboxRequest",
+    "Shape",
     "SharedDirectory",
+    "State",
     "Withdrawn",
     "WorkerProgram",
     "checked_job_id",
@@ -39,6 +44,7 @@ __all__ = [
     "find_connection",
     "find_owner",
     "liveness",
+    "network_of",
     "new_job_id",
     "problem_tag",
     "read_jobs",

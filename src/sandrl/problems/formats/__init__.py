@@ -29,6 +29,7 @@ from sandrl.problems.formats.python_tests import (
     MBPP,
     MULTIPL_E,
 )
+from sandrl.problems.formats.repositories import MULTI_SWE, R2E_GYM, SWE_BENCH
 from sandrl.problems.formats.row import Format, first_language, in_asked_language, in_language, row_name
 from sandrl.problems.formats.training_sets import (
     ACE_CODE,
@@ -45,6 +46,9 @@ from sandrl.problems.recognition import nearest_of, unknown_fields
 __all__ = ["FORMATS", "Format", "ParsedProblem", "own_row", "parse_problem"]
 
 FORMATS = (
+    SWE_BENCH,
+    R2E_GYM,
+    MULTI_SWE,
     EVALPLUS,
     CODEFORCES,
     MULTIPL_E,

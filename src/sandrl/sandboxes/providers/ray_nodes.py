@@ -7,7 +7,7 @@ sandboxes. A node that does not answer does not affect the answers of the others
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -27,6 +27,7 @@ from sandrl.sandboxes.providers.protocol import (
     SandboxInfo,
     UnreachableNode,
 )
+from sandrl.sandboxes.shape import USUAL, Shape
 
 # How long a node may take to list its sandboxes (starting a process for that takes some seconds), and to stop one.
 _ANSWER_SECONDS = 60.0
@@ -61,7 +62,7 @@ class NodesClient:
         self._lock = threading.Lock()
         self._hosts: dict[Node, Host] | None = None
 
-    def create(self, tags: Sequence[str], cells: int = 0, image: str = "") -> Sandbox:
+    def create(self, tags: Sequence[str], cells: int = 0, shape: Shape = USUAL) -> Sandbox:
         raise UsageError("sandboxes on the nodes of a Ray cluster can only be created by jobs, each on its own node")
 
     def list(self, tags: Sequence[str], *, ended: bool = False) -> Future[list[Sandbox]]:
@@ -146,6 +147,11 @@ class _NodeSandbox:
 
     def attach(
         self, argv: Sequence[str], *, stdin: bool, stdout: Output, stderr: Output, timeout_seconds: float
+    ) -> AttachedProgram:
+        self._refuse("exec", " -- COMMAND")
+
+    def open_terminal(
+        self, argv: Sequence[str], *, columns: int, rows: int, output: Callable[[bytes], None]
     ) -> AttachedProgram:
         self._refuse("exec", " -- COMMAND")
 

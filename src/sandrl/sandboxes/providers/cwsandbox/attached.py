@@ -7,6 +7,7 @@ first piece that does not, it is held until the bytes are there (a terminal gets
 
 from __future__ import annotations
 
+import signal
 import threading
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
@@ -15,15 +16,17 @@ from typing import TYPE_CHECKING, Any
 
 from sandrl.errors import InfrastructureError, SandrlError
 from sandrl.sandboxes.providers.cwsandbox.sdk import is_command_timeout, load_sdk
-from sandrl.sandboxes.providers.protocol import Output
+from sandrl.sandboxes.providers.protocol import Output, Result
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from cwsandbox import Process
+    from cwsandbox import Process, TerminalSession
 
 _DRAIN_SECONDS = 2.0
+_WRITE_SECONDS = 30.0
 _REPLACEMENT = "\ufffd"
+_KILLED = 128 + signal.SIGKILL
 
 
 class SdkProgram:
@@ -73,6 +76,90 @@ class SdkProgram:
         self._streams[0].finish(result.stdout_bytes)
         self._streams[1].finish(result.stderr_bytes)
         return result.returncode
+
+
+class SdkTerminal:
+    """A program at a terminal, whose output is passed on as it comes."""
+
+    def __init__(
+        self,
+        session: TerminalSession,
+        output: Callable[[bytes], None],
+        translate: Callable[[BaseException], SandrlError],
+    ) -> None:
+        self._session = session
+        self._output = output
+        self._translate = translate
+        self.ended: Future[None] = Future()
+        self._thread = threading.Thread(target=self._pump, daemon=True)
+        self._thread.start()
+
+    def _pump(self) -> None:
+        try:
+            for block in self._session.output:
+                self._output(block)
+        except (load_sdk().CWSandboxError, CancelledError, OSError):
+            pass  # the end of the session says why
+        finally:
+            self.ended.set_result(None)
+
+    def write(self, block: bytes) -> None:
+        try:
+            self._session.stdin.write(block).result(_WRITE_SECONDS)
+        except (load_sdk().CWSandboxError, CancelledError, OSError, TimeoutError) as error:
+            raise InfrastructureError("the terminal takes no more input") from error
+
+    def close_input(self) -> None:
+        pass  # a terminal has an end of input only while its program asks for it
+
+    def cancel(self) -> None:
+        self._session._future.cancel()
+
+    def finish(self) -> int | None:
+        try:
+            code: int = self._session.result().returncode
+        except (load_sdk().CWSandboxError, CancelledError) as error:
+            raise self._translate(error) from error
+        return code
+
+
+class Meter:
+    """Kills a program that writes more than it may: the SDK keeps all of its output."""
+
+    def __init__(self, process: Process, most_bytes: int) -> None:
+        self._process = process
+        self._left = most_bytes
+        self._lock = threading.Lock()
+        self._is_over = False
+        for reader in (process.stdout, process.stderr):
+            threading.Thread(target=self._count, args=(reader,), daemon=True).start()
+
+    def _count(self, reader: Any) -> None:
+        for text in reader:
+            with self._lock:
+                self._left -= len(text)  # characters, of which there are no more than bytes
+                self._is_over = self._left < 0
+            if self._is_over:
+                self._process.cancel()
+                return
+
+    def watched(self, done: Future[Result]) -> Future[Result]:
+        """The future of the program, which has ended as a killed one if it wrote too much."""
+        ours: Future[Result] = Future()
+
+        def end(_: Future[Result]) -> None:
+            if not ours.set_running_or_notify_cancel():
+                return
+            if self._is_over:
+                ours.set_result(Result(_KILLED))
+            elif (error := done.exception()) is not None:
+                ours.set_exception(error)
+            else:
+                ours.set_result(done.result())
+
+        done.add_done_callback(end)
+        ours.add_done_callback(lambda ended: done.cancel() if ended.cancelled() else None)
+        return ours
 
 
 class _Stream:

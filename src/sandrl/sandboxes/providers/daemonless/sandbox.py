@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import errno
+import math
 import os
+import signal
 import uuid
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
 from contextlib import suppress
 from datetime import UTC, datetime
 
-from sandrl.errors import InfrastructureError, NotRunningError, UnknownSandboxError
+from sandrl.errors import InfrastructureError, NotRunningError, UnknownSandboxError, UsageError
 from sandrl.runtime import limits
 from sandrl.runtime.guest import rootfs
 from sandrl.runtime.host.files import FileError, read_file, write_file
@@ -113,15 +115,21 @@ class DaemonlessSandbox:
 
     async def _run(self, command: Command) -> Result:
         collected = {Stream.STDOUT: bytearray(), Stream.STDERR: bytearray()}
+        most = math.inf if command.most_output_bytes is None else command.most_output_bytes
 
         async def take(stream: Stream, block: bytes) -> None:
             collected[stream] += block
+            if sum(map(len, collected.values())) > most:
+                raise BrokenPipeError
 
         async def feed(process: GuestProcess) -> None:
             await process.write_stdin(command.input)
             process.close_stdin()
 
-        code = await self.execute(command.argv, command.timeout_seconds, feed, take)
+        try:
+            code = await self.execute(command.argv, command.timeout_seconds, feed, take)
+        except BrokenPipeError:
+            return Result(128 + signal.SIGKILL)
         return Result(None) if code is None else Result(code, *map(bytes, collected.values()))
 
     async def execute(
@@ -163,6 +171,11 @@ class DaemonlessSandbox:
     ) -> AttachedProgram:
         outputs = {Stream.STDOUT: stdout, Stream.STDERR: stderr}
         return DaemonlessProgram(self, tuple(argv), stdin, outputs, timeout_seconds)
+
+    def open_terminal(
+        self, argv: Sequence[str], *, columns: int, rows: int, output: Callable[[bytes], None]
+    ) -> AttachedProgram:
+        raise UsageError("the daemonless runtime has no terminals", hint="use `runtime` local", fields=("runtime",))
 
     def read_file(self, path: str) -> Future[bytes]:
         return self.runtime.submit(self._with_file(lambda host: read_file(host, path)))
