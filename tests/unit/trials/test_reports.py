@@ -12,7 +12,11 @@ from sandrl.trials.reports import read_checks
 _TESTS = [
     {"name": "t.py::test_a", "status": "passed"},
     {"name": "t.py::test_b", "status": "failed", "message": "AssertionError: 1 != 2\n  more", "trace": "E  x"},
-    {"name": "t.py::test_c", "status": "failed", "trace": "def test_c():\n>   assert f() == 1\nE   assert 2 == 1\nt.py:3"},
+    {
+        "name": "t.py::test_c",
+        "status": "failed",
+        "trace": "def test_c():\n>   assert f() == 1\nE   assert 2 == 1\nt.py:3",
+    },
     {"name": "t.py::test_d", "status": "skipped"},
     {"name": "t.py::test_e", "status": "strange"},
 ]
@@ -52,13 +56,25 @@ def test_ctrf_comes_before_other_reports() -> None:
     assert len(read_checks({"a.xml": _JUNIT, "ctrf.json": b"{}"})) == 4
 
 
-_BOMB = b'<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;">]><testsuite><testcase name="&b;"/></testsuite>'
-_FILE = b'<!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/passwd">]><testsuite><testcase name="x">&a;</testcase></testsuite>'
+_BOMB = (
+    b'<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;">]><testsuite><testcase name="&b;"/></testsuite>'
+)
+_FILE = (
+    b'<!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/passwd">]><testsuite><testcase name="x">&a;</testcase></testsuite>'
+)
 
 
 @pytest.mark.parametrize(
     "content",
-    [_BOMB, _FILE, b"<a>" * 100_000, b"<testsuite><testcase", b"", b"\xff\xfe", b'<?xml version="1.0" encoding="x"?><a/>'],
+    [
+        _BOMB,
+        _FILE,
+        b"<a>" * 100_000,
+        b"<testsuite><testcase",
+        b"",
+        b"\xff\xfe",
+        b'<?xml version="1.0" encoding="x"?><a/>',
+    ],
     ids=["entities", "a file", "depth", "cut", "empty", "no text", "encoding"],
 )
 def test_hostile_xml_is_no_report(content: bytes) -> None:
