@@ -53,7 +53,9 @@ MEMORY_BYTES, STORAGE_BYTES = 2 << 30, 10 << 30
 
 _MOST_LOSSES = 4
 _FIRST_PAUSE_SECONDS = 0.5
-_DIRECTORIES = "mkdir -p /logs/agent /logs/artifacts /logs/verifier && chmod 777 /logs/agent /logs/artifacts /logs/verifier"
+_DIRECTORIES = (
+    "mkdir -p /logs/agent /logs/artifacts /logs/verifier && chmod 777 /logs/agent /logs/artifacts /logs/verifier"
+)
 
 _Found = TypeVar("_Found")
 
@@ -142,7 +144,7 @@ class TrialOptions:
     """
 
     mode: VerifierMode | None = None
-    passed_variables: Mapping[str, str] = field(default_factory=dict, repr=False)
+    passed_variables: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
     has_own_network: bool = True
     output_bytes: int = 1 << 20
     retries: int = 2
@@ -223,6 +225,7 @@ class _Trial:
         self._remarks: list[str] = []
         self._trusts: list[Trust] = []
         self._machine: Machine | None = None
+        self._sandbox_id: str | None = None
 
     def run(self) -> Verdict:
         try:
@@ -232,13 +235,16 @@ class _Trial:
         except (_Unprepared, _Undecided) as error:
             return self._without_score(Status.INFRASTRUCTURE, str(error))
         except AnswerError as error:
-            return Verdict(Status.FAILED, None, 0, 1, str(error), score=0.0, phases=self._phases)
+            return Verdict(
+                Status.FAILED, None, 0, 1, str(error), score=0.0, phases=self._phases, sandbox_id=self._sandbox_id
+            )
         finally:
             self._leave()
         return self._verdict(ends)
 
     def _without_score(self, status: Status, detail: str) -> Verdict:
-        return Verdict(status, None, 0, 1, detail, states=tuple(self._states), phases=self._phases)
+        kept = tuple(self._states)
+        return Verdict(status, None, 0, 1, detail, states=kept, phases=self._phases, sandbox_id=self._sandbox_id)
 
     # Steps
 
@@ -300,7 +306,9 @@ class _Trial:
         user = step.agent.user
         if step.workdir:
             _put_into_working_directory(machine, files_of(self._task, [step.workdir]), user)
-            command = "if [ -f setup.sh ]; then if command -v bash >/dev/null; then bash setup.sh; else sh setup.sh; fi; fi"
+            command = (
+                "if [ -f setup.sh ]; then if command -v bash >/dev/null; then bash setup.sh; else sh setup.sh; fi; fi"
+            )
             _done(machine, command, f"setup.sh of step {step.name!r} failed", user=user)
         if step.healthcheck is not None:
             _wait_until_healthy(machine, step.healthcheck, user)
@@ -411,7 +419,9 @@ class _Trial:
 
     def _blank(self, number: int, step: TaskStep, trust: Trust) -> Reading | Failure:
         # The same on the image as it is, prepared as for an agent.
-        phase = step.agent if step.verifier.mode is VerifierMode.SEPARATE or trust is Trust.SHARED else step.verifier.phase
+        phase = (
+            step.agent if step.verifier.mode is VerifierMode.SEPARATE or trust is Trust.SHARED else step.verifier.phase
+        )
 
         def run() -> Reading | Failure:
             with self._machine_of(self._task.environment, phase) as machine:
@@ -475,6 +485,7 @@ class _Trial:
                 machine = self._make(environment, phase)
                 try:
                     machine.start()
+                    self._sandbox_id = machine.sandbox_id
                     _make_ready(machine, environment, self._task)
                 except (InfrastructureError, RuntimeLost) as error:
                     machine.close()
@@ -496,6 +507,7 @@ class _Trial:
         machine = self._make(environment, phase, state)
         try:
             machine.start()
+            self._sandbox_id = self._sandbox_id or machine.sandbox_id
             yield machine
         finally:
             machine.close()
@@ -573,6 +585,7 @@ class _Trial:
             scores=dict(rewards) if rewards.keys() != {"reward"} else {},
             states=tuple(self._states),
             phases=self._phases,
+            sandbox_id=self._sandbox_id,
         )
 
 
