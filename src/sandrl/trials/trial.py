@@ -26,7 +26,6 @@ from sandrl.problems.tasks.task import (
     Environment,
     Healthcheck,
     Phase,
-    Reach,
     RewardStrategy,
     Task,
     TaskStep,
@@ -34,7 +33,7 @@ from sandrl.problems.tasks.task import (
 )
 from sandrl.problems.tasks.templates import resolved
 from sandrl.sandboxes import Shape, State, delay_seconds, network_of
-from sandrl.trials.artifacts import files_of, collected
+from sandrl.trials.artifacts import collected, files_of
 from sandrl.trials.entries import Entry
 from sandrl.trials.machine import ROOT, Machine
 from sandrl.trials.place import RuntimeLost

@@ -90,5 +90,7 @@ def test_texts_are_one_bounded_line_without_control_characters() -> None:
     tests = [{"name": "a\x1b[31m\nb" + "c" * 9000, "status": "failed", "message": "x\x00" + "y" * 9000}] * 20_000
     checks = read_checks({"ctrf.json": json.dumps({"results": {"tests": tests[:400]}}).encode()})
     assert len(checks) == 400
-    assert checks[0].name.isprintable() and len(checks[0].name) <= 300
-    assert checks[0].detail.isprintable() and len(checks[0].detail) <= 500
+    assert checks[0].name.isprintable()
+    assert len(checks[0].name) <= 300
+    assert checks[0].detail.isprintable()
+    assert len(checks[0].detail) <= 500
