@@ -1,11 +1,11 @@
 """A trial: an agent acts on the machine of a task, and the verifier of the task decides the reward.
 
-Every verdict on a task comes from here, whoever the agent is. What matters most is whose failure it is if a verifier
-leaves no valid reward. A cause before the agent acted is the infrastructure's. Otherwise the verifier runs again,
-from the state that the agent left, in a fresh sandbox; then on the image that no agent has touched. If it fails there
-as well, it is the infrastructure's, and the reward is null. If it does not, it runs once more from the agent's state,
-because an outage may have ended meanwhile; if it fails again, the agent's state makes it fail, and the reward is 0.
-So nobody leaves a group by breaking a verifier, and nobody loses by a verifier that is broken.
+Every verdict on a task comes from here. A verifier that leaves no valid reward has failed, and the cause of its
+failure decides the reward. A cause before the agent acted is infrastructure, and the reward is null. Otherwise the
+verifier runs again, from the state that the agent left, in a fresh sandbox; then on the untouched image. If it fails
+there as well, the reward is null. If it does not, it runs once more from the agent's state, because an outage may have
+ended meanwhile; if it fails again, the agent's state makes it fail, and the reward is 0. So an agent cannot leave its
+group by breaking a verifier, and loses nothing by a verifier that is broken.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class FinalState:
         return tuple(state for state in found if state is not None)
 
     def act(self, machine: Machine, step: TaskStep, number: int) -> str | None:
-        raise AssertionError("a state is verified, and nobody acts")
+        raise AssertionError("a state is verified, and no agent acts")
 
 
 @dataclass(frozen=True, slots=True)
