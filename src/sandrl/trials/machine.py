@@ -9,7 +9,8 @@ from __future__ import annotations
 import posixpath
 import secrets
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from sandrl.trials import guest
 from sandrl.trials.entries import Entry, archived, of_archive, paths_of, without
 from sandrl.trials.place import Place, RuntimeLost
 from sandrl.trials.state import give_back, image_of, keep_state, states_of
-from sandrl.trials.terminal import Terminal
+from sandrl.trials.terminal import SCREEN_BYTES, Terminal
 from sandrl.trials.users import Facts, User
 
 ROOT = "0"
@@ -278,6 +279,7 @@ class Machine:
         user: str | None = None,
         directory: str | None = None,
         variables: Mapping[str, str] | None = None,
+        output_bytes: int = SCREEN_BYTES,
     ) -> Terminal:
         """Opens a shell that keeps its state; the arguments are as those of `run`.
 
@@ -285,7 +287,7 @@ class Machine:
             NoUserError, InfrastructureError, RuntimeLost: As `run`.
         """
         # What it leaves behind keeps the terminal until the machine is closed.
-        terminal = Terminal(self, user=user, directory=directory, variables=variables or {})
+        terminal = Terminal(self, user=user, directory=directory, variables=variables or {}, output_bytes=output_bytes)
         self._terminals.append(terminal)
         return terminal
 
@@ -310,16 +312,13 @@ class Machine:
 
         Raises:
             InfrastructureError: If the sandbox has ended, or this machine cannot keep it, such as on a full disk.
+            RuntimeLost: If the runtime failed.
         """
         state = self.shape.state
-        return keep_state(
-            self._place.connection,
-            self.sandbox.id or "",
-            self.shape.image if state is None else state.image,
-            state,
-            self._states,
-            self._place.emit,
-        )
+        image = self.shape.image if state is None else state.image
+        with self.telling_loss():
+            sandbox_id = self.sandbox.id or ""
+            return keep_state(self._place.connection, sandbox_id, image, state, self._states, self._place.emit)
 
     def close(self) -> None:
         """Begins to stop the sandbox, if there is one; closing twice is fine."""
@@ -344,6 +343,16 @@ class Machine:
         assert self._launch is not None, "it was started"
         assert self._launch.sandbox is not None, "what has ended was sent"
         return self._launch.sandbox
+
+    @contextmanager
+    def telling_loss(self) -> Iterator[None]:
+        """Finds out after a failure whether the sandbox, or the runtime with it, was lost, and raises that instead."""
+        try:
+            yield
+        except InfrastructureError:
+            if self._loss is None:
+                self.ask(("sh", "-c", ":"), b"", START_SECONDS, _MARGIN_BYTES)
+            raise
 
     def ask(self, argv: Sequence[str], stdin: bytes, timeout_seconds: float, most_bytes: int) -> CommandOutcome:
         """Runs a command of the machine's own, as it is: without a user, and killed if it writes too much.
