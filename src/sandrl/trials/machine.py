@@ -283,6 +283,8 @@ class Machine:
     ) -> Terminal:
         """Opens a shell that keeps its state; the arguments are as those of `run`.
 
+        `output_bytes` is how much of what it shows is kept between two looks at it.
+
         Raises:
             NoUserError, InfrastructureError, RuntimeLost: As `run`.
         """
