@@ -33,6 +33,7 @@ FILE_SECONDS = 120.0
 """How long a machine may take to tell what it is like, and to write or read files."""
 
 _SHARE_OF_HEAD = 4
+_NOT_EXECUTABLE = 126
 _MARGIN_BYTES = 64 << 10
 _FACTS_BYTES = 4 << 20
 _CUT = b"\n[... %d bytes are left out ...]\n"
@@ -134,6 +135,10 @@ class Machine:
         first = output_bytes // _SHARE_OF_HEAD
         becoming, its_own = self.becoming(user)
         its = guest.command([*becoming, *argv], its_own | dict(variables or {}), directory)
+        if "\0" in its:
+            return CommandOutcome(
+                self.sandbox_id or "", _NOT_EXECUTABLE, stderr=b"a word of the command has a NUL byte\n"
+            )
         own = guest.assigned(mark=mark, seconds=seconds, first=first, last=output_bytes - first)
         began = time.monotonic()
         try:

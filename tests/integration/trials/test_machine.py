@@ -37,6 +37,16 @@ def test_variables_have_any_value_and_no_place_in_arguments(machine: Machine) ->
     assert b"two  lines" not in (machine.read("/tmp/seen", 1 << 20) or b"")
 
 
+def test_words_may_have_any_bytes_but_one(machine: Machine) -> None:
+    value = bytes(range(1, 256)).decode("utf-8", "surrogateescape")
+    outcome = machine.run(
+        ["sh", "-c", 'printf %s%s "$V" "$1"', "sh", value], timeout_seconds=10, variables={"V": value}
+    )
+    assert outcome.stdout == 2 * bytes(range(1, 256))
+    outcome = machine.run("echo a\0b", timeout_seconds=10)
+    assert (outcome.exit_code, outcome.stderr) == (126, b"a word of the command has a NUL byte\n")
+
+
 def test_the_directory_is_that_of_the_call(machine: Machine) -> None:
     assert told(machine.run("pwd", timeout_seconds=10, directory="/var/tmp")) == "/var/tmp"
     assert machine.run("pwd", timeout_seconds=10, directory="/nowhere").exit_code == 126
