@@ -274,7 +274,7 @@ class Machine:
     def _file(self, program: str, given: str, most_bytes: int) -> bytes | None:
         command = ("sh", "-c", f"n='\n'\n{program}")
         outcome = self.ask(command, guest.lines(given), FILE_SECONDS, most_bytes + _MARGIN_BYTES)
-        if len(outcome.stdout) > most_bytes or outcome.exit_code == guest.KILLED:
+        if len(outcome.stdout) > most_bytes or outcome.exit_code == guest.WROTE_TOO_MUCH:
             raise TooLargeError
         return outcome.stdout if outcome.exit_code == 0 else None
 
@@ -350,6 +350,11 @@ class Machine:
         assert self._launch is not None, "it was started"
         assert self._launch.sandbox is not None, "what has ended was sent"
         return self._launch.sandbox
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether its sandbox was lost."""
+        return self._loss is not None
 
     @contextmanager
     def telling_loss(self) -> Iterator[None]:
