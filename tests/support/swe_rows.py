@@ -279,5 +279,7 @@ def _make_tree(place: Path) -> None:
     program = place / "usr/local/bin/pytest"
     program.write_text(_PYTEST)
     program.chmod(0o755)
+    # As an editable installation of the repository.
+    (site / "repository.pth").write_text("/testbed\n")
     (place / "testbed").mkdir()
     (place / "tmp").chmod(0o1777)
