@@ -65,6 +65,8 @@ class Environment:
         network: What its programs may reach, unless a phase says otherwise.
         variables: Variables of all its programs, with templates (`${NAME}`, `${NAME:-default}`) as they were written.
         directory: The working directory of its programs; None for that of the image.
+        prepare: A script of bash that root runs once after the start, before the healthcheck, such as to remove what
+            the agent may not see; empty for none.
         build_timeout_seconds: How long the build of its image and its start may take.
     """
 
@@ -76,6 +78,7 @@ class Environment:
     network: Reach = field(default_factory=Reach)
     variables: tuple[tuple[str, str], ...] = ()
     directory: str | None = None
+    prepare: str = field(default="", repr=False)
     healthcheck: Healthcheck | None = None
     build_timeout_seconds: float = 600.0
 
@@ -134,6 +137,7 @@ class Verifier:
         parser: The name of a parser of `sandrl.problems.tasks.log_parsers`: the reward is 1 if all `required` tests
             that it finds in the output have passed, else 0. Empty if the program writes reward files.
         required: The tests that must be found and pass; empty for all that are found, and at least one.
+        may_skip: Those of them that may be skipped as well.
         protected: Files of the machine that are put back as they were in the image before the program runs, as an
             agent may not change them (tests of a repository); paths in the machine.
     """
@@ -148,6 +152,7 @@ class Verifier:
     collect: tuple[Collect, ...] = ()
     parser: str = ""
     required: tuple[str, ...] = ()
+    may_skip: tuple[str, ...] = ()
     protected: tuple[str, ...] = ()
 
 

@@ -34,6 +34,7 @@ from sandrl.events import Emit, ignore
 from sandrl.runtime.network import Network
 from sandrl.sandboxes.commands import Command
 from sandrl.sandboxes.owner import OwnerFacts
+from sandrl.sandboxes.shape import USUAL, Shape
 from sandrl.settings import RuntimeKind, Settings
 
 PENDING_STATUSES = frozenset({"pending", "creating", "preparing"})
@@ -211,15 +212,18 @@ class Sandbox(Protocol):
 class Client(Protocol):
     """Makes and finds the sandboxes of one runtime."""
 
-    def create(self, tags: Sequence[str], cells: int = 0, image: str = "") -> Sandbox:
+    def create(self, tags: Sequence[str], cells: int = 0, shape: Shape = USUAL) -> Sandbox:
         """A sandbox to be created on its first use.
 
         Args:
             tags: Its tags in addition to those of the client, encoded.
-            image: Its image, as a connection of `Connection.with_image` names it, without packages besides those in it;
-                empty for the image and the packages of the connection.
             cells: How many cells a worker sandbox holds at once, from 1 to 256; cells may still turn out to be
                 impossible in it. 0 for any other sandbox.
+            shape: What it is. Its image is named as a connection of `Connection.with_image` names it, and has no
+                packages besides those in it; without one it has the image and the packages of the connection.
+
+        Raises:
+            UsageError: If no sandbox of the runtime can have this shape, as far as that is known here.
         """
 
     def list(self, tags: Sequence[str], *, ended: bool = False) -> Future[list[Sandbox]]:

@@ -1,0 +1,241 @@
+"""One run of a verifier in a machine, and what it means: a reading, or a failure of the verifier.
+
+A reading is a valid reward. Everything else is a failure: no reward file, an invalid one, a time limit, a lost sandbox.
+Whose failure it is, the agent's or the infrastructure's, is decided by the trial (`trial.py`), from several runs.
+"""
+
+from __future__ import annotations
+
+import io
+import posixpath
+import shlex
+import tarfile
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from sandrl.errors import InfrastructureError
+from sandrl.events.results import CheckStatus, CheckVerdict
+from sandrl.problems.tasks.log_parsers import read_tests
+from sandrl.problems.tasks.task import Verifier
+from sandrl.trials.artifacts import archive_of
+from sandrl.trials.machine import Machine
+from sandrl.trials.reports import MOST_BYTES as MOST_REPORT_BYTES
+from sandrl.trials.reports import check_of, read_checks
+from sandrl.trials.reward_files import DIRECTORY, JSON_NAME, TEXT_NAME, InvalidRewardError, read_rewards
+
+ROOT = "0"
+"""The user of what a trial does itself."""
+
+DEFAULT_SECONDS = 600.0
+"""The time limit of a verifier that has none of its own."""
+
+TESTS_DIRECTORY = "/tests"
+_OUTPUT_NAME = "test-stdout.txt"
+_MOST_LOG_BYTES = 16 << 20
+_MOST_DIRECTORY_BYTES = 32 << 20
+_MOVING_SECONDS = 60.0
+_REASON_CHARACTERS = 300
+
+# Nothing of an agent stays in a directory that the verifier writes to or is read from: a link is removed, not followed.
+# The directories are made by a command that fails where one is still there, and what is found there afterwards is stale.
+_MADE_ANEW = """
+for each in /logs "$@"; do if [ -L "$each" ]; then rm -f "$each" || exit; fi; done
+mkdir -p /logs/agent /logs/artifacts || exit
+for each in "$@"; do
+    rm -rf "$each" && mkdir "$each" && chmod 755 "$each" || exit
+    for file in "$each"/* "$each"/.[!.]*; do
+        if [ -e "$file" ] || [ -L "$file" ]; then echo "$file cannot be removed" >&2; exit 1; fi
+    done
+done
+chmod 777 /logs/verifier
+"""
+# By its first line, or by bash without one; its output goes to a file, as programs that it leaves running may hold it.
+_RUN = f"""
+if command -v bash >/dev/null 2>&1; then shell=bash; else shell=sh; fi
+"$shell" -c "$1" >{DIRECTORY}/{_OUTPUT_NAME} 2>&1 </dev/null
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A valid reward.
+
+    Attributes:
+        rewards: The numbers that the verifier wrote, by name.
+        checks: What its report, or its log, says about single tests.
+        output: What it printed, up to a bound.
+        is_cut: Whether it printed more.
+    """
+
+    rewards: Mapping[str, float]
+    checks: tuple[CheckVerdict, ...] = ()
+    output: str = field(default="", repr=False)
+    is_cut: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A run of a verifier without a valid reward; `reason` says why, in one line."""
+
+    reason: str
+    checks: tuple[CheckVerdict, ...] = ()
+    output: str = field(default="", repr=False)
+    is_cut: bool = False
+
+
+def run_verifier(
+    machine: Machine,
+    verifier: Verifier,
+    variables: Mapping[str, str],
+    *,
+    originals: Mapping[str, bytes | None],
+    output_bytes: int,
+    has_own_tests: bool = False,
+) -> Reading | Failure:
+    """Runs a verifier in a machine that is as the agent left it, or holds what was collected of it.
+
+    Args:
+        variables: Variables of the verifier, resolved.
+        originals: Archives of the files that are put back first, by path; None for one that the image does not have.
+        output_bytes: How much of the output is kept.
+        has_own_tests: Whether the machine is the verifier's own and already has the tests.
+
+    Raises:
+        RuntimeLost: If the runtime failed, which says nothing about the verifier.
+    """
+    try:
+        return _run(machine, verifier, variables, originals, output_bytes, has_own_tests=has_own_tests)
+    except InfrastructureError as error:
+        return Failure(f"the sandbox of the verifier failed: {error.message}")
+
+
+def _run(
+    machine: Machine,
+    verifier: Verifier,
+    variables: Mapping[str, str],
+    originals: Mapping[str, bytes | None],
+    output_bytes: int,
+    *,
+    has_own_tests: bool,
+) -> Reading | Failure:
+    if refused := _prepare(machine, verifier, originals, has_own_tests=has_own_tests):
+        return Failure(refused)
+    phase = verifier.phase
+    script = posixpath.join(TESTS_DIRECTORY, verifier.script)
+    seconds = DEFAULT_SECONDS if phase.timeout_seconds is None else phase.timeout_seconds
+    outcome = machine.run(
+        ("sh", "-c", _RUN, "sh", shlex.quote(script)), user=phase.user, timeout_seconds=seconds, variables=variables
+    )
+    files = _collected(machine)
+    log = files.pop(_OUTPUT_NAME, b"")
+    checks, output = read_checks(files), _kept(log, output_bytes)
+    told = output.decode("utf-8", "replace"), len(output) < len(log)
+    if outcome.timed_out:
+        return Failure(f"the verifier reached its time limit of {seconds:g} s", checks, *told)
+    try:
+        if verifier.parser:
+            checks, rewards = _parsed(verifier, log)
+        else:
+            rewards = read_rewards(files.get(JSON_NAME), files.get(TEXT_NAME))
+    except InvalidRewardError as error:
+        return Failure(_with_end(f"the verifier left no valid reward: {error}", outcome.exit_code, log), checks, *told)
+    return Reading(rewards, checks, *told)
+
+
+def _prepare(
+    machine: Machine, verifier: Verifier, originals: Mapping[str, bytes | None], *, has_own_tests: bool
+) -> str:
+    # Why it is not possible; empty if it was.
+    for path, archive in originals.items():
+        if refused := _done(machine, f"rm -rf -- {shlex.quote(path)}"):
+            return f"{path} cannot be put back: {refused}"
+        if archive is not None:
+            machine.put(posixpath.dirname(path) or "/", archive)
+    directories = (DIRECTORY,) if has_own_tests else (DIRECTORY, TESTS_DIRECTORY)
+    outcome = machine.run(("sh", "-c", _MADE_ANEW, "sh", *directories), user=ROOT, timeout_seconds=_MOVING_SECONDS)
+    if outcome.exit_code:
+        return f"{' and '.join(directories)} cannot be made anew: {_last_line(outcome.stderr)}"
+    if outcome.timed_out:
+        return f"{' and '.join(directories)} could not be made anew within {_MOVING_SECONDS:g} s"
+    if has_own_tests:
+        return ""
+    machine.put(TESTS_DIRECTORY, archive_of(verifier.directories, verifier.files))
+    script = shlex.quote(posixpath.join(TESTS_DIRECTORY, verifier.script))
+    if refused := _done(machine, f"chmod +x {script}"):
+        return f"the tests could not be put into the machine: {refused}"
+    return ""
+
+
+def _done(machine: Machine, command: str) -> str:
+    outcome = machine.run(command, user=ROOT, timeout_seconds=_MOVING_SECONDS)
+    return "" if outcome.exit_code == 0 else _last_line(outcome.stderr) or f"exit status {outcome.exit_code}"
+
+
+def _collected(machine: Machine) -> dict[str, bytes]:
+    # The files of the directory, by their names; where it is too large, those that are needed.
+    try:
+        archive = machine.get(DIRECTORY, most_bytes=_MOST_DIRECTORY_BYTES)
+    except ValueError:
+        found: dict[str, bytes] = {}
+        for name in (JSON_NAME, TEXT_NAME, _OUTPUT_NAME, "ctrf.json"):
+            with suppress(ValueError):
+                content = machine.read(posixpath.join(DIRECTORY, name), _MOST_LOG_BYTES)
+                if content is not None:
+                    found[name] = content
+        return found
+    return {} if archive is None else _files_in(archive)
+
+
+def _files_in(archive: bytes) -> dict[str, bytes]:
+    found: dict[str, bytes] = {}
+    with suppress(tarfile.TarError, OSError), tarfile.open(fileobj=io.BytesIO(archive), mode="r:") as members:
+        for member in members:
+            inner = posixpath.normpath(member.name).removeprefix("verifier/")
+            if member.isreg() and "/" not in inner:
+                file = members.extractfile(member)
+                found[inner] = b"" if file is None else file.read(MOST_REPORT_BYTES + _MOST_LOG_BYTES)
+    return found
+
+
+def _parsed(verifier: Verifier, log: bytes) -> tuple[tuple[CheckVerdict, ...], dict[str, float]]:
+    found = read_tests(verifier.parser, log.decode("utf-8", "replace"))
+    if not found:
+        raise InvalidRewardError(f"its output has no result of a test ({verifier.parser})")
+    required = verifier.required or tuple(found)
+    checks = tuple(
+        check_of(name, found[name], "" if found[name] is CheckStatus.PASSED else "failed in the log of the tests")
+        if name in found
+        else check_of(name, CheckStatus.NOT_REACHED, "is not in the log of the tests")
+        for name in required
+    )
+    passed = all(check.status is CheckStatus.PASSED for check in checks)
+    return checks, {"reward": float(passed)}
+
+
+def _kept(log: bytes, most: int) -> bytes:
+    # The beginning and the end, as errors come last.
+    if len(log) <= most:
+        return log
+    cut = b"\n... the middle of the output is left out ...\n"
+    half = max((most - len(cut)) // 2, 0)
+    return (log[:half] + cut + log[len(log) - half :])[:most]
+
+
+def _with_end(reason: str, exit_code: int | None, log: bytes) -> str:
+    if exit_code:
+        reason = f"{reason}; it exited with {exit_code}"
+        if said := _last_line(log):
+            reason = f"{reason}: {said}"
+    return reason
+
+
+def _last_line(output: bytes) -> str:
+    lines = output[-4096:].decode("utf-8", "replace").strip().splitlines()
+    line = "".join(each if each.isprintable() else " " for each in lines[-1]) if lines else ""
+    return line.strip()[:_REASON_CHARACTERS]
+
+
+def seconds_since(began: float) -> float:
+    return round(time.monotonic() - began, 3)
