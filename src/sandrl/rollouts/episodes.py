@@ -21,6 +21,7 @@ from sandrl.config.parts import TASK_TOOL_CALLS, TOOL_CALLS, EpisodePart, Questi
 from sandrl.config.words import EpisodeKind, ToolSet
 from sandrl.errors import EndpointError, InfrastructureError, RequestRefusedError, UsageError
 from sandrl.events.results import ScoredCompletion, Status, is_cut_off
+from sandrl.models.client import Stopped
 from sandrl.models.messages import Message
 from sandrl.models.protocol import Player
 from sandrl.problems import (
@@ -48,7 +49,9 @@ from sandrl.rollouts.shared_job import SharedJob
 from sandrl.rollouts.task_tools import TASK_TOOLS
 from sandrl.rollouts.toolbox import EpisodeEnd, TaskToolbox, Toolbox
 from sandrl.rollouts.tools import TOOLS
+from sandrl.sandboxes import Withdrawn
 from sandrl.trials.machine import Machine
+from sandrl.trials.place import RuntimeLost
 
 
 class _EpisodesConfig(EpisodePart, QuestionPart, ScoringPart):
@@ -160,7 +163,7 @@ def new_episode(number: int, identifier: str, problem: Problem, options: Episode
 def _instruction(problem: Problem, options: EpisodeOptions) -> str:
     if options.has_tools(problem):
         return SUBMIT_INSTRUCTION if problem.task is None else TASK_INSTRUCTION
-    # A policy that was trained to answer between tags is asked as it was then, and for one answer as `sandrl eval` asks.
+    # A policy that was trained to answer between tags is asked as it was then, and for one answer as evaluations ask.
     is_tagged = options.extraction in (Extraction.ANSWER, Extraction.EXACT) or options.max_attempts == 1
     return ANSWER_INSTRUCTION if is_tagged else ATTEMPTS_INSTRUCTION
 
@@ -186,7 +189,7 @@ def play(episode: Episode, model: Player, place: SharedJob, options: EpisodeOpti
         turn = _Tools if episode.problem.task is None else _Task
     try:
         turn(episode, model, place, options).play()
-    except (_Lost, EndpointError, InfrastructureError) as error:
+    except (_Lost, EndpointError, InfrastructureError, RuntimeLost) as error:
         episode.end, episode.loss = EpisodeEnd.LOST, str(error)
 
 
@@ -288,6 +291,8 @@ class _Task(_Play):
         try:
             result = self.place.judge(solution, episode.problem, episode.number, agent=self)
         finally:
+            if isinstance(self.error, Withdrawn):
+                raise Stopped from self.error
             if self.error is not None:
                 raise self.error
         spent = episode.seconds["policy"] + episode.seconds["sandbox"]
@@ -308,6 +313,8 @@ class _Task(_Play):
                 episode.end = toolbox.end or self.turn(toolbox)
         except BaseException as error:
             self.error = error
+            if isinstance(error, InfrastructureError | RuntimeLost | Withdrawn):
+                raise
             raise InfrastructureError(str(error) or type(error).__name__) from error
         finally:
             with suppress(InfrastructureError):

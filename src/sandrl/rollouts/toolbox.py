@@ -159,6 +159,10 @@ class TaskToolbox:
         self._is_submitted = isinstance(call, Submit)
         return call.use(self._desk)
 
+    def finish(self) -> None:
+        """Ends the work on the step, as its submission does."""
+        self._is_submitted = True
+
     def close(self) -> None:
         """Ends the terminal of the step."""
         if self._desk is not None:
