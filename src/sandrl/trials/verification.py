@@ -10,16 +10,13 @@ import io
 import posixpath
 import shlex
 import tarfile
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from sandrl.errors import InfrastructureError
 from sandrl.events.results import CheckStatus, CheckVerdict
-from sandrl.problems.tasks.log_parsers import read_tests
+from sandrl.problems.tasks.log_parsers import Outcome, read_tests
 from sandrl.problems.tasks.task import Verifier
-from sandrl.trials.artifacts import archive_of
 from sandrl.trials.machine import Machine
 from sandrl.trials.reports import MOST_BYTES as MOST_REPORT_BYTES
 from sandrl.trials.reports import check_of, read_checks
@@ -33,8 +30,8 @@ DEFAULT_SECONDS = 600.0
 
 TESTS_DIRECTORY = "/tests"
 _OUTPUT_NAME = "test-stdout.txt"
-_MOST_LOG_BYTES = 16 << 20
-_MOST_DIRECTORY_BYTES = 32 << 20
+_MOST_LOG_BYTES = 64 << 20
+_MOST_DIRECTORY_BYTES = 96 << 20
 _MOVING_SECONDS = 60.0
 _REASON_CHARACTERS = 300
 
@@ -88,39 +85,25 @@ class Failure:
 def run_verifier(
     machine: Machine,
     verifier: Verifier,
-    variables: Mapping[str, str],
     *,
+    tests: bytes | None,
+    variables: Mapping[str, str],
     originals: Mapping[str, bytes | None],
     output_bytes: int,
-    has_own_tests: bool = False,
 ) -> Reading | Failure:
     """Runs a verifier in a machine that is as the agent left it, or holds what was collected of it.
 
     Args:
+        tests: An archive of the tests; None if the machine has them already.
         variables: Variables of the verifier, resolved.
         originals: Archives of the files that are put back first, by path; None for one that the image does not have.
         output_bytes: How much of the output is kept.
-        has_own_tests: Whether the machine is the verifier's own and already has the tests.
 
     Raises:
-        RuntimeLost: If the runtime failed, which says nothing about the verifier.
+        InfrastructureError: If the sandbox failed, not the verifier.
+        RuntimeLost: If the runtime failed, and the sandbox with it.
     """
-    try:
-        return _run(machine, verifier, variables, originals, output_bytes, has_own_tests=has_own_tests)
-    except InfrastructureError as error:
-        return Failure(f"the sandbox of the verifier failed: {error.message}")
-
-
-def _run(
-    machine: Machine,
-    verifier: Verifier,
-    variables: Mapping[str, str],
-    originals: Mapping[str, bytes | None],
-    output_bytes: int,
-    *,
-    has_own_tests: bool,
-) -> Reading | Failure:
-    if refused := _prepare(machine, verifier, originals, has_own_tests=has_own_tests):
+    if refused := _prepare(machine, verifier, tests, originals):
         return Failure(refused)
     phase = verifier.phase
     script = posixpath.join(TESTS_DIRECTORY, verifier.script)
@@ -144,24 +127,22 @@ def _run(
     return Reading(rewards, checks, *told)
 
 
-def _prepare(
-    machine: Machine, verifier: Verifier, originals: Mapping[str, bytes | None], *, has_own_tests: bool
-) -> str:
+def _prepare(machine: Machine, verifier: Verifier, tests: bytes | None, originals: Mapping[str, bytes | None]) -> str:
     # Why it is not possible; empty if it was.
     for path, archive in originals.items():
         if refused := _done(machine, f"rm -rf -- {shlex.quote(path)}"):
             return f"{path} cannot be put back: {refused}"
         if archive is not None:
             machine.put(posixpath.dirname(path) or "/", archive)
-    directories = (DIRECTORY,) if has_own_tests else (DIRECTORY, TESTS_DIRECTORY)
+    directories = (DIRECTORY,) if tests is None else (DIRECTORY, TESTS_DIRECTORY)
     outcome = machine.run(("sh", "-c", _MADE_ANEW, "sh", *directories), user=ROOT, timeout_seconds=_MOVING_SECONDS)
     if outcome.exit_code:
-        return f"{' and '.join(directories)} cannot be made anew: {_last_line(outcome.stderr)}"
+        return f"{' and '.join(directories)} cannot be made anew: {last_line(outcome.stderr)}"
     if outcome.timed_out:
         return f"{' and '.join(directories)} could not be made anew within {_MOVING_SECONDS:g} s"
-    if has_own_tests:
+    if tests is None:
         return ""
-    machine.put(TESTS_DIRECTORY, archive_of(verifier.directories, verifier.files))
+    machine.put(TESTS_DIRECTORY, tests)
     script = shlex.quote(posixpath.join(TESTS_DIRECTORY, verifier.script))
     if refused := _done(machine, f"chmod +x {script}"):
         return f"the tests could not be put into the machine: {refused}"
@@ -170,7 +151,7 @@ def _prepare(
 
 def _done(machine: Machine, command: str) -> str:
     outcome = machine.run(command, user=ROOT, timeout_seconds=_MOVING_SECONDS)
-    return "" if outcome.exit_code == 0 else _last_line(outcome.stderr) or f"exit status {outcome.exit_code}"
+    return "" if outcome.exit_code == 0 else last_line(outcome.stderr) or f"exit status {outcome.exit_code}"
 
 
 def _collected(machine: Machine) -> dict[str, bytes]:
@@ -200,18 +181,30 @@ def _files_in(archive: bytes) -> dict[str, bytes]:
 
 
 def _parsed(verifier: Verifier, log: bytes) -> tuple[tuple[CheckVerdict, ...], dict[str, float]]:
-    found = read_tests(verifier.parser, log.decode("utf-8", "replace"))
-    if not found:
-        raise InvalidRewardError(f"its output has no result of a test ({verifier.parser})")
-    required = verifier.required or tuple(found)
+    found = read_tests(verifier.parser, log.decode("utf-8", "replace"), verifier.required, verifier.may_skip)
+    if found.reward is None:
+        raise InvalidRewardError(found.failure)
     checks = tuple(
-        check_of(name, found[name], "" if found[name] is CheckStatus.PASSED else "failed in the log of the tests")
-        if name in found
-        else check_of(name, CheckStatus.NOT_REACHED, "is not in the log of the tests")
-        for name in required
+        check_of(test.name, CheckStatus.PASSED)
+        if test.passes
+        else check_of(test.name, _STATUSES[test.outcome], _REASONS[test.outcome])
+        for test in found.tests
     )
-    passed = all(check.status is CheckStatus.PASSED for check in checks)
-    return checks, {"reward": float(passed)}
+    return checks, {"reward": found.reward}
+
+
+_STATUSES = {
+    Outcome.PASSED: CheckStatus.FAILED,
+    Outcome.FAILED: CheckStatus.FAILED,
+    Outcome.SKIPPED: CheckStatus.FAILED,
+    Outcome.MISSING: CheckStatus.NOT_REACHED,
+}
+_REASONS = {
+    Outcome.PASSED: "",
+    Outcome.FAILED: "failed in the log of the tests",
+    Outcome.SKIPPED: "was skipped, and must pass",
+    Outcome.MISSING: "is not in the log of the tests",
+}
 
 
 def _kept(log: bytes, most: int) -> bytes:
@@ -226,16 +219,12 @@ def _kept(log: bytes, most: int) -> bytes:
 def _with_end(reason: str, exit_code: int | None, log: bytes) -> str:
     if exit_code:
         reason = f"{reason}; it exited with {exit_code}"
-        if said := _last_line(log):
+        if said := last_line(log):
             reason = f"{reason}: {said}"
     return reason
 
 
-def _last_line(output: bytes) -> str:
+def last_line(output: bytes) -> str:
     lines = output[-4096:].decode("utf-8", "replace").strip().splitlines()
     line = "".join(each if each.isprintable() else " " for each in lines[-1]) if lines else ""
     return line.strip()[:_REASON_CHARACTERS]
-
-
-def seconds_since(began: float) -> float:
-    return round(time.monotonic() - began, 3)
