@@ -200,7 +200,7 @@ def _problems(config: EvalConfig) -> Mapping[str, Problem]:
 
 
 def _digest(problems: Mapping[str, Problem], prompting: Prompting) -> str:
-    return digest_of_all(chain(map(asdict, problems.values()), prompting.content()))
+    return digest_of_all(chain((each.content for each in problems.values()), prompting.content()))
 
 
 def _model(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from io import StringIO
 from itertools import islice
 from pathlib import Path
@@ -85,7 +85,7 @@ class CheckResult:
         if self.recorded:
             content = [[(each.id, each.reward) for each in group.samples] for step in self.recorded for group in step]
             return content_digest(content)
-        return content_digest([*(asdict(each) for each in self.problems), *self.prompting.content()])
+        return content_digest([*(each.content for each in self.problems), *self.prompting.content()])
 
 
 def check(request: ArtRequest, settings: Settings, *, spends: bool, emit: Emit = ignore) -> CheckResult:
