@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Annotated, Any, TypeAlias, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 _MOST_NAME = 100
 
@@ -40,7 +40,7 @@ def _number(value: object) -> object:
 
 Text: TypeAlias = Annotated[str, BeforeValidator(_encodable)]
 Texts: TypeAlias = Annotated[list[Text], BeforeValidator(_list)]
-Number: TypeAlias = Annotated[float, BeforeValidator(_number)]
+Number: TypeAlias = Annotated[float, Field(allow_inf_nan=False), BeforeValidator(_number)]
 
 
 class Call(BaseModel):
@@ -60,7 +60,7 @@ def tool_schemas(tools: Mapping[str, type[Call]]) -> tuple[dict[str, Any], ...]:
 def _schema(name: str, tool: type[Call]) -> dict[str, Any]:
     whole = tool.model_json_schema()
     properties = {
-        field: {key: value for key, value in told.items() if key != "title"}
+        field: {key: value for key, value in told.items() if key not in ("title", "default")}
         for field, told in whole["properties"].items()
     }
     return {

@@ -39,6 +39,8 @@ from sandrl.scoring.batch import Batch
 from sandrl.scoring.cache import VerdictCache
 from sandrl.scoring.context import ScoringContext
 from sandrl.scoring.options import ScoreOptions
+from sandrl.trials.trial import Agent
+from sandrl.trials.trial import Agent
 from sandrl.trials.place import JobPlace
 
 
@@ -108,16 +110,29 @@ class SharedJob:
     def release(self, launch: Launch) -> None:
         self.place.release(launch)
 
-    def judge(self, completion: Completion, problem: Problem, number: int) -> ScoredCompletion:
-        """Judges a completion in a fresh sandbox; raises `Stopped` if nothing is judged any more."""
+    def judge(
+        self, completion: Completion, problem: Problem, number: int, *, agent: Agent | None = None
+    ) -> ScoredCompletion:
+        """Judges a completion in a fresh sandbox, or what an agent makes of its task.
+
+        Raises:
+            Stopped: If nothing is judged any more.
+        """
+        return self.begin_judging(completion, problem, number, agent=agent).result()
+
+    def begin_judging(
+        self, completion: Completion, problem: Problem, number: int, *, agent: Agent | None = None
+    ) -> Future[ScoredCompletion]:
+        """The same, without waiting."""
         done: Future[ScoredCompletion] = Future()
 
         def begin() -> None:
-            index = self._batch.add(completion, problem)
+            index = self._batch.add(completion, problem, agent=agent)
             self._numbers[index] = number
             self._judging[index] = done
 
-        return self.place.wait_for(done, begin)
+        self.place.ask(begin, done)
+        return done
 
     @property
     def has_more(self) -> bool:

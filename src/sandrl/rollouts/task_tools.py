@@ -28,6 +28,8 @@ COMMAND_SECONDS = 60.0
 INPUT_SECONDS = 2.0
 """How long the output of an input is waited for, unless the call says otherwise."""
 
+LEAST_SECONDS = 0.1
+
 _FILE_SECONDS = 30.0
 _MOST_FILE_BYTES = 4 << 20
 _NO_OUTPUT = "(no output)"
@@ -118,11 +120,12 @@ class Bash(TaskTool):
 
     command: Text = Field(description="The command.")
     timeout_seconds: Number = Field(
-        default=COMMAND_SECONDS, gt=0, description="How long to wait for the command, in seconds."
+        default=COMMAND_SECONDS,
+        description=f"How long to wait for the command, in seconds; {COMMAND_SECONDS:g} by default.",
     )
 
     def use(self, desk: Desk) -> str:
-        seconds = min(self.timeout_seconds, desk.seconds_left)
+        seconds = min(max(self.timeout_seconds, LEAST_SECONDS), desk.seconds_left)
         return desk.in_terminal(lambda terminal: terminal.run(self.command, seconds))
 
 
@@ -131,12 +134,14 @@ class UseTerminal(TaskTool):
 
     text: Text = Field(default="", description="What to type; a line ends with a line break.")
     key: Text = Field(default="", description=f"A key to press after that: {', '.join(KEYS)}.")
-    wait_seconds: Number = Field(default=INPUT_SECONDS, ge=0, description="How long to wait for output, in seconds.")
+    wait_seconds: Number = Field(
+        default=INPUT_SECONDS, description=f"How long to wait for output, in seconds; {INPUT_SECONDS:g} by default."
+    )
 
     def use(self, desk: Desk) -> str:
         if self.key and self.key not in KEYS:
             return f"error: there is no key {self.key[:40]!r}; the keys are {', '.join(KEYS)}"
-        seconds = min(self.wait_seconds, desk.seconds_left)
+        seconds = min(max(self.wait_seconds, LEAST_SECONDS), desk.seconds_left)
 
         def give(terminal: Terminal) -> Screen:
             if self.text:
