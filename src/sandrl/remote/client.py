@@ -242,8 +242,9 @@ class AsyncServiceClient:
             AuthenticationError: If the service refuses the token.
             ServiceError: If the service does not answer.
         """
-        body = {"task_id": task_id, "max_tool_calls": max_tool_calls, "options": dict(options or {})}
-        _check_options(body["options"])
+        given = dict(options or {})
+        _check_options(given)
+        body = {"task_id": task_id, "max_tool_calls": max_tool_calls, "options": given}
         key = {"Idempotency-Key": secrets.token_hex(16)}
         return AsyncEpisode(self._ask, await self._ask("POST", "/v1/episodes", body, key))
 
@@ -260,7 +261,7 @@ class AsyncServiceClient:
     async def _ask(
         self, method: str, path: str, body: Mapping[str, Any] | None = None, headers: Mapping[str, str] | None = None
     ) -> dict[str, Any]:
-        content = None if body is None else to_line(body)
+        content = None if body is None else to_line(dict(body))
 
         async def ask(_: Callable[[], None]) -> dict[str, Any]:
             # A program may take longer than any silence.

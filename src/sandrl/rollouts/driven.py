@@ -162,8 +162,7 @@ class DrivenEpisode:
 
     # The next call; None if the time for the step is up.
     def _next(self) -> _Asked | None:
-        if self._gone:
-            raise InfrastructureError(self._gone)
+        self._check_wanted()
         wait = min(self._idle_seconds, self._toolbox.seconds_left)
         began = time.monotonic()
         try:
@@ -173,11 +172,14 @@ class DrivenEpisode:
                 self._gone = f"there was no call for {self._idle_seconds:g} s"
                 raise InfrastructureError(self._gone) from None
             return None
-        if self._gone:
-            if asked is not None:
-                asked.answer.set_result(LOST)
-            raise InfrastructureError(self._gone)
+        if self.loss and asked is not None:
+            asked.answer.set_result(LOST)
+        self._check_wanted()
         return asked
+
+    def _check_wanted(self) -> None:
+        if self._gone:
+            raise InfrastructureError(self._gone)
 
     def _answer(self, asked: _Asked, *, is_last: bool) -> None:
         toolbox = self._toolbox

@@ -17,7 +17,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from sandrl.answers.extraction import Extraction, extract_code
-from sandrl.config.parts import TASK_TOOL_CALLS, TOOL_CALLS, EpisodePart, QuestionPart, ScoringPart
+from sandrl.config.episodes import EpisodesConfig
+from sandrl.config.eval import EvalConfig
+from sandrl.config.parts import TASK_TOOL_CALLS, TOOL_CALLS
 from sandrl.config.words import EpisodeKind, ToolSet
 from sandrl.errors import EndpointError, InfrastructureError, RequestRefusedError, UsageError
 from sandrl.events.results import ScoredCompletion, Status, is_cut_off
@@ -54,10 +56,6 @@ from sandrl.trials.machine import Machine
 from sandrl.trials.place import RuntimeLost
 
 
-class _EpisodesConfig(EpisodePart, QuestionPart, ScoringPart):
-    """A configuration of episodes."""
-
-
 @dataclass(frozen=True, slots=True)
 class EpisodeOptions:
     """How episodes go.
@@ -75,7 +73,7 @@ class EpisodeOptions:
     extraction: Extraction = Extraction.AUTO
 
     @classmethod
-    def of(cls, config: _EpisodesConfig, prompting: Prompting) -> Self:
+    def of(cls, config: EpisodesConfig | EvalConfig, prompting: Prompting) -> Self:
         return cls(config.rollout, config.tools, config.max_tool_calls, config.max_attempts, prompting, config.extract)
 
     def has_tools(self, problem: Problem) -> bool:

@@ -39,9 +39,8 @@ from sandrl.scoring.batch import Batch
 from sandrl.scoring.cache import VerdictCache
 from sandrl.scoring.context import ScoringContext
 from sandrl.scoring.options import ScoreOptions
-from sandrl.trials.trial import Agent
-from sandrl.trials.trial import Agent
 from sandrl.trials.place import JobPlace
+from sandrl.trials.trial import Agent
 
 
 class SharedJob:

@@ -97,7 +97,7 @@ def environment_factory(
 
 
 class TaskEpisodes:
-    """Begins episodes on tasks, each with the machine of a trial from its beginning on; `close` ends those that last."""
+    """Begins episodes on tasks, each with a machine from its beginning on; `close` ends those that last."""
 
     def __init__(self, place: SharedJob, problems: Mapping[str, Problem], max_calls: int) -> None:
         self._place = place

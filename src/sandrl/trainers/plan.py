@@ -19,11 +19,11 @@ from sandrl.models import libraries
 from sandrl.problems.prompting import Prompting
 from sandrl.problems.splits import Splits
 from sandrl.rewards.estimate import SandboxEstimate, estimate_sandboxes
+from sandrl.rollouts.episodes import has_tasks
 from sandrl.runs.config import Origin
 from sandrl.runs.processes import Processes
 from sandrl.scoring.options import ScoreOptions
 from sandrl.settings import Settings
-from sandrl.rollouts.episodes import has_tasks
 from sandrl.trainers.arguments import checked_fields, most_calls, trl_arguments
 from sandrl.trainers.batches import fitted
 from sandrl.trainers.checkpoints import checkpoint_directory, last_checkpoint

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from concurrent.futures import FIRST_COMPLETED, wait
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import replace
 from typing import Any
 
@@ -59,7 +59,9 @@ class TrainingReward:
     def __init__(self, context: Context, options: FunctionOptions, *, job: Job, session: RunSession) -> None:
         self._function: RewardFunction | EpisodeRewards
         if context.plays_tasks:
-            self._function = EpisodeRewards(job.id, emit=self._tell, interrupt=context.interrupt.scoring, on_result=self._keep)
+            self._function = EpisodeRewards(
+                job.id, emit=self._tell, interrupt=context.interrupt.scoring, on_result=self._keep
+            )
         else:
             self._function = RewardFunction(
                 context.sets.all,
@@ -97,7 +99,7 @@ class TrainingReward:
         ):
             facts.update(_episode(prompt, completion, environment))
         began = time.monotonic()
-        rewards = await asyncio.to_thread(self._function, prompts, completions, **columns)
+        rewards = await asyncio.to_thread(lambda: self._function(prompts, completions, **columns))
         report = self._function.last_report
         assert report is not None, "it has just scored"
         self._calls += 1
@@ -145,9 +147,7 @@ class EpisodeRewards:
         self._on_result = on_result
         self.last_report: ScoreReport | None = None
 
-    def __call__(
-        self, prompts: Sequence[Text], completions: Sequence[Text], **columns: Any
-    ) -> list[float | None]:
+    def __call__(self, prompts: Sequence[Text], completions: Sequence[Text], **columns: Any) -> list[float | None]:
         """Waits for the verdicts on N episodes, which are over; None for one that was lost.
 
         Raises:
@@ -169,7 +169,8 @@ class EpisodeRewards:
         episode = environment.toolbox
         assert isinstance(episode, DrivenEpisode), "it is an episode on a task"
         while not episode.result.done():
-            wait({episode.result, self._interrupt.waker()}, return_when=FIRST_COMPLETED)
+            waiting: set[Future[Any]] = {episode.result, self._interrupt.waker()}
+            wait(waiting, return_when=FIRST_COMPLETED)
             if self._interrupt.level is Level.CANCEL:
                 raise InterruptedRunError("interrupted", signal_number=self._interrupt.signal_number)
         return episode.result.result()
