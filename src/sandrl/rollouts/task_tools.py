@@ -177,9 +177,11 @@ class EditFile(TaskTool):
         if len(content) > _MOST_FILE_BYTES:
             return f"error: {self.path}: is larger than {_MOST_FILE_BYTES:,} bytes"
         old = self.old.encode()
-        count = content.count(old) if old else 0
+        if not old:
+            return "error: not edited: `old` is empty"
+        count = content.count(old)
         if count != 1:
-            return f"error: not edited: `old` is in the file {count} times" if old else "error: not edited: no `old`"
+            return f"error: not edited: `old` is in the file {count} times"
         return desk.write(self.path, content.replace(old, self.new.encode())) or "Edited."
 
 
