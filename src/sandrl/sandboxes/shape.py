@@ -1,4 +1,4 @@
-"""What a sandbox is, where it is not the usual one of its job."""
+"""A shape says how a sandbox differs from the usual one of its job."""
 
 from __future__ import annotations
 

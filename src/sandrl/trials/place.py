@@ -2,7 +2,7 @@
 
 A job is used by one thread alone, that of the batch that is being scored. A `JobPlace` passes on to this thread what
 others ask for, so commands of trials and of episodes share the job's limit of sandboxes, its budget and its cleanup.
-Who asks is a thread that waits; it is told at once if there is nothing to wait for.
+Who asks is a thread that waits, and gets an answer at once if there is nothing to wait for.
 """
 
 from __future__ import annotations

@@ -297,6 +297,7 @@ class Connection(ABC):
         connections: What sandboxes with all of these tags have done in the network, after a number that an earlier call
             has returned, and the number for the next call; None if the runtime does not report it. May raise
             `SandrlError`.
+        user_of: The user that an image names, empty for user 0; None if the runtime does not report it.
         has_ended: Whether the runtime has ended with all of its sandboxes, determined on this machine without a call to
             the runtime; None if only a call can show that.
     """
@@ -322,6 +323,7 @@ class Connection(ABC):
         default=None, repr=False, compare=False
     )
     has_ended: Callable[[], bool] | None = field(default=None, repr=False, compare=False)
+    user_of: Callable[[str], str | None] = field(default=lambda _: None, repr=False, compare=False)
 
     def named(self) -> tuple[str, str | None]:
         """The name of the runtime, and the image of its sandboxes, with which another process requests the same."""

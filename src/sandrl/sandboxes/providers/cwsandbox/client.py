@@ -32,7 +32,7 @@ from sandrl.runtime.limits import (
 from sandrl.runtime.network import ALL_PORTS, HTTPS_PORTS, Network, joined
 from sandrl.sandboxes.commands import Command
 from sandrl.sandboxes.providers.cwsandbox import sdk as adapter
-from sandrl.sandboxes.providers.cwsandbox.attached import SdkProgram
+from sandrl.sandboxes.providers.cwsandbox.attached import Meter, SdkProgram
 from sandrl.sandboxes.providers.cwsandbox.packages import Installation
 from sandrl.sandboxes.providers.protocol import (
     AttachedProgram,
@@ -269,9 +269,11 @@ class SdkSandbox:
             with suppress(self._sdk_error):
                 process.stdin.write(content)
         process.stdin.close()
-        return adapter.translated(
+        meter = None if command.most_output_bytes is None else Meter(process, command.most_output_bytes)
+        done = adapter.translated(
             process, lambda ended: self._installation.checked(_result(ended)), self._translate, late=Result(None)
         )
+        return done if meter is None else meter.watched(done)
 
     def attach(
         self, argv: Sequence[str], *, stdin: bool, stdout: Output, stderr: Output, timeout_seconds: float
