@@ -14,15 +14,18 @@ from dataclasses import dataclass, field
 
 from sandrl.answers.markup import fences, tagged
 from sandrl.answers.text_sources import sources_of
+from sandrl.answers.turns import without_reasoning
 from sandrl.config.words import Extraction
 from sandrl.errors import InfrastructureError
 from sandrl.problems import Completion
 from sandrl.problems.tasks.task import Task, TaskStep
 from sandrl.problems.tasks.templates import resolved
-from sandrl.trials.artifacts import archive_of
-from sandrl.trials.machine import Machine
+from sandrl.sandboxes import CommandOutcome
+from sandrl.trials.artifacts import files_of
+from sandrl.trials.machine import ROOT, Machine
+from sandrl.trials.state import State
 from sandrl.trials.trial import Agent, AnswerError, FinalState
-from sandrl.trials.verification import ROOT, last_line
+from sandrl.trials.verification import last_line
 
 DEFAULT_SECONDS = 600.0
 """The time limit of an answer whose task has none for the agent."""
@@ -43,24 +46,15 @@ fi
 patch -p1 -N --dry-run -i "$file" >/dev/null </dev/null || {{ patch -p1 -N --dry-run -i "$file" </dev/null >&2; exit 1; }}
 patch -p1 -N -i "$file" </dev/null
 """
-# A program that is left running may hold its output, so it does not hold this command.
-_SCRIPT = """
-if command -v bash >/dev/null 2>&1; then shell=bash; else shell=sh; fi
-file=$(mktemp) && cat >"$file" || exit 125
-"$shell" "$file" >"$file.out" 2>&1 </dev/null
+_SCRIPT = f"""
+file=$(mktemp) && cat >"$file" || exit {_NO_PROGRAM}
+if command -v bash >/dev/null 2>&1; then bash "$file" </dev/null; else sh "$file" </dev/null; fi
 code=$?
-tail -c 4096 "$file.out" >&2
-rm -f "$file" "$file.out"
-exit $code
-"""
-_ORACLE = """
-if command -v bash >/dev/null 2>&1; then shell=bash; else shell=sh; fi
-"$shell" -c "$1" >/logs/agent/oracle.txt 2>&1 </dev/null
-code=$?
-tail -c 4096 /logs/agent/oracle.txt >&2
+rm -f "$file"
 exit $code
 """
 _IS_PATCH = re.compile(r"^(?:diff --git |--- \S[^\n]*\n\+\+\+ )", re.MULTILINE)
+_WHOLE_ANSWER = re.compile(r"\s*<answer>.*</answer>\s*", re.DOTALL | re.IGNORECASE)
 _SHELLS = ("sh", "bash", "shell", "zsh", "console")
 _PATCHES = ("diff", "patch", "udiff")
 
@@ -109,8 +103,14 @@ class Script:
             return None
         content = self.text.encode("utf-8", "surrogateescape")
         seconds = _limit(step)
-        outcome = machine.run(("sh", "-c", _SCRIPT), user=step.agent.user, timeout_seconds=seconds, stdin=content)
-        return _remark("the script", outcome.exit_code, outcome.stderr, seconds)
+        outcome = machine.run(
+            ("sh", "-c", _SCRIPT),
+            user=step.agent.user,
+            timeout_seconds=seconds,
+            variables=dict(step.agent.variables),
+            stdin=content,
+        )
+        return _remark("the script", outcome, seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,27 +131,26 @@ class Oracle:
             raise AnswerError("the task has no solution")
         if solution.patch:
             return Patch(solution.patch).act(machine, step, 0)
-        machine.put("/solution", archive_of(self.task, [solution.directory]))
+        machine.put("/solution", files_of(self.task, [solution.directory]), anew=True)
         script = shlex.quote(posixpath.join("/solution", solution.script))
         machine.run(f"chmod +x {script}", user=ROOT, timeout_seconds=_MOVING_SECONDS)
         seconds = _limit(step)
-        variables = {"DEBIAN_FRONTEND": "noninteractive", **resolved(solution.variables, self.passed_variables)}
+        variables = {
+            "DEBIAN_FRONTEND": "noninteractive",
+            **dict(step.agent.variables),
+            **resolved(solution.variables, self.passed_variables),
+        }
         try:
-            outcome = machine.run(
-                ("sh", "-c", _ORACLE, "sh", script),
-                user=step.agent.user,
-                timeout_seconds=seconds,
-                variables=variables,
-            )
+            outcome = machine.run(script, user=step.agent.user, timeout_seconds=seconds, variables=variables)
         finally:
             machine.run("rm -rf /solution", user=ROOT, timeout_seconds=_MOVING_SECONDS)
-        return _remark("the solution", outcome.exit_code, outcome.stderr, seconds)
+        return _remark("the solution", outcome, seconds)
 
 
 def answer_of(completion: Completion, extraction: Extraction = Extraction.AUTO) -> Agent | None:
     """The agent that a completion is: its final states, or the patch or script that its text has; None for none."""
     if completion.states:
-        return FinalState(completion.states)
+        return FinalState(tuple(map(State.load, completion.states)))
     text = completion.code if completion.code is not None else _extracted(completion.completion or "", extraction)
     if text is None or not text.strip():
         return None
@@ -161,8 +160,10 @@ def answer_of(completion: Completion, extraction: Extraction = Extraction.AUTO) 
 def _extracted(text: str, extraction: Extraction) -> str | None:
     if extraction is Extraction.RAW:
         return text
-    text = text.replace("\r\n", "\n")
     sources = sources_of("bash")
+    text = without_reasoning(text.replace("\r\n", "\n"), sources)
+    if extraction is Extraction.EXACT and not _WHOLE_ANSWER.fullmatch(text):
+        return None
     blocks = fences(text, sources)
     if extraction is not Extraction.FENCE:
         found = tagged(text, "answer", sources, blocks)
@@ -184,10 +185,10 @@ def _limit(step: TaskStep) -> float:
     return DEFAULT_SECONDS if step.agent.timeout_seconds is None else step.agent.timeout_seconds
 
 
-def _remark(what: str, exit_code: int | None, output: bytes, seconds: float) -> str | None:
-    if exit_code is None:
+def _remark(what: str, outcome: CommandOutcome, seconds: float) -> str | None:
+    if outcome.timed_out:
         return f"{what} reached the time limit of the agent, {seconds:g} s"
-    if not exit_code:
+    if not outcome.exit_code:
         return None
-    said = last_line(output)
-    return f"{what} exited with {exit_code}{f': {said}' if said else ''}"
+    said = last_line(outcome.stderr) or last_line(outcome.stdout)
+    return f"{what} exited with {outcome.exit_code}{f': {said}' if said else ''}"

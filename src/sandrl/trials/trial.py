@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeVar
 
-from sandrl.errors import InfrastructureError, InputError
+from sandrl.errors import InfrastructureError, InputError, UsageError
 from sandrl.events.results import CheckStatus, CheckVerdict, Status, Trust
 from sandrl.judge.verdict import Verdict
 from sandrl.problems.tasks.task import (
@@ -32,14 +32,14 @@ from sandrl.problems.tasks.task import (
     VerifierMode,
 )
 from sandrl.problems.tasks.templates import resolved
-from sandrl.runtime.network import DestinationError, Network
-from sandrl.sandboxes import Shape, delay_seconds
-from sandrl.trials.artifacts import MOST_BYTES, archive_of, collected
-from sandrl.trials.machine import Machine
+from sandrl.sandboxes import Network, Shape, delay_seconds, network_of
+from sandrl.trials.artifacts import files_of, collected
+from sandrl.trials.entries import Entry
+from sandrl.trials.machine import ROOT, Machine
 from sandrl.trials.place import RuntimeLost
 from sandrl.trials.reward_files import score_of
 from sandrl.trials.state import State
-from sandrl.trials.verification import ROOT, Failure, Reading, last_line, run_verifier
+from sandrl.trials.verification import Failure, Reading, last_line, run_verifier
 
 SETUP_SECONDS = 600.0
 """The time limit of what prepares a machine before an agent acts."""
@@ -82,6 +82,7 @@ class Agent(Protocol):
         """Acts until it has ended, or its time limit `step.agent.timeout_seconds` is over.
 
         Args:
+            step: The step, with resolved variables of the agent.
             number: That of the step, from 0.
 
         Returns:
@@ -114,31 +115,43 @@ class TrialOptions:
         passed_variables: Values of the variables of this machine that templates of tasks may use, by name.
         has_own_network: Whether machines have the network that tasks ask for, and not that of the job.
         output_bytes: How much of the output of a verifier is kept.
+        retries: How often a machine is asked for again that did not start.
+        tags: Tags of the sandboxes.
     """
 
     mode: VerifierMode | None = None
     passed_variables: Mapping[str, str] = field(default_factory=dict, repr=False)
     has_own_network: bool = True
     output_bytes: int = 1 << 20
+    retries: int = 2
+    tags: tuple[str, ...] = field(default=(), compare=False)
+
+    def document(self) -> dict[str, object]:
+        """What of it may change a verdict, as plain data."""
+        return {
+            "mode": None if self.mode is None else self.mode.value,
+            "variables": dict(self.passed_variables),
+            "own_network": self.has_own_network,
+            "output_bytes": self.output_bytes,
+        }
 
 
 class Site:
     """What the trials of a job share: where machines come from, and what is known about untouched images.
 
     Args:
-        make: Makes a machine of a shape from a state, or from its image alone.
+        make: Makes a machine of a shape from a state, or from its image alone, with tags of its sandbox.
         find_image: The name of an image that a task names, once the runtime has it.
     """
 
     def __init__(
-        self, make: Callable[[Shape, State | None], Machine], find_image: Callable[[str], str]
+        self, make: Callable[[Shape, State | None, Sequence[str]], Machine], find_image: Callable[[str], str]
     ) -> None:
         self.make = make
         self.find_image = find_image
         self._lock = threading.Lock()
         self._locks: dict[object, threading.Lock] = {}
         self._readings: dict[object, tuple[float, Reading | Failure]] = {}
-        self._originals: dict[object, dict[str, bytes | None]] = {}
 
     def untouched(self, key: object, since: float, run: Callable[[], Reading | Failure]) -> Reading | Failure:
         """What a verifier says about an untouched image; a run that began after `since` serves all who ask meanwhile."""
@@ -147,12 +160,6 @@ class Site:
             if known is None or known[0] < since:
                 known = self._readings[key] = time.monotonic(), run()
             return known[1]
-
-    def originals(self, key: object, find: Callable[[], dict[str, bytes | None]]) -> dict[str, bytes | None]:
-        with self._lock_of(("originals", key)):
-            if key not in self._originals:
-                self._originals[key] = find()
-            return self._originals[key]
 
     def _lock_of(self, key: object) -> threading.Lock:
         with self._lock:
@@ -182,6 +189,8 @@ class _StepEnd:
 
 class _Trial:
     def __init__(self, task: Task, agent: Agent, site: Site, options: TrialOptions) -> None:
+        if not task.steps:
+            raise ValueError("a task has a step")
         self._task = task
         self._agent = agent
         self._site = site
@@ -265,8 +274,7 @@ class _Trial:
             _done(machine, "rm -rf /tests /logs/verifier /solution", "what the last verifier left cannot be removed")
         user = step.agent.user
         if step.workdir:
-            directory = machine.run("pwd", user=user, timeout_seconds=SETUP_SECONDS).stdout.decode().strip() or "/"
-            machine.put(directory, archive_of(self._task, [step.workdir]), owner=user)
+            _put_into_working_directory(machine, files_of(self._task, [step.workdir]), user)
             command = "if [ -f setup.sh ]; then if command -v bash >/dev/null; then bash setup.sh; else sh setup.sh; fi; fi"
             _done(machine, command, f"setup.sh of step {step.name!r} failed", user=user)
         if step.healthcheck is not None:
@@ -275,12 +283,12 @@ class _Trial:
     def _acted(self, number: int, step: TaskStep) -> State | None:
         machine = self._machine
         assert machine is not None, "it is closed after the last step"
+        variables = tuple(self._variables(step.agent).items())
         with self._timed("agent"):
-            remark = self._agent.act(machine, step, number)
+            remark = self._agent.act(machine, replace(step, agent=replace(step.agent, variables=variables)), number)
         if remark:
             self._remarks.append(remark)
-        own = self._task.metadata.get("sandrl")
-        if isinstance(own, dict) and own.get("end_processes") is True:
+        if step.verifier.ends_processes:
             machine.end_processes(step.agent.user)
         with self._timed("state"):
             self._collect(machine, step)
@@ -307,7 +315,7 @@ class _Trial:
             if isinstance(found, Reading):
                 return found
             failures.append(found.reason)
-        key = self._task.digest, number, trust, self._options
+        key = self._task.digest, number, trust, self._options.mode
         blank = self._site.untouched(key, began, lambda: self._patiently(lambda: self._blank(number, step, trust)))
         if isinstance(blank, Failure):
             raise _Undecided(f"{failures[-1]}; on the untouched image as well: {blank.reason}")
@@ -358,20 +366,20 @@ class _Trial:
 
         return self._run_or_fail(run)
 
-    def _in_own_machine(self, step: TaskStep, artifacts: Sequence[tuple[str, bytes]]) -> Reading | Failure:
+    def _in_own_machine(self, step: TaskStep, artifacts: Sequence[tuple[str, list[Entry]]]) -> Reading | Failure:
         # The environment of the verifier, with nothing of the agent's but the artifacts.
         environment = step.verifier.environment or self._task.environment
 
         def run() -> Reading | Failure:
             with self._machine_of(environment, step.verifier.phase) as machine:
-                _make_ready(machine, environment)
-                for directory, archive in artifacts:
-                    machine.put(directory, archive)
+                _make_ready(machine, environment, self._task)
+                for directory, entries in artifacts:
+                    machine.put(directory, entries)
                 return self._run(machine, step, is_own=step.verifier.environment is not None)
 
         return self._run_or_fail(run)
 
-    def _collected_of(self, step: TaskStep, state: State | None) -> list[tuple[str, bytes]]:
+    def _collected_of(self, step: TaskStep, state: State | None) -> list[tuple[str, list[Entry]]]:
         assert state is not None, "an agent that does not act has left one"
         with self._machine_of(self._task.environment, step.agent, state) as machine:
             return collected(machine, step.artifacts)
@@ -382,7 +390,7 @@ class _Trial:
 
         def run() -> Reading | Failure:
             with self._machine_of(self._task.environment, phase) as machine:
-                _make_ready(machine, self._task.environment)
+                _make_ready(machine, self._task.environment, self._task)
                 for place, each in enumerate(self._task.steps[: number + 1]):
                     # A later step may need what an agent did in an earlier one, and its verifier does not.
                     with suppress(_Unprepared):
@@ -398,7 +406,7 @@ class _Trial:
     def _blank_setup(self, number: int) -> Reading | Failure:
         def run() -> Reading | Failure:
             with self._machine_of(self._task.environment, self._task.steps[number].agent) as machine:
-                _make_ready(machine, self._task.environment)
+                _make_ready(machine, self._task.environment, self._task)
                 for place, each in enumerate(self._task.steps[: number + 1]):
                     self._prepare(machine, place, each)
             return Reading({})
@@ -410,18 +418,10 @@ class _Trial:
         return run_verifier(
             machine,
             verifier,
-            tests=None if is_own and verifier.has_tests else archive_of(self._task, verifier.directories, verifier.files),
+            tests=None if is_own and verifier.has_tests else files_of(self._task, verifier.directories, verifier.files),
             variables=self._variables(verifier.phase),
-            originals=self._originals(step) if verifier.protected and not is_own else {},
             output_bytes=self._options.output_bytes,
         )
-
-    def _originals(self, step: TaskStep) -> dict[str, bytes | None]:
-        def find() -> dict[str, bytes | None]:
-            with self._machine_of(self._task.environment, step.agent) as machine:
-                return {path: machine.get(path, most_bytes=MOST_BYTES) for path in step.verifier.protected}
-
-        return self._site.originals((self._task.digest, step.verifier.protected), find)
 
     @staticmethod
     def _run_or_fail(run: Callable[[], Reading | Failure]) -> Reading | Failure:
@@ -444,19 +444,31 @@ class _Trial:
     # Machines
 
     def _started(self, environment: Environment, phase: Phase) -> Machine:
+        # Nobody has acted yet: a machine that does not start is asked for again.
         with self._timed("start"):
-            machine = self._site.make(self._shape(environment, phase), None)
-            try:
-                machine.start()
-                _make_ready(machine, environment)
-            except BaseException:
-                machine.close()
-                raise
-        return machine
+            for failures in range(1, self._options.retries + 2):
+                machine = self._make(environment, phase)
+                try:
+                    machine.start()
+                    _make_ready(machine, environment, self._task)
+                except (InfrastructureError, RuntimeLost) as error:
+                    machine.close()
+                    if failures > self._options.retries:
+                        raise _Unprepared(f"the machine of the task does not start: {error}") from error
+                    time.sleep(delay_seconds(failures, _FIRST_PAUSE_SECONDS))
+                except BaseException:
+                    machine.close()
+                    raise
+                else:
+                    return machine
+        raise AssertionError("it has started, or not")
+
+    def _make(self, environment: Environment, phase: Phase, state: State | None = None) -> Machine:
+        return self._site.make(self._shape(environment, phase), state, self._options.tags)
 
     @contextmanager
     def _machine_of(self, environment: Environment, phase: Phase, state: State | None = None) -> Iterator[Machine]:
-        machine = self._site.make(self._shape(environment, phase), state)
+        machine = self._make(environment, phase, state)
         try:
             machine.start()
             yield machine
@@ -470,7 +482,7 @@ class _Trial:
             memory_bytes=environment.memory_bytes or MEMORY_BYTES,
             processors=environment.processors or 1.0,
             storage_bytes=environment.storage_bytes or STORAGE_BYTES,
-            network=network_of(phase.network or environment.network) if own else None,
+            network=_network_of(phase.network or environment.network) if own else None,
             variables=tuple(resolved(environment.variables, self._options.passed_variables).items()),
             directory=environment.directory,
             gpus=environment.gpus,
@@ -563,26 +575,41 @@ def _is_below(rewards: Mapping[str, float], least: Sequence[tuple[str, float]]) 
     return any(rewards.get(name, -math.inf) < threshold for name, threshold in least)
 
 
-def network_of(reach: Reach) -> Network:
-    """What a machine may reach, as sandboxes are told.
+def needs_of(task: Task, mode: VerifierMode | None) -> tuple[int, float]:
+    """How much memory in bytes, and how many processors, a trial of a task needs at once."""
+    own = task.environment
+    own_memory, own_processors = own.memory_bytes or MEMORY_BYTES, own.processors or 1.0
+    memory, processors = own_memory, own_processors
+    for step in task.steps:
+        other = step.verifier.environment or own
+        its = other.memory_bytes or MEMORY_BYTES, other.processors or 1.0
+        if len(task.steps) > 1 and VerifierMode.SEPARATE in (mode, step.verifier.mode):
+            # The machine of the agent is kept for the next step.
+            its = own_memory + its[0], own_processors + its[1]
+        memory, processors = max(memory, its[0]), max(processors, its[1])
+    return memory, processors
 
-    Raises:
-        InputError: If a host is none.
-    """
+
+def _network_of(reach: Reach) -> Network:
     try:
-        network = Network.of(reach.mode, reach.allowed_hosts)
-    except DestinationError as error:
-        raise InputError(f"the network of the task: {error}") from error
-    assert network is not None, "there is a mode"
-    return network
+        return network_of(reach.mode, reach.allowed_hosts)
+    except UsageError as error:
+        raise InputError(f"the network of the task: {error.message}") from error
 
 
-def _make_ready(machine: Machine, environment: Environment) -> None:
+def _make_ready(machine: Machine, environment: Environment, task: Task) -> None:
     _done(machine, _DIRECTORIES, "the directories of logs cannot be made")
+    if environment.files:
+        _put_into_working_directory(machine, files_of(task, [environment.files]), None)
     if environment.prepare:
         _done(machine, environment.prepare, "the script that prepares the machine failed", program="bash")
     if environment.healthcheck is not None:
         _wait_until_healthy(machine, environment.healthcheck, None)
+
+
+def _put_into_working_directory(machine: Machine, entries: Sequence[Entry], owner: str | None) -> None:
+    found = machine.run("pwd", timeout_seconds=SETUP_SECONDS).stdout.decode("utf-8", "surrogateescape")
+    machine.put(found.strip() or "/", entries, owner=owner)
 
 
 def _done(machine: Machine, command: str, what: str, *, user: str | None = ROOT, program: str = "sh") -> None:

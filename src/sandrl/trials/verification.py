@@ -6,32 +6,27 @@ Whose failure it is, the agent's or the infrastructure's, is decided by the tria
 
 from __future__ import annotations
 
-import io
 import posixpath
 import shlex
-import tarfile
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from sandrl.errors import InputError
 from sandrl.events.results import CheckStatus, CheckVerdict
 from sandrl.problems.tasks.log_parsers import Outcome, read_tests
 from sandrl.problems.tasks.task import Verifier
-from sandrl.trials.machine import Machine
+from sandrl.trials.entries import Entry, of_archive
+from sandrl.trials.machine import ROOT, Machine, TooLargeError
 from sandrl.trials.reports import MOST_BYTES as MOST_REPORT_BYTES
 from sandrl.trials.reports import check_of, read_checks
-from sandrl.trials.reward_files import DIRECTORY, JSON_NAME, TEXT_NAME, InvalidRewardError, read_rewards
-
-ROOT = "0"
-"""The user of what a trial does itself."""
+from sandrl.trials.reward_files import DIRECTORY, JSON_NAME, MOST_BYTES, TEXT_NAME, InvalidRewardError, read_rewards
 
 DEFAULT_SECONDS = 600.0
 """The time limit of a verifier that has none of its own."""
 
 TESTS_DIRECTORY = "/tests"
-_OUTPUT_NAME = "test-stdout.txt"
 _MOST_LOG_BYTES = 64 << 20
-_MOST_DIRECTORY_BYTES = 96 << 20
+_MOST_DIRECTORY_BYTES = 32 << 20
 _MOVING_SECONDS = 60.0
 _REASON_CHARACTERS = 300
 
@@ -47,11 +42,6 @@ for each in "$@"; do
     done
 done
 chmod 777 /logs/verifier
-"""
-# By its first line, or by bash without one; its output goes to a file, as programs that it leaves running may hold it.
-_RUN = f"""
-if command -v bash >/dev/null 2>&1; then shell=bash; else shell=sh; fi
-"$shell" -c "$1" >{DIRECTORY}/{_OUTPUT_NAME} 2>&1 </dev/null
 """
 
 
@@ -86,33 +76,34 @@ def run_verifier(
     machine: Machine,
     verifier: Verifier,
     *,
-    tests: bytes | None,
+    tests: Sequence[Entry] | None,
     variables: Mapping[str, str],
-    originals: Mapping[str, bytes | None],
     output_bytes: int,
 ) -> Reading | Failure:
     """Runs a verifier in a machine that is as the agent left it, or holds what was collected of it.
 
     Args:
-        tests: An archive of the tests; None if the machine has them already.
+        tests: The content of `/tests`; None if the machine has them already.
         variables: Variables of the verifier, resolved.
-        originals: Archives of the files that are put back first, by path; None for one that the image does not have.
         output_bytes: How much of the output is kept.
 
     Raises:
         InfrastructureError: If the sandbox failed, not the verifier.
         RuntimeLost: If the runtime failed, and the sandbox with it.
     """
-    if refused := _prepare(machine, verifier, tests, originals):
+    if refused := _prepare(machine, verifier, tests):
         return Failure(refused)
     phase = verifier.phase
-    script = posixpath.join(TESTS_DIRECTORY, verifier.script)
     seconds = DEFAULT_SECONDS if phase.timeout_seconds is None else phase.timeout_seconds
+    # By the first line of the program, or by the shell without one.
     outcome = machine.run(
-        ("sh", "-c", _RUN, "sh", shlex.quote(script)), user=phase.user, timeout_seconds=seconds, variables=variables
+        f"exec 2>&1; {shlex.quote(posixpath.join(TESTS_DIRECTORY, verifier.script))}",
+        user=phase.user,
+        timeout_seconds=seconds,
+        variables=variables,
+        output_bytes=_MOST_LOG_BYTES if verifier.parser else output_bytes,
     )
-    files = _collected(machine)
-    log = files.pop(_OUTPUT_NAME, b"")
+    files, log = _collected(machine), outcome.stdout
     checks, output = read_checks(files), _kept(log, output_bytes)
     told = output.decode("utf-8", "replace"), len(output) < len(log)
     if outcome.timed_out:
@@ -127,13 +118,8 @@ def run_verifier(
     return Reading(rewards, checks, *told)
 
 
-def _prepare(machine: Machine, verifier: Verifier, tests: bytes | None, originals: Mapping[str, bytes | None]) -> str:
+def _prepare(machine: Machine, verifier: Verifier, tests: Sequence[Entry] | None) -> str:
     # Why it is not possible; empty if it was.
-    for path, archive in originals.items():
-        if refused := _done(machine, f"rm -rf -- {shlex.quote(path)}"):
-            return f"{path} cannot be put back: {refused}"
-        if archive is not None:
-            machine.put(posixpath.dirname(path) or "/", archive)
     directories = (DIRECTORY,) if tests is None else (DIRECTORY, TESTS_DIRECTORY)
     outcome = machine.run(("sh", "-c", _MADE_ANEW, "sh", *directories), user=ROOT, timeout_seconds=_MOVING_SECONDS)
     if outcome.exit_code:
@@ -142,7 +128,7 @@ def _prepare(machine: Machine, verifier: Verifier, tests: bytes | None, original
         return f"{' and '.join(directories)} could not be made anew within {_MOVING_SECONDS:g} s"
     if tests is None:
         return ""
-    machine.put(TESTS_DIRECTORY, tests)
+    machine.put(TESTS_DIRECTORY, tests, anew=True)
     script = shlex.quote(posixpath.join(TESTS_DIRECTORY, verifier.script))
     if refused := _done(machine, f"chmod +x {script}"):
         return f"the tests could not be put into the machine: {refused}"
@@ -156,27 +142,23 @@ def _done(machine: Machine, command: str) -> str:
 
 def _collected(machine: Machine) -> dict[str, bytes]:
     # The files of the directory, by their names; where it is too large, those that are needed.
+    found: dict[str, bytes] = {}
     try:
         archive = machine.get(DIRECTORY, most_bytes=_MOST_DIRECTORY_BYTES)
-    except ValueError:
-        found: dict[str, bytes] = {}
-        for name in (JSON_NAME, TEXT_NAME, _OUTPUT_NAME, "ctrf.json"):
-            with suppress(ValueError):
-                content = machine.read(posixpath.join(DIRECTORY, name), _MOST_LOG_BYTES)
-                if content is not None:
-                    found[name] = content
+        entries = [] if archive is None else of_archive(archive)
+    except (InputError, TooLargeError):
+        for name, most in ((JSON_NAME, MOST_BYTES), (TEXT_NAME, MOST_BYTES), ("ctrf.json", MOST_REPORT_BYTES)):
+            try:
+                content = machine.read(posixpath.join(DIRECTORY, name), most)
+            except TooLargeError:
+                content = b"0" * (most + 1)
+            if content is not None:
+                found[name] = content
         return found
-    return {} if archive is None else _files_in(archive)
-
-
-def _files_in(archive: bytes) -> dict[str, bytes]:
-    found: dict[str, bytes] = {}
-    with suppress(tarfile.TarError, OSError), tarfile.open(fileobj=io.BytesIO(archive), mode="r:") as members:
-        for member in members:
-            inner = posixpath.normpath(member.name).removeprefix("verifier/")
-            if member.isreg() and "/" not in inner:
-                file = members.extractfile(member)
-                found[inner] = b"" if file is None else file.read(MOST_REPORT_BYTES + _MOST_LOG_BYTES)
+    for entry in entries:
+        directory, _, name = entry.name.partition("/")
+        if entry.content is not None and directory == posixpath.basename(DIRECTORY):
+            found[name] = entry.content
     return found
 
 

@@ -143,8 +143,6 @@ class Verifier:
         may_skip: Those of them that may be skipped as well.
         ends_processes: Whether the processes of the agent may be ended before the program runs in its sandbox; some
             tasks ask for a server that runs.
-        protected: Files of the machine that are put back as they were in the image before the program runs, as an
-            agent may not change them (tests of a repository); paths in the machine.
     """
 
     phase: Phase = field(default_factory=Phase)
@@ -159,7 +157,6 @@ class Verifier:
     parser: str = ""
     required: tuple[str, ...] = ()
     may_skip: tuple[str, ...] = ()
-    protected: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,12 +165,14 @@ class Solution:
 
     Attributes:
         directory: A directory on this machine whose content is copied to `/solution`; empty for none.
+        files: Further files of `/solution`: relative paths and contents.
         script: The program, relative to it.
         patch: A diff that is applied instead, in the working directory; empty if there is a program.
         variables: Its variables, with templates as they were written.
     """
 
     directory: str = ""
+    files: tuple[tuple[str, bytes], ...] = field(default=(), repr=False)
     script: str = "solve.sh"
     patch: str = field(default="", repr=False)
     variables: tuple[tuple[str, str], ...] = ()
