@@ -200,3 +200,9 @@ TASK_TOOLS: Mapping[str, type[TaskTool]] = {
     "submit": Submit,
 }
 """The tools of a task, by name."""
+
+
+def observation(screen: Screen) -> str:
+    """What an agent is to read about its terminal."""
+    text = cut(screen.output)
+    return text
