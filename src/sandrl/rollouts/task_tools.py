@@ -204,5 +204,7 @@ TASK_TOOLS: Mapping[str, type[TaskTool]] = {
 
 def observation(screen: Screen) -> str:
     """What an agent is to read about its terminal."""
-    text = cut(screen.output)
-    return text
+    text = cut(screen.output.strip("\n"))
+    if screen.exit_code:
+        return f"{text}\nerror: exit code {screen.exit_code}".lstrip("\n")
+    return text or _NO_OUTPUT
