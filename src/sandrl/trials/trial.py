@@ -44,6 +44,9 @@ from sandrl.trials.verification import Failure, Reading, last_line, run_verifier
 SETUP_SECONDS = 600.0
 """The time limit of what prepares a machine before an agent acts."""
 
+LIFETIME_MARGIN_SECONDS = 3600.0
+"""How long a machine may live besides what its task allows: agents that wait for a model, set-up, and what is collected."""
+
 MEMORY_BYTES, STORAGE_BYTES = 2 << 30, 10 << 30
 """What the machine of a task has that names no size of its own."""
 
@@ -487,6 +490,7 @@ class _Trial:
             directory=environment.directory,
             gpus=environment.gpus,
             as_root=True,
+            lifetime_seconds=self._task.longest_seconds + LIFETIME_MARGIN_SECONDS,
         )
 
     def _variables(self, phase: Phase) -> Mapping[str, str]:
