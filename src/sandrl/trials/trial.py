@@ -123,7 +123,7 @@ class TrialOptions:
     """
 
     mode: VerifierMode | None = None
-    passed_variables: Mapping[str, str] = field(default_factory=dict, repr=False)
+    passed_variables: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
     has_own_network: bool = True
     output_bytes: int = 1 << 20
     retries: int = 2
