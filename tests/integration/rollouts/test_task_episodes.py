@@ -147,7 +147,9 @@ def test_steps_are_one_conversation(played: Play, tmp_path: Path) -> None:
         "steps/two/instruction.md": "Second.",
         "steps/two/tests/test.sh": judge("2"),
     }
-    more = '[[steps]]\nname = "one"\n[steps.agent]\nuser = "app"\n[[steps]]\nname = "two"\n[steps.agent]\nuser = "app"\n'
+    more = (
+        '[[steps]]\nname = "one"\n[steps.agent]\nuser = "app"\n[[steps]]\nname = "two"\n[steps.agent]\nuser = "app"\n'
+    )
     problem = problem_of(write_shell_task(tmp_path / "t", environment=more, files=files))
     script = [bash("echo 1 > answer"), SUBMIT, bash("cat answer; ls /tests; echo 3 > answer"), Says("Done.")]
     episode = played(script, problem)
@@ -189,7 +191,9 @@ def test_a_task_whose_machine_cannot_be_had_is_lost_before_a_question(played: Pl
 def test_answers_to_tasks_are_scripts_with_feedback(played: Play, tmp_path: Path) -> None:
     wrong, right = ("```bash\necho {} > answer\n```".format(word) for word in ("half", "done"))
     options = EpisodeOptions(EpisodeKind.ATTEMPTS)
-    episode = played([Says("no script"), Says(wrong), Says(right)], problem_of(write_shell_task(tmp_path / "t")), options)
+    episode = played(
+        [Says("no script"), Says(wrong), Says(right)], problem_of(write_shell_task(tmp_path / "t")), options
+    )
     assert episode.messages[0].content.startswith("Solve the task with a shell script. Reply with the complete script")
     told = [message.content for message in episode.messages if message.role == "user"][1:]
     assert told[0].startswith("No code was found in your answer.")
