@@ -210,8 +210,8 @@ def _lost(reason: str) -> Verdict:
     return Verdict(Status.INFRASTRUCTURE, None, 0, 1, reason)
 
 
-def _site_of(place: JobPlace) -> Site:
+def _site_of(place: JobPlace, states: Path) -> Site:
     def make(shape: Shape, state: State | None, tags: Sequence[str]) -> Machine:
-        return Machine(place, shape if state is None else shape, tags)
+        return Machine(place, replace(shape, state=state), tags, states=states)
 
     return Site(make, place.find_image)
