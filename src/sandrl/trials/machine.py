@@ -20,7 +20,7 @@ from sandrl.trials import guest
 from sandrl.trials.entries import Entry, archived, of_archive, paths_of, without
 from sandrl.trials.place import Place, RuntimeLost
 from sandrl.trials.state import image_of, keep_state, states_of
-from sandrl.trials.terminal import Terminal
+from sandrl.trials.terminal import SCREEN_BYTES, Terminal
 from sandrl.trials.users import Facts, User
 
 ROOT = "0"
@@ -276,14 +276,19 @@ class Machine:
         user: str | None = None,
         directory: str | None = None,
         variables: Mapping[str, str] | None = None,
+        output_bytes: int = SCREEN_BYTES,
     ) -> Terminal:
         """Opens a shell that keeps its state; the arguments are as those of `run`.
+
+        `output_bytes` is how much of what it shows is kept between two looks at it.
 
         Raises:
             NoUserError, InfrastructureError, RuntimeLost: As `run`.
         """
         # What it leaves behind keeps the terminal until the machine is closed.
-        terminal = Terminal(self, user=user, directory=directory, variables=variables or {})
+        terminal = Terminal(
+            self, user=user, directory=directory, variables=variables or {}, output_bytes=output_bytes
+        )
         self._terminals.append(terminal)
         return terminal
 
