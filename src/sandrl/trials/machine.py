@@ -108,7 +108,7 @@ class Machine:
         """Runs a command to its end.
 
         After its time limit, its session is ended: first SIGTERM, a second later SIGKILL. Programs in a session of
-        their own go on, and so do those that ignore SIGHUP (`nohup`), and all that a command leaves behind at its end.
+        their own continue, and so do those that ignore SIGHUP (`nohup`), and all that a command leaves behind at its end.
 
         Args:
             command: Program and arguments, or text for the shell of the image: bash, else sh.
@@ -122,7 +122,7 @@ class Machine:
             How it ended; the exit code is None if it exceeded its time limit.
 
         Raises:
-            NoUserError: If it cannot be a command of this user; the machine goes on.
+            NoUserError: If it cannot be a command of this user; the machine continues.
             InfrastructureError: If the sandbox failed.
             RuntimeLost: If the runtime failed.
         """
