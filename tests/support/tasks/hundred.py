@@ -42,7 +42,7 @@ EXPECTED: Mapping[str, float] = {f"task-{number}": reward for number, (_, reward
 def write_tasks(place: Path) -> Path:
     """Writes the tasks into a folder; returns it."""
     for name in EXPECTED:
-        write_shell_task(place / name, instruction=f"{name}: Write the word done into the file answer.")
+        write_shell_task(place / name, instruction=f"{name}: Write the word done into the file answer.", cpus=0.2)
     return place
 
 
