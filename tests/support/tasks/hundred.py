@@ -16,7 +16,7 @@ _SUBMIT = Says("", [("submit", {})])
 
 
 def _bash(command: str) -> Says:
-    return Says("", [("bash", {"command": command, "timeout_seconds": 20})])
+    return Says("", [("bash", {"command": command, "timeout_seconds": 600})])
 
 
 # What a model does in each way, and the reward of that.
