@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
@@ -61,6 +61,10 @@ class Withdrawn(Exception):
 class Job(Closing):
     """Owns sandboxes until the end of the `with` block.
 
+    Attributes:
+        images: The images that problems named and the runtime has, by name as it has them, with their digests.
+        expected_images: How it must have them, where that matters.
+
     Args:
         tags: The user's and the workflow's tags, as text.
         max_lifetime_seconds: After this the service ends a sandbox, whatever happened to the job.
@@ -104,6 +108,8 @@ class Job(Closing):
         self.has_cells = has_cells
         self.fresh_networks = fresh_networks
         self.unstopped: tuple[str, ...] = ()
+        self.images: dict[str, str] = {}
+        self.expected_images: Mapping[str, str] = {}
         self._looked_at = 0.0
         self._is_inherited = False
         entry = JobEntry(
@@ -135,6 +141,7 @@ class Job(Closing):
         self._with_image: dict[str, Future[Connection]] = {}
         self._emit = emit
         self._heard: SimpleQueue[Event] = SimpleQueue()
+        self._warned: set[str] = set()
         self._finding = threading.Semaphore(_IMAGES_AT_ONCE)
         self.remote_part: RemotePart | None = None
         self._was_rung = self._is_closed = False
@@ -272,10 +279,16 @@ class Job(Closing):
     def _find_image(self, image: str) -> Connection:
         with self._finding:
             try:
-                return self.connection.with_image(image, self._heard.put)
+                found = self.connection.with_image(image, self._heard.put)
             except SandrlError as error:
                 about = error.message if error.message.startswith(image) else f"{image}: {error.message}"
                 raise InfrastructureError(f"image {about}", hint=error.hint) from error
+        expected = self.expected_images.get(image, found.image)
+        if found.image != expected:
+            message = f"image {image} is {found.image} here, and the lock of the tasks has {expected}"
+            raise InfrastructureError(message, hint="pull that image, or leave out the lock", fields=("lock",))
+        self.images[image] = found.image
+        return found
 
     def wait_any(
         self, interrupt: Interrupt | None = None, seen: Level = Level.NONE, timeout_seconds: float | None = None
@@ -311,7 +324,7 @@ class Job(Closing):
             ended = self._session.wait_any(interrupt, seen, min(max(until - now, 0.0), BEAT_SECONDS))
             landed = [launch for launch in ended if not self._dispatch.put_back(launch)]
             while not self._heard.empty():
-                self._emit(self._heard.get())
+                self._tell_once(self._heard.get())
             if self._workers is not None:
                 landed = self._receive_from(self._workers, landed)
             woken = interrupt.look_around()
@@ -320,6 +333,13 @@ class Job(Closing):
                 self._was_rung, woken = False, True
             if landed or woken or interrupt.level is not seen or time.monotonic() >= ends_at:
                 return landed
+
+    def _tell_once(self, event: Event) -> None:
+        # Images of one job have the same settings of this machine, which each warns of.
+        if not isinstance(event, Warned) or event.message not in self._warned:
+            self._emit(event)
+        if isinstance(event, Warned):
+            self._warned.add(event.message)
 
     def _withdrawn(self) -> list[Launch]:
         from_workers = [] if self._workers is None else self._workers.withdraw()

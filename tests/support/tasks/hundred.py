@@ -33,7 +33,10 @@ _WAYS: Mapping[str, tuple[tuple[Says, ...], float]] = {
     "does nothing": ((Says("I cannot do it."),), 0.0),
     "calls what there is not": ((Says("", [("python", {"code": "1"})]), Says("", [("bash", "{broken")]), _SUBMIT), 0.0),
     "fills the disk": ((_bash("cat /dev/zero > fill; echo done > answer; ls -s"), _SUBMIT), 0.0),
-    "fills the disk and tidies": ((_bash("cat /dev/zero > fill; rm fill; echo done > answer"), _SUBMIT), 1.0),
+    "uses half of the disk and tidies": (
+        (_bash("head -c 32000000 /dev/zero > fill; rm fill; echo done > answer"), _SUBMIT),
+        1.0,
+    ),
 }
 EXPECTED: Mapping[str, float] = {f"task-{number}": reward for number, (_, reward) in enumerate(_WAYS.values())}
 """The reward of every episode on each task."""

@@ -12,7 +12,6 @@ from typing import Any
 
 from sandrl.settings import NetworkMode
 
-
 DEFAULT_SECONDS = 600.0
 """The time limit of an answer, or of a verifier, whose task has none."""
 
