@@ -38,10 +38,11 @@ each() {{
 }}
 cut() {{
     size=$(wc -c <"$1") && [ "$size" -gt {KEPT_BYTES} ] || return
+    each STOP "$me"  # what it writes meanwhile would be lost
     [ -e "$1.head" ] || head -c "$first" "$1" >"$1.head"
     tail -c "$last" "$1" >"$1.tail"; size=$(wc -c <"$1"); : >"$1"
     echo $((size + $(cat "$1.lost" || echo 0))) >"$1.new"
-    mv "$1.new" "$1.lost"
+    mv "$1.new" "$1.lost"; each CONT "$me"
 }}
 watch() {{
     trap 'over=yes; kill $nap' TERM
