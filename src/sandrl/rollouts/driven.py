@@ -42,6 +42,7 @@ class DrivenEpisode:
 
     Args:
         idle_seconds: After so long without a call the episode is lost.
+        takes_turns: Whether it may wait for room; one of a trainer that calls all of its episodes in turn must not.
 
     Attributes:
         number: The number of the step that is, or was last, worked on, from 0.
@@ -50,7 +51,8 @@ class DrivenEpisode:
         result: What becomes of the episode; set by `begin`.
     """
 
-    def __init__(self, task: Task, max_calls: int, *, idle_seconds: float = math.inf) -> None:
+    def __init__(self, task: Task, max_calls: int, *, idle_seconds: float = math.inf, takes_turns: bool = True) -> None:
+        self.takes_turns = takes_turns
         self._steps = len(task.steps)
         self._toolbox = TaskToolbox(max_calls)
         self._idle_seconds = idle_seconds
