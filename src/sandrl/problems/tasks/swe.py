@@ -46,9 +46,9 @@ _FORGET_FUTURE = """
 if cd "$directory" && git -c safe.directory='*' rev-parse -q --verify HEAD >/dev/null 2>&1; then
     later=$(git -c safe.directory='*' for-each-ref --format='%(refname)' --no-merged HEAD)
     if [ -n "$later" ]; then
-        printf '%s\\n' "$later" | sed 's/^/delete /' | git -c safe.directory='*' update-ref --stdin
-        git -c safe.directory='*' reflog expire --expire=now --all
-        git -c safe.directory='*' gc --quiet --prune=now
+        printf '%s\\n' "$later" | sed 's/^/delete /' | git -c safe.directory='*' update-ref --no-deref --stdin || true
+        git -c safe.directory='*' reflog expire --expire=now --all || true
+        git -c safe.directory='*' gc --quiet --prune=now || true
     fi
 fi
 true
