@@ -43,7 +43,7 @@ def untrained_policy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     import torch
 
     from sandrl.models import libraries
-    from sandrl.tiny.policy import make_model
+    from sandrl.tiny.policy import TINY_COURSE, make_model
     from sandrl.tiny.recipe import Recipe
     from sandrl.tiny.tokenizer import train_tokenizer
 
@@ -51,7 +51,7 @@ def untrained_policy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     recipe = Recipe()
     with libraries.kept_quiet(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(recipe.seed)
-        tokenizer = train_tokenizer(recipe)
+        tokenizer = train_tokenizer(recipe, TINY_COURSE)
         make_model(recipe, tokenizer).save_pretrained(directory)
         tokenizer.save_pretrained(directory)
     return directory

@@ -23,7 +23,7 @@ from sandrl.problems.tiny import tasks  # noqa: E402
 from sandrl.tiny import Recipe, tiny_policy  # noqa: E402
 from sandrl.tiny.chat import RESPONSE_TEMPLATE  # noqa: E402
 from sandrl.tiny.demonstrations import TOOLS, answer_in_text, answer_with_tool  # noqa: E402
-from sandrl.tiny.policy import MANIFEST, is_whole  # noqa: E402
+from sandrl.tiny.policy import MANIFEST, TINY_COURSE, is_whole  # noqa: E402
 from sandrl.tiny.warmup import IGNORED, encode  # noqa: E402
 
 QUICK = Recipe(hidden=32, intermediate=32, layers=1, batch=2, clean_steps=2, check_every=1, checked=2, muddled_steps=1)
@@ -68,7 +68,7 @@ def test_its_tokenizer_loads_as_it_was_trained_and_knows_any_text(tiny_directory
     from sandrl.tiny.tokenizer import train_tokenizer
 
     tokenizer = transformers.AutoTokenizer.from_pretrained(tiny_directory)
-    trained = train_tokenizer(Recipe())
+    trained = train_tokenizer(Recipe(), TINY_COURSE)
     for task in tasks()[::10]:
         assert encode(tokenizer, answer_in_text(task)) == encode(trained, answer_in_text(task))
     text = "def größe(x):\n\treturn f'{x!r:>12}'  # 日本\r\n"

@@ -281,6 +281,15 @@ class Problem:
         return tuple(map(name_of, self.tests)) or ("",) * self.check_count
 
     @property
+    def content(self) -> dict[str, Any]:
+        """All fields as plain values, for a digest of them; a task is its own digest."""
+        content = asdict(self)
+        if self.files:
+            content["files"] = file_rows(self.files)
+        del content["task"]
+        return content if self.task is None else content | {"task": self.task.digest}
+
+    @property
     def check_content(self) -> dict[str, Any]:
         """All fields that determine its checks, as plain values, for a digest of them."""
         return {

@@ -18,7 +18,7 @@ import random
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Unpack
 
@@ -58,7 +58,7 @@ class Splits:
         """All fields of all problems as plain values, in their order, one at a time: what a digest is made of."""
         for name, problems in (("train", self.train), ("evaluation", self.evaluation)):
             yield {name: len(problems)}
-            yield from map(asdict, problems.values())
+            yield from (problem.content for problem in problems.values())
 
 
 def training_split(source: str) -> str:

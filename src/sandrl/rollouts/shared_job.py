@@ -40,6 +40,7 @@ from sandrl.scoring.cache import VerdictCache
 from sandrl.scoring.context import ScoringContext
 from sandrl.scoring.options import ScoreOptions
 from sandrl.trials.place import JobPlace
+from sandrl.trials.trial import Agent
 
 
 class SharedJob:
@@ -65,8 +66,8 @@ class SharedJob:
         self.emit = emit
         self._bell = Interrupt()
         context = ScoringContext.of(options, judge, job.connection)
-        self._batch = Batch(job, context, cache, self._tell, self._bell, self._hear)
         self.place = JobPlace(job, self._bell.wake, emit=emit)
+        self._batch = Batch(job, context, cache, self._tell, self._bell, self._hear, place=self.place)
         self._judging: dict[int, Future[ScoredCompletion]] = {}
         self._numbers: dict[int, int] = {}
         self.opinions: list[OpinionFinished] = []
@@ -108,16 +109,29 @@ class SharedJob:
     def release(self, launch: Launch) -> None:
         self.place.release(launch)
 
-    def judge(self, completion: Completion, problem: Problem, number: int) -> ScoredCompletion:
-        """Judges a completion in a fresh sandbox; raises `Stopped` if nothing is judged any more."""
+    def judge(
+        self, completion: Completion, problem: Problem, number: int, *, agent: Agent | None = None
+    ) -> ScoredCompletion:
+        """Judges a completion in a fresh sandbox, or what an agent makes of its task.
+
+        Raises:
+            Stopped: If nothing is judged any more.
+        """
+        return self.begin_judging(completion, problem, number, agent=agent).result()
+
+    def begin_judging(
+        self, completion: Completion, problem: Problem, number: int, *, agent: Agent | None = None
+    ) -> Future[ScoredCompletion]:
+        """The same, without waiting."""
         done: Future[ScoredCompletion] = Future()
 
         def begin() -> None:
-            index = self._batch.add(completion, problem)
+            index = self._batch.add(completion, problem, agent=agent)
             self._numbers[index] = number
             self._judging[index] = done
 
-        return self.place.wait_for(done, begin)
+        self.place.ask(begin, done)
+        return done
 
     @property
     def has_more(self) -> bool:

@@ -25,8 +25,10 @@ from sandrl.errors import InputError, SandrlError
 from sandrl.events import Emit, PolicyBuilding, PolicyReady, ignore
 from sandrl.files import read_regular
 from sandrl.models import libraries
+from sandrl.problems.tiny import KINDS, tasks
 from sandrl.settings import private_directory
 from sandrl.tiny.chat import RESPONSE_TEMPLATE
+from sandrl.tiny.demonstrations import Course
 from sandrl.tiny.recipe import Recipe
 from sandrl.tiny.tokenizer import train_tokenizer
 from sandrl.tiny.warmup import warm_up
@@ -36,6 +38,9 @@ _TOKENIZER = "tokenizer_config.json"
 
 MANIFEST = "tiny_policy.json"
 """The file with the recipe and the digests of all others."""
+
+TINY_COURSE = Course(tuple(kind.name for kind in KINDS), tasks("train"))
+"""What the tiny policy learns from."""
 
 
 def tiny_policy(cache_dir: Path, *, seed: int = 0, recipe: Recipe | None = None, emit: Emit = ignore) -> Path:
@@ -123,7 +128,7 @@ def _replace(directory: Path, recipe: Recipe, emit: Emit) -> None:
         with tempfile.TemporaryDirectory(prefix=f".{directory.name}.making-", dir=directory.parent) as temporary:
             made = Path(temporary, TINY)
             made.mkdir()
-            _make(made, recipe, emit)
+            make_policy(made, recipe, TINY_COURSE, emit)
             digests = {path.name: _digest(path) for path in sorted(made.iterdir())}
             manifest = {"recipe": asdict(recipe), "files": digests}
             (made / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
@@ -135,8 +140,8 @@ def _replace(directory: Path, recipe: Recipe, emit: Emit) -> None:
         raise SandrlError(message, hint=_OTHER_CACHE) from error
 
 
-# Makes the policy in a directory, without a trace in the state of the libraries.
-def _make(directory: Path, recipe: Recipe, emit: Emit) -> None:
+def make_policy(directory: Path, recipe: Recipe, course: Course, emit: Emit = ignore) -> None:
+    """Trains a policy by a course and saves it in a directory, without a trace in the state of the libraries."""
     torch = libraries.load("torch")
 
     def tell(stage: str, step: int, right: float | None) -> None:
@@ -149,9 +154,9 @@ def _make(directory: Path, recipe: Recipe, emit: Emit) -> None:
         with libraries.kept_quiet():
             with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(recipe.seed)
-                tokenizer = train_tokenizer(recipe)
+                tokenizer = train_tokenizer(recipe, course)
                 model = make_model(recipe, tokenizer)
-                warm_up(model, tokenizer, recipe, tell)
+                warm_up(model, tokenizer, recipe, course, tell)
             model.save_pretrained(directory)
             tokenizer.save_pretrained(directory)
         _complete(directory / _TOKENIZER)

@@ -13,9 +13,8 @@ from typing import Any
 
 from sandrl.models import libraries
 from sandrl.problems.prompts import ANSWER_INSTRUCTION, SUBMIT_INSTRUCTION
-from sandrl.problems.tiny import tasks
 from sandrl.tiny.chat import CHAT_TEMPLATE, END, PADDING, RESPONSE_TEMPLATE, START
-from sandrl.tiny.demonstrations import answer_in_text, answer_with_tool
+from sandrl.tiny.demonstrations import Course, answer_in_text, answer_with_tool
 from sandrl.tiny.recipe import Recipe
 
 PHRASES = (
@@ -29,7 +28,7 @@ PHRASES = (
 """What conversations always say in the same words; a token each, which makes them half as long."""
 
 
-def train_tokenizer(recipe: Recipe) -> Any:
+def train_tokenizer(recipe: Recipe, course: Course) -> Any:
     """Trains a tokenizer of `transformers` with chat template and response template, ready to be saved."""
     tokenizers = libraries.load("tokenizers")
     transformers = libraries.load("transformers")
@@ -48,8 +47,9 @@ def train_tokenizer(recipe: Recipe) -> Any:
         initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
-    inner.train_from_iterator(_corpus(), trainer)
-    inner.add_tokens(list(PHRASES))
+    phrases = _phrases(course)
+    inner.train_from_iterator(_corpus(recipe, course, phrases), trainer)
+    inner.add_tokens(phrases)
     tokenizer = transformers.PreTrainedTokenizerFast(
         tokenizer_object=inner,
         eos_token=END,
@@ -69,12 +69,20 @@ def _cuts() -> str:
     return str(libraries.load("transformers.models.qwen2.tokenization_qwen2").PRETOKENIZE_REGEX)
 
 
+# Those of every policy, and what the lessons' own system messages say.
+def _phrases(course: Course) -> list[str]:
+    first = (answer_in_text(lesson).messages[0]["content"] for lesson in course.lessons)
+    return list(dict.fromkeys((*PHRASES, *first)))
+
+
 # What the conversations say, without the phrases, which are tokens already.
-def _corpus() -> list[str]:
+def _corpus(recipe: Recipe, course: Course, phrases: list[str]) -> list[str]:
     choice = random.Random(0)
     texts = []
-    for task in tasks("train"):
-        spoken = answer_in_text(task).messages + answer_with_tool(task, choice).messages
-        texts += [message["content"] for message in spoken] + [task.right, task.wrong]
-    phrases = re.compile("|".join(re.escape(phrase) for phrase in PHRASES))
-    return [part for text in texts for part in phrases.split(text) if part]
+    for lesson in course.lessons:
+        spoken = answer_in_text(lesson).messages
+        if recipe.tool_share:
+            spoken = spoken + answer_with_tool(lesson, choice).messages
+        texts += [message["content"] for message in spoken] + [lesson.right, lesson.wrong]
+    cuts = re.compile("|".join(re.escape(phrase) for phrase in phrases))
+    return [part for text in texts for part in cuts.split(text) if part]

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from sandrl.models import libraries
-from sandrl.problems.tiny import Task, tasks
 from sandrl.tiny.demonstrations import (
+    Course,
     Demonstration,
+    Lesson,
     NoisyTeacher,
     answer_in_text,
     answer_text,
@@ -37,14 +38,14 @@ class Example:
     labels: list[int]
 
 
-def warm_up(model: Any, tokenizer: Any, recipe: Recipe, tell: Tell) -> None:
-    """Trains a fresh model until it is the tiny policy.
+def warm_up(model: Any, tokenizer: Any, recipe: Recipe, course: Course, tell: Tell) -> None:
+    """Trains a fresh model by a course until it is the tiny policy.
 
     `tell` gets the stage, the step in it and, where it was measured, the share of right answers.
     """
     torch = libraries.load("torch")
     choice = random.Random(recipe.seed)
-    schoolbook = _Demonstrations(tokenizer, recipe, choice)
+    schoolbook = _Demonstrations(tokenizer, recipe, course.lessons, choice)
     optimizer = torch.optim.AdamW(model.parameters(), lr=recipe.clean_rate, weight_decay=0.0)
     for step in range(1, recipe.clean_steps + 1):
         _learn(model, optimizer, schoolbook.batch(None), tokenizer.pad_token_id)
@@ -53,7 +54,7 @@ def warm_up(model: Any, tokenizer: Any, recipe: Recipe, tell: Tell) -> None:
             tell("right answers", step, share)
             if share >= recipe.clean_enough:
                 break
-    teacher = NoisyTeacher(recipe.teacher, choice)
+    teacher = NoisyTeacher(course.kinds, recipe.teacher, choice)
     for step in range(1, recipe.muddled_steps + 1):
         for group in optimizer.param_groups:
             # Down to nothing, so that where the policy ends does not hang on the last few batches.
@@ -63,17 +64,17 @@ def warm_up(model: Any, tokenizer: Any, recipe: Recipe, tell: Tell) -> None:
             tell("noisy labels", step, None)
 
 
-def share_right(model: Any, tokenizer: Any, problems: Sequence[Task]) -> float:
+def share_right(model: Any, tokenizer: Any, lessons: Sequence[Lesson]) -> float:
     """The share of sampled answers that are the right one to the letter."""
     torch = libraries.load("torch")
-    prompts = [_rendered(tokenizer, answer_in_text(task).messages[:-1], None, to_answer=True) for task in problems]
+    prompts = [_rendered(tokenizer, answer_in_text(lesson).messages[:-1], None, to_answer=True) for lesson in lessons]
     inputs = tokenizer(prompts, return_tensors="pt", padding=True, add_special_tokens=False)
     model.eval()
     with torch.no_grad():
         outputs = model.generate(**inputs, max_new_tokens=_LONGEST_ANSWER)
     model.train()
     answers: list[str] = tokenizer.batch_decode(outputs[:, inputs["input_ids"].shape[1] :], skip_special_tokens=True)
-    right = [answer == answer_text(task) for answer, task in zip(answers, problems, strict=True)]
+    right = [answer == answer_text(lesson) for answer, lesson in zip(answers, lessons, strict=True)]
     return sum(right) / len(right)
 
 
@@ -99,31 +100,32 @@ def _rendered(tokenizer: Any, messages: list[Any], tools: list[Any] | None, *, t
 
 
 class _Demonstrations:
-    def __init__(self, tokenizer: Any, recipe: Recipe, choice: random.Random) -> None:
+    def __init__(self, tokenizer: Any, recipe: Recipe, lessons: Sequence[Lesson], choice: random.Random) -> None:
         self._tokenizer = tokenizer
         self._recipe = recipe
+        self._lessons = lessons
         self._choice = choice
         self._order = self._forever()
 
     def batch(self, teacher: NoisyTeacher | None) -> list[Example]:
         batch = []
         for _ in range(self._recipe.batch):
-            task = next(self._order)
-            right = teacher is None or teacher.is_right(task)
-            batch.append(self._example(task, right, with_tool=self._choice.random() < self._recipe.tool_share))
+            lesson = next(self._order)
+            right = teacher is None or teacher.is_right(lesson)
+            batch.append(self._example(lesson, right, with_tool=self._choice.random() < self._recipe.tool_share))
         return batch
 
-    def some(self, count: int) -> list[Task]:
-        return self._choice.sample(tasks("train"), count)
+    def some(self, count: int) -> list[Lesson]:
+        return self._choice.sample(self._lessons, count)
 
-    def _forever(self) -> Iterator[Task]:
+    def _forever(self) -> Iterator[Lesson]:
         while True:
-            yield from self._choice.sample(tasks("train"), len(tasks("train")))
+            yield from self._choice.sample(self._lessons, len(self._lessons))
 
-    def _example(self, task: Task, right: bool, *, with_tool: bool) -> Example:
+    def _example(self, lesson: Lesson, right: bool, *, with_tool: bool) -> Example:
         if with_tool:
-            return encode(self._tokenizer, answer_with_tool(task, self._choice, right=right))
-        return encode(self._tokenizer, answer_in_text(task, right=right))
+            return encode(self._tokenizer, answer_with_tool(lesson, self._choice, right=right))
+        return encode(self._tokenizer, answer_in_text(lesson, right=right))
 
 
 def _learn(model: Any, optimizer: Any, batch: Sequence[Example], padding: int) -> None:

@@ -139,14 +139,15 @@ class JobPlace:
         return self.wait_for(done, begin)
 
     def release(self, launch: Launch) -> None:
-        self._ask(lambda: self._job.release(launch))
+        self.ask(lambda: self._job.release(launch))
 
     def wait_for(self, done: Future[_Result], begin: Callable[[], None]) -> _Result:
         """What a future has in the end, after something was begun on the job's thread."""
-        self._ask(begin, done)
+        self.ask(begin, done)
         return done.result()
 
-    def _ask(self, begin: Callable[[], None], done: Future[Any] | None = None) -> None:
+    def ask(self, begin: Callable[[], None], done: Future[Any] | None = None) -> None:
+        """Has something begun on the job's thread; `done` hears of an error."""
         with self._lock:
             if self._end is None:
                 self._requests.put((begin, done))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from sandrl.errors import InputError
 from sandrl.problems import Case, Problem, load_problems
 from sandrl.problems.checkers import FUNCTION, PROGRAM, Checker
 from sandrl.problems.formats import own_row
+from sandrl.problems.tasks.task import Environment, Task, TaskStep, Verifier
 
 CASE = (Case("1", "1"),)
 
@@ -153,3 +155,14 @@ def test_names_of_input_and_output_are_plain_and_for_cases(more: dict[str, Any],
     with pytest.raises(InputError) as caught:
         Problem("p", "", **more)
     assert caught.value.field == field
+
+
+def test_the_content_of_a_problem_is_plain_and_changes_with_its_files_and_its_task() -> None:
+    def content(**fields: Any) -> str:
+        return json.dumps(Problem("p", "", **fields).content)
+
+    assert content(cases=CASE, files={"a": b"\xff"}) != content(cases=CASE, files={"a": b"\xfe"})
+    steps = (TaskStep("Do it.", verifier=Verifier(files=(("test.sh", b"\xff"),))),)
+    task = Task("t", "harbor 1.3", "1" * 64, Environment("i"), steps, directory="/here")
+    assert content(task=task) == content(task=replace(task, directory="/there"))
+    assert content(task=task) != content(task=replace(task, digest="2" * 64))
