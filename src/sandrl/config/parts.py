@@ -44,7 +44,7 @@ from sandrl.config.model import (
     Tries,
     Weight,
 )
-from sandrl.config.words import EpisodeKind, Extraction, ToolSet
+from sandrl.config.words import EpisodeKind, Extraction, ToolSet, VerifierPlace
 from sandrl.events import LogLevel
 from sandrl.settings import RUNTIME_WORDS, NetworkMode, ReportTo, RuntimeKind
 
@@ -184,6 +184,18 @@ class ScoringPart(Config):
         " depends on the seed. The reward is that of the first seed.",
         SCORING,
         metavar="N",
+    )
+    verifier: VerifierPlace = option(
+        VerifierPlace.TASK,
+        "Where verifiers of tasks run: as the task says, or always in a fresh sandbox, from the state that the agent left"
+        " (`separate`).",
+        SCORING,
+    )
+    pass_env: tuple[str, ...] = option(
+        (),
+        "Let tasks use this variable of the environment where they name it (`${NAME}`); repeatable.",
+        SCORING,
+        metavar="NAME",
     )
     second_opinion: Share = option(
         0.0,

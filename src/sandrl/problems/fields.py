@@ -100,10 +100,16 @@ def reason_of(error: dict[str, Any]) -> str:
         "string_type": "must be a string",
         "list_type": "must be an array",
         "float_type": "must be a number",
+        "float_parsing": "must be a number",
+        "int_parsing": "must be a whole number",
+        "int_from_float": "must be a whole number",
+        "bool_parsing": "must be true or false",
         "model_type": "must be an object",
         "dict_type": "must be an object",
         "literal_error": f"must be {error.get('ctx', {}).get('expected')}",
     }.get(error["type"])
+    if error["type"].endswith("_parsing") or error["type"] == "int_from_float":
+        return f"{expected}, not {error['input']!r:.40}"
     if expected is not None and error["type"] not in ("literal_error", "missing"):
         return f"{expected}, not {type_name(error['input'])}"
     if error["type"] == "string_unicode":

@@ -95,22 +95,31 @@ class TaskContent:
     def is_directory(self, *parts: str) -> bool:
         return self.path(*parts).is_dir()
 
-    def text(self, *parts: str, most_bytes: int = MOST_TEXT_BYTES) -> str:
-        """A text of the task, with line feeds as its line ends.
+    def read(self, *parts: str, most_bytes: int = MOST_TEXT_BYTES) -> bytes:
+        """The content of a file of the task.
 
         Raises:
-            InputError: If it is missing, outside of the task directory, too large, or not UTF-8.
+            InputError: If it is missing, outside of the task directory, or too large.
         """
         path = self.path(*parts)
         try:
-            text = read_regular(path, most_bytes).decode()
+            return read_regular(path, most_bytes)
         except FileNotFoundError as error:
             raise InputError("is missing", path=self.root.joinpath(*parts)) from error
         except OSError as error:
             raise InputError(f"cannot be read: {error.strerror}", path=path) from error
+
+    def text(self, *parts: str, most_bytes: int = MOST_TEXT_BYTES) -> str:
+        """A text of the task, with line feeds as its line ends.
+
+        Raises:
+            InputError: As `read`, or if it is not UTF-8.
+        """
+        try:
+            text = self.read(*parts, most_bytes=most_bytes).decode()
         except UnicodeDecodeError as error:
             line = error.object.count(b"\n", 0, error.start) + 1
-            raise InputError("invalid UTF-8", path=path, line=line) from error
+            raise InputError("invalid UTF-8", path=self.root.joinpath(*parts), line=line) from error
         return text.replace("\r\n", "\n").replace("\r", "\n")
 
     def entries(self, directory: str | Path = "", *, is_copied: bool = True) -> Iterator[Entry]:

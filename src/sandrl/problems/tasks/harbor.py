@@ -308,7 +308,7 @@ class _Reader:
         path = self._directory(directory)
         if not path or not self._content.is_file(path, "solve.sh"):
             return None
-        return Solution(path, "solve.sh", variables=self._variables("solution.env", self._config.solution.env))
+        return Solution(path, variables=self._variables("solution.env", self._config.solution.env))
 
     def _directory(self, name: str) -> str:
         path = self._content.path(name)

@@ -13,6 +13,10 @@ from typing import Any
 from sandrl.settings import NetworkMode
 
 
+DEFAULT_SECONDS = 600.0
+"""The time limit of an answer, or of a verifier, whose task has none."""
+
+
 class VerifierMode(StrEnum):
     """Where a verifier runs.
 
@@ -65,6 +69,8 @@ class Environment:
         network: What its programs may reach, unless a phase says otherwise.
         variables: Variables of all its programs, with templates (`${NAME}`, `${NAME:-default}`) as they were written.
         directory: The working directory of its programs; None for that of the image.
+        prepare: A script of bash that root runs once after the start, before the healthcheck, such as to remove what
+            the agent may not see; empty for none.
         files: A directory on this machine whose content is copied to the working directory at the start, because the
             image was not built of it; empty for none.
         build_timeout_seconds: How long the build of its image and its start may take.
@@ -78,6 +84,7 @@ class Environment:
     network: Reach = field(default_factory=Reach)
     variables: tuple[tuple[str, str], ...] = ()
     directory: str | None = None
+    prepare: str = field(default="", repr=False)
     files: str = ""
     healthcheck: Healthcheck | None = None
     build_timeout_seconds: float = 600.0
@@ -137,10 +144,9 @@ class Verifier:
         parser: The name of a parser of `sandrl.problems.tasks.log_parsers`: the reward is 1 if all `required` tests
             that it finds in the output have passed, else 0. Empty if the program writes reward files.
         required: The tests that must be found and pass; empty for all that are found, and at least one.
+        may_skip: Those of them that may be skipped as well.
         ends_processes: Whether the processes of the agent may be ended before the program runs in its sandbox; some
             tasks ask for a server that runs.
-        protected: Files of the machine that are put back as they were in the image before the program runs, as an
-            agent may not change them (tests of a repository); paths in the machine.
     """
 
     phase: Phase = field(default_factory=Phase)
@@ -154,7 +160,7 @@ class Verifier:
     ends_processes: bool = False
     parser: str = ""
     required: tuple[str, ...] = ()
-    protected: tuple[str, ...] = ()
+    may_skip: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,12 +169,14 @@ class Solution:
 
     Attributes:
         directory: A directory on this machine whose content is copied to `/solution`; empty for none.
+        files: Further files of `/solution`: relative paths and contents.
         script: The program, relative to it.
         patch: A diff that is applied instead, in the working directory; empty if there is a program.
         variables: Its variables, with templates as they were written.
     """
 
     directory: str = ""
+    files: tuple[tuple[str, bytes], ...] = field(default=(), repr=False)
     script: str = "solve.sh"
     patch: str = field(default="", repr=False)
     variables: tuple[tuple[str, str], ...] = ()
@@ -219,3 +227,14 @@ class Task:
     strategy: RewardStrategy = RewardStrategy.MEAN
     ignored: tuple[str, ...] = ()
     metadata: dict[str, Any] = field(default_factory=dict, hash=False)
+
+    @property
+    def longest_seconds(self) -> float:
+        """How long its agent and its verifier may take, once each."""
+        limits = (limit for step in self.steps for limit in (step.agent, step.verifier.phase))
+        return sum(DEFAULT_SECONDS if each.timeout_seconds is None else each.timeout_seconds for each in limits)
+
+    @property
+    def has_solution(self) -> bool:
+        """Whether every step has one."""
+        return all(step.solution is not None for step in self.steps)
