@@ -9,7 +9,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,35 +20,97 @@ from tests.support.tasks.harbor import HarborTask, Numbers, reward_of
 from tests.support.tasks.terminal_bench import TerminalBenchTask
 
 pytestmark = pytest.mark.slow
-# Its solution has a variable that agents do not have.
-_SCRIPTS = [task for task in harbor.TASKS if "solution/solve.sh" in task.files and task.name != "variables"]
+# All with a solution of their only step, whose variables agents have as well.
+SCRIPTED = [task for task in harbor.TASKS if "solution/solve.sh" in task.files and task.name != "variables"]
 
 
 @pytest.fixture(scope="module")
-def tasks(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     import_task_base(os.environ)
     place = tmp_path_factory.mktemp("tasks")
-    for task in (*harbor.TASKS, *terminal_bench.TASKS):
-        (place / _format(task)).mkdir(exist_ok=True)
-        task.write(place / _format(task))
+    for task in harbor.TASKS:
+        task.write(place / "harbor")
+    for each in terminal_bench.TASKS:
+        each.write(place / "terminal-bench")
     return place
 
 
 @pytest.fixture(scope="module")
-def scripts(tasks: Path) -> dict[str, Any]:
-    """The results of the solutions as scripts, and of a script that does nothing, by the ids of completions."""
+def of_harbor(place: Path) -> dict[str, Any]:
+    return _validated(place / "harbor")
+
+
+@pytest.fixture(scope="module")
+def of_terminal_bench(place: Path) -> dict[str, Any]:
+    return _validated(place / "terminal-bench")
+
+
+@pytest.fixture(scope="module")
+def of_scripts(place: Path) -> dict[str, Any]:
+    """The results of solutions that are given as completions, and of a script that does nothing."""
     rows = []
-    for task in _SCRIPTS:
+    for task in SCRIPTED:
         for name, script in (("solution", task.files["solution/solve.sh"]), ("nothing", "#!/bin/bash\n")):
-            rows.append({"id": f"{task.name}/{name}", "task_id": task.name, "completion": script})
-    path = tasks / "scripts.jsonl"
+            rows.append({"id": f"{task.name}#{name}", "task_id": task.name, "completion": script})
+    path = place / "scripts.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    document = _sandrl("reward", str(path), "--problems", str(tasks / "harbor"))
+    document = _sandrl("reward", str(path), "--problems", str(place / "harbor"))
     return {result["id"]: result for result in document["results"]}
 
 
-def _format(task: HarborTask | TerminalBenchTask) -> str:
-    return "harbor" if isinstance(task, HarborTask) else "terminal-bench"
+@pytest.mark.parametrize("task", harbor.TASKS, ids=lambda task: task.name)
+def test_a_solution_and_nothing_earn_what_harbor_gives_them(of_harbor: dict[str, Any], task: HarborTask) -> None:
+    _earned(of_harbor[task.name], task.oracle)
+    _earned(of_harbor[f"{task.name}#nothing"], task.nothing)
+
+
+@pytest.mark.parametrize("task", SCRIPTED, ids=lambda task: task.name)
+def test_a_script_earns_what_the_solution_earns(of_scripts: dict[str, Any], task: HarborTask) -> None:
+    _earned(of_scripts[f"{task.name}#solution"], task.oracle)
+    _earned(of_scripts[f"{task.name}#nothing"], task.nothing)
+
+
+@pytest.mark.parametrize("task", terminal_bench.TASKS, ids=lambda task: task.name)
+def test_every_parser_of_terminal_bench_tells_a_solution_from_nothing(
+    of_terminal_bench: dict[str, Any], task: TerminalBenchTask
+) -> None:
+    solved = of_terminal_bench[task.name]
+    _earned(solved, {"reward": 1.0})
+    assert len(solved["checks"]) == task.checks
+    _earned(of_terminal_bench[f"{task.name}#nothing"], None if task.nothing is None else {"reward": task.nothing})
+
+
+def test_the_result_says_where_the_verifier_ran(of_harbor: dict[str, Any]) -> None:
+    separate = {task.name for task in harbor.TASKS if of_harbor[task.name]["trust"] == "separate"}
+    assert separate == {"separate-image", "separate-copy"}
+
+
+@pytest.mark.parametrize(
+    ("task", "checks"),
+    [
+        ("ctrf", [("the sum", "failed", "it is '' and not '5'"), ("the input", "passed", "")]),
+        (
+            "junit",
+            [("tests.answer::is right", "failed", "no answer"), ("tests.answer::is cheap", "not_run", "not measured")],
+        ),
+    ],
+)
+def test_the_report_of_a_verifier_says_which_test_failed_and_why(
+    of_harbor: dict[str, Any], task: str, checks: list[tuple[str, str, str]]
+) -> None:
+    found = [(each["name"], each["status"], each["detail"]) for each in of_harbor[f"{task}#nothing"]["checks"]]
+    assert [each for each in found if each in checks] == checks
+
+
+def test_a_time_limit_is_named(of_harbor: dict[str, Any]) -> None:
+    assert "time limit of the agent, 3 s" in of_harbor["agent-time"]["detail"]
+    assert "untouched image as well" in of_harbor["verifier-time#nothing"]["detail"]
+
+
+def _validated(place: Path) -> dict[str, Any]:
+    """The results of solutions by the names of their tasks, and those of nothing by `NAME#nothing`."""
+    document = _sandrl("problems", "validate", "--problems", str(place))
+    return {result["id"]: result for result in (*document["results"], *document["nothing"])}
 
 
 def _sandrl(*words: str) -> Any:
@@ -58,20 +119,9 @@ def _sandrl(*words: str) -> Any:
 
 
 def _earned(result: Any, numbers: Numbers) -> None:
-    """A result is what a verifier says."""
     if numbers is None:
         assert (result["reward"], result["status"]) == (None, "infrastructure"), result
         return
     assert result["reward"] == pytest.approx(reward_of(numbers)), result
     assert result["status"] == ("passed" if reward_of(numbers) >= 1 else "failed"), result
-    assert result["scores"] == pytest.approx(dict(numbers)), result
-
-
-@pytest.mark.parametrize("task", _SCRIPTS, ids=lambda task: task.name)
-def test_a_script_earns_what_the_solution_earns(scripts: dict[str, Any], task: HarborTask) -> None:
-    _earned(scripts[f"{task.name}/solution"], task.oracle)
-
-
-@pytest.mark.parametrize("task", _SCRIPTS, ids=lambda task: task.name)
-def test_a_script_that_does_nothing_earns_what_nothing_earns(scripts: dict[str, Any], task: HarborTask) -> None:
-    _earned(scripts[f"{task.name}/nothing"], task.nothing)
+    assert result.get("scores", {"reward": result["reward"]}) == pytest.approx(dict(numbers)), result
