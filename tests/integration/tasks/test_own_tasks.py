@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.programs import require_program
 from tests.support.tasks import harbor, terminal_bench
 from tests.support.tasks.base import import_task_base
 from tests.support.tasks.harbor import HarborTask, Numbers, reward_of
@@ -105,6 +107,20 @@ def test_the_report_of_a_verifier_says_which_test_failed_and_why(
 def test_a_time_limit_is_named(of_harbor: dict[str, Any]) -> None:
     assert "time limit of the agent, 3 s" in of_harbor["agent-time"]["detail"]
     assert "untouched image as well" in of_harbor["verifier-time#nothing"]["detail"]
+
+
+def test_a_machine_reaches_the_hosts_of_its_list_at_any_port_and_no_others(tmp_path: Path) -> None:
+    require_program("ip")
+    places = {"SANDRL_STATE_DIR": "state", "SANDRL_CACHE_DIR": "cache"}
+    environment = os.environ | {name: str(tmp_path / folder) for name, folder in places.items()}
+    import_task_base(environment)
+    place = harbor.ALLOW_LIST.write(tmp_path)
+    sandrl = f"{shlex.quote(sys.executable)} -m sandrl"
+    commands = f"{sandrl} problems validate --problems {shlex.quote(str(place))} --json; {sandrl} runtime stop >&2"
+    machine = [sys.executable, "-m", "tests.support.internet", "root", "sh", "-c", commands]
+    done = subprocess.run(machine, capture_output=True, text=True, check=False, env=environment, timeout=250)
+    (result,) = json.loads(done.stdout)["results"]
+    _earned(result, {"reward": 1.0})
 
 
 def _validated(place: Path) -> dict[str, Any]:
