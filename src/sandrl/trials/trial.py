@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Protocol, TypeVar
 
 from sandrl.errors import InfrastructureError, InputError
@@ -32,13 +33,13 @@ from sandrl.problems.tasks.task import (
     VerifierMode,
 )
 from sandrl.problems.tasks.templates import resolved
-from sandrl.sandboxes import Shape, delay_seconds, network_of
+from sandrl.sandboxes import Shape, State, delay_seconds, network_of
 from sandrl.trials.artifacts import files_of, collected
 from sandrl.trials.entries import Entry
 from sandrl.trials.machine import ROOT, Machine
 from sandrl.trials.place import RuntimeLost
 from sandrl.trials.reward_files import score_of
-from sandrl.trials.state import State
+from sandrl.trials.state import find_state
 from sandrl.trials.verification import Failure, Reading, last_line, run_verifier
 
 SETUP_SECONDS = 600.0
@@ -100,10 +101,27 @@ class Agent(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FinalState:
-    """An agent that has acted before: the states that it left, one for each step that it began."""
+    """An agent that has acted before: the files of the states that it left, one for each step that it began.
 
-    states: tuple[State, ...]
+    Attributes:
+        image: The image of the machine that it acted on; empty for that of the task as it is now.
+    """
+
+    files: tuple[str, ...]
+    image: str = ""
     is_repeatable: bool = True
+
+    def states(self, image: str) -> tuple[State, ...]:
+        """Its states over an image, unless it has one of its own.
+
+        Raises:
+            InputError: If a file is not there.
+        """
+        found = [find_state(Path(file).parent, _digest_in(file), self.image or image) for file in self.files]
+        for file, state in zip(self.files, found, strict=True):
+            if state is None:
+                raise InputError("the final state is not there", path=file)
+        return tuple(state for state in found if state is not None)
 
     def act(self, machine: Machine, step: TaskStep, number: int) -> str | None:
         raise AssertionError("a state is verified, and nobody acts")
@@ -119,14 +137,16 @@ class TrialOptions:
         has_own_network: Whether machines have the network that tasks ask for, and not that of the job.
         output_bytes: How much of the output of a verifier is kept.
         retries: How often a machine is asked for again that did not start.
+        at_once: How many trials at once at most; None for as many as there is room for.
         tags: Tags of the sandboxes.
     """
 
     mode: VerifierMode | None = None
-    passed_variables: Mapping[str, str] = field(default_factory=dict, repr=False)
+    passed_variables: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
     has_own_network: bool = True
     output_bytes: int = 1 << 20
     retries: int = 2
+    at_once: int | None = field(default=None, compare=False)
     tags: tuple[str, ...] = field(default=(), compare=False)
 
     def document(self) -> dict[str, object]:
@@ -203,6 +223,7 @@ class _Trial:
         self._remarks: list[str] = []
         self._trusts: list[Trust] = []
         self._machine: Machine | None = None
+        self._sandbox_id: str | None = None
 
     def run(self) -> Verdict:
         try:
@@ -212,13 +233,16 @@ class _Trial:
         except (_Unprepared, _Undecided) as error:
             return self._without_score(Status.INFRASTRUCTURE, str(error))
         except AnswerError as error:
-            return Verdict(Status.FAILED, None, 0, 1, str(error), score=0.0, phases=self._phases)
+            return Verdict(
+                Status.FAILED, None, 0, 1, str(error), score=0.0, phases=self._phases, sandbox_id=self._sandbox_id
+            )
         finally:
             self._leave()
         return self._verdict(ends)
 
     def _without_score(self, status: Status, detail: str) -> Verdict:
-        return Verdict(status, None, 0, 1, detail, states=tuple(self._states), phases=self._phases)
+        kept = tuple(self._states)
+        return Verdict(status, None, 0, 1, detail, states=kept, phases=self._phases, sandbox_id=self._sandbox_id)
 
     # Steps
 
@@ -226,7 +250,9 @@ class _Trial:
         task, agent = self._task, self._agent
         for phase in self._all_phases():
             self._variables(phase)
-        given = agent.states if isinstance(agent, FinalState) else None
+        given = None
+        if isinstance(agent, FinalState):
+            given = agent.states(self._site.find_image(task.environment.image))
         if given is None:
             self._machine = self._started(task.environment, task.steps[0].agent)
         ends: list[_StepEnd] = []
@@ -295,7 +321,7 @@ class _Trial:
             machine.end_processes(step.agent.user)
         with self._timed("state"):
             self._collect(machine, step)
-            state = machine.save() if hasattr(machine, "save") else None
+            state = machine.save()
         if state is not None:
             self._states.append(state.digest)
         return state
@@ -453,6 +479,7 @@ class _Trial:
                 machine = self._make(environment, phase)
                 try:
                     machine.start()
+                    self._sandbox_id = machine.sandbox_id
                     _make_ready(machine, environment, self._task)
                 except (InfrastructureError, RuntimeLost) as error:
                     machine.close()
@@ -474,6 +501,7 @@ class _Trial:
         machine = self._make(environment, phase, state)
         try:
             machine.start()
+            self._sandbox_id = self._sandbox_id or machine.sandbox_id
             yield machine
         finally:
             machine.close()
@@ -551,6 +579,7 @@ class _Trial:
             scores=dict(rewards) if rewards.keys() != {"reward"} else {},
             states=tuple(self._states),
             phases=self._phases,
+            sandbox_id=self._sandbox_id,
         )
 
 
@@ -577,6 +606,11 @@ def _aggregate(rewards: Sequence[Mapping[str, float]], strategy: RewardStrategy)
 
 def _is_below(rewards: Mapping[str, float], least: Sequence[tuple[str, float]]) -> bool:
     return any(rewards.get(name, -math.inf) < threshold for name, threshold in least)
+
+
+def _digest_in(file: str) -> str:
+    # Of `DIGEST.tar.gz`, or `DIGEST.over-DIGEST.tar.gz`.
+    return Path(file).name.partition(".")[0]
 
 
 def needs_of(task: Task, mode: VerifierMode | None) -> tuple[int, float]:
