@@ -30,6 +30,7 @@ from sandrl.config.parts import (
     EXTRACT_HELP,
     PROBLEMS_HELP,
     CachePart,
+    LockPart,
     MappingPart,
     MaxToolCalls,
     QuestionPart,
@@ -45,7 +46,7 @@ from sandrl.config.words import TINY, Extraction, ToolSet
 from sandrl.settings import ReportTo
 
 
-class GrpoConfig(RunPart, SandboxesPart, QuestionPart, CachePart, MappingPart):
+class GrpoConfig(RunPart, SandboxesPart, QuestionPart, CachePart, MappingPart, LockPart):
     """`sandrl grpo` and `sandrl unsloth`, resolved."""
 
     short_help: ClassVar[str] = (

@@ -123,6 +123,17 @@ class MappingPart(Config):
     language: str | None = option(None, LANGUAGE_HELP, PROBLEMS, metavar="NAME")
 
 
+class LockPart(Config):
+    """Which tasks a run may have."""
+
+    lock: Path | None = option(
+        None,
+        "Refuse tasks and images other than those in this lock, such as the tasks.lock.json of a run.",
+        PROBLEMS,
+        metavar="FILE",
+    )
+
+
 class ScoringPart(Config):
     """How a completion is judged and rewarded.
 

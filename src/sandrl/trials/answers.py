@@ -127,7 +127,9 @@ class Oracle:
             raise AnswerError("the task has no solution")
         if solution.patch:
             return Patch(solution.patch).act(machine, step, 0)
-        machine.put("/solution", files_of(self.task, [solution.directory] * bool(solution.directory), solution.files), anew=True)
+        machine.put(
+            "/solution", files_of(self.task, [solution.directory] * bool(solution.directory), solution.files), anew=True
+        )
         script = shlex.quote(posixpath.join("/solution", solution.script))
         machine.run(f"chmod +x {script}", user=ROOT, timeout_seconds=_MOVING_SECONDS)
         seconds = _limit(step)

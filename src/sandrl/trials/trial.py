@@ -53,7 +53,9 @@ MEMORY_BYTES, STORAGE_BYTES = 2 << 30, 10 << 30
 
 _MOST_LOSSES = 4
 _FIRST_PAUSE_SECONDS = 0.5
-_DIRECTORIES = "mkdir -p /logs/agent /logs/artifacts /logs/verifier && chmod 777 /logs/agent /logs/artifacts /logs/verifier"
+_DIRECTORIES = (
+    "mkdir -p /logs/agent /logs/artifacts /logs/verifier && chmod 777 /logs/agent /logs/artifacts /logs/verifier"
+)
 
 _Found = TypeVar("_Found")
 
@@ -304,7 +306,9 @@ class _Trial:
         user = step.agent.user
         if step.workdir:
             _put_into_working_directory(machine, files_of(self._task, [step.workdir]), user)
-            command = "if [ -f setup.sh ]; then if command -v bash >/dev/null; then bash setup.sh; else sh setup.sh; fi; fi"
+            command = (
+                "if [ -f setup.sh ]; then if command -v bash >/dev/null; then bash setup.sh; else sh setup.sh; fi; fi"
+            )
             _done(machine, command, f"setup.sh of step {step.name!r} failed", user=user)
         if step.healthcheck is not None:
             _wait_until_healthy(machine, step.healthcheck, user)
@@ -415,7 +419,9 @@ class _Trial:
 
     def _blank(self, number: int, step: TaskStep, trust: Trust) -> Reading | Failure:
         # The same on the image as it is, prepared as for an agent.
-        phase = step.agent if step.verifier.mode is VerifierMode.SEPARATE or trust is Trust.SHARED else step.verifier.phase
+        phase = (
+            step.agent if step.verifier.mode is VerifierMode.SEPARATE or trust is Trust.SHARED else step.verifier.phase
+        )
 
         def run() -> Reading | Failure:
             with self._machine_of(self._task.environment, phase) as machine:
