@@ -187,10 +187,13 @@ def test_processes_end_before_a_shared_verifier_that_allows_it(run: Run) -> None
     assert run(cheat, verifier).score == 0.0
 
 
+_EXPECTED = ("expected", b"42\n")
+
+
 def test_an_artifact_is_no_link_to_the_tests(run: Run) -> None:
     verifier = Verifier(
         mode=VerifierMode.SEPARATE,
-        files=(*_tests("cmp /app/out/answer /tests/expected && echo 1 >/logs/verifier/reward.txt || echo 0 >/logs/verifier/reward.txt"), ("expected", b"42\n")),
+        files=(*_tests(f'[ "$(cat /app/out/answer)" = "$(cat /tests/expected)" ] && x=1 || x=0; echo $x >{_REWARD}'), _EXPECTED),
     )
     for target in ("/tests/expected", "../../tests/expected"):
         cheat = Script(f"mkdir -p /app/out; ln -s {target} /app/out/answer")
@@ -210,8 +213,8 @@ def test_the_tests_of_a_step_are_gone_in_the_next(run: Run) -> None:
         is_repeatable = True
 
         def act(self, machine: Machine, step: TaskStep, number: int) -> None:
-            found = machine.run("ls /tests /logs/verifier /solution", timeout_seconds=10)
-            assert not found.stdout.strip(), found.stdout
+            found = machine.run("ls -d /tests /solution /logs/verifier/*", timeout_seconds=10)
+            assert not found.stdout, found.stdout
 
     assert run(Looker(), _HONEST, _HONEST).score == 0.0
 
