@@ -10,6 +10,7 @@ import os
 import shlex
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -50,14 +51,13 @@ def of_terminal_bench(place: Path) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def of_scripts(place: Path) -> dict[str, Any]:
     """The results of solutions that are given as completions, and of a script that does nothing."""
-    rows = []
-    for task in SCRIPTED:
-        for name, script in (("solution", task.files["solution/solve.sh"]), ("nothing", "#!/bin/bash\n")):
-            rows.append({"id": f"{task.name}#{name}", "task_id": task.name, "completion": script})
-    path = place / "scripts.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    document = _sandrl("reward", str(path), "--problems", str(place / "harbor"))
-    return {result["id"]: result for result in document["results"]}
+    return _rewarded(place, SCRIPTED)
+
+
+@pytest.fixture(scope="module")
+def in_fresh_sandboxes(place: Path) -> dict[str, Any]:
+    """The same, where every verifier runs in a fresh sandbox, from the state that the script left."""
+    return _rewarded(place, SCRIPTED, "--verifier", "separate")
 
 
 @pytest.mark.parametrize("task", harbor.TASKS, ids=lambda task: task.name)
@@ -70,6 +70,30 @@ def test_a_solution_and_nothing_earn_what_harbor_gives_them(of_harbor: dict[str,
 def test_a_script_earns_what_the_solution_earns(of_scripts: dict[str, Any], task: HarborTask) -> None:
     _earned(of_scripts[f"{task.name}#solution"], task.oracle)
     _earned(of_scripts[f"{task.name}#nothing"], task.nothing)
+
+
+@pytest.mark.parametrize("task", SCRIPTED, ids=lambda task: task.name)
+def test_a_state_has_everything_that_verifiers_look_at_but_processes(
+    in_fresh_sandboxes: dict[str, Any], task: HarborTask
+) -> None:
+    result = in_fresh_sandboxes[f"{task.name}#solution"]
+    assert result["trust"] == "separate"
+    _earned(result, {"reward": 0.0} if task.name == "server" else task.oracle)
+    _earned(in_fresh_sandboxes[f"{task.name}#nothing"], task.nothing)
+
+
+def test_a_repaired_verifier_judges_the_states_of_a_run_again(tmp_path: Path) -> None:
+    import_task_base(os.environ)
+    kept, *repaired = (harbor.TASKS_BY_NAME[name] for name in ("junit", "text", "separate-copy"))
+    for task in (kept, *repaired):
+        task.write(tmp_path / "harbor")
+    _rewarded(tmp_path, (kept, *repaired))
+    for task in repaired:
+        test = tmp_path / "harbor" / task.name / "tests/test.sh"
+        test.write_text(test.read_text() + "[ $reward = 1 ] && echo 0.5 > /logs/verifier/reward.txt\n")
+    flips = _sandrl("runs", "regrade", "--problems", str(tmp_path / "harbor"))["flips"]
+    found = {(flip["id"], flip["before"]["reward"], flip["after"]["reward"]) for flip in flips}
+    assert found == {(f"{task.name}#solution", 1.0, 0.5) for task in repaired}
 
 
 @pytest.mark.parametrize("task", terminal_bench.TASKS, ids=lambda task: task.name)
@@ -127,6 +151,19 @@ def _validated(place: Path) -> dict[str, Any]:
     """The results of solutions by the names of their tasks, and those of nothing by `NAME#nothing`."""
     document = _sandrl("problems", "validate", "--problems", str(place))
     return {result["id"]: result for result in (*document["results"], *document["nothing"])}
+
+
+def _rewarded(place: Path, tasks: Sequence[HarborTask], *options: str) -> dict[str, Any]:
+    """The results of scripts by their ids, `NAME#solution` and `NAME#nothing`."""
+    rows = [
+        {"id": f"{task.name}#{name}", "task_id": task.name, "completion": script}
+        for task in tasks
+        for name, script in (("solution", task.files["solution/solve.sh"]), ("nothing", "#!/bin/bash\n"))
+    ]
+    path = place / "scripts.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    document = _sandrl("reward", str(path), "--problems", str(place / "harbor"), *options)
+    return {result["id"]: result for result in document["results"]}
 
 
 def _sandrl(*words: str) -> Any:
