@@ -198,8 +198,8 @@ class ScoringPart(Config):
     )
     verifier: VerifierPlace = option(
         VerifierPlace.TASK,
-        "Where verifiers of tasks run: as the task says, or always in a fresh sandbox, from the state that the agent left"
-        " (`separate`).",
+        "Where verifiers of tasks run: as the task says, or always in a fresh sandbox, from the state that the agent"
+        " left (`separate`).",
         SCORING,
     )
     pass_env: tuple[str, ...] = option(

@@ -1,9 +1,9 @@
 """Gets the verdicts on tasks: each completion of one is a trial, on a thread of its own.
 
-Trials take turns by the memory and the processors of their machines, not by their number. Their commands run in sandboxes
-of the batch's job, on whose thread everything else here is done. A trial whose sandbox was lost is repeated if its agent
-can act again. If it is lost every time, the task is tried without an agent: where that gives a verdict, the answer is to
-blame.
+Trials take turns by the memory and the processors of their machines, not by their number. Their commands run in
+sandboxes of the batch's job, on whose thread everything else here is done. A trial whose sandbox was lost is repeated
+if its agent can act again. If it is lost every time, the task is tried without an agent: where that gives a verdict,
+the answer is to blame.
 """
 
 from __future__ import annotations
@@ -135,7 +135,8 @@ class TaskJudging(Judging):
 
     def _verdict(self, attempt: Attempt) -> Verdict:
         task, agent = attempt.problem.task, attempt.agent
-        assert task is not None and agent is not None, "it is a trial"
+        assert task is not None, "it is a trial"
+        assert agent is not None, "it was found before"
         scoring = attempt.context.options
         options = replace(
             scoring.trial, tags=(problem_tag(attempt.completion.task_id), *scoring.tags), retries=scoring.retries

@@ -1,7 +1,7 @@
 """Agents whose answer is given: a patch, a shell script, the solution of the task, or nothing.
 
-An answer runs in the machine of its task as the agent's user, in the working directory, within the agent's time limit. A
-patch that does not fit is the answer's own failure. A script may fail: what it has done until then is verified.
+An answer runs in the machine of its task as the agent's user, in the working directory, within the agent's time limit.
+A patch that does not fit is the answer's own failure. A script may fail: the verifier judges what it did before.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """A trial: an agent acts on the machine of a task, and the verifier of the task decides the reward.
 
-Every verdict on a task comes from here, whoever the agent is. What matters most is whose failure it is if a verifier
-leaves no valid reward. A cause before the agent acted is the infrastructure's. Otherwise the verifier runs again, from
-the state that the agent left, in a fresh sandbox; then on the image that no agent has touched. If it fails there as well,
-it is the infrastructure's, and the reward is null. If it does not, it runs once more from the agent's state, because an
-outage may have ended meanwhile; if it fails again, the agent's state makes it fail, and the reward is 0. So nobody leaves
-a group by breaking a verifier, and nobody loses by a verifier that is broken.
+Every verdict on a task comes from here. A verifier that leaves no valid reward has failed, and the cause of its
+failure decides the reward. A cause before the agent acted is infrastructure, and the reward is null. Otherwise the
+verifier runs again, from the state that the agent left, in a fresh sandbox; then on the untouched image. If it fails
+there as well, the reward is null. If it does not, it runs once more from the agent's state, because an outage may have
+ended meanwhile; if it fails again, the agent's state makes it fail, and the reward is 0. So an agent cannot leave its
+group by breaking a verifier, and loses nothing by a verifier that is broken.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ from sandrl.problems.tasks.task import (
     Environment,
     Healthcheck,
     Phase,
-    Reach,
     RewardStrategy,
     Task,
     TaskStep,
@@ -34,7 +33,7 @@ from sandrl.problems.tasks.task import (
 )
 from sandrl.problems.tasks.templates import resolved
 from sandrl.sandboxes import Shape, State, delay_seconds, network_of
-from sandrl.trials.artifacts import files_of, collected
+from sandrl.trials.artifacts import collected, files_of
 from sandrl.trials.entries import Entry
 from sandrl.trials.machine import ROOT, Machine
 from sandrl.trials.place import RuntimeLost
@@ -46,7 +45,7 @@ SETUP_SECONDS = 600.0
 """The time limit of what prepares a machine before an agent acts."""
 
 LIFETIME_MARGIN_SECONDS = 3600.0
-"""How long a machine may live besides what its task allows: agents that wait for a model, set-up, and what is collected."""
+"""How long a machine may live besides what its task allows: waiting for a model, set-up, and what is collected."""
 
 MEMORY_BYTES, STORAGE_BYTES = 2 << 30, 10 << 30
 """What the machine of a task has that names no size of its own."""
@@ -126,7 +125,7 @@ class FinalState:
         return tuple(state for state in found if state is not None)
 
     def act(self, machine: Machine, step: TaskStep, number: int) -> str | None:
-        raise AssertionError("a state is verified, and nobody acts")
+        raise AssertionError("a state is verified, and no agent acts")
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +178,7 @@ class Site:
         self._readings: dict[object, tuple[float, Reading | Failure]] = {}
 
     def untouched(self, key: object, since: float, run: Callable[[], Reading | Failure]) -> Reading | Failure:
-        """What a verifier says about an untouched image; a run that began after `since` serves all who ask meanwhile."""
+        """What a verifier says about an untouched image; a run that began after `since` serves all who ask."""
         with self._lock_of(key):
             known = self._readings.get(key)
             if known is None or known[0] < since:

@@ -28,8 +28,8 @@ _MOST_DIRECTORY_BYTES = 32 << 20
 _MOVING_SECONDS = 60.0
 _REASON_CHARACTERS = 300
 
-# Nothing of an agent stays in a directory that the verifier writes to or is read from: a link is removed, not followed.
-# The directories are made by a command that fails where one is still there, and what is found there afterwards is stale.
+# Nothing of an agent stays in a directory of a verifier: a link in its place is removed, and not followed.
+# The directories are made by a command that fails where one is still there; what is found there afterwards is stale.
 _MADE_ANEW = """
 for each in /logs "$@"; do if [ -L "$each" ]; then rm -f "$each" || exit; fi; done
 mkdir -p /logs/agent /logs/artifacts || exit

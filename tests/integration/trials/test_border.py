@@ -193,7 +193,10 @@ _EXPECTED = ("expected", b"42\n")
 def test_an_artifact_is_no_link_to_the_tests(run: Run) -> None:
     verifier = Verifier(
         mode=VerifierMode.SEPARATE,
-        files=(*_tests(f'[ "$(cat /app/out/answer)" = "$(cat /tests/expected)" ] && x=1 || x=0; echo $x >{_REWARD}'), _EXPECTED),
+        files=(
+            *_tests(f'[ "$(cat /app/out/answer)" = "$(cat /tests/expected)" ] && x=1 || x=0; echo $x >{_REWARD}'),
+            _EXPECTED,
+        ),
     )
     for target in ("/tests/expected", "../../tests/expected"):
         cheat = Script(f"mkdir -p /app/out; ln -s {target} /app/out/answer")

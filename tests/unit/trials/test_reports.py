@@ -12,7 +12,11 @@ from sandrl.trials.reports import read_checks
 _TESTS = [
     {"name": "t.py::test_a", "status": "passed"},
     {"name": "t.py::test_b", "status": "failed", "message": "AssertionError: 1 != 2\n  more", "trace": "E  x"},
-    {"name": "t.py::test_c", "status": "failed", "trace": "def test_c():\n>   assert f() == 1\nE   assert 2 == 1\nt.py:3"},
+    {
+        "name": "t.py::test_c",
+        "status": "failed",
+        "trace": "def test_c():\n>   assert f() == 1\nE   assert 2 == 1\nt.py:3",
+    },
     {"name": "t.py::test_d", "status": "skipped"},
     {"name": "t.py::test_e", "status": "strange"},
 ]
@@ -52,13 +56,25 @@ def test_ctrf_comes_before_other_reports() -> None:
     assert len(read_checks({"a.xml": _JUNIT, "ctrf.json": b"{}"})) == 4
 
 
-_BOMB = b'<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;">]><testsuite><testcase name="&b;"/></testsuite>'
-_FILE = b'<!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/passwd">]><testsuite><testcase name="x">&a;</testcase></testsuite>'
+_BOMB = (
+    b'<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;">]><testsuite><testcase name="&b;"/></testsuite>'
+)
+_FILE = (
+    b'<!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/passwd">]><testsuite><testcase name="x">&a;</testcase></testsuite>'
+)
 
 
 @pytest.mark.parametrize(
     "content",
-    [_BOMB, _FILE, b"<a>" * 100_000, b"<testsuite><testcase", b"", b"\xff\xfe", b'<?xml version="1.0" encoding="x"?><a/>'],
+    [
+        _BOMB,
+        _FILE,
+        b"<a>" * 100_000,
+        b"<testsuite><testcase",
+        b"",
+        b"\xff\xfe",
+        b'<?xml version="1.0" encoding="x"?><a/>',
+    ],
     ids=["entities", "a file", "depth", "cut", "empty", "no text", "encoding"],
 )
 def test_hostile_xml_is_no_report(content: bytes) -> None:
@@ -74,5 +90,7 @@ def test_texts_are_one_bounded_line_without_control_characters() -> None:
     tests = [{"name": "a\x1b[31m\nb" + "c" * 9000, "status": "failed", "message": "x\x00" + "y" * 9000}] * 20_000
     checks = read_checks({"ctrf.json": json.dumps({"results": {"tests": tests[:400]}}).encode()})
     assert len(checks) == 400
-    assert checks[0].name.isprintable() and len(checks[0].name) <= 300
-    assert checks[0].detail.isprintable() and len(checks[0].detail) <= 500
+    assert checks[0].name.isprintable()
+    assert len(checks[0].name) <= 300
+    assert checks[0].detail.isprintable()
+    assert len(checks[0].detail) <= 500

@@ -42,7 +42,20 @@ _NO_JSON = (
     b"1 " + b" " * MOST_BYTES,
     b"{" + b",".join(b'"%d": 1' % number for number in range(300)) + b"}",
 )
-_NO_TEXT = (b"", b"\n", b"done", b"1 0", b"0x1", b"true", b"nan", b"-inf", b"1e309", b"\xef\xbb\xbf1", b"\xff\xfe1\0", b"1,5")
+_NO_TEXT = (
+    b"",
+    b"\n",
+    b"done",
+    b"1 0",
+    b"0x1",
+    b"true",
+    b"nan",
+    b"-inf",
+    b"1e309",
+    b"\xef\xbb\xbf1",
+    b"\xff\xfe1\0",
+    b"1,5",
+)
 
 
 @pytest.mark.parametrize("text", _NUMBERS)
