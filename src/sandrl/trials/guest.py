@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 KEPT_BYTES = 64 << 20
 """How much output of one command is kept in a sandbox while it runs; what exceeds it is cut in the middle."""
 
-ENDING_SECONDS = 10.0
+ENDING_SECONDS = 20.0
 """How long a command may take to end after its time limit, and its output to be read."""
 
 RUN = rf"""n='
