@@ -38,14 +38,16 @@ each() {{
 }}
 cut() {{
     size=$(wc -c <"$1") && [ "$size" -gt {KEPT_BYTES} ] || return
+    each STOP "$me"  # what it writes meanwhile would be lost
     [ -e "$1.head" ] || head -c "$first" "$1" >"$1.head"
     tail -c "$last" "$1" >"$1.tail"; size=$(wc -c <"$1"); : >"$1"
     echo $((size + $(cat "$1.lost" || echo 0))) >"$1.new"
-    mv "$1.new" "$1.lost"
+    mv "$1.new" "$1.lost"; each CONT "$me"
 }}
 watch() {{
+    over= nap=
     trap 'over=yes; kill $nap' TERM
-    IFS= read -r line </proc/self/stat; me=${{line%% *}} passed=0 pause=1 over=
+    IFS= read -r line </proc/self/stat; me=${{line%% *}} passed=0 pause=1
     while [ $passed -lt $seconds ]; do
         [ $((passed + pause)) -le $seconds ] || pause=$((seconds - passed))
         sleep $pause & nap=$!
@@ -133,7 +135,8 @@ GET = r"""IFS= read -r its && eval "$its" || exit 126
 case $path in */*) cd -- "${path%/*}/" || exit;; esac
 $tar -c "$@" -f - -- "./${path##*/}" | head -c "$most" """
 
-KILLED = 137
+WROTE_TOO_MUCH = 141
+"""The exit code of a command whose output was not read any more."""
 
 
 def quoted(text: str) -> str:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import posixpath
 import secrets
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from sandrl.trials import guest
 from sandrl.trials.entries import Entry, archived, of_archive, paths_of, without
 from sandrl.trials.place import Place, RuntimeLost
 from sandrl.trials.state import give_back, image_of, keep_state, states_of
-from sandrl.trials.terminal import Terminal
+from sandrl.trials.terminal import SCREEN_BYTES, Terminal
 from sandrl.trials.users import Facts, User
 
 ROOT = "0"
@@ -32,6 +33,7 @@ FILE_SECONDS = 120.0
 """How long a machine may take to tell what it is like, and to write or read files."""
 
 _SHARE_OF_HEAD = 4
+_NOT_EXECUTABLE = 126
 _MARGIN_BYTES = 64 << 10
 _FACTS_BYTES = 4 << 20
 _CUT = b"\n[... %d bytes are left out ...]\n"
@@ -133,6 +135,10 @@ class Machine:
         first = output_bytes // _SHARE_OF_HEAD
         becoming, its_own = self.becoming(user)
         its = guest.command([*becoming, *argv], its_own | dict(variables or {}), directory)
+        if "\0" in its:
+            return CommandOutcome(
+                self.sandbox_id or "", _NOT_EXECUTABLE, stderr=b"a word of the command has a NUL byte\n"
+            )
         own = guest.assigned(mark=mark, seconds=seconds, first=first, last=output_bytes - first)
         began = time.monotonic()
         try:
@@ -268,7 +274,7 @@ class Machine:
     def _file(self, program: str, given: str, most_bytes: int) -> bytes | None:
         command = ("sh", "-c", f"n='\n'\n{program}")
         outcome = self.ask(command, guest.lines(given), FILE_SECONDS, most_bytes + _MARGIN_BYTES)
-        if len(outcome.stdout) > most_bytes or outcome.exit_code == guest.KILLED:
+        if len(outcome.stdout) > most_bytes or outcome.exit_code == guest.WROTE_TOO_MUCH:
             raise TooLargeError
         return outcome.stdout if outcome.exit_code == 0 else None
 
@@ -278,14 +284,17 @@ class Machine:
         user: str | None = None,
         directory: str | None = None,
         variables: Mapping[str, str] | None = None,
+        output_bytes: int = SCREEN_BYTES,
     ) -> Terminal:
         """Opens a shell that keeps its state; the arguments are as those of `run`.
+
+        `output_bytes` is how much of what it shows is kept between two looks at it.
 
         Raises:
             NoUserError, InfrastructureError, RuntimeLost: As `run`.
         """
         # What it leaves behind keeps the terminal until the machine is closed.
-        terminal = Terminal(self, user=user, directory=directory, variables=variables or {})
+        terminal = Terminal(self, user=user, directory=directory, variables=variables or {}, output_bytes=output_bytes)
         self._terminals.append(terminal)
         return terminal
 
@@ -310,16 +319,13 @@ class Machine:
 
         Raises:
             InfrastructureError: If the sandbox has ended, or this machine cannot keep it, such as on a full disk.
+            RuntimeLost: If the runtime failed.
         """
         state = self.shape.state
-        return keep_state(
-            self._place.connection,
-            self.sandbox.id or "",
-            self.shape.image if state is None else state.image,
-            state,
-            self._states,
-            self._place.emit,
-        )
+        image = self.shape.image if state is None else state.image
+        with self.telling_loss():
+            sandbox_id = self.sandbox.id or ""
+            return keep_state(self._place.connection, sandbox_id, image, state, self._states, self._place.emit)
 
     def close(self) -> None:
         """Begins to stop the sandbox, if there is one; closing twice is fine."""
@@ -344,6 +350,21 @@ class Machine:
         assert self._launch is not None, "it was started"
         assert self._launch.sandbox is not None, "what has ended was sent"
         return self._launch.sandbox
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether its sandbox was lost."""
+        return self._loss is not None
+
+    @contextmanager
+    def telling_loss(self) -> Iterator[None]:
+        """Finds out after a failure whether the sandbox, or the runtime with it, was lost, and raises that instead."""
+        try:
+            yield
+        except InfrastructureError:
+            if self._loss is None:
+                self.ask(("sh", "-c", ":"), b"", START_SECONDS, _MARGIN_BYTES)
+            raise
 
     def ask(self, argv: Sequence[str], stdin: bytes, timeout_seconds: float, most_bytes: int) -> CommandOutcome:
         """Runs a command of the machine's own, as it is: without a user, and killed if it writes too much.
