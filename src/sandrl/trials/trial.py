@@ -22,6 +22,7 @@ from typing import Protocol, TypeVar
 from sandrl.errors import InfrastructureError, InputError
 from sandrl.events.results import CheckStatus, CheckVerdict, Status, Trust
 from sandrl.judge.verdict import Verdict
+from sandrl.problems.tasks.log_parsers import check_parser
 from sandrl.problems.tasks.task import (
     Environment,
     Healthcheck,
@@ -32,6 +33,7 @@ from sandrl.problems.tasks.task import (
     VerifierMode,
 )
 from sandrl.problems.tasks.templates import resolved
+from sandrl.runs import VERIFIER_TAG
 from sandrl.sandboxes import Shape, State, delay_seconds, network_of
 from sandrl.trials.artifacts import collected, files_of
 from sandrl.trials.entries import Entry
@@ -225,6 +227,7 @@ class _Trial:
         self._trusts: list[Trust] = []
         self._machine: Machine | None = None
         self._sandbox_id: str | None = None
+        self._has_machine = False
 
     def run(self) -> Verdict:
         try:
@@ -249,8 +252,11 @@ class _Trial:
 
     def _steps(self) -> list[_StepEnd]:
         task, agent = self._task, self._agent
-        for phase in self._all_phases():
-            self._variables(phase)
+        for step in task.steps:
+            self._variables(step.agent)
+            self._variables(step.verifier.phase)
+            if step.verifier.parser:
+                check_parser(step.verifier.parser)
         given = None
         if isinstance(agent, FinalState):
             given = agent.states(self._site.find_image(task.environment.image))
@@ -276,11 +282,6 @@ class _Trial:
             if _is_below(ends[-1].rewards, step.min_reward):
                 break
         return ends
-
-    def _all_phases(self) -> Iterator[Phase]:
-        for step in self._task.steps:
-            yield step.agent
-            yield step.verifier.phase
 
     def _set_up(self, number: int, step: TaskStep) -> str:
         # Why the agent's state cannot be prepared for a step; empty if it is.
@@ -499,7 +500,10 @@ class _Trial:
         raise AssertionError("it has started, or not")
 
     def _make(self, environment: Environment, phase: Phase, state: State | None = None) -> Machine:
-        return self._site.make(self._shape(environment, phase), state, self._options.tags)
+        # Only the first of a trial counts as an execution.
+        tags = (VERIFIER_TAG,) if self._has_machine else ()
+        self._has_machine = True
+        return self._site.make(self._shape(environment, phase), state, (*tags, *self._options.tags))
 
     @contextmanager
     def _machine_of(self, environment: Environment, phase: Phase, state: State | None = None) -> Iterator[Machine]:
