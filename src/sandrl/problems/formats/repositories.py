@@ -151,7 +151,8 @@ class SweRow(FormatRow):
         known = _SWE_BENCH.get(self.repo)
         if known is not None and self.version == "1.9" and self.repo == "django/django":
             known = known._replace(command="./tests/runtests.py --verbosity 2")
-        looks_like_pytest = all(re.match(r"[^\s:]+\.py(::|$)", each) for each in names if "::" in each)
+        paths = [each for each in names if "::" in each]
+        looks_like_pytest = bool(paths) and all(re.match(r"[^\s:]+\.py::", each) for each in paths)
         if known is None:
             if not looks_like_pytest and not (parser and (command or self.eval_script)):
                 missing = "log_parser" if not parser else "test_cmd"
@@ -245,7 +246,11 @@ class R2eRow(FormatRow):
 
 
 R2E_GYM = Format(
-    "R2E-Gym", (("problem_statement",), ("docker_image",), ("expected_output_json",)), R2eRow, is_python=False
+    "R2E-Gym",
+    (("problem_statement",), ("docker_image",), ("expected_output_json",)),
+    R2eRow,
+    is_python=False,
+    named=lambda value: "__".join(str(each) for field in ("repo_name", "commit_hash") if (each := value.get(field))),
 )
 
 
@@ -274,11 +279,8 @@ class MultiSweRow(FormatRow):
     language: str | None = None
     log_parser: str | None = None
     image_name: str | None = None
-    instance_id: str | None = None
 
     def to_problem(self, name: str) -> Problem:
-        if self.instance_id is None:
-            name = multi_swe_names(self.org, self.repo, self.number)[0]
         fields = ("fixed_tests", "f2p_tests", "s2p_tests", "n2p_tests")
         must_pass = tuple(dict.fromkeys(test for field in fields for test in _keys(getattr(self, field), field)))
         if not must_pass:
@@ -332,4 +334,10 @@ def _keys(value: Any, field: str) -> tuple[str, ...]:
     return tuple(name for name, each in tests.items() if each)
 
 
-MULTI_SWE = Format("Multi-SWE-bench", (("org",), ("repo",), ("number",), ("test_patch",)), MultiSweRow, is_python=False)
+MULTI_SWE = Format(
+    "Multi-SWE-bench",
+    (("org",), ("repo",), ("number",), ("test_patch",)),
+    MultiSweRow,
+    is_python=False,
+    named=lambda value: multi_swe_names(value["org"], value["repo"], value["number"])[0],
+)
