@@ -151,6 +151,7 @@ def test_the_usual_compose_file_of_terminal_bench_is_read(tmp_path: Path) -> Non
         ({"task.yaml": "difficulty: easy\n"}, "{}/task.yaml: field 'instruction': is missing"),
         ({"task.yaml": "- a\n"}, "{}/task.yaml: is not a task of Terminal-Bench"),
         ({"task.yaml": "a: [\n"}, "{}/task.yaml:2: is not YAML"),
+        ({"task.yaml": "a: \0\n"}, "{}/task.yaml: is not YAML: unacceptable character #x0000"),
         (
             {"task.yaml": "instruction: a\nmax_agent_timeout_sec: 0\n"},
             "field 'max_agent_timeout_sec': must be a number of",
@@ -159,7 +160,7 @@ def test_the_usual_compose_file_of_terminal_bench_is_read(tmp_path: Path) -> Non
         ({"run-tests.sh": None}, "{}/run-tests.sh: is missing"),
         ({"Dockerfile": None}, "{}/Dockerfile: is missing"),
         ({"solution.sh": None, "solution.yaml": "- command: y\n  append_enter: false\n"}, "types keys into a program"),
-        ({"solution.sh": None, "solution.yaml": "a: 1\n"}, "{}/solution.yaml: must be a list of commands"),
+        ({"solution.sh": None, "solution.yaml": "a: 1\n"}, "{}/solution.yaml: is not a list of commands"),
         ({"docker-compose.yaml": CLIENT + "  db: {image: postgres}\n"}, "has several services (client, db)"),
         (
             {"task.yaml": "a: &a {x: 1}\n" + "".join(f"b{n}: {{<<: [*a, *a]}}\n" for n in range(9))},
@@ -173,6 +174,7 @@ def test_a_wrong_task_of_terminal_bench_is_named_by_its_file(
     with pytest.raises(InputError) as caught:
         task_of(tmp_path / "t", files)
     assert message.format(tmp_path / "t") in caught.value.message
+    assert "\n" not in caught.value.message
 
 
 def test_an_older_task_of_terminal_bench_has_descriptions(tmp_path: Path) -> None:

@@ -189,20 +189,7 @@ def _solution(content: TaskContent) -> Solution | None:
     if not content.is_file("solution.yaml"):
         return None
     path = content.path("solution.yaml")
-    import yaml
-
-    text = content.text("solution.yaml")
-    try:
-        # An alias has no use in a list of commands.
-        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, yaml.SafeLoader)):
-            raise InputError("has aliases", path=path)
-        entries = yaml.safe_load(text)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        mark = getattr(error, "problem_mark", None)
-        reason = getattr(error, "problem", None) or error
-        raise InputError(f"is not YAML: {reason}", path=path, line=mark.line + 1 if mark else None) from None
-    if not isinstance(entries, list):
-        raise InputError("must be a list of commands", path=path)
+    entries = read_yaml(path, "a list of commands", list)
     commands = [_validated(SolutionCommand, each, path) for each in entries]
     return Solution(files=(("solve.sh", "".join(_typed(commands, path)).encode()),))
 
