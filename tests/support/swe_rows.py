@@ -90,7 +90,7 @@ SOURCES = (
         "1.20.2",
         "parse.py",
         ("return float(string[:-1]) / 100.0", "return float(string[:-1]) / 10.0"),
-        ("timedelta(minutes=offset)", "timedelta(seconds=offset)"),
+        ("return self.fixed[item]", "return self.fixed[-item]"),
         "tests/test_parse.py",
         "test_numbers",
     ),

@@ -28,7 +28,7 @@ ROOT = "0"
 OUTPUT_BYTES = 64 << 10
 """How much of each output of a command is kept by default."""
 
-START_SECONDS = 60.0
+START_SECONDS = 120.0
 FILE_SECONDS = 120.0
 """How long a machine may take to tell what it is like, and to write or read files."""
 
@@ -185,6 +185,8 @@ class Machine:
         # A shell that fails is the image's; commands show it.
         mark = secrets.token_hex(16)
         outcome = self.ask(("sh", "-c", guest.PROBE), guest.lines(mark), START_SECONDS, _FACTS_BYTES)
+        if outcome.timed_out:
+            raise InfrastructureError(f"the shell of the sandbox did not answer within {START_SECONDS:g} s")
         return Facts.read(outcome.stdout.decode("utf-8", "replace"), mark)
 
     def put(self, directory: str, entries: Iterable[Entry], *, owner: str | None = None, anew: bool = False) -> None:
@@ -215,8 +217,9 @@ class Machine:
         if outcome.exit_code and not tar and self._launch is not None:
             self._put_each(directory, entries)
         elif outcome.exit_code != 0:
-            reason = outcome.stderr.decode("utf-8", "replace").strip().splitlines()[-1:] or ["no reason is given"]
-            raise InfrastructureError(f"files cannot be written to {directory} of the sandbox: {reason[0]}")
+            ended = f"within {FILE_SECONDS:g} s" if outcome.timed_out else f"exit code {outcome.exit_code}"
+            reason = outcome.stderr.decode("utf-8", "replace").strip().splitlines()[-1:] or [ended]
+            raise InfrastructureError(f"files cannot be written to {directory} of the sandbox: {reason[0][:200]}")
 
     def _put_each(self, directory: str, entries: Sequence[Entry]) -> None:
         sandbox = self.sandbox

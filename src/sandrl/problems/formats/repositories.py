@@ -1,8 +1,9 @@
 """Rows about repositories: an issue, and tests that must pass once it is solved; each becomes a task.
 
 SWE-bench and its kin (Lite, Verified, Multilingual, SWE-Gym, SWE-smith, SWE-rebench) share their fields, and differ in
-what they say about the image and the tests. Newer rows say everything (`image`, `eval_script`, `log_parser`); for older
-ones the tables here have what the programs of their authors have. R2E-Gym and Multi-SWE-bench have fields of their own.
+the fields about the image and the tests. Newer rows have all of them (`image`, `eval_script`, `log_parser`); for older
+ones the tables here hold the facts that the programs of their authors hold. R2E-Gym and Multi-SWE-bench have fields of
+their own.
 """
 
 from __future__ import annotations

@@ -21,6 +21,7 @@ from sandrl.problems.tasks.compose import NAMES, ComposedMachine, read_compose
 from sandrl.problems.tasks.content import TaskContent
 from sandrl.problems.tasks.harbor import without_canary
 from sandrl.problems.tasks.images import built
+from sandrl.problems.tasks.log_parsers import TERMINAL_BENCH_PARSERS
 from sandrl.problems.tasks.task import Environment, Phase, Solution, Task, TaskStep, Verifier
 
 CONFIG = "task.yaml"
@@ -106,6 +107,10 @@ def read_terminal_bench_task(directory: str | Path) -> Task:
         TerminalBenchConfig, read_yaml(path, "a task of Terminal-Bench: a mapping with `instruction`"), path
     )
     instruction = _instruction(config, path)
+    if config.parser_name not in TERMINAL_BENCH_PARSERS:
+        message = f"there is no parser {config.parser_name!r:.60} of test results"
+        hint = f"use one of {', '.join(TERMINAL_BENCH_PARSERS)}"
+        raise InputError(message, path=path, field="parser_name", hint=hint)
     composed = _composed(content)
     image = composed.image if composed is not None and composed.image else built(content.path("Dockerfile"))
     ignored = [*(config.model_extra or ()), *(composed.ignored if composed is not None else ())]
