@@ -96,6 +96,16 @@ def test_a_repaired_verifier_judges_the_states_of_a_run_again(tmp_path: Path) ->
     assert found == {(f"{task.name}#solution", 1.0, 0.5) for task in repaired}
 
 
+def test_a_user_that_a_machine_does_not_have_costs_nobody_a_reward(tmp_path: Path) -> None:
+    import_task_base(os.environ)
+    task = harbor.TASKS_BY_NAME["users"]
+    config = task.write(tmp_path / "harbor") / "task.toml"
+    config.write_text(config.read_text().replace('user = "app"', 'user = "absent"'))
+    for result in _rewarded(tmp_path, [task]).values():
+        _earned(result, None)
+        assert "no user 'absent'" in result["detail"]
+
+
 @pytest.mark.parametrize("task", terminal_bench.TASKS, ids=lambda task: task.name)
 def test_every_parser_of_terminal_bench_tells_a_solution_from_nothing(
     of_terminal_bench: dict[str, Any], task: TerminalBenchTask
