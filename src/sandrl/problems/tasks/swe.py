@@ -60,7 +60,7 @@ cd "$directory" && git config --global --add safe.directory '*' &&
     rm -rf .git && git init -q . &&
     xargs -0 -r sh -c 'for path; do [ ! -e "$path" ] || printf "%s\\0" "$path"; done' sh </tmp/.tracked |
         xargs -0 -r git add -f -- && git add -A && rm -f /tmp/.tracked &&
-    git -c user.name=sandrl -c user.email=sandrl@localhost -c commit.gpgsign=false commit -q --no-verify -m base
+    git -c user.name=judge -c user.email=judge@localhost -c commit.gpgsign=false commit -q --no-verify -m base
 """
 
 _TEST_DIRECTORIES = frozenset({"tests", "test", "__tests__"})
