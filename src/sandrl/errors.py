@@ -24,6 +24,7 @@ a run records (`sandrl.runs.session`) and to the message and exit code of the co
     │   ├── AuthenticationError        3   credentials are missing, wrong or refused
     │   ├── InfrastructureError        3   sandboxes failed, and the code is not the cause
     │   │   ├── JudgeNotStartedError   3   an image has no python3 that starts
+    │   │   ├── NoUserError            3   a sandbox cannot run programs as the user that is asked for
     │   │   ├── NoRoomError            3   the runtime currently has no room for another sandbox
     │   │   └── NodeLostError          3   a node of a cluster no longer answers
     │   ├── EndpointError              3   a model endpoint does not answer
@@ -212,6 +213,10 @@ class InfrastructureError(ServiceError):
 
     lost_runtime: bool = False
     never_reached: bool = False
+
+
+class NoUserError(InfrastructureError):
+    """A sandbox cannot run programs as the user that is asked for; it is there all the same."""
 
 
 class NoRoomError(InfrastructureError):

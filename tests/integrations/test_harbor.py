@@ -1,4 +1,4 @@
-"""Harbor runs a task with an image in sandboxes of `sandrl runtime serve`, through its own environment `cwsandbox`."""
+"""Harbor runs our tasks in sandboxes of `sandrl runtime serve`, through its own environment `cwsandbox`."""
 
 from __future__ import annotations
 
@@ -7,43 +7,41 @@ import os
 import re
 import subprocess
 import sys
-import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.support.image_trees import copy_program, make_busybox_tree
-from tests.support.programs import require_program
-
-pytestmark = pytest.mark.slow
+from tests.support.tasks.base import import_task_base
+from tests.support.tasks.harbor import TASKS, HarborTask
 
 HARBOR = os.environ.get("SANDRL_TEST_HARBOR", "")
-TASK = """
-version = "1.0"
-[environment]
-docker_image = "harbor-task:1"
-cpus = 1
-memory_mb = 256
-[verifier]
-timeout_sec = 120.0
-"""
-SOLVE = "#!/bin/bash\ncd /app; id -u > answer; chmod 640 answer\n"
-TEST = """#!/bin/bash
-cd /app
-[ "$(cat answer 2>/dev/null) $(stat -c %a answer)" = "0 640" ] && reward=1 || reward=0
-echo $reward > /logs/verifier/reward.txt
-"""
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not HARBOR, reason="SANDRL_TEST_HARBOR names no harbor (0.25 with cwsandbox, on Python 3.12)"),
+]
 
 
-@pytest.fixture
-def environment(tmp_path: Path) -> dict[str, str]:
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    place = tmp_path_factory.mktemp("environment")
     places = {"SANDRL_STATE_DIR": "state", "SANDRL_CACHE_DIR": "cache", "HOME": "home"}
-    return {"PATH": os.environ["PATH"], **{name: str(tmp_path / place) for name, place in places.items()}}
+    return {"PATH": os.environ["PATH"], **{name: str(place / folder) for name, folder in places.items()}}
 
 
-@pytest.fixture
-def served(environment: dict[str, str]) -> Iterator[dict[str, str]]:
+@pytest.fixture(scope="module")
+def tasks(tmp_path_factory: pytest.TempPathFactory, environment: dict[str, str]) -> Path:
+    """The tasks with their images, which this environment of Harbor does not build."""
+    import_task_base(environment)
+    place = tmp_path_factory.mktemp("tasks")
+    for task in TASKS:
+        if not task.apart:
+            _name_images(task, task.write(place), environment)
+    return place
+
+
+@pytest.fixture(scope="module")
+def served(environment: dict[str, str], tasks: Path) -> Iterator[dict[str, str]]:
     """The variables of a foreground daemon."""
     command = [sys.executable, "-m", "sandrl", "runtime", "serve"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as daemon:
@@ -51,44 +49,28 @@ def served(environment: dict[str, str]) -> Iterator[dict[str, str]]:
         exported = [re.fullmatch(r"export (\w+)=(\S+)\n", daemon.stdout.readline()) for _ in range(2)]
         yield {each[1]: each[2] for each in exported if each}
         daemon.terminate()
+    subprocess.run([sys.executable, "-m", "sandrl", "runtime", "stop"], check=True, env=environment)
 
 
-@pytest.fixture
-def task(tmp_path: Path, environment: dict[str, str]) -> Path:
-    """A task whose image has the programs that Harbor needs, from this machine."""
-    root = tmp_path / "root"
-    root.mkdir()
-    make_busybox_tree(root)
-    for name in ("bash", "tar", "gzip", "stat", "mkdir"):
-        copy_program(Path(require_program(name)), root)
-    (root / "app").mkdir()
-    with tarfile.open(tmp_path / "root.tar", "w") as archive:
-        archive.add(root, ".")
-    importing = [sys.executable, "-m", "sandrl", "images", "import", f"rootfs:{tmp_path}/root.tar", "harbor-task:1"]
-    subprocess.run(importing, check=True, env=environment)
-    files = {
-        "task.toml": TASK,
-        "instruction.md": "Write your user id.",
-        "solution/solve.sh": SOLVE,
-        "tests/test.sh": TEST,
-    }
-    for name, text in files.items():
-        path = tmp_path / "task" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    (tmp_path / "task/environment").mkdir()
-    return tmp_path / "task"
-
-
-@pytest.mark.skipif(not HARBOR, reason="SANDRL_TEST_HARBOR names no harbor (0.25 with cwsandbox, on Python 3.12)")
-@pytest.mark.parametrize(("agent", "reward"), [("oracle", 1.0), ("nop", 0.0)])
-def test_the_oracle_is_rewarded_and_an_agent_that_does_nothing_is_not(
-    task: Path, environment: dict[str, str], served: dict[str, str], agent: str, reward: float
+@pytest.mark.parametrize("agent", ["oracle", "nop"])
+def test_the_numbers_of_the_verifiers_are_those_that_the_tasks_say(
+    tasks: Path, environment: dict[str, str], served: dict[str, str], tmp_path: Path, agent: str
 ) -> None:
     offline = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "DO_NOT_TRACK": "1"}
-    command = [HARBOR, "run", "-p", str(task), "-a", agent, "--env", "cwsandbox", "-o", str(task.parent / "jobs")]
-    subprocess.run([*command, "--job-name", "job"], check=True, env=environment | served | offline, timeout=300)
-    (result,) = (task.parent / "jobs/job").glob("*/result.json")
-    trial = json.loads(result.read_text(encoding="utf-8"))
-    assert trial["exception_info"] is None
-    assert trial["verifier_result"]["rewards"] == {"reward": reward}
+    command = [HARBOR, "run", "--yes", "-p", str(tasks), "-a", agent, "--env", "cwsandbox", "-o", str(tmp_path)]
+    subprocess.run([*command, "--job-name", "job"], check=True, env=environment | served | offline, timeout=600)
+    trials = [json.loads(path.read_text(encoding="utf-8")) for path in tmp_path.glob("job/*/result.json")]
+    found = {trial["task_name"].rpartition("/")[2]: (trial["verifier_result"] or {}).get("rewards") for trial in trials}
+    assert found == {task.name: task.oracle if agent == "oracle" else task.nothing for task in TASKS if not task.apart}
+
+
+def _name_images(task: HarborTask, place: Path, environment: dict[str, str]) -> None:
+    text = (place / "task.toml").read_text(encoding="utf-8")
+    for folder, table in (("environment", "[environment]\n"), ("tests", "[verifier.environment]\n")):
+        if (place / folder / "Dockerfile").exists():
+            name = f"tests/{task.name}-{folder}:1"
+            build = [sys.executable, "-m", "sandrl", "images", "build", str(place / folder), "--tag", name]
+            subprocess.run(build, check=True, env=environment)
+            named = f'{table}docker_image = "{name}"\n'
+            text = text.replace(table, named) if table in text else text + named
+    (place / "task.toml").write_text(text, encoding="utf-8")

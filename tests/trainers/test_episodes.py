@@ -18,8 +18,9 @@ transformers: Any = pytest.importorskip("transformers", reason="not installed: t
 
 from sandrl.config.words import ToolSet  # noqa: E402
 from sandrl.rewards import RewardFunction  # noqa: E402
+from sandrl.rollouts.calls import tool_schemas  # noqa: E402
 from sandrl.rollouts.sandbox import LOST, JobSandboxes  # noqa: E402
-from sandrl.rollouts.tools import tool_schemas  # noqa: E402
+from sandrl.rollouts.tools import TOOLS  # noqa: E402
 from sandrl.sandboxes import Job, connect, new_job_id  # noqa: E402
 from sandrl.settings import RuntimeKind, load_settings  # noqa: E402
 from sandrl.trainers.episodes import Environment, environment_factory, episode_end, episode_trainer, message_rows  # noqa: E402
@@ -208,7 +209,7 @@ def test_an_episode_whose_sandbox_is_lost_has_no_reward_whatever_it_submits(
 def test_chat_templates_are_told_of_the_tools_what_endpoints_are(tool_set: ToolSet, workshop: JobSandboxes) -> None:
     environment = environment_factory(workshop, tool_set, 1)()
     own = {"reset", "toolbox", "submission", "loss"}
-    schemas = {schema["name"]: schema for schema in tool_schemas(tool_set)}
+    schemas = {schema["name"]: schema for schema in tool_schemas(TOOLS[tool_set])}
     assert {name for name in dir(environment) if re.match("[a-z]", name)} - own == schemas.keys()
     for name, schema in schemas.items():
         assert transformers.utils.get_json_schema(getattr(environment, name))["function"] == schema

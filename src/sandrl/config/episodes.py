@@ -24,8 +24,8 @@ from sandrl.config.words import TINY, EpisodeKind
 LOCAL_MODEL = "Qwen/Qwen2.5-3B-Instruct"
 OPENAI_MODEL = "gpt-4o-mini"
 
-CONCURRENCY = 32
-"""The default number of episodes that run at the same time."""
+CONCURRENCY, TASKS_AT_ONCE = 32, 256
+"""The default number of episodes that run at the same time, and of those on tasks, which wait for their machines."""
 
 HELD_BY_AN_EPISODE = 2
 """How many sandboxes an episode in attempts has at most: one to work in, and one in which it is judged."""
@@ -65,9 +65,9 @@ class EpisodesConfig(RunPart, SandboxesPart, EndpointPart, SamplingPart, Episode
             raise ValueError("max_sandboxes: must be 2 or more; an episode uses one sandbox to work and one to judge")
         return self
 
-    def at_once(self, episodes: int) -> int:
+    def at_once(self, episodes: int, *, has_tasks: bool = False) -> int:
         """How many of these are played at once: never so many that all wait for a sandbox to be judged in."""
-        most = self.concurrency or CONCURRENCY
+        most = self.concurrency or (TASKS_AT_ONCE if has_tasks else CONCURRENCY)
         if self.max_sandboxes is not None:
             most = min(most, self.max_sandboxes // HELD_BY_AN_EPISODE)
         return min(most, episodes)

@@ -9,15 +9,15 @@ from pydantic import model_validator
 from sandrl.config.episodes import HELD_BY_AN_EPISODE
 from sandrl.config.fields import GENERATION, MODEL, PROBLEMS, option
 from sandrl.config.model import Count, Seed
-from sandrl.config.parts import PROBLEMS_HELP, EndpointPart, NumProblems, SamplingPart, ShowTests
+from sandrl.config.parts import PROBLEMS_HELP, EndpointPart, EpisodePart, NumProblems, SamplingPart
 from sandrl.config.scoring import ScoredRunConfig
-from sandrl.config.words import BUNDLED
+from sandrl.config.words import BUNDLED, EpisodeKind
 
 SAMPLES = 4
 """The default number of completions per problem, if they are sampled."""
 
 
-class EvalConfig(EndpointPart, SamplingPart, ScoredRunConfig):
+class EvalConfig(EndpointPart, SamplingPart, EpisodePart, ScoredRunConfig):
     """`sandrl eval`."""
 
     short_help: ClassVar[str] = (
@@ -42,7 +42,6 @@ class EvalConfig(EndpointPart, SamplingPart, ScoredRunConfig):
         default="tiny:test for the model `tiny`, else bundled",
     )
     num_problems: NumProblems = None
-    show_tests: ShowTests = 1
     samples: Count | None = option(
         None, "Completions per problem.", GENERATION, metavar="K", default=f"{SAMPLES}; greedy: 1"
     )
@@ -69,10 +68,14 @@ class EvalConfig(EndpointPart, SamplingPart, ScoredRunConfig):
 
     @model_validator(mode="after")
     def _has_sandboxes_for_attempts(self) -> Self:
-        if self.max_attempts > 1 and self.service is not None:
-            raise ValueError("max_attempts cannot be used with service, which runs no attempts; leave one of them out")
+        has_tools = self.rollout is EpisodeKind.TOOLS
+        name = "rollout" if has_tools else "max_attempts"
+        if (has_tools or self.max_attempts > 1) and self.service is not None:
+            raise ValueError(f"{name} cannot be used with service, which runs no episodes; leave one of them out")
         if self.max_attempts > 1 and self.max_sandboxes is not None and self.max_sandboxes < HELD_BY_AN_EPISODE:
             raise ValueError("max_sandboxes: must be 2 or more: attempts use one sandbox to work and one to judge")
+        if has_tools and self.few_shot:
+            raise ValueError("few_shot: examples are texts, and rollout = tools answers with a tool; leave it out")
         return self
 
     @model_validator(mode="after")

@@ -29,9 +29,9 @@ from sandrl.config.model import Count, Seed, Tries, Weight
 from sandrl.config.parts import (
     EXTRACT_HELP,
     PROBLEMS_HELP,
+    TOOL_CALLS_HELP,
     CachePart,
     MappingPart,
-    MaxToolCalls,
     QuestionPart,
     ReportTraining,
     RunPart,
@@ -43,6 +43,9 @@ from sandrl.config.parts import (
 )
 from sandrl.config.words import TINY, Extraction, ToolSet
 from sandrl.settings import ReportTo
+
+TOOL_CALLS, TASK_TOOL_CALLS = 4, 20
+"""The default number of tool calls in an episode, and in one on a task."""
 
 
 class GrpoConfig(RunPart, SandboxesPart, QuestionPart, CachePart, MappingPart):
@@ -144,7 +147,9 @@ class GrpoConfig(RunPart, SandboxesPart, QuestionPart, CachePart, MappingPart):
         "single", "Kind of rollout: `single`, one completion; `tools`, several turns with tool calls.", EPISODES
     )
     tools: Tools = ToolSet.CODE
-    max_tool_calls: MaxToolCalls = 4
+    max_tool_calls: Count | None = option(
+        None, TOOL_CALLS_HELP, EPISODES, metavar="N", default=f"{TASK_TOOL_CALLS} for tasks, else {TOOL_CALLS}"
+    )
     vllm: Literal["server", "colocate"] | None = option(
         None, "Generate with vLLM: `server` uses a vLLM server, `colocate` the GPU that trains.", GENERATION
     )

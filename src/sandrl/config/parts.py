@@ -44,7 +44,7 @@ from sandrl.config.model import (
     Tries,
     Weight,
 )
-from sandrl.config.words import EpisodeKind, Extraction, ToolSet
+from sandrl.config.words import EpisodeKind, Extraction, ToolSet, VerifierPlace
 from sandrl.events import LogLevel
 from sandrl.settings import RUNTIME_WORDS, NetworkMode, ReportTo, RuntimeKind
 
@@ -73,6 +73,8 @@ LANGUAGE_HELP = (
 EXTRACT_HELP = "Where in a completion to find its code."
 
 ROLLOUT_HELP = "Kind of episode: `attempts`, code in answers with errors as feedback; `tools`, calls of tools."
+TOOL_CALLS, TASK_TOOL_CALLS = 20, 100
+"""The default number of tool calls in an episode, and in one on a task."""
 
 Problems: TypeAlias = Annotated[
     str,
@@ -98,7 +100,11 @@ RunsDir: TypeAlias = Annotated[
 ShowTests: TypeAlias = Annotated[Tries, Option("Number of checks that a prompt shows.", PROBLEMS, metavar="N")]
 Tools: TypeAlias = Annotated[
     ToolSet,
-    Option("Tools of `--rollout tools`: `code` to execute and submit code, `all` also for shell and files.", EPISODES),
+    Option(
+        "Tools of `--rollout tools`: `code` to execute and submit code, `all` also for shell and files. Tasks have"
+        " their own.",
+        EPISODES,
+    ),
 ]
 Samples: TypeAlias = Annotated[
     int,
@@ -106,7 +112,7 @@ Samples: TypeAlias = Annotated[
     Option("Completions (or episodes) per problem in a step: the size of a group.", TRAINING, metavar="N"),
 ]
 MaxTokens: TypeAlias = Annotated[Count, Option("Maximum length of a completion, in tokens.", GENERATION, metavar="N")]
-MaxToolCalls: TypeAlias = Annotated[Count, Option("Maximum number of tool calls in an episode.", EPISODES, metavar="N")]
+TOOL_CALLS_HELP = "Maximum number of tool calls in an episode."
 ReportTraining: TypeAlias = Annotated[
     ReportTo,
     Option("Also send metrics to W&B. `auto`: to the active W&B run, or to a new one if a W&B key is set.", OUTPUT),
@@ -184,6 +190,18 @@ class ScoringPart(Config):
         " depends on the seed. The reward is that of the first seed.",
         SCORING,
         metavar="N",
+    )
+    verifier: VerifierPlace = option(
+        VerifierPlace.TASK,
+        "Where verifiers of tasks run: as the task says, or always in a fresh sandbox, from the state that the agent left"
+        " (`separate`).",
+        SCORING,
+    )
+    pass_env: tuple[str, ...] = option(
+        (),
+        "Let tasks use this variable of the environment where they name it (`${NAME}`); repeatable.",
+        SCORING,
+        metavar="NAME",
     )
     second_opinion: Share = option(
         0.0,
@@ -375,9 +393,11 @@ class EndpointPart(Config):
 class EpisodePart(Config):
     """How an episode goes."""
 
-    rollout: EpisodeKind = option(EpisodeKind.ATTEMPTS, ROLLOUT_HELP, EPISODES)
+    rollout: EpisodeKind | None = option(None, ROLLOUT_HELP, EPISODES, default="tools for tasks, else attempts")
     tools: Tools = ToolSet.CODE
-    max_tool_calls: MaxToolCalls = 20
+    max_tool_calls: Count | None = option(
+        None, TOOL_CALLS_HELP, EPISODES, metavar="N", default=f"{TASK_TOOL_CALLS} for tasks, else {TOOL_CALLS}"
+    )
     show_tests: ShowTests = 1
 
 

@@ -59,6 +59,19 @@ class ServeConfig(SandboxesPart, CachePart, MappingPart):
     max_body_bytes: Bytes = option(
         64 << 20, "Maximum size of a request body.", SERVICE, metavar=BYTES, flag="--max-body"
     )
+    max_episodes: Count = option(
+        64,
+        "Maximum number of unfinished episodes of a client; more are answered with status 429.",
+        SERVICE,
+        metavar="N",
+    )
+    episode_idle_seconds: Seconds = option(
+        900.0,
+        "An episode without a call for this long ends without a reward.",
+        SERVICE,
+        metavar=SECONDS,
+        flag="--episode-idle",
+    )
     drain_seconds: Seconds = option(
         60.0, "Time for current requests to finish after SIGTERM or Ctrl-C.", SERVICE, metavar=SECONDS, flag="--drain"
     )

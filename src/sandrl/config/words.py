@@ -45,3 +45,10 @@ class ToolSet(StrEnum):
 
     CODE = "code"
     ALL = "all"
+
+
+class VerifierPlace(StrEnum):
+    """Where the verifier of a task runs: as the task says, or always in a fresh sandbox."""
+
+    TASK = "task"
+    SEPARATE = "separate"

@@ -1,8 +1,8 @@
-"""Evaluates a model that may answer several times: after a failed answer it receives feedback and answers again.
+"""Evaluates a model by episodes: it works with tools, or answers again after a failed answer.
 
-The attempts are those of episodes (`sandrl.rollouts`), so the feedback is that of training: the results of the checks
-that the prompt shows, and of the others only that one failed. The last answer counts. A completion is an episode, so
-pass@k is computed over completions, not over attempts.
+The episodes are those of training (`sandrl.rollouts`), and so are the tools, and the feedback on attempts: the results
+of the checks that the prompt shows, and of the others only that one failed. The last answer counts. A completion is an
+episode, so pass@k is computed over completions, not over attempts.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import JsonValue
 
-from sandrl.config.episodes import CONCURRENCY, HELD_BY_AN_EPISODE
+from sandrl.config.episodes import CONCURRENCY, HELD_BY_AN_EPISODE, TASKS_AT_ONCE
 from sandrl.config.eval import EvalConfig
 from sandrl.evaluation.answers import EvalSample
 from sandrl.events import Emit, JobStarted
@@ -22,7 +22,7 @@ from sandrl.problems import Problem
 from sandrl.problems.prompting import Prompting
 from sandrl.rewards.reward_run import RewardRun
 from sandrl.rewards.scored_run import ResumedRun, open_job_run
-from sandrl.rollouts.episodes import Episode, EpisodeOptions, new_episode
+from sandrl.rollouts.episodes import Episode, EpisodeOptions, check_player, has_tasks, new_episode
 from sandrl.rollouts.results import result_of
 from sandrl.rollouts.steps import EPISODE_SECONDS, StepPlayer
 from sandrl.sandboxes import Interrupt
@@ -30,7 +30,7 @@ from sandrl.scoring.document import result_document, to_line
 from sandrl.settings import Settings
 
 
-def evaluate_attempts(
+def evaluate_episodes(
     config: EvalConfig,
     model: Model,
     wanted: Sequence[EvalSample],
@@ -47,11 +47,13 @@ def evaluate_attempts(
     emit: Emit,
     interrupt: Interrupt,
 ) -> RewardRun:
-    """Has a model answer in attempts, and leaves a run directory.
+    """Has a model play episodes, and leaves a run directory.
 
     The first request to stop lets no more completions begin.
     """
     results = [] if resumed is None else list(resumed.results)
+    options = EpisodeOptions.of(config, prompting)
+    check_player(model, problems.values(), options)
     actor = GatheringModel(model, seed=config.seed, stop=stop) if isinstance(model, InProcessModel) else model
     with open_job_run(
         config,
@@ -68,11 +70,10 @@ def evaluate_attempts(
         interrupt=interrupt,
     ) as run:
         job, session = run.job, run.session
-        assert job is not None, "a service runs no attempts"
+        assert job is not None, "a service runs no episodes"
         # Before the job ends: who waits for an endpoint must not come back to a job that is over.
         session.stack.callback(stop.set)
-        options = EpisodeOptions(max_attempts=config.max_attempts, prompting=prompting, extraction=config.extract)
-        concurrency = _at_once(config, len(wanted))
+        concurrency = _at_once(config, len(wanted), most=TASKS_AT_ONCE if has_tasks(problems.values()) else CONCURRENCY)
         run.tell(JobStarted(job.id, total, concurrency))
         player = StepPlayer(
             config,
@@ -98,8 +99,8 @@ def evaluate_attempts(
 
 
 # How many episodes are played at once: never so many that all wait for a sandbox to be judged in.
-def _at_once(config: EvalConfig, completions: int) -> int:
-    most = min(config.concurrency or CONCURRENCY, config.batch_size or CONCURRENCY)
+def _at_once(config: EvalConfig, completions: int, *, most: int) -> int:
+    most = min(config.concurrency or most, config.batch_size or most)
     if config.max_sandboxes is not None:
         most = min(most, config.max_sandboxes // HELD_BY_AN_EPISODE)
     return max(min(most, completions), 1)

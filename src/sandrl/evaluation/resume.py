@@ -13,7 +13,7 @@ from typing import Any
 
 from sandrl.config.eval import EvalConfig
 from sandrl.config.layers import resolve
-from sandrl.config.parts import MappingPart, QuestionPart, ScoringPart
+from sandrl.config.parts import EpisodePart, MappingPart, QuestionPart, ScoringPart
 from sandrl.config.words import TINY
 from sandrl.errors import UsageError
 from sandrl.evaluation.answers import EvalSample
@@ -29,8 +29,9 @@ COMMAND = "eval"
 
 # What decides an answer, its verdict and its reward.
 _OF_THE_RUN = (
-    *("model", "problems", "num_problems", "samples", "temperature", "max_tokens", "use_model_sampling", "show_tests"),
+    *("model", "problems", "num_problems", "samples", "temperature", "max_tokens", "use_model_sampling"),
     *("seed", "packages"),
+    *EpisodePart.model_fields,
     *QuestionPart.model_fields,
     *MappingPart.model_fields,
     *(name for name in ScoringPart.model_fields if name not in ("retries", "caching")),

@@ -16,8 +16,9 @@ from pydantic import JsonValue
 
 from sandrl.config.eval import EvalConfig
 from sandrl.config.words import TINY
+from sandrl.errors import UsageError
 from sandrl.evaluation.answers import Answers, all_samples, in_order
-from sandrl.evaluation.attempts import evaluate_attempts
+from sandrl.evaluation.attempts import evaluate_episodes
 from sandrl.evaluation.request import EvalRequest, EvalRun
 from sandrl.evaluation.resume import COMMAND, find_previous
 from sandrl.events import Emit, ModelSettingsFound, PolicyAsked, TokenLimitFound, ignore
@@ -30,6 +31,8 @@ from sandrl.problems.prompting import Prompting
 from sandrl.problems.store import select
 from sandrl.rewards import score_run
 from sandrl.rewards.estimate import SandboxEstimate, estimate_sandboxes
+from sandrl.rollouts.episodes import EpisodeOptions
+from sandrl.rollouts.run import estimate_episodes
 from sandrl.runs import RunWriter
 from sandrl.runs.resumption import PROBLEMS_DIGEST, digest_of_all
 from sandrl.sandboxes import Interrupt, SandboxRequest
@@ -66,11 +69,12 @@ def run_eval(
     wanted = all_samples(problems, config.answers)
     previous = None if request.resume is None else find_previous(request.resume, config.problems, wanted, digest)
     left = wanted if previous is None else previous.missing(wanted)
-    # Attempts in hand are finished; single answers are not waited for.
-    closed = threading.Event() if config.max_attempts > 1 else _Closed(interrupt)
+    plays = _plays_episodes(config, problems)
+    # Episodes in hand are finished; single answers are not waited for.
+    closed = threading.Event() if plays else _Closed(interrupt)
     model = _model(config, settings, closed, emit, lambda: bool(interrupt.level))
-    found = {"model": config.model or model.name, "samples": config.answers, "batch_size": model.batch_size}
-    config = config.model_copy(update=found)
+    found: dict[str, JsonValue] = {"model": config.model or model.name, "samples": config.answers}
+    config = config.model_copy(update=found if plays else {**found, "batch_size": model.batch_size})
     emit(PolicyAsked(model.name, len(problems), config.answers))
     facts: dict[str, JsonValue] = {PROBLEMS_DIGEST: digest, "token_limit": {**asdict(model.limit)}}
     if config.max_tokens is None:
@@ -96,8 +100,8 @@ def run_eval(
     versions = {} if config.base_url else libraries.versions()
     resumed = None if previous is None else previous.resumed
     try:
-        if config.max_attempts > 1:
-            run = evaluate_attempts(
+        if plays:
+            run = evaluate_episodes(
                 config,
                 model,
                 left,
@@ -136,6 +140,18 @@ def run_eval(
     return EvalRun(model.name, len(problems), config, run, model.limit.tokens)
 
 
+# Whether answers are episodes: with tools, or in attempts that have feedback.
+def _plays_episodes(config: EvalConfig, problems: Mapping[str, Problem]) -> bool:
+    has_tools = any(map(EpisodeOptions.of(config, Prompting()).has_tools, problems.values()))
+    if has_tools and config.service is not None:
+        raise UsageError(
+            "service: runs no episodes, and tasks are worked on with tools",
+            hint="use `rollout` attempts for single answers, or leave service out",
+            fields=("service", "rollout"),
+        )
+    return has_tools or config.max_attempts > 1
+
+
 def estimate_eval(request: EvalRequest, settings: Settings) -> SandboxEstimate:
     """What evaluating a model would take in sandboxes; the model is neither loaded nor asked.
 
@@ -151,12 +167,20 @@ def estimate_eval(request: EvalRequest, settings: Settings) -> SandboxEstimate:
         scored = {result.index for result in previous.resumed.results}
         wanted = [each for each in wanted if each.index not in scored]
     counts = Counter(each.task_id for each in wanted)
+    if _plays_episodes(config, problems):
+        return estimate_episodes(
+            config,
+            settings,
+            command=COMMAND,
+            counts=[(problems[task_id], count) for task_id, count in counts.items()],
+            run=request.resume,
+        )
     return estimate_sandboxes(
         config,
         ScoreOptions.of(config).limits,
         settings,
         command=COMMAND,
-        counts=((problems[task_id], count * config.max_attempts) for task_id, count in counts.items()),
+        counts=((problems[task_id], count) for task_id, count in counts.items()),
         run=request.resume,
         # Workers exist while the model answers.
         is_open_ended=config.has_cells,

@@ -63,12 +63,16 @@ class Trust(StrEnum):
             `==`, said so of its own objects, and neither the reference's class nor the objects' values confirm it.
         IN_PROCESS: They were in it, because the checks could not be split from the completion.
         EXIT_STATUS: Only the exit status was checked.
+        SEPARATE: The verifier of a task ran in a fresh sandbox, from what was collected of the agent's.
+        SHARED: The verifier of a task ran in the agent's sandbox, where what the agent left behind may deceive it.
     """
 
     ISOLATED = "isolated"
     OWN_OPERATOR = "own_operator"
     IN_PROCESS = "in_process"
     EXIT_STATUS = "exit_status"
+    SEPARATE = "separate"
+    SHARED = "shared"
 
 
 class Isolation(StrEnum):
@@ -200,6 +204,11 @@ class ScoredCompletion:
             not tried.
         finish_reason: Why the model's answer ended, in the endpoint's word; `None` if it is not known.
         image: The image in which it was judged, with its digest, if its problem names one.
+        score: The reward that the verifier of a task gave; `None` if there is none. `reward` is what the policy made of
+            it.
+        scores: All numbers that the verifier of a task wrote, by name; empty if it wrote a single one.
+        states: Digests of the final states of a task's machine, one for each step; empty if none was kept.
+        phases: How long the phases of a task's trial took, in seconds, by name.
     """
 
     index: int
@@ -234,6 +243,10 @@ class ScoredCompletion:
     why_in_process: str = ""
     finish_reason: str | None = None
     image: str = ""
+    score: float | None = None
+    scores: dict[str, float] = field(default_factory=dict)
+    states: tuple[str, ...] = ()
+    phases: dict[str, float] = field(default_factory=dict, repr=False)
 
     @property
     def is_cut_off(self) -> bool:
@@ -269,7 +282,9 @@ class ScoredCompletion:
 
 
 # What is left out of the representation of a result, as it is of a log.
-_TEXTS: dict[str, Any] = {each.name: each.default for each in fields(ScoredCompletion) if not each.repr}
+_TEXTS: dict[str, Any] = {
+    each.name: each.default for each in fields(ScoredCompletion) if not each.repr and each.name != "phases"
+}
 _BRIEF = tuple(each.name for each in fields(ScoredCompletion) if each.repr)
 
 

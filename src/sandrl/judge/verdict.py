@@ -7,7 +7,7 @@ A `Verdict` describes what the code did. A reward policy (`sandrl.scoring.polici
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from sandrl.events.results import CheckStatus, CheckVerdict, ScoredCompletion, Status, Trust, passes
 from sandrl.problems import Completion, Problem
@@ -58,9 +58,14 @@ class Verdict:
             was killed.
         returned: What the calls of the problem's reference returned, if the reference ran to determine the expected
             values.
+        score: The reward that the verifier of a task gave; `None` for other problems.
+        scores: All numbers that it wrote, by name; empty if it wrote a single one.
+        states: Digests of the final states of a task's machine, one for each step; empty if none was kept.
+        phases: How long the phases of a task's trial took, in seconds, by name.
 
     Raises:
-        ValueError: If `checks` contradicts `passed` and `total`.
+        ValueError: If `checks` contradicts `passed` and `total`, and no verifier gave a `score`: where its report
+            contradicts its reward, the reward counts.
     """
 
     status: Status
@@ -79,9 +84,13 @@ class Verdict:
     truncated: bool = False
     checks: tuple[CheckVerdict, ...] = ()
     returned: ReferenceValues | None = None
+    score: float | None = None
+    scores: dict[str, float] = field(default_factory=dict)
+    states: tuple[str, ...] = ()
+    phases: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if not self.checks:
+        if not self.checks or self.score is not None:
             return
         passed = sum(check.status is CheckStatus.PASSED for check in self.checks)
         if (passed, len(self.checks)) != (self.passed, self.total):

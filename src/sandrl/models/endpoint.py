@@ -59,6 +59,8 @@ class EndpointModel(Client):
         name: What it is called there; None for the only one that `check` finds.
     """
 
+    has_tools = True
+
     def __init__(
         self,
         endpoint: ModelEndpoint,

@@ -47,6 +47,8 @@ class InProcessModel:
         ServiceError: If it is on the hub, which does not answer, and not in the hub's cache.
     """
 
+    has_tools = False
+
     def __init__(
         self,
         model: str,
@@ -239,6 +241,8 @@ class GatheringModel:
     Each episode asks one question and waits for the answer. The thread that generates takes all waiting questions at
     once, so the episodes of a step are answered in a few passes, in any order.
     """
+
+    has_tools = False
 
     def __init__(self, model: InProcessModel, *, seed: int, stop: threading.Event) -> None:
         self.name = model.name

@@ -96,9 +96,14 @@ class Answer:
 
 
 class Player(Protocol):
-    """A model that continues conversations; threads may share one."""
+    """A model that continues conversations; threads may share one.
+
+    Attributes:
+        has_tools: Whether it can be offered tools.
+    """
 
     name: str
+    has_tools: bool
 
     def reply(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = ()) -> Reply:
         """The next message of a conversation, in which the tools, JSON schemas of functions, may be called.

@@ -17,6 +17,7 @@ from sandrl.problems.problem import EXIT_STATUS, Case, Problem, Tolerance
 from sandrl.problems.prompts import (
     ANSWER_INSTRUCTION,
     SUBMIT_INSTRUCTION,
+    TASK_INSTRUCTION,
     Prompt,
     chat_prompt,
     render_prompt,
@@ -27,6 +28,7 @@ __all__ = [
     "ANSWER_INSTRUCTION",
     "EXIT_STATUS",
     "SUBMIT_INSTRUCTION",
+    "TASK_INSTRUCTION",
     "Call",
     "Case",
     "Comparison",

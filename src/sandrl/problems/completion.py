@@ -22,6 +22,7 @@ class Completion:
         finish_reason: Why the answer ended, in the endpoint's word; None if it is not known.
         tokens: How many tokens the answer has; None if it is not known.
         reasoning: The reasoning that the endpoint returned beside the text; no code is taken from it.
+        states: Files of the final states that a task's agent left, one for each step; such an answer has no text.
 
     Raises:
         InputError: If a field is not a string; `field` of the error names it.
@@ -35,6 +36,7 @@ class Completion:
     finish_reason: str | None = None
     tokens: int | None = None
     reasoning: str = field(default="", repr=False)
+    states: tuple[str, ...] = ()
 
     @property
     def shortcoming(self) -> str:

@@ -90,20 +90,27 @@ def parse_value(model: type[RowModel], value: object, place: str = "") -> RowMod
         first: dict[str, Any] = dict(error.errors(include_url=False)[0])
         # A union reports each of its members; the path up to there is what the user wrote.
         field = place + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"])
-        message = "is missing" if first["type"] == "missing" else _reason(first)
-        raise InputError(message, field=field.lstrip(".") or None) from error
+        raise InputError(reason_of(first), field=field.lstrip(".") or None) from error
 
 
-def _reason(error: dict[str, Any]) -> str:
+def reason_of(error: dict[str, Any]) -> str:
+    """What an error of pydantic says, in the words of all messages."""
     expected = {
+        "missing": "is missing",
         "string_type": "must be a string",
         "list_type": "must be an array",
         "float_type": "must be a number",
+        "float_parsing": "must be a number",
+        "int_parsing": "must be a whole number",
+        "int_from_float": "must be a whole number",
+        "bool_parsing": "must be true or false",
         "model_type": "must be an object",
         "dict_type": "must be an object",
         "literal_error": f"must be {error.get('ctx', {}).get('expected')}",
     }.get(error["type"])
-    if expected is not None and error["type"] != "literal_error":
+    if error["type"].endswith("_parsing") or error["type"] == "int_from_float":
+        return f"{expected}, not {error['input']!r:.40}"
+    if expected is not None and error["type"] not in ("literal_error", "missing"):
         return f"{expected}, not {type_name(error['input'])}"
     if error["type"] == "string_unicode":
         return "holds half of a surrogate pair, which is not valid text"

@@ -74,9 +74,18 @@ class _RowOptions:
     field_map: FieldMap | None
     max_cases: int | None
     language: str | None
+    has_tasks: bool = True
 
     @classmethod
-    def of(cls, prelude: str | None, fields: Sequence[str], max_cases: int | None, language: str | None) -> Self:
+    def of(
+        cls,
+        prelude: str | None,
+        fields: Sequence[str],
+        max_cases: int | None,
+        language: str | None,
+        *,
+        has_tasks: bool = True,
+    ) -> Self:
         try:
             before = prelude_of(prelude)
         except ValueError as error:
@@ -85,7 +94,7 @@ class _RowOptions:
             language = None if language is None else language_named(language).name
         except InputError as error:
             raise UsageError(f"language {error.reason}", fields=("language",)) from error
-        return cls(before, FieldMap.of(fields), max_cases, language)
+        return cls(before, FieldMap.of(fields), max_cases, language, has_tasks)
 
 
 def load_problems(
@@ -107,9 +116,10 @@ def load_problems(
     Args:
         source: `bundled`, `toy` or `tiny`; `mbpp`, `humaneval` or another set of the dataset hub, by its short name or
             as `owner/name`; the path of a `.jsonl`, `.jsonl.gz`, `.json`, `.csv` or `.parquet` file; `-` for JSON lines
-            on standard input; or a directory of such files. Rows may have any format of `sandrl.problems.formats`. A
-            split may follow after a colon (`mbpp:test`): not for `bundled` and `toy`; for a file, only MBPP's splits;
-            for a directory, the first letters of the names of its files.
+            on standard input; a directory of such files; or a directory of tasks, or of one task
+            (`sandrl.problems.tasks`). Rows may have any format of `sandrl.problems.formats`. A split may follow after
+            a colon (`mbpp:test`): not for `bundled` and `toy`; for a file, only MBPP's splits; for a directory of
+            files, the first letters of their names.
         skip_bad_rows: Leave bad rows out and report them in `skipped`, instead of raising the error of the first one.
         prelude: The prelude of problems without a prelude of their own: `standard`, or Python code.
         fields: The meaning of the fields of rows in an unknown format: `prompt=question`, or `tests=info.asserts` for a
@@ -131,8 +141,8 @@ def load_problems(
         MissingExtraError: If the source requires `datasets`, and it is not installed.
         ServiceError: If the hub does not answer, and its cache has no copy of the dataset.
     """
-    options = _RowOptions.of(prelude, fields, max_cases, language)
     found = find_source(source)
+    options = _RowOptions.of(prelude, fields, max_cases, language, has_tasks=found.has_tasks)
     problems = ProblemStore()
     lines: dict[str, int | str] = {}
     formats: Counter[FoundFormat] = Counter()
@@ -169,15 +179,19 @@ def problem_of_row(
     fields: Sequence[str] = (),
     max_cases: int | None = None,
     language: str | None = None,
+    has_tasks: bool = True,
 ) -> Problem:
-    """Makes a problem of one row that is not in a file; for the arguments and errors see `load_problems`."""
-    options = _RowOptions.of(prelude, fields, max_cases, language)
+    """Makes a problem of one row that is not in a file; for the arguments and errors see `load_problems`.
+
+    `has_tasks` is whether the row may name the directory of a task on this machine.
+    """
+    options = _RowOptions.of(prelude, fields, max_cases, language, has_tasks=has_tasks)
     return as_entry(place, value, lambda row, path: _parsed(row, path, "", options)).problem
 
 
 def with_options(problem: Problem, *, prelude: str = "", max_cases: int | None = None) -> Problem:
     """A problem with the prelude of a run, unless it has its own, and with at most `max_cases` cases or calls."""
-    if prelude and not problem.prelude and problem.is_python:
+    if prelude and not problem.prelude and problem.is_python and problem.task is None:
         problem = replace(problem, prelude=prelude)
     return with_most_cases(problem, max_cases)
 
@@ -250,7 +264,14 @@ def _parsed(row: Row, path: str | Path, set_name: str, options: _RowOptions) -> 
     except InputError as error:
         raise error.at(path, row.line) from error
     try:
-        parsed = parse_problem(mapped, path, set_name, is_mapped=field_map is not None, language=options.language)
+        parsed = parse_problem(
+            mapped,
+            path,
+            set_name,
+            is_mapped=field_map is not None,
+            language=options.language,
+            has_tasks=options.has_tasks,
+        )
     except InputError as error:
         if field_map is None:
             raise

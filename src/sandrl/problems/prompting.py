@@ -21,8 +21,8 @@ from sandrl.problems.problem import Problem
 from sandrl.problems.prompts import (
     ANSWER_INSTRUCTION,
     SHOWN_TESTS,
+    asked_of,
     fenced,
-    in_language,
     render_prompt,
     shown_checks,
 )
@@ -74,8 +74,8 @@ class Prompting:
     def messages(
         self, problem: Problem, *, instruction: str = ANSWER_INSTRUCTION, extraction: Extraction | None = None
     ) -> list[dict[str, str]]:
-        """The conversation that a model is to continue; Python in the instruction becomes the problem's language."""
-        said = in_language(instruction, problem.language) if self.system_prompt is None else self.system_prompt
+        """The conversation that a model is to continue; Python in the instruction becomes what answers the problem."""
+        said = asked_of(problem, instruction) if self.system_prompt is None else self.system_prompt
         system = self._filled(said, problem) if self.system_prompt else said
         is_tagged = extraction in (Extraction.ANSWER, Extraction.EXACT) or "<answer>" in system
         messages = [{"role": "system", "content": system}] if system else []

@@ -24,6 +24,12 @@ ANSWER_INSTRUCTION = "Solve the task in Python. Reply with the code only, betwee
 SUBMIT_INSTRUCTION = "Solve the task in Python. Submit the code with the tool submit_solution."
 """The system message where answers are given through a tool, `submit_solution(code)`."""
 
+TASK_INSTRUCTION = (
+    "Solve the task with the tools, which work in its machine. Call submit when it is solved: the state of the machine"
+    " is your answer."
+)
+"""The system message of a task where its machine is worked on with tools."""
+
 
 _TITLES = {"cpp": "C++", "javascript": "JavaScript", "typescript": "TypeScript", "php": "PHP"}
 
@@ -80,17 +86,27 @@ def chat_prompt(
 ) -> list[dict[str, str]]:
     """The conversation a model is to continue: a system message about the form of the answer, then the problem."""
     return [
-        {"role": "system", "content": in_language(instruction, problem.language)},
+        {"role": "system", "content": asked_of(problem, instruction)},
         {"role": "user", "content": render_prompt(problem, show_tests=show_tests).text},
     ]
 
 
-def in_language(instruction: str, language: str) -> str:
-    """An instruction to write Python as one to write another language, by its name in `sandrl.problems.languages`."""
-    if language == PYTHON:
+def asked_of(problem: Problem, instruction: str) -> str:
+    """An instruction to write Python as one to write what answers a problem: its language, or a script or patch."""
+    if problem.task is not None:
+        what, fence = ("patch", "diff") if problem.task.format.startswith("swe") else ("script", "bash")
+        for python, other in (
+            (" in Python.", f" with a {'shell script' if what == 'script' else 'patch, a unified diff'}."),
+            ("the code", f"the {what}"),
+            ("the complete code", f"the complete {what}"),
+            ("```python", f"```{fence}"),
+        ):
+            instruction = instruction.replace(python, other)
         return instruction
-    title = _TITLES.get(language, language.capitalize())
-    return instruction.replace("in Python", f"in {title}").replace("```python", f"```{language}")
+    if problem.language == PYTHON:
+        return instruction
+    title = _TITLES.get(problem.language, problem.language.capitalize())
+    return instruction.replace("in Python", f"in {title}").replace("```python", f"```{problem.language}")
 
 
 def _within(tests: tuple[str, ...], asserts: int) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """The meaning of the word given to `--problems`: a named set, a dataset of the hub, or a file.
 
-The word alone decides, and nothing is opened; only an existing file takes precedence. A named set is one entry of a
-table, from which loading, the splits for training, messages and shell completion are derived.
+The word alone decides, and no file is opened; only an existing file or directory takes precedence. A named set is one
+entry of a table, from which loading, the splits for training, messages and shell completion are derived.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from sandrl.problems.formats.python_tests import MBPP
 from sandrl.problems.hub import HubDataset, read_hub
 from sandrl.problems.published import HUMANEVAL_DATASET, MBPP_DATASET, PUBLISHED
 from sandrl.problems.tables import file_set, is_file_name, read_directory, read_file
+from sandrl.problems.tasks.sources import find_tasks
 from sandrl.suggestions import VALUES, near
 
 Rows: TypeAlias = Iterable[Row | BadRow]
@@ -39,10 +40,15 @@ _REPOSITORY = re.compile(r"\w[\w.-]*/[\w.-]+")
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where rows of problems come from; those without an id are numbered in `name`."""
+    """Where rows of problems come from; those without an id are numbered in `name`.
+
+    Attributes:
+        has_tasks: Whether a row may name the directory of a task on this machine: not in a set that others publish.
+    """
 
     read: Callable[[], Rows]
     name: str = ""
+    has_tasks: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +86,8 @@ def find_source(name: str | Path) -> Source:
     if (named := named_set(bare)) is not None:
         return named.source(split)
     if split and Path(bare).is_dir():
+        if find_tasks(Path(bare)):
+            raise InputError(f"is a directory of tasks, which has no split {split!r}", path=bare)
         return Source(lambda: read_directory(Path(bare), split))
     if _is_file(bare):
         if split not in MBPP_SPLITS:
@@ -91,7 +99,7 @@ def find_source(name: str | Path) -> Source:
     raise InputError(
         f"there is no problem set or file {name!r}{meant}",
         hint=f"use {', '.join(f'`{each.name}`' for each in NAMED_SETS)}, a dataset of the hub (owner/name), or a"
-        " .jsonl, .jsonl.gz, .json, .csv or .parquet file, or a directory of them",
+        " .jsonl, .jsonl.gz, .json, .csv or .parquet file, or a directory of them or of tasks",
     )
 
 
@@ -118,13 +126,20 @@ def _is_file(name: str) -> bool:
 
 def _file(path: Path) -> Source:
     if path.is_dir():
-        return Source(lambda: read_directory(path))
+        tasks = find_tasks(path)
+        return Source((lambda: _rows_of(tasks)) if tasks else (lambda: read_directory(path)))
     return Source(lambda: read_file(path), "stdin" if str(path) == STANDARD_INPUT else file_set(path))
+
+
+def _rows_of(tasks: list[tuple[str, Path]]) -> Rows:
+    for number, (name, directory) in enumerate(tasks, 1):
+        yield Row(number, {"task_id": name, "task": str(directory)}, str(directory))
 
 
 def _from_hub(dataset: HubDataset, split: str | None) -> Source:
     name = dataset.repository.rpartition("/")[2]
-    return Source(lambda: one_split(read_hub(dataset), split, dataset.repository), f"{name}:{split}" if split else name)
+    numbered = f"{name}:{split}" if split else name
+    return Source(lambda: one_split(read_hub(dataset), split, dataset.repository), numbered, has_tasks=False)
 
 
 def _of_mbpp_split(rows: Rows, split: str, name: str) -> Rows:
@@ -158,7 +173,7 @@ def _mbpp(split: str | None) -> Source:
         found = sorted(rows, key=lambda row: int(row.value["task_id"]))
         return found if split is None else _of_mbpp_split(found, split, f"mbpp:{split}")
 
-    return Source(read)
+    return Source(read, has_tasks=False)
 
 
 def _of_files(*names: str) -> Callable[[str | None], Source]:

@@ -29,6 +29,7 @@ from sandrl.closing import Closing
 from sandrl.errors import AuthenticationError, ForkedProcessError, InputError, SandrlError, ServiceError, UsageError
 from sandrl.events.results import ScoredCompletion
 from sandrl.problems import Completion, Problem
+from sandrl.remote.episodes import AsyncEpisode, ServiceEpisode
 from sandrl.remote.rows import completion_rows, problem_rows
 from sandrl.scoring.batch import OnResult
 from sandrl.scoring.document import result_of_document, to_line
@@ -225,19 +226,55 @@ class AsyncServiceClient:
             AuthenticationError: If the service refuses the token.
             ServiceError: If the service does not answer.
         """
-        content = to_line({"code": code, **fields})
+        return await self._ask("POST", "/v1/execute", {"code": code, **fields})
+
+    async def begin_episode(
+        self, task_id: str, *, max_tool_calls: int | None = None, options: Mapping[str, Any] | None = None
+    ) -> AsyncEpisode:
+        """Begins an episode on a task of the problems that the service was started with.
+
+        Args:
+            max_tool_calls: How many calls there may be; None for the default of the service.
+            options: Scoring options of the verdict, by their names in a configuration file.
+
+        Raises:
+            UsageError: If the service refuses the request.
+            AuthenticationError: If the service refuses the token.
+            ServiceError: If the service does not answer.
+        """
+        given = dict(options or {})
+        _check_options(given)
+        body = {"task_id": task_id, "max_tool_calls": max_tool_calls, "options": given}
+        key = {"Idempotency-Key": secrets.token_hex(16)}
+        return AsyncEpisode(self._ask, await self._ask("POST", "/v1/episodes", body, key))
+
+    async def episodes(self) -> list[dict[str, Any]]:
+        """The episodes of this client that the service knows, as `GET /v1/episodes` describes them.
+
+        Raises:
+            AuthenticationError: If the service refuses the token.
+            ServiceError: If the service does not answer.
+        """
+        found: list[dict[str, Any]] = (await self._ask("GET", "/v1/episodes"))["episodes"]
+        return found
+
+    async def _ask(
+        self, method: str, path: str, body: Mapping[str, Any] | None = None, headers: Mapping[str, str] | None = None
+    ) -> dict[str, Any]:
+        content = None if body is None else to_line(dict(body))
 
         async def ask(_: Callable[[], None]) -> dict[str, Any]:
             # A program may take longer than any silence.
-            response = await self._client.post(
-                "/v1/execute",
+            response = await self._client.request(
+                method,
+                path,
                 content=content,
-                headers=_JSON,
+                headers={**_JSON, **(headers or {})},
                 timeout=self._httpx.Timeout(None, connect=_CONNECT_SECONDS),
             )
-            if response.status_code != 200:
+            if not response.is_success:
                 raise _refused(response.status_code, response.headers, response.content)
-            answer: dict[str, Any] = response.json()
+            answer: dict[str, Any] = response.json() if response.content else {}
             return answer
 
         return await self._until_answered(ask)
@@ -382,6 +419,17 @@ class ServiceClient(Closing):
 
     def execute(self, code: str, **fields: Any) -> dict[str, Any]:
         return self._run(self._client.execute(code, **fields)).result()
+
+    def begin_episode(
+        self, task_id: str, *, max_tool_calls: int | None = None, options: Mapping[str, Any] | None = None
+    ) -> ServiceEpisode:
+        """Begins an episode on a task; for arguments and errors see `AsyncServiceClient.begin_episode`."""
+        begun = self._run(self._client.begin_episode(task_id, max_tool_calls=max_tool_calls, options=options))
+        return ServiceEpisode(begun.result(), self._run)
+
+    def episodes(self) -> list[dict[str, Any]]:
+        """The episodes of this client that the service knows; see `AsyncServiceClient.episodes`."""
+        return self._run(self._client.episodes()).result()
 
     def is_ready(self) -> bool:
         return self._run(self._client.is_ready()).result()

@@ -3,43 +3,121 @@
 An episode ends in one of two ways. Either there is something to judge, possibly an empty solution: it gets a verdict
 from the normal judge in a fresh sandbox, never in the one that the model could prepare. Or the endpoint or a sandbox
 failed: the episode is lost, and has a reason and no reward. No output of the model leads to the second way.
+
+On a task the model is the agent of a trial: it works in the task's machine with the task's tools, and the verifier of
+the task judges what the machine has become. All steps of a task are one conversation.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from sandrl.answers.extraction import Extraction, extract_code
 from sandrl.config.episodes import EpisodesConfig
+from sandrl.config.eval import EvalConfig
+from sandrl.config.parts import TASK_TOOL_CALLS, TOOL_CALLS
 from sandrl.config.words import EpisodeKind, ToolSet
-from sandrl.errors import EndpointError, InfrastructureError, RequestRefusedError
+from sandrl.errors import EndpointError, InfrastructureError, RequestRefusedError, UsageError
 from sandrl.events.results import ScoredCompletion, Status, is_cut_off
+from sandrl.models.client import Stopped
 from sandrl.models.messages import Message
 from sandrl.models.protocol import Player
-from sandrl.problems import ANSWER_INSTRUCTION, SUBMIT_INSTRUCTION, Completion, Problem, shown_checks
+from sandrl.problems import (
+    ANSWER_INSTRUCTION,
+    SUBMIT_INSTRUCTION,
+    TASK_INSTRUCTION,
+    Completion,
+    Problem,
+    shown_checks,
+)
 from sandrl.problems.prompting import Prompting
-from sandrl.rollouts.feedback import ATTEMPTS_INSTRUCTION, CUT_OFF, NO_CODE, OTHERS_FAIL, ShownChecks, try_shown
+from sandrl.problems.tasks.task import TaskStep
+from sandrl.rollouts.calls import Call, tool_schemas
+from sandrl.rollouts.feedback import (
+    ATTEMPTS_INSTRUCTION,
+    CUT_OFF,
+    NO_CODE,
+    OTHERS_FAIL,
+    ShownChecks,
+    told_of_task,
+    try_shown,
+)
 from sandrl.rollouts.sandbox import EpisodeSandbox
 from sandrl.rollouts.shared_job import SharedJob
-from sandrl.rollouts.toolbox import EpisodeEnd, Toolbox
-from sandrl.rollouts.tools import tool_schemas
+from sandrl.rollouts.task_tools import TASK_TOOLS
+from sandrl.rollouts.toolbox import EpisodeEnd, TaskToolbox, Toolbox
+from sandrl.rollouts.tools import TOOLS
+from sandrl.sandboxes import Withdrawn
+from sandrl.trials.machine import Machine
+from sandrl.trials.place import RuntimeLost
 
 
 @dataclass(frozen=True, slots=True)
 class EpisodeOptions:
-    kind: EpisodeKind = EpisodeKind.ATTEMPTS
+    """How episodes go.
+
+    Attributes:
+        kind: None for tools on tasks, and attempts on other problems.
+        max_tool_calls: None for a usual number.
+    """
+
+    kind: EpisodeKind | None = None
     tool_set: ToolSet = ToolSet.CODE
-    max_tool_calls: int = 20
+    max_tool_calls: int | None = None
     max_attempts: int = 3
     prompting: Prompting = field(default_factory=Prompting)
     extraction: Extraction = Extraction.AUTO
 
     @classmethod
-    def of(cls, config: EpisodesConfig, prompting: Prompting) -> Self:
+    def of(cls, config: EpisodesConfig | EvalConfig, prompting: Prompting) -> Self:
         return cls(config.rollout, config.tools, config.max_tool_calls, config.max_attempts, prompting, config.extract)
+
+    def has_tools(self, problem: Problem) -> bool:
+        """Whether an episode on a problem has tools; otherwise it has attempts."""
+        if self.kind is None:
+            return problem.task is not None
+        return self.kind is EpisodeKind.TOOLS
+
+    def tools(self, problem: Problem) -> Mapping[str, type[Call]]:
+        """The tools of an episode on a problem, by name."""
+        if not self.has_tools(problem):
+            return {}
+        return TOOLS[self.tool_set] if problem.task is None else TASK_TOOLS
+
+    def most_calls(self, problem: Problem) -> int:
+        return self.max_tool_calls or (TOOL_CALLS if problem.task is None else TASK_TOOL_CALLS)
+
+    def offered(self, problems: Iterable[Problem]) -> tuple[Mapping[str, Any], ...]:
+        """The tools of episodes on problems, as a model is told of them; those of tasks only if all are tasks."""
+        sets = {problem.task is None: self.tools(problem) for problem in problems if self.has_tools(problem)}
+        return tool_schemas(sets[max(sets)]) if sets else ()
+
+
+def has_tasks(problems: Iterable[Problem]) -> bool:
+    return any(problem.task is not None for problem in problems)
+
+
+def is_mixed(problems: Iterable[Problem]) -> bool:
+    """Whether some problems are tasks, and others are not."""
+    return len({problem.task is None for problem in problems}) > 1
+
+
+def check_player(model: Player, problems: Iterable[Problem], options: EpisodeOptions) -> None:
+    """Refuses episodes with tools to a model that has none.
+
+    Raises:
+        UsageError: If there would be one.
+    """
+    if not model.has_tools and any(map(options.has_tools, problems)):
+        raise UsageError(
+            f"rollout: {model.name} in this process supports only `attempts`; tools need an endpoint",
+            hint="use `rollout` attempts, or give an endpoint with base_url",
+            fields=("rollout", "base_url"),
+        )
 
 
 @dataclass(slots=True)
@@ -75,16 +153,16 @@ class Episode:
 def new_episode(number: int, identifier: str, problem: Problem, options: EpisodeOptions) -> Episode:
     """An episode that can be played: the model's instructions and the problem are in it."""
     prompting = options.prompting
-    prompt = prompting.messages(problem, instruction=_instruction(options), extraction=options.extraction)
+    prompt = prompting.messages(problem, instruction=_instruction(problem, options), extraction=options.extraction)
     messages = [Message(each["role"], each["content"]) for each in prompt]
     return Episode(number, identifier, problem, shown_checks(problem, prompting.show_tests), messages)
 
 
-def _instruction(options: EpisodeOptions) -> str:
-    if options.kind is EpisodeKind.TOOLS:
-        return SUBMIT_INSTRUCTION
-    # A policy that was trained to answer between tags is asked as it was then.
-    is_tagged = options.extraction in (Extraction.ANSWER, Extraction.EXACT)
+def _instruction(problem: Problem, options: EpisodeOptions) -> str:
+    if options.has_tools(problem):
+        return SUBMIT_INSTRUCTION if problem.task is None else TASK_INSTRUCTION
+    # A policy that was trained to answer between tags is asked as it was then, and for one answer as evaluations ask.
+    is_tagged = options.extraction in (Extraction.ANSWER, Extraction.EXACT) or options.max_attempts == 1
     return ANSWER_INSTRUCTION if is_tagged else ATTEMPTS_INSTRUCTION
 
 
@@ -104,10 +182,12 @@ def play(episode: Episode, model: Player, place: SharedJob, options: EpisodeOpti
         UsageError: If there is no such model, or the endpoint or the sandbox service refuses the request itself.
         Stopped: If the episode is not wanted any more.
     """
-    turn = _Tools if options.kind is EpisodeKind.TOOLS else _Attempts
+    turn: type[_Attempts | _Tools | _Task] = _Attempts
+    if options.has_tools(episode.problem):
+        turn = _Tools if episode.problem.task is None else _Task
     try:
         turn(episode, model, place, options).play()
-    except (_Lost, EndpointError, InfrastructureError) as error:
+    except (_Lost, EndpointError, InfrastructureError, RuntimeLost) as error:
         episode.end, episode.loss = EpisodeEnd.LOST, str(error)
 
 
@@ -117,12 +197,13 @@ class _Play:
         self.model = model
         self.place = place
         self.options = options
+        self.schemas = tool_schemas(options.tools(episode.problem))
 
-    def ask(self, tools: Sequence[Mapping[str, Any]] = ()) -> Message:
+    def ask(self) -> Message:
         episode = self.episode
         began = time.monotonic()
         try:
-            reply = self.model.reply(episode.messages, tools)
+            reply = self.model.reply(episode.messages, self.schemas)
         except RequestRefusedError as refusal:
             has_begun = any(message.role == "assistant" for message in episode.messages)
             if has_begun and _is_too_long(refusal):
@@ -163,24 +244,11 @@ class _Play:
         if loss:
             raise _Lost(f"the sandbox was lost: {loss}")
 
-
-class _Tools(_Play):
-    def play(self) -> None:
-        episode, options = self.episode, self.options
-        problem = episode.problem
-        toolbox = Toolbox(self.place, problem.task_id, options.tool_set, options.max_tool_calls, problem.image)
-        try:
-            while episode.end is None:
-                episode.end = self._turn(toolbox)
-        finally:
-            toolbox.close()
-        self.judge(code=toolbox.solution or "")
-
     # One message, and the answers to all of its calls: where one is missing, a conversation cannot go on.
-    def _turn(self, toolbox: Toolbox) -> EpisodeEnd | None:
+    def turn(self, toolbox: Toolbox | TaskToolbox) -> EpisodeEnd | None:
         episode = self.episode
         try:
-            message = self.ask(tool_schemas(self.options.tool_set))
+            message = self.ask()
         except _Full:
             return EpisodeEnd.TOO_LONG
         for call in message.tool_calls:
@@ -192,6 +260,64 @@ class _Tools(_Play):
             self.check_sandbox(toolbox.loss)
             episode.messages.append(Message("tool", told, tool_call_id=call.id, name=call.name, seconds=seconds))
         return toolbox.end if message.tool_calls else EpisodeEnd.NO_TOOL_CALLS
+
+
+class _Tools(_Play):
+    def play(self) -> None:
+        episode, options = self.episode, self.options
+        problem = episode.problem
+        toolbox = Toolbox(self.place, problem.task_id, options.tool_set, options.most_calls(problem), problem.image)
+        try:
+            while episode.end is None:
+                episode.end = self.turn(toolbox)
+        finally:
+            toolbox.close()
+        self.judge(code=toolbox.solution or "")
+
+
+class _Task(_Play):
+    # The agent of a trial, which acts on the trial's thread; its errors are those of the episode.
+
+    is_repeatable = False
+
+    def play(self) -> None:
+        episode = self.episode
+        self.error: BaseException | None = None
+        self.toolbox = TaskToolbox(self.options.most_calls(episode.problem))
+        began = time.monotonic()
+        solution = Completion(episode.id, episode.problem.task_id, code="")
+        try:
+            result = self.place.judge(solution, episode.problem, episode.number, agent=self)
+        finally:
+            if isinstance(self.error, Withdrawn):
+                raise Stopped from self.error
+            if self.error is not None:
+                raise self.error
+        spent = episode.seconds["policy"] + episode.seconds["sandbox"]
+        episode.seconds["judge"] = max(time.monotonic() - began - spent, 0.0)
+        episode.solution, episode.result = solution, replace(result, index=episode.number)
+        if episode.end is None:
+            # The machine was not there when the work was to begin.
+            episode.end = EpisodeEnd.CANNOT_BE_JUDGED
+
+    def act(self, machine: Machine, step: TaskStep, number: int) -> str | None:
+        episode, toolbox = self.episode, self.toolbox
+        if number:
+            episode.messages.append(Message("user", step.instruction))
+        episode.end = None
+        toolbox.begin(machine, step)
+        try:
+            while episode.end is None:
+                episode.end = toolbox.end or self.turn(toolbox)
+        except BaseException as error:
+            self.error = error
+            if isinstance(error, InfrastructureError | RuntimeLost | Withdrawn):
+                raise
+            raise InfrastructureError(str(error) or type(error).__name__) from error
+        finally:
+            with suppress(InfrastructureError):
+                toolbox.close()
+        return None if episode.end is EpisodeEnd.SUBMITTED else f"the work ended: {episode.end}"
 
 
 class _Attempts(_Play):
@@ -218,7 +344,7 @@ class _Attempts(_Play):
                 self.judge(text=next(said).content)
             return ""
         episode.attempts += 1
-        wrong = self._try(sandbox, text)
+        wrong = self._try(sandbox, text) if episode.problem.task is None else ""
         is_last = episode.attempts == options.max_attempts
         if wrong and not is_last:
             return wrong
@@ -229,7 +355,7 @@ class _Attempts(_Play):
             episode.end = EpisodeEnd.CANNOT_BE_JUDGED
         elif is_last:
             episode.end = EpisodeEnd.NO_ATTEMPTS_LEFT
-        return OTHERS_FAIL
+        return OTHERS_FAIL if episode.problem.task is None else told_of_task(result, episode.messages[-1])
 
     def _try(self, sandbox: EpisodeSandbox, text: str) -> str:
         episode, options = self.episode, self.options

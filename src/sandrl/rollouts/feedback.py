@@ -9,6 +9,8 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from sandrl.answers.selection import join
+from sandrl.events.results import ScoredCompletion, Status, is_cut_off
+from sandrl.models.messages import Message
 from sandrl.problems import Case, Problem
 from sandrl.rollouts.sandbox import EpisodeSandbox, observation
 
@@ -31,8 +33,17 @@ OTHERS_FAIL = (
     " inputs, and reply with the complete code."
 )
 
+_TASK = "Your answer does not solve the task: {}\nReply with another one, in the form you were asked for."
+
 _FILE = "solution.py"
 _STORE = f"cat > {_FILE}"
+
+
+def told_of_task(result: ScoredCompletion, said: Message) -> str:
+    """What a model is to read about an answer to a task, which its verifier has judged."""
+    if result.status is Status.NO_CODE:
+        return CUT_OFF if is_cut_off(said.finish_reason) else NO_CODE
+    return _TASK.format(result.detail or f"its reward is {result.reward:g}")
 
 
 def try_shown(sandbox: EpisodeSandbox, problem: Problem, code: str, shown: ShownChecks) -> str:

@@ -17,7 +17,7 @@ from pydantic import JsonValue
 
 from sandrl.addresses import VLLM_BASE_URL
 from sandrl.config.episodes import EpisodesConfig, RolloutConfig
-from sandrl.config.words import EpisodeKind
+from sandrl.config.eval import EvalConfig
 from sandrl.errors import AuthenticationError
 from sandrl.events import Emit, RolloutStarted, RolloutStepFinished, TokenLimitFound, ignore
 from sandrl.models import OPENAI_BASE_URL, EndpointModel, ModelEndpoint, Sampling
@@ -29,10 +29,10 @@ from sandrl.problems.splits import training_split
 from sandrl.problems.store import select
 from sandrl.rewards.estimate import SandboxEstimate, estimate_sandboxes
 from sandrl.rewards.scored_run import open_job_run
-from sandrl.rollouts.episodes import EpisodeOptions
+from sandrl.rollouts.episodes import EpisodeOptions, check_player, has_tasks, is_mixed
 from sandrl.rollouts.results import PlayedStep, RolloutRun
 from sandrl.rollouts.steps import EPISODE_SECONDS, StepPlayer, problems_of
-from sandrl.rollouts.tools import TOOL_SCHEMAS, tool_schemas
+from sandrl.rollouts.tools import HAS_MIXED_TOOLS, TOOL_SCHEMAS
 from sandrl.runs.summary import summarise
 from sandrl.sandboxes import Interrupt, SandboxRequest
 from sandrl.scoring.options import ScoreOptions
@@ -61,15 +61,18 @@ def run_rollouts(
     source = training_split(request.problems)
     loaded, problems = _problems(request)
     prompting = Prompting.of(request, loaded, reading_of(request))
-    concurrency = request.at_once(request.samples * request.problems_per_step)
+    options = EpisodeOptions.of(request, prompting)
+    concurrency = request.at_once(request.samples * request.problems_per_step, has_tasks=has_tasks(problems.values()))
     stop = threading.Event()
     SandboxRequest.of(request).allowance(settings)
     model = (make or partial(_at_endpoint, interrupt))(request, settings, stop, emit)
+    check_player(model, problems.values(), options)
     facts: dict[str, JsonValue] = {
         "model": model.name,
         "base_url": model.base_url if isinstance(model, EndpointModel) else None,
         "problems": source,
-        TOOL_SCHEMAS: list(tool_schemas(request.tools)) if request.rollout is EpisodeKind.TOOLS else [],
+        TOOL_SCHEMAS: [dict(each) for each in options.offered(problems.values())],
+        HAS_MIXED_TOOLS: is_mixed([each for each in problems.values() if options.has_tools(each)]),
     }
     with open_job_run(
         request,
@@ -91,7 +94,7 @@ def run_rollouts(
         session.stack.callback(model.close)
         player = StepPlayer(
             request,
-            EpisodeOptions.of(request, prompting),
+            options,
             job=job,
             writer=writer,
             emit=tell,
@@ -148,37 +151,41 @@ def estimate_rollouts(request: RolloutConfig, settings: Settings) -> SandboxEsti
         request,
         settings,
         command=COMMAND,
-        problems=list(problems.values()),
-        episodes=request.steps * request.episodes,
+        counts=in_turn(list(problems.values()), request.steps * request.episodes),
     )
 
 
+def in_turn(problems: Sequence[Problem], episodes: int) -> list[tuple[Problem, int]]:
+    """How many of so many episodes in all each problem gets, if they take turns."""
+    share, rest = divmod(episodes, max(len(problems), 1))
+    return [(each, share + (place < rest)) for place, each in enumerate(problems)]
+
+
 def estimate_episodes(
-    config: EpisodesConfig,
+    config: EpisodesConfig | EvalConfig,
     settings: Settings,
     *,
     command: str,
-    problems: Sequence[Problem],
-    episodes: int,
+    counts: Sequence[tuple[Problem, int]],
     run: Path | None = None,
 ) -> SandboxEstimate:
-    """The sandboxes that so many episodes in all, on problems in turn, would use; `run` is the one that goes on.
+    """The sandboxes that so many episodes on each problem would use; `run` is the one that goes on.
 
     Raises:
         BudgetError: If earlier jobs of the run have used the budget up.
         UsageError: If an option, or the budget, cannot be used.
     """
-    has_tools = config.rollout is EpisodeKind.TOOLS
-    # With tools the last submission is judged; else each attempt is.
-    judged = 1 if has_tools else config.max_attempts
-    share, rest = divmod(episodes, max(len(problems), 1))
+    options = EpisodeOptions.of(config, Prompting())
+    # An episode with tools is judged once, in the machine of the task if it is on one; else each attempt is.
+    judged = [(each, count * (1 if options.has_tools(each) else config.max_attempts)) for each, count in counts]
+    works = sum(count for each, count in counts if options.has_tools(each) and each.task is None)
     return estimate_sandboxes(
         config,
         ScoreOptions.of(config).limits,
         settings,
         command=command,
-        counts=[(each, (share + (place < rest)) * judged) for place, each in enumerate(problems)],
-        episode_sandboxes=episodes if has_tools else 0,
+        counts=judged,
+        episode_sandboxes=works,
         run=run,
         is_open_ended=True,
     )

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Protocol
@@ -21,8 +22,19 @@ from typing import Protocol
 from sandrl.errors import InfrastructureError
 from sandrl.events import Emit, ExecutionFinished, ignore
 from sandrl.runs import ROLLOUT_TAG
-from sandrl.sandboxes import Command, CommandOutcome, Job, Launch, delay_seconds, problem_tag
+from sandrl.sandboxes import (
+    USUAL,
+    Command,
+    CommandOutcome,
+    Connection,
+    Job,
+    Launch,
+    Shape,
+    delay_seconds,
+    problem_tag,
+)
 from sandrl.scoring.attempts import MOST_MOVES
+from sandrl.trials.place import RuntimeLost, collected
 
 HEAD_CHARACTERS, TAIL_CHARACTERS = 1000, 3000
 """How much of a long output is shown: of its beginning, and of its end."""
@@ -45,32 +57,6 @@ show() {{
     head -c {_HALF_BYTES} "$1"; tail -c {_HALF_BYTES} "$1"
 }}
 (show "$d/out"); (show "$d/err") >&2; rm -rf "$d"; exit $c"""
-
-
-class RuntimeLost(Exception):
-    """The runtime took a sandbox along, or could not be reached for one; `is_replaced` if there is another one now."""
-
-    def __init__(self, reason: str, *, is_replaced: bool) -> None:
-        super().__init__(reason)
-        self.is_replaced = is_replaced
-
-
-def failure_of(job: Job, launch: Launch, error: InfrastructureError) -> InfrastructureError | RuntimeLost:
-    """What the failure of a command means for its episode; its sandbox begins to stop, if there is one."""
-    failure: InfrastructureError | RuntimeLost = error
-    if not launch.may_have_caused(error):
-        failure = RuntimeLost(error.message, is_replaced=job.reconnect(launch))
-    job.release(launch)
-    return failure
-
-
-def image_in(job: Job, image: str | None) -> str:
-    """The image that a problem names, as a job launches it, once the runtime has it; empty for that of the job.
-
-    Raises:
-        InfrastructureError: If the runtime cannot have it.
-    """
-    return "" if image is None else job.with_image(image).result().image
 
 
 class SandboxSource(Protocol):
@@ -102,7 +88,7 @@ class SandboxSource(Protocol):
 
 
 class JobSandboxes:
-    """Where episodes get their sandboxes: one job, which one thread at a time may use."""
+    """Where episodes get their sandboxes (a `Place`): one job, which one thread at a time may use."""
 
     def __init__(self, job: Job, *, timeout_seconds: float = 10.0, emit: Emit = ignore) -> None:
         self._job = job
@@ -113,14 +99,23 @@ class JobSandboxes:
     def run(
         self, task_id: str, command: Command, within: Launch | None, image: str | None
     ) -> tuple[Launch, CommandOutcome]:
-        found = image_in(self._job, image)
+        shape = USUAL if image is None else Shape(self.find_image(image))
+        return self.launch(command, within=within, tags=(ROLLOUT_TAG, problem_tag(task_id)), shape=shape)
+
+    @property
+    def connection(self) -> Connection:
+        return self._job.connection
+
+    def find_image(self, image: str) -> str:
+        return self._job.with_image(image).result().image
+
+    def launch(
+        self, command: Command, *, within: Launch | None, tags: Sequence[str], shape: Shape | None = None
+    ) -> tuple[Launch, CommandOutcome]:
         with self._lock:
-            launch = self._job.launch(command, tags=(ROLLOUT_TAG, problem_tag(task_id)), within=within, image=found)
+            launch = self._job.launch(command, tags=tags, within=within, shape=shape or USUAL)
             self._wait_for(launch)
-            try:
-                return launch, self._job.collect(launch, keep=True)
-            except InfrastructureError as error:
-                raise failure_of(self._job, launch, error) from error
+            return launch, collected(self._job, launch)
 
     def release(self, launch: Launch) -> None:
         with self._lock:

@@ -9,16 +9,13 @@ code. An episode is a thread that waits; it is notified at once if there is noth
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import suppress
 from dataclasses import replace
-from queue import Empty, SimpleQueue
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Self
 
 from sandrl import forks
-from sandrl.errors import ForkedProcessError, InfrastructureError, SandrlError
+from sandrl.errors import ForkedProcessError
 from sandrl.events import (
     CanaryFinished,
     CompletionFinished,
@@ -36,15 +33,14 @@ from sandrl.events.results import ScoredCompletion
 from sandrl.judge.judge import Judge
 from sandrl.models.client import Stopped
 from sandrl.problems import Completion, Problem
-from sandrl.rollouts.sandbox import failure_of, image_in
 from sandrl.runs import ROLLOUT_TAG
-from sandrl.sandboxes import Command, CommandOutcome, Interrupt, Job, Launch, Withdrawn, problem_tag
+from sandrl.sandboxes import USUAL, Command, CommandOutcome, Interrupt, Job, Launch, Shape, Withdrawn, problem_tag
 from sandrl.scoring.batch import Batch
 from sandrl.scoring.cache import VerdictCache
 from sandrl.scoring.context import ScoringContext
 from sandrl.scoring.options import ScoreOptions
-
-_Result = TypeVar("_Result")
+from sandrl.trials.place import JobPlace
+from sandrl.trials.trial import Agent
 
 
 class SharedJob:
@@ -71,21 +67,17 @@ class SharedJob:
         self._bell = Interrupt()
         context = ScoringContext.of(options, judge, job.connection)
         self._batch = Batch(job, context, cache, self._tell, self._bell, self._hear)
-        self._requests: SimpleQueue[tuple[Callable[[], None], Future[Any] | None]] = SimpleQueue()
-        self._running: dict[Launch, Future[tuple[Launch, CommandOutcome]]] = {}
+        self.place = JobPlace(job, self._bell.wake, emit=emit)
         self._judging: dict[int, Future[ScoredCompletion]] = {}
         self._numbers: dict[int, int] = {}
         self.opinions: list[OpinionFinished] = []
-        self._lock = threading.Lock()
-        self._end: BaseException | None = None
         self.is_open = True
         self._thread = threading.Thread(target=self._work, name="sandrl-job", daemon=True)
         forks.watch(self)
 
     def after_fork(self) -> None:
         """Refuses what is asked for from here on: the thread that would do it is not in the child."""
-        self._lock = threading.Lock()
-        self._end = ForkedProcessError("the sandboxes belong to the process from which this one was forked")
+        self.place.after_fork(ForkedProcessError("the sandboxes belong to the process from which this one was forked"))
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -107,28 +99,39 @@ class SharedJob:
         self, task_id: str, command: Command, within: Launch | None, image: str | None
     ) -> tuple[Launch, CommandOutcome]:
         """Runs a command in a fresh sandbox, or in one that is kept; raises `Stopped` if nothing is run any more."""
-        done: Future[tuple[Launch, CommandOutcome]] = Future()
+        shape = USUAL if image is None else Shape(self.place.find_image(image))
         tags = (ROLLOUT_TAG, problem_tag(task_id), *self._tags)
-        found = image_in(self._job, image)
-
-        def begin() -> None:
-            self._running[self._job.launch(command, tags=tags, within=within, image=found)] = done
-
-        return self._wait_for(done, begin)
+        try:
+            return self.place.launch(command, within=within, tags=tags, shape=shape)
+        except Withdrawn as error:
+            raise Stopped from error
 
     def release(self, launch: Launch) -> None:
-        self._ask(lambda: self._job.release(launch))
+        self.place.release(launch)
 
-    def judge(self, completion: Completion, problem: Problem, number: int) -> ScoredCompletion:
-        """Judges a completion in a fresh sandbox; raises `Stopped` if nothing is judged any more."""
+    def judge(
+        self, completion: Completion, problem: Problem, number: int, *, agent: Agent | None = None
+    ) -> ScoredCompletion:
+        """Judges a completion in a fresh sandbox, or what an agent makes of its task.
+
+        Raises:
+            Stopped: If nothing is judged any more.
+        """
+        return self.begin_judging(completion, problem, number, agent=agent).result()
+
+    def begin_judging(
+        self, completion: Completion, problem: Problem, number: int, *, agent: Agent | None = None
+    ) -> Future[ScoredCompletion]:
+        """The same, without waiting."""
         done: Future[ScoredCompletion] = Future()
 
         def begin() -> None:
-            index = self._batch.add(completion, problem)
+            index = self._batch.add(completion, problem, agent=agent)
             self._numbers[index] = number
             self._judging[index] = done
 
-        return self._wait_for(done, begin)
+        self.place.ask(begin, done)
+        return done
 
     @property
     def has_more(self) -> bool:
@@ -136,47 +139,11 @@ class SharedJob:
 
     def take_turn(self) -> None:
         """Does what was asked for; on the batch's thread."""
-        for begin, done in self._asked():
-            try:
-                begin()
-            except SandrlError as error:
-                # The end of all; who asked for this is not yet among those who wait.
-                if done is not None:
-                    done.set_exception(error)
-                raise
+        self.place.take_turn()
 
     def land(self, launch: Launch) -> bool:
         """Hands over the outcome of a command; on the batch's thread."""
-        done = self._running.pop(launch, None)
-        if done is None:
-            return False
-        try:
-            done.set_result((launch, self._job.collect(launch, keep=True)))
-        except Withdrawn:
-            done.set_exception(Stopped())
-        except InfrastructureError as error:
-            done.set_exception(failure_of(self._job, launch, error))
-        except SandrlError as error:
-            done.set_exception(error)
-            raise
-        return True
-
-    def _ask(self, begin: Callable[[], None], done: Future[Any] | None = None) -> None:
-        with self._lock:
-            if self._end is None:
-                self._requests.put((begin, done))
-            elif done is not None:
-                done.set_exception(self._end)
-        self._bell.wake()
-
-    def _asked(self) -> Iterator[tuple[Callable[[], None], Future[Any] | None]]:
-        with suppress(Empty):
-            while True:
-                yield self._requests.get_nowait()
-
-    def _wait_for(self, done: Future[_Result], begin: Callable[[], None]) -> _Result:
-        self._ask(begin, done)
-        return done.result()
+        return self.place.land(launch)
 
     def _work(self) -> None:
         end: BaseException = Stopped()
@@ -184,17 +151,7 @@ class SharedJob:
             self._batch.run(self)
         except Exception as error:  # noqa: BLE001 - whatever it is, those who wait must hear of it, each in its thread
             end = error
-        with self._lock:
-            self._end = end
-        for begin, done in self._asked():
-            if done is None:
-                # A sandbox that is released, nothing else.
-                begin()
-            else:
-                done.set_exception(end)
-        waiting: list[Future[Any]] = [*self._running.values(), *self._judging.values()]
-        for done in waiting:
-            done.set_exception(end)
+        self.place.end(end, *self._judging.values())
 
     def _hear(self, result: ScoredCompletion) -> None:
         self._judging.pop(result.index).set_result(result)

@@ -1,9 +1,7 @@
-"""The tools of an episode, each declared once: its description, its arguments, and its action.
+"""The tools of an episode on a problem with checks: code to execute and submit, a shell, files.
 
-A tool call is a pydantic model. Its docstring and its fields are the schema that an endpoint is offered, and the
-signature that TRL reads from the methods of an environment; its validation errors are the answer to a malformed call.
-So a policy gets the same tools with the same descriptions wherever it works or is trained. Files that a solution needs
-are copied into its code, as statements that write them: it stays one program, which is judged and saved like any other.
+Files that a solution needs are copied into its code, as statements that write them: it stays one program, which is
+judged and saved like any other.
 """
 
 from __future__ import annotations
@@ -12,12 +10,12 @@ import io
 import json
 import tokenize
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from typing import Annotated, Any, ClassVar, TypeAlias
+from typing import ClassVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import Field
 
 from sandrl.config.words import ToolSet
+from sandrl.rollouts.calls import Call, Text, Texts
 from sandrl.rollouts.sandbox import LOST, EpisodeSandbox, observation
 
 # Programs that the tools run; what they work on comes through standard input, and only names through arguments.
@@ -57,10 +55,11 @@ for name in names:
 json.dump(picked, sys.stdout)
 """
 
-_MOST_NAME = 100
-
 TOOL_SCHEMAS = "tool_schemas"
 """Where a run's options keep the tools that were offered."""
+
+HAS_MIXED_TOOLS = "has_mixed_tools"
+"""Where they keep whether tasks were offered others, which are not kept."""
 
 
 class NotCopiedError(Exception):
@@ -122,31 +121,12 @@ def _write_statement(name: str, content: str) -> str:
     return f"{path}.parent.mkdir(parents=True, exist_ok=True); {path}.write_bytes({data})"
 
 
-# Halves of characters, which JSON can say, as Python writes them: pydantic takes whole ones only.
-def _encodable(value: object) -> object:
-    return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value
-
-
-# A list that is left out, or written as text, as templates without types do.
-def _list(value: object) -> object:
-    if isinstance(value, str):
-        with suppress(ValueError):
-            value = json.loads(value)
-    return [] if value is None else value
-
-
-Text: TypeAlias = Annotated[str, BeforeValidator(_encodable)]
-Texts: TypeAlias = Annotated[list[Text], BeforeValidator(_list)]
-
-
-class Tool(BaseModel):
-    """A call of a tool.
+class Tool(Call):
+    """A call of a tool that works in the sandbox of an episode.
 
     Its program gets `path`, if it takes one, as an argument, and what else it takes, code or content, as standard
     input.
     """
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
     program: ClassVar[tuple[str, ...]] = ()
 
@@ -209,48 +189,3 @@ TOOLS: Mapping[ToolSet, Mapping[str, type[Tool]]] = {
     ToolSet.ALL: {**_CODE, "bash": Bash, "read_file": ReadFile, "write_file": WriteFile},
 }
 """The tools of each set, by name."""
-
-
-def tool_schemas(tool_set: ToolSet) -> tuple[dict[str, Any], ...]:
-    """What a model is told of the tools: JSON schemas of functions."""
-    return tuple(_schema(name, tool) for name, tool in TOOLS[tool_set].items())
-
-
-def _schema(name: str, tool: type[Tool]) -> dict[str, Any]:
-    whole = tool.model_json_schema()
-    properties = {
-        field: {key: value for key, value in told.items() if key != "title"}
-        for field, told in whole["properties"].items()
-    }
-    return {
-        "name": name,
-        "description": whole["description"],
-        "parameters": {"type": "object", "properties": properties, "required": whole["required"]},
-    }
-
-
-def parse_call(tool_set: ToolSet, name: str, arguments: str | Mapping[str, object]) -> Tool | str:
-    tools = TOOLS[tool_set]
-    tool = tools.get(name)
-    if tool is None:
-        what = f"there is no tool {name[:_MOST_NAME]!r}" if name else "the call names no tool"
-        return f"error: {what}; the tools are {', '.join(tools)}"
-    try:
-        return tool.model_validate(_object(arguments) if isinstance(arguments, str) else arguments)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        wrong = f"{'.'.join(map(str, first['loc']))[:_MOST_NAME]}: {first['msg']}"
-    except RecursionError:
-        wrong = "nested too deeply"
-    except ValueError as error:
-        wrong = f"no JSON object: {error}"
-    return f"error: the arguments of {name} are wrong: {wrong}; it takes {', '.join(tool.model_fields)}"
-
-
-def _object(written: str) -> dict[str, object]:
-    value = json.loads(written or "{}")
-    # Some models write their arguments as JSON in JSON.
-    value = json.loads(value) if isinstance(value, str) else value
-    if not isinstance(value, dict):
-        raise ValueError(f"a {type(value).__name__}")
-    return value

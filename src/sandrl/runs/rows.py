@@ -253,6 +253,7 @@ class TrajectoryRow(StepRow):
         finish_reason: Why the model's answer ended, in the endpoint's word; None if it is not known.
         reasoning: What the model thought, where the endpoint returns that beside the text; of an episode its messages
             have it.
+        states: Digests of the final states of a task's machine, which `states/DIGEST.tar.gz` of the run has.
     """
 
     file = "trajectories"
@@ -297,6 +298,9 @@ class TrajectoryRow(StepRow):
     second_opinion: OpinionPart | None = None
     finish_reason: Text | None = None
     reasoning: Text = ""
+    score: float | None = None
+    scores: dict[Text, float] = Field(default_factory=dict)
+    states: tuple[str, ...] = ()
 
     @property
     def is_cut_off(self) -> bool:

@@ -15,6 +15,7 @@ MEMORY_BYTES = 512 * MIB
 DISK_BYTES = 256 * MIB
 INODES = 32_768
 PROCESSES = 256
+MOST_PROCESSES = 4_096
 SOCKETS = 512
 
 CONNECTIONS = 192
@@ -93,6 +94,11 @@ MAX_CELLS = 256
 
 BOOT_TIMEOUT_SECONDS, COPY_TIMEOUT_SECONDS = 20.0, 300.0
 """How long a boot may take, and one that copies an image; under load a boot waits for its turn on the processor."""
+
+
+def processes_of(memory_bytes: int) -> int:
+    """How many processes and threads a sandbox with so much memory may have: one for 2 MiB, within bounds."""
+    return min(max(PROCESSES, memory_bytes // (2 * MIB)), MOST_PROCESSES)
 
 
 def check_open_files() -> None:

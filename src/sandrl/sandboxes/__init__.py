@@ -12,10 +12,12 @@ from sandrl.sandboxes.providers.protocol import Connection, SharedDirectory
 from sandrl.sandboxes.registry import JobEntry, find_owner, read_jobs
 from sandrl.sandboxes.request import SandboxRequest
 from sandrl.sandboxes.session import BEAT_SECONDS, Launch
+from sandrl.sandboxes.shape import USUAL, Network, Shape, network_of
 from sandrl.sandboxes.tags import checked_job_id, encode_tag, new_job_id, problem_tag, step_tag
 
 __all__ = [
     "BEAT_SECONDS",
+    "USUAL",
     "CellCommand",
     "Command",
     "CommandOutcome",
@@ -26,8 +28,10 @@ __all__ = [
     "Launch",
     "Level",
     "Liveness",
+    "Network",
     "Owner",
     "SandboxRequest",
+    "Shape",
     "SharedDirectory",
     "Withdrawn",
     "WorkerProgram",
@@ -39,6 +43,7 @@ __all__ = [
     "find_connection",
     "find_owner",
     "liveness",
+    "network_of",
     "new_job_id",
     "problem_tag",
     "read_jobs",

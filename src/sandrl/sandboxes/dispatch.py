@@ -19,6 +19,7 @@ from sandrl.sandboxes.commands import Command
 from sandrl.sandboxes.journal import Journal
 from sandrl.sandboxes.pace import Pace
 from sandrl.sandboxes.session import InteractiveProgram, Launch, Session
+from sandrl.sandboxes.shape import USUAL, Shape
 from sandrl.sandboxes.stopping import Stopping
 from sandrl.sandboxes.tags import encode_tag
 
@@ -86,10 +87,10 @@ class Dispatch:
         self._session.send(launch, kept)
         return launch
 
-    def hand_over(self, command: Command, tags: Sequence[str], *, may_be_warm: bool, image: str = "") -> Launch:
+    def hand_over(self, command: Command, tags: Sequence[str], *, may_be_warm: bool, shape: Shape = USUAL) -> Launch:
         """Takes a command for a fresh sandbox, and sends it if there is room."""
         encoded = tuple(encode_tag(tag) for tag in tags)
-        launch = Launch(self.new_key(), command, encoded, may_be_warm and not image, image=image)
+        launch = Launch(self.new_key(), command, encoded, may_be_warm and shape == USUAL, shape=shape)
         self._in_flight[launch.key] = launch
         self.unsent.append(launch)
         self.send_more()
@@ -97,7 +98,8 @@ class Dispatch:
 
     def start_worker(self, worker: InteractiveProgram, tags: Sequence[str], image: str = "") -> Launch:
         """Takes a worker, and starts it in a sandbox of its own if there is room."""
-        launch = Launch(self.new_key(), _NOTHING, tuple(encode_tag(tag) for tag in tags), worker=worker, image=image)
+        encoded = tuple(encode_tag(tag) for tag in tags)
+        launch = Launch(self.new_key(), _NOTHING, encoded, worker=worker, shape=Shape(image))
         self._in_flight[launch.key] = launch
         self._workers += 1
         self.unsent.append(launch)

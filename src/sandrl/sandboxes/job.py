@@ -32,6 +32,7 @@ from sandrl.sandboxes.owner import Owner, current_owner
 from sandrl.sandboxes.providers.protocol import Connection
 from sandrl.sandboxes.registry import JobEntry, Registration
 from sandrl.sandboxes.session import BEAT_SECONDS, Launch, Session
+from sandrl.sandboxes.shape import USUAL, Shape
 from sandrl.sandboxes.spending import Allowance, Spending
 from sandrl.sandboxes.stopping import Stopping
 from sandrl.sandboxes.tags import encode_tag, job_tag, job_tags, owner_tag
@@ -228,7 +229,7 @@ class Job(Closing):
         may_be_warm: bool = False,
         alone: bool = True,
         traced: Sequence[str] = (),
-        image: str = "",
+        shape: Shape = USUAL,
     ) -> Launch:
         """Runs a command in a fresh sandbox, or in a cell, without waiting.
 
@@ -237,7 +238,7 @@ class Job(Closing):
             may_be_warm: Whether it may use a sandbox from `warm_up`, which is as fresh but has other tags.
             alone: Whether it must have its own sandbox; if not, it may run in a cell.
             traced: The tags that are also recorded for the worker sandbox in whose cell it runs.
-            image: The image of its sandbox, from the connection that `with_image` returned; empty for that of the job.
+            shape: What its sandbox is; its image is that of the connection that `with_image` returned.
 
         Raises:
             ForkedProcessError: If the job was made by the process from which this one was forked.
@@ -247,13 +248,13 @@ class Job(Closing):
             return self._dispatch.send_within(command, within)
         self._look_at_runtime()
         workers = self._workers
-        cell = None if alone else command.cell
-        if cell is not None and workers is not None and workers.takes(cell, command.timeout_seconds, image):
+        cell = command.cell if shape.is_usual and not alone else None
+        if cell is not None and workers is not None and workers.takes(cell, command.timeout_seconds, shape.image):
             encoded = tuple(map(encode_tag, traced))
-            launch = Launch(self._dispatch.new_key(), command, encoded, in_cell=True, image=image)
+            launch = Launch(self._dispatch.new_key(), command, encoded, in_cell=True, shape=shape)
             workers.hand_over(launch)
             return launch
-        return self._dispatch.hand_over(command, tags, may_be_warm=may_be_warm, image=image)
+        return self._dispatch.hand_over(command, tags, may_be_warm=may_be_warm, shape=shape)
 
     def with_image(self, image: str) -> Future[Connection]:
         """The runtime with another image, once it has it; for each image one future, which is never cancelled.

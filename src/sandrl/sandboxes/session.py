@@ -19,10 +19,11 @@ from datetime import UTC, datetime
 from queue import Empty, SimpleQueue
 from typing import Any, Protocol
 
-from sandrl.errors import InfrastructureError, NoRoomError, SandrlError
+from sandrl.errors import InfrastructureError, NoRoomError, SandrlError, UsageError
 from sandrl.sandboxes.commands import Command, CommandOutcome
 from sandrl.sandboxes.interrupt import Interrupt, Level
 from sandrl.sandboxes.providers.protocol import Connection, Result, Sandbox
+from sandrl.sandboxes.shape import USUAL, Shape
 
 BEAT_SECONDS = 1.0
 """The time between two signs of life."""
@@ -78,7 +79,7 @@ class Launch:
         start: Done when a sandbox that was requested before its command exists.
         worker: The worker that is started instead of a command.
         in_cell: Whether the command is for a cell; the sandbox is that of its worker then.
-        image: The image of its sandbox, see `Client.create`.
+        shape: What its sandbox is, see `Client.create`.
     """
 
     key: str
@@ -91,7 +92,7 @@ class Launch:
     start: Future[None] | None = field(default=None, repr=False)
     worker: InteractiveProgram | None = field(default=None, repr=False)
     in_cell: bool = False
-    image: str = ""
+    shape: Shape = USUAL
     launched_at: float = 0.0
     launched_time: datetime | None = None
 
@@ -205,16 +206,19 @@ class Session:
         launch.launched_at, launch.launched_time = time.monotonic(), datetime.now(UTC)
         address = self.address if within is None else within.address
         if self.is_gone(address):
-            launch.address, launch.process = address, Future()
-            launch.process.set_exception(_lost())
-            self._ends.put(launch)
+            launch.address = address
+            self._fail(launch, _lost())
             return
         if within is not None:
             launch.address, launch.sandbox = within.address, within.sandbox
         elif launch.sandbox is None or launch.address != self.address:
             cells = 0 if launch.worker is None else launch.worker.cells
             launch.address = self.address
-            launch.sandbox = self._client.create(launch.tags, cells=cells, image=launch.image)
+            try:
+                launch.sandbox = self._client.create(launch.tags, cells=cells, shape=launch.shape)
+            except UsageError as error:
+                self._fail(launch, error)
+                return
         assert launch.sandbox is not None, "ended launches have had one"
         if launch.worker is not None:
             launch.process = launch.worker.begin(launch.sandbox)
@@ -222,6 +226,11 @@ class Session:
             launch.process = launch.sandbox.run(launch.command)
         self._sent += 1
         launch.process.add_done_callback(lambda ended: self._note_end(launch, ended))
+
+    def _fail(self, launch: Launch, error: SandrlError) -> None:
+        launch.process = Future()
+        launch.process.set_exception(error)
+        self._ends.put(launch)
 
     def prepare(self, launch: Launch) -> None:
         """Begins to create a launch's sandbox ahead of its command."""

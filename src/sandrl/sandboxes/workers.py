@@ -291,7 +291,7 @@ class Workers:
         while self._waiting:
             launch = self._waiting[0]
             assert launch.command.cell is not None, "others are not handed over here"
-            worker = self._worker_for(launch.command.cell, launch.command.timeout_seconds, launch.image)
+            worker = self._worker_for(launch.command.cell, launch.command.timeout_seconds, launch.shape.image)
             if worker is None:
                 break
             self._waiting.popleft()

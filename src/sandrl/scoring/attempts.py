@@ -22,6 +22,8 @@ from sandrl.judge.verdict import Verdict
 from sandrl.problems import Completion, Problem
 from sandrl.sandboxes import CommandOutcome, Launch
 from sandrl.scoring.context import ScoringContext
+from sandrl.trials.answers import Patch, Script, answer_of
+from sandrl.trials.trial import Agent
 
 # So many failures that a stall explains are forgiven: code that fails for its own reasons must not go on for ever.
 _MOST_STALLS = 10
@@ -55,6 +57,7 @@ class Attempt:
 
     Attributes:
         index: Position in the input, from 0.
+        agent: Who acts on the machine of a task; None for other problems.
         code: What was extracted from it; None before that, and if there is none.
         key: Names its verdict in the cache; None if it was not looked for there.
         whole_key: Names a verdict on all checks, where its own may leave some out.
@@ -82,6 +85,7 @@ class Attempt:
     completion: Completion
     problem: Problem
     context: ScoringContext
+    agent: Agent | None = None
     code: str | None = None
     key: str | None = None
     whole_key: str = ""
@@ -107,6 +111,14 @@ class Attempt:
     suspect: Launch | None = None
     doubted: Verdict | None = None
     why_in_process: str = ""
+
+    def take_agent(self) -> None:
+        """Finds who acts on the machine of a task in the completion, unless that is known."""
+        if self.agent is not None:
+            return
+        self.agent = answer_of(self.completion, self.context.options.extraction)
+        if isinstance(self.agent, Patch | Script):
+            self.code = self.agent.text
 
     def end_late(self, *, has_stalled: bool) -> Step:
         """What follows where the runtime ended the judge because the judge's own clock did not.

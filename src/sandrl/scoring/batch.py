@@ -31,10 +31,13 @@ from sandrl.sandboxes import BEAT_SECONDS, Connection, Interrupt, Job, Launch, L
 from sandrl.scoring.attempts import Attempt
 from sandrl.scoring.cache import VerdictCache
 from sandrl.scoring.context import ScoringContext
-from sandrl.scoring.judging import OnVerdict, judging_of
+from sandrl.scoring.judging import Judging, OnVerdict, judging_of
 from sandrl.scoring.opinions import OpinionMemory, Opinions
 from sandrl.scoring.policies import reward_of
 from sandrl.scoring.summary import ScoreReport
+from sandrl.scoring.task_judging import TaskJudging
+from sandrl.trials.place import JobPlace
+from sandrl.trials.trial import Agent
 
 OnResult: TypeAlias = Callable[[ScoredCompletion], None]
 
@@ -92,13 +95,14 @@ class _Queued:
     completion: Completion | Callable[[], Completion]
     problem: Problem | Mapping[str, Problem]
     context: ScoringContext
+    agent: Agent | None = None
     queued_at: float = field(default_factory=time.monotonic)
     began: float = 0.0
 
     def attempt(self) -> Attempt:
         completion = self.completion if isinstance(self.completion, Completion) else self.completion()
         problem = self.problem if isinstance(self.problem, Problem) else self.problem[completion.task_id]
-        return Attempt(self.index, completion, problem, self.context, queued_at=self.queued_at)
+        return Attempt(self.index, completion, problem, self.context, self.agent, queued_at=self.queued_at)
 
 
 class Batch:
@@ -118,8 +122,11 @@ class Batch:
         keeps_results: bool = True,
         hash_seeds: Mapping[int, dict[str, str]] | None = None,
         on_verdict: OnVerdict | None = None,
+        place: JobPlace | None = None,
     ) -> None:
         self._job = job
+        self._place = place
+        self._trials: TaskJudging | None = None
         self._on_verdict = on_verdict
         self._cache = cache
         self._context = context
@@ -151,6 +158,8 @@ class Batch:
         completion: Completion | Callable[[], Completion],
         problem: Problem | Mapping[str, Problem],
         context: ScoringContext | None = None,
+        *,
+        agent: Agent | None = None,
     ) -> int:
         """Queues a completion.
 
@@ -159,11 +168,12 @@ class Batch:
             problem: What it answers, or problems by `task_id`: its own is looked up when its turn comes, because a
                 batch may have more of them than fit into memory.
             context: How it is judged and rewarded, where that is not how the batch is.
+            agent: Who acts on the machine of a task, if it is not the completion itself, as a patch or a script.
 
         Returns:
             Its number in the batch, from 0.
         """
-        self._waiting.append(_Queued(self._total, completion, problem, context or self._context))
+        self._waiting.append(_Queued(self._total, completion, problem, context or self._context, agent))
         self._total += 1
         return self._total - 1
 
@@ -174,7 +184,8 @@ class Batch:
     @property
     def room(self) -> int:
         """How many more completions would be launched at once."""
-        return max(self._judging.window - self._in_flight - len(self._waiting) - self._judging.waiting, 0)
+        begun = self._in_flight + sum(judging.waiting for judging in self._judgings)
+        return max(max(judging.window for judging in self._judgings) - begun - len(self._waiting), 0)
 
     def run(self, feed: Feed | None = None) -> ScoreReport:
         level = Level.NONE
@@ -187,8 +198,10 @@ class Batch:
             if self._interrupt.level > level:
                 level = self._interrupt.level
                 self._emit(StopRequested(level is Level.CANCEL, self._in_flight))
-                self._judging.stop(level)
-            self._judging.look()
+                for judging in self._judgings:
+                    judging.stop(level)
+            for judging in self._judgings:
+                judging.look()
             if level is Level.CANCEL:
                 break
             if level is Level.NONE:
@@ -197,7 +210,7 @@ class Batch:
                     # What waits for another one's verdict, or has it already, takes no place.
                     continue
             pause = self._judging.seconds_to_next(level)
-            if pause is None and feed is not None and feed.is_open:
+            if pause is None and ((feed is not None and feed.is_open) or (self._trials and self._trials.in_flight)):
                 pause = math.inf
             if self._opinions and self._finished == self._total and (level is Level.NONE or self._in_flight):
                 # Results never wait for opinions, but the batch does, for as long as it may.
@@ -210,13 +223,16 @@ class Batch:
             if not self._in_flight and pause is None:
                 break
             for launch in self._job.wait_any(self._interrupt, level, pause):
-                if self._judging.land(launch) or (self._opinions is not None and self._opinions.land(launch)):
+                if any(judging.land(launch) for judging in self._judgings):
+                    continue
+                if self._opinions is not None and self._opinions.land(launch):
                     continue
                 if feed is None or not feed.land(launch):
                     # The job was used before, by a batch that an error or Ctrl-C tore open.
                     with suppress(InfrastructureError, Withdrawn):
                         self._job.collect(launch)
-        self._judging.end()
+        for judging in self._judgings:
+            judging.end()
         if spending.level is Level.CANCEL:
             self._job.give_up_early()
         self._job.tell_held()
@@ -231,25 +247,41 @@ class Batch:
 
     @property
     def _has_work(self) -> bool:
-        return bool(self._waiting or self._without_image or self._judging.waiting or self._in_flight or self._opinions)
+        begun = self._in_flight or any(judging.waiting for judging in self._judgings)
+        return bool(self._waiting or self._without_image or begun or self._opinions)
+
+    @property
+    def _judgings(self) -> tuple[Judging, ...]:
+        return (self._judging,) if self._trials is None else (self._judging, self._trials)
 
     @property
     def _in_flight(self) -> int:
-        return self._judging.in_flight + (0 if self._opinions is None else self._opinions.in_flight)
+        opinions = 0 if self._opinions is None else self._opinions.in_flight
+        return opinions + sum(judging.in_flight for judging in self._judgings)
+
+    @property
+    def _is_full_of_trials(self) -> bool:
+        return self._trials is not None and self._trials.in_flight + self._trials.waiting >= self._trials.window
 
     def _launch_more(self, *, is_limited: bool) -> None:
         self._take_images()
-        self._judging.go_on()
+        for judging in self._judgings:
+            judging.go_on()
         window = self._judging.window
         if is_limited and self._job.spending.is_bounded:
             # Who feeds a batch has begun what it asks for, and sees to the budget itself.
             window = self._job.spending.limit(window)
-        while self._waiting and self._in_flight < window:
+        trials = self._trials
+        while self._waiting and self._in_flight - (trials.in_flight if trials else 0) < window:
+            if self._is_full_of_trials:
+                break
             queued = self._waiting.popleft()
             attempt = queued if isinstance(queued, Attempt) else queued.attempt()
-            check_memory(attempt.problem, self._job.connection)
-            if isinstance(queued, _Queued) and attempt.problem.image is not None and not queued.context.image:
-                self._await_image(attempt, queued, attempt.problem.image)
+            if attempt.problem.task is None:
+                check_memory(attempt.problem, self._job.connection)
+            image = attempt.problem.image if attempt.problem.task is None else attempt.problem.task.environment.image
+            if isinstance(queued, _Queued) and image is not None and not queued.context.image:
+                self._await_image(attempt, queued, image)
             else:
                 self._launch(attempt, queued)
             if self._interrupt.level:
@@ -286,13 +318,20 @@ class Batch:
 
     def _launch(self, attempt: Attempt, queued: Attempt | _Queued) -> None:
         self._has_text = self._has_text or attempt.completion.completion is not None
+        is_task = attempt.problem.task is not None
         if attempt.code is None:
             attempt.began = time.monotonic()
-            attempt.code = extract_code(attempt.completion, attempt.problem, attempt.context.options.extraction)
+            if is_task:
+                attempt.take_agent()
+            else:
+                attempt.code = extract_code(attempt.completion, attempt.problem, attempt.context.options.extraction)
         if attempt.completion.loss:
             self._finish(attempt, Verdict(Status.INFRASTRUCTURE, None, detail=attempt.completion.loss))
-        elif attempt.code is None:
+        elif attempt.agent is None if is_task else attempt.code is None:
             self._finish(attempt, Verdict(Status.NO_CODE, None, detail="no code was found in the completion"))
+        elif attempt.code is None:
+            # What a model does is another thing each time.
+            self._judged_by_trials.begin(attempt)
         elif (
             attempt.context.options.caching
             and not attempt.executions
@@ -300,7 +339,20 @@ class Batch:
         ):
             return
         else:
-            self._judging.begin(attempt)
+            (self._judged_by_trials if is_task else self._judging).begin(attempt)
+
+    @property
+    def _judged_by_trials(self) -> TaskJudging:
+        if self._trials is None:
+            self._trials = TaskJudging(
+                self._job,
+                self._context.options.concurrency,
+                self._emit,
+                self._finish,
+                wake=self._interrupt.wake,
+                place=self._place,
+            )
+        return self._trials
 
     def _waits_or_has_verdict(self, attempt: Attempt, code: str, queued: Attempt | _Queued) -> bool:
         if attempt.key is not None:
@@ -346,6 +398,10 @@ class Batch:
             reruns=attempt.reruns,
             canaries=attempt.canaries,
             components=attempt.context.options.components.of(text or "", shown),
+            score=verdict.score,
+            scores=verdict.scores,
+            states=() if cached else verdict.states,
+            phases={} if cached else verdict.phases,
             failures=tuple(attempt.failures),
             cached=cached,
             cpu_seconds=verdict.cpu_seconds,

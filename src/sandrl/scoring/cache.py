@@ -30,6 +30,7 @@ from sandrl.judge.limits import Limits, check_time_limit, checker_time_limits, m
 from sandrl.judge.verdict import Verdict
 from sandrl.problems import Problem
 from sandrl.sandboxes import Connection
+from sandrl.trials.trial import TrialOptions
 
 SCHEMA = 1
 """Rises when an entry changes its meaning."""
@@ -120,8 +121,9 @@ def _size(verdict: Verdict) -> int:
 
 
 class VerdictNames:
-    def __init__(self, judge: Judge, connection: Connection, limits: Limits) -> None:
+    def __init__(self, judge: Judge, connection: Connection, limits: Limits, trial: TrialOptions | None = None) -> None:
         self._limits = limits
+        self._trial = trial or TrialOptions()
         self._is_local = connection.is_local
         self._conditions: dict[str, Any] = {
             "sandrl": __version__,
@@ -180,6 +182,7 @@ class VerdictNames:
             "check_timeout_seconds": check_time_limit(problem, self._limits),
             "memory_bytes": problem.memory_bytes,
             "checker_timeout_seconds": checker_time_limits(problem),
+            **({} if problem.task is None else {"trial": self._trial.document()}),
         }
 
     def _tools(self, problem: Problem) -> list[str]:

@@ -34,10 +34,10 @@ class ScoringContext:
     def with_image(self, connection: Connection) -> ScoringContext:
         """The same in sandboxes of an image, whose connection is `connection`."""
         judge = self.judge.with_image(connection)
-        names = VerdictNames(judge, connection, self.limits)
+        names = VerdictNames(judge, connection, self.limits, self.options.trial)
         return replace(self, judge=judge, names=names, image=connection.image)
 
     @classmethod
     def of(cls, options: ScoreOptions, judge: Judge, connection: Connection) -> Self:
         limits = options.judged_limits
-        return cls(options, judge, VerdictNames(judge, connection, limits), limits)
+        return cls(options, judge, VerdictNames(judge, connection, limits, options.trial), limits)

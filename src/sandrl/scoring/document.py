@@ -38,6 +38,8 @@ def result_document(result: ScoredCompletion) -> dict[str, Any]:
         document["compile_seconds"] = round(result.compile_seconds, 4)
     if result.components:
         document["components"] = dict(result.components)
+    if result.scores:
+        document["scores"] = dict(result.scores)
     if result.hash_seeds:
         document["hash_seeds"] = dict(result.hash_seeds)
     if result.second_opinion is not None:
@@ -76,7 +78,7 @@ _REQUIRED = (
     *("id", "task_id", "reward", "status", "trust", "passed", "total", "duration_seconds", "sandbox_id", "detail"),
     "checks",
 )
-_OPTIONAL = ("isolation", "components", "compile_seconds", "finish_reason", "image")
+_OPTIONAL = ("isolation", "components", "compile_seconds", "finish_reason", "image", "scores")
 
 
 def _check_document(check: CheckVerdict) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from sandrl.judge.judge import Judge
 from sandrl.judge.verdict import Verdict
 from sandrl.problems import Problem
 from sandrl.runs import CANARY_TAG
-from sandrl.sandboxes import Job, Launch, Level, Withdrawn, delay_seconds, problem_tag
+from sandrl.sandboxes import Job, Launch, Level, Shape, Withdrawn, delay_seconds, problem_tag
 from sandrl.scoring.attempts import Attempt, Step, execution_finished
 from sandrl.scoring.context import ScoringContext
 from sandrl.settings import RuntimeKind, load_settings
@@ -201,7 +201,7 @@ class SandboxJudging(Judging):
             may_be_warm=True,
             alone=attempt.alone,
             traced=extra,
-            image=context.image,
+            shape=Shape(context.image),
         )
         attempt.cells += launch.in_cell
         self._flying[launch] = attempt
@@ -322,7 +322,7 @@ class SandboxJudging(Judging):
         execution = self._judge_of_canary(attempt).prepare_canary()
         tags = (CANARY_TAG, *attempt.context.options.tags)
         image = attempt.context.image
-        launch = self._job.launch(execution.command, tags=tags, within=attempt.suspect, image=image)
+        launch = self._job.launch(execution.command, tags=tags, within=attempt.suspect, shape=Shape(image))
         self._canaries[launch] = (attempt, execution)
 
     def _judge_of_canary(self, attempt: Attempt) -> Judge:
@@ -401,7 +401,7 @@ class SandboxJudging(Judging):
         execution, extra = trial.prepare(), of[0].context.options.tags
         tags = (CANARY_TAG, problem_tag(of[0].problem.task_id), *extra)
         traced, image = () if alone else extra, of[0].context.image
-        launch = self._job.launch(execution.command, tags=tags, alone=alone, traced=traced, image=image)
+        launch = self._job.launch(execution.command, tags=tags, alone=alone, traced=traced, shape=Shape(image))
         self._trials[launch] = trial, execution, of
 
     def _land_trial(self, launch: Launch) -> None:

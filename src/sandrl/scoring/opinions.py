@@ -25,7 +25,7 @@ from sandrl.judge.judge import Judge
 from sandrl.judge.verdict import Verdict
 from sandrl.problems import Problem
 from sandrl.runs import OPINION_TAG
-from sandrl.sandboxes import CommandOutcome, Job, Launch, Withdrawn, problem_tag
+from sandrl.sandboxes import CommandOutcome, Job, Launch, Shape, Withdrawn, problem_tag
 from sandrl.scoring.attempts import MOST_MOVES
 from sandrl.scoring.context import ScoringContext
 from sandrl.scoring.options import ScoreOptions
@@ -107,7 +107,7 @@ class Opinions:
                 self._open.pop(question.key, None)
                 continue
             tags = (OPINION_TAG, problem_tag(question.problem.task_id), *self._options.tags)
-            launch = self._job.launch(execution.command, tags=tags, image=question.context.image)
+            launch = self._job.launch(execution.command, tags=tags, shape=Shape(question.context.image))
             self._running[launch] = (question, execution)
             room -= 1
 

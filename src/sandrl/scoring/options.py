@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field, replace
 from typing import Self
 
 from sandrl.answers.extraction import Extraction
 from sandrl.config.parts import ScoringPart
+from sandrl.config.words import VerifierPlace
 from sandrl.errors import UsageError
 from sandrl.judge.limits import Limits
+from sandrl.problems.tasks.task import VerifierMode
 from sandrl.scoring.policies import Components, RewardPolicy, binary, load_policy
+from sandrl.trials.trial import TrialOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +62,7 @@ class ScoreOptions:
         all_checks: Continue with the cases and calls of a completion after one of them failed, also if the reward does
             not depend on them. The commands set this to false; `score` sets it to true, because its caller may read the
             checks.
+        trial: How trials of tasks go.
     """
 
     extraction: Extraction = Extraction.AUTO
@@ -72,6 +77,7 @@ class ScoreOptions:
     second_opinion: SecondOpinion = field(default_factory=SecondOpinion)
     hash_seeds: int = 1
     all_checks: bool = True
+    trial: TrialOptions = field(default_factory=TrialOptions)
 
     @property
     def judged_limits(self) -> Limits:
@@ -114,4 +120,17 @@ class ScoreOptions:
             second_opinion=SecondOpinion(config.second_opinion),
             hash_seeds=config.hash_seeds,
             all_checks=config.all_checks,
+            trial=trial_options(config),
         )
+
+
+def trial_options(config: ScoringPart) -> TrialOptions:
+    """How trials of tasks go, as a configuration says; the variables that it permits are read from the environment."""
+    named = any(getattr(config, name, None) for name in ("network", "allow_hosts", "private_hosts"))
+    return TrialOptions(
+        mode=None if config.verifier is VerifierPlace.TASK else VerifierMode(config.verifier.value),
+        passed_variables={name: os.environ[name] for name in config.pass_env if name in os.environ},
+        has_own_network=not named,
+        output_bytes=config.max_output_bytes,
+        retries=config.retries,
+    )

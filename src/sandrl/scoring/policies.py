@@ -27,7 +27,7 @@ RewardPolicy: TypeAlias = Callable[[Verdict, Completion], float]
 """A function that computes the reward of a completion that can be scored: `f(verdict, completion) -> float`.
 
 It is called once for each completion, also for identical ones that are judged only once. `status`, `passed`, `total`
-and `checks` of the verdict describe the outcome; `stdout`, `stderr`, `wall_seconds` and `cpu_seconds` the execution.
+and `checks` of the verdict describe the outcome, `score` and `scores` what the verifier of a task wrote; `stdout`, `stderr`, `wall_seconds` and `cpu_seconds` the execution.
 Of the completion, `completion` is the text of the model (`None` if the row contained only code), `code` is the code
 that was judged (`None` if none was found), `id` and `task_id` are its names. It returns a number from -1,000,000 to
 1,000,000.
@@ -38,18 +38,22 @@ LONG_CHARACTERS = 4000
 
 
 def binary(verdict: Verdict, completion: Completion) -> float:
-    """1.0 if every check passed, else 0.0."""
+    """1.0 if every check passed, else 0.0; for a task, the reward that its verifier gives."""
+    if verdict.score is not None:
+        return verdict.score
     return 1.0 if verdict.is_pass else 0.0
 
 
 def fraction(verdict: Verdict, completion: Completion) -> float:
-    """The share of checks that passed; 0.0 for code that did not come to an end by itself.
+    """The share of checks that passed; 0.0 for code that did not come to an end by itself; as `binary` for a task.
 
     Code that took too long for single checks did; of code that took all of its time nothing has passed. A check that
     the problem's checker gives a part counts as that part.
 
     Only a pass is 1.0: code that failed although all of its checks passed counts as if the last one had not.
     """
+    if verdict.score is not None:
+        return verdict.score
     if verdict.is_pass:
         return 1.0
     if verdict.status not in (Status.FAILED, Status.TIMEOUT, Status.COMPILE_ERROR) or verdict.total <= 0:

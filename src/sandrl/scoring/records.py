@@ -54,7 +54,7 @@ def trajectory_row(result: ScoredCompletion, completion: Completion, place: Plac
     own = {
         "completion": completion.completion,
         "reasoning": completion.reasoning,
-        "timing": {"cpu": result.cpu_seconds},
+        "timing": {"cpu": result.cpu_seconds, **result.phases},
         "tokens": {} if completion.tokens is None else {"completion": completion.tokens},
     }
     return TrajectoryRow.model_validate({**_fields(result), **_fields(place), **own, **more})

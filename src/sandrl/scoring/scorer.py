@@ -35,6 +35,7 @@ from sandrl.scoring.cache import VerdictCache
 from sandrl.scoring.context import ScoringContext
 from sandrl.scoring.judging import OnVerdict
 from sandrl.scoring.options import ScoreOptions
+from sandrl.trials.trial import Agent
 
 Answer: TypeAlias = tuple[Completion, Problem]
 """A completion, and the problem that it answers."""
@@ -76,10 +77,12 @@ class Ticket:
         answers: Sequence[Answer],
         context: ScoringContext,
         on_result: OnResult | None,
+        agent: Agent | None,
     ) -> None:
         self.future: Future[tuple[ScoredCompletion, ...]] = Future()
         self.client = client
         self.context = context
+        self.agent = agent
         self.waiting: deque[tuple[int, Answer]] = deque(enumerate(answers))
         self.in_flight = 0
         self._scorer = scorer
@@ -230,6 +233,7 @@ class Scorer(Closing):
         client: str = "",
         on_result: OnResult | None = None,
         is_bounded: bool = True,
+        agent: Agent | None = None,
     ) -> Ticket:
         """Hands completions over; the call returns at once.
 
@@ -238,6 +242,7 @@ class Scorer(Closing):
             on_result: Called with each result on the scorer's thread, instead of collecting them.
             is_bounded: Whether they need room in the queue. What a caller holds in memory while it waits, anyway, is
                 better off with a place in the queue.
+            agent: Who works on the task of the only completion, which is none then.
 
         Raises:
             QueueFullError: If that many have no room in the queue.
@@ -253,7 +258,7 @@ class Scorer(Closing):
             if is_bounded and self.waiting + len(self._flying) + len(answers) > self.max_waiting:
                 raise QueueFullError(self.waiting + len(self._flying), self.retry_seconds)
             owner = self._clients.setdefault(client, _Client(client))
-            ticket = Ticket(self, owner, answers, context, on_result)
+            ticket = Ticket(self, owner, answers, context, on_result, agent)
             if not answers:
                 ticket.future.set_result(())
                 return ticket
@@ -340,7 +345,8 @@ class Scorer(Closing):
                 client.in_flight += 1
                 ticket.in_flight += 1
                 self._place(client)
-                self._flying[self._batch.add(completion, problem, ticket.context)] = ticket, position
+                index = self._batch.add(completion, problem, ticket.context, agent=ticket.agent)
+                self._flying[index] = ticket, position
                 room -= 1
 
     def land(self, launch: Launch) -> bool:

@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 
 from sandrl import __version__
 from sandrl.errors import SandrlError
-from sandrl.service import execution, openrlhf, scoring
+from sandrl.service import episodes, execution, openrlhf, scoring
 from sandrl.service.failures import MEDIA_TYPE, Failure, failure_of
 from sandrl.service.metrics import MEDIA_TYPE as METRICS_TYPE
 from sandrl.service.models import SHOWN
@@ -63,6 +63,36 @@ def make_app(service: Service) -> FastAPI:
     async def get_reward(request: Request) -> Response:
         return _json(await openrlhf.get_reward(service, request))
 
+    @app.post("/v1/episodes", tags=["episodes"], summary="Begin an episode on a task", **_shown("Episode", status=201))
+    async def create_episode(request: Request) -> Response:
+        return _json(await episodes.create(service, request), 201)
+
+    @app.get("/v1/episodes", tags=["episodes"], summary="List the client's episodes", **_answered("Episodes"))
+    async def list_episodes(request: Request) -> Response:
+        return _json(await episodes.list_(service, request))
+
+    @app.get("/v1/episodes/{id}", tags=["episodes"], summary="Show an episode", **_answered("Episode"))
+    async def show_episode(id: str) -> Response:
+        return _json(await episodes.show(service, id))
+
+    @app.post("/v1/episodes/{id}/act", tags=["episodes"], summary="Call a tool", **_shown("Call"))
+    async def act(request: Request, id: str) -> Response:
+        return _json(await episodes.act(service, request, id))
+
+    @app.post(
+        "/v1/episodes/{id}/finish",
+        tags=["episodes"],
+        summary="End the work, and get the verdict",
+        **_answered("Episode"),
+    )
+    async def finish_episode(id: str) -> Response:
+        return _json(await episodes.finish(service, id))
+
+    @app.delete("/v1/episodes/{id}", tags=["episodes"], summary="Give an episode up", status_code=204)
+    async def delete_episode(id: str) -> Response:
+        await episodes.delete(service, id)
+        return Response(status_code=204)
+
     @app.get("/metrics", tags=["operation"], summary="Return metrics for Prometheus", response_class=PlainTextResponse)
     async def metrics() -> Response:
         return Response(service.metrics.text(), media_type=METRICS_TYPE)
@@ -108,26 +138,31 @@ def _problem(failure: Failure) -> Response:
     return Response(failure.body(), failure.status, failure.headers, MEDIA_TYPE)
 
 
-def _json(model: Any) -> Response:
+def _json(model: Any, status: int = 200) -> Response:
     # ASCII, because programs print halves of surrogate pairs, which UTF-8 cannot carry.
-    return Response(json.dumps(model.model_dump(mode="json")), media_type="application/json")
+    return Response(json.dumps(model.model_dump(mode="json")), status, media_type="application/json")
 
 
-def _shown(name: str, *, streams: bool = False) -> dict[str, Any]:
-    def content(model: str, media_type: str = "application/json") -> dict[str, Any]:
-        return {media_type: {"schema": {"$ref": _REFERENCE.format(model=model)}}}
+def _content(model: str, media_type: str = "application/json") -> dict[str, Any]:
+    return {media_type: {"schema": {"$ref": _REFERENCE.format(model=model)}}}
 
-    answer = content(f"{name}Response")
+
+def _answered(name: str, *, streams: bool = False, status: int = 200) -> dict[str, Any]:
+    answer = _content(f"{name}Response")
     if streams:
-        answer |= content("CompletionResult", scoring.NDJSON)
-    problem = {"description": "An error.", "content": content("ProblemDetails", MEDIA_TYPE)}
-    extra: dict[str, Any] = {"requestBody": {"required": True, "content": content(f"{name}Request")}}
+        answer |= _content("CompletionResult", scoring.NDJSON)
+    problem = {"description": "An error.", "content": _content("ProblemDetails", MEDIA_TYPE)}
+    return {
+        "status_code": status,
+        "responses": {status: {"description": "The answer.", "content": answer}, "default": problem},
+    }
+
+
+def _shown(name: str, *, streams: bool = False, status: int = 200) -> dict[str, Any]:
+    extra: dict[str, Any] = {"requestBody": {"required": True, "content": _content(f"{name}Request")}}
     if streams:
         extra["parameters"] = [
             {"name": header, "in": "header", "schema": {"type": "string"}, "description": text}
             for header, text in _HEADERS.items()
         ]
-    return {
-        "openapi_extra": extra,
-        "responses": {200: {"description": "The answer.", "content": answer}, "default": problem},
-    }
+    return {"openapi_extra": extra, **_answered(name, streams=streams, status=status)}

@@ -133,6 +133,60 @@ class ExecuteResponse(BaseModel):
     omitted: Annotated[list[str], Field(description="Files among `fetch` that were too large to return.")]
 
 
+class EpisodeRequest(_Request):
+    """An episode to begin."""
+
+    task_id: Annotated[str, Field(description="A task of the sets that the service was started with.")]
+    max_tool_calls: Annotated[int, Field(ge=1, lt=2**63)] | None = None
+    options: Annotated[
+        dict[str, Any] | None, Field(description="The scoring options of the verdict, as for `/v1/score`.")
+    ] = None
+
+
+class EpisodeResponse(BaseModel):
+    """An episode."""
+
+    id: str
+    task_id: str
+    status: Annotated[str, Field(description="`starting`, `acting`, `judging` or `finished`.")]
+    instruction: str
+    step: Annotated[int, Field(description="The step that is, or was last, worked on, from 1.")]
+    steps: int
+    tools: Annotated[list[dict[str, Any]], Field(description="JSON schemas of functions.")]
+    max_tool_calls: int
+    tool_calls: int
+    end: Annotated[str | None, Field(description="What ended the work on the step; null while calls are answered.")]
+    result: Annotated[dict[str, Any] | None, Field(description="A `CompletionResult` once it is finished.")]
+
+
+class EpisodesResponse(BaseModel):
+    """The episodes of a client."""
+
+    episodes: list[EpisodeResponse]
+
+
+class CallRequest(_Request):
+    """A call of a tool."""
+
+    name: Annotated[str, Field(examples=["bash"])]
+    arguments: Annotated[
+        str | dict[str, Any], Field(description="An object, or its JSON as text.", examples=[{"command": "ls"}])
+    ] = {}
+    number: Annotated[
+        int | None,
+        Field(ge=1, description="The number of the call in the episode, from 1; a repeated call is made once."),
+    ] = None
+
+
+class CallResponse(BaseModel):
+    """What came of a call."""
+
+    number: int
+    observation: str
+    tool_calls: int
+    end: str | None
+
+
 class RunStatus(StrEnum):
     """The outcome of a call of `/run_code`."""
 
@@ -226,6 +280,11 @@ SHOWN = (
     ScoreResponse,
     ExecuteRequest,
     ExecuteResponse,
+    EpisodeRequest,
+    EpisodeResponse,
+    EpisodesResponse,
+    CallRequest,
+    CallResponse,
     RunCodeRequest,
     RunCodeResponse,
     RewardRequest,

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from http import HTTPStatus
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from fastapi import Request
 from pydantic import BaseModel, ValidationError
@@ -28,6 +28,9 @@ from sandrl.service.metrics import ServiceMetrics
 from sandrl.service.problems import ProblemBook
 from sandrl.service.replies import Replies
 from sandrl.suggestions import VALUES, folded, meant, near
+
+if TYPE_CHECKING:
+    from sandrl.service.episodes import Episodes
 
 CLIENT_HEADER = "x-sandrl-client"
 """The header that names a client, if several clients share an address and each needs its own share."""
@@ -58,6 +61,14 @@ class Service:
     memory_bytes: int | None
     warn: Callable[[str, str], None]
     replies: Replies = field(default_factory=Replies)
+
+    @cached_property
+    def episodes(self) -> Episodes:
+        """The episodes on tasks."""
+        # It uses this module.
+        from sandrl.service.episodes import Episodes
+
+        return Episodes(self)
 
     def options(self, given: dict[str, Any] | None) -> tuple[RequestOptions, ScoreOptions]:
         """How a request is scored: as the service is started to, where it says nothing else.

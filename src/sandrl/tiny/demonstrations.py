@@ -10,13 +10,14 @@ from typing import Any, Protocol
 from sandrl.config.words import ToolSet
 from sandrl.problems.problem import Problem
 from sandrl.problems.prompts import ANSWER_INSTRUCTION, SUBMIT_INSTRUCTION, chat_prompt
-from sandrl.rollouts.tools import tool_schemas
+from sandrl.rollouts.calls import tool_schemas
+from sandrl.rollouts.tools import TOOLS as SETS
 
 LAST_WORD = "Done."
 """What the policy says when its solution is submitted."""
 
 
-_EXECUTE, _SUBMIT, *_OTHERS = ({"type": "function", "function": each} for each in tool_schemas(ToolSet.ALL))
+_EXECUTE, _SUBMIT, *_OTHERS = ({"type": "function", "function": each} for each in tool_schemas(SETS[ToolSet.ALL]))
 # The policy meets every choice of tools that the commands offer, in either order.
 TOOLS: tuple[list[dict[str, Any]], ...] = (
     [_SUBMIT],

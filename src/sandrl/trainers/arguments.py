@@ -22,13 +22,14 @@ from typing import Any
 from pydantic import ConfigDict, JsonValue, TypeAdapter, ValidationError
 
 from sandrl.bounds import check_finite
-from sandrl.config.grpo import GrpoConfig
+from sandrl.config.grpo import TASK_TOOL_CALLS, TOOL_CALLS, GrpoConfig
 from sandrl.errors import HardwareError, MissingExtraError, ServiceError, UsageError
 from sandrl.installation import package_command
 from sandrl.models import libraries
 from sandrl.models.generation import NEUTRAL
 from sandrl.problems.hub import hub_answers
 from sandrl.problems.splits import Splits
+from sandrl.rollouts.episodes import has_tasks, is_mixed
 from sandrl.suggestions import near
 from sandrl.trainers.batches import Division, check_filled, evaluation_batch
 
@@ -90,6 +91,11 @@ _SETTINGS = frozenset({"top_k", "top_p", "min_p", "repetition_penalty"})
 _HOST, _PORT = "0.0.0.0", 8000
 
 
+def most_calls(config: GrpoConfig, sets: Splits) -> int:
+    """How many tool calls an episode may have."""
+    return config.max_tool_calls or (TASK_TOOL_CALLS if has_tasks(sets.all.values()) else TOOL_CALLS)
+
+
 def trl_arguments(config: GrpoConfig, sets: Splits, *, world_size: int) -> Any:
     """TRL's `GRPOConfig` for a run; where it keeps checkpoints is set later, when there is a run directory.
 
@@ -103,6 +109,12 @@ def trl_arguments(config: GrpoConfig, sets: Splits, *, world_size: int) -> Any:
     grpo_config: type = libraries.load("trl").GRPOConfig
     fields = checked_fields(config.trl_fields, grpo_config)
     config = config.model_copy(update={"set": fields})
+    if config.rollout == "tools" and is_mixed(sets.all.values()):
+        raise UsageError(
+            "problems: has tasks and other problems, whose tools differ, and TRL offers one set of tools to all",
+            hint="train on the tasks in a run of their own",
+            fields=("problems", "rollout"),
+        )
     _check_vllm(config, world_size=world_size)
     division = Division.of(config, world_size)
     if config.batch_size % division.parts:
@@ -128,7 +140,7 @@ def trl_arguments(config: GrpoConfig, sets: Splits, *, world_size: int) -> Any:
         "beta": config.beta,
         "temperature": config.temperature,
         "max_completion_length": config.max_tokens,
-        "max_tool_calling_iterations": config.max_tool_calls,
+        "max_tool_calling_iterations": most_calls(config, sets),
         "loss_type": config.loss_type,
         "seed": config.seed,
         "save_strategy": "steps",

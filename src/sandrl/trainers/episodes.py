@@ -13,13 +13,17 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from sandrl.config.words import ToolSet
+from sandrl.problems import Completion, Problem
+from sandrl.rollouts.calls import Call
+from sandrl.rollouts.driven import DrivenEpisode
 from sandrl.rollouts.sandbox import SandboxSource
+from sandrl.rollouts.shared_job import SharedJob
+from sandrl.rollouts.task_tools import TASK_TOOLS
 from sandrl.rollouts.toolbox import EpisodeEnd, Toolbox
-from sandrl.rollouts.tools import TOOLS, Tool
+from sandrl.rollouts.tools import TOOLS
 from sandrl.runs import MessageRow, ToolCallRow
 from sandrl.scoring.trainer_batch import Message, Text, text_of
 
@@ -30,43 +34,103 @@ _THOUGHTS = ("reasoning_content", "thinking")
 _AS_WRITTEN = ""
 
 
-class Environment:
-    """Where one episode after another takes place; subclasses have the tools as methods, for TRL to describe them."""
+class EpisodeTools(Protocol):
+    """The tools of one episode in use, as an environment has them.
 
-    def __init__(
-        self, place: SandboxSource, tool_set: ToolSet, max_calls: int, images: Mapping[str, str | None]
-    ) -> None:
-        self._begin = partial(Toolbox, place, tool_set=tool_set, max_calls=max_calls)
-        self._images = images
-        self.toolbox = self._begin("")
+    Attributes:
+        calls: How many calls there were.
+        loss: Why the episode was lost; empty if it was not.
+        end: What has ended the episode; None while calls are answered.
+    """
+
+    @property
+    def calls(self) -> int: ...
+
+    @property
+    def loss(self) -> str: ...
+
+    @property
+    def end(self) -> EpisodeEnd | None: ...
+
+    def call(self, name: str, arguments: str | Mapping[str, object]) -> str: ...
+
+    def close(self) -> None: ...
+
+
+class Environment:
+    """Where one episode after another takes place; subclasses have the tools as methods, for TRL to describe them.
+
+    Args:
+        begin: Begins an episode on the problem with a `task_id`.
+    """
+
+    def __init__(self, begin: Callable[[str], EpisodeTools]) -> None:
+        self._begin = begin
+        self.toolbox: EpisodeTools | None = None
 
     @property
     def submission(self) -> str:
         """The code that is to be judged; empty if none was submitted."""
-        return self.toolbox.solution or ""
+        return getattr(self.toolbox, "solution", None) or ""
 
     @property
     def loss(self) -> str:
         """Why the episode was lost; empty if it was not."""
-        return self.toolbox.loss
+        return "" if self.toolbox is None else self.toolbox.loss
 
     def reset(self, **row: Any) -> None:
         """Begins another episode, on the problem `task_id` of a row of the dataset."""
-        self.toolbox.close()
-        task_id = str(row.get("task_id", ""))
-        self.toolbox = self._begin(task_id, image=self._images.get(task_id))
+        if self.toolbox is not None:
+            self.toolbox.close()
+        self.toolbox = self._begin(str(row.get("task_id", "")))
 
 
 def environment_factory(
     place: SandboxSource, tool_set: ToolSet, max_calls: int, images: Mapping[str, str | None] | None = None
 ) -> Callable[[], Environment]:
     """What makes the environments of episodes; `images` are those that problems name, by `task_id`."""
-    methods = {name: _method(name, tool) for name, tool in TOOLS[tool_set].items()}
-    kind: type[Environment] = type("Environment", (Environment,), methods)
-    return lambda: kind(place, tool_set, max_calls, images or {})
+
+    def begin(task_id: str) -> Toolbox:
+        return Toolbox(place, task_id, tool_set, max_calls, (images or {}).get(task_id))
+
+    return lambda: _environment(TOOLS[tool_set])(begin)
 
 
-def _method(name: str, tool: type[Tool]) -> Callable[..., str]:
+class TaskEpisodes:
+    """Begins episodes on tasks, each with a machine from its beginning on; `close` ends those that last."""
+
+    def __init__(self, place: SharedJob, problems: Mapping[str, Problem], max_calls: int) -> None:
+        self._place = place
+        self._problems = problems
+        self._max_calls = max_calls
+        self._number = 0
+        self._unfinished: set[DrivenEpisode] = set()
+
+    def make_environment(self) -> Environment:
+        return _environment(TASK_TOOLS)(self._begin)
+
+    def _begin(self, task_id: str) -> DrivenEpisode:
+        problem, number = self._problems[task_id], self._number
+        assert problem.task is not None, "other problems have other environments"
+        self._number += 1
+        episode = DrivenEpisode(problem.task, self._max_calls)
+        self._unfinished.add(episode)
+        completion = Completion(f"{task_id}#{number}", task_id, code="")
+        episode.begin(lambda agent: self._place.begin_judging(completion, problem, number, agent=agent))
+        episode.result.add_done_callback(lambda _: self._unfinished.discard(episode))
+        return episode
+
+    def close(self) -> None:
+        for episode in tuple(self._unfinished):
+            episode.give_up("the training has ended")
+        self._place.cancel()
+
+
+def _environment(tools: Mapping[str, type[Call]]) -> type[Environment]:
+    return type("Environment", (Environment,), {name: _method(name, tool) for name, tool in tools.items()})
+
+
+def _method(name: str, tool: type[Call]) -> Callable[..., str]:
     # A tool as TRL and transformers want it: described by its signature and its docstring.
     def method(self: Environment, /, **arguments: Any) -> str:
         return _answer(self.toolbox, name, arguments)
@@ -108,7 +172,7 @@ def episode_trainer(trainer: Any) -> Any:
 
 class _EveryTool(dict[str, Callable[..., str]]):
     # TRL's table of tools by name, in which there is every name.
-    def __init__(self, toolbox: Toolbox) -> None:
+    def __init__(self, toolbox: EpisodeTools) -> None:
         super().__init__()
         self._toolbox = toolbox
 
@@ -119,7 +183,8 @@ class _EveryTool(dict[str, Callable[..., str]]):
         return lambda **arguments: _answer(self._toolbox, name, arguments)
 
 
-def _answer(toolbox: Toolbox, name: str, arguments: dict[str, Any]) -> str:
+def _answer(toolbox: EpisodeTools | None, name: str, arguments: dict[str, Any]) -> str:
+    assert toolbox is not None, "an episode has begun"
     return toolbox.call(name, arguments.get(_AS_WRITTEN, arguments))
 
 

@@ -6,7 +6,7 @@ reward function. Configuration errors are reported before a policy, a sandbox or
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -14,14 +14,16 @@ from typing import Any
 
 from sandrl.errors import InputError, TrainingError
 from sandrl.events import Emit, ModelSettingsFound, TrainingStarted, Warned, ignore
+from sandrl.judge.judge import Judge
 from sandrl.models import libraries
 from sandrl.models.generation import chosen_settings, sampling_facts, settings_of
 from sandrl.models.places import ModelPlace
 from sandrl.problems.loading import reading_of
 from sandrl.problems.prompting import Prompting
-from sandrl.rewards import ScoreOptions
+from sandrl.rewards import ScoreOptions, VerdictCache
 from sandrl.rewards.function import FunctionOptions, step_opinions
 from sandrl.rollouts.sandbox import JobSandboxes
+from sandrl.rollouts.shared_job import SharedJob
 from sandrl.runs import EvaluationRow
 from sandrl.runs.config import ORIGIN
 from sandrl.runs.overview import BestCheckpoint
@@ -32,6 +34,7 @@ from sandrl.settings import Settings
 from sandrl.tiny import tiny_policy
 from sandrl.trainers.arguments import trl_arguments
 from sandrl.trainers.checkpoints import Checkpoint, checkpoint_directory, last_checkpoint
+from sandrl.trainers.episodes import Environment, TaskEpisodes, environment_factory
 from sandrl.trainers.evaluation import Evaluator
 from sandrl.trainers.interrupts import TrainingInterrupt
 from sandrl.trainers.loaders import base_of, find_policy
@@ -169,9 +172,8 @@ class TrlEngine:
         job = training.own_job()
         recorder = self._recorder = Recorder(context, training, checkpoints, begin=begin)
         reward = TrainingReward(replace(context, emit=training.tell), _scoring(context, job), job=job, session=session)
-        timeout_seconds = ScoreOptions.of(config).limits.timeout_seconds
-        sandboxes = JobSandboxes(job, timeout_seconds=timeout_seconds, emit=training.tell)
-        trainer = self._trainer = make_trainer(context, self._arguments, self._place, reward, sandboxes)
+        make_environment = _environments(context, job, training) if config.rollout == "tools" else None
+        trainer = self._trainer = make_trainer(context, self._arguments, self._place, reward, make_environment)
         evaluator = Evaluator(trainer, context, training, recorder)
         trainer.add_callback(training_callback(context, training, recorder, evaluator))
         training.emit(
@@ -221,6 +223,21 @@ class TrlEngine:
             is_first=context.processes.is_first,
             flags=training.health.flags,
         )
+
+
+def _environments(context: Context, job: Job, training: Training) -> Callable[[], Environment]:
+    config, options = context.config, ScoreOptions.of(context.config)
+    if not context.plays_tasks:
+        sandboxes = JobSandboxes(job, timeout_seconds=options.limits.timeout_seconds, emit=training.tell)
+        images = {problem.task_id: problem.image for problem in context.sets.all.values()}
+        return environment_factory(sandboxes, config.tools, context.most_calls, images)
+    judge = Judge.on(job.connection, require_isolated=config.require_isolated)
+    place = SharedJob(job, judge, options, VerdictCache(config.cache), emit=training.tell)
+    # Before the job ends: the machines are its own.
+    training.session.stack.enter_context(place)
+    episodes = TaskEpisodes(place, context.sets.all, context.most_calls)
+    training.session.stack.callback(episodes.close)
+    return episodes.make_environment
 
 
 def _scoring(context: Context, job: Job) -> FunctionOptions:

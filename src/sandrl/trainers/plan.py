@@ -19,11 +19,12 @@ from sandrl.models import libraries
 from sandrl.problems.prompting import Prompting
 from sandrl.problems.splits import Splits
 from sandrl.rewards.estimate import SandboxEstimate, estimate_sandboxes
+from sandrl.rollouts.episodes import has_tasks
 from sandrl.runs.config import Origin
 from sandrl.runs.processes import Processes
 from sandrl.scoring.options import ScoreOptions
 from sandrl.settings import Settings
-from sandrl.trainers.arguments import checked_fields, trl_arguments
+from sandrl.trainers.arguments import checked_fields, most_calls, trl_arguments
 from sandrl.trainers.batches import fitted
 from sandrl.trainers.checkpoints import checkpoint_directory, last_checkpoint
 from sandrl.trainers.config import MAY_CHANGE, resolve, resumed, splits_of
@@ -69,6 +70,15 @@ class Context:
     loader: Loader = TRL
     prompting: Prompting = field(default_factory=Prompting)
     own_settings: Mapping[str, JsonValue] = field(default_factory=dict)
+
+    @property
+    def plays_tasks(self) -> bool:
+        """Whether the policy works on tasks with tools."""
+        return self.config.rollout == "tools" and has_tasks(self.sets.all.values())
+
+    @property
+    def most_calls(self) -> int:
+        return most_calls(self.config, self.sets)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +181,8 @@ def _estimate(request: GrpoRequest, sets: Splits, settings: Settings, *, first_s
     wanted = [(problem, answers) for problem in sets.evaluation.values()]
     share, rest = divmod(of_steps, max(len(sets.train), 1))
     wanted += [(problem, share + (place < rest)) for place, problem in enumerate(sets.train.values())]
-    episodes = of_steps + answers * len(sets.evaluation) if config.rollout == "tools" else 0
+    works = config.rollout == "tools" and not has_tasks(sets.all.values())
+    episodes = of_steps + answers * len(sets.evaluation) if works else 0
     return estimate_sandboxes(
         config,
         ScoreOptions.of(config).limits,

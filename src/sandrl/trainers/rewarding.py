@@ -13,19 +13,24 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import replace
 from typing import Any
 
-from sandrl.events import Event, OpinionFinished, RewardCallFinished
+from sandrl.errors import InterruptedRunError
+from sandrl.events import CompletionFinished, Emit, Event, OpinionFinished, RewardCallFinished
 from sandrl.events.results import ScoredCompletion
 from sandrl.problems import Completion
 from sandrl.rewards import RewardFunction, VerdictCache
 from sandrl.rewards.function import FunctionOptions
+from sandrl.rollouts.driven import DrivenEpisode
 from sandrl.runs.session import RunSession
+from sandrl.runs.statistics import training_reward
 from sandrl.runs.summary import Summary
-from sandrl.sandboxes import Job
+from sandrl.sandboxes import Interrupt, Job, Level
 from sandrl.scoring.problem_records import KeptProblems
 from sandrl.scoring.records import Place, opinion_row, trajectory_row
+from sandrl.scoring.summary import ScoreReport, raise_for_rewards
 from sandrl.scoring.trainer_batch import Text
 from sandrl.trainers.episodes import Environment, episode_end, message_rows
 from sandrl.trainers.plan import Context
@@ -52,15 +57,21 @@ class TrainingReward:
     """
 
     def __init__(self, context: Context, options: FunctionOptions, *, job: Job, session: RunSession) -> None:
-        self._function = RewardFunction(
-            context.sets.all,
-            options,
-            job=job,
-            cache=VerdictCache(context.config.cache),
-            emit=self._tell,
-            interrupt=context.interrupt.scoring,
-            on_result=self._keep,
-        )
+        self._function: RewardFunction | EpisodeRewards
+        if context.plays_tasks:
+            self._function = EpisodeRewards(
+                job.id, emit=self._tell, interrupt=context.interrupt.scoring, on_result=self._keep
+            )
+        else:
+            self._function = RewardFunction(
+                context.sets.all,
+                options,
+                job=job,
+                cache=VerdictCache(context.config.cache),
+                emit=self._tell,
+                interrupt=context.interrupt.scoring,
+                on_result=self._keep,
+            )
         self._writer = session.writer
         self._problems = context.sets.all
         self._kept = KeptProblems(session.writer, context.prompting)
@@ -88,7 +99,7 @@ class TrainingReward:
         ):
             facts.update(_episode(prompt, completion, environment))
         began = time.monotonic()
-        rewards = await asyncio.to_thread(self._function, prompts, completions, **columns)
+        rewards = await asyncio.to_thread(lambda: self._function(prompts, completions, **columns))
         report = self._function.last_report
         assert report is not None, "it has just scored"
         self._calls += 1
@@ -115,8 +126,59 @@ class TrainingReward:
         self._writer.append(row)
 
 
+class EpisodeRewards:
+    """The rewards of episodes on tasks, each judged where it was played.
+
+    Attributes:
+        last_report: The report of the last batch; None before the first one.
+    """
+
+    def __init__(
+        self,
+        job_id: str,
+        *,
+        emit: Emit,
+        interrupt: Interrupt,
+        on_result: Callable[[ScoredCompletion, Completion], None],
+    ) -> None:
+        self._job_id = job_id
+        self._emit = emit
+        self._interrupt = interrupt
+        self._on_result = on_result
+        self.last_report: ScoreReport | None = None
+
+    def __call__(self, prompts: Sequence[Text], completions: Sequence[Text], **columns: Any) -> list[float | None]:
+        """Waits for the verdicts on N episodes, which are over; None for one that was lost.
+
+        Raises:
+            InterruptedRunError: If the user does not want to wait.
+            UsageError: If the reward policy fails for one.
+        """
+        environments: Sequence[Environment] = columns["environments"]
+        results = []
+        for number, environment in enumerate(environments):
+            result = replace(self._result(environment), index=number)
+            results.append(result)
+            self._on_result(result, Completion(result.id, result.task_id, code=""))
+            self._emit(CompletionFinished(result, finished=len(results), of=len(environments)))
+        self.last_report = ScoreReport(self._job_id, tuple(results))
+        raise_for_rewards(results)
+        return [training_reward(result.reward, result.components) for result in results]
+
+    def _result(self, environment: Environment) -> ScoredCompletion:
+        episode = environment.toolbox
+        assert isinstance(episode, DrivenEpisode), "it is an episode on a task"
+        while not episode.result.done():
+            waiting: set[Future[Any]] = {episode.result, self._interrupt.waker()}
+            wait(waiting, return_when=FIRST_COMPLETED)
+            if self._interrupt.level is Level.CANCEL:
+                raise InterruptedRunError("interrupted", signal_number=self._interrupt.signal_number)
+        return episode.result.result()
+
+
 def _episode(prompt: Text, completion: Text, environment: Environment) -> dict[str, Any]:
     messages, toolbox = message_rows(prompt, completion), environment.toolbox
+    assert toolbox is not None, "an episode was played"
     end = toolbox.end or episode_end(messages)
     facts = {"end": end, "tool_calls": toolbox.calls}
     return {"messages": messages, "episode": facts, "dropped": bool(toolbox.loss)}

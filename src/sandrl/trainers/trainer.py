@@ -9,7 +9,6 @@ checkpoint can fall between these steps, so the checkpoint also contains the rem
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sized
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +16,9 @@ from sandrl.errors import ServiceError, UsageError
 from sandrl.models import libraries
 from sandrl.models.generation import chosen_settings, keep_neutral
 from sandrl.models.places import ModelPlace
-from sandrl.problems import ANSWER_INSTRUCTION, SUBMIT_INSTRUCTION, Problem
-from sandrl.problems.splits import Splits
-from sandrl.rollouts.sandbox import JobSandboxes
+from sandrl.problems import ANSWER_INSTRUCTION, SUBMIT_INSTRUCTION, TASK_INSTRUCTION, Problem
 from sandrl.sandboxes import Level
-from sandrl.trainers.episodes import environment_factory, episode_trainer
+from sandrl.trainers.episodes import Environment, episode_trainer
 from sandrl.trainers.evaluation import Evaluator, evaluation_datasets
 from sandrl.trainers.plan import Context
 from sandrl.trainers.recording import Recorder
@@ -37,7 +34,11 @@ from sandrl.trainers.training import Training
 
 
 def make_trainer(
-    context: Context, arguments: Any, place: ModelPlace, reward: TrainingReward, workshop: JobSandboxes
+    context: Context,
+    arguments: Any,
+    place: ModelPlace,
+    reward: TrainingReward,
+    make_environment: Callable[[], Environment] | None,
 ) -> Any:
     """TRL's trainer for a policy, with tools if these are requested.
 
@@ -48,7 +49,6 @@ def make_trainer(
     """
     config, sets = context.config, context.sets
     trl, transformers = libraries.load("trl"), libraries.load("transformers")
-    has_tools = config.rollout == "tools"
     evaluation = None
     if sets.evaluation:
         rows = _rows(sets.evaluation, context, is_evaluation=True)
@@ -57,7 +57,7 @@ def make_trainer(
         with place.kept_offline():
             policy = context.loader.policy(place.name, config)
             resumable = resumable_trainer(trl.GRPOTrainer)
-            trainer = (episode_trainer(resumable) if has_tools else resumable)(
+            trainer = (resumable if make_environment is None else episode_trainer(resumable))(
                 model=policy.model,
                 processing_class=policy.tokenizer,
                 reward_funcs=WithoutPadding(reward, REWARD),
@@ -65,11 +65,7 @@ def make_trainer(
                 train_dataset=libraries.load("datasets").Dataset.from_list(_rows(sets.train, context)),
                 eval_dataset=evaluation,
                 peft_config=policy.peft_config,
-                environment_factory=(
-                    environment_factory(workshop, config.tools, config.max_tool_calls, _images(sets))
-                    if has_tools
-                    else None
-                ),
+                environment_factory=make_environment,
             )
     except ConnectionError as error:
         raise ServiceError(libraries.first_line(error)) from error
@@ -96,7 +92,9 @@ def _ends(trainer: Any) -> frozenset[int]:
 
 def _rows(problems: Mapping[str, Problem], context: Context, *, is_evaluation: bool = False) -> list[dict[str, Any]]:
     config = context.config
-    instruction = SUBMIT_INSTRUCTION if config.rollout == "tools" else ANSWER_INSTRUCTION
+    instruction = ANSWER_INSTRUCTION
+    if config.rollout == "tools":
+        instruction = TASK_INSTRUCTION if context.plays_tasks else SUBMIT_INSTRUCTION
     return [
         {
             "prompt": context.prompting.messages(problem, instruction=instruction, extraction=config.extract),
@@ -204,9 +202,3 @@ def resumable_trainer(trainer: Any) -> Any:
             return Path(checkpoint) / f"generated_{self.args.process_index}.pt"
 
     return ResumableTrainer
-
-
-def _images(sets: Splits) -> dict[str, str | None]:
-    # Those that problems name, by `task_id`.
-    problems = chain(sets.train.values(), sets.evaluation.values())
-    return {problem.task_id: problem.image for problem in problems if problem.image is not None}

@@ -7,6 +7,7 @@ import enum
 import gzip
 import json
 import math
+import tempfile
 from dataclasses import MISSING, fields, replace
 from pathlib import Path
 from typing import Any
@@ -16,16 +17,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.format_examples import EXAMPLES as FORMAT_EXAMPLES
 from tests.support.format_examples import Example
+from tests.support.task_directories import write_task
 
 from sandrl.errors import InputError
 from sandrl.jsonl import Row
 from sandrl.problems import Call, Case, Comparison, Problem, Tolerance, load_problems, own_row, write_problems
 from sandrl.problems.checkers import Checker
 from sandrl.problems.formats import parse_problem
+from sandrl.problems.tasks.sources import read_task
 
 ASSERT = ("assert f(1) == 2",)
 CASE = (Case("1", "2"),)
 CALLS = (Call.of([1], 2),)
+_PLACE = tempfile.TemporaryDirectory(prefix="task-")
 CHECKER = Checker("def check(a, b, c): return 1")
 
 # A problem for each field, in which the field says something.
@@ -57,6 +61,7 @@ EXAMPLES: dict[str, Problem] = {
     "output_file": Problem("p", "?", cases=CASE, output_file="out.txt"),
     "memory_bytes": Problem("p", "?", check="exit_status", memory_bytes=1 << 28),
     "image": Problem("p", "?", check="exit_status", image="python:3.13-slim"),
+    "task": Problem("p", "Do it.\n", task=read_task(write_task(Path(_PLACE.name) / "task"))),
 }
 
 

@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 
 from sandrl.config.words import ToolSet
-from sandrl.rollouts.tools import ExecuteCode, SubmitSolution, parse_call, tool_schemas, with_files
+from sandrl.rollouts.calls import parse_call, tool_schemas
+from sandrl.rollouts.tools import TOOLS, ExecuteCode, SubmitSolution, with_files
 
 
 def test_the_tools_are_described_by_their_own_words() -> None:
-    schemas = {schema["name"]: schema for schema in tool_schemas(ToolSet.ALL)}
+    schemas = {schema["name"]: schema for schema in tool_schemas(TOOLS[ToolSet.ALL])}
     assert list(schemas) == ["execute_code", "submit_solution", "bash", "read_file", "write_file"]
-    assert [schema["name"] for schema in tool_schemas(ToolSet.CODE)] == ["execute_code", "submit_solution"]
+    assert [schema["name"] for schema in tool_schemas(TOOLS[ToolSet.CODE])] == ["execute_code", "submit_solution"]
     assert schemas["write_file"]["parameters"] == {
         "type": "object",
         "properties": {
@@ -33,16 +34,16 @@ def test_the_tools_are_described_by_their_own_words() -> None:
 
 @pytest.mark.parametrize("arguments", ['{"code": "f = \\"\\ud83d\\""}', {"code": 'f = "\ud83d"'}])
 def test_half_a_character_is_no_reason_to_refuse_a_call(arguments: str | dict[str, object]) -> None:
-    assert parse_call(ToolSet.CODE, "execute_code", arguments) == ExecuteCode(code='f = "\\ud83d"')
+    assert parse_call(TOOLS[ToolSet.CODE], "execute_code", arguments) == ExecuteCode(code='f = "\\ud83d"')
 
 
 def test_no_files_may_be_said_in_any_way() -> None:
     for files in ("", ', "files": null', ', "files": []', ', "files": "[]"'):
-        assert parse_call(ToolSet.CODE, "submit_solution", f'{{"code": "1"{files}}}') == SubmitSolution(code="1")
+        assert parse_call(TOOLS[ToolSet.CODE], "submit_solution", f'{{"code": "1"{files}}}') == SubmitSolution(code="1")
 
 
 def test_arguments_nested_without_end_are_refused() -> None:
-    told = parse_call(ToolSet.CODE, "execute_code", "[" * 100_000)
+    told = parse_call(TOOLS[ToolSet.CODE], "execute_code", "[" * 100_000)
     assert told == "error: the arguments of execute_code are wrong: nested too deeply; it takes code"
 
 

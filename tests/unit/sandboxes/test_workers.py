@@ -16,6 +16,7 @@ from sandrl.sandboxes.commands import CellCommand, Command, WorkerProgram
 from sandrl.sandboxes.footprint import WINDOW
 from sandrl.sandboxes.providers.protocol import Result
 from sandrl.sandboxes.session import Launch
+from sandrl.sandboxes.shape import Shape
 from sandrl.sandboxes.workers import CellLimits, Worker, Workers
 
 PROGRAM = WorkerProgram(("python",), lambda limits: limits)
@@ -31,7 +32,7 @@ class Starts:
         self.tags: list[tuple[str, ...]] = []
 
     def start_worker(self, worker: Worker, tags: tuple[str, ...], image: str) -> Launch:
-        launch = Launch(f"worker-{len(self.started)}", Command(("python",)), tags, worker=worker, image=image)
+        launch = Launch(f"worker-{len(self.started)}", Command(("python",)), tags, worker=worker, shape=Shape(image))
         launch.process = Future()
         self.started.append(worker)
         return launch

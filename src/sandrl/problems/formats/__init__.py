@@ -29,6 +29,7 @@ from sandrl.problems.formats.python_tests import (
     MBPP,
     MULTIPL_E,
 )
+from sandrl.problems.formats.repositories import MULTI_SWE, R2E_GYM, SWE_BENCH
 from sandrl.problems.formats.row import Format, first_language, in_asked_language, in_language, row_name
 from sandrl.problems.formats.training_sets import (
     ACE_CODE,
@@ -45,6 +46,9 @@ from sandrl.problems.recognition import nearest_of, unknown_fields
 __all__ = ["FORMATS", "Format", "ParsedProblem", "own_row", "parse_problem"]
 
 FORMATS = (
+    SWE_BENCH,
+    R2E_GYM,
+    MULTI_SWE,
     EVALPLUS,
     CODEFORCES,
     MULTIPL_E,
@@ -82,7 +86,13 @@ class ParsedProblem:
 
 
 def parse_problem(
-    row: Row, path: str | Path, set_name: str = "", *, is_mapped: bool = False, language: str | None = None
+    row: Row,
+    path: str | Path,
+    set_name: str = "",
+    *,
+    is_mapped: bool = False,
+    language: str | None = None,
+    has_tasks: bool = True,
 ) -> ParsedProblem:
     """Makes a problem of a row in any of the formats.
 
@@ -91,6 +101,7 @@ def parse_problem(
         is_mapped: Whether the user has said which fields are meant: it is of sandrl's own format, and what else looks
             like tests is left out on purpose.
         language: The language that the user asks for, by its name in the table, where the row names none.
+        has_tasks: Whether the row may name the directory of a task on this machine; relative to that of its file.
 
     Raises:
         InputError: If a field is missing or wrong, no format has such fields, or the row has no check, checks of more
@@ -108,18 +119,37 @@ def parse_problem(
             _refuse_unused_tests(row.value, found)
         if named is not None or (language is not None and found.has_solutions_by_language):
             row = Row(row.line, {**row.value, "language": language if named is None else named[0]}, row.path)
+        if found is OWN and isinstance(row.value.get("task"), str):
+            return ParsedProblem(_task_of(row, path, name, has_tasks=has_tasks), found, ("task",))
         problem = parse_row(found.row, row, path).to_problem(name)
         if named is not None:
             problem = in_language(problem, *named)
-        if language is not None:
+        if language is not None and problem.task is None:
             named = named or found.inner_language(row.value)
             problem = in_asked_language(problem, language, named, keeps_reference=found.has_solutions_by_language)
         return ParsedProblem(problem, found, found.recognised_by(row.value))
     except InputError as error:
+        if error.path is not None and row.path == row.value.get("task"):
+            raise  # the row is a directory, and the error names the file in it
         is_guess = found not in (None, OWN) and error.reason == "is missing"
         if found is not None and is_guess and error.field in found.row.model_fields:
             error = _guessed(row.value, found, error.field)
         raise error.at(path, row.line) from None
+
+
+def _task_of(row: Row, path: str | Path, name: str, *, has_tasks: bool) -> Problem:
+    if not has_tasks:
+        message = "names a directory of this machine, which rows of others cannot do"
+        raise InputError(message, field="task", hint="name the directory as the source of problems")
+    given = row.value["task"]
+    directory = Path(path).parent / given if Path(path).is_file() else Path(given)
+    placed = Row(row.line, {**row.value, "task": str(directory)}, row.path)
+    try:
+        return parse_row(OWN.row, placed, path).to_problem(name)
+    except InputError as error:
+        if error.path is None or row.path == given:
+            raise
+        raise InputError(error.message, field="task", hint=error.hint, fields=error.fields) from error
 
 
 def _is_nan(value: object) -> bool:

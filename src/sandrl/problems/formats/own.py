@@ -16,6 +16,7 @@ from sandrl.problems.formats.row import Format, FormatRow, Prompt, named_languag
 from sandrl.problems.languages import PYTHON
 from sandrl.problems.problem import Case, Problem, Tolerance
 from sandrl.problems.problem_files import file_rows
+from sandrl.problems.tasks.sources import read_task
 
 
 class CaseRow(InputRow):
@@ -37,7 +38,7 @@ class ToleranceRow(InputRow):
 
 class ProblemRow(FormatRow):
     task_id: Identifier | None = None
-    prompt: Prompt
+    prompt: Prompt = ""
     tests: list[str] | None = None
     cases: list[Any] | None = None
     fn: str | None = None
@@ -59,8 +60,13 @@ class ProblemRow(FormatRow):
     output_file: str | None = None
     memory_bytes: int | None = None
     image: str | None = None
+    task: str | None = None
 
     def to_problem(self, name: str) -> Problem:
+        if self.task is not None:
+            return self._of_task(name, self.task)
+        if "prompt" not in self.model_fields_set:
+            raise InputError("is missing", field="prompt")
         given = {field: value for field in _AS_GIVEN if (value := getattr(self, field)) is not None}
         checks = {"cases": tuple(self._cases())} if self.fn is None else {"calls": tuple(self._calls())}
         return Problem(
@@ -71,6 +77,13 @@ class ProblemRow(FormatRow):
             **given,
             **checks,
         )
+
+    def _of_task(self, name: str, directory: str) -> Problem:
+        for field in type(self).model_fields:
+            if field not in ("task_id", "task") and getattr(self, field):
+                raise InputError("has no effect beside `task`: the directory says all of it", field=field)
+        task = read_task(directory)
+        return Problem(name, task.steps[0].instruction, task=task)
 
     def _cases(self) -> Iterator[Case]:
         for position, each in enumerate(self.cases or ()):
@@ -96,10 +109,10 @@ class ProblemRow(FormatRow):
                 raise InputError(error.reason, field=f"cases[{position}]{error.field}") from None
 
 
-BESIDES_CHECKS = ProblemRow.model_fields.keys() - {"tests", "cases", "fn", "check"}
+BESIDES_CHECKS = ProblemRow.model_fields.keys() - {"tests", "cases", "fn", "check", "task"}
 """The fields of a row that are not checks."""
 
-_AS_GIVEN = ProblemRow.model_fields.keys() - {"task_id", "cases", "tolerance", "language", "files"}
+_AS_GIVEN = ProblemRow.model_fields.keys() - {"task_id", "cases", "tolerance", "language", "files", "task"}
 _WRITTEN = (
     *("task_id", "prompt", "tests", "fn", "cases", "tolerance", "check", "setup", "entry_point", "reference"),
     *("timeout_seconds", "check_timeout_seconds", "prelude", "starter_code", "packages", "comparison", "language"),
@@ -107,11 +120,26 @@ _WRITTEN = (
 )
 _DEFAULTS = {field.name: field.default for field in fields(Problem) if field.default is not MISSING}
 
-OWN = Format("sandrl's own", (("prompt",), ("tests", "cases", "check")), ProblemRow)
+# Many sets have a text in a field `task`; in a row of this format it names a directory.
+OWN = Format(
+    "sandrl's own",
+    (("prompt", "task"), ("tests", "cases", "check", "task")),
+    ProblemRow,
+    accepts=lambda value: "task" not in value or value.keys() <= ProblemRow.model_fields.keys(),
+)
 
 
 def own_row(problem: Problem) -> dict[str, Any]:
-    """A problem as a row of this format; fields that say nothing are left out."""
+    """A problem as a row of this format; fields that say nothing are left out. That of a task names its directory.
+
+    Raises:
+        InputError: If it is a task that has no directory.
+    """
+    if problem.task is not None:
+        if not problem.task.directory:
+            message = f"the problem {problem.task_id!r} is a task that was made of a row ({problem.task.format})"
+            raise InputError(message, hint="a task can be written only where it was read from a directory; use its row")
+        return {"task_id": problem.task_id, "task": problem.task.directory}
     row: dict[str, Any] = {name: getattr(problem, name) for name in _WRITTEN} | {
         "tests": list(problem.tests),
         "cases": [{"stdin": case.stdin, "stdout": case.stdout} for case in problem.cases]

@@ -75,12 +75,13 @@ class Format(Recognition):
         return None if language is None else (language, place)
 
 
-ID_FIELDS = ("task_id", "id", "question_id", "problem_id", "name")
+ID_FIELDS = ("task_id", "instance_id", "id", "question_id", "problem_id", "name")
 """Fields that name a row; the first there is does."""
 
 
 class _NamedRow(InputRow):
     task_id: Identifier | None = None
+    instance_id: Identifier | None = None
     id: Identifier | None = None
     question_id: Identifier | None = None
     problem_id: Identifier | None = None

@@ -65,6 +65,10 @@ class Environment:
         network: What its programs may reach, unless a phase says otherwise.
         variables: Variables of all its programs, with templates (`${NAME}`, `${NAME:-default}`) as they were written.
         directory: The working directory of its programs; None for that of the image.
+        prepare: A script of bash that root runs once after the start, before the healthcheck, such as to remove what
+            the agent may not see; empty for none.
+        files: A directory on this machine whose content is copied to the working directory at the start, because the
+            image was not built of it; empty for none.
         build_timeout_seconds: How long the build of its image and its start may take.
     """
 
@@ -76,6 +80,8 @@ class Environment:
     network: Reach = field(default_factory=Reach)
     variables: tuple[tuple[str, str], ...] = ()
     directory: str | None = None
+    prepare: str = field(default="", repr=False)
+    files: str = ""
     healthcheck: Healthcheck | None = None
     build_timeout_seconds: float = 600.0
 
@@ -134,8 +140,9 @@ class Verifier:
         parser: The name of a parser of `sandrl.problems.tasks.log_parsers`: the reward is 1 if all `required` tests
             that it finds in the output have passed, else 0. Empty if the program writes reward files.
         required: The tests that must be found and pass; empty for all that are found, and at least one.
-        protected: Files of the machine that are put back as they were in the image before the program runs, as an
-            agent may not change them (tests of a repository); paths in the machine.
+        may_skip: Those of them that may be skipped as well.
+        ends_processes: Whether the processes of the agent may be ended before the program runs in its sandbox; some
+            tasks ask for a server that runs.
     """
 
     phase: Phase = field(default_factory=Phase)
@@ -146,9 +153,10 @@ class Verifier:
     environment: Environment | None = None
     has_tests: bool = False
     collect: tuple[Collect, ...] = ()
+    ends_processes: bool = False
     parser: str = ""
     required: tuple[str, ...] = ()
-    protected: tuple[str, ...] = ()
+    may_skip: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,12 +165,14 @@ class Solution:
 
     Attributes:
         directory: A directory on this machine whose content is copied to `/solution`; empty for none.
+        files: Further files of `/solution`: relative paths and contents.
         script: The program, relative to it.
         patch: A diff that is applied instead, in the working directory; empty if there is a program.
         variables: Its variables, with templates as they were written.
     """
 
     directory: str = ""
+    files: tuple[tuple[str, bytes], ...] = field(default=(), repr=False)
     script: str = "solve.sh"
     patch: str = field(default="", repr=False)
     variables: tuple[tuple[str, str], ...] = ()
@@ -200,6 +210,7 @@ class Task:
         digest: SHA-256 over all of its fields and files, in hexadecimal digits.
         environment: The machine of its agent.
         steps: One or more, in order.
+        ignored: Fields of its directory that have no effect here, which a user may want to know.
         metadata: What its author says about it, as plain data.
     """
 
@@ -210,4 +221,5 @@ class Task:
     steps: tuple[TaskStep, ...]
     directory: str = ""
     strategy: RewardStrategy = RewardStrategy.MEAN
+    ignored: tuple[str, ...] = ()
     metadata: dict[str, Any] = field(default_factory=dict, hash=False)

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import httpx
 
+from sandrl import compose
 from sandrl.errors import InputError, UsageError
 from sandrl.events import Emit, RuntimeStarting, Warned, ignore
 from sandrl.files import read_regular
 from sandrl.runtime import daemon
 from sandrl.runtime.downloads.settings import download_settings
-from sandrl.runtime.images import compose
 from sandrl.runtime.images.build import Build, Surroundings, build
 from sandrl.runtime.images.layouts import DOCKERFILE
 from sandrl.runtime.images.reach import limited
@@ -126,13 +126,14 @@ def _recorded_client(private_hosts: Sequence[str], directory: Path, mode: Record
 
 
 def build_reference(text: str, settings: Settings, *, environment: Mapping[str, str], emit: Emit = ignore) -> str:
-    """The digest of the image of `dockerfile:DIR`, built unless all of its steps are stored.
+    """The digest of the image of `dockerfile:DIR` or `dockerfile:FILE`, built unless all of its steps are stored.
 
     Raises:
         SandrlError: As `build`.
     """
-    directory = Path(text.removeprefix(DOCKERFILE))
-    wanted, _ = find_build(directory, None, environment, emit)
+    path = Path(text.removeprefix(DOCKERFILE))
+    directory, file = (path.parent, path) if path.is_file() else (path, None)
+    wanted, _ = find_build(directory, file, environment, emit)
     return build_image(wanted, text, settings, environment=environment, emit=emit).digest
 
 

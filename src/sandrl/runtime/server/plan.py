@@ -102,6 +102,7 @@ def make_plan(spec: pb.SandboxSpec, image: Image | StoreImage, storage_bytes: in
         memory_bytes=memory_bytes,
         disk_bytes=limits.DISK_BYTES + (0 if storage_bytes else volumes.total_bytes(spec)),
         storage_bytes=storage_bytes,
+        processes=limits.PROCESSES if cells else limits.processes_of(memory_bytes),
         cells=cells,
         mounts=mounts,
         processors=processors,

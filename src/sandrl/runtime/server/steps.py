@@ -18,7 +18,7 @@ from sandrl.runtime.host.files import FileError, archive, unpack
 from sandrl.runtime.host.images import StoreImage
 from sandrl.runtime.host.process import Exit
 from sandrl.runtime.host.sandbox import HostSandbox, StartError
-from sandrl.runtime.limits import PRIVATE_HOSTS_ANNOTATION, RECORDING_ANNOTATION
+from sandrl.runtime.limits import MOST_PROCESSES, PRIVATE_HOSTS_ANNOTATION, RECORDING_ANNOTATION
 from sandrl.runtime.server import faults
 from sandrl.runtime.server.plan import KEEP_ALIVE
 from sandrl.runtime.server.sandboxes import SandboxManager
@@ -27,7 +27,7 @@ from sandrl.settings import NetworkMode
 
 _CHUNK_BYTES = 1 << 20
 _SHARE_OF_MEMORY = 0.5
-_INODES, _PROCESSES = 1_000_000, 4_096
+_INODES = 1_000_000
 
 Write = Callable[[bytes], Awaitable[None]]
 
@@ -45,7 +45,7 @@ async def run_step(manager: SandboxManager, wanted: Mapping[str, Any], write: Wr
         "memory_bytes": half,
         "disk_bytes": half,
         "inodes": _INODES,
-        "processes": _PROCESSES,
+        "processes": MOST_PROCESSES,
         "pretends_owners": True,
     }
     record = await manager.start_step(_spec(step), functools.partial(_changed, step), limits)

@@ -77,6 +77,7 @@ def _connected(settings: Settings, reason: str, image: str | None, packages: Pac
     return replace(
         _connection(endpoint, settings, reason, image),
         find_image=lambda name, tell: _stored_image(name, settings, tell),
+        user_of=lambda name: _user_of(name, settings),
         packages=packages,
         overlay=overlay,
         suggested_concurrency=status.suggested_concurrency,
@@ -101,6 +102,13 @@ def _stored_image(image: str, settings: Settings, emit: Emit) -> str | None:
     except SandrlError as error:
         error.hint = "; ".join(filter(None, (host_alternative(image, find_images()), error.hint))) or None
         raise
+
+
+def _user_of(image: str, settings: Settings) -> str | None:
+    from sandrl.runtime.images.store import open_store
+
+    found = open_store(settings).find(image)
+    return None if found is None else found.config.user
 
 
 def overlay_of(packages: Packages, settings: Settings, image: str, emit: Emit) -> str:

@@ -20,6 +20,7 @@ from sandrl.runtime.state import DaemonEndpoint
 from sandrl.sandboxes.daemons import ask
 from sandrl.sandboxes.providers.cwsandbox.client import SdkConnection
 from sandrl.sandboxes.providers.protocol import Client, Connection, Sandbox, UnreachableNode
+from sandrl.sandboxes.shape import USUAL, Shape
 
 _Value = TypeVar("_Value")
 _Daemon: TypeAlias = tuple[DaemonEndpoint, SdkConnection]
@@ -53,7 +54,7 @@ class DaemonsClient:
         self._lock = Lock()
         self._clients: list[tuple[_Daemon, Client]] | None = None
 
-    def create(self, tags: Sequence[str], cells: int = 0, image: str = "") -> Sandbox:
+    def create(self, tags: Sequence[str], cells: int = 0, shape: Shape = USUAL) -> Sandbox:
         raise UsageError("sandboxes can only be created by jobs, each in the runtime of its own environment")
 
     def list(self, tags: Sequence[str], *, ended: bool = False) -> Future[list[Sandbox]]:

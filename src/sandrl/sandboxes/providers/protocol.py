@@ -34,6 +34,7 @@ from sandrl.events import Emit, ignore
 from sandrl.runtime.network import Network
 from sandrl.sandboxes.commands import Command
 from sandrl.sandboxes.owner import OwnerFacts
+from sandrl.sandboxes.shape import USUAL, Shape
 from sandrl.settings import RuntimeKind, Settings
 
 PENDING_STATUSES = frozenset({"pending", "creating", "preparing"})
@@ -211,15 +212,18 @@ class Sandbox(Protocol):
 class Client(Protocol):
     """Makes and finds the sandboxes of one runtime."""
 
-    def create(self, tags: Sequence[str], cells: int = 0, image: str = "") -> Sandbox:
+    def create(self, tags: Sequence[str], cells: int = 0, shape: Shape = USUAL) -> Sandbox:
         """A sandbox to be created on its first use.
 
         Args:
             tags: Its tags in addition to those of the client, encoded.
-            image: Its image, as a connection of `Connection.with_image` names it, without packages besides those in it;
-                empty for the image and the packages of the connection.
             cells: How many cells a worker sandbox holds at once, from 1 to 256; cells may still turn out to be
                 impossible in it. 0 for any other sandbox.
+            shape: What it is. Its image is named as a connection of `Connection.with_image` names it, and has no
+                packages besides those in it; without one it has the image and the packages of the connection.
+
+        Raises:
+            UsageError: If no sandbox of the runtime can have this shape, as far as that is known here.
         """
 
     def list(self, tags: Sequence[str], *, ended: bool = False) -> Future[list[Sandbox]]:
@@ -293,6 +297,7 @@ class Connection(ABC):
         connections: What sandboxes with all of these tags have done in the network, after a number that an earlier call
             has returned, and the number for the next call; None if the runtime does not report it. May raise
             `SandrlError`.
+        user_of: The user that an image names, empty for user 0; None if the runtime does not report it.
         has_ended: Whether the runtime has ended with all of its sandboxes, determined on this machine without a call to
             the runtime; None if only a call can show that.
     """
@@ -318,6 +323,7 @@ class Connection(ABC):
         default=None, repr=False, compare=False
     )
     has_ended: Callable[[], bool] | None = field(default=None, repr=False, compare=False)
+    user_of: Callable[[str], str | None] = field(default=lambda _: None, repr=False, compare=False)
 
     def named(self) -> tuple[str, str | None]:
         """The name of the runtime, and the image of its sandboxes, with which another process requests the same."""

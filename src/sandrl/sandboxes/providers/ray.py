@@ -22,6 +22,7 @@ from sandrl.runtime.limits import MEMORY_BYTES
 from sandrl.sandboxes.providers import local
 from sandrl.sandboxes.providers.protocol import Client, Connection, Need, Packages, Sandbox
 from sandrl.sandboxes.providers.ray_nodes import NodesConnection
+from sandrl.sandboxes.shape import USUAL, Shape
 from sandrl.settings import RuntimeKind, Settings
 
 _Value = TypeVar("_Value")
@@ -135,8 +136,8 @@ class _ClientHere:
         assert client is not None, "it was started"
         return client
 
-    def create(self, tags: Sequence[str], cells: int = 0, image: str = "") -> Sandbox:
-        return self._opened().create(tags, cells, image)
+    def create(self, tags: Sequence[str], cells: int = 0, shape: Shape = USUAL) -> Sandbox:
+        return self._opened().create(tags, cells, shape)
 
     def get(self, sandbox_id: str) -> Future[Sandbox]:
         return self._opened().get(sandbox_id)

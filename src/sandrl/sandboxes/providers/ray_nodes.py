@@ -27,6 +27,7 @@ from sandrl.sandboxes.providers.protocol import (
     SandboxInfo,
     UnreachableNode,
 )
+from sandrl.sandboxes.shape import USUAL, Shape
 
 # How long a node may take to list its sandboxes (starting a process for that takes some seconds), and to stop one.
 _ANSWER_SECONDS = 60.0
@@ -61,7 +62,7 @@ class NodesClient:
         self._lock = threading.Lock()
         self._hosts: dict[Node, Host] | None = None
 
-    def create(self, tags: Sequence[str], cells: int = 0, image: str = "") -> Sandbox:
+    def create(self, tags: Sequence[str], cells: int = 0, shape: Shape = USUAL) -> Sandbox:
         raise UsageError("sandboxes on the nodes of a Ray cluster can only be created by jobs, each on its own node")
 
     def list(self, tags: Sequence[str], *, ended: bool = False) -> Future[list[Sandbox]]:

@@ -16,7 +16,6 @@ from typing import Any
 
 from sandrl.bounds import LARGEST_WEIGHT
 from sandrl.config.art import ArtBackendKind, ArtPolicy, ArtTrainConfig
-from sandrl.config.words import EpisodeKind
 from sandrl.errors import AuthenticationError, InputError, UsageError
 from sandrl.events import Emit, ignore
 from sandrl.models import Sampling
@@ -27,7 +26,8 @@ from sandrl.problems import Problem, load_problems
 from sandrl.problems.loading import reading_of
 from sandrl.problems.prompting import Prompting
 from sandrl.problems.splits import training_split
-from sandrl.rollouts.tools import TOOL_SCHEMAS, tool_schemas
+from sandrl.rollouts.episodes import EpisodeOptions, is_mixed
+from sandrl.rollouts.tools import HAS_MIXED_TOOLS, TOOL_SCHEMAS
 from sandrl.runs import RunReader
 from sandrl.runs.directory import checked_run_name
 from sandrl.runs.resumption import content_digest
@@ -106,9 +106,19 @@ def _check(request: ArtRequest, settings: Settings, *, spends: bool, emit: Emit)
     if request.resume is None:
         _check_name(config, settings)
     backend = _check_backend(request, settings)
-    recorded, tools = _recorded(request)
+    recorded = _recorded(request)
     problems = () if recorded else _problems(config)
     prompting = Prompting.of(config, {each.task_id: each for each in problems}, reading_of(config))
+    options = EpisodeOptions.of(config, prompting)
+    tools = options.offered(problems)
+    if request.recorded is not None:
+        tools = _offered(RunReader(request.recorded).config.options)
+    elif is_mixed([each for each in problems if options.has_tools(each)]):
+        raise UsageError(
+            "problems: has tasks and other problems, whose tools differ, and a model is trained with one set of tools",
+            hint="train on the tasks in a run of their own, or use `rollout` attempts",
+            fields=("problems", "rollout"),
+        )
     teacher = None
     actor = f"recorded in the run {config.trajectories}"
     if not recorded:
@@ -179,11 +189,17 @@ def _problems(config: ArtTrainConfig) -> tuple[Problem, ...]:
     return problems
 
 
-def _recorded(request: ArtRequest) -> tuple[tuple[tuple[Group, ...], ...], tuple[Mapping[str, Any], ...]]:
+def _recorded(request: ArtRequest) -> tuple[tuple[Group, ...], ...]:
     config = request.config
     if request.recorded is None:
-        return (), tool_schemas(config.tools) if config.rollout is EpisodeKind.TOOLS else ()
+        return ()
     reader = RunReader(request.recorded)
+    if reader.config.options.get(HAS_MIXED_TOOLS):
+        raise InputError(
+            "has episodes on tasks and on other problems, whose tools differ",
+            path=request.recorded,
+            hint="record the episodes on tasks in a run of their own",
+        )
     kept = reader.trajectories()
     if kept.damaged:
         raise InputError(
@@ -210,7 +226,7 @@ def _recorded(request: ArtRequest) -> tuple[tuple[tuple[Group, ...], ...], tuple
             hint="use `policy` teacher, which scores them again, or run new episodes without `trajectories`",
             fields=("policy", "trajectories"),
         )
-    return steps, _offered(reader.config.options)
+    return steps
 
 
 def _offered(options: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:

@@ -18,7 +18,7 @@ from sandrl.config.layers import resolve
 from sandrl.config.words import TINY, EpisodeKind, Extraction
 from sandrl.models.libraries import gpu_count
 from sandrl.rewards.estimate import SandboxEstimate
-from sandrl.rollouts.run import estimate_episodes
+from sandrl.rollouts.run import estimate_episodes, in_turn
 from sandrl.runs import find_run
 from sandrl.settings import Settings
 from sandrl.trainers.art.checks import COMMAND, ArtRequest, check
@@ -157,9 +157,8 @@ def plan_of(request: ArtRequest, settings: Settings) -> ArtPlan:
     if not checked.recorded:
         # If every step trains at its first attempt.
         episodes = max(config.steps - first_step, 0) * config.episodes_per_step
-        estimate = estimate_episodes(
-            config, settings, command=COMMAND, problems=checked.problems, episodes=episodes, run=request.resume
-        )
+        counts = in_turn(checked.problems, episodes)
+        estimate = estimate_episodes(config, settings, command=COMMAND, counts=counts, run=request.resume)
     return ArtPlan(
         config,
         checked.notes,

@@ -29,7 +29,7 @@ from sandrl.events import (
 from sandrl.models import Sampling
 from sandrl.models.endpoint import EndpointModel
 from sandrl.models.libraries import versions
-from sandrl.rollouts.episodes import Episode, EpisodeOptions
+from sandrl.rollouts.episodes import Episode, EpisodeOptions, has_tasks
 from sandrl.rollouts.results import PlayedStep, result_of
 from sandrl.rollouts.steps import EPISODE_SECONDS, StepPlayer, problems_of
 from sandrl.rollouts.tools import TOOL_SCHEMAS
@@ -219,7 +219,7 @@ class ArtEngine:
             emit=training.tell,
             interrupt=self._interrupt,
             stop=self._stop,
-            concurrency=config.at_once(config.episodes_per_step),
+            concurrency=config.at_once(config.episodes_per_step, has_tasks=has_tasks(self._checked.problems)),
             attempt=session.attempt,
         )
 

@@ -7,6 +7,7 @@ first piece that does not, it is held until the bytes are there (a terminal gets
 
 from __future__ import annotations
 
+import signal
 import threading
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from sandrl.errors import InfrastructureError, SandrlError
 from sandrl.sandboxes.providers.cwsandbox.sdk import is_command_timeout, load_sdk
-from sandrl.sandboxes.providers.protocol import Output
+from sandrl.sandboxes.providers.protocol import Output, Result
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 _DRAIN_SECONDS = 2.0
 _REPLACEMENT = "\ufffd"
+_KILLED = 128 + signal.SIGKILL
 
 
 class SdkProgram:
@@ -73,6 +75,45 @@ class SdkProgram:
         self._streams[0].finish(result.stdout_bytes)
         self._streams[1].finish(result.stderr_bytes)
         return result.returncode
+
+
+class Meter:
+    """Kills a program that writes more than it may: the SDK keeps all of its output."""
+
+    def __init__(self, process: Process, most_bytes: int) -> None:
+        self._process = process
+        self._left = most_bytes
+        self._lock = threading.Lock()
+        self._is_over = False
+        for reader in (process.stdout, process.stderr):
+            threading.Thread(target=self._count, args=(reader,), daemon=True).start()
+
+    def _count(self, reader: Any) -> None:
+        for text in reader:
+            with self._lock:
+                self._left -= len(text)  # characters, of which there are no more than bytes
+                self._is_over = self._left < 0
+            if self._is_over:
+                self._process.cancel()
+                return
+
+    def watched(self, done: Future[Result]) -> Future[Result]:
+        """The future of the program, which has ended as a killed one if it wrote too much."""
+        ours: Future[Result] = Future()
+
+        def end(_: Future[Result]) -> None:
+            if not ours.set_running_or_notify_cancel():
+                return
+            if self._is_over:
+                ours.set_result(Result(_KILLED))
+            elif (error := done.exception()) is not None:
+                ours.set_exception(error)
+            else:
+                ours.set_result(done.result())
+
+        done.add_done_callback(end)
+        ours.add_done_callback(lambda ended: done.cancel() if ended.cancelled() else None)
+        return ours
 
 
 class _Stream:

@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from sandrl import forks
-from sandrl.errors import SandrlError
+from sandrl.errors import SandrlError, UsageError
 from sandrl.events import Emit, ignore
 from sandrl.runtime.limits import (
     ALLOWED_HOSTS_ANNOTATION,
@@ -27,11 +27,12 @@ from sandrl.runtime.limits import (
     PACKAGES_ANNOTATION,
     PRIVATE_HOSTS_ANNOTATION,
     RECORDING_ANNOTATION,
+    STORAGE_ANNOTATION,
 )
-from sandrl.runtime.network import ALL_PORTS, HTTPS_PORTS, joined
+from sandrl.runtime.network import ALL_PORTS, HTTPS_PORTS, Network, joined
 from sandrl.sandboxes.commands import Command
 from sandrl.sandboxes.providers.cwsandbox import sdk as adapter
-from sandrl.sandboxes.providers.cwsandbox.attached import SdkProgram
+from sandrl.sandboxes.providers.cwsandbox.attached import Meter, SdkProgram
 from sandrl.sandboxes.providers.cwsandbox.packages import Installation
 from sandrl.sandboxes.providers.protocol import (
     AttachedProgram,
@@ -42,6 +43,7 @@ from sandrl.sandboxes.providers.protocol import (
     Sandbox,
     SandboxInfo,
 )
+from sandrl.sandboxes.shape import USUAL, Shape
 from sandrl.settings import NetworkMode
 
 if TYPE_CHECKING:
@@ -88,6 +90,8 @@ class SdkClient:
         self._connection = connection
         self._tags = tuple(tags)
         self._max_lifetime_seconds = max_lifetime_seconds
+        # By the lifetime of their sandboxes, which only a session can be told.
+        self._sessions: dict[float | None, Any] = {}
         if connection.is_local:
             adapter.go_round_proxies()
         self._place: dict[str, Any] = {
@@ -105,16 +109,20 @@ class SdkClient:
             return self._sdk.AuthHeaders(headers={"Authorization": f"Bearer {connection.token}"}, strategy=strategy)
         return self._sdk.WandbAuth(entity=connection.wandb_entity)
 
-    @functools.cached_property
-    def _session(self) -> Any:
-        network, annotations = self._network()
+    def _session(self, lifetime_seconds: float | None) -> Any:
+        if lifetime_seconds not in self._sessions:
+            self._sessions[lifetime_seconds] = self._opened(lifetime_seconds)
+        return self._sessions[lifetime_seconds]
+
+    def _opened(self, lifetime_seconds: float | None) -> Any:
+        network, annotations = self._network(self._connection.network)
         if overlay := self._connection.overlay:
             annotations[PACKAGES_ANNOTATION] = overlay
         defaults = self._sdk.SandboxDefaults(
             container_image=self._connection.image,
-            max_lifetime_seconds=self._max_lifetime_seconds,
+            max_lifetime_seconds=lifetime_seconds,
             tags=self._tags,
-            resources=self._resources,
+            resources=self._resources(self._connection.memory_bytes if self._connection.has_own_memory else None),
             network=network,
             annotations=annotations,
             **self._patience,
@@ -123,9 +131,8 @@ class SdkClient:
         # Metrics are sandrl's own; the SDK's reporter would look for W&B on every exec.
         return self._sdk.Session(defaults, report_to=[])
 
-    def _network(self) -> tuple[Any, dict[str, str]]:
+    def _network(self, network: Network | None) -> tuple[Any, dict[str, str]]:
         # The SDK's options, and the annotations of the local runtime with what these cannot say.
-        network = self._connection.network
         if network is None:
             return None, {}
         if not network.is_reachable:
@@ -144,24 +151,47 @@ class SdkClient:
         named[RECORDING_ANNOTATION] = network.recording
         return self._sdk.NetworkOptions(egress=rules), {key: value for key, value in named.items() if value}
 
-    @property
-    def _resources(self) -> Any:
-        if not self._connection.has_own_memory:
+    def _resources(self, memory_bytes: int | None, processors: float | None = None, gpus: int = 0) -> Any:
+        amounts = {} if memory_bytes is None else {"memory": str(memory_bytes)}
+        if processors is not None:
+            amounts["cpu"] = f"{round(processors * 1000)}m"
+        if not (amounts or gpus):
             return None
-        memory = {"memory": str(self._connection.memory_bytes)}
-        return self._sdk.ResourceOptions(requests=memory, limits=memory)
+        return self._sdk.ResourceOptions(requests=amounts, limits=amounts, gpu={"count": gpus} if gpus else None)
 
-    def create(self, tags: Sequence[str], cells: int = 0, image: str = "") -> Sandbox:
+    def create(self, tags: Sequence[str], cells: int = 0, shape: Shape = USUAL) -> Sandbox:
+        if shape.gpus and self._connection.is_local:
+            raise UsageError(f"a sandbox with {shape.gpus} GPUs: sandboxes of this machine have none")
         # The service knows nothing of cells: there, what its containers allow anyway decides.
         annotations = {CELLS_ANNOTATION: str(cells)} if cells and self._connection.is_local else {}
-        if image and self._connection.overlay:
+        if shape.image and self._connection.overlay:
             annotations[PACKAGES_ANNOTATION] = ""
         with adapter.addressed_to(self._connection.address):
-            handle = self._session.sandbox(
-                tags=list(tags), annotations=annotations or None, container_image=image or None
+            given, session = (
+                self._given(shape, annotations),
+                self._session(shape.lifetime_seconds or self._max_lifetime_seconds),
             )
-            packages = Packages() if image or self._connection.is_local else self._connection.packages
+            handle = session.sandbox(tags=list(tags), container_image=shape.image or None, **given)
+            packages = Packages() if shape.image or self._connection.is_local else self._connection.packages
             return SdkSandbox(handle, self._connection.is_local, packages)
+
+    def _given(self, shape: Shape, annotations: dict[str, str]) -> dict[str, Any]:
+        # The SDK's options for a shape; those of the session count where there is none.
+        given: dict[str, Any] = {}
+        connection = self._connection
+        if shape.network is not None:
+            given["network"], named = self._network(shape.network)
+            # The session's annotations are joined with these.
+            others = (ALLOWED_HOSTS_ANNOTATION, PRIVATE_HOSTS_ANNOTATION, RECORDING_ANNOTATION)
+            annotations = annotations | (dict.fromkeys(others, "") if connection.network is not None else {}) | named
+        if shape.storage_bytes is not None and connection.is_local:
+            annotations = {**annotations, STORAGE_ANNOTATION: str(shape.storage_bytes)}
+        memory_bytes = shape.memory_bytes or (connection.memory_bytes if connection.has_own_memory else None)
+        given["resources"] = self._resources(memory_bytes, shape.processors, shape.gpus)
+        given["environment_variables"] = dict(shape.variables)
+        given["security_context"] = self._sdk.SecurityContext(run_as_user=0) if shape.as_root else None
+        given["working_dir"], given["annotations"] = shape.directory, annotations
+        return {name: value for name, value in given.items() if value}
 
     def list(self, tags: Sequence[str], *, ended: bool = False) -> Future[list[Sandbox]]:
         return self._found(self._ask(tags, ended), lambda found: [self._seen(handle) for handle in found])
@@ -189,18 +219,16 @@ class SdkClient:
         return SdkSandbox(handle, self._connection.is_local)
 
     def abandon(self) -> None:
-        if "_session" not in self.__dict__:
-            return  # nothing was created
         # The SDK stops what its sessions hold at the end of the process at the latest, and writes a traceback for each
         # sandbox that it cannot reach. It has no public way to give up sandboxes without asking for them.
-        self._session._sandboxes.clear()
-        self._session.close()
+        for session in self._sessions.values():
+            session._sandboxes.clear()
+            session.close()
 
     def close(self, timeout_seconds: float) -> None:
-        if "_session" not in self.__dict__:
-            return  # nothing was created
         try:
-            self._session.close().result(timeout_seconds)
+            for closing in [session.close() for session in self._sessions.values()]:
+                closing.result(timeout_seconds)
         except (self._sdk.CWSandboxError, TimeoutError) as error:
             raise self._translate(error) from error
 
@@ -241,9 +269,11 @@ class SdkSandbox:
             with suppress(self._sdk_error):
                 process.stdin.write(content)
         process.stdin.close()
-        return adapter.translated(
+        meter = None if command.most_output_bytes is None else Meter(process, command.most_output_bytes)
+        done = adapter.translated(
             process, lambda ended: self._installation.checked(_result(ended)), self._translate, late=Result(None)
         )
+        return done if meter is None else meter.watched(done)
 
     def attach(
         self, argv: Sequence[str], *, stdin: bool, stdout: Output, stderr: Output, timeout_seconds: float

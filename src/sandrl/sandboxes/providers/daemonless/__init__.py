@@ -28,6 +28,7 @@ from sandrl.sandboxes.providers.daemonless.sandbox import DaemonlessSandbox
 from sandrl.sandboxes.providers.local import overlay_of
 from sandrl.sandboxes.providers.protocol import Connection, Need, Packages, Sandbox, SharedDirectory
 from sandrl.sandboxes.registry import read_jobs
+from sandrl.sandboxes.shape import USUAL, Shape
 from sandrl.settings import RuntimeKind, Settings
 
 
@@ -115,7 +116,10 @@ class DaemonlessClient:
         self._tags = tags
         self._lifetime_seconds = lifetime_seconds
 
-    def create(self, tags: Sequence[str], cells: int = 0, image: str = "") -> Sandbox:
+    def create(self, tags: Sequence[str], cells: int = 0, shape: Shape = USUAL) -> Sandbox:
+        if not shape.is_usual:
+            message = "the daemonless runtime gives no sandbox a shape of its own: no memory, storage, user or network"
+            raise UsageError(message, hint="use `runtime` local", fields=("runtime",))
         request = BootRequest(
             self._runtime.image.name,
             overlay=self._connection.overlay or None,

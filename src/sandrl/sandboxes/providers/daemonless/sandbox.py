@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import errno
+import math
 import os
+import signal
 import uuid
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
@@ -113,15 +115,21 @@ class DaemonlessSandbox:
 
     async def _run(self, command: Command) -> Result:
         collected = {Stream.STDOUT: bytearray(), Stream.STDERR: bytearray()}
+        most = math.inf if command.most_output_bytes is None else command.most_output_bytes
 
         async def take(stream: Stream, block: bytes) -> None:
             collected[stream] += block
+            if sum(map(len, collected.values())) > most:
+                raise BrokenPipeError
 
         async def feed(process: GuestProcess) -> None:
             await process.write_stdin(command.input)
             process.close_stdin()
 
-        code = await self.execute(command.argv, command.timeout_seconds, feed, take)
+        try:
+            code = await self.execute(command.argv, command.timeout_seconds, feed, take)
+        except BrokenPipeError:
+            return Result(128 + signal.SIGKILL)
         return Result(None) if code is None else Result(code, *map(bytes, collected.values()))
 
     async def execute(

@@ -14,7 +14,8 @@ from sandrl.files import read_regular
 NAMES = ("compose.yaml", "compose.yml", "docker-compose.yaml", "docker-compose.yml")
 
 _MOST_BYTES = 1 << 20
-_MOST_ALIASES = 100
+# A merge of several mappings, merged again and again, makes a document of any size.
+_MOST_ALIASES, _MOST_MERGED = 100, 10
 _VARIABLE = re.compile(r"\$(?:(\$)|([A-Za-z_]\w*)|\{([A-Za-z_]\w*)(?:(:?[-?+])([^{}]*))?\}|())")
 _BUILD_KEYS = frozenset({"context", "dockerfile", "dockerfile_inline", "args", "target", "platforms", "tags", "labels"})
 _WITHOUT_EFFECT = frozenset({"tags", "platforms"})
@@ -29,23 +30,28 @@ class Service:
         context: The directory of its build; None if its image is not built.
         dockerfile: Relative to the context.
         others: What else the file says of the service, which is not about its image.
+        settings: All that it says of the service, as it is written.
     """
 
+    name: str
     image: str
     context: Path | None
     dockerfile: str
     arguments: Mapping[str, str]
     target: str
     others: tuple[str, ...]
+    settings: Mapping[str, Any]
 
 
-def read_service(path: Path, environment: Mapping[str, str]) -> Service:
+def read_service(path: Path, environment: Mapping[str, str], *, is_partial: bool = False) -> Service:
     """Reads a Compose file; `environment` has the values of its variables.
+
+    A partial one completes another file, so it need not say what the image of its service is.
 
     Raises:
         InputError: If it cannot be read, has several services, or says of a build what is not supported.
     """
-    document = _load(path)
+    document = read_yaml(path, "a Compose file: a mapping with `services`")
     services = document.get("services")
     if not isinstance(services, dict) or not services:
         raise InputError("has no services", path=path, hint="name the Dockerfile to build it alone")
@@ -53,43 +59,57 @@ def read_service(path: Path, environment: Mapping[str, str]) -> Service:
         names = ", ".join(map(str, services))
         message = f"has several services ({names}), and only one sandbox can be made of it"
         raise InputError(message, path=path, hint="name the Dockerfile of one service to build it alone")
-    (service,) = services.values()
-    if not isinstance(service, dict):
+    ((name, settings),) = services.items()
+    if not isinstance(settings, dict):
         raise InputError("its service is not a mapping", path=path)
-    service = _replaced({"build": service.get("build"), "image": service.get("image")} | service, path, environment)
-    build = service["build"]
+    build = settings.get("build")
     if isinstance(build, str):
         build = {"context": build}
     if not isinstance(build, dict | None):
         raise InputError("its build is neither a path nor a mapping", path=path)
-    for key in build or ():
+    build = {
+        key: interpolated(each, path, environment) if isinstance(each, str) else each
+        for key, each in (build or {}).items()
+    }
+    for key in build:
         if key not in _BUILD_KEYS or key == "dockerfile_inline" or key == "labels":
             message = f"its build has {str(key)!r}, which is not supported"
             raise InputError(message, path=path, hint="write it in the Dockerfile, or name the Dockerfile alone")
-    image = str(service["image"] or "")
-    if build is None and not image:
+    image = interpolated(_scalar(settings.get("image") or "", "image", path), path, environment)
+    if settings.get("build") is None and not image and not is_partial:
         raise InputError("its service has neither build nor image", path=path)
-    build = build or {}
-    others = {str(each) for each in service if each not in ("build", "image")}
+    others = {str(each) for each in settings if each not in ("build", "image")}
     others |= {f"build.{each}" for each in build if each in _WITHOUT_EFFECT}
     return Service(
+        name=str(name),
         image=image,
-        context=path.parent / str(build.get("context") or ".") if build else None,
-        dockerfile=str(build.get("dockerfile") or "Dockerfile"),
-        arguments=_arguments(build.get("args"), path, environment),
-        target=str(build.get("target") or ""),
+        context=path.parent / _scalar(build.get("context") or ".", "build.context", path) if build else None,
+        dockerfile=_scalar(build.get("dockerfile") or "Dockerfile", "build.dockerfile", path),
+        arguments=pairs_of(build.get("args"), "build.args", path, environment),
+        target=_scalar(build.get("target") or "", "build.target", path),
         others=tuple(sorted(others)),
+        settings=settings,
     )
 
 
-def _load(path: Path) -> dict[str, Any]:
+def read_yaml(path: Path, what: str) -> dict[str, Any]:
+    """The mapping in a file of YAML that strangers have written; `what` says in messages what it should be.
+
+    Raises:
+        InputError: If it cannot be read, or is none.
+    """
     import yaml
 
     try:
         text = read_regular(path, _MOST_BYTES).decode()
         # An alias may make a document of any size.
-        if sum(isinstance(each, yaml.AliasEvent) for each in yaml.parse(text, yaml.SafeLoader)) > _MOST_ALIASES:
-            raise InputError(f"has more than {_MOST_ALIASES} aliases", path=path)
+        aliases, most = 0, _MOST_ALIASES
+        for event in yaml.parse(text, yaml.SafeLoader):
+            aliases += isinstance(event, yaml.AliasEvent)
+            if isinstance(event, yaml.ScalarEvent) and event.value == "<<":
+                most = _MOST_MERGED
+        if aliases > most:
+            raise InputError(f"has more than {most} aliases", path=path)
         document = yaml.safe_load(text)
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", path=path) from error
@@ -98,11 +118,17 @@ def _load(path: Path) -> dict[str, Any]:
         reason = getattr(error, "problem", None) or error
         raise InputError(f"is not YAML: {reason}", path=path, line=mark.line + 1 if mark else None) from None
     if not isinstance(document, dict):
-        raise InputError("is not a Compose file: a mapping with `services` is needed", path=path)
+        raise InputError(f"is not {what}", path=path)
     return document
 
 
-def _replaced(value: Any, path: Path, environment: Mapping[str, str]) -> Any:
+def interpolated(text: str, path: Path, environment: Mapping[str, str]) -> str:
+    """A text of a Compose file with the values of its variables.
+
+    Raises:
+        InputError: If a variable has neither value nor default.
+    """
+
     def replacement(found: re.Match[str]) -> str:
         dollar, plain, name, operator, word = found.group(1, 2, 3, 4, 5)
         if dollar:
@@ -123,37 +149,33 @@ def _replaced(value: Any, path: Path, environment: Mapping[str, str]) -> Any:
             raise InputError(message, path=path, hint=f"set {plain or name} in the environment")
         return given or ""
 
-    # Only what is about the image is of any use.
-    if isinstance(value, str):
-        return _VARIABLE.sub(replacement, value)
-    if isinstance(value, dict):
-        return {
-            key: _replaced(each, path, environment)
-            if key in ("build", "image", *_BUILD_KEYS) or "args" in value
-            else each
-            for key, each in value.items()
-        }
-    return value
+    return _VARIABLE.sub(replacement, text)
 
 
-def _arguments(given: Any, path: Path, environment: Mapping[str, str]) -> dict[str, str]:
+def pairs_of(given: Any, what: str, path: Path, environment: Mapping[str, str]) -> dict[str, str]:
+    """Variables that a Compose file has as a list or a mapping; one without a value has that of `environment`, if any.
+
+    Raises:
+        InputError: If it is neither, or a value is no text, number or truth value.
+    """
     if given is None:
         return {}
     if isinstance(given, list):
-        pairs = [
-            (str(each).partition("=")[0], str(each).partition("=")[2] if "=" in str(each) else None) for each in given
-        ]
+        texts = [_scalar(each, what, path) for each in given]
+        pairs = [(text.partition("=")[0], text.partition("=")[2] if "=" in text else None) for text in texts]
     elif isinstance(given, dict):
-        pairs = [(str(name), None if value is None else _text(value)) for name, value in given.items()]
+        pairs = [(str(name), None if value is None else _scalar(value, what, path)) for name, value in given.items()]
     else:
-        raise InputError("the args of its build are neither a list nor a mapping", path=path)
+        raise InputError("is neither a list nor a mapping", path=path, field=what)
     found = {}
     for name, value in pairs:
-        chosen = environment.get(name) if value is None else _replaced(value, path, environment)
+        chosen = environment.get(name) if value is None else interpolated(value, path, environment)
         if chosen is not None:
             found[name] = chosen
     return found
 
 
-def _text(value: object) -> str:
+def _scalar(value: object, what: str, path: Path) -> str:
+    if isinstance(value, dict | list):
+        raise InputError("must be a text", path=path, field=what)
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,202 @@
+"""The tools of an agent on a task: a terminal that keeps its state, and files.
+
+Everything runs in the task's machine as the agent's user. The terminal is one shell for all calls of a step: its
+directory, variables and background jobs stay, and a command that outlasts its call goes on. Long output is cut in the
+middle, with its size told. What goes wrong in the machine is an observation; the loss of the machine is not, and ends
+the episode without a reward.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+
+from pydantic import Field
+
+from sandrl.problems.tasks.task import TaskStep
+from sandrl.rollouts.calls import Call, Number, Text
+from sandrl.sandboxes import CommandOutcome
+from sandrl.trials.machine import Machine
+from sandrl.trials.terminal import KEYS, Screen, Terminal
+
+HEAD_CHARACTERS, TAIL_CHARACTERS = 4000, 8000
+"""How much of a long output is shown: of its beginning, and of its end."""
+
+COMMAND_SECONDS = 60.0
+"""How long a command is waited for, unless the call says otherwise."""
+
+INPUT_SECONDS = 2.0
+"""How long the output of an input is waited for, unless the call says otherwise."""
+
+LEAST_SECONDS = 0.1
+
+_FILE_SECONDS = 30.0
+_MOST_FILE_BYTES = 4 << 20
+_NO_OUTPUT = "(no output)"
+_READ = 'exec cat -- "$1"'
+# Into the file itself: its mode and its links stay.
+_WRITE = 'case $1 in */*) mkdir -p -- "${1%/*}/" || exit;; esac; exec cat > "$1"'
+
+
+class Desk:
+    """Where an agent works on a step of a task; it ends with the step.
+
+    Args:
+        ends_at: When the agent's time is up, by the monotonic clock.
+    """
+
+    def __init__(self, machine: Machine, step: TaskStep, ends_at: float) -> None:
+        self._machine = machine
+        self._phase = step.agent
+        self.ends_at = ends_at
+        self._terminal: Terminal | None = None
+
+    @property
+    def seconds_left(self) -> float:
+        return max(self.ends_at - time.monotonic(), 0.0)
+
+    def in_terminal(self, use: Callable[[Terminal], Screen]) -> str:
+        """What an agent is to read about a use of its terminal."""
+        if self._terminal is None:
+            self._terminal = self._machine.terminal(user=self._phase.user, variables=dict(self._phase.variables))
+        return observation(use(self._terminal))
+
+    def read(self, path: str) -> bytes | str:
+        """The content of a file, or what an agent is to read about one that cannot be read."""
+        outcome = self._run(_READ, path, output_bytes=_MOST_FILE_BYTES + 1)
+        if outcome.timed_out or outcome.exit_code:
+            return _wrong(outcome.stderr, path)
+        return outcome.stdout
+
+    def write(self, path: str, content: bytes) -> str:
+        """Writes a file with the directories that it needs; returns what is wrong, empty if nothing is."""
+        outcome = self._run(_WRITE, path, stdin=content)
+        return _wrong(outcome.stderr, path) if outcome.timed_out or outcome.exit_code else ""
+
+    def close(self) -> None:
+        """Ends the program that runs in the terminal, and the terminal."""
+        if self._terminal is not None:
+            self._terminal.close()
+            self._terminal = None
+
+    def _run(self, script: str, path: str, *, stdin: bytes = b"", output_bytes: int = 1 << 16) -> CommandOutcome:
+        return self._machine.run(
+            ("sh", "-c", script, "sh", path),
+            user=self._phase.user,
+            variables=dict(self._phase.variables),
+            timeout_seconds=max(min(_FILE_SECONDS, self.seconds_left), 1.0),
+            stdin=stdin,
+            output_bytes=output_bytes,
+        )
+
+
+def _wrong(complaint: bytes, path: str) -> str:
+    said = cut(complaint.decode("utf-8", "replace").strip())
+    return f"error: {said or f'{path}: took too long'}"
+
+
+def cut(text: str) -> str:
+    """A text without its middle, if it is long, and with the size of what is left out."""
+    left_out = len(text) - HEAD_CHARACTERS - TAIL_CHARACTERS
+    if left_out <= 0:
+        return text
+    remark = f"\n… {left_out:,} characters in the middle are left out …\n"
+    return f"{text[:HEAD_CHARACTERS]}{remark}{text[-TAIL_CHARACTERS:]}"
+
+
+class TaskTool(Call):
+    """A call of a tool that works in the machine of a task."""
+
+    def use(self, desk: Desk) -> str:
+        raise NotImplementedError
+
+
+class Bash(TaskTool):
+    """Run a command in the terminal and return its output, and its exit code if that is not 0.
+
+    The terminal is one shell: its directory, variables and background jobs stay from call to call. A command that takes
+    longer than `timeout_seconds` goes on; `terminal` shows its further output, or ends it.
+    """
+
+    command: Text = Field(description="The command.")
+    timeout_seconds: Number = Field(
+        default=COMMAND_SECONDS,
+        description=f"How long to wait for the command, in seconds; {COMMAND_SECONDS:g} by default.",
+    )
+
+    def use(self, desk: Desk) -> str:
+        seconds = min(max(self.timeout_seconds, LEAST_SECONDS), desk.seconds_left)
+        return desk.in_terminal(lambda terminal: terminal.run(self.command, seconds))
+
+
+class UseTerminal(TaskTool):
+    """Give input to the program that runs in the terminal, wait, and return its new output."""
+
+    text: Text = Field(default="", description="What to type; a line ends with a line break.")
+    key: Text = Field(default="", description=f"A key to press after that: {', '.join(KEYS)}.")
+    wait_seconds: Number = Field(
+        default=INPUT_SECONDS, description=f"How long to wait for output, in seconds; {INPUT_SECONDS:g} by default."
+    )
+
+    def use(self, desk: Desk) -> str:
+        if self.key and self.key not in KEYS:
+            return f"error: there is no key {self.key[:40]!r}; the keys are {', '.join(KEYS)}"
+        seconds = min(max(self.wait_seconds, LEAST_SECONDS), desk.seconds_left)
+
+        def give(terminal: Terminal) -> Screen:
+            if self.text:
+                terminal.send(self.text)
+            if self.key:
+                terminal.press(self.key)
+            return terminal.read(seconds)
+
+        return desk.in_terminal(give)
+
+
+class WriteFile(TaskTool):
+    """Write a text file, with the directories it needs."""
+
+    path: Text = Field(description="Where; a relative path begins in the working directory of the task.")
+    content: Text = Field(description="Its text.")
+
+    def use(self, desk: Desk) -> str:
+        return desk.write(self.path, self.content.encode()) or "Written."
+
+
+class EditFile(TaskTool):
+    """Replace a text in a file, which must be in it exactly once."""
+
+    path: Text = Field(description="Where the file is; a relative path begins in the working directory of the task.")
+    old: Text = Field(description="The text to replace, with its line breaks and spaces.")
+    new: Text = Field(description="The text in its place.")
+
+    def use(self, desk: Desk) -> str:
+        content = desk.read(self.path)
+        if isinstance(content, str):
+            return content
+        if len(content) > _MOST_FILE_BYTES:
+            return f"error: {self.path}: is larger than {_MOST_FILE_BYTES:,} bytes"
+        old = self.old.encode()
+        if not old:
+            return "error: not edited: `old` is empty"
+        count = content.count(old)
+        if count != 1:
+            return f"error: not edited: `old` is in the file {count} times"
+        return desk.write(self.path, content.replace(old, self.new.encode())) or "Edited."
+
+
+class Submit(TaskTool):
+    """Say that the task is solved, which ends the work on it: the machine is judged as it is then."""
+
+    def use(self, desk: Desk) -> str:
+        return "Submitted."
+
+
+TASK_TOOLS: Mapping[str, type[TaskTool]] = {
+    "bash": Bash,
+    "terminal": UseTerminal,
+    "write_file": WriteFile,
+    "edit_file": EditFile,
+    "submit": Submit,
+}
+"""The tools of a task, by name."""

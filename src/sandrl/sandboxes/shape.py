@@ -1,0 +1,61 @@
+"""A shape says how a sandbox differs from the usual one of its job."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, fields
+
+from sandrl.errors import UsageError
+from sandrl.runtime.network import ALL_PORTS, Destination, DestinationError, Network
+from sandrl.settings import NetworkMode
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What a sandbox is, where it is not the usual one of its job; None and empty values mean what that one has.
+
+    Attributes:
+        image: Its image, as a connection of `Job.with_image` names it.
+        memory_bytes: Memory of all its processes.
+        processors: How many it has, in parts of one.
+        storage_bytes: How much it may write, which is then on disk, where the runtime knows the difference.
+        network: What its programs may reach.
+        variables: Variables of its programs, besides those of the image.
+        directory: The working directory of its programs.
+        gpus: How many GPUs it has.
+        as_root: Whether its programs run as user 0, whatever the image says.
+        lifetime_seconds: After this the service ends it.
+    """
+
+    image: str = ""
+    memory_bytes: int | None = None
+    processors: float | None = None
+    storage_bytes: int | None = None
+    network: Network | None = None
+    variables: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    directory: str | None = None
+    gpus: int = 0
+    as_root: bool = False
+    lifetime_seconds: float | None = None
+
+    @property
+    def is_usual(self) -> bool:
+        """Whether it differs in the image at most."""
+        return all(getattr(self, each.name) == each.default for each in fields(self) if each.name != "image")
+
+
+USUAL = Shape()
+"""The usual sandbox of a job."""
+
+
+def network_of(mode: NetworkMode, hosts: Iterable[str]) -> Network:
+    """What a sandbox may reach whose hosts are named without ports, so that every port is meant.
+
+    Raises:
+        UsageError: If a host is none, or an allow-list has no host.
+    """
+    try:
+        allowed = tuple(Destination.parse(host, ALL_PORTS) for host in hosts)
+        return Network(mode, allowed if mode is NetworkMode.ALLOWLIST else ())
+    except DestinationError as error:
+        raise UsageError(str(error)) from error

@@ -1,0 +1,216 @@
+"""Gets the verdicts on tasks: each completion of one is a trial, on a thread of its own.
+
+Trials take turns by the memory and the processors of their machines, not by their number. Their commands run in sandboxes
+of the batch's job, on whose thread everything else here is done. A trial whose sandbox was lost is repeated if its agent
+can act again. If it is lost every time, the task is tried without an agent: where that gives a verdict, the answer is to
+blame.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from queue import Empty, SimpleQueue
+
+from sandrl.errors import InfrastructureError
+from sandrl.events import CanaryFinished, CompletionStarted, Emit, Event, RetryScheduled
+from sandrl.events.results import Status
+from sandrl.judge.verdict import Verdict
+from sandrl.problems.tasks.task import Task
+from sandrl.sandboxes import Job, Launch, Level, Shape, Withdrawn, delay_seconds, problem_tag
+from sandrl.scoring.attempts import MOST_MOVES, Attempt
+from sandrl.scoring.judging import Judging, OnVerdict
+from sandrl.trials.answers import Nothing
+from sandrl.trials.capacity import Capacity
+from sandrl.trials.machine import Machine
+from sandrl.trials.place import JobPlace, RuntimeLost
+from sandrl.trials.state import State
+from sandrl.trials.trial import Agent, Site, TrialOptions, needs_of, run_trial
+
+_MOST_THREADS = 512
+
+
+class _Stopped(Exception):
+    """Nothing is judged any more."""
+
+
+class TaskJudging(Judging):
+    """Judges completions of tasks.
+
+    Args:
+        concurrency: How many trials at once at most; as many as there is room for unless given.
+        wake: Wakes the thread of the batch.
+        place: Where trials get their sandboxes, which somebody else lets work; one of its own unless given.
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        concurrency: int | None,
+        emit: Emit,
+        on_verdict: OnVerdict,
+        *,
+        wake: Callable[[], None],
+        place: JobPlace | None = None,
+    ) -> None:
+        self._job = job
+        self._own_place: JobPlace | None = None
+        if place is None:
+            place = self._own_place = JobPlace(job, wake, emit=self._tell)
+        self._site = _site_of(place)
+        self._capacity = job.capacity
+        self._wake = wake
+        self._most = min(concurrency or _MOST_THREADS, _MOST_THREADS)
+        self._emit = emit
+        self._on_verdict = on_verdict
+        self._ready: deque[Attempt] = deque()
+        self._running = 0
+        self._heard: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self._level = Level.NONE
+
+    @property
+    def in_flight(self) -> int:
+        return self._running
+
+    @property
+    def waiting(self) -> int:
+        return len(self._ready)
+
+    @property
+    def window(self) -> int:
+        return self._most
+
+    def begin(self, attempt: Attempt) -> None:
+        self._ready.append(attempt)
+        self.go_on()
+
+    def go_on(self) -> None:
+        while self._ready and self._running < self._most and self._level is Level.NONE:
+            attempt = self._ready.popleft()
+            self._running += 1
+            attempt.executions += 1
+            named = attempt.completion
+            self._emit(CompletionStarted(attempt.index, named.id, named.task_id, attempt.executions))
+            threading.Thread(target=self._try, args=(attempt,), name="sandrl-trial", daemon=True).start()
+
+    def look(self) -> None:
+        if self._own_place is not None:
+            self._own_place.take_turn()
+        try:
+            while True:
+                self._heard.get_nowait()()
+        except Empty:
+            return
+
+    def seconds_to_next(self, level: Level) -> float | None:
+        return None
+
+    def land(self, launch: Launch) -> bool:
+        return self._own_place is not None and self._own_place.land(launch)
+
+    def stop(self, level: Level) -> None:
+        self._level = level
+        self._ready.clear()
+
+    def end(self) -> None:
+        self._level = Level.CANCEL
+        if self._own_place is not None:
+            self._own_place.end(_Stopped())
+
+    # On the thread of a trial
+
+    def _try(self, attempt: Attempt) -> None:
+        try:
+            end = partial(self._finish, attempt, self._verdict(attempt))
+        except (_Stopped, Withdrawn):
+            end = partial(self._leave)
+        except Exception as error:  # noqa: BLE001 - the batch ends with it, on its own thread
+            end = partial(_raise, error)
+        self._hear(end)
+
+    def _verdict(self, attempt: Attempt) -> Verdict:
+        task, agent = attempt.problem.task, attempt.agent
+        assert task is not None and agent is not None, "it is a trial"
+        scoring = attempt.context.options
+        options = replace(
+            scoring.trial, tags=(problem_tag(attempt.completion.task_id), *scoring.tags), retries=scoring.retries
+        )
+        failures = moves = 0
+        while True:
+            try:
+                return self._trial(task, agent, options)
+            except RuntimeLost as lost:
+                reason, moves = str(lost), moves + 1
+                is_over = moves > MOST_MOVES
+            except InfrastructureError as error:
+                reason, failures = error.message, failures + 1
+                is_over = failures > scoring.retries
+            attempt.failures.append(reason)
+            if not agent.is_repeatable:
+                return Verdict(Status.INFRASTRUCTURE, None, 0, 1, reason)
+            if is_over:
+                return self._blamed(attempt, task, options, reason) if failures > scoring.retries else _lost(reason)
+            pause = delay_seconds(failures + moves, scoring.backoff_seconds)
+            self._hear(partial(self._retry, attempt, reason, pause))
+            time.sleep(pause)
+
+    def _trial(self, task: Task, agent: Agent, options: TrialOptions) -> Verdict:
+        with self._capacity.take(*needs_of(task, options.mode)):
+            if self._level is not Level.NONE:
+                raise _Stopped
+            return run_trial(task, agent, self._site, options)
+
+    def _blamed(self, attempt: Attempt, task: Task, options: TrialOptions, reason: str) -> Verdict:
+        # Each sandbox of the answer was lost; one without an answer tells whether the runtime is well.
+        try:
+            passed = self._trial(task, Nothing(), options).status.scorable
+        except (InfrastructureError, RuntimeLost):
+            passed = False
+        named = attempt.completion
+        self._tell(CanaryFinished(attempt.index, passed, None, False, named.id, named.task_id))
+        if not passed:
+            return _lost(reason)
+        detail = f"its sandbox failed {len(attempt.failures)} times, and that of nothing did not: {reason}"
+        return Verdict(Status.CRASHED, None, 0, 1, detail, score=0.0)
+
+    def _hear(self, done: Callable[[], None]) -> None:
+        self._heard.put(done)
+        self._wake()
+
+    def _tell(self, event: Event) -> None:
+        self._hear(lambda: self._emit(event))
+
+    # On the thread of the batch
+
+    def _retry(self, attempt: Attempt, reason: str, pause: float) -> None:
+        attempt.retries += 1
+        attempt.executions += 1
+        named = attempt.completion
+        most = attempt.context.options.retries + 1
+        self._emit(RetryScheduled(attempt.index, attempt.executions, most, reason, pause, named.id, named.task_id))
+
+    def _leave(self) -> None:
+        self._running -= 1
+
+    def _finish(self, attempt: Attempt, verdict: Verdict) -> None:
+        self._leave()
+        self._on_verdict(attempt, verdict)
+
+
+def _raise(error: Exception) -> None:
+    raise error
+
+
+def _lost(reason: str) -> Verdict:
+    return Verdict(Status.INFRASTRUCTURE, None, 0, 1, reason)
+
+
+def _site_of(place: JobPlace) -> Site:
+    def make(shape: Shape, state: State | None, tags: Sequence[str]) -> Machine:
+        return Machine(place, shape if state is None else replace(shape, state=state), tags)
+
+    return Site(make, place.find_image)

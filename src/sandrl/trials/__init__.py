@@ -1,0 +1,1 @@
+"""Trials: an agent and a verifier at work in the machine of a task."""

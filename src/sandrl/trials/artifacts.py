@@ -1,0 +1,65 @@
+"""What is put into the machine of a task from its files, and what is collected from it for a verifier.
+
+What is collected was written in a sandbox. It is never extracted on this machine, and links that leave what is collected
+are left out, so that an artifact cannot be a link to the tests.
+"""
+
+from __future__ import annotations
+
+import io
+import posixpath
+from collections.abc import Iterable
+from contextlib import suppress
+
+from sandrl.errors import InputError
+from sandrl.problems.tasks.content import TaskContent
+from sandrl.problems.tasks.task import Artifact, Task
+from sandrl.trials.entries import Entry, of_archive
+from sandrl.trials.machine import Machine, TooLargeError
+
+ARTIFACTS_DIRECTORY = "/logs/artifacts"
+MOST_BYTES = 256 << 20
+"""The most that is collected of one path; where there is more, nothing of it is."""
+
+
+def files_of(task: Task, directories: Iterable[str], files: Iterable[tuple[str, bytes]] = ()) -> list[Entry]:
+    """The content of directories of a task, one over the other, and further files.
+
+    Raises:
+        InputError: If a directory cannot be read, or has too much.
+    """
+    found: dict[str, Entry] = {}
+    directories = tuple(directories)
+    if directories:
+        content = io.BytesIO()
+        TaskContent(task.directory).write_archive(content, directories)
+        found = {entry.name: entry for entry in of_archive(content.getvalue())}
+    for name, data in files:
+        found[name] = Entry(name, 0o755 if data.startswith(b"#!") else 0o644, data)
+    return list(found.values())
+
+
+def collected(machine: Machine, artifacts: Iterable[Artifact]) -> list[tuple[str, list[Entry]]]:
+    """Artifacts and `/logs/artifacts`, each with the directory that it is put into; best effort."""
+    found: list[tuple[str, list[Entry]]] = []
+    for artifact in (Artifact(ARTIFACTS_DIRECTORY), *artifacts):
+        source = posixpath.normpath(posixpath.join(ARTIFACTS_DIRECTORY, artifact.source))
+        with suppress(InputError, TooLargeError):
+            archive = machine.get(source, exclude=artifact.exclude, most_bytes=MOST_BYTES)
+            if archive is not None:
+                entries = [entry for entry in of_archive(archive) if entry.target is None or _stays(entry)]
+                found.append((posixpath.dirname(source), entries))
+    return found
+
+
+def _stays(link: Entry) -> bool:
+    # The first entry is the collected path itself; no link in it may leave it.
+    target = link.target or ""
+    if not target or target.startswith("/"):
+        return False
+    parts = target.split("/")
+    ups = next((place for place, part in enumerate(parts) if part not in ("..", ".", "")), len(parts))
+    # The parents of an entry are directories, so `..` at the beginning means what it says; after a link it does not.
+    root = link.name.split("/")[0]
+    inner = posixpath.normpath(posixpath.join(posixpath.dirname(link.name), target))
+    return ".." not in parts[ups:] and link.name != root and (inner == root or inner.startswith(f"{root}/"))

@@ -1,0 +1,172 @@
+"""Files for a machine, and from one: in memory, with their modes, and without a path that leads elsewhere.
+
+Directories of tasks and archives of machines are data of strangers. Nothing here follows a link of them.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import io
+import os
+import posixpath
+import stat
+import tarfile
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sandrl.errors import InputError
+
+MOST_BYTES = 1 << 30
+"""How much the files of one directory, or of one archive, may have together."""
+
+_MOST_ENTRIES = 200_000
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A file, a directory or a symbolic link.
+
+    Attributes:
+        name: Its relative path, without `..`.
+        mode: Its permission bits.
+        content: None for a directory or a link.
+        target: Where the link leads; None for a file or a directory.
+    """
+
+    name: str
+    mode: int = 0o644
+    content: bytes | None = field(default=None, repr=False)
+    target: str | None = None
+
+    @property
+    def is_directory(self) -> bool:
+        return self.content is None and self.target is None
+
+
+def of_directory(directory: Path, most_bytes: int = MOST_BYTES) -> list[Entry]:
+    """The content of a directory of this machine, parents first.
+
+    Raises:
+        InputError: If something in it is neither a file, a directory nor a link, cannot be read, or is too large.
+    """
+    found: list[Entry] = []
+    _read_into(found, directory, "", most_bytes)
+    return found
+
+
+def _read_into(found: list[Entry], directory: Path, below: str, left: int) -> int:
+    try:
+        names = sorted(os.listdir(directory))
+        for name in names:
+            path, relative = directory / name, posixpath.join(below, name)
+            status = path.lstat()
+            mode = stat.S_IMODE(status.st_mode)
+            if stat.S_ISLNK(status.st_mode):
+                found.append(Entry(relative, 0o777, target=os.readlink(path)))
+            elif stat.S_ISDIR(status.st_mode):
+                found.append(Entry(relative, mode))
+                left = _read_into(found, path, relative, left)
+            elif stat.S_ISREG(status.st_mode):
+                content = _content(path, left)
+                left -= len(content)
+                found.append(Entry(relative, mode, content))
+            else:
+                raise InputError("is neither a file, a directory nor a link", path=path)
+            if len(found) > _MOST_ENTRIES:
+                raise InputError(f"has more than {_MOST_ENTRIES} files", path=directory)
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", path=error.filename or directory) from error
+    return left
+
+
+def _content(path: Path, most: int) -> bytes:
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(descriptor, "rb") as file:
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise InputError("is too large, with the other files of its directory", path=path)
+    return content
+
+
+def of_archive(archive: bytes, most_bytes: int = MOST_BYTES) -> list[Entry]:
+    """The content of a tar archive that is not compressed, parents first; devices and pipes are left out.
+
+    Raises:
+        InputError: If it is damaged, too large, or has a path that leads out of it.
+    """
+    found: dict[str, Entry] = {}
+    left = most_bytes
+    try:
+        with tarfile.open(fileobj=io.BytesIO(archive), mode="r:") as file:
+            for member in file:
+                if len(found) > _MOST_ENTRIES or member.size > left:
+                    raise InputError("is too large", path="the archive of a machine")
+                name = _safe(member.name)
+                if name is None:
+                    raise InputError(f"has the path {member.name!r}, which leads out", path="the archive of a machine")
+                entry = _entry(file, member, name, found)
+                if entry is not None and name:
+                    left -= len(entry.content or b"")
+                    found[name] = entry
+    except (tarfile.TarError, OSError, ValueError, EOFError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"is damaged: {error}", path="the archive of a machine") from error
+    return list(found.values())
+
+
+def _entry(file: tarfile.TarFile, member: tarfile.TarInfo, name: str, found: dict[str, Entry]) -> Entry | None:
+    mode = member.mode & 0o7777
+    if member.isdir():
+        return Entry(name, mode)
+    if member.issym():
+        return Entry(name, 0o777, target=member.linkname)
+    if member.islnk():
+        first = found.get(_safe(member.linkname) or "")
+        return None if first is None else Entry(name, first.mode, first.content, first.target)
+    content = file.extractfile(member) if member.isreg() else None
+    return None if content is None else Entry(name, mode, content.read())
+
+
+def _safe(name: str) -> str | None:
+    parts = [part for part in name.split("/") if part not in ("", ".")]
+    return None if ".." in parts or "\0" in name else "/".join(parts)
+
+
+def archived(entries: Iterable[Entry], owner: tuple[int, int] = (0, 0)) -> bytes:
+    """A tar archive of entries that belong to a user and a group."""
+    output = io.BytesIO()
+    with tarfile.open(fileobj=output, mode="w", format=tarfile.GNU_FORMAT) as file:
+        for entry in entries:
+            member = tarfile.TarInfo(entry.name)
+            member.mode, (member.uid, member.gid) = entry.mode, owner
+            content = entry.content or b""
+            member.size = len(content)
+            if entry.is_directory:
+                member.type = tarfile.DIRTYPE
+            elif entry.target is not None:
+                member.type, member.linkname = tarfile.SYMTYPE, entry.target
+            file.addfile(member, io.BytesIO(content))
+    return output.getvalue()
+
+
+def paths_of(entries: Iterable[Entry]) -> list[str]:
+    """The names of entries and of all their parents, parents first."""
+    found: dict[str, None] = {}
+    for entry in entries:
+        parts = entry.name.split("/")
+        found.update(dict.fromkeys("/".join(parts[:depth]) for depth in range(1, len(parts) + 1)))
+    return list(found)
+
+
+def without(entries: Iterable[Entry], patterns: Iterable[str]) -> list[Entry]:
+    """The entries that no pattern names, as `tar --exclude` understands them: by a path, or by the end of one."""
+    patterns = list(patterns)
+
+    def is_named(name: str) -> bool:
+        parts = name.split("/")
+        ends = ["/".join(parts[first:last]) for last in range(1, len(parts) + 1) for first in range(last)]
+        return any(fnmatch.fnmatchcase(end, pattern) for end in ends for pattern in patterns)
+
+    return [entry for entry in entries if not is_named(entry.name)]

@@ -1,0 +1,137 @@
+"""The shell programs that a machine runs: each needs a POSIX shell, and little else.
+
+What a program must not show in its arguments it reads: the first lines of standard input are shell words, and the rest
+is the input of the command.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+KEPT_BYTES = 64 << 20
+"""How much output of one command is kept in a sandbox while it runs; what exceeds it is cut in the middle."""
+
+ENDING_SECONDS = 10.0
+"""How long a command may take to end after its time limit, and its output to be read."""
+
+RUN = rf"""n='
+'
+IFS= read -r own && IFS= read -r its && eval "$own" || exit 126
+d=$(umask 077 && mktemp -d /tmp/.run-XXXXXX) && exec 6>&2 2>/dev/null 3>>"$d/out" 4>>"$d/err" 5<&0 </dev/null ||
+    {{ eval "$its" && exec "$@"; exit 126; }}
+set -f
+IFS= read -r line </proc/$$/stat; set -- ${{line##*) }}; session=$4
+ignores_hangup() {{
+    while read -r name value; do
+        [ "$name" != SigIgn: ] || case $value in *[13579bdf]) return 0;; *) return 1;; esac
+    done <"/proc/$1/status"
+    return 1
+}}
+ignores_hangup $$ && spares= || spares=yes
+each() {{
+    for pid in $(set +f; cd /proc && echo [0-9]*); do
+        IFS= read -r line <"/proc/$pid/stat" || continue
+        set -- "$1" "$2" ${{line##*) }}
+        [ "$6" = "$session" ] && [ "$pid" != $$ ] && [ "$pid" != "$2" ] || continue
+        [ "$spares" ] && ignores_hangup "$pid" || kill "-$1" "$pid"
+    done
+}}
+cut() {{
+    size=$(wc -c <"$1") && [ "$size" -gt {KEPT_BYTES} ] || return
+    [ -e "$1.head" ] || head -c "$first" "$1" >"$1.head"
+    tail -c "$last" "$1" >"$1.tail"; size=$(wc -c <"$1"); : >"$1"
+    echo $((size + $(cat "$1.lost" || echo 0))) >"$1.new"
+    mv "$1.new" "$1.lost"
+}}
+watch() {{
+    trap 'kill $nap; exit' TERM
+    IFS= read -r line </proc/self/stat; me=${{line%% *}} passed=0 pause=1
+    while [ $passed -lt $seconds ]; do
+        [ $((passed + pause)) -le $seconds ] || pause=$((seconds - passed))
+        sleep $pause & nap=$!
+        wait $nap; passed=$((passed + pause)); cut "$d/out"; cut "$d/err"
+        [ $pause -ge 8 ] || pause=$((pause * 2))
+    done
+    : >"$d/late"
+    each TERM "$me"; sleep 1
+    for signal in STOP KILL KILL; do each $signal "$me"; done
+}}
+show() {{
+    size=$(wc -c <"$1") total=$((size))
+    if [ -e "$1.head" ]; then
+        total=$((size + $(cat "$1.lost"))); cat "$1.head"; cat "$1.tail" "$1" | tail -c "$last"
+    elif [ $total -gt $((first + last)) ]; then head -c "$first" "$1"; tail -c "$last" "$1"
+    else head -c $total "$1"; fi
+}}
+watch 3>&- 4>&- 5<&- 6>&- & watching=$!
+( eval "$its" && exec "$@"; exit 126 ) <&5 >&3 2>&4 3>&- 4>&- 5<&- 6>&-
+code=$?
+exec 3>&- 4>&- 5<&-
+[ -e "$d/late" ] && late=1 || {{ late=0; kill $watching; }}
+wait $watching
+show "$d/out"; out=$total
+show "$d/err" >&6
+printf '%s %d %d %d %d' "$mark" $code $late $out $total
+rm -rf "$d"
+"""
+"""Runs a command to its end, or ends it after `seconds`, and writes its output, cut to `first` and `last` bytes.
+
+It ends the session of the command, besides programs that ignore a hang-up as those of `nohup` do. The command writes
+to files, so what it leaves behind is not ended by its next line. At the end of standard output stands `mark`, with the
+exit code, whether it was late, and how much it has written to each output.
+"""
+
+PROBE = r"""say() { [ -f "$1" ] && while IFS= read -r line || [ "$line" ]; do printf '%s\n' "$line"; done <"$1"; }
+part() { printf '%s\n' "$mark"; }
+IFS= read -r mark
+id -u; part
+say /proc/self/uid_map; part
+say /proc/self/gid_map; part
+say /etc/passwd; part
+say /etc/group; part
+for each in bash head tar su; do command -v $each >/dev/null 2>&1 && echo $each; done
+for each in tar su; do busybox $each --help >/dev/null 2>&1 && echo "busybox $each"; done
+setpriv --reuid=0 --regid=0 --clear-groups true 2>/dev/null && echo setpriv
+chroot --userspec=0:0 --groups=0 / true 2>/dev/null && echo chroot
+part"""
+"""Finds out whose the programs of a machine are, which users it has, and which programs."""
+
+PUT = r"""IFS= read -r its && eval "$its" || exit 126
+[ "$anew" ] && { rm -rf -- "$place" || exit; }
+[ -d "$place" ] && [ ! "$anew" ] || { rm -f -- "$place"; mkdir -p -- "$place"; } || exit
+cd -- "$place" || exit
+for each; do { [ ! -L "$each" ] && { [ ! -e "$each" ] || [ -d "$each" ]; }; } || rm -f -- "$each" || exit; done
+$tar -xpf -"""
+
+READ = r"""IFS= read -r its && eval "$its" || exit 126
+[ -f "$path" ] && [ ! -L "$path" ] || exit
+exec head -c "$most" "$path" """
+
+GET = r"""IFS= read -r its && eval "$its" || exit 126
+[ -e "$path" ] || [ -L "$path" ] || exit
+case $path in */*) cd -- "${path%/*}/" || exit;; esac
+$tar -c "$@" -f - -- "./${path##*/}" | head -c "$most" """
+
+KILLED = 137
+
+
+def quoted(text: str) -> str:
+    """A word of a shell in one line, where `n` is a newline."""
+    return "'" + text.replace("'", "'\\''").replace("\n", "'\"$n\"'") + "'"
+
+
+def assigned(**values: object) -> str:
+    return "; ".join(f"{name}={quoted(str(value))}" for name, value in values.items())
+
+
+def exported(variables: Mapping[str, str]) -> str:
+    return "".join(f"export {name}={quoted(value)}; " for name, value in variables.items())
+
+
+def words(arguments: Iterable[str]) -> str:
+    return "set -- " + " ".join(map(quoted, arguments))
+
+
+def lines(*texts: str) -> bytes:
+    """The first lines of a standard input."""
+    return "".join(f"{text}\n" for text in texts).encode("utf-8", "surrogateescape")

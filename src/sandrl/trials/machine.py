@@ -1,0 +1,323 @@
+"""The machine of a task: a sandbox that is used for a whole trial.
+
+Everything in it is hostile once an agent has acted: its files, its programs, its shell. So nothing that it says is
+taken for more than what it says, and every answer has a bound in time and size.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import secrets
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from sandrl.errors import InfrastructureError, NoUserError
+from sandrl.events import ExecutionFinished
+from sandrl.sandboxes import Command, CommandOutcome, Launch, Shape
+from sandrl.trials import guest
+from sandrl.trials.entries import Entry, archived, of_archive, paths_of, without
+from sandrl.trials.place import Place, RuntimeLost
+from sandrl.trials.users import Facts, User
+
+ROOT = "0"
+OUTPUT_BYTES = 64 << 10
+"""How much of each output of a command is kept by default."""
+
+START_SECONDS = 60.0
+FILE_SECONDS = 120.0
+"""How long a machine may take to tell what it is like, and to write or read files."""
+
+_SHARE_OF_HEAD = 4
+_MARGIN_BYTES = 64 << 10
+_FACTS_BYTES = 4 << 20
+_CUT = b"\n[... %d bytes are left out ...]\n"
+
+
+class TooLargeError(Exception):
+    """What is read from a machine is larger than is allowed."""
+
+
+class Machine:
+    """A sandbox of a task, used by one thread at a time.
+
+    Args:
+        shape: What it is; `as_root` for one whose commands have users.
+        tags: Its tags.
+        task_id: Names the task in events.
+        user: Whose the commands are that name no user; None for that of the image.
+        lifetime_seconds: After this the service ends it, whatever happened here.
+    """
+
+    def __init__(
+        self,
+        place: Place,
+        shape: Shape,
+        tags: Sequence[str],
+        *,
+        task_id: str = "",
+        user: str | None = None,
+        lifetime_seconds: float | None = None,
+    ) -> None:
+        self._place = place
+        self.shape = replace(shape, lifetime_seconds=lifetime_seconds or shape.lifetime_seconds)
+        self._tags = tuple(tags)
+        self._task_id = task_id
+        self._user = user
+        self._launch: Launch | None = None
+        self._facts = Facts()
+        self._loss: InfrastructureError | RuntimeLost | None = None
+
+    @property
+    def sandbox_id(self) -> str | None:
+        """The id of its sandbox; None before it was started, and after it was closed or lost."""
+        return None if self._launch is None else self._launch.sandbox_id
+
+    def start(self) -> None:
+        """Creates the sandbox, and finds out what it is like.
+
+        Raises:
+            InfrastructureError: If there can be no such sandbox, or it failed.
+            RuntimeLost: If the runtime failed.
+        """
+        mark = secrets.token_hex(16)
+        outcome = self._raw(("sh", "-c", guest.PROBE), guest.lines(mark), START_SECONDS, _FACTS_BYTES)
+        # A shell that fails is the image's; commands show it.
+        self._facts = Facts.read(outcome.stdout.decode("utf-8", "replace"), mark)
+        if self._user is None and self.shape.as_root:
+            self._user = self._place.connection.user_of(self.shape.image) or None
+
+    def run(
+        self,
+        command: str | Sequence[str],
+        *,
+        user: str | None = None,
+        timeout_seconds: float,
+        variables: Mapping[str, str] | None = None,
+        directory: str | None = None,
+        stdin: bytes = b"",
+        output_bytes: int = OUTPUT_BYTES,
+    ) -> CommandOutcome:
+        """Runs a command to its end.
+
+        After its time limit, its session is ended: first SIGTERM, a second later SIGKILL. Programs in a session of
+        their own go on, and so do those that ignore SIGHUP (`nohup`), and all that a command leaves behind at its end.
+
+        Args:
+            command: Program and arguments, or text for the shell of the image: bash, else sh.
+            user: Whose it is, as `NAME`, `UID`, `NAME:GROUP` or `UID:GID`; None for the user of the machine.
+            timeout_seconds: Wall time; whole seconds, rounded up.
+            variables: Besides those of the machine; they do not appear in arguments.
+            directory: Its working directory; None for that of the machine.
+            output_bytes: How much of each output is kept; a line with its size replaces the middle of a longer one.
+
+        Returns:
+            How it ended; the exit code is None if it exceeded its time limit.
+
+        Raises:
+            NoUserError: If it cannot be a command of this user; the machine goes on.
+            InfrastructureError: If the sandbox failed.
+            RuntimeLost: If the runtime failed.
+        """
+        argv = [self._shell, "-c", command] if isinstance(command, str) else list(command)
+        mark, seconds = secrets.token_hex(16), max(int(-(-timeout_seconds // 1)), 1)
+        first = output_bytes // _SHARE_OF_HEAD
+        its = self._words(argv, user, variables or {}, directory)
+        own = guest.assigned(mark=mark, seconds=seconds, first=first, last=output_bytes - first)
+        began = time.monotonic()
+        try:
+            outcome = self._raw(
+                ("sh", "-c", guest.RUN),
+                guest.lines(own, its) + stdin,
+                seconds + guest.ENDING_SECONDS,
+                2 * output_bytes + _MARGIN_BYTES,
+            )
+        except (InfrastructureError, RuntimeLost) as error:
+            self._place.emit(ExecutionFinished(self._task_id, None, "error", error=str(error)))
+            raise
+        outcome = replace(_read(outcome, mark, first, output_bytes), seconds=time.monotonic() - began)
+        self._place.emit(_finished(self._task_id, outcome))
+        return outcome
+
+    @property
+    def _shell(self) -> str:
+        return "bash" if "bash" in self._facts.programs else "sh"
+
+    def _words(self, argv: Sequence[str], user: str | None, variables: Mapping[str, str], directory: str | None) -> str:
+        named = self._user if user is None else user
+        given = dict(variables)
+        becoming: list[str] = []
+        if named is not None:
+            found = self._find(named)
+            becoming = self._facts.becoming(found, named)
+            given = (self._facts.variables(found) if becoming or user is not None else {}) | given
+        change = f"cd -- {guest.quoted(directory)} || exit 126; " if directory else ""
+        return change + guest.exported(given) + guest.words([*becoming, *argv])
+
+    def _find(self, user: str) -> User:
+        try:
+            return self._facts.find(user)
+        except NoUserError:
+            # A program of the machine may have made it.
+            mark = secrets.token_hex(16)
+            outcome = self._raw(("sh", "-c", guest.PROBE), guest.lines(mark), START_SECONDS, _FACTS_BYTES)
+            self._facts = Facts.read(outcome.stdout.decode("utf-8", "replace"), mark)
+            return self._facts.find(user)
+
+    def put(self, directory: str, entries: Iterable[Entry], *, owner: str | None = None, anew: bool = False) -> None:
+        """Writes files into a directory, which is made if there is none, with their modes.
+
+        A link in the place of a file or of its parents below the directory is replaced, and not followed.
+
+        Args:
+            owner: Whose they are; None for root.
+            anew: Whether the directory, or what is in its place, is removed first.
+
+        Raises:
+            NoUserError: If the machine does not have this user.
+            InfrastructureError: If they cannot be written, or the sandbox failed.
+            RuntimeLost: If the runtime failed.
+        """
+        entries = list(entries)
+        found = None if owner is None else self._find(owner)
+        archive = archived(entries, (0, 0) if found is None else (found.uid, found.gid))
+        tar = next((each for each in ("tar", "busybox tar") if each in self._facts.programs), "")
+        given = guest.assigned(place=directory, anew="yes" if anew else "", tar=tar or "false")
+        outcome = self._raw(
+            ("sh", "-c", f"n='\n'\n{guest.PUT}"),
+            guest.lines(f"{given}; {guest.words(paths_of(entries))}") + archive,
+            FILE_SECONDS,
+            _MARGIN_BYTES,
+        )
+        if outcome.exit_code and not tar and self._launch is not None:
+            self._put_each(directory, entries)
+        elif outcome.exit_code != 0:
+            reason = outcome.stderr.decode("utf-8", "replace").strip().splitlines()[-1:] or ["no reason is given"]
+            raise InfrastructureError(f"files cannot be written to {directory} of the sandbox: {reason[0]}")
+
+    def _put_each(self, directory: str, entries: Sequence[Entry]) -> None:
+        launch = self._launch
+        assert launch is not None, "the caller has looked"
+        assert launch.sandbox is not None, "what has ended was sent"
+        commands = []
+        for entry in entries:
+            path = posixpath.join(directory, entry.name)
+            if entry.content is not None:
+                try:
+                    launch.sandbox.write_file(path, entry.content).result(FILE_SECONDS)
+                except (OSError, TimeoutError) as error:
+                    raise InfrastructureError(f"{path} of the sandbox cannot be written: {error}") from error
+            elif entry.target is not None:
+                commands.append(f"ln -s -- {guest.quoted(entry.target)} {guest.quoted(path)}")
+            else:
+                commands.append(f"mkdir -p -- {guest.quoted(path)}")
+            if entry.target is None:
+                commands.append(f"chmod {entry.mode:o} -- {guest.quoted(path)}")
+        self._raw(("sh", "-c", "n='\n'\n" + "\n".join(commands)), b"", FILE_SECONDS, _MARGIN_BYTES)
+
+    def get(self, path: str, *, exclude: Sequence[str] = (), most_bytes: int) -> bytes | None:
+        """A tar archive of a file or directory, whose names begin with its name; None if there is nothing.
+
+        Args:
+            exclude: Patterns of `tar --exclude`.
+
+        Raises:
+            TooLargeError: If the archive has more than `most_bytes`.
+            InputError: If it is damaged.
+            InfrastructureError: If it cannot be made, or the sandbox failed.
+            RuntimeLost: If the runtime failed.
+        """
+        tar = next((each for each in ("tar", "busybox tar") if each in self._facts.programs), "false")
+        patterns = [f"--exclude={each}" for each in exclude]
+        given = guest.assigned(path=path.rstrip("/") or "/", most=most_bytes + 1, tar=tar)
+        archive = self._file(guest.GET, f"{given}; {guest.words(patterns)}", most_bytes)
+        if archive != b"":
+            return archive
+        if exclude:  # not every tar has a word for it
+            whole = self.get(path, most_bytes=most_bytes)
+            return None if whole is None else archived(without(of_archive(whole), exclude))
+        if (content := self.read(path, most_bytes)) is not None:
+            return archived([Entry(posixpath.basename(path), content=content)])
+        raise InfrastructureError(f"{path} of the sandbox cannot be read: its image has no tar that works")
+
+    def read(self, path: str, most_bytes: int) -> bytes | None:
+        """The content of a file; None if there is no file of this name, links included.
+
+        Raises:
+            TooLargeError: If it has more than `most_bytes`.
+            InfrastructureError: If the sandbox failed.
+            RuntimeLost: If the runtime failed.
+        """
+        return self._file(guest.READ, guest.assigned(path=path, most=most_bytes + 1), most_bytes)
+
+    def _file(self, program: str, given: str, most_bytes: int) -> bytes | None:
+        command = ("sh", "-c", f"n='\n'\n{program}")
+        outcome = self._raw(command, guest.lines(given), FILE_SECONDS, most_bytes + _MARGIN_BYTES)
+        if len(outcome.stdout) > most_bytes or outcome.exit_code == guest.KILLED:
+            raise TooLargeError
+        return outcome.stdout if outcome.exit_code == 0 else None
+
+    def end_processes(self, user: str | None = None) -> None:
+        """Kills all processes of a user, or all of the machine.
+
+        Raises:
+            NoUserError: If the machine does not have this user.
+            InfrastructureError: If the sandbox failed.
+            RuntimeLost: If the runtime failed.
+        """
+        becoming = [] if user is None else self._facts.becoming(self._find(user), user)
+        # The kernel spares the process that asks, so the second one of these ends the first.
+        for _ in range(2):
+            self._raw((*becoming, "sh", "-c", "kill -9 -1"), b"", START_SECONDS, _MARGIN_BYTES)
+
+    def close(self) -> None:
+        """Begins to stop the sandbox, if there is one; closing twice is fine."""
+        if self._launch is not None:
+            self._place.release(self._launch)
+            self._launch = None
+
+    def _raw(self, argv: Sequence[str], stdin: bytes, timeout_seconds: float, most_bytes: int) -> CommandOutcome:
+        if self._loss is not None:
+            raise self._loss
+        command = Command(tuple(argv), stdin, timeout_seconds, most_output_bytes=most_bytes)
+        try:
+            self._launch, outcome = self._place.launch(command, within=self._launch, tags=self._tags, shape=self.shape)
+        except (InfrastructureError, RuntimeLost) as error:
+            self._launch, self._loss = None, error
+            raise
+        return outcome
+
+
+def _read(outcome: CommandOutcome, mark: str, first: int, most: int) -> CommandOutcome:
+    before, found, after = outcome.stdout.rpartition(mark.encode())
+    told = after.split()
+    if not found or len(told) != 4 or not all(word.isdigit() and len(word) < 20 for word in told):
+        # Its shell was ended, or is none.
+        return replace(outcome, stdout=_cut(outcome.stdout, len(outcome.stdout), first, most))
+    code, late, out, err = map(int, told)
+    return replace(
+        outcome,
+        exit_code=None if late else code,
+        stdout=_cut(before, out, first, most),
+        stderr=_cut(outcome.stderr, err, first, most),
+    )
+
+
+def _cut(output: bytes, total: int, first: int, most: int) -> bytes:
+    if len(output) <= most >= total:
+        return output
+    last = output[first:][-(most - first) :]
+    return output[:first] + _CUT % max(total - first - len(last), 0) + last
+
+
+def _finished(task_id: str, outcome: CommandOutcome) -> ExecutionFinished:
+    word = "error" if outcome.timed_out else "success" if outcome.exit_code == 0 else "failure"
+    return ExecutionFinished(
+        task_id,
+        outcome.sandbox_id,
+        word,
+        returncode=outcome.exit_code,
+        exec_seconds=outcome.seconds,
+        stdout_bytes=len(outcome.stdout),
+        stderr_bytes=len(outcome.stderr),
+    )

@@ -1,0 +1,637 @@
+"""A trial: an agent acts on the machine of a task, and the verifier of the task decides the reward.
+
+Every verdict on a task comes from here, whoever the agent is. What matters most is whose failure it is if a verifier
+leaves no valid reward. A cause before the agent acted is the infrastructure's. Otherwise the verifier runs again, from
+the state that the agent left, in a fresh sandbox; then on the image that no agent has touched. If it fails there as well,
+it is the infrastructure's, and the reward is null. If it does not, it runs once more from the agent's state, because an
+outage may have ended meanwhile; if it fails again, the agent's state makes it fail, and the reward is 0. So nobody leaves
+a group by breaking a verifier, and nobody loses by a verifier that is broken.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from typing import Protocol, TypeVar
+
+from sandrl.errors import InfrastructureError, InputError, UsageError
+from sandrl.events.results import CheckStatus, CheckVerdict, Status, Trust
+from sandrl.judge.verdict import Verdict
+from sandrl.problems.tasks.task import (
+    Environment,
+    Healthcheck,
+    Phase,
+    Reach,
+    RewardStrategy,
+    Task,
+    TaskStep,
+    VerifierMode,
+)
+from sandrl.problems.tasks.templates import resolved
+from sandrl.sandboxes import Network, Shape, delay_seconds, network_of
+from sandrl.trials.artifacts import files_of, collected
+from sandrl.trials.entries import Entry
+from sandrl.trials.machine import ROOT, Machine
+from sandrl.trials.place import RuntimeLost
+from sandrl.trials.reward_files import score_of
+from sandrl.trials.state import State
+from sandrl.trials.verification import Failure, Reading, last_line, run_verifier
+
+SETUP_SECONDS = 600.0
+"""The time limit of what prepares a machine before an agent acts."""
+
+MEMORY_BYTES, STORAGE_BYTES = 2 << 30, 10 << 30
+"""What the machine of a task has that names no size of its own."""
+
+_MOST_LOSSES = 4
+_FIRST_PAUSE_SECONDS = 0.5
+_DIRECTORIES = "mkdir -p /logs/agent /logs/artifacts /logs/verifier && chmod 777 /logs/agent /logs/artifacts /logs/verifier"
+
+_Found = TypeVar("_Found")
+
+
+class AnswerError(Exception):
+    """An answer cannot be applied, such as a patch that does not fit; the message says why, in one line."""
+
+
+class _Unprepared(Exception):
+    # A machine could not be prepared; the message says why.
+    pass
+
+
+class _Undecided(Exception):
+    # A verifier fails on the untouched image as well; the message says why.
+    pass
+
+
+class Agent(Protocol):
+    """Acts on the machine of a task.
+
+    Attributes:
+        is_repeatable: Whether it may act again, in a new sandbox, after an infrastructure failure.
+    """
+
+    @property
+    def is_repeatable(self) -> bool: ...
+
+    def act(self, machine: Machine, step: TaskStep, number: int) -> str | None:
+        """Acts until it has ended, or its time limit `step.agent.timeout_seconds` is over.
+
+        Args:
+            step: The step, with resolved variables of the agent.
+            number: That of the step, from 0.
+
+        Returns:
+            A remark for the result, in one line, if there is one.
+
+        Raises:
+            AnswerError: If what it was given cannot be applied; nothing is verified then.
+            InfrastructureError, RuntimeLost: If the sandbox was lost.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class FinalState:
+    """An agent that has acted before: the states that it left, one for each step that it began."""
+
+    states: tuple[State, ...]
+    is_repeatable: bool = True
+
+    def act(self, machine: Machine, step: TaskStep, number: int) -> str | None:
+        raise AssertionError("a state is verified, and nobody acts")
+
+
+@dataclass(frozen=True, slots=True)
+class TrialOptions:
+    """How trials go.
+
+    Attributes:
+        mode: Where verifiers run; None for where tasks say.
+        passed_variables: Values of the variables of this machine that templates of tasks may use, by name.
+        has_own_network: Whether machines have the network that tasks ask for, and not that of the job.
+        output_bytes: How much of the output of a verifier is kept.
+        retries: How often a machine is asked for again that did not start.
+        tags: Tags of the sandboxes.
+    """
+
+    mode: VerifierMode | None = None
+    passed_variables: Mapping[str, str] = field(default_factory=dict, repr=False)
+    has_own_network: bool = True
+    output_bytes: int = 1 << 20
+    retries: int = 2
+    tags: tuple[str, ...] = field(default=(), compare=False)
+
+    def document(self) -> dict[str, object]:
+        """What of it may change a verdict, as plain data."""
+        return {
+            "mode": None if self.mode is None else self.mode.value,
+            "variables": dict(self.passed_variables),
+            "own_network": self.has_own_network,
+            "output_bytes": self.output_bytes,
+        }
+
+
+class Site:
+    """What the trials of a job share: where machines come from, and what is known about untouched images.
+
+    Args:
+        make: Makes a machine of a shape from a state, or from its image alone, with tags of its sandbox.
+        find_image: The name of an image that a task names, once the runtime has it.
+    """
+
+    def __init__(
+        self, make: Callable[[Shape, State | None, Sequence[str]], Machine], find_image: Callable[[str], str]
+    ) -> None:
+        self.make = make
+        self.find_image = find_image
+        self._lock = threading.Lock()
+        self._locks: dict[object, threading.Lock] = {}
+        self._readings: dict[object, tuple[float, Reading | Failure]] = {}
+
+    def untouched(self, key: object, since: float, run: Callable[[], Reading | Failure]) -> Reading | Failure:
+        """What a verifier says about an untouched image; a run that began after `since` serves all who ask meanwhile."""
+        with self._lock_of(key):
+            known = self._readings.get(key)
+            if known is None or known[0] < since:
+                known = self._readings[key] = time.monotonic(), run()
+            return known[1]
+
+    def _lock_of(self, key: object) -> threading.Lock:
+        with self._lock:
+            return self._locks.setdefault(key, threading.Lock())
+
+
+def run_trial(task: Task, agent: Agent, site: Site, options: TrialOptions | None = None) -> Verdict:
+    """Lets an agent act on the machine of a task, and returns the verdict of the task's verifier.
+
+    Raises:
+        InfrastructureError, RuntimeLost: If the sandbox was lost while the agent acted, or before it was verified.
+        Withdrawn: If the user asked to stop.
+    """
+    return _Trial(task, agent, site, options or TrialOptions()).run()
+
+
+@dataclass(frozen=True, slots=True)
+class _StepEnd:
+    # What became of a step: rewards, or why the agent's state has none.
+    step: TaskStep
+    reading: Reading | Failure
+
+    @property
+    def rewards(self) -> Mapping[str, float]:
+        return self.reading.rewards if isinstance(self.reading, Reading) else {}
+
+
+class _Trial:
+    def __init__(self, task: Task, agent: Agent, site: Site, options: TrialOptions) -> None:
+        if not task.steps:
+            raise ValueError("a task has a step")
+        self._task = task
+        self._agent = agent
+        self._site = site
+        self._options = options
+        self._phases: dict[str, float] = {}
+        self._states: list[str] = []
+        self._remarks: list[str] = []
+        self._trusts: list[Trust] = []
+        self._machine: Machine | None = None
+
+    def run(self) -> Verdict:
+        try:
+            ends = self._steps()
+        except InputError as error:
+            return self._without_score(Status.INVALID_PROBLEM, error.message)
+        except (_Unprepared, _Undecided) as error:
+            return self._without_score(Status.INFRASTRUCTURE, str(error))
+        except AnswerError as error:
+            return Verdict(Status.FAILED, None, 0, 1, str(error), score=0.0, phases=self._phases)
+        finally:
+            self._leave()
+        return self._verdict(ends)
+
+    def _without_score(self, status: Status, detail: str) -> Verdict:
+        return Verdict(status, None, 0, 1, detail, states=tuple(self._states), phases=self._phases)
+
+    # Steps
+
+    def _steps(self) -> list[_StepEnd]:
+        task, agent = self._task, self._agent
+        for phase in self._all_phases():
+            self._variables(phase)
+        given = agent.states if isinstance(agent, FinalState) else None
+        if given is None:
+            self._machine = self._started(task.environment, task.steps[0].agent)
+        ends: list[_StepEnd] = []
+        for number, step in enumerate(task.steps):
+            state: State | None
+            if given is not None:
+                if number >= len(given):
+                    break
+                state = given[number]
+                self._states.append(state.digest)
+            else:
+                failed = self._set_up(number, step)
+                if failed:
+                    # What the agent did in earlier steps may be why; then this step, and those after it, count as 0.
+                    ends += [_StepEnd(each, Failure(failed)) for each in task.steps[number:]]
+                    break
+                state = self._acted(number, step)
+            with self._timed("verifier"):
+                ends.append(_StepEnd(step, self._verified(number, step, state)))
+            if _is_below(ends[-1].rewards, step.min_reward):
+                break
+        return ends
+
+    def _all_phases(self) -> Iterator[Phase]:
+        for step in self._task.steps:
+            yield step.agent
+            yield step.verifier.phase
+
+    def _set_up(self, number: int, step: TaskStep) -> str:
+        # Why the agent's state cannot be prepared for a step; empty if it is.
+        assert self._machine is not None, "there is one while agents act"
+        with self._timed("setup"):
+            try:
+                self._prepare(self._machine, number, step)
+            except _Unprepared as error:
+                if not number:
+                    raise
+                blank = self._site.untouched(
+                    (self._task.digest, number, "setup"), time.monotonic(), lambda: self._blank_setup(number)
+                )
+                if isinstance(blank, Failure):
+                    raise _Unprepared(f"{error}; on the untouched image as well: {blank.reason}") from error
+                return f"{error}, which it does not on the untouched image"
+        return ""
+
+    def _prepare(self, machine: Machine, number: int, step: TaskStep) -> None:
+        if number:
+            _done(machine, "rm -rf /tests /logs/verifier /solution", "what the last verifier left cannot be removed")
+        user = step.agent.user
+        if step.workdir:
+            _put_into_working_directory(machine, files_of(self._task, [step.workdir]), user)
+            command = "if [ -f setup.sh ]; then if command -v bash >/dev/null; then bash setup.sh; else sh setup.sh; fi; fi"
+            _done(machine, command, f"setup.sh of step {step.name!r} failed", user=user)
+        if step.healthcheck is not None:
+            _wait_until_healthy(machine, step.healthcheck, user)
+
+    def _acted(self, number: int, step: TaskStep) -> State | None:
+        machine = self._machine
+        assert machine is not None, "it is closed after the last step"
+        variables = tuple(self._variables(step.agent).items())
+        with self._timed("agent"):
+            remark = self._agent.act(machine, replace(step, agent=replace(step.agent, variables=variables)), number)
+        if remark:
+            self._remarks.append(remark)
+        if step.verifier.ends_processes:
+            machine.end_processes(step.agent.user)
+        with self._timed("state"):
+            self._collect(machine, step)
+            state = machine.save()
+        if state is not None:
+            self._states.append(state.digest)
+        return state
+
+    def _collect(self, machine: Machine, step: TaskStep) -> None:
+        # A command that fails costs the verifier what it would have prepared, and nothing else.
+        for hook in step.verifier.collect:
+            machine.run(hook.command, user=hook.user or ROOT, timeout_seconds=hook.timeout_seconds)
+
+    # Verification
+
+    def _verified(self, number: int, step: TaskStep, state: State | None) -> Reading | Failure:
+        """A reading, or the failure that the agent's state is to blame for."""
+        began = time.monotonic()
+        run, trust = self._verification(number, step, state)
+        self._trusts.append(trust)
+        failures = []
+        for _ in range(2):
+            found = run()
+            if isinstance(found, Reading):
+                return found
+            failures.append(found.reason)
+        key = self._task.digest, number, trust, self._options.mode
+        blank = self._site.untouched(key, began, lambda: self._patiently(lambda: self._blank(number, step, trust)))
+        if isinstance(blank, Failure):
+            raise _Undecided(f"{failures[-1]}; on the untouched image as well: {blank.reason}")
+        found = run()
+        if isinstance(found, Reading):
+            return found
+        return replace(found, reason=f"{found.reason}, which does not happen on the untouched image")
+
+    def _verification(
+        self, number: int, step: TaskStep, state: State | None
+    ) -> tuple[Callable[[], Reading | Failure], Trust]:
+        """What runs the verifier on what the agent left, as often as it is called."""
+        machine = self._machine
+        if step.verifier.mode is VerifierMode.SEPARATE:
+            if machine is not None:
+                artifacts = collected(machine, step.artifacts)
+            else:
+                artifacts = self._patiently(lambda: self._collected_of(step, state))
+            self._leave_after_last(number)
+            return lambda: self._patiently(lambda: self._in_own_machine(step, artifacts)), Trust.SEPARATE
+        is_fresh = machine is None or self._options.mode is VerifierMode.SEPARATE or self._has_other_network(step)
+        if state is not None and is_fresh:
+            self._leave_after_last(number)
+            return lambda: self._patiently(lambda: self._from_state(step, state)), Trust.SEPARATE
+        assert machine is not None, "an agent that does not act has left a state"
+        return self._in_place_first(machine, step, state), Trust.SHARED
+
+    def _in_place_first(self, machine: Machine, step: TaskStep, state: State | None) -> Callable[[], Reading | Failure]:
+        # Where no state is kept, every run is in place, and the trial is lost with the sandbox.
+        has_run = False
+
+        def run() -> Reading | Failure:
+            nonlocal has_run
+            if state is None:
+                return self._run(machine, step)
+            if not has_run:
+                has_run = True
+                with suppress(RuntimeLost):
+                    return self._run_or_fail(lambda: self._run(machine, step))
+            return self._patiently(lambda: self._from_state(step, state))
+
+        return run
+
+    def _from_state(self, step: TaskStep, state: State) -> Reading | Failure:
+        def run() -> Reading | Failure:
+            with self._machine_of(self._task.environment, step.verifier.phase, state) as machine:
+                return self._run(machine, step)
+
+        return self._run_or_fail(run)
+
+    def _in_own_machine(self, step: TaskStep, artifacts: Sequence[tuple[str, list[Entry]]]) -> Reading | Failure:
+        # The environment of the verifier, with nothing of the agent's but the artifacts.
+        environment = step.verifier.environment or self._task.environment
+
+        def run() -> Reading | Failure:
+            with self._machine_of(environment, step.verifier.phase) as machine:
+                _make_ready(machine, environment, self._task)
+                for directory, entries in artifacts:
+                    machine.put(directory, entries)
+                return self._run(machine, step, is_own=step.verifier.environment is not None)
+
+        return self._run_or_fail(run)
+
+    def _collected_of(self, step: TaskStep, state: State | None) -> list[tuple[str, list[Entry]]]:
+        assert state is not None, "an agent that does not act has left one"
+        with self._machine_of(self._task.environment, step.agent, state) as machine:
+            return collected(machine, step.artifacts)
+
+    def _blank(self, number: int, step: TaskStep, trust: Trust) -> Reading | Failure:
+        # The same on the image as it is, prepared as for an agent.
+        phase = step.agent if step.verifier.mode is VerifierMode.SEPARATE or trust is Trust.SHARED else step.verifier.phase
+
+        def run() -> Reading | Failure:
+            with self._machine_of(self._task.environment, phase) as machine:
+                _make_ready(machine, self._task.environment, self._task)
+                for place, each in enumerate(self._task.steps[: number + 1]):
+                    # A later step may need what an agent did in an earlier one, and its verifier does not.
+                    with suppress(_Unprepared):
+                        self._prepare(machine, place, each)
+                self._collect(machine, step)
+                if step.verifier.mode is not VerifierMode.SEPARATE:
+                    return self._run(machine, step)
+                artifacts = collected(machine, step.artifacts)
+            return self._in_own_machine(step, artifacts)
+
+        return self._run_or_fail(run)
+
+    def _blank_setup(self, number: int) -> Reading | Failure:
+        def run() -> Reading | Failure:
+            with self._machine_of(self._task.environment, self._task.steps[number].agent) as machine:
+                _make_ready(machine, self._task.environment, self._task)
+                for place, each in enumerate(self._task.steps[: number + 1]):
+                    self._prepare(machine, place, each)
+            return Reading({})
+
+        return self._run_or_fail(run)
+
+    def _run(self, machine: Machine, step: TaskStep, *, is_own: bool = False) -> Reading | Failure:
+        verifier = step.verifier
+        return run_verifier(
+            machine,
+            verifier,
+            tests=None if is_own and verifier.has_tests else files_of(self._task, verifier.directories, verifier.files),
+            variables=self._variables(verifier.phase),
+            output_bytes=self._options.output_bytes,
+        )
+
+    @staticmethod
+    def _run_or_fail(run: Callable[[], Reading | Failure]) -> Reading | Failure:
+        try:
+            return run()
+        except (InfrastructureError, _Unprepared) as error:
+            return Failure(str(error))
+
+    @staticmethod
+    def _patiently(run: Callable[[], _Found]) -> _Found:
+        # The loss of the runtime says nothing about a verifier, which then begins anew.
+        for losses in range(1, _MOST_LOSSES):
+            try:
+                return run()
+            except RuntimeLost as lost:
+                if not lost.is_replaced:
+                    time.sleep(delay_seconds(losses, _FIRST_PAUSE_SECONDS))
+        return run()
+
+    # Machines
+
+    def _started(self, environment: Environment, phase: Phase) -> Machine:
+        # Nobody has acted yet: a machine that does not start is asked for again.
+        with self._timed("start"):
+            for failures in range(1, self._options.retries + 2):
+                machine = self._make(environment, phase)
+                try:
+                    machine.start()
+                    _make_ready(machine, environment, self._task)
+                except (InfrastructureError, RuntimeLost) as error:
+                    machine.close()
+                    if failures > self._options.retries:
+                        raise _Unprepared(f"the machine of the task does not start: {error}") from error
+                    time.sleep(delay_seconds(failures, _FIRST_PAUSE_SECONDS))
+                except BaseException:
+                    machine.close()
+                    raise
+                else:
+                    return machine
+        raise AssertionError("it has started, or not")
+
+    def _make(self, environment: Environment, phase: Phase, state: State | None = None) -> Machine:
+        return self._site.make(self._shape(environment, phase), state, self._options.tags)
+
+    @contextmanager
+    def _machine_of(self, environment: Environment, phase: Phase, state: State | None = None) -> Iterator[Machine]:
+        machine = self._make(environment, phase, state)
+        try:
+            machine.start()
+            yield machine
+        finally:
+            machine.close()
+
+    def _shape(self, environment: Environment, phase: Phase) -> Shape:
+        own = self._options.has_own_network
+        return Shape(
+            image=self._site.find_image(environment.image),
+            memory_bytes=environment.memory_bytes or MEMORY_BYTES,
+            processors=environment.processors or 1.0,
+            storage_bytes=environment.storage_bytes or STORAGE_BYTES,
+            network=_network_of(phase.network or environment.network) if own else None,
+            variables=tuple(resolved(environment.variables, self._options.passed_variables).items()),
+            directory=environment.directory,
+            gpus=environment.gpus,
+            as_root=True,
+        )
+
+    def _variables(self, phase: Phase) -> Mapping[str, str]:
+        return resolved(phase.variables, self._options.passed_variables)
+
+    def _has_other_network(self, step: TaskStep) -> bool:
+        usual = self._task.environment.network
+        used = self._task.steps[0].agent.network or usual
+        return self._options.has_own_network and (step.verifier.phase.network or usual) != used
+
+    def _leave_after_last(self, number: int) -> None:
+        # What the agent's machine has been given is free for that of the verifier.
+        if number == len(self._task.steps) - 1:
+            self._leave()
+
+    def _leave(self) -> None:
+        if self._machine is not None:
+            self._machine.close()
+            self._machine = None
+
+    @contextmanager
+    def _timed(self, phase: str) -> Iterator[None]:
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            self._phases[phase] = round(self._phases.get(phase, 0.0) + time.monotonic() - began, 3)
+
+    # The verdict
+
+    def _verdict(self, ends: Sequence[_StepEnd]) -> Verdict:
+        rewards = _aggregate([end.rewards for end in ends], self._task.strategy)
+        score = score_of(rewards)
+        status = Status.PASSED if score >= 1 else Status.FAILED
+        checks = tuple(
+            replace(check, name=f"{end.step.name}: {check.name}") if len(self._task.steps) > 1 else check
+            for end in ends
+            for check in end.reading.checks
+        )
+        failed = [check for check in checks if check.status not in (CheckStatus.PASSED, CheckStatus.NOT_RUN)]
+        counted = sum(check.status is not CheckStatus.NOT_RUN for check in checks)
+        passed, total = counted - len(failed), counted
+        if not counted or (status is Status.PASSED and failed):
+            passed, total = int(status is Status.PASSED), 1
+        last = ends[-1].reading
+        return Verdict(
+            status,
+            Trust.SHARED if Trust.SHARED in self._trusts else Trust.SEPARATE,
+            passed,
+            total,
+            "; ".join(each for each in (_reason(score, ends, failed, counted), *self._remarks) if each),
+            wall_seconds=self._phases.get("verifier", 0.0),
+            stdout=last.output,
+            stdout_bytes=len(last.output),
+            truncated=last.is_cut,
+            checks=checks,
+            score=score,
+            scores=dict(rewards) if rewards.keys() != {"reward"} else {},
+            states=tuple(self._states),
+            phases=self._phases,
+        )
+
+
+def _reason(score: float, ends: Sequence[_StepEnd], failed: Sequence[CheckVerdict], counted: int) -> str:
+    # Why, in one line; the first broken verifier, or the first test that failed.
+    for end in ends:
+        if isinstance(end.reading, Failure):
+            return f"step {end.step.name}: {end.reading.reason}" if end.step.name else end.reading.reason
+    if not failed:
+        return "" if score >= 1 else f"the verifier gave {score:g}"
+    first = f"{failed[0].name}: {failed[0].detail}" if failed[0].detail else failed[0].name
+    told = f"{len(failed)} of {counted} tests failed; the first: {first}"
+    return f"the verifier gave {score:g}, although {told}" if score >= 1 else told
+
+
+def _aggregate(rewards: Sequence[Mapping[str, float]], strategy: RewardStrategy) -> Mapping[str, float]:
+    """The rewards of a trial, by name, from those of its steps; a step without a name counts as 0 under it."""
+    names = dict.fromkeys(name for each in rewards for name in each) or {"reward": None}
+    counted = rewards[-1:] if strategy is RewardStrategy.FINAL else rewards
+    if strategy is RewardStrategy.FINAL and counted[0]:
+        return counted[0]
+    return {name: math.fsum(each.get(name, 0.0) for each in counted) / len(counted) for name in names}
+
+
+def _is_below(rewards: Mapping[str, float], least: Sequence[tuple[str, float]]) -> bool:
+    return any(rewards.get(name, -math.inf) < threshold for name, threshold in least)
+
+
+def needs_of(task: Task, mode: VerifierMode | None) -> tuple[int, float]:
+    """How much memory in bytes, and how many processors, a trial of a task needs at once."""
+    own = task.environment
+    own_memory, own_processors = own.memory_bytes or MEMORY_BYTES, own.processors or 1.0
+    memory, processors = own_memory, own_processors
+    for step in task.steps:
+        other = step.verifier.environment or own
+        its = other.memory_bytes or MEMORY_BYTES, other.processors or 1.0
+        if len(task.steps) > 1 and VerifierMode.SEPARATE in (mode, step.verifier.mode):
+            # The machine of the agent is kept for the next step.
+            its = own_memory + its[0], own_processors + its[1]
+        memory, processors = max(memory, its[0]), max(processors, its[1])
+    return memory, processors
+
+
+def _network_of(reach: Reach) -> Network:
+    try:
+        return network_of(reach.mode, reach.allowed_hosts)
+    except UsageError as error:
+        raise InputError(f"the network of the task: {error.message}") from error
+
+
+def _make_ready(machine: Machine, environment: Environment, task: Task) -> None:
+    _done(machine, _DIRECTORIES, "the directories of logs cannot be made")
+    if environment.files:
+        _put_into_working_directory(machine, files_of(task, [environment.files]), None)
+    if environment.prepare:
+        _done(machine, environment.prepare, "the script that prepares the machine failed", program="bash")
+    if environment.healthcheck is not None:
+        _wait_until_healthy(machine, environment.healthcheck, None)
+
+
+def _put_into_working_directory(machine: Machine, entries: Sequence[Entry], owner: str | None) -> None:
+    found = machine.run("pwd", timeout_seconds=SETUP_SECONDS).stdout.decode("utf-8", "surrogateescape")
+    machine.put(found.strip() or "/", entries, owner=owner)
+
+
+def _done(machine: Machine, command: str, what: str, *, user: str | None = ROOT, program: str = "sh") -> None:
+    outcome = machine.run((program, "-c", command), user=user, timeout_seconds=SETUP_SECONDS)
+    if outcome.timed_out:
+        raise _Unprepared(f"{what}: it took more than {SETUP_SECONDS:g} s")
+    if outcome.exit_code:
+        said = last_line(outcome.stderr) or last_line(outcome.stdout)
+        raise _Unprepared(f"{what}: exit status {outcome.exit_code}{f': {said}' if said else ''}")
+
+
+def _wait_until_healthy(machine: Machine, check: Healthcheck, user: str | None) -> None:
+    # As Docker: failures within the start period do not count.
+    began, failures = time.monotonic(), 0
+    while True:
+        is_start = time.monotonic() - began < check.start_period_seconds
+        outcome = machine.run(check.command, user=user, timeout_seconds=check.timeout_seconds)
+        if outcome.exit_code == 0:
+            return
+        failures += not is_start
+        if failures >= check.retries and not is_start:
+            said = last_line(outcome.stderr) or last_line(outcome.stdout)
+            how = "it reached its time limit" if outcome.timed_out else f"exit status {outcome.exit_code}"
+            raise _Unprepared(f"the health check failed {failures} times: {how}{f': {said}' if said else ''}")
+        time.sleep(check.start_interval_seconds if is_start else check.interval_seconds)

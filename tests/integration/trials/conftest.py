@@ -1,0 +1,82 @@
+"""Machines from images that are made of this machine's own files, in one local runtime of the test session."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from sandrl.rollouts.sandbox import JobSandboxes
+from sandrl.sandboxes import Job, Shape, connect, new_job_id
+from sandrl.settings import RuntimeKind, load_settings
+from sandrl.trials.machine import Machine
+from tests.support.image_trees import copy_program, import_tree, make_busybox_tree
+from tests.support.programs import require_program
+
+BUSYBOX, DEBIAN, BARE = "trials-busybox:1", "trials-debian:1", "trials-bare:1"
+_PROGRAMS = ("bash", "setpriv", "chroot", "head", "tail", "tar", "mktemp", "wc", "sleep", "nohup", "setsid")
+
+
+def _busybox(place: Path) -> None:
+    make_busybox_tree(place)
+    for name in ("tail", "tar", "mktemp", "wc"):
+        (place / "bin" / name).symlink_to("busybox")
+
+
+def _debian(place: Path) -> None:
+    _busybox(place)
+    for name in _PROGRAMS:
+        copy_program(Path(require_program(name)), place)
+    # That of busybox runs its own programs, whatever PATH says.
+    copy_program(Path(require_program("dash")), place)
+    (place / "bin/sh").unlink()
+    (place / "bin/sh").symlink_to("dash")
+
+
+def _bare(place: Path) -> None:
+    make_busybox_tree(place)
+    for path in (place / "bin").iterdir():
+        if path.name not in ("busybox", "sh", "cat", "mkdir", "ln", "chmod", "ls"):
+            path.unlink()
+    (place / "bin/busybox").rename(place / "bin/.shell")
+    for path in (place / "bin").iterdir():
+        if path.is_symlink():
+            path.unlink()
+            path.symlink_to(".shell")
+
+
+@pytest.fixture(scope="session")
+def images() -> dict[str, str]:
+    """Names of images: one with programs of Debian, one with busybox alone, one with next to nothing."""
+    made: dict[str, Callable[[Path], None]] = {BUSYBOX: _busybox, DEBIAN: _debian, BARE: _bare}
+    return {name.split("-")[1].split(":")[0]: import_tree(name, make) for name, make in made.items()}
+
+
+@pytest.fixture(scope="session")
+def place(images: dict[str, str]) -> Iterator[JobSandboxes]:
+    connection = connect(load_settings(), runtime=RuntimeKind.LOCAL)
+    with Job(connection, job_id=new_job_id(), max_lifetime_seconds=600) as job:
+        yield JobSandboxes(job)
+
+
+@pytest.fixture
+def machines(place: JobSandboxes, images: dict[str, str]) -> Iterator[Callable[[str], Machine]]:
+    """Starts machines of an image, which are closed after the test."""
+    made: list[Machine] = []
+
+    def start(name: str) -> Machine:
+        shape = Shape(place.find_image(images[name]), memory_bytes=1 << 30, storage_bytes=1 << 30, as_root=True)
+        machine = Machine(place, shape, ("trial",), task_id="machine")
+        made.append(machine)
+        machine.start()
+        return machine
+
+    yield start
+    for machine in made:
+        machine.close()
+
+
+@pytest.fixture(params=["debian", "busybox"])
+def machine(request: pytest.FixtureRequest, machines: Callable[[str], Machine]) -> Machine:
+    return machines(request.param)

@@ -1,0 +1,179 @@
+"""Commands and files of machines, in sandboxes of the local runtime."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+
+from sandrl.errors import NoUserError
+from sandrl.sandboxes import CommandOutcome
+from sandrl.trials.entries import Entry, of_archive
+from sandrl.trials.machine import Machine, TooLargeError
+
+Machines = Callable[[str], Machine]
+
+
+def told(outcome: CommandOutcome) -> str:
+    assert outcome.exit_code == 0, (outcome, outcome.stdout, outcome.stderr)
+    return outcome.stdout.decode().strip()
+
+
+def test_a_command_has_its_input_output_and_exit_code(machine: Machine) -> None:
+    outcome = machine.run("cat; echo error >&2; exit 7", timeout_seconds=10, stdin=b"one\ntwo\0")
+    assert (outcome.exit_code, outcome.stdout, outcome.stderr) == (7, b"one\ntwo\0", b"error\n")
+    assert told(machine.run(["echo", "a  b", "$HOME"], timeout_seconds=10)) == "a  b $HOME"
+    assert machine.run("kill -9 $$", timeout_seconds=10).exit_code == 137
+    assert machine.run(["no-such-program"], timeout_seconds=10).exit_code == 127
+
+
+def test_variables_have_any_value_and_no_place_in_arguments(machine: Machine) -> None:
+    value = 'it\'s "$x" `y`\n\\ two  lines\n'
+    outcome = machine.run(
+        'printf %s "$V"; cat /proc/[0-9]*/cmdline >/tmp/seen', timeout_seconds=10, variables={"V": value}
+    )
+    assert outcome.stdout.decode() == value
+    assert b"two  lines" not in (machine.read("/tmp/seen", 1 << 20) or b"")
+
+
+def test_the_directory_is_that_of_the_call(machine: Machine) -> None:
+    assert told(machine.run("pwd", timeout_seconds=10, directory="/var/tmp")) == "/var/tmp"
+    assert machine.run("pwd", timeout_seconds=10, directory="/nowhere").exit_code == 126
+
+
+@pytest.mark.parametrize(("user", "ids"), [("app", "1000 1000 1000 50"), ("1000", "1000 1000 1000 50"), ("0", "0 0 0")])
+def test_commands_of_a_user_are_its_own(machine: Machine, user: str, ids: str) -> None:
+    seen = "echo $(id -u) $(id -g) $(id -G); echo $HOME; touch /tmp/made && ls -n /tmp/made"
+    lines = told(machine.run(seen, user=user, timeout_seconds=10, variables={"A": "b"})).splitlines()
+    assert lines[0] == ids
+    assert lines[1] == ("/root" if user == "0" else "/home/app")
+    assert lines[2].split()[2] == ids.split()[0]
+
+
+def test_a_number_without_a_name_is_a_user(machines: Machines) -> None:
+    assert told(machines("debian").run("id -u; id -g", user="77:99", timeout_seconds=10)).split() == ["77", "99"]
+    with pytest.raises(NoUserError, match="neither setpriv nor chroot nor su"):
+        machines("busybox").run("true", user="77", timeout_seconds=10)
+
+
+def test_a_user_that_is_made_later_is_found(machine: Machine) -> None:
+    with pytest.raises(NoUserError, match="no user 'late'"):
+        machine.run("true", user="late", timeout_seconds=10)
+    machine.run("echo late:x:77:77::/tmp:/bin/sh >>/etc/passwd", timeout_seconds=10)
+    assert told(machine.run("id -u", user="late", timeout_seconds=10)) == "77"
+
+
+def test_a_late_command_is_ended_with_all_in_its_session(machine: Machine) -> None:
+    script = """echo begun; trap '' TERM
+    setsid sleep 1001 & (trap '' HUP; exec sleep 1002) & sleep 1003 & sh -c 'sleep 1004; :'; sleep 1005"""
+    outcome = machine.run(script, user="app", timeout_seconds=1)
+    assert outcome.timed_out
+    assert outcome.stdout == b"begun\n"
+    left = told(machine.run("cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' ' '", timeout_seconds=10))
+    assert [f"sleep {number}" in left for number in range(1001, 1006)] == [True, True, False, False, False]
+    assert told(machine.run("ls -A /tmp | grep -c run", timeout_seconds=10)) == "1", "that of this command"
+
+
+def test_what_a_command_leaves_behind_goes_on(machine: Machine) -> None:
+    script = "(while sleep 0.1; do echo alive; echo x >>/tmp/beats; done) & echo done"
+    began = time.monotonic()
+    assert told(machine.run(script, timeout_seconds=60)) == "done"
+    assert time.monotonic() - began < 30
+    before = len(machine.read("/tmp/beats", 1 << 20) or b"")
+    assert told(machine.run("sleep 1; echo later", timeout_seconds=10)) == "later"
+    assert len(machine.read("/tmp/beats", 1 << 20) or b"") > before
+
+
+def test_interrupts_are_not_ignored(machine: Machine) -> None:
+    assert machine.run("sh -c 'kill -INT $$; sleep 5; echo survived'", timeout_seconds=10).stdout == b""
+
+
+def test_long_output_is_cut_in_the_middle_and_its_size_told(machine: Machine) -> None:
+    script = "echo begin; i=0; while [ $i -lt 3000 ]; do echo line $i; i=$((i+1)); done; echo end"
+    whole = machine.run(script, timeout_seconds=20).stdout
+    cut = machine.run(script, timeout_seconds=20, output_bytes=2000).stdout
+    head, _, tail = cut.partition(b"\n[... ")
+    size, _, tail = tail.partition(b" bytes are left out ...]\n")
+    assert len(head) + int(size) + len(tail) == len(whole)
+    assert whole.startswith(head)
+    assert whole.endswith(tail)
+    assert len(head) + len(tail) == 2000
+
+
+def test_output_without_end_takes_no_room(machine: Machine) -> None:
+    outcome = machine.run("yes 0123456789 | head -c 300000000; echo the end", timeout_seconds=60)
+    assert outcome.exit_code == 0
+    assert outcome.stdout.startswith(b"0123456789\n")
+    assert outcome.stdout.endswith(b"the end\n")
+    assert outcome.stdout.partition(b"[... ")[2].startswith((b"28", b"29")), "nearly the 300 MB"
+    assert told(machine.run("ls -A /tmp | grep -c run", timeout_seconds=10)) == "1", "that of this command"
+
+
+def test_programs_that_were_replaced_are_bounded(machines: Machines) -> None:
+    machine = machines("debian")
+    liar = b"#!/bin/busybox sh\nexec /bin/busybox yes lies\n"
+    machine.put("/bin", [Entry("head", 0o755, liar)])
+    with pytest.raises(TooLargeError):
+        machine.read("/etc/passwd", 10_000)
+    outcome = machine.run("echo x", timeout_seconds=20)
+    assert len(outcome.stdout) <= 70_000
+
+
+def test_files_are_written_with_their_modes_and_owners(machine: Machine) -> None:
+    entries = [Entry("a", 0o700), Entry("a/run.sh", 0o755, b"#!/bin/sh\necho ran\n"), Entry("b/c", 0o600, b"\0\xff")]
+    machine.put("/new/place", [*entries, Entry("link", target="b/c")], owner="app")
+    assert told(machine.run(["/new/place/a/run.sh"], user="app", timeout_seconds=10)) == "ran"
+    assert told(machine.run("ls -ln /new/place/b/c /new/place/link", timeout_seconds=10)).startswith("-rw-------")
+    assert machine.read("/new/place/b/c", 10) == b"\0\xff"
+    assert machine.read("/new/place/link", 10) is None
+    machine.put("/new/place", [Entry("only", 0o644, b"")], anew=True)
+    assert told(machine.run("ls /new/place", timeout_seconds=10)) == "only"
+
+
+def test_links_in_the_place_of_files_are_replaced(machine: Machine) -> None:
+    machine.run("mkdir -p /t /safe; ln -s /safe /t/d; ln -s /safe/f /t/f; echo kept >/safe/f", timeout_seconds=10)
+    machine.put("/t", [Entry("d/x", 0o644, b"new"), Entry("f", 0o644, b"new")])
+    assert told(machine.run("cat /safe/*; cat /t/d/x /t/f", timeout_seconds=10)) == "kept\nnewnew"
+    machine.run("rm -rf /t; ln -s /safe /t", timeout_seconds=10)
+    machine.put("/t", [Entry("y", 0o644, b"new")], anew=True)
+    assert told(machine.run("ls /safe", timeout_seconds=10)) == "f"
+
+
+def test_files_are_collected_and_bounded(machine: Machine) -> None:
+    machine.run("mkdir -p /o/in; echo one >/o/in/a; echo two >/o/in/b.log; ln -s a /o/in/l", timeout_seconds=10)
+    archive = machine.get("/o/in", exclude=["*.log"], most_bytes=1 << 20)
+    assert archive is not None
+    found = {entry.name: entry for entry in of_archive(archive)}
+    assert set(found) == {"in", "in/a", "in/l"}
+    assert (found["in/a"].content, found["in/l"].target) == (b"one\n", "a")
+    assert machine.get("/o/none", most_bytes=10) is None
+    assert machine.read("/o/none", 10) is None
+    with pytest.raises(TooLargeError):
+        machine.get("/o/in", most_bytes=100)
+    with pytest.raises(TooLargeError):
+        machine.read("/o/in/a", 3)
+    machine.run("busybox mkfifo /o/pipe", timeout_seconds=10)
+    assert machine.read("/o/pipe", 10) is None
+
+
+def test_processes_of_a_user_are_ended(machine: Machine) -> None:
+    machine.run("sleep 2001 &", user="app", timeout_seconds=10)
+    machine.run("sleep 2002 &", timeout_seconds=10)
+
+    def running() -> list[bool]:
+        seen = told(machine.run("cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' ' '", timeout_seconds=10))
+        return ["sleep 2001" in seen, "sleep 2002" in seen]
+
+    assert running() == [True, True]
+    machine.end_processes("app")
+    assert running() == [False, True]
+    machine.end_processes()
+    assert running() == [False, False]
+
+
+def test_an_image_with_next_to_nothing_runs_commands_and_takes_files(machines: Machines) -> None:
+    machine = machines("bare")
+    machine.put("/x", [Entry("d", 0o755), Entry("d/f", 0o600, b"content"), Entry("l", target="d/f")])
+    assert told(machine.run("cat /x/l", timeout_seconds=10)) == "content"
+    assert machine.run("exit 3", timeout_seconds=10).exit_code == 3
