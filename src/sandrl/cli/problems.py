@@ -142,7 +142,8 @@ def convert(
 def validate(config: ValidateConfig, *, dry_run: DryRun = False, json_: Json = False) -> None:
     """Judge the reference of every problem and print the references that fail.
 
-    Exits with 1 if a reference fails, or if a problem without a reference is invalid.
+    Of a task, the solution is the reference, and doing nothing must earn less. Exits with 1 if a reference fails, if a
+    problem without a reference is invalid, or if a task rewards doing nothing as its solution.
     """
     from sandrl.rewards import validate as judge_references
 
@@ -209,7 +210,7 @@ def _heading(problem: Problem, prompt: Prompt) -> str:
 
 
 def _validation_document(finished: Validation) -> dict[str, Any]:
-    from sandrl.rewards import report_document
+    from sandrl.rewards import report_document, result_document
     from sandrl.scoring.document import opinions_document
 
     opinions = opinions_document(finished.report.summary)
@@ -232,6 +233,8 @@ def _validation_document(finished: Validation) -> dict[str, Any]:
         **opinions,
         "seconds": round(finished.seconds, 3),
     }
+    if finished.nothing:
+        document["nothing"] = [result_document(result) for result in finished.nothing.values()]
     return document
 
 
@@ -250,6 +253,7 @@ def _print_validation(finished: Validation) -> None:
         typer.echo(
             names_line("Judged in one process (their checks cannot run apart from the code)", finished.in_process)
         )
+    print_first([f"Nothing: {result_line(result)}" for result in finished.nothing.values()])
     print_first([f"Invalid: {visible(task_id)}: {visible(why)}" for task_id, why in finished.invalid.items()])
     if finished.accepted_stubs:
         typer.echo(names_line("Checks that accept an answer that does no work", tuple(finished.accepted_stubs)))

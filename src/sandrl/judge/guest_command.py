@@ -39,6 +39,8 @@ def longest_run_seconds(timeout_seconds: float) -> float:
 
 def longest_execution_seconds(problem: Problem, limits: Limits) -> float:
     """Seconds by the clock that a completion and its judging may take, where processors are scarce."""
+    if problem.task is not None:
+        return problem.task.longest_seconds
     seconds = time_limit(problem, limits).most_seconds + compile_time_limit(problem, limits)
     return longest_run_seconds(seconds + checker_time_limits(problem)[1])
 

@@ -182,21 +182,23 @@ def estimate_sandboxes(
     completions, seconds = 0, 0.0
     needing: defaultdict[str, set[str]] = defaultdict(set)
     needed: set[str] = set()
+    has_cells = config.has_cells
     for problem, count in counts:
         completions += count
+        has_cells = has_cells and problem.task is None
         seconds += count * longest_execution_seconds(problem, limits)
-        if kind is RuntimeKind.LOCAL and problem.image is None:
+        if kind is RuntimeKind.LOCAL and problem.image is None and problem.task is None:
             needed.update(packages_of([problem]))
             for name in modules_of(problem):
                 if not is_in_library(name) and name not in problem.packages:
                     needing[name].add(problem.task_id)
-    at_once, sandboxes, longest = _shape(config, kind, completions, seconds)
+    at_once, sandboxes, longest = _shape(config, kind, completions, seconds, has_cells=has_cells)
     given = SandboxRequest.of(config).modules(settings, tuple(needed)) if needing else None
     return SandboxEstimate(
         command,
         "" if kind is None else kind.value,
         completions,
-        config.has_cells,
+        has_cells,
         at_once,
         sandboxes,
         None if is_open_ended else longest,
@@ -209,9 +211,9 @@ def estimate_sandboxes(
 
 # How many sandboxes at once and in all, and for how long at most.
 def _shape(
-    config: SandboxesPart, kind: RuntimeKind | None, completions: int, seconds: float
+    config: SandboxesPart, kind: RuntimeKind | None, completions: int, seconds: float, *, has_cells: bool
 ) -> tuple[int | None, int | None, float]:
-    if not config.has_cells:
+    if not has_cells:
         suited = config.concurrency or (None if kind is None else suited_concurrency(kind))
         bounds = [each for each in (suited, config.max_sandboxes, completions) if each is not None]
         return (None if suited is None else min(bounds)), completions, seconds

@@ -27,6 +27,7 @@ from sandrl.scoring.opinions import OpinionMemory
 from sandrl.scoring.options import ScoreOptions, SecondOpinion
 from sandrl.scoring.summary import ScoreReport
 from sandrl.settings import Settings, load_settings
+from sandrl.trials.trial import Agent
 
 # Enough for a sandbox to be created and stopped in, however busy the runtime is.
 _LIFETIME_MARGIN_SECONDS = 300.0
@@ -127,8 +128,13 @@ def score_batch(
     on_result: OnResult | None = None,
     opinions: OpinionMemory | None = None,
     keeps_output: bool = True,
+    agents: Sequence[Agent | None] = (),
 ) -> ScoreReport:
-    """Scores completions of known problems in a job; see `score`, which makes what its caller does not have."""
+    """Scores completions of known problems in a job; see `score`, which makes what its caller does not have.
+
+    Args:
+        agents: Who acts for each completion of a task; without them, the completions are patches, scripts and states.
+    """
     cache = VerdictCache() if cache is None else cache
     interrupt = interrupt or Interrupt()
     seeds: dict[int, dict[str, str]] = {}
@@ -137,7 +143,10 @@ def score_batch(
     batch = Batch(
         job, context, cache, emit, interrupt, on_result, opinions, keeps_output=keeps_output, hash_seeds=seeds
     )
-    batch.add_all(completions, problems)
+    for completion, agent in zip(completions, agents, strict=False):
+        batch.add(completion, problems, agent=agent)
+    if not agents:
+        batch.add_all(completions, problems)
     return batch.run()
 
 

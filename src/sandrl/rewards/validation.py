@@ -1,7 +1,7 @@
 """Validates a set of problems: judges their own reference solutions like any completion.
 
 A reference gets the same limits, judge and sandboxes as a completion, so a problem that validates is also rewarded in
-training.
+training. The reference of a task is its solution, and its stub is an agent that does nothing, which must earn less.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 
 from sandrl.config.scoring import ValidateConfig
@@ -32,6 +32,8 @@ from sandrl.scoring.context import ScoringContext
 from sandrl.scoring.options import ScoreOptions, SecondOpinion
 from sandrl.scoring.summary import ScoreReport
 from sandrl.settings import Settings
+from sandrl.trials.answers import Nothing, Oracle
+from sandrl.trials.trial import Agent
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,8 @@ class Validation:
         without_reference: Number of problems without a reference, which were left out.
         seconds: Wall time of judging.
         accepted_stubs: The stubs that pass the checks, by `task_id`; only problems with such stubs are in it.
-        invalid: Why problems without a reference cannot be judged, by `task_id`.
+        invalid: Why problems without a reference, and tasks without an answer, cannot be judged, by `task_id`.
+        nothing: What tasks give for nothing, by `task_id`.
         cleanup_error: Set if sandboxes were left behind.
         exhausted: Says that the budget is used up; empty if it is not.
     """
@@ -54,6 +57,7 @@ class Validation:
     seconds: float
     accepted_stubs: dict[str, tuple[str, ...]]
     invalid: dict[str, str]
+    nothing: dict[str, ScoredCompletion] = field(default_factory=dict)
     cleanup_error: CleanupError | None = None
     exhausted: str = ""
 
@@ -106,9 +110,11 @@ class Validation:
             complaints.append(f"{failing} of {len(results)} reference solutions fail their own checks")
         if unsplittable:
             complaints.append(f"the checks of {unsplittable} of {len(results)} problems cannot be isolated")
+        if weak := [task_id for task_id in self.nothing if task_id in self.accepted_stubs]:
+            complaints.append(f"{len(weak)} tasks reward an agent that does nothing as their solution (first: {weak[0]})")
         if self.invalid:
             task_id, why = next(iter(self.invalid.items()))
-            complaints.append(f"{len(self.invalid)} problems without a reference are invalid (first: {task_id}: {why})")
+            complaints.append(f"{len(self.invalid)} problems are invalid without an answer (first: {task_id}: {why})")
         if complaints:
             raise GateError("; ".join(complaints))
 
@@ -127,7 +133,8 @@ def validate(
     problems = _problems(request)
     references, judged = _references(problems)
     without_reference = len(problems) - len(references)
-    if not references:
+    tasks = {name: problem for name, problem in problems.items() if problem.task is not None}
+    if not references and not tasks:
         raise InputError("no problem has a reference solution", path=request.problems, field="reference")
     if without_reference:
         emit(Warned(f"{without_reference} problems have no reference solution and are left out"))
@@ -142,11 +149,21 @@ def validate(
         interrupt=interrupt,
     ) as (job, context):
         began = time.monotonic()
-        report = score_batch(references, judged, job, context, cache=cache, emit=emit, interrupt=interrupt)
+        agents = [_oracle(judged[each.task_id], context) for each in references] if tasks else ()
+        report = score_batch(
+            references, judged, job, context, cache=cache, emit=emit, interrupt=interrupt, agents=agents
+        )
         found = [] if interrupt.level else _judged_stubs(problems, job, context, cache, interrupt)
+        nothing = {} if interrupt.level or not tasks else _nothing(tasks, job, context, cache, emit, interrupt)
         seconds = time.monotonic() - began
     stubs: dict[str, tuple[str, ...]] = {}
     invalid: dict[str, str] = {}
+    oracles = {result.task_id: result.reward for result in report.results}
+    for name, result in nothing.items():
+        if result.reward is None:
+            invalid[name] = result.detail
+        elif result.is_pass or result.reward >= (oracles.get(name) or 1.0):
+            stubs[name] = (NOTHING,)
     for result, label in found:
         if result.is_pass:
             stubs[result.task_id] = (*stubs.get(result.task_id, ()), label)
@@ -155,7 +172,9 @@ def validate(
     if not interrupt.level:
         WeakChecks(settings.state_dir).keep(stubs, problems.values())
     report = replace(report, held=job.spending.held)
-    return Validation(request, report, without_reference, seconds, stubs, invalid, job.cleanup_error(), job.exhausted)
+    return Validation(
+        request, report, without_reference, seconds, stubs, invalid, nothing, job.cleanup_error(), job.exhausted
+    )
 
 
 def estimate_validation(request: ValidateConfig, settings: Settings) -> SandboxEstimate:
@@ -166,7 +185,7 @@ def estimate_validation(request: ValidateConfig, settings: Settings) -> SandboxE
     """
     problems = _problems(request)
     references, judged = _references(problems)
-    stubs = ((problem, len(stubs_of(problem))) for problem in problems.values())
+    stubs = ((problem, 1 if problem.task else len(stubs_of(problem))) for problem in problems.values())
     counts = chain(((judged[each.task_id], 1) for each in references), stubs)
     limits = ScoreOptions.of(request).limits
     return estimate_sandboxes(request, limits, settings, command="problems validate", counts=counts)
@@ -183,12 +202,32 @@ def _references(problems: Mapping[str, Problem]) -> tuple[tuple[Completion, ...]
     answers = {each.task_id: each for each in reference_completions(problems.values())}
     others: dict[str, Problem] = {}
     for name, problem in problems.items():
+        if problem.task is not None and problem.task.has_solution:
+            answers[name] = Completion(id=name, task_id=name, code="")
         if problem.checker is not None and name not in answers:
             answers[name] = Completion(id=name, task_id=name, code=expected_answer(problem))
             if not problem.is_python:
                 others[name] = replace(problem, language=PYTHON)
     # Problems stay where they are: there may be more than fit into memory.
     return tuple(answers[name] for name in problems if name in answers), joined(problems, others)
+
+
+def _oracle(problem: Problem, context: ScoringContext) -> Agent | None:
+    return None if problem.task is None else Oracle(problem.task, context.options.trial.passed_variables)
+
+
+def _nothing(
+    tasks: Mapping[str, Problem],
+    job: Job,
+    context: ScoringContext,
+    cache: VerdictCache,
+    emit: Emit,
+    interrupt: Interrupt,
+) -> dict[str, ScoredCompletion]:
+    completions = [Completion(f"{name}#nothing", name, code="") for name in tasks]
+    agents = [Nothing()] * len(completions)
+    report = score_batch(completions, tasks, job, context, cache=cache, emit=emit, interrupt=interrupt, agents=agents)
+    return {result.task_id: result for result in report.results}
 
 
 def _judged_stubs(
@@ -202,6 +241,8 @@ def _judged_stubs(
     labels: list[str] = []
     completions: list[Completion] = []
     for problem in problems.values():
+        if problem.task is not None:
+            continue
         stubs = stubs_of(problem)
         if not stubs and problem.reference is None and not all(map(is_in_library, modules_of(problem))):
             stubs = (Stub(NOTHING, "pass"),)

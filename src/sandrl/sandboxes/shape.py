@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 
-from sandrl.errors import UsageError
+from sandrl.errors import InputError
 from sandrl.runtime.network import ALL_PORTS, Destination, DestinationError, Network
 from sandrl.settings import NetworkMode
 
@@ -52,10 +52,10 @@ def network_of(mode: NetworkMode, hosts: Iterable[str]) -> Network:
     """What a sandbox may reach whose hosts are named without ports, so that every port is meant.
 
     Raises:
-        UsageError: If a host is none, or an allow-list has no host.
+        InputError: If a host is none.
     """
     try:
         allowed = tuple(Destination.parse(host, ALL_PORTS) for host in hosts)
         return Network(mode, allowed if mode is NetworkMode.ALLOWLIST else ())
     except DestinationError as error:
-        raise UsageError(str(error)) from error
+        raise InputError(f"the network: {error}") from error

@@ -328,7 +328,8 @@ class Batch:
         if attempt.completion.loss:
             self._finish(attempt, Verdict(Status.INFRASTRUCTURE, None, detail=attempt.completion.loss))
         elif attempt.agent is None if is_task else attempt.code is None:
-            self._finish(attempt, Verdict(Status.NO_CODE, None, detail="no code was found in the completion"))
+            missing = "patch or script" if is_task else "code"
+            self._finish(attempt, Verdict(Status.NO_CODE, None, detail=f"no {missing} was found in the completion"))
         elif attempt.code is None:
             # What a model does is another thing each time.
             self._judged_by_trials.begin(attempt)

@@ -62,7 +62,7 @@ class TaskJudging(Judging):
         if place is None:
             place = self._own_place = JobPlace(job, wake, emit=self._tell)
         self._site = _site_of(place)
-        self._capacity = job.capacity
+        self._capacity = Capacity()
         self._wake = wake
         self._most = min(concurrency or _MOST_THREADS, _MOST_THREADS)
         self._emit = emit
@@ -211,6 +211,6 @@ def _lost(reason: str) -> Verdict:
 
 def _site_of(place: JobPlace) -> Site:
     def make(shape: Shape, state: State | None, tags: Sequence[str]) -> Machine:
-        return Machine(place, shape if state is None else replace(shape, state=state), tags)
+        return Machine(place, shape if state is None else shape, tags)
 
     return Site(make, place.find_image)

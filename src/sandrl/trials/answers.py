@@ -18,7 +18,7 @@ from sandrl.answers.turns import without_reasoning
 from sandrl.config.words import Extraction
 from sandrl.errors import InfrastructureError
 from sandrl.problems import Completion
-from sandrl.problems.tasks.task import Task, TaskStep
+from sandrl.problems.tasks.task import DEFAULT_SECONDS, Task, TaskStep
 from sandrl.problems.tasks.templates import resolved
 from sandrl.sandboxes import CommandOutcome
 from sandrl.trials.artifacts import files_of
@@ -26,9 +26,6 @@ from sandrl.trials.machine import ROOT, Machine
 from sandrl.trials.state import State
 from sandrl.trials.trial import Agent, AnswerError, FinalState
 from sandrl.trials.verification import last_line
-
-DEFAULT_SECONDS = 600.0
-"""The time limit of an answer whose task has none for the agent."""
 
 _MOVING_SECONDS = 60.0
 _NO_PROGRAM = 125
@@ -131,7 +128,7 @@ class Oracle:
             raise AnswerError("the task has no solution")
         if solution.patch:
             return Patch(solution.patch).act(machine, step, 0)
-        machine.put("/solution", files_of(self.task, [solution.directory]), anew=True)
+        machine.put("/solution", files_of(self.task, [solution.directory] * bool(solution.directory), solution.files), anew=True)
         script = shlex.quote(posixpath.join("/solution", solution.script))
         machine.run(f"chmod +x {script}", user=ROOT, timeout_seconds=_MOVING_SECONDS)
         seconds = _limit(step)

@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeVar
 
-from sandrl.errors import InfrastructureError, InputError, UsageError
+from sandrl.errors import InfrastructureError, InputError
 from sandrl.events.results import CheckStatus, CheckVerdict, Status, Trust
 from sandrl.judge.verdict import Verdict
 from sandrl.problems.tasks.task import (
@@ -32,7 +32,7 @@ from sandrl.problems.tasks.task import (
     VerifierMode,
 )
 from sandrl.problems.tasks.templates import resolved
-from sandrl.sandboxes import Network, Shape, delay_seconds, network_of
+from sandrl.sandboxes import Shape, delay_seconds, network_of
 from sandrl.trials.artifacts import files_of, collected
 from sandrl.trials.entries import Entry
 from sandrl.trials.machine import ROOT, Machine
@@ -43,6 +43,9 @@ from sandrl.trials.verification import Failure, Reading, last_line, run_verifier
 
 SETUP_SECONDS = 600.0
 """The time limit of what prepares a machine before an agent acts."""
+
+LIFETIME_MARGIN_SECONDS = 3600.0
+"""How long a machine may live besides what its task allows: agents that wait for a model, set-up, and what is collected."""
 
 MEMORY_BYTES, STORAGE_BYTES = 2 << 30, 10 << 30
 """What the machine of a task has that names no size of its own."""
@@ -292,7 +295,7 @@ class _Trial:
             machine.end_processes(step.agent.user)
         with self._timed("state"):
             self._collect(machine, step)
-            state = machine.save()
+            state = machine.save() if hasattr(machine, "save") else None
         if state is not None:
             self._states.append(state.digest)
         return state
@@ -476,17 +479,18 @@ class _Trial:
             machine.close()
 
     def _shape(self, environment: Environment, phase: Phase) -> Shape:
-        own = self._options.has_own_network
+        reach = phase.network or environment.network
         return Shape(
             image=self._site.find_image(environment.image),
             memory_bytes=environment.memory_bytes or MEMORY_BYTES,
             processors=environment.processors or 1.0,
             storage_bytes=environment.storage_bytes or STORAGE_BYTES,
-            network=_network_of(phase.network or environment.network) if own else None,
+            network=network_of(reach.mode, reach.allowed_hosts) if self._options.has_own_network else None,
             variables=tuple(resolved(environment.variables, self._options.passed_variables).items()),
             directory=environment.directory,
             gpus=environment.gpus,
             as_root=True,
+            lifetime_seconds=self._task.longest_seconds + LIFETIME_MARGIN_SECONDS,
         )
 
     def _variables(self, phase: Phase) -> Mapping[str, str]:
@@ -588,13 +592,6 @@ def needs_of(task: Task, mode: VerifierMode | None) -> tuple[int, float]:
             its = own_memory + its[0], own_processors + its[1]
         memory, processors = max(memory, its[0]), max(processors, its[1])
     return memory, processors
-
-
-def _network_of(reach: Reach) -> Network:
-    try:
-        return network_of(reach.mode, reach.allowed_hosts)
-    except UsageError as error:
-        raise InputError(f"the network of the task: {error.message}") from error
 
 
 def _make_ready(machine: Machine, environment: Environment, task: Task) -> None:

@@ -14,15 +14,12 @@ from dataclasses import dataclass, field
 from sandrl.errors import InputError
 from sandrl.events.results import CheckStatus, CheckVerdict
 from sandrl.problems.tasks.log_parsers import Outcome, read_tests
-from sandrl.problems.tasks.task import Verifier
+from sandrl.problems.tasks.task import DEFAULT_SECONDS, Verifier
 from sandrl.trials.entries import Entry, of_archive
 from sandrl.trials.machine import ROOT, Machine, TooLargeError
 from sandrl.trials.reports import MOST_BYTES as MOST_REPORT_BYTES
 from sandrl.trials.reports import check_of, read_checks
 from sandrl.trials.reward_files import DIRECTORY, JSON_NAME, MOST_BYTES, TEXT_NAME, InvalidRewardError, read_rewards
-
-DEFAULT_SECONDS = 600.0
-"""The time limit of a verifier that has none of its own."""
 
 TESTS_DIRECTORY = "/tests"
 _MOST_LOG_BYTES = 64 << 20

@@ -20,7 +20,9 @@ from sandrl.problems.completion_formats.rows import (
     MESSAGES,
     OPENAI_BATCH,
     OWN,
+    PREDICTIONS,
     SAMPLES,
+    STATES,
     TRAJECTORIES,
 )
 from sandrl.problems.recognition import nearest_of, unknown_fields
@@ -34,6 +36,8 @@ COMPLETION_FORMATS = (
     LIVE_CODE_BENCH,
     INSPECT,
     OWN,
+    PREDICTIONS,
+    STATES,
     EVALPLUS,
     SAMPLES,
     MESSAGES,
@@ -41,7 +45,7 @@ COMPLETION_FORMATS = (
 )
 """In the order in which they are tried."""
 
-NAMING = (OWN, TRAJECTORIES, ANSWERS)
+NAMING = (OWN, STATES, TRAJECTORIES, ANSWERS)
 """Formats whose `id` names a completion, where another field names the problem."""
 
 

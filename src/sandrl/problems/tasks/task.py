@@ -13,6 +13,10 @@ from typing import Any
 from sandrl.settings import NetworkMode
 
 
+DEFAULT_SECONDS = 600.0
+"""The time limit of an answer, or of a verifier, whose task has none."""
+
+
 class VerifierMode(StrEnum):
     """Where a verifier runs.
 
@@ -223,3 +227,14 @@ class Task:
     strategy: RewardStrategy = RewardStrategy.MEAN
     ignored: tuple[str, ...] = ()
     metadata: dict[str, Any] = field(default_factory=dict, hash=False)
+
+    @property
+    def longest_seconds(self) -> float:
+        """How long its agent and its verifier may take, once each."""
+        limits = (limit for step in self.steps for limit in (step.agent, step.verifier.phase))
+        return sum(DEFAULT_SECONDS if each.timeout_seconds is None else each.timeout_seconds for each in limits)
+
+    @property
+    def has_solution(self) -> bool:
+        """Whether every step has one."""
+        return all(step.solution is not None for step in self.steps)
