@@ -8,8 +8,8 @@ import pytest
 
 from sandrl.problems import Call, Problem
 from sandrl.problems.problem import Case
-from sandrl.problems.tasks.task import Environment, Task, TaskStep
 from sandrl.problems.splits import normal_checks, normal_prompt, without_duplicates
+from sandrl.problems.tasks.task import Environment, Task, TaskStep
 
 
 @pytest.mark.parametrize(
