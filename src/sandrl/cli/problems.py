@@ -22,6 +22,7 @@ from sandrl.config.scoring import ValidateConfig
 from sandrl.settings import load_settings
 
 if TYPE_CHECKING:
+    from sandrl.events.results import ScoredCompletion
     from sandrl.problems import Problem, Prompt
     from sandrl.rewards import Validation
 
@@ -238,6 +239,16 @@ def _validation_document(finished: Validation) -> dict[str, Any]:
     return document
 
 
+def _task_line(finished: Validation, task_id: str) -> str:
+    solved = next((result for result in finished.report.results if result.task_id == task_id), None)
+    earned = "no solution" if solved is None else f"the solution earns {_reward(solved)}"
+    return f"Task {visible(task_id)}: {earned}, and nothing earns {_reward(finished.nothing[task_id])}"
+
+
+def _reward(result: ScoredCompletion) -> str:
+    return "no reward" if result.reward is None else f"{result.reward:g}"
+
+
 def _print_validation(finished: Validation) -> None:
     from sandrl.judge.weak_checks import stub_words
 
@@ -253,7 +264,7 @@ def _print_validation(finished: Validation) -> None:
         typer.echo(
             names_line("Judged in one process (their checks cannot run apart from the code)", finished.in_process)
         )
-    print_first([f"Nothing: {result_line(result)}" for result in finished.nothing.values()])
+    print_first([_task_line(finished, task_id) for task_id in finished.nothing])
     print_first([f"Invalid: {visible(task_id)}: {visible(why)}" for task_id, why in finished.invalid.items()])
     if finished.accepted_stubs:
         typer.echo(names_line("Checks that accept an answer that does no work", tuple(finished.accepted_stubs)))

@@ -266,7 +266,12 @@ def _run(path: Path) -> Iterator[Row | BadRow]:
     is_evaluation = any(path.glob("answers*.jsonl"))
     rows: Iterator[Any] = iter(reader.answers().rows) if is_evaluation else reader.each_trajectory(damage)
     for number, row in enumerate(rows, 1):
-        yield Row(number, row.model_dump())
+        value = row.model_dump()
+        if value.get("states") and (value.get("messages") or value.get("completion") is value.get("code") is None):
+            # The answer of an episode on a task is what it left in the machine.
+            files = [str(file) for digest in value["states"] for file in path.glob(f"states/{digest}*.tar.gz")]
+            value = {"task_id": value["task_id"], "states": files}
+        yield Row(number, value)
     for error in damage.damaged:
         yield BadRow(error.line or 0, error)
 

@@ -1,5 +1,7 @@
 """Judges a run's completions again with the current judge, and lists the verdicts that changed.
 
+Of a task, the final state that the run kept is verified again, so a repaired verifier judges a whole run.
+
 The run is not modified. The saved verdict is compared with a new one of the same text, extracted with the options of
 the run. If they differ, the judge was changed, the problem was changed, or the outcome was chance; the list names the
 completions to read.
@@ -36,6 +38,8 @@ from sandrl.runs.summary import OpinionTotals
 from sandrl.sandboxes import Interrupt
 from sandrl.scoring.options import ScoreOptions
 from sandrl.settings import Settings
+from sandrl.trials.state import find_state, states_of
+from sandrl.trials.trial import FinalState
 
 # What decides a verdict and its reward. Opinions do neither, and how many sandboxes there are is today's question.
 _NAME_THEM = "name them with `problems`"
@@ -123,7 +127,10 @@ def regrade(
     reader = RunReader(Path(request.run))
     problems = _problems(request, reader)
     rows = reader.trajectories().rows
-    known = [row for row in rows if row.task_id in problems and (row.completion is not None or row.code is not None)]
+    agents = [_kept_state(row, reader.path) for row in rows]
+    found = [(row, agent) for row, agent in zip(rows, agents, strict=True) if row.task_id in problems]
+    found = [(row, agent) for row, agent in found if agent or _is_answer(row, problems[row.task_id])]
+    known = [row for row, _ in found]
     if not known:
         raise InputError("has no completion that can be judged again", path=reader.path)
     if len(known) < len(rows):
@@ -141,7 +148,8 @@ def regrade(
         interrupt=interrupt,
     ) as (job, context):
         completions = [_completion(row) for row in known]
-        report = score_batch(completions, problems, job, context, emit=emit, interrupt=interrupt)
+        acted = [agent for _, agent in found] if any(agent for _, agent in found) else ()
+        report = score_batch(completions, problems, job, context, emit=emit, interrupt=interrupt, agents=acted)
     failed = [result for result in report.results if result.status is Status.INFRASTRUCTURE]
     judged = [result for result in report.results if result.status is not Status.INFRASTRUCTURE]
     judges = {job.job_id: job.versions.get("judge", "") for job in reader.config.jobs}
@@ -172,8 +180,12 @@ def regrade(
 def estimate_regrading(request: RegradeConfig, settings: Settings) -> SandboxEstimate:
     reader = RunReader(Path(request.run))
     problems = _problems(request, reader)
-    known = (row.task_id for row in reader.each_trajectory() if row.completion is not None or row.code is not None)
-    counts = ((problems[task_id], 1) for task_id in known if task_id in problems)
+    rows = (row for row in reader.each_trajectory() if row.task_id in problems)
+    counts = (
+        (problems[row.task_id], 1)
+        for row in rows
+        if _kept_state(row, reader.path) or _is_answer(row, problems[row.task_id])
+    )
     return estimate_sandboxes(request, ScoreOptions.of(request).limits, settings, command="runs regrade", counts=counts)
 
 
@@ -197,8 +209,22 @@ def _problems(request: RegradeConfig, reader: RunReader) -> Mapping[str, Problem
         raise InputError(message, path=reader.path, hint=_NAME_THEM, fields=("problems",)) from error
 
 
+def _kept_state(row: TrajectoryRow, run: Path) -> FinalState | None:
+    # What its agent left in the machine of a task, if all of it is still there.
+    directory = states_of(run)
+    found = [find_state(directory, digest, row.image) for digest in row.states]
+    if not found or None in found:
+        return None
+    return FinalState(tuple(str(state.path) for state in found if state is not None), row.image)
+
+
+def _is_answer(row: TrajectoryRow, problem: Problem) -> bool:
+    # What was said in an episode on a task is no answer: its state is.
+    return (row.completion is not None or row.code is not None) and not (problem.task and row.messages)
+
+
 def _completion(row: TrajectoryRow) -> Completion:
-    if row.completion is None:
+    if row.completion is None and row.code is not None:
         return Completion(row.id, row.task_id, code=row.code)
     return Completion(row.id, row.task_id, completion=row.completion)
 

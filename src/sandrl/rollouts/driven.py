@@ -50,8 +50,6 @@ class DrivenEpisode:
         result: What becomes of the episode; set by `begin`.
     """
 
-    is_repeatable = False
-
     def __init__(self, task: Task, max_calls: int, *, idle_seconds: float = math.inf) -> None:
         self._steps = len(task.steps)
         self._toolbox = TaskToolbox(max_calls)
@@ -75,6 +73,11 @@ class DrivenEpisode:
         """
         self.result = judge(self)
         self.result.add_done_callback(lambda _: self._end())
+
+    @property
+    def is_repeatable(self) -> bool:
+        """Whether the work has not begun."""
+        return not self.has_begun
 
     @property
     def instruction(self) -> str:

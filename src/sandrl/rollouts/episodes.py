@@ -278,11 +278,14 @@ class _Tools(_Play):
 class _Task(_Play):
     # The agent of a trial, which acts on the trial's thread; its errors are those of the episode.
 
-    is_repeatable = False
+    @property
+    def is_repeatable(self) -> bool:
+        return not self.has_begun
 
     def play(self) -> None:
         episode = self.episode
         self.error: BaseException | None = None
+        self.has_begun = False
         self.toolbox = TaskToolbox(self.options.most_calls(episode.problem))
         began = time.monotonic()
         solution = Completion(episode.id, episode.problem.task_id, code="")
@@ -304,7 +307,7 @@ class _Task(_Play):
         episode, toolbox = self.episode, self.toolbox
         if number:
             episode.messages.append(Message("user", step.instruction))
-        episode.end = None
+        self.has_begun, episode.end = True, None
         toolbox.begin(machine, step)
         try:
             while episode.end is None:

@@ -66,8 +66,8 @@ class SharedJob:
         self.emit = emit
         self._bell = Interrupt()
         context = ScoringContext.of(options, judge, job.connection)
-        self._batch = Batch(job, context, cache, self._tell, self._bell, self._hear)
         self.place = JobPlace(job, self._bell.wake, emit=emit)
+        self._batch = Batch(job, context, cache, self._tell, self._bell, self._hear, place=self.place)
         self._judging: dict[int, Future[ScoredCompletion]] = {}
         self._numbers: dict[int, int] = {}
         self.opinions: list[OpinionFinished] = []

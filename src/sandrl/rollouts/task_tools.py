@@ -200,3 +200,11 @@ TASK_TOOLS: Mapping[str, type[TaskTool]] = {
     "submit": Submit,
 }
 """The tools of a task, by name."""
+
+
+def observation(screen: Screen) -> str:
+    """What an agent is to read about its terminal."""
+    text = cut(screen.output.strip("\n"))
+    if screen.exit_code:
+        return f"{text}\nerror: exit code {screen.exit_code}".lstrip("\n")
+    return text or _NO_OUTPUT

@@ -42,8 +42,8 @@ _INHERITED = (
     *("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY", "https_proxy", "http_proxy", "all_proxy", "no_proxy"),
     *("SSL_CERT_FILE", "SSL_CERT_DIR"),
 )
-_STATUS_METHOD, _SAVE_METHOD, _STEP_METHOD, _CONNECTIONS_METHOD = (
-    f"/sandrl.runtime.v1.Control/{name}" for name in ("Status", "Save", "Step", "Connections")
+_STATUS_METHOD, _SAVE_METHOD, _CHANGES_METHOD, _STEP_METHOD, _CONNECTIONS_METHOD = (
+    f"/sandrl.runtime.v1.Control/{name}" for name in ("Status", "Save", "Changes", "Step", "Connections")
 )
 # How long one question may take, and the silence after which its asker is told.
 _QUESTION_SECONDS = 3.0
@@ -229,6 +229,22 @@ def save_image(endpoint: DaemonEndpoint, sandbox_id: str, name: str) -> dict[str
         saved: dict[str, Any] = json.loads(answer)
         return saved
     return None
+
+
+def write_changes(endpoint: DaemonEndpoint, sandbox_id: str, path: Path, most_bytes: int) -> str:
+    """Writes what a sandbox has changed in its image to a new file, as a layer of an image: a tar archive.
+
+    Returns:
+        Why there is none, because of the sandbox; empty if there is one.
+
+    Raises:
+        UsageError: If the sandbox has ended, or the file cannot be written.
+        RuntimeUnavailableError: If the daemon does not answer.
+    """
+    request = json.dumps({"sandbox_id": sandbox_id, "path": str(path), "most_bytes": most_bytes}).encode()
+    for answer in _control(endpoint, _CHANGES_METHOD, request):
+        return answer.decode()
+    raise UsageError(f"there is no sandbox {sandbox_id}")
 
 
 def run_step(endpoint: DaemonEndpoint, step: Step, on_output: Callable[[bytes], None]) -> StepResult:

@@ -12,7 +12,7 @@ from sandrl.sandboxes.providers.protocol import Connection, SharedDirectory
 from sandrl.sandboxes.registry import JobEntry, find_owner, read_jobs
 from sandrl.sandboxes.request import SandboxRequest
 from sandrl.sandboxes.session import BEAT_SECONDS, Launch
-from sandrl.sandboxes.shape import USUAL, Shape, network_of
+from sandrl.sandboxes.shape import USUAL, Shape, State, network_of
 from sandrl.sandboxes.tags import checked_job_id, encode_tag, new_job_id, problem_tag, step_tag
 
 __all__ = [
@@ -32,6 +32,7 @@ __all__ = [
     "SandboxRequest",
     "Shape",
     "SharedDirectory",
+    "State",
     "Withdrawn",
     "WorkerProgram",
     "checked_job_id",

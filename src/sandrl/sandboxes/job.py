@@ -98,6 +98,7 @@ class Job(Closing):
         self.tags = job_tags(job_id, self.owner.hash, tags)
         self.given_tags = tuple(tags)
         self.command = command
+        self.run_dir = run_dir
         self.max_sandboxes = max_sandboxes
         self.max_lifetime_seconds = max_lifetime_seconds
         self.has_cells = has_cells

@@ -4,10 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
+from pathlib import Path
 
 from sandrl.errors import InputError
 from sandrl.runtime.network import ALL_PORTS, Destination, DestinationError, Network
 from sandrl.settings import NetworkMode
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What programs of a sandbox have changed in its image.
+
+    Attributes:
+        digest: SHA-256 of the layer that has these changes, in hexadecimal digits.
+        image: The image, as a `Shape` names one.
+        path: The layer: a tar archive, compressed with gzip.
+        below: The state that the sandbox began with; None for the image itself.
+    """
+
+    digest: str
+    image: str
+    path: Path
+    below: State | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +42,7 @@ class Shape:
         directory: The working directory of its programs.
         gpus: How many GPUs it has.
         as_root: Whether its programs run as user 0, whatever the image says.
+        state: What it begins with instead of the image alone; a machine makes an image of it first.
         lifetime_seconds: After this the service ends it.
     """
 
@@ -36,6 +55,7 @@ class Shape:
     directory: str | None = None
     gpus: int = 0
     as_root: bool = False
+    state: State | None = None
     lifetime_seconds: float | None = None
 
     @property

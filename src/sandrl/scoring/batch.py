@@ -347,7 +347,7 @@ class Batch:
         if self._trials is None:
             self._trials = TaskJudging(
                 self._job,
-                self._context.options.concurrency,
+                self._context.options.trial.at_once,
                 self._emit,
                 self._finish,
                 wake=self._interrupt.wake,

@@ -133,4 +133,5 @@ def trial_options(config: ScoringPart) -> TrialOptions:
         has_own_network=not named,
         output_bytes=config.max_output_bytes,
         retries=config.retries,
+        at_once=getattr(config, "concurrency", None),
     )

@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from queue import Empty, SimpleQueue
 
 from sandrl.errors import InfrastructureError
@@ -21,14 +22,14 @@ from sandrl.events import CanaryFinished, CompletionStarted, Emit, Event, RetryS
 from sandrl.events.results import Status
 from sandrl.judge.verdict import Verdict
 from sandrl.problems.tasks.task import Task
-from sandrl.sandboxes import Job, Launch, Level, Shape, Withdrawn, delay_seconds, problem_tag
+from sandrl.sandboxes import Job, Launch, Level, Shape, State, Withdrawn, delay_seconds, problem_tag
 from sandrl.scoring.attempts import MOST_MOVES, Attempt
 from sandrl.scoring.judging import Judging, OnVerdict
 from sandrl.trials.answers import Nothing
 from sandrl.trials.capacity import Capacity
 from sandrl.trials.machine import Machine
 from sandrl.trials.place import JobPlace, RuntimeLost
-from sandrl.trials.state import State
+from sandrl.trials.state import states_of
 from sandrl.trials.trial import Agent, Site, TrialOptions, needs_of, run_trial
 
 _MOST_THREADS = 512
@@ -61,7 +62,7 @@ class TaskJudging(Judging):
         self._own_place: JobPlace | None = None
         if place is None:
             place = self._own_place = JobPlace(job, wake, emit=self._tell)
-        self._site = _site_of(place)
+        self._site = _site_of(place, states_of(job.run_dir))
         self._capacity = Capacity()
         self._wake = wake
         self._most = min(concurrency or _MOST_THREADS, _MOST_THREADS)
@@ -209,8 +210,8 @@ def _lost(reason: str) -> Verdict:
     return Verdict(Status.INFRASTRUCTURE, None, 0, 1, reason)
 
 
-def _site_of(place: JobPlace) -> Site:
+def _site_of(place: JobPlace, states: Path) -> Site:
     def make(shape: Shape, state: State | None, tags: Sequence[str]) -> Machine:
-        return Machine(place, shape if state is None else shape, tags)
+        return Machine(place, replace(shape, state=state), tags, states=states)
 
     return Site(make, place.find_image)

@@ -62,11 +62,16 @@ class Environment:
 
     Args:
         begin: Begins an episode on the problem with a `task_id`.
+
+    Attributes:
+        toolbox: The tools of the episode at hand; there are none before the first one.
     """
+
+    toolbox: EpisodeTools
 
     def __init__(self, begin: Callable[[str], EpisodeTools]) -> None:
         self._begin = begin
-        self.toolbox: EpisodeTools | None = None
+        self._is_new = True
 
     @property
     def submission(self) -> str:
@@ -76,12 +81,13 @@ class Environment:
     @property
     def loss(self) -> str:
         """Why the episode was lost; empty if it was not."""
-        return "" if self.toolbox is None else self.toolbox.loss
+        return self.toolbox.loss
 
     def reset(self, **row: Any) -> None:
         """Begins another episode, on the problem `task_id` of a row of the dataset."""
-        if self.toolbox is not None:
+        if not self._is_new:
             self.toolbox.close()
+        self._is_new = False
         self.toolbox = self._begin(str(row.get("task_id", "")))
 
 
@@ -183,8 +189,7 @@ class _EveryTool(dict[str, Callable[..., str]]):
         return lambda **arguments: _answer(self._toolbox, name, arguments)
 
 
-def _answer(toolbox: EpisodeTools | None, name: str, arguments: dict[str, Any]) -> str:
-    assert toolbox is not None, "an episode has begun"
+def _answer(toolbox: EpisodeTools, name: str, arguments: dict[str, Any]) -> str:
     return toolbox.call(name, arguments.get(_AS_WRITTEN, arguments))
 
 

@@ -178,7 +178,6 @@ class EpisodeRewards:
 
 def _episode(prompt: Text, completion: Text, environment: Environment) -> dict[str, Any]:
     messages, toolbox = message_rows(prompt, completion), environment.toolbox
-    assert toolbox is not None, "an episode was played"
     end = toolbox.end or episode_end(messages)
     facts = {"end": end, "tool_calls": toolbox.calls}
     return {"messages": messages, "episode": facts, "dropped": bool(toolbox.loss)}

@@ -23,7 +23,6 @@ from sandrl.problems.tasks.templates import resolved
 from sandrl.sandboxes import CommandOutcome
 from sandrl.trials.artifacts import files_of
 from sandrl.trials.machine import ROOT, Machine
-from sandrl.trials.state import State
 from sandrl.trials.trial import Agent, AnswerError, FinalState
 from sandrl.trials.verification import last_line
 
@@ -147,7 +146,7 @@ class Oracle:
 def answer_of(completion: Completion, extraction: Extraction = Extraction.AUTO) -> Agent | None:
     """The agent that a completion is: its final states, or the patch or script that its text has; None for none."""
     if completion.states:
-        return FinalState(tuple(map(State.load, completion.states)))
+        return FinalState(completion.states)
     text = completion.code if completion.code is not None else _extracted(completion.completion or "", extraction)
     if text is None or not text.strip():
         return None

@@ -1,7 +1,7 @@
 """The shell programs that a machine runs: each needs a POSIX shell, and little else.
 
-What a program must not show in its arguments it reads: the first lines of standard input are shell words, and the rest
-is the input of the command.
+A program reads from its standard input what its arguments must not show: the first lines are words of a shell, and the
+rest is the input of the command.
 """
 
 from __future__ import annotations
@@ -44,12 +44,14 @@ cut() {{
     mv "$1.new" "$1.lost"
 }}
 watch() {{
-    trap 'kill $nap; exit' TERM
-    IFS= read -r line </proc/self/stat; me=${{line%% *}} passed=0 pause=1
+    trap 'over=yes; kill $nap' TERM
+    IFS= read -r line </proc/self/stat; me=${{line%% *}} passed=0 pause=1 over=
     while [ $passed -lt $seconds ]; do
         [ $((passed + pause)) -le $seconds ] || pause=$((seconds - passed))
         sleep $pause & nap=$!
+        [ "$over" ] && kill $nap
         wait $nap; passed=$((passed + pause)); cut "$d/out"; cut "$d/err"
+        [ ! "$over" ] || return
         [ $pause -ge 8 ] || pause=$((pause * 2))
     done
     : >"$d/late"

@@ -11,13 +11,15 @@ import secrets
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from sandrl.errors import InfrastructureError, NoUserError
 from sandrl.events import ExecutionFinished
-from sandrl.sandboxes import Command, CommandOutcome, Launch, Shape
+from sandrl.sandboxes import Command, CommandOutcome, Launch, Shape, State
 from sandrl.trials import guest
 from sandrl.trials.entries import Entry, archived, of_archive, paths_of, without
 from sandrl.trials.place import Place, RuntimeLost
+from sandrl.trials.state import image_of, keep_state, states_of
 from sandrl.trials.users import Facts, User
 
 ROOT = "0"
@@ -47,6 +49,7 @@ class Machine:
         task_id: Names the task in events.
         user: Whose the commands are that name no user; None for that of the image.
         lifetime_seconds: After this the service ends it, whatever happened here.
+        states: The directory where its states are kept, see `states_of`.
     """
 
     def __init__(
@@ -58,12 +61,15 @@ class Machine:
         task_id: str = "",
         user: str | None = None,
         lifetime_seconds: float | None = None,
+        states: Path | None = None,
     ) -> None:
         self._place = place
         self.shape = replace(shape, lifetime_seconds=lifetime_seconds or shape.lifetime_seconds)
         self._tags = tuple(tags)
         self._task_id = task_id
         self._user = user
+        self._states = states_of(None) if states is None else states
+        self._image = shape.image if shape.state is None else shape.state.image
         self._launch: Launch | None = None
         self._facts = Facts()
         self._loss: InfrastructureError | RuntimeLost | None = None
@@ -80,12 +86,11 @@ class Machine:
             InfrastructureError: If there can be no such sandbox, or it failed.
             RuntimeLost: If the runtime failed.
         """
-        mark = secrets.token_hex(16)
-        outcome = self._raw(("sh", "-c", guest.PROBE), guest.lines(mark), START_SECONDS, _FACTS_BYTES)
-        # A shell that fails is the image's; commands show it.
-        self._facts = Facts.read(outcome.stdout.decode("utf-8", "replace"), mark)
+        if self.shape.state is not None:
+            self._image = image_of(self._place.connection, self.shape.state)
+        self._facts = self._probed()
         if self._user is None and self.shape.as_root:
-            self._user = self._place.connection.user_of(self.shape.image) or None
+            self._user = self._place.connection.user_of(self._image) or None
 
     def run(
         self,
@@ -159,10 +164,14 @@ class Machine:
             return self._facts.find(user)
         except NoUserError:
             # A program of the machine may have made it.
-            mark = secrets.token_hex(16)
-            outcome = self._raw(("sh", "-c", guest.PROBE), guest.lines(mark), START_SECONDS, _FACTS_BYTES)
-            self._facts = Facts.read(outcome.stdout.decode("utf-8", "replace"), mark)
+            self._facts = self._probed()
             return self._facts.find(user)
+
+    def _probed(self) -> Facts:
+        # A shell that fails is the image's; commands show it.
+        mark = secrets.token_hex(16)
+        outcome = self._raw(("sh", "-c", guest.PROBE), guest.lines(mark), START_SECONDS, _FACTS_BYTES)
+        return Facts.read(outcome.stdout.decode("utf-8", "replace"), mark)
 
     def put(self, directory: str, entries: Iterable[Entry], *, owner: str | None = None, anew: bool = False) -> None:
         """Writes files into a directory, which is made if there is none, with their modes.
@@ -270,6 +279,28 @@ class Machine:
         for _ in range(2):
             self._raw((*becoming, "sh", "-c", "kill -9 -1"), b"", START_SECONDS, _MARGIN_BYTES)
 
+    def save(self) -> State | None:
+        """Keeps what programs have changed in the image, while they run.
+
+        Returns:
+            The state; None where the runtime cannot keep it, or the sandbox has made it too large to be kept.
+
+        Raises:
+            InfrastructureError: If the sandbox has ended, or this machine cannot keep it, such as on a full disk.
+        """
+        if self._loss is not None:
+            raise self._loss
+        state = self.shape.state
+        assert self.sandbox_id is not None, "it was started"
+        return keep_state(
+            self._place.connection,
+            self.sandbox_id,
+            self.shape.image if state is None else state.image,
+            state,
+            self._states,
+            self._place.emit,
+        )
+
     def close(self) -> None:
         """Begins to stop the sandbox, if there is one; closing twice is fine."""
         if self._launch is not None:
@@ -281,7 +312,8 @@ class Machine:
             raise self._loss
         command = Command(tuple(argv), stdin, timeout_seconds, most_output_bytes=most_bytes)
         try:
-            self._launch, outcome = self._place.launch(command, within=self._launch, tags=self._tags, shape=self.shape)
+            shape = replace(self.shape, image=self._image, state=None)
+            self._launch, outcome = self._place.launch(command, within=self._launch, tags=self._tags, shape=shape)
         except (InfrastructureError, RuntimeLost) as error:
             self._launch, self._loss = None, error
             raise

@@ -1,18 +1,123 @@
-"""The final state of a machine."""
+"""Keeps what agents have changed: the state of a machine is a file of its run, and a machine can begin with it.
+
+A file has the name of its digest, so equal states are kept once. The name of a state over another one also has the digest
+of that one.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import gzip
+import hashlib
+import os
+import tempfile
+import threading
+import uuid
+from contextlib import suppress
 from pathlib import Path
-from typing import Self
+
+from sandrl.errors import InfrastructureError, SandrlError, UnknownImageError
+from sandrl.events import Emit, Warned
+from sandrl.sandboxes import Connection, State
+
+MOST_BYTES = 4 << 30
+"""How much a state may have, plain; nothing is kept of a larger one."""
+
+_CHUNK_BYTES = 1 << 20
+_LEVEL = 1
+_OVER = ".over-"
+
+_lock = threading.Lock()
+_making: dict[str, threading.Lock] = {}
+_temporary: list[tempfile.TemporaryDirectory[str]] = []
 
 
-@dataclass(frozen=True, slots=True)
-class State:
-    digest: str
-    image: str
-    path: Path | None = None
+def states_of(run: Path | None) -> Path:
+    """The directory of the states of a run; without a run, one that is removed at the end of the process."""
+    if run is not None:
+        return run / "states"
+    with _lock:
+        if not _temporary:
+            _temporary.append(tempfile.TemporaryDirectory(prefix="sandrl-states-"))
+        return Path(_temporary[0].name)
 
-    @classmethod
-    def load(cls, path: str) -> Self:
-        raise NotImplementedError
+
+def find_state(directory: Path, digest: str, image: str) -> State | None:
+    """A state that was kept, over the image that its machine was made of; None if it is not there."""
+    for path in (directory / f"{digest}.tar.gz", *directory.glob(f"{digest}{_OVER}*.tar.gz")):
+        if path.is_file():
+            _, _, below = path.name.removesuffix(".tar.gz").partition(_OVER)
+            return State(digest, image, path, find_state(directory, below, image) if below else None)
+    return None
+
+
+def keep_state(
+    connection: Connection, sandbox_id: str, image: str, below: State | None, directory: Path, emit: Emit
+) -> State | None:
+    """Keeps what a sandbox has changed, while its programs run.
+
+    Returns:
+        The state; None where the runtime cannot tell, or nothing so large or damaged is kept.
+
+    Raises:
+        InfrastructureError: If it cannot be written, or the sandbox has ended.
+    """
+    if connection.write_changes is None:
+        return None
+    name = uuid.uuid4().hex
+    plain, packed = directory / f".{name}.tar", directory / f".{name}.tar.gz"
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if reason := connection.write_changes(sandbox_id, plain, MOST_BYTES):
+            emit(Warned(f"the state of sandbox {sandbox_id} is not kept: {reason}"))
+            return None
+        digest = _packed(plain, packed)
+        path = directory / f"{digest}{f'{_OVER}{below.digest}' if below else ''}.tar.gz"
+        packed.replace(path)
+        return State(digest, image, path, below)
+    except OSError as error:
+        raise InfrastructureError(f"{directory}: a state cannot be kept: {error.strerror}") from error
+    except SandrlError as error:
+        raise InfrastructureError(f"a state cannot be kept: {error.message}", hint=error.hint) from error
+    finally:
+        for path in (plain, packed):
+            with suppress(OSError):
+                path.unlink()
+
+
+def _packed(plain: Path, packed: Path) -> str:
+    digest = hashlib.sha256()
+    with plain.open("rb") as source, packed.open("xb") as target:
+        os.fchmod(target.fileno(), 0o600)
+        # The same bytes whenever the same content is packed.
+        with gzip.GzipFile(filename="", mode="wb", compresslevel=_LEVEL, fileobj=target, mtime=0) as file:
+            while chunk := source.read(_CHUNK_BYTES):
+                digest.update(chunk)
+                file.write(chunk)
+    return digest.hexdigest()
+
+
+def image_of(connection: Connection, state: State) -> str:
+    """An image of a state, made unless it is there.
+
+    Raises:
+        InfrastructureError: If it cannot be made, such as when the image below is not stored any more.
+    """
+    if connection.add_layers is None:
+        raise InfrastructureError("sandboxes of this runtime cannot begin with a state")
+    layers: list[tuple[str, Path]] = []
+    each: State | None = state
+    while each is not None:
+        layers.insert(0, (f"sha256:{each.digest}", each.path))
+        each = each.below
+    with _lock:
+        making = _making.setdefault(state.digest, threading.Lock())
+    with making:
+        try:
+            return connection.add_layers(state.image, layers)
+        except UnknownImageError as error:
+            message = f"state {state.digest[:12]}: its image {state.image} is not stored any more"
+            raise InfrastructureError(message, hint="pull or build the image again") from error
+        except OSError as error:
+            raise InfrastructureError(f"state {state.digest[:12]} cannot be read: {error.strerror}") from error
+        except SandrlError as error:
+            raise InfrastructureError(f"state {state.digest[:12]}: {error.message}", hint=error.hint) from error

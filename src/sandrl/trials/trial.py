@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Protocol, TypeVar
 
 from sandrl.errors import InfrastructureError, InputError
@@ -32,13 +33,13 @@ from sandrl.problems.tasks.task import (
     VerifierMode,
 )
 from sandrl.problems.tasks.templates import resolved
-from sandrl.sandboxes import Shape, delay_seconds, network_of
+from sandrl.sandboxes import Shape, State, delay_seconds, network_of
 from sandrl.trials.artifacts import files_of, collected
 from sandrl.trials.entries import Entry
 from sandrl.trials.machine import ROOT, Machine
 from sandrl.trials.place import RuntimeLost
 from sandrl.trials.reward_files import score_of
-from sandrl.trials.state import State
+from sandrl.trials.state import find_state
 from sandrl.trials.verification import Failure, Reading, last_line, run_verifier
 
 SETUP_SECONDS = 600.0
@@ -100,10 +101,27 @@ class Agent(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FinalState:
-    """An agent that has acted before: the states that it left, one for each step that it began."""
+    """An agent that has acted before: the files of the states that it left, one for each step that it began.
 
-    states: tuple[State, ...]
+    Attributes:
+        image: The image of the machine that it acted on; empty for that of the task as it is now.
+    """
+
+    files: tuple[str, ...]
+    image: str = ""
     is_repeatable: bool = True
+
+    def states(self, image: str) -> tuple[State, ...]:
+        """Its states over an image, unless it has one of its own.
+
+        Raises:
+            InputError: If a file is not there.
+        """
+        found = [find_state(Path(file).parent, _digest_in(file), self.image or image) for file in self.files]
+        for file, state in zip(self.files, found, strict=True):
+            if state is None:
+                raise InputError("the final state is not there", path=file)
+        return tuple(state for state in found if state is not None)
 
     def act(self, machine: Machine, step: TaskStep, number: int) -> str | None:
         raise AssertionError("a state is verified, and nobody acts")
@@ -119,14 +137,16 @@ class TrialOptions:
         has_own_network: Whether machines have the network that tasks ask for, and not that of the job.
         output_bytes: How much of the output of a verifier is kept.
         retries: How often a machine is asked for again that did not start.
+        at_once: How many trials at once at most; None for as many as there is room for.
         tags: Tags of the sandboxes.
     """
 
     mode: VerifierMode | None = None
-    passed_variables: Mapping[str, str] = field(default_factory=dict, repr=False)
+    passed_variables: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
     has_own_network: bool = True
     output_bytes: int = 1 << 20
     retries: int = 2
+    at_once: int | None = field(default=None, compare=False)
     tags: tuple[str, ...] = field(default=(), compare=False)
 
     def document(self) -> dict[str, object]:
@@ -226,7 +246,9 @@ class _Trial:
         task, agent = self._task, self._agent
         for phase in self._all_phases():
             self._variables(phase)
-        given = agent.states if isinstance(agent, FinalState) else None
+        given = None
+        if isinstance(agent, FinalState):
+            given = agent.states(self._site.find_image(task.environment.image))
         if given is None:
             self._machine = self._started(task.environment, task.steps[0].agent)
         ends: list[_StepEnd] = []
@@ -295,7 +317,7 @@ class _Trial:
             machine.end_processes(step.agent.user)
         with self._timed("state"):
             self._collect(machine, step)
-            state = machine.save() if hasattr(machine, "save") else None
+            state = machine.save()
         if state is not None:
             self._states.append(state.digest)
         return state
@@ -577,6 +599,11 @@ def _aggregate(rewards: Sequence[Mapping[str, float]], strategy: RewardStrategy)
 
 def _is_below(rewards: Mapping[str, float], least: Sequence[tuple[str, float]]) -> bool:
     return any(rewards.get(name, -math.inf) < threshold for name, threshold in least)
+
+
+def _digest_in(file: str) -> str:
+    # Of `DIGEST.tar.gz`, or `DIGEST.over-DIGEST.tar.gz`.
+    return Path(file).name.partition(".")[0]
 
 
 def needs_of(task: Task, mode: VerifierMode | None) -> tuple[int, float]:

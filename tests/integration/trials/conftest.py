@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from sandrl.events import Event
 from sandrl.rollouts.sandbox import JobSandboxes
 from sandrl.sandboxes import Job, Shape, connect, new_job_id
 from sandrl.settings import RuntimeKind, load_settings
@@ -54,20 +55,31 @@ def images() -> dict[str, str]:
 
 
 @pytest.fixture(scope="session")
-def place(images: dict[str, str]) -> Iterator[JobSandboxes]:
+def job() -> Iterator[Job]:
     connection = connect(load_settings(), runtime=RuntimeKind.LOCAL)
     with Job(connection, job_id=new_job_id(), max_lifetime_seconds=600) as job:
-        yield JobSandboxes(job)
+        yield job
 
 
 @pytest.fixture
-def machines(place: JobSandboxes, images: dict[str, str]) -> Iterator[Callable[[str], Machine]]:
+def told() -> list[Event]:
+    return []
+
+
+@pytest.fixture
+def place(job: Job, told: list[Event]) -> JobSandboxes:
+    return JobSandboxes(job, emit=told.append)
+
+
+@pytest.fixture
+def machines(place: JobSandboxes, images: dict[str, str]) -> Iterator[Callable[..., Machine]]:
     """Starts machines of an image, which are closed after the test."""
     made: list[Machine] = []
 
-    def start(name: str) -> Machine:
-        shape = Shape(place.find_image(images[name]), memory_bytes=1 << 30, storage_bytes=1 << 30, as_root=True)
-        machine = Machine(place, shape, ("trial",), task_id="machine")
+    def start(name: str, *, image: str = "", states: Path | None = None) -> Machine:
+        found = place.find_image(image or images[name])
+        shape = Shape(found, memory_bytes=1 << 30, storage_bytes=1 << 30, as_root=True)
+        machine = Machine(place, shape, ("trial",), task_id="machine", states=states)
         made.append(machine)
         machine.start()
         return machine
@@ -78,5 +90,5 @@ def machines(place: JobSandboxes, images: dict[str, str]) -> Iterator[Callable[[
 
 
 @pytest.fixture(params=["debian", "busybox"])
-def machine(request: pytest.FixtureRequest, machines: Callable[[str], Machine]) -> Machine:
+def machine(request: pytest.FixtureRequest, machines: Callable[..., Machine]) -> Machine:
     return machines(request.param)

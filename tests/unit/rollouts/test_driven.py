@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -44,10 +45,11 @@ class Trial:
                 for number, step in enumerate(self.of.steps):
                     agent.act(machine, step, number)
                     self.between()
+                told = verdict()
             except InfrastructureError as error:
-                done.set_result(verdict(Status.INFRASTRUCTURE, error.message))
-            else:
-                done.set_result(verdict())
+                told = verdict(Status.INFRASTRUCTURE, error.message)
+            with suppress(InvalidStateError):
+                done.set_result(told)
 
         threading.Thread(target=run, daemon=True).start()
         return done

@@ -113,6 +113,7 @@ class Daemon:
             {
                 "Status": grpc.unary_unary_rpc_method_handler(self._status),
                 "Save": grpc.unary_unary_rpc_method_handler(own.save),
+                "Changes": grpc.unary_unary_rpc_method_handler(own.changes),
                 "Step": grpc.unary_stream_rpc_method_handler(own.step),
                 "Connections": grpc.unary_unary_rpc_method_handler(own.connections),
             },

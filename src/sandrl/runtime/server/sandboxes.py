@@ -325,6 +325,26 @@ class SandboxManager:
             except (FileError, SandrlError) as error:
                 raise faults.invalid(f"the snapshot cannot be stored: {error}", "name") from error
 
+    async def write_changes(self, record: Record, host: HostSandbox, path: Path, most_bytes: int) -> str:
+        """Write what a sandbox has changed in its image to a new file; returns why that cannot be, if it cannot.
+
+        Raises:
+            faults.Fault: If the file cannot be written.
+        """
+        if not isinstance(record.image, StoreImage) or self._copies_images:
+            return "what it has changed is not known apart"
+        try:
+            with path.open("xb") as file:
+                await archive_layer(host, lambda data: _write_within(file, data, most_bytes))
+        except FileError as error:
+            if not host.alive:
+                raise faults.lost(str(error)) from error
+            return str(error)
+        except OSError as error:
+            message = f"{path}: cannot be written: {error.strerror}"
+            raise faults.Fault(grpc.StatusCode.FAILED_PRECONDITION, message) from error
+        return ""
+
     async def close(self) -> None:
         for record in self.registry.living():
             record.finish(pb.STATE_TERMINATED, "the runtime stopped")

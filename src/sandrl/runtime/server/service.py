@@ -9,6 +9,7 @@ import os
 import platform
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import grpc
@@ -206,6 +207,13 @@ class ControlService:
         record, host = self._sandboxes.running(str(wanted["sandbox_id"]), "")
         image = await self._manager.save(record, host, str(wanted["name"]))
         return json.dumps({"digest": image.digest, "size": image.size, "layers": len(image.layers)}).encode()
+
+    @_answering_faults
+    async def changes(self, request: bytes, _context: Context) -> bytes:
+        wanted = json.loads(request)
+        record, host = self._sandboxes.running(str(wanted["sandbox_id"]), "")
+        reason = await self._manager.write_changes(record, host, Path(wanted["path"]), int(wanted["most_bytes"]))
+        return reason.encode()
 
     @_answering_faults
     async def step(self, request: bytes, context: Context) -> None:

@@ -6,8 +6,10 @@ A job uses the daemon of its own environment. Commands that list and stop sandbo
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import ClassVar
 
 from sandrl.errors import SandrlError, SilentDaemonError
@@ -78,6 +80,7 @@ def _connected(settings: Settings, reason: str, image: str | None, packages: Pac
         _connection(endpoint, settings, reason, image),
         find_image=lambda name, tell: _stored_image(name, settings, tell),
         user_of=lambda name: _user_of(name, settings),
+        add_layers=lambda name, layers: _with_layers(name, layers, settings),
         packages=packages,
         overlay=overlay,
         suggested_concurrency=status.suggested_concurrency,
@@ -111,6 +114,13 @@ def _user_of(image: str, settings: Settings) -> str | None:
     return None if found is None else found.config.user
 
 
+def _with_layers(image: str, layers: Sequence[tuple[str, Path]], settings: Settings) -> str:
+    from sandrl.runtime.images.derived import add_layers
+    from sandrl.runtime.images.store import open_store
+
+    return add_layers(open_store(settings), image, layers)
+
+
 def overlay_of(packages: Packages, settings: Settings, image: str, emit: Emit) -> str:
     """The name of the layer of packages, which are installed if necessary; empty without any."""
     if packages == Packages():
@@ -135,6 +145,7 @@ def _connection(endpoint: DaemonEndpoint, settings: Settings, reason: str, image
         prebuilt=SharedDirectory(directory.prebuilt, PREBUILT_PATH),
         way_out=_WAY_OUT,
         connections=partial(daemon.connections_of, endpoint),
+        write_changes=partial(daemon.write_changes, endpoint),
         has_ended=lambda: directory.has_ended(endpoint),
     )
 

@@ -298,6 +298,10 @@ class Connection(ABC):
             has returned, and the number for the next call; None if the runtime does not report it. May raise
             `SandrlError`.
         user_of: The user that an image names, empty for user 0; None if the runtime does not report it.
+        write_changes: Writes what a sandbox has changed in its image to a new file, as a layer of an image, and returns
+            why that cannot be, if it cannot; None where the runtime cannot do that. May raise `SandrlError`.
+        add_layers: Makes an image of another one and layers with their digests, and returns its name; None where this
+            machine cannot do that. May raise `SandrlError`.
         has_ended: Whether the runtime has ended with all of its sandboxes, determined on this machine without a call to
             the runtime; None if only a call can show that.
     """
@@ -323,6 +327,8 @@ class Connection(ABC):
         default=None, repr=False, compare=False
     )
     has_ended: Callable[[], bool] | None = field(default=None, repr=False, compare=False)
+    write_changes: Callable[[str, Path, int], str] | None = field(default=None, repr=False, compare=False)
+    add_layers: Callable[[str, Sequence[tuple[str, Path]]], str] | None = field(default=None, repr=False, compare=False)
     user_of: Callable[[str], str | None] = field(default=lambda _: None, repr=False, compare=False)
 
     def named(self) -> tuple[str, str | None]:

@@ -1,0 +1,114 @@
+"""States of machines are kept, and machines begin with them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sandrl.errors import InfrastructureError
+from sandrl.events import Event
+from sandrl.rollouts.sandbox import JobSandboxes
+from sandrl.runtime.images.removal import prune, remove
+from sandrl.runtime.images.store import open_store
+from sandrl.settings import load_settings
+from sandrl.trials import state as module
+from sandrl.trials.machine import Machine
+from sandrl.trials.state import find_state
+from tests.support.image_trees import import_tree, make_busybox_tree
+
+Machines = Callable[..., Machine]
+
+
+def from_state(machine: Machine, place: JobSandboxes, states: Path) -> Machine:
+    state = machine.save()
+    assert state is not None
+    other = Machine(place, replace(machine.shape, state=state), ("trial",), states=states)
+    other.start()
+    return other
+
+
+def test_a_machine_begins_with_what_another_has_changed(
+    machines: Machines, place: JobSandboxes, tmp_path: Path
+) -> None:
+    machine = machines("busybox", states=tmp_path)
+    script = """echo kept >/srv/new; rm /etc/os-release; chmod 4711 /bin/busybox; chown app /srv/new
+    ln -s new /srv/link; mkdir -p /home/app/x; touch /tmp/temporary"""
+    assert machine.run(script, timeout_seconds=10).exit_code == 0
+    other = from_state(machine, place, tmp_path)
+    try:
+        seen = other.run("cat /srv/link; ls -l /srv/new /bin/busybox; ls /etc/os-release /home/app", timeout_seconds=10)
+        assert b"kept\n" in seen.stdout
+        assert b" app " in seen.stdout
+        assert b"-rws--x--x" in seen.stdout
+        assert b"\nx\n" in seen.stdout
+        assert b"os-release: No such file" in seen.stderr
+        other.run("echo more >/srv/more", timeout_seconds=10)
+        third = from_state(other, place, tmp_path)
+        assert third.run("cat /srv/new /srv/more", timeout_seconds=10).stdout == b"kept\nmore\n"
+        again = find_state(tmp_path, third.shape.state.digest if third.shape.state else "", machine.shape.image)
+        assert again == third.shape.state
+        third.close()
+    finally:
+        other.close()
+
+
+def test_equal_states_are_kept_once(machines: Machines, tmp_path: Path) -> None:
+    machine = machines("busybox", states=tmp_path)
+    machine.run("echo x >/srv/x", timeout_seconds=10)
+    first, second = machine.save(), machine.save()
+    assert first == second
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_state_whose_image_is_gone_says_so(place: JobSandboxes, tmp_path: Path, machines: Machines) -> None:
+    def make(tree: Path) -> None:
+        make_busybox_tree(tree)
+        (tree / "gone").touch()
+
+    name = import_tree("trials-gone:1", make)
+    machine = machines("busybox", states=tmp_path, image=name)
+    machine.run("echo x >/srv/x", timeout_seconds=10)
+    state = machine.save()
+    assert state is not None
+    other = from_state(machine, place, tmp_path)
+    for each in (machine, other):
+        each.close()
+    store = open_store(load_settings())
+    while remove(store, [name if store.find(name) else state.image.partition("@")[2]]).kept:
+        time.sleep(0.1)  # its sandboxes are being stopped
+    prune(store)
+    again = Machine(place, replace(machine.shape, state=state), ("trial",))
+    with pytest.raises(InfrastructureError, match="is not stored any more"):
+        again.start()
+
+
+def test_a_state_that_is_too_large_is_not_kept(
+    machines: Machines, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: list[Event]
+) -> None:
+    machine = machines("busybox", states=tmp_path)
+    machine.run("head -c 3000000 /dev/zero >/srv/big", timeout_seconds=10)
+    monkeypatch.setattr(module, "MOST_BYTES", 1 << 20)
+    assert machine.save() is None
+    assert "is not kept" in str(told[-1])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_state_that_cannot_be_written_is_no_fault_of_the_agent(machines: Machines, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    machine = machines("busybox", states=tmp_path / "file")
+    with pytest.raises(InfrastructureError, match="cannot be kept"):
+        machine.save()
+
+
+def test_a_lost_machine_has_no_state(machines: Machines, tmp_path: Path, place: JobSandboxes) -> None:
+    machine = machines("busybox", states=tmp_path)
+    assert machine.sandbox_id is not None
+    place.connection.open().get(machine.sandbox_id).result(30).stop().result(30)
+    with pytest.raises(InfrastructureError, match="is not running"):
+        machine.save()
+    with pytest.raises(InfrastructureError):
+        machine.run("true", timeout_seconds=10)
