@@ -220,7 +220,7 @@ def _validation_document(finished: Validation) -> dict[str, Any]:
     document = report_document(finished.report)
     summary = finished.report.summary
     document["summary"] = {
-        "source": finished.request.problems,
+        "source": finished.request.source,
         "n": summary.n,
         "passed": summary.passed,
         "unscorable": summary.unscorable,

@@ -83,8 +83,21 @@ class ValidateConfig(SandboxesPart, CachePart, MappingPart):
         "problems num_problems fields timeout_seconds packages concurrency runtime json_ verbose quiet config_file"
     )
 
+    given: str | None = option(
+        None,
+        "The problems, as `--problems` names them.",
+        PROBLEMS,
+        metavar="[SET|FILE]",
+        values="problem_sets",
+        is_argument=True,
+    )
     problems: Problems = BUNDLED
     num_problems: NumProblems = None
+
+    @property
+    def source(self) -> str:
+        """Where the problems are."""
+        return self.problems if self.given is None else self.given
 
 
 class RedteamConfig(SandboxesPart, ScoringPart, MappingPart):

@@ -62,6 +62,7 @@ class Verdict:
         scores: All numbers that it wrote, by name; empty if it wrote a single one.
         states: Digests of the final states of a task's machine, one for each step; empty if none was kept.
         phases: How long the phases of a task's trial took, in seconds, by name.
+        sandbox_id: The first sandbox of a task's trial; `None` if there was none, and for other problems.
 
     Raises:
         ValueError: If `checks` contradicts `passed` and `total`, and no verifier gave a `score`: where its report
@@ -88,6 +89,7 @@ class Verdict:
     scores: dict[str, float] = field(default_factory=dict)
     states: tuple[str, ...] = ()
     phases: dict[str, float] = field(default_factory=dict)
+    sandbox_id: str | None = None
 
     def __post_init__(self) -> None:
         if not self.checks or self.score is not None:

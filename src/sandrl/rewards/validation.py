@@ -135,7 +135,7 @@ def validate(
     without_reference = len(problems) - len(references)
     tasks = {name: problem for name, problem in problems.items() if problem.task is not None}
     if not references and not tasks:
-        raise InputError("no problem has a reference solution", path=request.problems, field="reference")
+        raise InputError("no problem has a reference solution", path=request.source, field="reference")
     if without_reference:
         emit(Warned(f"{without_reference} problems have no reference solution and are left out"))
     with opened_job(
@@ -154,7 +154,7 @@ def validate(
             references, judged, job, context, cache=cache, emit=emit, interrupt=interrupt, agents=agents
         )
         found = [] if interrupt.level else _judged_stubs(problems, job, context, cache, interrupt)
-        nothing = {} if interrupt.level or not tasks else _nothing(tasks, job, context, cache, emit, interrupt)
+        nothing = {} if interrupt.level or not tasks else _nothing(tasks, job, context, cache, interrupt)
         seconds = time.monotonic() - began
     stubs: dict[str, tuple[str, ...]] = {}
     invalid: dict[str, str] = {}
@@ -192,7 +192,7 @@ def estimate_validation(request: ValidateConfig, settings: Settings) -> SandboxE
 
 
 def _problems(request: ValidateConfig) -> Mapping[str, Problem]:
-    loaded = load_problems(request.problems, **reading_of(request))
+    loaded = load_problems(request.source, **reading_of(request))
     return select(loaded.problems, islice(loaded.problems, request.num_problems))
 
 
@@ -221,12 +221,11 @@ def _nothing(
     job: Job,
     context: ScoringContext,
     cache: VerdictCache,
-    emit: Emit,
     interrupt: Interrupt,
 ) -> dict[str, ScoredCompletion]:
     completions = [Completion(f"{name}#nothing", name, code="") for name in tasks]
     agents = [Nothing()] * len(completions)
-    report = score_batch(completions, tasks, job, context, cache=cache, emit=emit, interrupt=interrupt, agents=agents)
+    report = score_batch(completions, tasks, job, context, cache=cache, interrupt=interrupt, agents=agents)
     return {result.task_id: result for result in report.results}
 
 

@@ -390,7 +390,7 @@ class Batch:
             passed=verdict.passed,
             total=verdict.total,
             duration_seconds=seconds,
-            sandbox_id=attempt.sandbox_id,
+            sandbox_id=attempt.sandbox_id if cached else attempt.sandbox_id or verdict.sandbox_id,
             detail=named_detail(shown, attempt.problem),
             sandboxes=attempt.executions,
             cells=attempt.cells,
@@ -452,7 +452,7 @@ class Batch:
             follower = queued.attempt()
             follower.code, follower.key, follower.began = leader.code, key, queued.began
             if is_kept:
-                follower.sandbox_id = leader.sandbox_id
+                follower.sandbox_id = leader.sandbox_id or verdict.sandbox_id
                 self._finish(follower, verdict, cached=True)
             else:
                 judged_again.append(follower)

@@ -223,6 +223,7 @@ class _Trial:
         self._remarks: list[str] = []
         self._trusts: list[Trust] = []
         self._machine: Machine | None = None
+        self._sandbox_id: str | None = None
 
     def run(self) -> Verdict:
         try:
@@ -232,13 +233,16 @@ class _Trial:
         except (_Unprepared, _Undecided) as error:
             return self._without_score(Status.INFRASTRUCTURE, str(error))
         except AnswerError as error:
-            return Verdict(Status.FAILED, None, 0, 1, str(error), score=0.0, phases=self._phases)
+            return Verdict(
+                Status.FAILED, None, 0, 1, str(error), score=0.0, phases=self._phases, sandbox_id=self._sandbox_id
+            )
         finally:
             self._leave()
         return self._verdict(ends)
 
     def _without_score(self, status: Status, detail: str) -> Verdict:
-        return Verdict(status, None, 0, 1, detail, states=tuple(self._states), phases=self._phases)
+        kept = tuple(self._states)
+        return Verdict(status, None, 0, 1, detail, states=kept, phases=self._phases, sandbox_id=self._sandbox_id)
 
     # Steps
 
@@ -475,6 +479,7 @@ class _Trial:
                 machine = self._make(environment, phase)
                 try:
                     machine.start()
+                    self._sandbox_id = machine.sandbox_id
                     _make_ready(machine, environment, self._task)
                 except (InfrastructureError, RuntimeLost) as error:
                     machine.close()
@@ -496,6 +501,7 @@ class _Trial:
         machine = self._make(environment, phase, state)
         try:
             machine.start()
+            self._sandbox_id = self._sandbox_id or machine.sandbox_id
             yield machine
         finally:
             machine.close()
@@ -573,6 +579,7 @@ class _Trial:
             scores=dict(rewards) if rewards.keys() != {"reward"} else {},
             states=tuple(self._states),
             phases=self._phases,
+            sandbox_id=self._sandbox_id,
         )
 
 

@@ -7,6 +7,7 @@ Whose failure it is, the agent's or the infrastructure's, is decided by the tria
 from __future__ import annotations
 
 import posixpath
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -163,15 +164,19 @@ def _parsed(verifier: Verifier, log: bytes) -> tuple[tuple[CheckVerdict, ...], d
     found = read_tests(verifier.parser, log.decode("utf-8", "replace"), verifier.required, verifier.may_skip)
     if found.reward is None:
         raise InvalidRewardError(found.failure)
+    said = dict(_REASON_LINE.findall(log[-_REASONS_BYTES:].decode("utf-8", "replace")))
     checks = tuple(
         check_of(test.name, CheckStatus.PASSED)
         if test.passes
-        else check_of(test.name, _STATUSES[test.outcome], _REASONS[test.outcome])
+        else check_of(test.name, _STATUSES[test.outcome], said.get(test.name, _REASONS[test.outcome]))
         for test in found.tests
     )
     return checks, {"reward": found.reward}
 
 
+# The short summary of pytest.
+_REASON_LINE = re.compile(r"^(?:FAILED|ERROR) (\S[^\n]*?) - ([^\n]+)$", re.MULTILINE)
+_REASONS_BYTES = 1 << 20
 _STATUSES = {
     Outcome.PASSED: CheckStatus.FAILED,
     Outcome.FAILED: CheckStatus.FAILED,
