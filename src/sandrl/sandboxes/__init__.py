@@ -8,7 +8,7 @@ from sandrl.sandboxes.interrupt import Interrupt, Level
 from sandrl.sandboxes.job import Job, Withdrawn
 from sandrl.sandboxes.owner import Liveness, Owner, current_owner, liveness
 from sandrl.sandboxes.pace import delay_seconds
-from sandrl.sandboxes.providers.protocol import Connection, SharedDirectory
+from sandrl.sandboxes.providers.protocol import Connection, Sandbox, SharedDirectory
 from sandrl.sandboxes.registry import JobEntry, find_owner, read_jobs
 from sandrl.sandboxes.request import SandboxRequest
 from sandrl.sandboxes.session import BEAT_SECONDS, Launch
@@ -29,6 +29,7 @@ __all__ = [
     "Level",
     "Liveness",
     "Owner",
+    "Sandbox",
     "SandboxRequest",
     "Shape",
     "SharedDirectory",

@@ -98,6 +98,25 @@ chroot --userspec=0:0 --groups=0 / true 2>/dev/null && echo chroot
 part"""
 """Finds out whose the programs of a machine are, which users it has, and which programs."""
 
+TERMINAL = r"""umask 077; d=$(mktemp -d /tmp/.terminal-XXXXXX) && cat >"$d/words" && printf %s "$d" """
+"""Makes the directory of a terminal with the words of its shell, and prints its path."""
+
+SHELL = r"""n='
+'
+stty -echo 2>/dev/null
+its=$(cat "$0/words"); rm -f "$0/words"; eval "$its" || exit
+printf '%s %d\n' "$mark" $$
+unset mark its n ENV
+exec "$@" """
+"""Becomes the shell of a terminal, after it has written `mark` and its process id."""
+
+INTERRUPT = r"""IFS= read -r its && eval "$its" || exit 126
+IFS= read -r line <"/proc/$pid/stat" || exit
+set -f; set -- ${line##*) }
+[ "$6" -gt 1 ] && [ "$6" != "$3" ] || exit
+kill -TERM "-$6"; sleep 0.5; kill -KILL "-$6" """
+"""Ends the job in the foreground of the terminal whose shell is `pid`."""
+
 PUT = r"""IFS= read -r its && eval "$its" || exit 126
 [ "$anew" ] && { rm -rf -- "$place" || exit; }
 [ -d "$place" ] && [ ! "$anew" ] || { rm -f -- "$place"; mkdir -p -- "$place"; } || exit
@@ -132,6 +151,12 @@ def exported(variables: Mapping[str, str]) -> str:
 
 def words(arguments: Iterable[str]) -> str:
     return "set -- " + " ".join(map(quoted, arguments))
+
+
+def command(argv: Iterable[str], variables: Mapping[str, str], directory: str | None) -> str:
+    """Words that change to a directory, set variables, and set the arguments to a command."""
+    change = f"cd -- {quoted(directory)} || exit 126; " if directory else ""
+    return change + exported(variables) + words(argv)
 
 
 def lines(*texts: str) -> bytes:

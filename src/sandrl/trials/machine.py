@@ -15,11 +15,12 @@ from pathlib import Path
 
 from sandrl.errors import InfrastructureError, NoUserError
 from sandrl.events import ExecutionFinished
-from sandrl.sandboxes import Command, CommandOutcome, Launch, Shape, State
+from sandrl.sandboxes import Command, CommandOutcome, Launch, Sandbox, Shape, State
 from sandrl.trials import guest
 from sandrl.trials.entries import Entry, archived, of_archive, paths_of, without
 from sandrl.trials.place import Place, RuntimeLost
 from sandrl.trials.state import image_of, keep_state, states_of
+from sandrl.trials.terminal import Terminal
 from sandrl.trials.users import Facts, User
 
 ROOT = "0"
@@ -72,6 +73,7 @@ class Machine:
         self._image = shape.image if shape.state is None else shape.state.image
         self._launch: Launch | None = None
         self._facts = Facts()
+        self._terminals: list[Terminal] = []
         self._loss: InfrastructureError | RuntimeLost | None = None
 
     @property
@@ -124,14 +126,15 @@ class Machine:
             InfrastructureError: If the sandbox failed.
             RuntimeLost: If the runtime failed.
         """
-        argv = [self._shell, "-c", command] if isinstance(command, str) else list(command)
+        argv = [self.shell, "-c", command] if isinstance(command, str) else list(command)
         mark, seconds = secrets.token_hex(16), max(int(-(-timeout_seconds // 1)), 1)
         first = output_bytes // _SHARE_OF_HEAD
-        its = self._words(argv, user, variables or {}, directory)
+        becoming, its_own = self.becoming(user)
+        its = guest.command([*becoming, *argv], its_own | dict(variables or {}), directory)
         own = guest.assigned(mark=mark, seconds=seconds, first=first, last=output_bytes - first)
         began = time.monotonic()
         try:
-            outcome = self._raw(
+            outcome = self.ask(
                 ("sh", "-c", guest.RUN),
                 guest.lines(own, its) + stdin,
                 seconds + guest.ENDING_SECONDS,
@@ -145,19 +148,22 @@ class Machine:
         return outcome
 
     @property
-    def _shell(self) -> str:
+    def shell(self) -> str:
+        """The shell of its commands: bash, else sh."""
         return "bash" if "bash" in self._facts.programs else "sh"
 
-    def _words(self, argv: Sequence[str], user: str | None, variables: Mapping[str, str], directory: str | None) -> str:
+    def becoming(self, user: str | None) -> tuple[list[str], dict[str, str]]:
+        """The words before a command that make it one of a user, None for that of the machine, and variables of it.
+
+        Raises:
+            NoUserError: If it cannot be a command of this user.
+        """
         named = self._user if user is None else user
-        given = dict(variables)
-        becoming: list[str] = []
-        if named is not None:
-            found = self._find(named)
-            becoming = self._facts.becoming(found, named)
-            given = (self._facts.variables(found) if becoming or user is not None else {}) | given
-        change = f"cd -- {guest.quoted(directory)} || exit 126; " if directory else ""
-        return change + guest.exported(given) + guest.words([*becoming, *argv])
+        if named is None:
+            return [], {}
+        found = self._find(named)
+        words = self._facts.becoming(found, named)
+        return words, self._facts.variables(found) if words or user is not None else {}
 
     def _find(self, user: str) -> User:
         try:
@@ -170,7 +176,7 @@ class Machine:
     def _probed(self) -> Facts:
         # A shell that fails is the image's; commands show it.
         mark = secrets.token_hex(16)
-        outcome = self._raw(("sh", "-c", guest.PROBE), guest.lines(mark), START_SECONDS, _FACTS_BYTES)
+        outcome = self.ask(("sh", "-c", guest.PROBE), guest.lines(mark), START_SECONDS, _FACTS_BYTES)
         return Facts.read(outcome.stdout.decode("utf-8", "replace"), mark)
 
     def put(self, directory: str, entries: Iterable[Entry], *, owner: str | None = None, anew: bool = False) -> None:
@@ -192,7 +198,7 @@ class Machine:
         archive = archived(entries, (0, 0) if found is None else (found.uid, found.gid))
         tar = next((each for each in ("tar", "busybox tar") if each in self._facts.programs), "")
         given = guest.assigned(place=directory, anew="yes" if anew else "", tar=tar or "false")
-        outcome = self._raw(
+        outcome = self.ask(
             ("sh", "-c", f"n='\n'\n{guest.PUT}"),
             guest.lines(f"{given}; {guest.words(paths_of(entries))}") + archive,
             FILE_SECONDS,
@@ -205,15 +211,13 @@ class Machine:
             raise InfrastructureError(f"files cannot be written to {directory} of the sandbox: {reason[0]}")
 
     def _put_each(self, directory: str, entries: Sequence[Entry]) -> None:
-        launch = self._launch
-        assert launch is not None, "the caller has looked"
-        assert launch.sandbox is not None, "what has ended was sent"
+        sandbox = self.sandbox
         commands = []
         for entry in entries:
             path = posixpath.join(directory, entry.name)
             if entry.content is not None:
                 try:
-                    launch.sandbox.write_file(path, entry.content).result(FILE_SECONDS)
+                    sandbox.write_file(path, entry.content).result(FILE_SECONDS)
                 except (OSError, TimeoutError) as error:
                     raise InfrastructureError(f"{path} of the sandbox cannot be written: {error}") from error
             elif entry.target is not None:
@@ -222,7 +226,7 @@ class Machine:
                 commands.append(f"mkdir -p -- {guest.quoted(path)}")
             if entry.target is None:
                 commands.append(f"chmod {entry.mode:o} -- {guest.quoted(path)}")
-        self._raw(("sh", "-c", "n='\n'\n" + "\n".join(commands)), b"", FILE_SECONDS, _MARGIN_BYTES)
+        self.ask(("sh", "-c", "n='\n'\n" + "\n".join(commands)), b"", FILE_SECONDS, _MARGIN_BYTES)
 
     def get(self, path: str, *, exclude: Sequence[str] = (), most_bytes: int) -> bytes | None:
         """A tar archive of a file or directory, whose names begin with its name; None if there is nothing.
@@ -261,10 +265,27 @@ class Machine:
 
     def _file(self, program: str, given: str, most_bytes: int) -> bytes | None:
         command = ("sh", "-c", f"n='\n'\n{program}")
-        outcome = self._raw(command, guest.lines(given), FILE_SECONDS, most_bytes + _MARGIN_BYTES)
+        outcome = self.ask(command, guest.lines(given), FILE_SECONDS, most_bytes + _MARGIN_BYTES)
         if len(outcome.stdout) > most_bytes or outcome.exit_code == guest.KILLED:
             raise TooLargeError
         return outcome.stdout if outcome.exit_code == 0 else None
+
+    def terminal(
+        self,
+        *,
+        user: str | None = None,
+        directory: str | None = None,
+        variables: Mapping[str, str] | None = None,
+    ) -> Terminal:
+        """Opens a shell that keeps its state; the arguments are as those of `run`.
+
+        Raises:
+            NoUserError, InfrastructureError, RuntimeLost: As `run`.
+        """
+        # What it leaves behind keeps the terminal until the machine is closed.
+        terminal = Terminal(self, user=user, directory=directory, variables=variables or {})
+        self._terminals.append(terminal)
+        return terminal
 
     def end_processes(self, user: str | None = None) -> None:
         """Kills all processes of a user, or all of the machine.
@@ -274,10 +295,10 @@ class Machine:
             InfrastructureError: If the sandbox failed.
             RuntimeLost: If the runtime failed.
         """
-        becoming = [] if user is None else self._facts.becoming(self._find(user), user)
+        becoming = [] if user is None else self.becoming(user)[0]
         # The kernel spares the process that asks, so the second one of these ends the first.
         for _ in range(2):
-            self._raw((*becoming, "sh", "-c", "kill -9 -1"), b"", START_SECONDS, _MARGIN_BYTES)
+            self.ask((*becoming, "sh", "-c", "kill -9 -1"), b"", START_SECONDS, _MARGIN_BYTES)
 
     def save(self) -> State | None:
         """Keeps what programs have changed in the image, while they run.
@@ -288,13 +309,10 @@ class Machine:
         Raises:
             InfrastructureError: If the sandbox has ended, or this machine cannot keep it, such as on a full disk.
         """
-        if self._loss is not None:
-            raise self._loss
         state = self.shape.state
-        assert self.sandbox_id is not None, "it was started"
         return keep_state(
             self._place.connection,
-            self.sandbox_id,
+            self.sandbox.id or "",
             self.shape.image if state is None else state.image,
             state,
             self._states,
@@ -303,11 +321,31 @@ class Machine:
 
     def close(self) -> None:
         """Begins to stop the sandbox, if there is one; closing twice is fine."""
+        for terminal in self._terminals:
+            terminal.detach()
         if self._launch is not None:
             self._place.release(self._launch)
             self._launch = None
 
-    def _raw(self, argv: Sequence[str], stdin: bytes, timeout_seconds: float, most_bytes: int) -> CommandOutcome:
+    @property
+    def sandbox(self) -> Sandbox:
+        """Its sandbox as the provider has it.
+
+        Raises:
+            InfrastructureError, RuntimeLost: If it was lost.
+        """
+        if self._loss is not None:
+            raise self._loss
+        assert self._launch is not None, "it was started"
+        assert self._launch.sandbox is not None, "what has ended was sent"
+        return self._launch.sandbox
+
+    def ask(self, argv: Sequence[str], stdin: bytes, timeout_seconds: float, most_bytes: int) -> CommandOutcome:
+        """Runs a command of the machine's own, as it is: without a user, and killed if it writes too much.
+
+        Raises:
+            InfrastructureError, RuntimeLost: If the sandbox, or the runtime, failed.
+        """
         if self._loss is not None:
             raise self._loss
         command = Command(tuple(argv), stdin, timeout_seconds, most_output_bytes=most_bytes)

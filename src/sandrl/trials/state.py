@@ -1,7 +1,7 @@
 """Keeps what agents have changed: the state of a machine is a file of its run, and a machine can begin with it.
 
-A file has the name of its digest, so equal states are kept once. The name of a state over another one also has the digest
-of that one.
+A file has the name of its digest, so equal states are kept once. The name of a state over another one also has the
+digest of that one.
 """
 
 from __future__ import annotations

@@ -185,6 +185,19 @@ class Sandbox(Protocol):
             stdin: Whether data will be written to its standard input; otherwise it is empty.
         """
 
+    def open_terminal(
+        self, argv: Sequence[str], *, columns: int, rows: int, output: Callable[[bytes], None]
+    ) -> AttachedProgram:
+        """Starts a program in it at a terminal of its own.
+
+        Args:
+            output: Receives what the terminal shows, on a thread of the provider; while it does not return, the program
+                waits.
+
+        Raises:
+            UsageError: If the runtime has no terminals.
+        """
+
     def read_file(self, path: str) -> Future[bytes]:
         """The content of a file in it; fails with an `OSError`, as for a file of this machine."""
 

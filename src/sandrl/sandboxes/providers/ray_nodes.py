@@ -7,7 +7,7 @@ sandboxes. A node that does not answer does not affect the answers of the others
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -147,6 +147,11 @@ class _NodeSandbox:
 
     def attach(
         self, argv: Sequence[str], *, stdin: bool, stdout: Output, stderr: Output, timeout_seconds: float
+    ) -> AttachedProgram:
+        self._refuse("exec", " -- COMMAND")
+
+    def open_terminal(
+        self, argv: Sequence[str], *, columns: int, rows: int, output: Callable[[bytes], None]
     ) -> AttachedProgram:
         self._refuse("exec", " -- COMMAND")
 

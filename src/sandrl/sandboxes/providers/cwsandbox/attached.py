@@ -21,9 +21,10 @@ from sandrl.sandboxes.providers.protocol import Output, Result
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from cwsandbox import Process
+    from cwsandbox import Process, TerminalSession
 
 _DRAIN_SECONDS = 2.0
+_WRITE_SECONDS = 30.0
 _REPLACEMENT = "\ufffd"
 _KILLED = 128 + signal.SIGKILL
 
@@ -75,6 +76,51 @@ class SdkProgram:
         self._streams[0].finish(result.stdout_bytes)
         self._streams[1].finish(result.stderr_bytes)
         return result.returncode
+
+
+class SdkTerminal:
+    """A program at a terminal, whose output is passed on as it comes."""
+
+    def __init__(
+        self,
+        session: TerminalSession,
+        output: Callable[[bytes], None],
+        translate: Callable[[BaseException], SandrlError],
+    ) -> None:
+        self._session = session
+        self._output = output
+        self._translate = translate
+        self.ended: Future[None] = Future()
+        self._thread = threading.Thread(target=self._pump, daemon=True)
+        self._thread.start()
+
+    def _pump(self) -> None:
+        try:
+            for block in self._session.output:
+                self._output(block)
+        except (load_sdk().CWSandboxError, CancelledError, OSError):
+            pass  # the end of the session says why
+        finally:
+            self.ended.set_result(None)
+
+    def write(self, block: bytes) -> None:
+        try:
+            self._session.stdin.write(block).result(_WRITE_SECONDS)
+        except (load_sdk().CWSandboxError, CancelledError, OSError, TimeoutError) as error:
+            raise InfrastructureError("the terminal takes no more input") from error
+
+    def close_input(self) -> None:
+        pass  # a terminal has an end of input only while its program asks for it
+
+    def cancel(self) -> None:
+        self._session._future.cancel()
+
+    def finish(self) -> int | None:
+        try:
+            code: int = self._session.result().returncode
+        except (load_sdk().CWSandboxError, CancelledError) as error:
+            raise self._translate(error) from error
+        return code
 
 
 class Meter:

@@ -32,7 +32,7 @@ from sandrl.runtime.limits import (
 from sandrl.runtime.network import ALL_PORTS, HTTPS_PORTS, Network, joined
 from sandrl.sandboxes.commands import Command
 from sandrl.sandboxes.providers.cwsandbox import sdk as adapter
-from sandrl.sandboxes.providers.cwsandbox.attached import Meter, SdkProgram
+from sandrl.sandboxes.providers.cwsandbox.attached import Meter, SdkProgram, SdkTerminal
 from sandrl.sandboxes.providers.cwsandbox.packages import Installation
 from sandrl.sandboxes.providers.protocol import (
     AttachedProgram,
@@ -281,6 +281,12 @@ class SdkSandbox:
         words = self._installation.words(tuple(argv))
         process = self._handle.exec(list(words), stdin=stdin, timeout_seconds=timeout_seconds)
         return SdkProgram(process, stdout, stderr, self._translate_about)
+
+    def open_terminal(
+        self, argv: Sequence[str], *, columns: int, rows: int, output: Callable[[bytes], None]
+    ) -> AttachedProgram:
+        session = self._handle.shell(list(argv), width=columns, height=rows)
+        return SdkTerminal(session, output, self._translate_about)
 
     def read_file(self, path: str) -> Future[bytes]:
         return adapter.translated(self._handle.read_file(path), bytes, self._translate_of_file(path))

@@ -14,7 +14,7 @@ from concurrent.futures import CancelledError, Future
 from contextlib import suppress
 from datetime import UTC, datetime
 
-from sandrl.errors import InfrastructureError, NotRunningError, UnknownSandboxError
+from sandrl.errors import InfrastructureError, NotRunningError, UnknownSandboxError, UsageError
 from sandrl.runtime import limits
 from sandrl.runtime.guest import rootfs
 from sandrl.runtime.host.files import FileError, read_file, write_file
@@ -171,6 +171,11 @@ class DaemonlessSandbox:
     ) -> AttachedProgram:
         outputs = {Stream.STDOUT: stdout, Stream.STDERR: stderr}
         return DaemonlessProgram(self, tuple(argv), stdin, outputs, timeout_seconds)
+
+    def open_terminal(
+        self, argv: Sequence[str], *, columns: int, rows: int, output: Callable[[bytes], None]
+    ) -> AttachedProgram:
+        raise UsageError("the daemonless runtime has no terminals", hint="use `runtime` local", fields=("runtime",))
 
     def read_file(self, path: str) -> Future[bytes]:
         return self.runtime.submit(self._with_file(lambda host: read_file(host, path)))
