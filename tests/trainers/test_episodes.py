@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -17,13 +18,24 @@ tokenizers: Any = pytest.importorskip("tokenizers", reason="not installed: token
 transformers: Any = pytest.importorskip("transformers", reason="not installed: transformers (make test-grpo)")
 
 from sandrl.config.words import ToolSet  # noqa: E402
-from sandrl.rewards import RewardFunction  # noqa: E402
+from sandrl.problems import Problem, load_problems  # noqa: E402
+from sandrl.rewards import Judge, RewardFunction, ScoreOptions, VerdictCache  # noqa: E402
 from sandrl.rollouts.calls import tool_schemas  # noqa: E402
 from sandrl.rollouts.sandbox import LOST, JobSandboxes  # noqa: E402
+from sandrl.rollouts.shared_job import SharedJob  # noqa: E402
+from sandrl.rollouts.task_tools import TASK_TOOLS  # noqa: E402
 from sandrl.rollouts.tools import TOOLS  # noqa: E402
-from sandrl.sandboxes import Job, connect, new_job_id  # noqa: E402
+from sandrl.sandboxes import Interrupt, Job, connect, new_job_id  # noqa: E402
 from sandrl.settings import RuntimeKind, load_settings  # noqa: E402
-from sandrl.trainers.episodes import Environment, environment_factory, episode_end, episode_trainer, message_rows  # noqa: E402
+from sandrl.trainers.episodes import (  # noqa: E402
+    Environment,
+    TaskEpisodes,
+    environment_factory,
+    episode_end,
+    episode_trainer,
+    message_rows,
+)
+from sandrl.trainers.rewarding import EpisodeRewards  # noqa: E402
 from tests.support.assassin import Assassin  # noqa: E402
 from tests.support.dead_daemon import kill_daemon  # noqa: E402
 from tests.support.scripted_episode import (  # noqa: E402
@@ -38,6 +50,8 @@ from tests.support.scripted_episode import (  # noqa: E402
     count,
     told,
 )
+from tests.support.tasks.base import import_task_base  # noqa: E402
+from tests.support.tasks.shell import write_shell_task  # noqa: E402
 
 # In this process, TRL's and transformers' own warnings are not ours.
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -106,6 +120,12 @@ def played(says: Sequence[str], max_calls: int, workshop: JobSandboxes, director
         ended.extend(zip(completions, environments, strict=True))
         return [0.0, 1.0]
 
+    train(says, max_calls, environment_factory(workshop, TOOL_SET, max_calls), PROBLEM, reward, directory)
+    return ended
+
+
+def train(says: Sequence[str], max_calls: int, factory: Any, problem: Problem, reward: Any, directory: Path) -> None:
+    """Trains one step on two episodes."""
     sizes = {"vocab_size": 300, "hidden_size": 8, "intermediate_size": 8, "max_position_embeddings": _LONGEST}
     layers = {"num_hidden_layers": 1, "num_attention_heads": 1, "num_key_value_heads": 1}
     policy = ScriptedPolicy(transformers.Qwen2Config(**sizes, **layers))
@@ -124,18 +144,17 @@ def played(says: Sequence[str], max_calls: int, workshop: JobSandboxes, director
         save_strategy="no",
         disable_tqdm=True,
     )
-    row = {"prompt": [{"role": "user", "content": PROBLEM.prompt}], "task_id": PROBLEM.task_id}
+    row = {"prompt": [{"role": "user", "content": problem.prompt}], "task_id": problem.task_id}
     trainer = episode_trainer(trl.GRPOTrainer)(
         model=policy,
         processing_class=policy.tokens,
         reward_funcs=reward,
         args=arguments,
         train_dataset=datasets.Dataset.from_list([row]),
-        environment_factory=environment_factory(workshop, TOOL_SET, max_calls),
+        environment_factory=factory,
     )
     trainer.train()
     assert trainer.state.global_step == 1
-    return ended
 
 
 def rewards(ended: Sequence[Ended]) -> list[float | None]:
@@ -213,3 +232,71 @@ def test_chat_templates_are_told_of_the_tools_what_endpoints_are(tool_set: ToolS
     assert {name for name in dir(environment) if re.match("[a-z]", name)} - own == schemas.keys()
     for name, schema in schemas.items():
         assert transformers.utils.get_json_schema(getattr(environment, name))["function"] == schema
+
+
+@pytest.fixture(scope="module")
+def task(tmp_path_factory: pytest.TempPathFactory) -> Problem:
+    """A task whose reward is 1 if the file answer says `done`."""
+    import_task_base(os.environ)
+    place = tmp_path_factory.mktemp("tasks")
+    (problem,) = load_problems(str(write_shell_task(place / "t"))).problems.values()
+    return problem
+
+
+def test_episodes_on_a_task_are_judged_where_they_were_played(task: Problem, tmp_path: Path) -> None:
+    rewards: list[float | None] = []
+    results: list[str] = []
+    conversations: list[list[str]] = []
+    connection = connect(load_settings(), runtime=RuntimeKind.LOCAL)
+    function = EpisodeRewards(
+        "job", emit=lambda _: None, interrupt=Interrupt(), on_result=lambda result, _: results.append(result.task_id)
+    )
+
+    def reward(completions: list[Any], environments: list[Environment], **columns: Any) -> list[float]:
+        for environment in environments:
+            environment.toolbox.close()
+        conversations.extend(map(observations, completions))
+        rewards.extend(function(completions=completions, environments=environments, **columns))
+        return [0.0, 1.0]
+
+    calls = [
+        # Of two episodes in one directory each has its own machine: only the first file of a machine is made.
+        Call("bash", json.dumps({"command": "id -un; [ ! -e answer ] && echo done > answer"}), ""),
+        Call("rm", "{}", ""),
+        Call("submit", "{}", ""),
+        Call("bash", json.dumps({"command": "rm answer"}), ""),
+    ]
+    with (
+        Job(connection, job_id=new_job_id(), max_lifetime_seconds=300) as job,
+        SharedJob(job, Judge.on(connection), ScoreOptions(), VerdictCache()) as place,
+    ):
+        episodes = TaskEpisodes(place, {task.task_id: task}, 9)
+        says = [*(message([call]) for call in calls), "Done."]
+        try:
+            train(says, 9, episodes.make_environment, task, reward, tmp_path)
+        finally:
+            episodes.close()
+    unknown = "error: there is no tool 'rm'; the tools are bash, terminal, write_file, edit_file, submit"
+    assert conversations == [["app", unknown, "Submitted.", "error: a solution was submitted before"]] * 2
+    assert rewards == [1.0, 1.0]
+    assert results == [task.task_id] * 2
+
+
+def test_episodes_that_last_when_a_training_ends_are_given_up(task: Problem) -> None:
+    connection = connect(load_settings(), runtime=RuntimeKind.LOCAL)
+    with Job(connection, job_id=new_job_id(), max_lifetime_seconds=300) as job:
+        with SharedJob(job, Judge.on(connection), ScoreOptions(), VerdictCache()) as place:
+            episodes = TaskEpisodes(place, {task.task_id: task}, 9)
+            environment: Any = episodes.make_environment()
+            environment.reset(task_id=task.task_id)
+            assert environment.bash(command="echo $((6 * 7))") == "42"
+            episodes.close()
+        assert environment.loss
+    assert job.unstopped == ()
+
+
+def test_tools_of_tasks_are_described_alike() -> None:
+    unused: Any = None
+    environment = TaskEpisodes(unused, {}, 1).make_environment()
+    for schema in tool_schemas(TASK_TOOLS):
+        assert transformers.utils.get_json_schema(getattr(environment, schema["name"]))["function"] == schema

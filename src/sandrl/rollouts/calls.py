@@ -63,11 +63,9 @@ def _schema(name: str, tool: type[Call]) -> dict[str, Any]:
         field: {key: value for key, value in told.items() if key not in ("title", "default")}
         for field, told in whole["properties"].items()
     }
-    return {
-        "name": name,
-        "description": whole["description"],
-        "parameters": {"type": "object", "properties": properties, "required": whole.get("required", [])},
-    }
+    required = {"required": whole["required"]} if "required" in whole else {}
+    parameters = {"type": "object", "properties": properties, **required}
+    return {"name": name, "description": whole["description"], "parameters": parameters}
 
 
 def parse_call(tools: Mapping[str, type[_Call]], name: str, arguments: str | Mapping[str, object]) -> _Call | str:

@@ -9,7 +9,7 @@ the episode without a reward.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from pydantic import Field
 
@@ -17,10 +17,10 @@ from sandrl.problems.tasks.task import TaskStep
 from sandrl.rollouts.calls import Call, Number, Text
 from sandrl.sandboxes import CommandOutcome
 from sandrl.trials.machine import Machine
-from sandrl.trials.terminal import KEYS, Screen, Terminal
+from sandrl.trials.terminal import KEYS, Screen, StillRunningError, Terminal
 
-HEAD_CHARACTERS, TAIL_CHARACTERS = 4000, 8000
-"""How much of a long output is shown: of its beginning, and of its end."""
+OUTPUT_BYTES = 12_000
+"""How much of a long output is shown: a quarter of it from its beginning, the rest from its end."""
 
 COMMAND_SECONDS = 60.0
 """How long a command is waited for, unless the call says otherwise."""
@@ -32,7 +32,12 @@ LEAST_SECONDS = 0.1
 
 _FILE_SECONDS = 30.0
 _MOST_FILE_BYTES = 4 << 20
+_MOST_COMPLAINT = 1000
 _NO_OUTPUT = "(no output)"
+_BUSY = (
+    "error: the last command still runs; with `terminal`, see its output, give it input, or end it with the key ctrl-c"
+)
+_IDLE = "error: no program runs in the terminal; run one with `bash`"
 _READ = 'exec cat -- "$1"'
 # Into the file itself: its mode and its links stay.
 _WRITE = 'case $1 in */*) mkdir -p -- "${1%/*}/" || exit;; esac; exec cat > "$1"'
@@ -55,11 +60,15 @@ class Desk:
     def seconds_left(self) -> float:
         return max(self.ends_at - time.monotonic(), 0.0)
 
-    def in_terminal(self, use: Callable[[Terminal], Screen]) -> str:
-        """What an agent is to read about a use of its terminal."""
+    @property
+    def terminal(self) -> Terminal:
+        """The terminal of the step, which is opened by the first command."""
         if self._terminal is None:
-            self._terminal = self._machine.terminal(user=self._phase.user, variables=dict(self._phase.variables))
-        return observation(use(self._terminal))
+            variables = dict(self._phase.variables)
+            self._terminal = self._machine.terminal(
+                user=self._phase.user, variables=variables, output_bytes=OUTPUT_BYTES
+            )
+        return self._terminal
 
     def read(self, path: str) -> bytes | str:
         """The content of a file, or what an agent is to read about one that cannot be read."""
@@ -91,17 +100,8 @@ class Desk:
 
 
 def _wrong(complaint: bytes, path: str) -> str:
-    said = cut(complaint.decode("utf-8", "replace").strip())
+    said = complaint.decode("utf-8", "replace").strip()[:_MOST_COMPLAINT]
     return f"error: {said or f'{path}: took too long'}"
-
-
-def cut(text: str) -> str:
-    """A text without its middle, if it is long, and with the size of what is left out."""
-    left_out = len(text) - HEAD_CHARACTERS - TAIL_CHARACTERS
-    if left_out <= 0:
-        return text
-    remark = f"\n… {left_out:,} characters in the middle are left out …\n"
-    return f"{text[:HEAD_CHARACTERS]}{remark}{text[-TAIL_CHARACTERS:]}"
 
 
 class TaskTool(Call):
@@ -126,31 +126,34 @@ class Bash(TaskTool):
 
     def use(self, desk: Desk) -> str:
         seconds = min(max(self.timeout_seconds, LEAST_SECONDS), desk.seconds_left)
-        return desk.in_terminal(lambda terminal: terminal.run(self.command, seconds))
+        try:
+            return observation(desk.terminal.run(self.command, seconds), seconds)
+        except StillRunningError:
+            return _BUSY
 
 
 class UseTerminal(TaskTool):
     """Give input to the program that runs in the terminal, wait, and return its new output."""
 
     text: Text = Field(default="", description="What to type; a line ends with a line break.")
-    key: Text = Field(default="", description=f"A key to press after that: {', '.join(KEYS)}.")
+    key: Text = Field(default="", description=f"A key to press after that: ctrl-LETTER, {', '.join(KEYS)}.")
     wait_seconds: Number = Field(
         default=INPUT_SECONDS, description=f"How long to wait for output, in seconds; {INPUT_SECONDS:g} by default."
     )
 
     def use(self, desk: Desk) -> str:
-        if self.key and self.key not in KEYS:
-            return f"error: there is no key {self.key[:40]!r}; the keys are {', '.join(KEYS)}"
+        terminal = desk.terminal
+        if not terminal.is_running:
+            return _IDLE
         seconds = min(max(self.wait_seconds, LEAST_SECONDS), desk.seconds_left)
-
-        def give(terminal: Terminal) -> Screen:
-            if self.text:
-                terminal.send(self.text)
+        if self.text:
+            terminal.send(self.text)
+        try:
             if self.key:
                 terminal.press(self.key)
-            return terminal.read(seconds)
-
-        return desk.in_terminal(give)
+        except ValueError as error:
+            return f"error: {str(error)[:200]}"
+        return observation(terminal.read(seconds), seconds)
 
 
 class WriteFile(TaskTool):
@@ -202,9 +205,13 @@ TASK_TOOLS: Mapping[str, type[TaskTool]] = {
 """The tools of a task, by name."""
 
 
-def observation(screen: Screen) -> str:
-    """What an agent is to read about its terminal."""
-    text = cut(screen.output.strip("\n"))
+def observation(screen: Screen, seconds: float) -> str:
+    """What an agent is to read about its terminal, after it has waited for so long."""
+    parts = [screen.output.strip("\n")]
+    if screen.is_running:
+        parts.append(f"The program still runs after {seconds:g} s.")
     if screen.exit_code:
-        return f"{text}\nerror: exit code {screen.exit_code}".lstrip("\n")
-    return text or _NO_OUTPUT
+        parts.append(f"error: exit code {screen.exit_code}")
+    if screen.has_ended:
+        parts.append("The shell has ended; the next command gets a new one.")
+    return "\n".join(filter(None, parts)) or _NO_OUTPUT

@@ -1,8 +1,82 @@
-"""stub"""
+"""Admits trials to this machine by the memory and the processors that their sandboxes may use.
+
+Memory is not promised twice, because a machine without memory ends programs of anybody. Processors are: agents wait for
+models most of the time. Trials are admitted in the order in which they ask, so a large one is not passed over for ever.
+"""
+
 from __future__ import annotations
+
+import functools
+import math
+import os
+import threading
+from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from sandrl.sandboxes import Connection
+
+PROMISES_PER_PROCESSOR = 4.0
+LEAST_ROOM_BYTES = 1 << 30
+"""What is left of the memory for everything else, besides a tenth of it."""
+
+_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+
+
 class Capacity:
+    """Memory and processors that trials share; threads may share one."""
+
+    def __init__(self, memory_bytes: float, processors: float) -> None:
+        self._memory_bytes = memory_bytes
+        self._processors = processors
+        self._used_bytes = 0
+        self._used_processors = 0.0
+        self._admitted = 0
+        self._waiting: deque[object] = deque()
+        self._changed = threading.Condition()
+
     @contextmanager
     def take(self, memory_bytes: int, processors: float) -> Iterator[None]:
-        yield
+        """Waits for room and holds it; one that needs more than there is waits until nothing else is held."""
+        turn = object()
+        with self._changed:
+            self._waiting.append(turn)
+            try:
+                self._changed.wait_for(lambda: self._waiting[0] is turn and self._fits(memory_bytes, processors))
+            finally:
+                self._waiting.remove(turn)
+                self._changed.notify_all()
+            self._hold(1, memory_bytes, processors)
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._hold(-1, -memory_bytes, -processors)
+                self._changed.notify_all()
+
+    def _fits(self, memory_bytes: int, processors: float) -> bool:
+        return not self._admitted or (
+            self._used_bytes + memory_bytes <= self._memory_bytes
+            and self._used_processors + processors <= self._processors
+        )
+
+    def _hold(self, count: int, memory_bytes: int, processors: float) -> None:
+        self._admitted += count
+        self._used_bytes += memory_bytes
+        self._used_processors = self._used_processors + processors if self._admitted else 0.0
+
+
+def capacity_of(connection: Connection) -> Capacity:
+    """What trials share on a runtime: that of this machine, which all jobs of the process share, or no limit."""
+    return _of_machine() if connection.is_local else Capacity(math.inf, math.inf)
+
+
+@functools.cache
+def _of_machine() -> Capacity:
+    memory_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    for path in _LIMITS:
+        with suppress(OSError, ValueError):
+            memory_bytes = min(memory_bytes, int(Path(path).read_text(encoding="ascii")))
+    room = max(LEAST_ROOM_BYTES, memory_bytes // 10)
+    return Capacity(memory_bytes - room, PROMISES_PER_PROCESSOR * len(os.sched_getaffinity(0)))

@@ -20,7 +20,7 @@ from sandrl.trials import guest
 from sandrl.trials.entries import Entry, archived, of_archive, paths_of, without
 from sandrl.trials.place import Place, RuntimeLost
 from sandrl.trials.state import image_of, keep_state, states_of
-from sandrl.trials.terminal import Terminal
+from sandrl.trials.terminal import SCREEN_BYTES, Terminal
 from sandrl.trials.users import Facts, User
 
 ROOT = "0"
@@ -108,7 +108,7 @@ class Machine:
         """Runs a command to its end.
 
         After its time limit, its session is ended: first SIGTERM, a second later SIGKILL. Programs in a session of
-        their own go on, and so do those that ignore SIGHUP (`nohup`), and all that a command leaves behind at its end.
+        their own continue, and so do those that ignore SIGHUP (`nohup`), and all that a command leaves behind at its end.
 
         Args:
             command: Program and arguments, or text for the shell of the image: bash, else sh.
@@ -122,7 +122,7 @@ class Machine:
             How it ended; the exit code is None if it exceeded its time limit.
 
         Raises:
-            NoUserError: If it cannot be a command of this user; the machine goes on.
+            NoUserError: If it cannot be a command of this user; the machine continues.
             InfrastructureError: If the sandbox failed.
             RuntimeLost: If the runtime failed.
         """
@@ -276,14 +276,19 @@ class Machine:
         user: str | None = None,
         directory: str | None = None,
         variables: Mapping[str, str] | None = None,
+        output_bytes: int = SCREEN_BYTES,
     ) -> Terminal:
         """Opens a shell that keeps its state; the arguments are as those of `run`.
+
+        `output_bytes` is how much of what it shows is kept between two looks at it.
 
         Raises:
             NoUserError, InfrastructureError, RuntimeLost: As `run`.
         """
         # What it leaves behind keeps the terminal until the machine is closed.
-        terminal = Terminal(self, user=user, directory=directory, variables=variables or {})
+        terminal = Terminal(
+            self, user=user, directory=directory, variables=variables or {}, output_bytes=output_bytes
+        )
         self._terminals.append(terminal)
         return terminal
 

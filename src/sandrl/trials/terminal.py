@@ -2,7 +2,7 @@
 
 Nothing is needed in the image but a shell. A command is a file that the shell reads, because a terminal takes short
 lines only. Its end is the next prompt, which has a random mark and the exit code. So programs can use the terminal
-while they run, and a command that has not ended in its time goes on.
+while they run, and a command that has not ended in its time continues.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class Terminal:
         return self._shell is not None and self._shell.is_running
 
     def run(self, command: str, timeout_seconds: float) -> Screen:
-        """Runs a command of the shell; one that has not ended in this time goes on.
+        """Runs a command of the shell; one that has not ended in this time continues.
 
         Raises:
             StillRunningError: If another command still runs.
@@ -145,7 +145,7 @@ class Terminal:
         self.send("".join(map(_typed, keys)))
 
     def close(self) -> None:
-        """Ends the command in the foreground; what the shell has left in the background goes on.
+        """Ends the command in the foreground; what the shell has left in the background continues.
 
         Raises:
             InfrastructureError, RuntimeLost: If the sandbox, or the runtime, failed.
@@ -355,4 +355,4 @@ def _typed(key: str) -> str:
         return chr(ord(letter.upper()) - ord("@"))
     if len(key) == 1:
         return key
-    raise ValueError(f"{key!r} is no key: write {', '.join(KEYS)}, ctrl-LETTER or one character")
+    raise ValueError(f"{key!r} is not a key: write {', '.join(KEYS)}, ctrl-LETTER or one character")

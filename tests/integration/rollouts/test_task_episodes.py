@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -72,7 +73,7 @@ def observations(episode: Episode) -> list[str]:
 
 
 def test_what_a_model_makes_of_the_machine_is_its_answer(played: Play, tmp_path: Path) -> None:
-    look = bash("id -un; pwd; ls /tests /solution 2>/dev/null; exit 3")
+    look = bash("id -un; pwd; ls /tests /solution 2>/dev/null; (exit 3)")
     episode = played([look, bash("echo done > answer"), SUBMIT], problem_of(write_shell_task(tmp_path / "t")))
     assert [message.role for message in episode.messages[:2]] == ["system", "user"]
     assert episode.messages[1].content == INSTRUCTION
@@ -95,24 +96,37 @@ def test_the_terminal_keeps_its_state_and_its_programs(played: Play, tmp_path: P
     script = [
         bash("mkdir sub && cd sub && export WORD=done; f() { echo $WORD; }"),
         bash("pwd; f > ../answer"),
+        Says("", [("terminal", {})]),
         bash("read -r line; echo got $line", timeout_seconds=1),
         Says("", [("terminal", {"text": "abc\n"})]),
         bash("echo begun; sleep 600", timeout_seconds=1),
         bash("echo no"),
+        Says("", [("terminal", {"key": "ctrl-shift-x"})]),
         Says("", [("terminal", {"key": "ctrl-c"})]),
-        Says("", [("terminal", {"key": "ctrl-x"})]),
         bash("sleep 600 & echo started"),
+        bash("seq 100000"),
+        bash("exit 3"),
+        bash("pwd"),
         SUBMIT,
     ]
     episode = played(script, problem_of(write_shell_task(tmp_path / "t")))
     told = observations(episode)
-    assert told[1] == "/home/app/sub"
-    assert told[2].startswith("error: ")
-    assert "got abc" in told[3]
-    assert told[4].startswith("begun\n")
-    assert told[5].startswith("error: ")
-    assert told[7].startswith("error: there is no key 'ctrl-x'")
-    assert "started" in told[8]
+    assert told[:4] == [
+        "(no output)",
+        "/home/app/sub",
+        "error: no program runs in the terminal; run one with `bash`",
+        "The program still runs after 1 s.",
+    ]
+    assert told[4].endswith("got abc")
+    assert told[5] == "begun\nThe program still runs after 1 s."
+    assert told[6].startswith("error: the last command still runs; with `terminal`, see its output")
+    assert told[7].startswith("error: 'ctrl-shift-x' is no key")
+    assert told[8].endswith("error: exit code 130")
+    assert "started" in told[9]
+    assert re.search(r"^1\n2\n.*\n\[\.\.\. \d+ bytes are left out \.\.\.\]\n.*\n99999\n100000$", told[10], re.DOTALL)
+    assert len(told[10]) < 12_100
+    assert told[11].endswith("error: exit code 3\nThe shell has ended; the next command gets a new one.")
+    assert told[12:] == ["/home/app", "Submitted."]
     assert result_of(episode).reward == 1.0
 
 
@@ -189,7 +203,7 @@ def test_a_task_whose_machine_cannot_be_had_is_lost_before_a_question(played: Pl
 
 
 def test_answers_to_tasks_are_scripts_with_feedback(played: Play, tmp_path: Path) -> None:
-    wrong, right = ("```bash\necho {} > answer\n```".format(word) for word in ("half", "done"))
+    wrong, right = (f"```bash\necho {word} > answer\n```" for word in ("half", "done"))
     options = EpisodeOptions(EpisodeKind.ATTEMPTS)
     episode = played(
         [Says("no script"), Says(wrong), Says(right)], problem_of(write_shell_task(tmp_path / "t")), options
