@@ -16,7 +16,7 @@ import pytest
 
 from sandrl.errors import InfrastructureError, NotRunningError, UnknownSandboxError, UsageError
 from sandrl.runtime import daemon
-from sandrl.sandboxes import Command, Connection, connect
+from sandrl.sandboxes import Command, Connection, Shape, connect
 from sandrl.sandboxes.providers.protocol import AttachedProgram, Client, Output, Result, Sandbox
 from sandrl.settings import RuntimeKind, Settings
 from tests.conformance.conftest import PATIENCE_SECONDS, Run
@@ -486,3 +486,43 @@ def test_futures_are_completed_off_the_thread_that_waits(sandbox: Sandbox) -> No
     running.result(PATIENCE_SECONDS)
     assert within(5.0, lambda: bool(ended))
     assert ended != [threading.current_thread().name]
+
+
+def test_a_sandbox_may_have_a_shape_of_its_own(client: Client, kind: RuntimeKind) -> None:
+    shape = Shape(variables=(("GREETING", "it's me"),), memory_bytes=1 << 30, lifetime_seconds=100)
+    if kind is RuntimeKind.DAEMONLESS:
+        with pytest.raises(UsageError, match="gives no sandbox a shape of its own"):
+            client.create((), shape=shape)
+        return
+    sandbox = client.create((), shape=shape)
+    result = sandbox.run(Command(("sh", "-c", 'echo "$GREETING"'))).result(PATIENCE_SECONDS)
+    assert result.stdout == b"it's me\n"
+    found = client.get(sandbox.id or "").result(PATIENCE_SECONDS).info
+    assert found.max_lifetime_seconds == 100
+    assert dict(found.resources)["memory"] == str(1 << 30)
+
+
+def test_a_command_that_writes_more_than_it_may_is_killed(sandbox: Sandbox) -> None:
+    endless = sandbox.run(Command(("yes", "x" * 1000), timeout_seconds=60.0, most_output_bytes=1 << 20))
+    assert endless.result(PATIENCE_SECONDS).exit_code == 137
+    few = sandbox.run(Command(("echo", "few"), most_output_bytes=1 << 20)).result(PATIENCE_SECONDS)
+    assert (few.exit_code, few.stdout) == (0, b"few\n")
+
+
+def test_a_program_may_have_a_terminal(sandbox: Sandbox, kind: RuntimeKind) -> None:
+    shown: list[bytes] = []
+    argv = ("sh", "-c", "test -t 0 && read line && echo got $line; exit 3")
+    if kind is RuntimeKind.DAEMONLESS:
+        with pytest.raises(UsageError, match="has no terminals"):
+            sandbox.open_terminal(argv, columns=80, rows=24, output=shown.append)
+        return
+    program = sandbox.open_terminal(argv, columns=80, rows=24, output=shown.append)
+    program.write(b"words\r")
+    program.ended.result(PATIENCE_SECONDS)
+    assert program.finish() == 3
+    assert b"got words\r\n" in b"".join(shown)
+    left = sandbox.open_terminal(("sleep", "1000"), columns=80, rows=24, output=shown.append)
+    left.cancel()
+    left.ended.result(PATIENCE_SECONDS)
+    with pytest.raises(InfrastructureError):
+        left.finish()

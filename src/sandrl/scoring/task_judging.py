@@ -26,7 +26,7 @@ from sandrl.sandboxes import Job, Launch, Level, Shape, State, Withdrawn, delay_
 from sandrl.scoring.attempts import MOST_MOVES, Attempt
 from sandrl.scoring.judging import Judging, OnVerdict
 from sandrl.trials.answers import Nothing
-from sandrl.trials.capacity import Capacity
+from sandrl.trials.capacity import capacity_of
 from sandrl.trials.machine import Machine
 from sandrl.trials.place import JobPlace, RuntimeLost
 from sandrl.trials.state import states_of
@@ -63,7 +63,7 @@ class TaskJudging(Judging):
         if place is None:
             place = self._own_place = JobPlace(job, wake, emit=self._tell)
         self._site = _site_of(place, states_of(job.run_dir))
-        self._capacity = Capacity()
+        self._capacity = capacity_of(job.connection)
         self._wake = wake
         self._most = min(concurrency or _MOST_THREADS, _MOST_THREADS)
         self._emit = emit

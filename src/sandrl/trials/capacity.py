@@ -1,7 +1,8 @@
 """Admits trials to this machine by the memory and the processors that their sandboxes may use.
 
-Memory is not promised twice, because a machine without memory ends programs of anybody. Processors are: agents wait for
-models most of the time. Trials are admitted in the order in which they ask, so a large one is not passed over for ever.
+Memory is not promised twice, because a machine without memory ends programs that have no part in it. Processors are:
+agents wait for models most of the time. Trials are admitted in the order in which they ask, so a large one has its
+turn.
 """
 
 from __future__ import annotations

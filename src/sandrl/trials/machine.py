@@ -108,7 +108,7 @@ class Machine:
         """Runs a command to its end.
 
         After its time limit, its session is ended: first SIGTERM, a second later SIGKILL. Programs in a session of
-        their own continue, and so do those that ignore SIGHUP (`nohup`), and all that a command leaves behind at its end.
+        their own continue, as do those that ignore SIGHUP (`nohup`), and all that a command leaves behind at its end.
 
         Args:
             command: Program and arguments, or text for the shell of the image: bash, else sh.

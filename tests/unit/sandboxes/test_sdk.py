@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from concurrent.futures import CancelledError
+from typing import Any
 
 import pytest
 
@@ -16,6 +18,8 @@ from sandrl.errors import (
     UnknownSandboxError,
     UsageError,
 )
+from sandrl.runtime.limits import STORAGE_ANNOTATION
+from sandrl.runtime.network import Network
 from sandrl.sandboxes.providers.cwsandbox.client import SdkConnection, SdkSandbox
 from sandrl.sandboxes.providers.cwsandbox.sdk import (
     is_command_timeout,
@@ -24,8 +28,9 @@ from sandrl.sandboxes.providers.cwsandbox.sdk import (
     translate_about,
     translate_of_file,
 )
+from sandrl.sandboxes.shape import Shape
 from sandrl.sandboxes.tags import checked_job_id, new_job_id
-from sandrl.settings import RuntimeKind
+from sandrl.settings import NetworkMode, RuntimeKind
 
 sdk = load_sdk()
 
@@ -151,3 +156,69 @@ def test_only_the_local_runtime_is_told_of_cells(is_local: bool, cells: int, sen
         assert sandbox._handle._annotations == sent
     finally:
         client.abandon()
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Any]]:
+    """What the SDK is asked for a sandbox of a shape."""
+    given: dict[str, Any] = {}
+    monkeypatch.setattr(sdk.Session, "sandbox", lambda _, **options: given.update(options))
+
+    def of(shape: Shape, *, is_local: bool = True, network: Network | None = None) -> dict[str, Any]:
+        given.clear()
+        connection = SdkConnection(
+            kind=RuntimeKind.LOCAL if is_local else RuntimeKind.REMOTE,
+            reason="a test",
+            address="http://127.0.0.1:1",
+            image="python:3.11",
+            is_local=is_local,
+            network=network,
+            token="x",
+        )
+        client = connection.open(max_lifetime_seconds=100)
+        try:
+            client.create((), shape=shape)
+        finally:
+            client.abandon()
+        return given
+
+    return of
+
+
+def test_a_shape_is_sent_in_the_words_of_the_sdk(sent: Callable[..., dict[str, Any]]) -> None:
+    shape = Shape(
+        "mine:2",
+        memory_bytes=1 << 30,
+        processors=1.5,
+        storage_bytes=5 << 30,
+        network=Network.of(NetworkMode.ALLOWLIST, ["example.org", "other.example:8080"]),
+        variables=(("A", "b"),),
+        directory="/app",
+        as_root=True,
+    )
+    amounts = {"memory": str(1 << 30), "cpu": "1500m"}
+    assert sent(shape) == {
+        "tags": [],
+        "container_image": "mine:2",
+        "resources": sdk.ResourceOptions(requests=amounts, limits=amounts),
+        "environment_variables": {"A": "b"},
+        "working_dir": "/app",
+        "security_context": sdk.SecurityContext(run_as_user=0),
+        "network": sdk.NetworkOptions(egress=[sdk.EgressRule(dns_name="example.org")]),
+        "annotations": {"sandrl.dev/storage": str(5 << 30), "sandrl.dev/allowed-hosts": "other.example:8080"},
+    }
+    assert STORAGE_ANNOTATION not in sent(shape, is_local=False)["annotations"]
+    assert sent(Shape("mine:2")) == {"tags": [], "container_image": "mine:2"}
+
+
+def test_a_network_of_a_shape_replaces_that_of_the_job(sent: Callable[..., dict[str, Any]]) -> None:
+    of_job = Network.of(NetworkMode.ALLOWLIST, ["wide.example:8080"], ["10.0.0.1:80"])
+    given = sent(Shape(network=Network()), network=of_job)
+    assert given["network"] == sdk.NetworkOptions(deny_egress=True)
+    assert set(given["annotations"].values()) == {""}
+
+
+def test_gpus_are_asked_for_where_there_may_be_some(sent: Callable[..., dict[str, Any]]) -> None:
+    assert sent(Shape(gpus=2), is_local=False)["resources"].gpu == {"count": 2}
+    with pytest.raises(UsageError, match="2 GPUs"):
+        sent(Shape(gpus=2))

@@ -33,8 +33,7 @@ def test_what_does_not_fit_waits_and_nobody_passes_it() -> None:
     small = [Waiter(capacity, 4 * GIB) for _ in range(2)]
     assert all(each.has.wait(PATIENCE_SECONDS) for each in small)
     large = Waiter(capacity, 8 * GIB)
-    while not capacity._waiting:
-        threading.Event().wait(0.01)
+    threading.Event().wait(0.2)  # it waits by now
     late = Waiter(capacity, 1 * GIB)
     assert not large.has.wait(0.2)
     assert not late.has.is_set(), "it would fit, and is after the large one"

@@ -1,0 +1,235 @@
+"""Whose failure it is if a verifier leaves no valid reward, from both sides of the border, in real sandboxes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from sandrl.events.results import Status, Trust
+from sandrl.judge.verdict import Verdict
+from sandrl.problems.tasks.task import (
+    Artifact,
+    Environment,
+    Phase,
+    Reach,
+    RewardStrategy,
+    Task,
+    TaskStep,
+    Verifier,
+    VerifierMode,
+)
+from sandrl.rollouts.sandbox import JobSandboxes
+from sandrl.sandboxes import Shape, State
+from sandrl.settings import NetworkMode
+from sandrl.trials.answers import Nothing, Patch, Script
+from sandrl.trials.machine import Machine
+from sandrl.trials.trial import Agent, FinalState, Site, TrialOptions, run_trial
+
+_REWARD = "/logs/verifier/reward.txt"
+_HONEST = f"[ -e /app/right ] && echo 1 >{_REWARD} || echo 0 >{_REWARD}\n"
+_ONLY_HERE = "[ -e /app/broken ] && {harm}\n" + _HONEST
+_CALM = TrialOptions()
+_APART = TrialOptions(mode=VerifierMode.SEPARATE)
+_NO_NETWORK = Reach(NetworkMode.NONE)
+
+Run = Callable[..., Verdict]
+
+
+@dataclass
+class Outage:
+    """Which of the machines that a trial starts, by their order from 0, have the variable OUTAGE."""
+
+    machines: Sequence[int] = ()
+    made: int = 0
+
+
+@pytest.fixture
+def outage() -> Outage:
+    return Outage()
+
+
+@pytest.fixture
+def run(place: JobSandboxes, images: dict[str, str], tmp_path: Path, outage: Outage) -> Run:
+    """Runs a trial of a task with one verifier, or with one for each step."""
+
+    def make(shape: Shape, state: State | None, tags: Sequence[str]) -> Machine:
+        if outage.made in outage.machines:
+            shape = replace(shape, variables=(*shape.variables, ("OUTAGE", "yes")))
+        outage.made += 1
+        return Machine(place, replace(shape, state=state), tags, states=tmp_path / "states")
+
+    def trial(
+        agent: Agent,
+        *verifiers: str | Verifier,
+        options: TrialOptions = _CALM,
+        strategy: RewardStrategy = RewardStrategy.MEAN,
+        artifacts: tuple[Artifact, ...] = (),
+        memory_bytes: int | None = None,
+    ) -> Verdict:
+        made = [
+            each if isinstance(each, Verifier) else Verifier(Phase(timeout_seconds=20.0), files=_tests(each))
+            for each in verifiers
+        ]
+        steps = tuple(
+            TaskStep("do it", f"step-{number}" if len(made) > 1 else "", verifier=each, artifacts=artifacts)
+            for number, each in enumerate(made)
+        )
+        environment = Environment(
+            images["debian"], memory_bytes=memory_bytes, network=_NO_NETWORK, prepare="mkdir -p /app; chmod 777 /app"
+        )
+        task = Task("t", "test", "digest", environment, steps, strategy=strategy)
+        return run_trial(task, agent, Site(make, place.find_image), options)
+
+    return trial
+
+
+def _tests(script: str) -> tuple[tuple[str, bytes], ...]:
+    return (("test.sh", f"#!/bin/sh\n{script}".encode()),)
+
+
+def _outcome(verdict: Verdict) -> tuple[Status, float | None]:
+    return verdict.status, verdict.score
+
+
+@pytest.mark.parametrize("options", [_CALM, _APART])
+def test_a_verifier_that_works_decides_the_reward(run: Run, options: TrialOptions) -> None:
+    assert _outcome(run(Script("touch /app/right"), _HONEST, options=options)) == (Status.PASSED, 1.0)
+    nothing = run(Nothing(), _HONEST, options=options)
+    assert _outcome(nothing) == (Status.FAILED, 0.0)
+    assert nothing.trust is (Trust.SHARED if options is _CALM else Trust.SEPARATE)
+    assert nothing.states
+
+
+_HARMS = {
+    "crash": "exit 3",
+    "no number": f"{{ echo done >{_REWARD}; exit 0; }}",
+    "not finite": f"{{ echo nan >{_REWARD}; exit 0; }}",
+    "its processes are killed": "{ kill -9 -1; kill -9 $$; }",
+    "out of memory": "exec tail /dev/zero",
+}
+
+
+@pytest.mark.parametrize("harm", _HARMS.values(), ids=_HARMS)
+@pytest.mark.parametrize("options", [_CALM, _APART], ids=["shared", "separate"])
+def test_who_breaks_the_verifier_earns_nothing_and_stays_in_the_group(
+    run: Run, harm: str, options: TrialOptions
+) -> None:
+    verdict = run(
+        Script("touch /app/right /app/broken"), _ONLY_HERE.format(harm=harm), options=options, memory_bytes=128 << 20
+    )
+    assert _outcome(verdict) == (Status.FAILED, 0.0)
+    assert "which does not happen on the untouched image" in verdict.detail
+
+
+@pytest.mark.parametrize("harm", _HARMS.values(), ids=_HARMS)
+def test_a_verifier_that_is_broken_everywhere_costs_nobody_a_reward(run: Run, harm: str) -> None:
+    verdict = run(Script("touch /app/right"), f"{harm}\n", memory_bytes=128 << 20)
+    assert _outcome(verdict) == (Status.INFRASTRUCTURE, None)
+    assert "on the untouched image as well" in verdict.detail
+    assert not verdict.status.scorable
+
+
+def test_a_time_limit_is_a_failure_of_the_verifier(run: Run) -> None:
+    def verifier(script: str) -> Verifier:
+        return Verifier(Phase(timeout_seconds=1.0), files=_tests(script))
+
+    slow = run(Script("touch /app/broken"), verifier(_ONLY_HERE.format(harm="sleep 60")))
+    assert _outcome(slow) == (Status.FAILED, 0.0)
+    assert "time limit of 1 s" in slow.detail
+    assert _outcome(run(Nothing(), verifier("sleep 60"))) == (Status.INFRASTRUCTURE, None)
+
+
+_DEPENDENT = f'[ "$OUTAGE" ] && exit 1\n{_HONEST}'
+
+
+@pytest.mark.parametrize(
+    ("machines", "expected"),
+    [
+        ((0,), (Status.PASSED, 1.0)),
+        ((0, 1), (Status.PASSED, 1.0)),
+        ((0, 1, 2), (Status.INFRASTRUCTURE, None)),
+        ((0, 1, 3), (Status.FAILED, 0.0)),
+    ],
+    ids=["ended at once", "ended on the untouched image", "goes on", "only with the agent's state"],
+)
+def test_an_outage_is_not_the_agents(
+    run: Run, outage: Outage, machines: tuple[int, ...], expected: tuple[Status, float | None]
+) -> None:
+    # The agent's machine, one from its state, one from the untouched image, one more from its state.
+    outage.machines = machines
+    assert _outcome(run(Script("touch /app/right"), _DEPENDENT)) == expected
+
+
+def test_what_was_there_before_the_verifier_is_no_reward(run: Run) -> None:
+    fake = Script(f"echo 1 >{_REWARD}; echo 1 >/logs/verifier/reward.json; mkdir -p /tests; echo >/tests/old")
+    assert _outcome(run(fake, "true")) == (Status.INFRASTRUCTURE, None)
+    assert _outcome(run(fake, f"[ ! -e /tests/old ] && echo 1 >{_REWARD}")) == (Status.PASSED, 1.0)
+
+
+@pytest.mark.parametrize("path", ["/logs/verifier", "/logs", "/tests"])
+def test_links_in_place_of_directories_are_not_followed(run: Run, path: str) -> None:
+    script = f"mkdir -p /app/fake/verifier; rm -rf {path}; ln -s /app/fake {path}; echo 1 >/app/fake/reward.txt"
+    assert _outcome(run(Script(script), _HONEST)) == (Status.FAILED, 0.0)
+
+
+def test_a_process_that_is_left_running_writes_no_reward_of_a_separate_verifier(run: Run) -> None:
+    cheat = Script(f"(while :; do echo 1 >{_REWARD}; done) >/dev/null 2>&1 &")
+    verdict = run(cheat, f"sleep 1; {_HONEST}", options=_APART)
+    assert (verdict.score, verdict.trust) == (0.0, Trust.SEPARATE)
+
+
+def test_processes_end_before_a_shared_verifier_that_allows_it(run: Run) -> None:
+    cheat = Script(f"(while :; do echo 1 >{_REWARD}; done) >/dev/null 2>&1 &")
+    verifier = Verifier(files=_tests(f"sleep 1; {_HONEST}"), ends_processes=True)
+    assert run(cheat, verifier).score == 0.0
+
+
+_EXPECTED = ("expected", b"42\n")
+
+
+def test_an_artifact_is_no_link_to_the_tests(run: Run) -> None:
+    verifier = Verifier(
+        mode=VerifierMode.SEPARATE,
+        files=(*_tests(f'[ "$(cat /app/out/answer)" = "$(cat /tests/expected)" ] && x=1 || x=0; echo $x >{_REWARD}'), _EXPECTED),
+    )
+    for target in ("/tests/expected", "../../tests/expected"):
+        cheat = Script(f"mkdir -p /app/out; ln -s {target} /app/out/answer")
+        assert run(cheat, verifier, artifacts=(Artifact("/app/out"),)).score == 0.0
+    honest = Script("mkdir -p /app/out; echo 42 >/app/out/answer")
+    verdict = run(honest, verifier, artifacts=(Artifact("/app/out"),))
+    assert (verdict.score, verdict.trust) == (1.0, Trust.SEPARATE)
+
+
+def test_a_step_that_is_broken_counts_as_zero(run: Run) -> None:
+    verdict = run(Script("touch /app/right /app/broken"), _HONEST, _ONLY_HERE.format(harm="exit 1"))
+    assert _outcome(verdict) == (Status.FAILED, 0.5)
+
+
+def test_the_tests_of_a_step_are_gone_in_the_next(run: Run) -> None:
+    class Looker:
+        is_repeatable = True
+
+        def act(self, machine: Machine, step: TaskStep, number: int) -> None:
+            found = machine.run("ls -d /tests /solution /logs/verifier/*", timeout_seconds=10)
+            assert not found.stdout, found.stdout
+
+    assert run(Looker(), _HONEST, _HONEST).score == 0.0
+
+
+def test_a_kept_state_is_verified_again(run: Run, tmp_path: Path) -> None:
+    before = run(Script("touch /app/right"), "false\n")
+    assert before.score is None
+    (file,) = (tmp_path / "states").glob("*.tar.gz")
+    repaired = run(FinalState((str(file),)), _HONEST)
+    assert (repaired.score, repaired.trust) == (1.0, Trust.SEPARATE)
+    assert repaired.states == before.states
+
+
+def test_a_patch_that_does_not_fit_fails_with_its_reason(run: Run) -> None:
+    patch = Patch("--- a/none\n+++ b/none\n@@ -1 +1 @@\n-old\n+new\n")
+    verdict = run(patch, _HONEST)
+    assert _outcome(verdict) == (Status.FAILED, 0.0)
+    assert "the patch does not apply" in verdict.detail
