@@ -24,6 +24,7 @@ from sandrl.settings import load_settings
 if TYPE_CHECKING:
     from sandrl.events.results import ScoredCompletion
     from sandrl.problems import Problem, Prompt
+    from sandrl.problems.tasks.task import Task
     from sandrl.rewards import Validation
 
 app = typer.Typer(name="problems", help="Sets of problems: ls, show, convert, validate.")
@@ -48,7 +49,7 @@ def list_problems(
     language: _Language = None,
     json_: Json = False,
 ) -> None:
-    """List problems: id, kind and number of checks, entry point."""
+    """List problems: id, kind and number of checks, entry point; of a task its format."""
     from sandrl.problems import load_problems
 
     documents: list[dict[str, Any]] = []
@@ -58,8 +59,8 @@ def list_problems(
         if json_:
             documents.append(_document(found))
         else:
-            asked = visible(found.entry_point or "-")
-            table.add(visible(found.task_id), found.kind, str(found.check_count), asked)
+            asked = found.entry_point or "-" if found.task is None else found.task.format
+            table.add(visible(found.task_id), found.kind, str(found.check_count), visible(asked))
 
     loaded = load_problems(problems, fields=_pairs(fields), language=language, only=(), on_problem=add)
     if json_:
@@ -104,6 +105,9 @@ def show(
             document |= {name: row[name] for name in _SHOWN if name in row}
         print_json({**document, "reference": problem.reference} if reference else document)
         return
+    if problem.task is not None:
+        _print_task(problem.task, with_script=checks, with_solution=reference)
+        return
     typer.echo(f"# {_heading(problem, prompt)}\n")
     typer.echo(visible_block(prompt.text))
     if checks:
@@ -114,13 +118,15 @@ def show(
 
 
 @app.command("convert")
-def convert(
+def convert_problems(
     problems: Annotated[
         str, typer.Argument(metavar="SET|FILE", help=PROBLEMS_HELP, autocompletion=values.problem_sets)
     ],
     out: Annotated[
         Path,
-        typer.Argument(metavar="OUT.jsonl", help="Output file (.jsonl or .jsonl.gz); must not exist."),
+        typer.Argument(
+            metavar="OUT", help="A new file (.jsonl or .jsonl.gz) of rows; any other name: a new directory of tasks."
+        ),
     ],
     fields: _Fields = None,
     language: _Language = None,
@@ -128,14 +134,19 @@ def convert(
         bool, typer.Option("--skip-bad-rows", help="Skip and count unusable rows instead of stopping.")
     ] = False,
 ) -> None:
-    """Convert problems of any supported format to sandrl's own format."""
-    from sandrl.problems import load_problems, write_problems
+    """Convert problems of any supported format to sandrl's own format, or to task directories of Harbor.
+
+    Tasks that were written so become problems again; what cannot be converted is named and left out.
+    """
+    from sandrl.problems import load_problems
+    from sandrl.rewards.conversion import convert
 
     loaded = load_problems(problems, fields=_pairs(fields), language=language, skip_bad_rows=skip_bad_rows)
-    write_problems(loaded.problems.values(), out)
+    converted = convert(loaded.problems.values(), out)
     if loaded.skipped:
         typer.echo(f"{len(loaded.skipped)} rows skipped; the first: {loaded.skipped[0].message}", err=True)
-    typer.echo(f"{len(loaded.problems)} problems written to {out}", err=True)
+    print_first([f"Left out: {visible(name)}: {visible(why)}" for name, why in converted.left_out.items()])
+    typer.echo(f"{converted.written} problems written to {out}", err=True)
 
 
 @app.command("validate")
@@ -185,6 +196,21 @@ def _print_checks(problem: Problem) -> None:
         typer.echo(f"\n# Checker\n\n{visible_block(problem.checker.code)}")
 
 
+def _print_task(task: Task, *, with_script: bool, with_solution: bool) -> None:
+    from sandrl.problems.tasks.description import described, script_of, solution_of
+
+    typer.echo(f"# {visible(task.name)}: a task ({visible(task.format)})\n")
+    for name, value in described(task):
+        typer.echo(f"{visible(name)}: {visible(value)}")
+    for step in task.steps:
+        of_step = f" of step {visible(step.name)}" if step.name else ""
+        typer.echo(f"\n# Instruction{of_step}\n\n{visible_block(step.instruction)}")
+        if with_script:
+            typer.echo(f"\n# Verifier{of_step}\n\n{visible_block(script_of(task, step))}")
+        if with_solution:
+            typer.echo(f"\n# Solution{of_step}\n\n{visible_block(solution_of(task, step))}")
+
+
 def _pairs(fields: str | None) -> list[str]:
     return [] if fields is None else fields.split(",")
 
@@ -192,6 +218,10 @@ def _pairs(fields: str | None) -> list[str]:
 def _document(problem: Problem) -> dict[str, Any]:
     from sandrl.problems.formats.own import tolerance_row
 
+    if problem.task is not None:
+        from sandrl.problems.tasks.description import task_document
+
+        return {"task_id": problem.task_id, "kind": problem.kind, "task": task_document(problem.task)}
     return {
         "task_id": problem.task_id,
         "kind": problem.kind,

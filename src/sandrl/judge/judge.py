@@ -21,7 +21,6 @@ from sandrl.judge.calibration import (
     Calibration,
     Calibrations,
     Trials,
-    imported_by_checks,
     is_in_library,
 )
 from sandrl.judge.facts import facts_of
@@ -31,7 +30,7 @@ from sandrl.judge.guest_request import ALL_MODES, mode_of
 from sandrl.judge.headers import Headers, headers_of
 from sandrl.judge.limits import Limits
 from sandrl.judge.program import ISOLATED_TESTS, TESTS, digest
-from sandrl.judge.trials import DOUBTFUL, Calibrator
+from sandrl.judge.trials import DOUBTFUL, Calibrator, imports_packages
 from sandrl.judge.verdict import Verdict
 from sandrl.problems import Problem
 from sandrl.sandboxes import CommandOutcome, Connection
@@ -226,9 +225,7 @@ def _is_killed(exit_code: int | None) -> bool:
 
 
 def _hands_over(problem: Problem, verdict: Verdict) -> bool:
-    # Whether a check may hand a completion an object of a package, which an empty answer may have failed before.
-    is_refused = verdict.status is Status.NOT_ISOLATED
-    return is_refused and not all(map(is_in_library, imported_by_checks(problem)))
+    return verdict.status is Status.NOT_ISOLATED and imports_packages(problem)
 
 
 def _blamed(problem: Problem, verdict: Verdict) -> Verdict:

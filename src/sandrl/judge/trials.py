@@ -113,14 +113,13 @@ class Calibrator:
         # Such tests mean the same wherever they run, and can fail for no reason of their own. But where isolation is
         # required, a reference shows whether operators of its own decide.
         may_show = self._require_isolated and problem.reference is not None
-        is_plain_problem = not problem.setup and all(map(is_plain, problem.tests))
-        return is_plain_problem and not (may_show and any(map(_compares_results, problem.tests)))
+        return not needs_trial(problem) and not (may_show and any(map(_compares_results, problem.tests)))
 
     def _try_tests(self, problem: Problem, limits: Limits) -> Trials:
         code = empty_answer(problem) if problem.reference is None else problem.reference
         run = partial(self._commands.execution, problem, code, limits)
         apart, together = Trial(partial(run, ISOLATED_TESTS)), Trial(partial(run, TESTS))
-        if obstacle := changes_of(problem).obstacle or _imported_file(problem):
+        if obstacle := obstacle_of(problem):
             verdict = yield together
             why = _broken(problem, verdict, code)
             return Calibration(invalid=why) if why else Calibration(reason=obstacle)
@@ -134,7 +133,7 @@ class Calibrator:
             if self._require_isolated and facts_of(problem).needs_one_process:
                 return Calibration(reason="their source may need it, and the problem has no reference")
             return PLAIN
-        runs = _RUNS_OF_DRAWS if draws(problem) else 1
+        runs = runs_of_reference(problem)
         for _ in range(runs - 1):
             if verdict.is_pass:
                 verdict = yield apart
@@ -199,6 +198,26 @@ class Calibrator:
 
 
 # What the source of a problem says
+
+
+def needs_trial(problem: Problem) -> bool:
+    """Whether tests may mean something else apart from a completion, as far as their source says."""
+    return bool(problem.setup) or not all(map(is_plain, problem.tests))
+
+
+def obstacle_of(problem: Problem) -> str:
+    """Why tests can only be judged in one process with a completion, whatever their reference does; empty if not."""
+    return changes_of(problem).obstacle or _imported_file(problem)
+
+
+def runs_of_reference(problem: Problem) -> int:
+    """How often known code runs in a trial of tests."""
+    return _RUNS_OF_DRAWS if draws(problem) else 1
+
+
+def imports_packages(problem: Problem) -> bool:
+    """Whether checks import packages, and so may hand over an object that an empty answer may have failed before."""
+    return not all(map(is_in_library, imported_by_checks(problem)))
 
 
 def _import_of(name: str) -> str:

@@ -161,7 +161,10 @@ def load_problems(
             problems.add(name, problem)
         if on_problem is not None:
             on_problem(problem)
-        formats[FoundFormat(parsed.format.name, parsed.recognised_by, problem.kind)] += 1
+        format_name = parsed.format.name
+        if problem.task is not None and parsed.recognised_by == ("task",):
+            format_name = problem.task.format
+        formats[FoundFormat(format_name, parsed.recognised_by, problem.kind)] += 1
 
     skipped = add_rows(found.read(), add, skip_bad_rows=skip_bad_rows)
     if options.field_map is not None and lines:

@@ -95,8 +95,9 @@ def run_redteam(
     exploits, problems = _targets(request)
     if not problems:
         raise InputError(
-            "every problem rewards any program that ends with status 0, so there is nothing to attack",
+            "no problem can be attacked: exploits are code, for problems that check what code returns or prints",
             path=request.problems,
+            hint="name another set; tasks are left out, and problems that reward every program that ends with status 0",
         )
     sandboxes = SandboxRequest.of(request, "redteam")
     allowance = sandboxes.allowance(settings)

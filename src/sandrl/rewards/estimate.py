@@ -201,7 +201,7 @@ def estimate_sandboxes(
         has_cells,
         at_once,
         sandboxes,
-        None if is_open_ended else longest,
+        None if is_open_ended or longest == math.inf else longest,
         allowance,
         service,
         episode_sandboxes,

@@ -68,15 +68,17 @@ class ProblemBook:
         """The problem of a row.
 
         Raises:
-            InputError: If it is none, or names an image: clients choose no images for this machine.
+            InputError: If it is none, is a task, or names an image: clients choose none for this machine.
         """
         reading = reading_of(options)
 
         def read() -> Problem:
-            problem = problem_of_row(row, place, **reading)
-            if problem.image is not None:
-                message = "is accepted in problems that the service has loaded, not in those of requests"
-                raise InputError(message, path=place, field="image")
+            problem = problem_of_row(row, place, has_tasks=False, **reading)
+            if problem.image is not None or problem.task is not None:
+                field = "image" if problem.image is not None else None
+                what = "" if field else f"the task {problem.task_id!r:.80} "
+                message = f"{what}is accepted in problems that the service has loaded, not in those of requests"
+                raise InputError(message, path=place, field=field)
             return problem
 
         return self._interned.of(

@@ -140,7 +140,8 @@ def parse_problem(
 def _task_of(row: Row, path: str | Path, name: str, *, has_tasks: bool) -> Problem:
     if not has_tasks:
         message = "names a directory of this machine, which rows of others cannot do"
-        raise InputError(message, field="task", hint="name the directory as the source of problems")
+        hint = "name the directory, or a file that names it, where problems are loaded on this machine"
+        raise InputError(message, field="task", hint=hint)
     given = row.value["task"]
     directory = Path(path).parent / given if Path(path).is_file() else Path(given)
     placed = Row(row.line, {**row.value, "task": str(directory)}, row.path)

@@ -33,6 +33,7 @@ MOST_BYTES = 8 << 30
 
 IGNORE_FILE = ".harborignore"
 
+_COPIED = ("tests", "solution", "steps")
 _MOST_IGNORE_BYTES = 1 << 20
 _MOST_DEPTH = 64
 _CHUNK = 1 << 20
@@ -86,7 +87,7 @@ class TaskContent:
         except (OSError, RuntimeError) as error:
             raise InputError(f"cannot be read: {_reason(error)}", path=path) from error
         if not found.is_relative_to(self.root):
-            raise InputError("is a link that leads out of the task directory", path=path)
+            raise InputError("leads out of the task directory", path=path, hint="a task has all of its files in it")
         return found
 
     def is_file(self, *parts: str) -> bool:
@@ -127,11 +128,11 @@ class TaskContent:
 
         Args:
             directory: Absolute or relative to the task directory.
-            is_copied: Whether it is what is copied to a machine: what `.harborignore` names is left out, and links
-                that lead out of the task directory are refused, in tests and solutions.
+            is_copied: Whether it is what is copied to a machine: what `.harborignore` names is left out.
 
         Raises:
-            InputError: If something is neither file, directory nor link, or there is too much.
+            InputError: If something is neither file, directory nor link, or a link in tests, solutions or steps leads
+                out of the task directory, or there is too much.
         """
         base = self.path(str(directory))
         count = size = 0
@@ -147,7 +148,7 @@ class TaskContent:
                     continue
                 if is_copied and self.is_ignored(path):
                     continue
-                entry = self._entry(path, base, is_copied=is_copied)
+                entry = self._entry(path, base)
                 count, size = count + 1, size + entry.size
                 if count > MOST_ENTRIES or size > MOST_BYTES:
                     most = f"{MOST_ENTRIES} files or {MOST_BYTES >> 30} GiB"
@@ -208,7 +209,7 @@ class TaskContent:
                 member.size, member.mode = len(content), _PROGRAM if content.startswith(b"#!") else _FILE
                 archive.addfile(member, io.BytesIO(content))
 
-    def _entry(self, path: Path, base: Path, *, is_copied: bool) -> Entry:
+    def _entry(self, path: Path, base: Path) -> Entry:
         name = str(path.relative_to(base))
         try:
             found = path.lstat()
@@ -216,7 +217,7 @@ class TaskContent:
         except OSError as error:
             raise InputError(f"cannot be read: {error.strerror}", path=path) from error
         if target:
-            if is_copied and _first_of_scope(path.relative_to(self.root).parts) is not None:
+            if path.relative_to(self.root).parts[0] in _COPIED and not self.is_ignored(path):
                 self.path(str(path))
             return Entry(name, path, _FILE, target=target)
         if stat.S_ISDIR(found.st_mode):
@@ -229,7 +230,7 @@ class TaskContent:
     @cached_property
     def _ignores(self) -> dict[Path, GitIgnoreSpec]:
         found: dict[Path, GitIgnoreSpec] = {}
-        for top in ("tests", "solution", "steps"):
+        for top in _COPIED:
             base = self.path(top)
             if not base.is_dir():
                 continue

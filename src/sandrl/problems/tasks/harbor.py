@@ -1,4 +1,4 @@
-"""Reads a task directory of Harbor: what runs where, as Harbor 0.25 decides it from `task.toml` and the files."""
+"""Reads a task directory of Harbor: its machines, users, limits and programs, as Harbor 0.25 finds them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""`task.toml` of Harbor's task directory, schema 1.0 to 1.4: what Harbor 0.25 accepts, with the same values.
+"""Reads `task.toml` of Harbor's task directory, schema 1.0 to 1.4: the texts that Harbor 0.25 accepts, and its values.
 
-Values are converted as Harbor's models convert them. Fields that Harbor does not know have no effect there, and none
-here; `unknown_fields` names them.
+Harbor's models convert values, and so do these. A field that Harbor ignores has no effect here; `unknown_fields` names
+it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _TOPOLOGY = re.compile(r"[1-9]\d*(x[1-9]\d*)+")
 _DRIVE = re.compile(r"[A-Za-z]:[/\\]")
 _UNPORTABLE = re.compile(r'[<>:"/\\|?*\x00-\x1f\x7f]')
 _DEVICE = re.compile(r"(CON|PRN|AUX|NUL|CONIN\$|CONOUT\$|(?:COM|LPT)[1-9¹²³])", re.IGNORECASE)
-_SIZES = {"G": 1024.0, "M": 1.0, "K": 1 / 1024}
+_UNITS, _MEGABYTES = "kKmMgG", (1 / 1024, 1.0, 1024.0)
 _LONGEST_NAME = 255
 _NOT_ALLOWLIST = "allowed_hosts has an effect with network_mode = 'allowlist' only"
 
@@ -241,11 +241,10 @@ def _check_header(name: str, value: str) -> None:
 
 
 def _megabytes(size: str) -> int:
-    size = size.strip().upper()
-    factor = _SIZES.get(size[-1:])
+    size = size.strip()
     try:
-        if factor is not None:
-            return int(float(size[:-1]) * factor)
+        if size and size[-1] in _UNITS:
+            return int(float(size[:-1]) * _MEGABYTES[_UNITS.index(size[-1]) // 2])
     except (ValueError, OverflowError):
         pass
     raise ValueError(f"must be a size such as 2G or 512M, not {size!r:.60}")

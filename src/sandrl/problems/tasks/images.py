@@ -15,7 +15,7 @@ _NAME = re.compile(r"[A-Za-z0-9\[][A-Za-z0-9._:/@\[\]-]{0,500}")
 _OF_THIS_MACHINE = re.compile(r"host(:|$)|(dockerfile|oci|docker-archive|rootfs):")
 
 
-def named(image: str, path: Path, field: str) -> str:
+def named(image: str, path: Path | None, field: str) -> str:
     """The name of an image of a registry.
 
     Raises:

@@ -6,6 +6,7 @@ holds paths of directories on this machine, not their content; `digest` stands f
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any

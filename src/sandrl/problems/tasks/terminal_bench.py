@@ -1,7 +1,7 @@
 """Reads a task directory of Terminal-Bench's first format: `task.yaml`, `run-tests.sh` and a Compose file.
 
-What its harness does is kept: `run-tests.sh` and the content of `tests` are put beside each other in `/tests`, a shell
-of root runs the one, and a parser of test results reads what it prints.
+As in its harness, `run-tests.sh` and the content of `tests` are put beside each other in `/tests`, a shell of root runs
+the program, and a parser of test results reads its output.
 """
 
 from __future__ import annotations
