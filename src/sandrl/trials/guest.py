@@ -44,8 +44,8 @@ cut() {{
     mv "$1.new" "$1.lost"
 }}
 watch() {{
-    trap 'over=yes; kill $nap' TERM
-    IFS= read -r line </proc/self/stat; me=${{line%% *}} passed=0 pause=1 over=
+    over=; trap 'over=yes; kill $nap' TERM
+    IFS= read -r line </proc/self/stat; me=${{line%% *}} passed=0 pause=1
     while [ $passed -lt $seconds ]; do
         [ $((passed + pause)) -le $seconds ] || pause=$((seconds - passed))
         sleep $pause & nap=$!
