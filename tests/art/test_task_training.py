@@ -45,7 +45,7 @@ def test_rewards_of_verifiers_make_a_policy_better_at_held_out_tasks(tmp_path: P
         return summary
 
     before = examine(tmp_path / "policy")
-    size = ("--num-problems", "320", "--batch-size", "96", "--samples", "8", "--steps", "12", "--learning-rate", "6e-4")
+    size = ("--num-problems", "64", "--batch-size", "128", "--samples", "8", "--steps", "12", "--learning-rate", "6e-4")
     model = ("--backend", "embedded", "--base-model", tmp_path / "policy", "--renderer", RENDERER, "--no-lora")
     words = ("--problems", train, *ANSWERS, *size, *model, "--report-to", "none", "--run-name", "shell")
     sandrl("art", "train", *words, runs=tmp_path)

@@ -15,8 +15,8 @@ MEMORY_BYTES = 512 * MIB
 DISK_BYTES = 256 * MIB
 INODES = 32_768
 PROCESSES = 256
-MOST_PROCESSES = 4_096
 SOCKETS = 512
+MOST_PROCESSES, MOST_SOCKETS, MOST_OPEN_FILES = 4_096, 4_096, 65_536
 
 CONNECTIONS = 192
 """How many connections to the network a sandbox may have at once."""
@@ -96,9 +96,14 @@ BOOT_TIMEOUT_SECONDS, COPY_TIMEOUT_SECONDS = 20.0, 300.0
 """How long a boot may take, and one that copies an image; under load a boot waits for its turn on the processor."""
 
 
-def processes_of(memory_bytes: int) -> int:
-    """How many processes and threads a sandbox with so much memory may have: one for 2 MiB, within bounds."""
-    return min(max(PROCESSES, memory_bytes // (2 * MIB)), MOST_PROCESSES)
+def of_memory(memory_bytes: int) -> dict[str, int]:
+    """Limits of a sandbox that follow from its memory: processes, sockets, and open files of one program."""
+    beyond = max(memory_bytes - MEMORY_BYTES, 0)
+    return {
+        "processes": min(PROCESSES + beyond // (2 * MIB), MOST_PROCESSES),
+        "sockets": min(SOCKETS + beyond // MIB, MOST_SOCKETS),
+        "open_files": min(OPEN_FILES + beyond // (128 << 10), MOST_OPEN_FILES),
+    }
 
 
 def check_open_files() -> None:

@@ -135,6 +135,7 @@ class Job(Closing):
         self._with_image: dict[str, Future[Connection]] = {}
         self._emit = emit
         self._heard: SimpleQueue[Event] = SimpleQueue()
+        self._warned: set[str] = set()
         self._finding = threading.Semaphore(_IMAGES_AT_ONCE)
         self.remote_part: RemotePart | None = None
         self._was_rung = self._is_closed = False
@@ -311,7 +312,7 @@ class Job(Closing):
             ended = self._session.wait_any(interrupt, seen, min(max(until - now, 0.0), BEAT_SECONDS))
             landed = [launch for launch in ended if not self._dispatch.put_back(launch)]
             while not self._heard.empty():
-                self._emit(self._heard.get())
+                self._tell_once(self._heard.get())
             if self._workers is not None:
                 landed = self._receive_from(self._workers, landed)
             woken = interrupt.look_around()
@@ -320,6 +321,13 @@ class Job(Closing):
                 self._was_rung, woken = False, True
             if landed or woken or interrupt.level is not seen or time.monotonic() >= ends_at:
                 return landed
+
+    def _tell_once(self, event: Event) -> None:
+        # Images of one job have the same settings of this machine, which each warns of.
+        if not isinstance(event, Warned) or event.message not in self._warned:
+            self._emit(event)
+        if isinstance(event, Warned):
+            self._warned.add(event.message)
 
     def _withdrawn(self) -> list[Launch]:
         from_workers = [] if self._workers is None else self._workers.withdraw()

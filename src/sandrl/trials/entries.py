@@ -11,6 +11,7 @@ import os
 import posixpath
 import stat
 import tarfile
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -140,7 +141,7 @@ def archived(entries: Iterable[Entry], owner: tuple[int, int] = (0, 0)) -> bytes
     with tarfile.open(fileobj=output, mode="w", format=tarfile.GNU_FORMAT) as file:
         for entry in entries:
             member = tarfile.TarInfo(entry.name)
-            member.mode, (member.uid, member.gid) = entry.mode, owner
+            member.mode, member.mtime, (member.uid, member.gid) = entry.mode, time.time(), owner
             content = entry.content or b""
             member.size = len(content)
             if entry.is_directory:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 KEPT_BYTES = 64 << 20
 """How much output of one command is kept in a sandbox while it runs; what exceeds it is cut in the middle."""
 
-ENDING_SECONDS = 10.0
+ENDING_SECONDS = 20.0
 """How long a command may take to end after its time limit, and its output to be read."""
 
 RUN = rf"""n='
@@ -38,10 +38,11 @@ each() {{
 }}
 cut() {{
     size=$(wc -c <"$1") && [ "$size" -gt {KEPT_BYTES} ] || return
+    each STOP "$me"  # what it writes meanwhile would be lost
     [ -e "$1.head" ] || head -c "$first" "$1" >"$1.head"
     tail -c "$last" "$1" >"$1.tail"; size=$(wc -c <"$1"); : >"$1"
     echo $((size + $(cat "$1.lost" || echo 0))) >"$1.new"
-    mv "$1.new" "$1.lost"
+    mv "$1.new" "$1.lost"; each CONT "$me"
 }}
 watch() {{
     over=; trap 'over=yes; kill $nap' TERM

@@ -19,7 +19,7 @@ from sandrl.sandboxes import Command, CommandOutcome, Launch, Sandbox, Shape, St
 from sandrl.trials import guest
 from sandrl.trials.entries import Entry, archived, of_archive, paths_of, without
 from sandrl.trials.place import Place, RuntimeLost
-from sandrl.trials.state import image_of, keep_state, states_of
+from sandrl.trials.state import give_back, image_of, keep_state, states_of
 from sandrl.trials.terminal import SCREEN_BYTES, Terminal
 from sandrl.trials.users import Facts, User
 
@@ -73,6 +73,7 @@ class Machine:
         self._image = shape.image if shape.state is None else shape.state.image
         self._launch: Launch | None = None
         self._facts = Facts()
+        self._has_state_image = False
         self._terminals: list[Terminal] = []
         self._loss: InfrastructureError | RuntimeLost | None = None
 
@@ -90,6 +91,7 @@ class Machine:
         """
         if self.shape.state is not None:
             self._image = image_of(self._place.connection, self.shape.state)
+            self._has_state_image = True
         self._facts = self._probed()
         if self._user is None and self.shape.as_root:
             self._user = self._place.connection.user_of(self._image) or None
@@ -331,6 +333,9 @@ class Machine:
         if self._launch is not None:
             self._place.release(self._launch)
             self._launch = None
+        if self._has_state_image:
+            self._has_state_image = False
+            give_back(self._place.connection, self._image)
 
     @property
     def sandbox(self) -> Sandbox:

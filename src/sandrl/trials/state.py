@@ -12,6 +12,7 @@ import os
 import tempfile
 import threading
 import uuid
+from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 
@@ -26,7 +27,11 @@ _CHUNK_BYTES = 1 << 20
 _LEVEL = 1
 _OVER = ".over-"
 
+_MOST_UNUSED = 8
+
 _lock = threading.Lock()
+_uses: Counter[str] = Counter()
+_unused: set[str] = set()
 _making: dict[str, threading.Lock] = {}
 _temporary: list[tempfile.TemporaryDirectory[str]] = []
 
@@ -97,7 +102,7 @@ def _packed(plain: Path, packed: Path) -> str:
 
 
 def image_of(connection: Connection, state: State) -> str:
-    """An image of a state, made unless it is there.
+    """An image of a state, made unless it is there; give it back with `give_back`.
 
     Raises:
         InfrastructureError: If it cannot be made, such as when the image below is not stored any more.
@@ -113,7 +118,11 @@ def image_of(connection: Connection, state: State) -> str:
         making = _making.setdefault(state.digest, threading.Lock())
     with making:
         try:
-            return connection.add_layers(state.image, layers)
+            image = connection.add_layers(state.image, layers)
+            with _lock:
+                _uses[image] += 1
+                _unused.discard(image)
+            return image
         except UnknownImageError as error:
             message = f"state {state.digest[:12]}: its image {state.image} is not stored any more"
             raise InfrastructureError(message, hint="pull or build the image again") from error
@@ -121,3 +130,19 @@ def image_of(connection: Connection, state: State) -> str:
             raise InfrastructureError(f"state {state.digest[:12]} cannot be read: {error.strerror}") from error
         except SandrlError as error:
             raise InfrastructureError(f"state {state.digest[:12]}: {error.message}", hint=error.hint) from error
+
+
+def give_back(connection: Connection, image: str) -> None:
+    """Notes that a machine no longer needs the image of a state; a few are removed together."""
+    with _lock:
+        _uses[image] -= 1
+        if not _uses[image]:
+            del _uses[image]
+            _unused.add(image)
+        if len(_unused) < _MOST_UNUSED:
+            return
+        # The sandboxes of the last ones are being stopped.
+        unused = sorted(_unused)
+        _unused.clear()
+        with suppress(SandrlError, OSError):
+            _unused.update(connection.remove_images(unused))

@@ -46,8 +46,8 @@ _QUIET_SECONDS = 0.3
 _MOST_MARKS = 200
 _BYTES_PER_SECOND = 16 << 20
 _ESCAPE = re.compile(
-    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_].*?(?:\x07|\x1b\\|\Z)|[ -/]*[0-~])|[\x00-\x07\x0b\x0c\x0e-\x1a\x1c-\x1f]",
-    re.DOTALL,
+    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b\n]{0,2000}(?:\x07|\x1b\\)|[ -/]*[0-~])"
+    r"|[\x00-\x07\x0b\x0c\x0e-\x1f]"
 )
 
 
@@ -309,7 +309,9 @@ class _Shell:
         self._code, self.is_running = int(found[1]), False
 
     def _shown(self) -> str:
-        marks = re.compile(rf"(?:{'|'.join(self._marks) or 'none'})(?:\d{{1,3}}|\$\?);".encode())
+        any_mark = "|".join(self._marks) or "none"
+        # Without stty in the image, the terminal shows what is typed.
+        marks = re.compile(rf"PS1='(?:{any_mark})\$\?;' PS2=; \. \S+\r?\n|(?:{any_mark})(?:\d{{1,3}}|\$\?);".encode())
         tail = bytes(self._tail)
         left_out = self._total - len(self._head) - len(tail)
         if left_out or len(tail) > self._last:

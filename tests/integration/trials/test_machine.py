@@ -177,3 +177,8 @@ def test_an_image_with_next_to_nothing_runs_commands_and_takes_files(machines: M
     machine.put("/x", [Entry("d", 0o755), Entry("d/f", 0o600, b"content"), Entry("l", target="d/f")])
     assert told(machine.run("cat /x/l", timeout_seconds=10)) == "content"
     assert machine.run("exit 3", timeout_seconds=10).exit_code == 3
+
+
+def test_a_machine_with_more_memory_may_have_more_of_the_kernel(machines: Machines) -> None:
+    shown = told(machines("debian").run("ulimit -n; ulimit -u", timeout_seconds=10)).split()
+    assert [int(number) for number in shown] == [512 + 512 * 8, 256 + 256], "its memory is 1 GiB"

@@ -56,6 +56,28 @@ def test_a_machine_begins_with_what_another_has_changed(
         other.close()
 
 
+def test_images_of_states_are_removed_after_their_machines(
+    machines: Machines, place: JobSandboxes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_MOST_UNUSED", 1)
+    machine = machines("busybox", states=tmp_path)
+    store = open_store(load_settings())
+    machine.run("echo x >/srv/x", timeout_seconds=10)
+    before = set(store.digests())
+    first = from_state(machine, place, tmp_path)
+    [made] = set(store.digests()) - before
+    machine.run("echo y >/srv/y", timeout_seconds=10)
+    second = from_state(machine, place, tmp_path)
+    first.close()
+    ends_at = time.monotonic() + 30
+    while made in store.digests() and time.monotonic() < ends_at:
+        time.sleep(0.2)
+        from_state(machine, place, tmp_path).close()
+    assert made not in store.digests()
+    assert second.run("cat /srv/y", timeout_seconds=10).stdout == b"y\n"
+    second.close()
+
+
 def test_equal_states_are_kept_once(machines: Machines, tmp_path: Path) -> None:
     machine = machines("busybox", states=tmp_path)
     machine.run("echo x >/srv/x", timeout_seconds=10)

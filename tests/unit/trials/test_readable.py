@@ -18,7 +18,7 @@ from sandrl.trials.terminal import readable
         (b"tab\tstays\x00\x07", "tab\tstays"),
         ("ünï \U0001f600".encode(), "ünï \U0001f600"),
         (b"\xff", "\ufffd"),
-        (b"\x1b]0;never ended", ""),
+        (b"\x1b]0;never ended", "0;never ended"),
     ],
 )
 def test_output_is_what_a_reader_sees(shown: bytes, text: str) -> None:

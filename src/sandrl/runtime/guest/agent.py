@@ -59,7 +59,7 @@ class Agent:
         disk = -1 if stored else os.open("/tmp", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self._watchdog = watchdog.Watchdog(limits, disk)
         self._watch_seconds = _WATCH_CELLS_SECONDS if limits.cells else _WATCH_SECONDS
-        self._cells = limits.cells
+        self._cells, self._open_files = limits.cells, limits.open_files
         self._quotas = watchdog.Quotas()
         self._frames = wire.FrameReader(control)
         self._exec_of_pid: dict[int, int] = {}
@@ -165,7 +165,8 @@ class Agent:
             # A link of an image must not lead to the directories that the agent keeps.
             (os.chdir if self._upper < 0 else sc.change_directory)(message["cwd"])
         program = processes.find_program(argv[0], environment.get("PATH", os.defpath))
-        return start_program(program, argv, environment, streams, self._cells, self._account), handed_over
+        pid = start_program(program, argv, environment, streams, self._cells, self._account, self._open_files)
+        return pid, handed_over
 
     def _reap(self) -> None:
         for _ in range(_REAPED_AT_ONCE):
@@ -232,6 +233,7 @@ def start_program(
     streams: tuple[int, int, int],
     cells: int = 0,
     account: accounts.Account | None = None,
+    open_files: int = processes.OPEN_FILES,
 ) -> int:
     """Fork and execute a program in a session of its own; returns its process id.
 
@@ -255,7 +257,7 @@ def start_program(
             os.dup2(source, target)
         if os.isatty(0):
             fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-        processes.limit_open_files(cells)
+        processes.limit_open_files(cells, open_files)
         processes.lower_priority()
         if account is not None:
             account.become()

@@ -28,9 +28,10 @@ class ProcessLimits:
         in_group: Whether a control group counts its memory, that of the kernel on its behalf included.
         cells: How many cells it may hold at once, all of which the other limits are for; 0 if it is no worker.
         storage_bytes: Of its files on disk, and so of one file; 0 if all of them are in memory.
+        open_files: How many one program may have open.
     """
 
-    __slots__ = ("cells", "in_group", "inodes", "memory_bytes", "processes", "sockets", "storage_bytes")
+    __slots__ = ("cells", "in_group", "inodes", "memory_bytes", "open_files", "processes", "sockets", "storage_bytes")
 
     def __init__(
         self,
@@ -41,7 +42,9 @@ class ProcessLimits:
         in_group: bool = False,
         cells: int = 0,
         storage_bytes: int = 0,
+        open_files: int = OPEN_FILES,
     ) -> None:
+        self.open_files = open_files
         self.storage_bytes = storage_bytes
         self.memory_bytes = memory_bytes
         self.processes = processes
@@ -84,18 +87,18 @@ class ProcessLimits:
             resource.setrlimit(kind, (value, value))
 
 
-def limit_open_files(cells: int = 0) -> None:
+def limit_open_files(cells: int = 0, wanted: int = OPEN_FILES) -> None:
     """What a program gets, and the agent does not; see `ProcessLimits.apply_per_process`.
 
     Args:
         cells: How many cells it may make, which are to have no more than programs elsewhere. It holds descriptors of
-            each, and more than all programs of cells may have in flight, but no more than half of what the agent may.
+            each, and more than all programs of cells may have in flight.
+        wanted: How many a program without cells may have open, if that is no more than half of what the agent may.
     """
-    most = OPEN_FILES
     if cells:
-        _soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         wanted = 2 * OPEN_FILES + cells * _OPEN_FILES_PER_CELL
-        most = wanted if hard == resource.RLIM_INFINITY else max(OPEN_FILES, min(wanted, hard // 2))
+    _soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = wanted if hard == resource.RLIM_INFINITY else max(OPEN_FILES, min(wanted, hard // 2))
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 

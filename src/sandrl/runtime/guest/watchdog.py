@@ -63,9 +63,9 @@ class ObjectLimits:
 
     __slots__ = ("descriptors", "epoll_watches", "file_locks", "hidden_processes", "mappings", "pipes", "queued_bytes")
 
-    def __init__(self, cells: int = 0) -> None:
+    def __init__(self, cells: int = 0, open_files: int = 0) -> None:
         shares = max(cells, 1)
-        self.descriptors = shares * DESCRIPTORS
+        self.descriptors = shares * max(DESCRIPTORS, 2 * open_files)
         self.hidden_processes = shares * HIDDEN_PROCESSES
         self.mappings = shares * MAPPINGS
         self.queued_bytes = shares * QUEUED_BYTES
@@ -84,7 +84,7 @@ class Watchdog:
         self._limits = limits
         self._disk = disk
         self._network_of = network_of
-        self._most = ObjectLimits(limits.cells)
+        self._most = ObjectLimits(limits.cells, limits.open_files)
         self._pauses = _PAUSES_PER_LOOK_AT_CELLS if limits.cells else _PAUSES_PER_LOOK
         self._objects = _Objects(self._most, counts_locks=not limits.in_group)
         self._hidden = _HiddenMemory(self._most)

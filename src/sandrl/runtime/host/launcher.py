@@ -12,6 +12,7 @@ from typing import ClassVar
 
 from sandrl.runtime import limits
 from sandrl.runtime.guest import accounts
+from sandrl.runtime.guest.processes import OPEN_FILES
 from sandrl.runtime.host.gate import Gate
 from sandrl.runtime.host.users import HostUsers
 from sandrl.runtime.network import Network
@@ -94,6 +95,7 @@ class BootRequest:
     inodes: int = limits.INODES
     processes: int = limits.PROCESSES
     sockets: int = limits.SOCKETS
+    open_files: int = OPEN_FILES
     in_group: bool = False
     cells: int = 0
     mounts: tuple[VolumeMount, ...] = ()

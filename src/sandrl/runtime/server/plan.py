@@ -93,6 +93,8 @@ def make_plan(spec: pb.SandboxSpec, image: Image | StoreImage, storage_bytes: in
         if overlay is not None:
             raise faults.invalid("packages are installed for the host's Python", "sandbox.spec.annotations")
     storage_bytes = _storage(spec, image, storage_bytes)
+    # Cells divide what is given for each of them.
+    amounts = limits.of_memory(limits.MEMORY_BYTES if cells else memory_bytes)
     boot = BootRequest(
         image=image.name,
         layers=image.layers,
@@ -102,7 +104,9 @@ def make_plan(spec: pb.SandboxSpec, image: Image | StoreImage, storage_bytes: in
         memory_bytes=memory_bytes,
         disk_bytes=limits.DISK_BYTES + (0 if storage_bytes else volumes.total_bytes(spec)),
         storage_bytes=storage_bytes,
-        processes=limits.PROCESSES if cells else limits.processes_of(memory_bytes),
+        processes=amounts["processes"],
+        sockets=amounts["sockets"],
+        open_files=amounts["open_files"],
         cells=cells,
         mounts=mounts,
         processors=processors,

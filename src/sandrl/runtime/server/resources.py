@@ -75,5 +75,5 @@ def _check_machine(resources: pb.Resources) -> None:
     machine = _Amounts(len(os.sched_getaffinity(0)), memory_bytes)
     for name, asked, there in zip(_Amounts._fields, _amounts(resources), machine, strict=True):
         if asked is not None and there is not None and there < asked <= _MAX_MEMORY_BYTES:
-            message = f"{_PLACE}.{name}: {getattr(resources, name)} is requested, and this machine has {there:.0f}"
+            message = f"{getattr(resources, name)} of {name} is requested, and this machine has {there:.0f} ({_PLACE})"
             raise faults.Fault(grpc.StatusCode.FAILED_PRECONDITION, message, reason="CWSANDBOX_NO_SUITABLE_RUNNER")

@@ -81,6 +81,7 @@ def _connected(settings: Settings, reason: str, image: str | None, packages: Pac
         find_image=lambda name, tell: _stored_image(name, settings, tell),
         user_of=lambda name: _user_of(name, settings),
         add_layers=lambda name, layers: _with_layers(name, layers, settings),
+        remove_images=lambda names: _remove_images(names, settings),
         packages=packages,
         overlay=overlay,
         suggested_concurrency=status.suggested_concurrency,
@@ -119,6 +120,16 @@ def _with_layers(image: str, layers: Sequence[tuple[str, Path]], settings: Setti
     from sandrl.runtime.images.store import open_store
 
     return add_layers(open_store(settings), image, layers)
+
+
+def _remove_images(names: Sequence[str], settings: Settings) -> list[str]:
+    from sandrl.runtime.images.removal import remove
+    from sandrl.runtime.images.store import open_store
+
+    store = open_store(settings)
+    known = [name for name in names if store.digest_of(name) is not None]
+    kept = remove(store, known).kept
+    return [name for name in known if name.partition("@")[2] in kept]
 
 
 def overlay_of(packages: Packages, settings: Settings, image: str, emit: Emit) -> str:

@@ -315,6 +315,7 @@ class Connection(ABC):
             why that cannot be, if it cannot; None where the runtime cannot do that. May raise `SandrlError`.
         add_layers: Makes an image of another one and layers with their digests, and returns its name; None where this
             machine cannot do that. May raise `SandrlError`.
+        remove_images: Removes images that `add_layers` has made; returns those that are still used.
         has_ended: Whether the runtime has ended with all of its sandboxes, determined on this machine without a call to
             the runtime; None if only a call can show that.
     """
@@ -342,6 +343,7 @@ class Connection(ABC):
     has_ended: Callable[[], bool] | None = field(default=None, repr=False, compare=False)
     write_changes: Callable[[str, Path, int], str] | None = field(default=None, repr=False, compare=False)
     add_layers: Callable[[str, Sequence[tuple[str, Path]]], str] | None = field(default=None, repr=False, compare=False)
+    remove_images: Callable[[Sequence[str]], list[str]] = field(default=lambda _: [], repr=False, compare=False)
     user_of: Callable[[str], str | None] = field(default=lambda _: None, repr=False, compare=False)
 
     def named(self) -> tuple[str, str | None]:

@@ -161,7 +161,7 @@ class SdkClient:
 
     def create(self, tags: Sequence[str], cells: int = 0, shape: Shape = USUAL) -> Sandbox:
         if shape.gpus and self._connection.is_local:
-            raise UsageError(f"a sandbox with {shape.gpus} GPUs: sandboxes of this machine have none")
+            raise UsageError(f"GPUs ({shape.gpus}) are requested, and sandboxes of this machine have none")
         # The service knows nothing of cells: there, what its containers allow anyway decides.
         annotations = {CELLS_ANNOTATION: str(cells)} if cells and self._connection.is_local else {}
         if shape.image and self._connection.overlay:
@@ -286,7 +286,7 @@ class SdkSandbox:
         self, argv: Sequence[str], *, columns: int, rows: int, output: Callable[[bytes], None]
     ) -> AttachedProgram:
         session = self._handle.shell(list(argv), width=columns, height=rows)
-        return SdkTerminal(session, output, self._translate_about)
+        return SdkTerminal(session, output, self._translate)
 
     def read_file(self, path: str) -> Future[bytes]:
         return adapter.translated(self._handle.read_file(path), bytes, self._translate_of_file(path))

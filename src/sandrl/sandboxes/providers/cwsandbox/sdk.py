@@ -33,6 +33,8 @@ _BASE_URL_VARIABLE = "CWSANDBOX_BASE_URL"
 _NO_PROXY_VARIABLE = "no_grpc_proxy"
 # Besides the status RESOURCE_EXHAUSTED; these may come as UNAVAILABLE.
 _NO_ROOM_REASONS = frozenset({"CWSANDBOX_RUNNER_CAPACITY_EXHAUSTED", "CWSANDBOX_RUNNER_OVERLOADED"})
+# What a request asks for is not to be had: of this machine never, of the service not now.
+_NO_RUNNER = "CWSANDBOX_NO_SUITABLE_RUNNER"
 # How gRPC says that it never got a connection.
 _NEVER_CONNECTED = ("failed to connect to all addresses", "DNS resolution failed")
 # The status INTERNAL that grpc.aio itself gives a call whose connection broke while a message was handed over.
@@ -121,6 +123,8 @@ def translate(error: BaseException, *, is_local: bool = False) -> SandrlError:
     if isinstance(error, sdk.CWSandboxValidationError):
         reasons = [violation.description for violation in error.field_violations if violation.description]
         return UsageError(f"the sandbox service refuses the request: {reasons[0] if reasons else message}")
+    if is_local and getattr(error, "reason", None) == _NO_RUNNER:
+        return UsageError(f"the local runtime refuses the request: {message}")
     if isinstance(error, CancelledError):
         return InfrastructureError("the execution was cancelled")
     if isinstance(error, sdk.SandboxResourceExhaustedError) or getattr(error, "reason", None) in _NO_ROOM_REASONS:
