@@ -109,6 +109,7 @@ class Settings:
         service_token: The token of `sandrl serve`, for the service and for those who ask it.
         service_url: The address of one, where integrations of trainers score with it.
         problems: The problems that integrations of trainers find by their names.
+        harbor_registry: The registry of sets of tasks, a file or an address, where it is not the public one.
         images_size: How large the store of images may grow, as a size; it may grow without a limit unless set.
         sandbox_storage: How much a sandbox from an image may write to disk, as a size; it writes to memory unless set.
         ray_address: Where the Ray cluster is, as Ray takes it.
@@ -138,6 +139,7 @@ class Settings:
     service_token: str | None = field(default=None, repr=False)
     service_url: str | None = None
     problems: str | None = None
+    harbor_registry: str | None = None
     images_size: str | None = None
     sandbox_storage: str | None = None
     ray_address: str | None = None
@@ -174,6 +176,7 @@ class Settings:
             service_token=values.get("SANDRL_SERVICE_TOKEN"),
             service_url=values.get("SANDRL_SERVICE_URL"),
             problems=values.get("SANDRL_PROBLEMS"),
+            harbor_registry=values.get("SANDRL_HARBOR_REGISTRY"),
             images_size=values.get("SANDRL_IMAGES_SIZE"),
             sandbox_storage=values.get("SANDRL_SANDBOX_STORAGE"),
             ray_address=values.get("RAY_ADDRESS"),

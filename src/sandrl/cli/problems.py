@@ -136,7 +136,7 @@ def convert_problems(
 ) -> None:
     """Convert problems of any supported format to sandrl's own format, or to task directories of Harbor.
 
-    Tasks that were written so become problems again; what cannot be converted is named and left out.
+    Tasks that were written so become problems again. The output names each problem that is left out.
     """
     from sandrl.problems import load_problems
     from sandrl.rewards.conversion import convert

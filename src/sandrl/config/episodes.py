@@ -13,6 +13,7 @@ from sandrl.config.parts import (
     CachePart,
     EndpointPart,
     EpisodePart,
+    LockPart,
     MappingPart,
     Problems,
     RunPart,
@@ -33,7 +34,7 @@ HELD_BY_AN_EPISODE = 2
 Steps: TypeAlias = Annotated[Count, Option("Total number of steps.", TRAINING, metavar="N")]
 
 
-class EpisodesConfig(RunPart, SandboxesPart, EndpointPart, SamplingPart, EpisodePart, CachePart, MappingPart):
+class EpisodesConfig(RunPart, SandboxesPart, EndpointPart, SamplingPart, EpisodePart, CachePart, MappingPart, LockPart):
     """A run whose work is to play episodes, step by step.
 
     Each command adds its fields `problems`, `steps` and `samples` (episodes of each problem in a step), with defaults

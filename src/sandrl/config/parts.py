@@ -129,6 +129,17 @@ class MappingPart(Config):
     language: str | None = option(None, LANGUAGE_HELP, PROBLEMS, metavar="NAME")
 
 
+class LockPart(Config):
+    """Which tasks a run may have."""
+
+    lock: Path | None = option(
+        None,
+        "Refuse tasks and images other than those in this lock, such as the tasks.lock.json of a run.",
+        PROBLEMS,
+        metavar="FILE",
+    )
+
+
 class ScoringPart(Config):
     """How a completion is judged and rewarded.
 
@@ -193,8 +204,8 @@ class ScoringPart(Config):
     )
     verifier: VerifierPlace = option(
         VerifierPlace.TASK,
-        "Where verifiers of tasks run: as the task says, or always in a fresh sandbox, from the state that the agent left"
-        " (`separate`).",
+        "Where verifiers of tasks run: as the task says, or always in a fresh sandbox, from the state that the agent"
+        " left (`separate`).",
         SCORING,
     )
     pass_env: tuple[str, ...] = option(

@@ -10,6 +10,7 @@ from sandrl.config.fields import OUTPUT, PROBLEMS, SANDBOXES, SCORING, SECONDS, 
 from sandrl.config.model import Seconds, Tries
 from sandrl.config.parts import (
     CachePart,
+    LockPart,
     MappingPart,
     NumProblems,
     OutputPart,
@@ -24,7 +25,7 @@ OF_SANDBOXES = (*SandboxesPart.model_fields, "cache", "second_opinion", "hash_se
 """Options that say nothing where a service has the sandboxes."""
 
 
-class ScoredRunConfig(OutputPart, SandboxesPart, CachePart, MappingPart):
+class ScoredRunConfig(OutputPart, SandboxesPart, CachePart, MappingPart, LockPart):
     """A run whose work is to score completions."""
 
     problems: Problems = BUNDLED
@@ -76,7 +77,7 @@ class RewardConfig(ScoredRunConfig):
     job_id: str | None = option(None, "Id of this job; default: a random id.", SANDBOXES, metavar="ID")
 
 
-class ValidateConfig(SandboxesPart, CachePart, MappingPart):
+class ValidateConfig(SandboxesPart, CachePart, MappingPart, LockPart):
     """`sandrl problems validate`."""
 
     short_help: ClassVar[str] = (
@@ -126,7 +127,7 @@ class RedteamConfig(SandboxesPart, ScoringPart, MappingPart):
     )
 
 
-class RegradeConfig(SandboxesPart, ScoringPart, MappingPart):
+class RegradeConfig(SandboxesPart, ScoringPart, MappingPart, LockPart):
     """`sandrl runs regrade`; options that are not given have the values of the run."""
 
     short_help: ClassVar[str] = (

@@ -152,8 +152,10 @@ def _chosen(config: _Configuration, problems: Mapping[str, Problem], reading: Re
     names: list[Any] = list(pool) if written is None else list(range(len(written)))
     random.Random(f"few-shot {config.few_shot_seed}").shuffle(names)
     seen: set[str] = set()
+    has_tasks = False
     for name in names:
         if written is None and pool[name].reference is None:
+            has_tasks = has_tasks or pool[name].task is not None
             continue
         example = Example(pool[name].prompt, problem=pool[name]) if written is None else written[name]
         if (key := _words(example.prompt)) in seen:
@@ -167,7 +169,8 @@ def _chosen(config: _Configuration, problems: Mapping[str, Problem], reading: Re
         where = "the problems" if source is None else f"{source!r}"
         raise UsageError(
             f"few_shot: {where} have {len(seen)} different examples with a reference solution, and {needed} are needed"
-            + (", because no problem is its own example" if source is None else ""),
+            + (", because no problem is its own example" if source is None else "")
+            + ("; a task cannot be one, because its answer is what was done in a machine" if has_tasks else ""),
             hint="name another set or a file of examples with `few_shot_from`, or ask for fewer",
             fields=("few_shot", "few_shot_from"),
         )

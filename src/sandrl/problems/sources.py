@@ -22,6 +22,7 @@ from sandrl.problems.formats.python_tests import MBPP
 from sandrl.problems.hub import HubDataset, read_hub
 from sandrl.problems.published import HUMANEVAL_DATASET, MBPP_DATASET, PUBLISHED
 from sandrl.problems.tables import file_set, is_file_name, read_directory, read_file
+from sandrl.problems.tasks.registry import GIT, HARBOR, found_tasks
 from sandrl.problems.tasks.sources import find_tasks
 from sandrl.suggestions import VALUES, near
 
@@ -75,11 +76,16 @@ class NamedSet:
 
 
 def find_source(name: str | Path) -> Source:
-    """Finds out what a name stands for: a named set or `owner/name`, perhaps with `:split`, a file, or `-`."""
+    """Finds out what a name stands for: a named set or `owner/name`, perhaps with `:split`, a file, or `-`.
+
+    A name that begins with `harbor:` or `git+` is that of a set of tasks (`sandrl.problems.tasks.registry`).
+    """
     if isinstance(name, Path) or name == STANDARD_INPUT:
         return _file(Path(name))
     if (named := named_set(name)) is not None:
         return named.source(None)
+    if name.startswith((HARBOR, GIT)):
+        return Source(lambda: _rows_of(found_tasks(name)))
     if _is_file(name):
         return _file(Path(name))
     bare, _, split = name.partition(":")

@@ -30,6 +30,7 @@ from sandrl.events.results import ScoredCompletion, Status
 from sandrl.judge.judge import judge_version
 from sandrl.problems import Completion, Problem, demo_problems, load_problems
 from sandrl.problems.loading import reading_of
+from sandrl.problems.tasks.lock import LOCK, TaskLock
 from sandrl.rewards.estimate import SandboxEstimate, estimate_sandboxes
 from sandrl.rewards.scoring import opened_job, score_batch
 from sandrl.runs import RunReader, TrajectoryRow
@@ -133,6 +134,7 @@ def regrade(
     known = [row for row, _ in found]
     if not known:
         raise InputError("has no completion that can be judged again", path=reader.path)
+    _warn_of_other_tasks(reader, problems, emit)
     if len(known) < len(rows):
         emit(
             Warned(f"{len(rows) - len(known)} completions are left out, because their problem or their text is missing")
@@ -207,6 +209,14 @@ def _problems(request: RegradeConfig, reader: RunReader) -> Mapping[str, Problem
             raise
         message = f"its problems cannot be loaded: {error.message}"
         raise InputError(message, path=reader.path, hint=_NAME_THEM, fields=("problems",)) from error
+
+
+# A repaired verifier is what a run is judged again for; a task that has changed unknowingly is not.
+def _warn_of_other_tasks(reader: RunReader, problems: Mapping[str, Problem], emit: Emit) -> None:
+    path = reader.path / LOCK
+    if path.is_file() and (found := TaskLock.read(path).differences(TaskLock.of(problems.values()))):
+        more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+        emit(Warned(f"the tasks are not those of the run: {found[0]}{more}"))
 
 
 def _kept_state(row: TrajectoryRow, run: Path) -> FinalState | None:

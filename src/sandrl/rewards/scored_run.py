@@ -41,6 +41,7 @@ from sandrl.judge.judge import Judge, judge_version
 from sandrl.judge.weak_checks import warn_of_weak_checks
 from sandrl.problems import Completion, Problem
 from sandrl.problems.prompting import Prompting
+from sandrl.problems.tasks.lock import TaskHold
 from sandrl.rewards.reward_run import RewardRun
 from sandrl.rewards.scoring import lifetime_seconds, score_batch
 from sandrl.runs import MetricsRecorder, RunReader, RunWriter
@@ -165,6 +166,7 @@ def open_job_run(
         ServiceError: If the runtime, or the disk, fails.
     """
     job_id = checked_job_id(job_id) if job_id else new_job_id()
+    tasks = TaskHold.of(config.lock, problems, resume=resume)
     sandboxes = SandboxRequest.of(config, *tags)
     allowance = sandboxes.allowance(settings, run=resume)
     with ExitStack() as stack:
@@ -204,6 +206,9 @@ def open_job_run(
                     emit=tell,
                 )
             )
+            job.expected_images = tasks.images
+        if session.writer.rank == 0:
+            stack.enter_context(tasks.kept(session.writer.path, {} if job is None else job.images))
         yield JobRun(session, recorder, tell, interrupt, connection, job, results)
 
 

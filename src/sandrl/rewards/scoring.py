@@ -17,6 +17,7 @@ from sandrl.judge.calibration import packages_of
 from sandrl.judge.judge import Judge, longest_execution_seconds, longest_run_seconds
 from sandrl.judge.limits import Limits
 from sandrl.problems import Completion, CompletionsLike, Problem, ProblemsLike, as_completions, as_problems
+from sandrl.problems.tasks.lock import TaskHold
 from sandrl.runs import HASH_SEED_TAG
 from sandrl.sandboxes import Interrupt, Job, SandboxRequest
 from sandrl.scoring.batch import Batch, OnResult
@@ -204,6 +205,7 @@ def opened_job(
         ServiceError: If the runtime does not do its part.
     """
     options = ScoreOptions.of(config)
+    tasks = TaskHold.of(config.lock, problems)
     sandboxes = SandboxRequest.of(config, tag)
     allowance = sandboxes.allowance(settings)
     connection = sandboxes.connect(settings, needed=packages_of(problems.values()), emit=emit)
@@ -216,6 +218,7 @@ def opened_job(
         interrupt=interrupt,
         emit=emit,
     )
+    job.expected_images = tasks.images
     judge = Judge.on(connection, require_isolated=config.require_isolated)
     with interrupt.heard(), job:
         at_once = connection.at_once(concurrency)

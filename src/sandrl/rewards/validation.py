@@ -111,7 +111,9 @@ class Validation:
         if unsplittable:
             complaints.append(f"the checks of {unsplittable} of {len(results)} problems cannot be isolated")
         if weak := [task_id for task_id in self.nothing if task_id in self.accepted_stubs]:
-            complaints.append(f"{len(weak)} tasks reward an agent that does nothing as their solution (first: {weak[0]})")
+            complaints.append(
+                f"{len(weak)} tasks reward an agent that does nothing as their solution (first: {weak[0]})"
+            )
         if self.invalid:
             task_id, why = next(iter(self.invalid.items()))
             complaints.append(f"{len(self.invalid)} problems are invalid without an answer (first: {task_id}: {why})")

@@ -5,6 +5,7 @@ from sandrl.runs.identity import CANARY_TAG as CANARY_TAG
 from sandrl.runs.identity import HASH_SEED_TAG as HASH_SEED_TAG
 from sandrl.runs.identity import OPINION_TAG as OPINION_TAG
 from sandrl.runs.identity import ROLLOUT_TAG as ROLLOUT_TAG
+from sandrl.runs.identity import VERIFIER_TAG as VERIFIER_TAG
 from sandrl.runs.identity import WARM_TAG as WARM_TAG
 from sandrl.runs.identity import WORKER_TAG as WORKER_TAG
 from sandrl.runs.identity import disagreements as disagreements

@@ -29,6 +29,9 @@ HASH_SEED_TAG = "hash-seed"
 """Tag of the sandboxes in which completions are judged under another hash seed; they do not count as executions.
 """
 
+VERIFIER_TAG = "verifier"
+"""Marks sandboxes of a task's trial besides the first one: of its verifier, and on the untouched image."""
+
 ROLLOUT_TAG = "rollout"
 """Tag of the sandboxes in which policies work; submitted code is executed in other sandboxes."""
 
@@ -38,7 +41,7 @@ WARM_TAG = "warm"
 WORKER_TAG = "worker"
 """Tag of the sandboxes in which many completions are judged, each in a cell."""
 
-_NO_EXECUTIONS = {CANARY_TAG, HASH_SEED_TAG, OPINION_TAG, ROLLOUT_TAG, WORKER_TAG}
+_NO_EXECUTIONS = {CANARY_TAG, VERIFIER_TAG, HASH_SEED_TAG, OPINION_TAG, ROLLOUT_TAG, WORKER_TAG}
 
 _COUNTS = ("completions", "scored", "unscorable", "no_code", "cache_hits", "executed", "executions", "retries",
            "reruns", "canaries", "reward/total")  # fmt: skip

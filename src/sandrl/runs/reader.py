@@ -160,7 +160,9 @@ class RunReader:
             passed = sum(check.status == "passed" for check in row.checks)
             values = {name: _shared(getattr(row, name)) for name in _SLIM_FIELDS}
             # Of older rows nothing is said about single checks.
-            contradicts_checks = bool(row.checks) and (passed, len(row.checks)) != (row.passed, row.total)
+            contradicts_checks = (
+                row.score is None and bool(row.checks) and (passed, len(row.checks)) != (row.passed, row.total)
+            )
             yield SlimRow(**values, contradicts_checks=contradicts_checks)
 
     def opinions(self) -> Rows[OpinionRow]:

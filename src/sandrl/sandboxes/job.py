@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
@@ -61,6 +61,10 @@ class Withdrawn(Exception):
 class Job(Closing):
     """Owns sandboxes until the end of the `with` block.
 
+    Attributes:
+        images: The images that problems named and the runtime has, by name as it has them, with their digests.
+        expected_images: How it must have them, where that matters.
+
     Args:
         tags: The user's and the workflow's tags, as text.
         max_lifetime_seconds: After this the service ends a sandbox, whatever happened to the job.
@@ -104,6 +108,8 @@ class Job(Closing):
         self.has_cells = has_cells
         self.fresh_networks = fresh_networks
         self.unstopped: tuple[str, ...] = ()
+        self.images: dict[str, str] = {}
+        self.expected_images: Mapping[str, str] = {}
         self._looked_at = 0.0
         self._is_inherited = False
         entry = JobEntry(
@@ -273,10 +279,16 @@ class Job(Closing):
     def _find_image(self, image: str) -> Connection:
         with self._finding:
             try:
-                return self.connection.with_image(image, self._heard.put)
+                found = self.connection.with_image(image, self._heard.put)
             except SandrlError as error:
                 about = error.message if error.message.startswith(image) else f"{image}: {error.message}"
                 raise InfrastructureError(f"image {about}", hint=error.hint) from error
+        expected = self.expected_images.get(image, found.image)
+        if found.image != expected:
+            message = f"image {image} is {found.image} here, and the lock of the tasks has {expected}"
+            raise InfrastructureError(message, hint="pull that image, or leave out the lock", fields=("lock",))
+        self.images[image] = found.image
+        return found
 
     def wait_any(
         self, interrupt: Interrupt | None = None, seen: Level = Level.NONE, timeout_seconds: float | None = None

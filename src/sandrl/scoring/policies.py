@@ -27,7 +27,8 @@ RewardPolicy: TypeAlias = Callable[[Verdict, Completion], float]
 """A function that computes the reward of a completion that can be scored: `f(verdict, completion) -> float`.
 
 It is called once for each completion, also for identical ones that are judged only once. `status`, `passed`, `total`
-and `checks` of the verdict describe the outcome, `score` and `scores` what the verifier of a task wrote; `stdout`, `stderr`, `wall_seconds` and `cpu_seconds` the execution.
+and `checks` of the verdict describe the outcome, `score` and `scores` what the verifier of a task wrote; `stdout`,
+`stderr`, `wall_seconds` and `cpu_seconds` the execution.
 Of the completion, `completion` is the text of the model (`None` if the row contained only code), `code` is the code
 that was judged (`None` if none was found), `id` and `task_id` are its names. It returns a number from -1,000,000 to
 1,000,000.

@@ -13,6 +13,7 @@ from sandrl.problems import Problem
 from sandrl.problems.calls import expression_of
 from sandrl.problems.prompting import Prompting
 from sandrl.problems.prompts import shown_checks
+from sandrl.problems.tasks.description import script_of
 from sandrl.runs import ProblemCheck, ProblemRow, RunWriter
 
 _LONGEST_TEXT = 20_000
@@ -74,7 +75,10 @@ def _checks_of(problem: Problem, prompt: str, show_tests: int | None) -> Iterato
     text = _words(prompt)
     lines = f"\n{prompt}\n"
     names = problem.check_names
-    if problem.cases:
+    if problem.task is not None:
+        scripts = [script_of(problem.task, step) for step in problem.task.steps]
+        yield ProblemCheck(name="verifier", source="\n\n".join(scripts), is_hidden=True)
+    elif problem.cases:
         for number, case in enumerate(problem.cases):
             # Lines of their own: single digits are in most prompts.
             is_in_prompt = all(f"\n{each.strip()}\n" in lines for each in (case.stdin, case.stdout) if each.strip())

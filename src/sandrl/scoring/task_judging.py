@@ -1,13 +1,14 @@
 """Gets the verdicts on tasks: each completion of one is a trial, on a thread of its own.
 
-Trials take turns by the memory and the processors of their machines, not by their number. Their commands run in sandboxes
-of the batch's job, on whose thread everything else here is done. A trial whose sandbox was lost is repeated if its agent
-can act again. If it is lost every time, the task is tried without an agent: where that gives a verdict, the answer is to
-blame.
+Trials take turns by the memory and the processors of their machines, not by their number. Their commands run in
+sandboxes of the batch's job, on whose thread everything else here is done. A trial whose sandbox was lost is repeated
+if its agent can act again. If it is lost every time, the task is tried without an agent: where that gives a verdict,
+the answer is to blame.
 """
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections import deque
@@ -17,14 +18,16 @@ from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
 
-from sandrl.errors import InfrastructureError
-from sandrl.events import CanaryFinished, CompletionStarted, Emit, Event, RetryScheduled
+from sandrl.errors import InfrastructureError, UsageError
+from sandrl.events import CanaryFinished, CompletionStarted, Emit, Event, RetryScheduled, Warned
 from sandrl.events.results import Status
 from sandrl.judge.verdict import Verdict
 from sandrl.problems.tasks.task import Task
+from sandrl.runs import CANARY_TAG
 from sandrl.sandboxes import Job, Launch, Level, Shape, State, Withdrawn, delay_seconds, problem_tag
 from sandrl.scoring.attempts import MOST_MOVES, Attempt
 from sandrl.scoring.judging import Judging, OnVerdict
+from sandrl.settings import RuntimeKind
 from sandrl.trials.answers import Nothing
 from sandrl.trials.capacity import capacity_of
 from sandrl.trials.machine import Machine
@@ -59,16 +62,20 @@ class TaskJudging(Judging):
         place: JobPlace | None = None,
     ) -> None:
         self._job = job
+        if job.connection.kind is RuntimeKind.RAY:
+            message = "tasks are judged on this machine or by the remote service, and not on the nodes of a Ray cluster"
+            raise UsageError(message, hint="use `runtime` local or remote", fields=("runtime",))
         self._own_place: JobPlace | None = None
         if place is None:
             place = self._own_place = JobPlace(job, wake, emit=self._tell)
-        self._site = _site_of(place, states_of(job.run_dir))
+        self._site = _site_of(place, states_of(job.run_dir), self._tell)
         self._capacity = capacity_of(job.connection)
         self._wake = wake
         self._most = min(concurrency or _MOST_THREADS, _MOST_THREADS)
         self._emit = emit
         self._on_verdict = on_verdict
         self._ready: deque[Attempt] = deque()
+        self._told: set[str] = set()
         self._running = 0
         self._heard: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._level = Level.NONE
@@ -86,6 +93,10 @@ class TaskJudging(Judging):
         return self._most
 
     def begin(self, attempt: Attempt) -> None:
+        task = attempt.problem.task
+        if task is not None and task.ignored and task.digest not in self._told:
+            self._told.add(task.digest)
+            self._emit(Warned(f"{attempt.problem.task_id}: without an effect here: {', '.join(task.ignored)}"))
         self._ready.append(attempt)
         self.go_on()
 
@@ -135,7 +146,8 @@ class TaskJudging(Judging):
 
     def _verdict(self, attempt: Attempt) -> Verdict:
         task, agent = attempt.problem.task, attempt.agent
-        assert task is not None and agent is not None, "it is a trial"
+        assert task is not None, "it is a trial"
+        assert agent is not None, "it was found before"
         scoring = attempt.context.options
         options = replace(
             scoring.trial, tags=(problem_tag(attempt.completion.task_id), *scoring.tags), retries=scoring.retries
@@ -160,7 +172,8 @@ class TaskJudging(Judging):
             time.sleep(pause)
 
     def _trial(self, task: Task, agent: Agent, options: TrialOptions) -> Verdict:
-        with self._capacity.take(*needs_of(task, options.mode)):
+        memory_bytes, processors = needs_of(task, options.mode)
+        with self._capacity.take(memory_bytes, min(processors, _processors())):
             if self._level is not Level.NONE:
                 raise _Stopped
             return run_trial(task, agent, self._site, options)
@@ -168,7 +181,7 @@ class TaskJudging(Judging):
     def _blamed(self, attempt: Attempt, task: Task, options: TrialOptions, reason: str) -> Verdict:
         # Each sandbox of the answer was lost; one without an answer tells whether the runtime is well.
         try:
-            passed = self._trial(task, Nothing(), options).status.scorable
+            passed = self._trial(task, Nothing(), replace(options, tags=(CANARY_TAG, *options.tags))).status.scorable
         except (InfrastructureError, RuntimeLost):
             passed = False
         named = attempt.completion
@@ -199,7 +212,13 @@ class TaskJudging(Judging):
 
     def _finish(self, attempt: Attempt, verdict: Verdict) -> None:
         self._leave()
+        if verdict.status is Status.INVALID_PROBLEM and verdict.sandbox_id is None:
+            attempt.executions = 0
         self._on_verdict(attempt, verdict)
+
+
+def _processors() -> int:
+    return len(os.sched_getaffinity(0))
 
 
 def _raise(error: Exception) -> None:
@@ -210,8 +229,18 @@ def _lost(reason: str) -> Verdict:
     return Verdict(Status.INFRASTRUCTURE, None, 0, 1, reason)
 
 
-def _site_of(place: JobPlace, states: Path) -> Site:
+def _site_of(place: JobPlace, states: Path, emit: Emit) -> Site:
+    has_told = False
+
     def make(shape: Shape, state: State | None, tags: Sequence[str]) -> Machine:
+        nonlocal has_told
+        there = _processors()
+        if place.connection.is_local and (shape.processors or 0) > there:
+            if not has_told:
+                has_told = True
+                message = f"a task asks for {shape.processors:g} processors, and this machine has {there}: it gets all"
+                emit(Warned(message))
+            shape = replace(shape, processors=float(there))
         return Machine(place, replace(shape, state=state), tags, states=states)
 
     return Site(make, place.find_image)

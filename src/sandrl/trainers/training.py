@@ -29,6 +29,7 @@ from sandrl.judge.calibration import packages_of
 from sandrl.judge.judge import judge_version
 from sandrl.judge.weak_checks import warn_of_weak_checks
 from sandrl.problems import Problem
+from sandrl.problems.tasks.lock import TaskHold
 from sandrl.rewards.scoring import lifetime_seconds
 from sandrl.runs import MetricsRecorder
 from sandrl.runs.flags import Flag, Health
@@ -295,6 +296,7 @@ def run_training(
         InterruptedRunError: If the user did not want the current step to be finished.
     """
     config = setup.config
+    tasks = TaskHold.of(config.lock, setup.problems, resume=setup.resume)
     connection = None
     facts: dict[str, JsonValue] = {}
     if setup.problems:
@@ -322,6 +324,8 @@ def run_training(
     ):
         session.stack.enter_context(redirect_stdout(PrintedFile(session.writer.path / PRINTED)))
         shared = allowance.shared(processes.count)
+        if session.writer.rank == 0:
+            session.stack.enter_context(tasks.kept(session.writer.path, {}))
         training = Training(setup, settings, session, connection, shared, interrupt, processes, emit)
         try:
             engine.train(training)

@@ -1,7 +1,7 @@
 """Agents whose answer is given: a patch, a shell script, the solution of the task, or nothing.
 
-An answer runs in the machine of its task as the agent's user, in the working directory, within the agent's time limit. A
-patch that does not fit is the answer's own failure. A script may fail: what it has done until then is verified.
+An answer runs in the machine of its task as the agent's user, in the working directory, within the agent's time limit.
+A patch that does not fit is the answer's own failure. A script may fail: the verifier judges what it did before.
 """
 
 from __future__ import annotations
@@ -35,12 +35,16 @@ if command -v git >/dev/null 2>&1; then
     git -c safe.directory='*' apply "$file" && exit
     git -c safe.directory='*' apply --recount --ignore-whitespace "$file" && exit
 fi
+program=patch
 if ! command -v patch >/dev/null 2>&1; then
-    command -v git >/dev/null 2>&1 || exit {_NO_PROGRAM}
-    exit 1
+    program="busybox patch"
+    if ! command -v busybox >/dev/null 2>&1; then
+        command -v git >/dev/null 2>&1 || exit {_NO_PROGRAM}
+        exit 1
+    fi
 fi
-patch -p1 -N --dry-run -i "$file" >/dev/null </dev/null || {{ patch -p1 -N --dry-run -i "$file" </dev/null >&2; exit 1; }}
-patch -p1 -N -i "$file" </dev/null
+$program -p1 -N --dry-run -i "$file" >&2 </dev/null || exit 1
+$program -p1 -N -i "$file" </dev/null
 """
 _SCRIPT = f"""
 file=$(mktemp) && cat >"$file" || exit {_NO_PROGRAM}
@@ -127,7 +131,9 @@ class Oracle:
             raise AnswerError("the task has no solution")
         if solution.patch:
             return Patch(solution.patch).act(machine, step, 0)
-        machine.put("/solution", files_of(self.task, [solution.directory] * bool(solution.directory), solution.files), anew=True)
+        machine.put(
+            "/solution", files_of(self.task, [solution.directory] * bool(solution.directory), solution.files), anew=True
+        )
         script = shlex.quote(posixpath.join("/solution", solution.script))
         machine.run(f"chmod +x {script}", user=ROOT, timeout_seconds=_MOVING_SECONDS)
         seconds = _limit(step)
@@ -166,15 +172,21 @@ def _extracted(text: str, extraction: Extraction) -> str | None:
         if found:
             content = found[-1].content
             inner = fences(content, sources)
-            return inner[-1].code if inner else content.strip("\n") + "\n"
+            return _ended(inner[-1].code if inner else content)
         if extraction is not Extraction.AUTO:
             return None
     for languages in ((*_PATCHES, *_SHELLS), ("",)):
         named = [block.code for block in blocks if block.language in languages]
         if named:
-            return named[-1]
+            return _ended(named[-1])
     is_plain = extraction is Extraction.AUTO and not blocks
     return text if is_plain and (text.startswith("#!") or _IS_PATCH.match(text.lstrip())) else None
+
+
+def _ended(text: str) -> str:
+    # A script or a patch ends its last line.
+    text = text.strip("\n")
+    return f"{text}\n" if text else ""
 
 
 def _limit(step: TaskStep) -> float:

@@ -1,7 +1,7 @@
-"""What is put into the machine of a task from its files, and what is collected from it for a verifier.
+"""Files of a task for its machine, and files that are collected from the machine for a verifier.
 
-What is collected was written in a sandbox. It is never extracted on this machine, and links that leave what is collected
-are left out, so that an artifact cannot be a link to the tests.
+Collected files were written in a sandbox. They are never extracted on this machine, and links that leave the collected
+path are left out, so that an artifact cannot be a link to the tests.
 """
 
 from __future__ import annotations

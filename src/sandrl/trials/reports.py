@@ -1,8 +1,8 @@
 """Reads the checks of a verdict from the reports of test programs: CTRF (JSON) and JUnit (XML).
 
 A report only explains a reward and never changes it. It was written in a sandbox, so it is hostile: its size, depth,
-number of tests and texts are bounded, an XML document with a declaration of a type or an entity is refused, and whatever
-is no report counts as none.
+number of tests and texts are bounded, and an XML document with a declaration of a type or an entity is refused. A file
+that is not a report has no checks.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Reads the reward that a verifier has written: `reward.json`, or else `reward.txt`.
 
-What is no finite number is a failure of the verifier, never a zero. The files are read as Harbor reads them: a text is a
-number as Python's `float` reads it, and JSON booleans are 1 and 0. The differences: a `reward.json` may be a single
-number, as the format says; an empty object, a name that occurs twice and a number that no float holds are failures. A
-`reward.json` that cannot be read is a failure also beside a valid `reward.txt`: the verifier's first word is not replaced
-by another one.
+A text that is not a finite number is a failure of the verifier, never a zero. The files are read as Harbor reads them:
+a text is a number as Python's `float` reads it, and JSON booleans are 1 and 0. The differences: a `reward.json` may be
+a single number, as the format says; an empty object, a name that occurs twice and a number that no float holds are
+failures. A `reward.json` that cannot be read is a failure also beside a valid `reward.txt`: the verifier's first word
+is not replaced by another one.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """A trial: an agent acts on the machine of a task, and the verifier of the task decides the reward.
 
-Every verdict on a task comes from here, whoever the agent is. What matters most is whose failure it is if a verifier
-leaves no valid reward. A cause before the agent acted is the infrastructure's. Otherwise the verifier runs again, from
-the state that the agent left, in a fresh sandbox; then on the image that no agent has touched. If it fails there as well,
-it is the infrastructure's, and the reward is null. If it does not, it runs once more from the agent's state, because an
-outage may have ended meanwhile; if it fails again, the agent's state makes it fail, and the reward is 0. So nobody leaves
-a group by breaking a verifier, and nobody loses by a verifier that is broken.
+Every verdict on a task comes from here. A verifier that leaves no valid reward has failed, and the cause of its
+failure decides the reward. A cause before the agent acted is infrastructure, and the reward is null. Otherwise the
+verifier runs again, from the state that the agent left, in a fresh sandbox; then on the untouched image. If it fails
+there as well, the reward is null. If it does not, it runs once more from the agent's state, because an outage may have
+ended meanwhile; if it fails again, the agent's state makes it fail, and the reward is 0. So an agent cannot leave its
+group by breaking a verifier, and loses nothing by a verifier that is broken.
 """
 
 from __future__ import annotations
@@ -22,19 +22,20 @@ from typing import Protocol, TypeVar
 from sandrl.errors import InfrastructureError, InputError
 from sandrl.events.results import CheckStatus, CheckVerdict, Status, Trust
 from sandrl.judge.verdict import Verdict
+from sandrl.problems.tasks.log_parsers import check_parser
 from sandrl.problems.tasks.task import (
     Environment,
     Healthcheck,
     Phase,
-    Reach,
     RewardStrategy,
     Task,
     TaskStep,
     VerifierMode,
 )
 from sandrl.problems.tasks.templates import resolved
+from sandrl.runs import VERIFIER_TAG
 from sandrl.sandboxes import Shape, State, delay_seconds, network_of
-from sandrl.trials.artifacts import files_of, collected
+from sandrl.trials.artifacts import collected, files_of
 from sandrl.trials.entries import Entry
 from sandrl.trials.machine import ROOT, Machine
 from sandrl.trials.place import RuntimeLost
@@ -46,14 +47,16 @@ SETUP_SECONDS = 600.0
 """The time limit of what prepares a machine before an agent acts."""
 
 LIFETIME_MARGIN_SECONDS = 3600.0
-"""How long a machine may live besides what its task allows: agents that wait for a model, set-up, and what is collected."""
+"""How long a machine may live besides what its task allows: waiting for a model, set-up, and what is collected."""
 
 MEMORY_BYTES, STORAGE_BYTES = 2 << 30, 10 << 30
 """What the machine of a task has that names no size of its own."""
 
 _MOST_LOSSES = 4
 _FIRST_PAUSE_SECONDS = 0.5
-_DIRECTORIES = "mkdir -p /logs/agent /logs/artifacts /logs/verifier && chmod 777 /logs/agent /logs/artifacts /logs/verifier"
+_DIRECTORIES = (
+    "mkdir -p /logs/agent /logs/artifacts /logs/verifier && chmod 777 /logs/agent /logs/artifacts /logs/verifier"
+)
 
 _Found = TypeVar("_Found")
 
@@ -124,7 +127,7 @@ class FinalState:
         return tuple(state for state in found if state is not None)
 
     def act(self, machine: Machine, step: TaskStep, number: int) -> str | None:
-        raise AssertionError("a state is verified, and nobody acts")
+        raise AssertionError("a state is verified, and no agent acts")
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +180,7 @@ class Site:
         self._readings: dict[object, tuple[float, Reading | Failure]] = {}
 
     def untouched(self, key: object, since: float, run: Callable[[], Reading | Failure]) -> Reading | Failure:
-        """What a verifier says about an untouched image; a run that began after `since` serves all who ask meanwhile."""
+        """What a verifier says about an untouched image; a run that began after `since` serves all who ask."""
         with self._lock_of(key):
             known = self._readings.get(key)
             if known is None or known[0] < since:
@@ -224,6 +227,7 @@ class _Trial:
         self._trusts: list[Trust] = []
         self._machine: Machine | None = None
         self._sandbox_id: str | None = None
+        self._has_machine = False
 
     def run(self) -> Verdict:
         try:
@@ -248,8 +252,11 @@ class _Trial:
 
     def _steps(self) -> list[_StepEnd]:
         task, agent = self._task, self._agent
-        for phase in self._all_phases():
-            self._variables(phase)
+        for step in task.steps:
+            self._variables(step.agent)
+            self._variables(step.verifier.phase)
+            if step.verifier.parser:
+                check_parser(step.verifier.parser)
         given = None
         if isinstance(agent, FinalState):
             given = agent.states(self._site.find_image(task.environment.image))
@@ -276,11 +283,6 @@ class _Trial:
                 break
         return ends
 
-    def _all_phases(self) -> Iterator[Phase]:
-        for step in self._task.steps:
-            yield step.agent
-            yield step.verifier.phase
-
     def _set_up(self, number: int, step: TaskStep) -> str:
         # Why the agent's state cannot be prepared for a step; empty if it is.
         assert self._machine is not None, "there is one while agents act"
@@ -304,7 +306,9 @@ class _Trial:
         user = step.agent.user
         if step.workdir:
             _put_into_working_directory(machine, files_of(self._task, [step.workdir]), user)
-            command = "if [ -f setup.sh ]; then if command -v bash >/dev/null; then bash setup.sh; else sh setup.sh; fi; fi"
+            command = (
+                "if [ -f setup.sh ]; then if command -v bash >/dev/null; then bash setup.sh; else sh setup.sh; fi; fi"
+            )
             _done(machine, command, f"setup.sh of step {step.name!r} failed", user=user)
         if step.healthcheck is not None:
             _wait_until_healthy(machine, step.healthcheck, user)
@@ -415,7 +419,9 @@ class _Trial:
 
     def _blank(self, number: int, step: TaskStep, trust: Trust) -> Reading | Failure:
         # The same on the image as it is, prepared as for an agent.
-        phase = step.agent if step.verifier.mode is VerifierMode.SEPARATE or trust is Trust.SHARED else step.verifier.phase
+        phase = (
+            step.agent if step.verifier.mode is VerifierMode.SEPARATE or trust is Trust.SHARED else step.verifier.phase
+        )
 
         def run() -> Reading | Failure:
             with self._machine_of(self._task.environment, phase) as machine:
@@ -494,7 +500,10 @@ class _Trial:
         raise AssertionError("it has started, or not")
 
     def _make(self, environment: Environment, phase: Phase, state: State | None = None) -> Machine:
-        return self._site.make(self._shape(environment, phase), state, self._options.tags)
+        # Only the first of a trial counts as an execution.
+        tags = (VERIFIER_TAG,) if self._has_machine else ()
+        self._has_machine = True
+        return self._site.make(self._shape(environment, phase), state, (*tags, *self._options.tags))
 
     @contextmanager
     def _machine_of(self, environment: Environment, phase: Phase, state: State | None = None) -> Iterator[Machine]:

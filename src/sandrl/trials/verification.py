@@ -28,8 +28,8 @@ _MOST_DIRECTORY_BYTES = 32 << 20
 _MOVING_SECONDS = 60.0
 _REASON_CHARACTERS = 300
 
-# Nothing of an agent stays in a directory that the verifier writes to or is read from: a link is removed, not followed.
-# The directories are made by a command that fails where one is still there, and what is found there afterwards is stale.
+# Nothing of an agent stays in a directory of a verifier: a link in its place is removed, and not followed.
+# The directories are made by a command that fails where one is still there; what is found there afterwards is stale.
 _MADE_ANEW = """
 for each in /logs "$@"; do if [ -L "$each" ]; then rm -f "$each" || exit; fi; done
 mkdir -p /logs/agent /logs/artifacts || exit
@@ -39,7 +39,7 @@ for each in "$@"; do
         if [ -e "$file" ] || [ -L "$file" ]; then echo "$file cannot be removed" >&2; exit 1; fi
     done
 done
-chmod 777 /logs/verifier
+chown "$owner" /logs/verifier && chmod 755 /logs/verifier
 """
 
 
@@ -119,9 +119,16 @@ def run_verifier(
 def _prepare(machine: Machine, verifier: Verifier, tests: Sequence[Entry] | None) -> str:
     # Why it is not possible; empty if it was.
     directories = (DIRECTORY,) if tests is None else (DIRECTORY, TESTS_DIRECTORY)
-    outcome = machine.run(("sh", "-c", _MADE_ANEW, "sh", *directories), user=ROOT, timeout_seconds=_MOVING_SECONDS)
+    outcome = machine.run(
+        ("sh", "-c", _MADE_ANEW, "sh", *directories),
+        user=ROOT,
+        timeout_seconds=_MOVING_SECONDS,
+        # Programs of other users, which an agent has left running, write no reward.
+        variables={"owner": _owner(machine, verifier)},
+    )
     if outcome.exit_code:
-        return f"{' and '.join(directories)} cannot be made anew: {last_line(outcome.stderr)}"
+        reason = last_line(outcome.stderr) or f"exit status {outcome.exit_code}"
+        return f"{' and '.join(directories)} cannot be made anew: {reason}"
     if outcome.timed_out:
         return f"{' and '.join(directories)} could not be made anew within {_MOVING_SECONDS:g} s"
     if tests is None:
@@ -131,6 +138,13 @@ def _prepare(machine: Machine, verifier: Verifier, tests: Sequence[Entry] | None
     if refused := _done(machine, f"chmod +x {script}"):
         return f"the tests could not be put into the machine: {refused}"
     return ""
+
+
+def _owner(machine: Machine, verifier: Verifier) -> str:
+    if verifier.phase.user is not None:
+        return verifier.phase.user
+    number = machine.run("id -u", timeout_seconds=_MOVING_SECONDS).stdout.decode("utf-8", "replace").strip()
+    return number if number.isdecimal() and len(number) < 12 else ROOT
 
 
 def _done(machine: Machine, command: str) -> str:

@@ -100,6 +100,11 @@ def test_results_stream_in_order_of_arrival(http: httpx.Client) -> None:
             422,
             "problems[0].image",
         ),
+        (
+            b'{"completions": [{"task_id": "a", "code": ""}], "problems": [{"task_id": "a", "task": "/etc"}]}',
+            422,
+            "problems[0].task",
+        ),
         (b'{"completions": [{"task_id": "a", "code": ""}], "wrong": 1}', 422, "wrong"),
         (b'{"completions": [{"task_id": "a", "code": ""}], "options": {"timeout": 1}}', 422, "options.timeout"),
         (b'{"completions": [{"task_id": "a", "code": ""}], "options": {"timeout_seconds": 0}}', 422, "options"),

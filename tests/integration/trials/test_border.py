@@ -181,6 +181,18 @@ def test_a_process_that_is_left_running_writes_no_reward_of_a_separate_verifier(
     assert (verdict.score, verdict.trust) == (0.0, Trust.SEPARATE)
 
 
+def test_a_process_of_another_user_writes_no_reward_of_a_shared_verifier(run: Run) -> None:
+    class Cheat:
+        is_repeatable = True
+
+        def act(self, machine: Machine, step: TaskStep, number: int) -> None:
+            loop = f"(while :; do echo 1 >{_REWARD}; sleep 0.1; done) >/dev/null 2>&1 &"
+            machine.run(loop, user="1000", timeout_seconds=10)
+
+    verdict = run(Cheat(), f"sleep 1; {_HONEST}")
+    assert (verdict.score, verdict.trust) == (0.0, Trust.SHARED)
+
+
 def test_processes_end_before_a_shared_verifier_that_allows_it(run: Run) -> None:
     cheat = Script(f"(while :; do echo 1 >{_REWARD}; done) >/dev/null 2>&1 &")
     verifier = Verifier(files=_tests(f"sleep 1; {_HONEST}"), ends_processes=True)
@@ -193,7 +205,10 @@ _EXPECTED = ("expected", b"42\n")
 def test_an_artifact_is_no_link_to_the_tests(run: Run) -> None:
     verifier = Verifier(
         mode=VerifierMode.SEPARATE,
-        files=(*_tests(f'[ "$(cat /app/out/answer)" = "$(cat /tests/expected)" ] && x=1 || x=0; echo $x >{_REWARD}'), _EXPECTED),
+        files=(
+            *_tests(f'[ "$(cat /app/out/answer)" = "$(cat /tests/expected)" ] && x=1 || x=0; echo $x >{_REWARD}'),
+            _EXPECTED,
+        ),
     )
     for target in ("/tests/expected", "../../tests/expected"):
         cheat = Script(f"mkdir -p /app/out; ln -s {target} /app/out/answer")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -240,6 +241,37 @@ def test_a_task_of_terminal_bench_becomes_one_of_harbor(tmp_path: Path) -> None:
     task = read_task(tmp_path / "out/tb")
     assert (task.steps[0].verifier.phase.user, task.steps[0].agent.timeout_seconds) == ("root", 360)
     assert read_task(tmp_path / "out/harbor").digest == read_task(tmp_path / "set/harbor").digest
+
+
+@pytest.mark.parametrize(
+    ("output", "reward"),
+    [
+        ("=== short test summary info ===\nPASSED tests/a.py::one\nSKIPPED [1] a.py:3: why\nXFAIL a.py::two", "1"),
+        ("== Short Test Summary Info ==\nPASSED a.py::one\nFAILED a.py::two - assert 1 - 2 == 3", "0"),
+        ("= short test summary info =\nFAILED a.py::one - x\nPASSED a.py::one", "1"),
+        ("= short test summary info =\nXPASS a.py::one", "0"),
+        ("= short test summary info =\nERROR a.py", "0"),
+        ("FAILED a.py::one\n= short test summary info =\nPASSED: a.py::two\n1 passed", "1"),
+        ("1 passed", None),
+        ("", None),
+    ],
+    ids=range(8),
+)
+def test_a_verifier_of_a_converted_task_reads_the_summary_of_pytest(
+    tmp_path: Path, output: str, reward: str | None
+) -> None:
+    write_task(
+        tmp_path / "set/tb", {"run-tests.sh": "cat /tests/printed; exit 1\n", "tests/printed": output}, TERMINAL_BENCH
+    )
+    convert(load_problems(tmp_path / "set").problems.values(), tmp_path / "out")
+    logs, tests = tmp_path / "logs", tmp_path / "out/tb/tests"
+    for name in ("test.sh", "run-tests.sh"):
+        text = (tests / name).read_text().replace("/logs/verifier", str(logs)).replace("/tests/", f"{tests}/")
+        (tests / name).write_text(text)
+    done = subprocess.run(["bash", tests / "test.sh"], capture_output=True, text=True, check=False)
+    found = (logs / "reward.txt").read_text().strip() if (logs / "reward.txt").exists() else None
+    assert found == reward, done.stderr
+    assert done.returncode == (1 if reward is None else 0)
 
 
 def test_a_task_that_is_not_in_a_directory_is_no_row(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from sandrl.errors import InputError
 from sandrl.problems.completion import Completion
 from sandrl.problems.completion_formats.format import TASK_FIELDS, CompletionFormat, ReadContext, Task, finish_reasons
 from sandrl.problems.completion_formats.harnesses import BIGCODE, EVALPLUS, INSPECT, LIVE_CODE_BENCH, LM_EVAL
+from sandrl.problems.completion_formats.predictions import MULTI_SWE, SWE_BENCH
 from sandrl.problems.completion_formats.rows import (
     ANSWERS,
     DOUBTFUL_SAMPLES,
@@ -36,6 +37,8 @@ COMPLETION_FORMATS = (
     LIVE_CODE_BENCH,
     INSPECT,
     OWN,
+    SWE_BENCH,
+    MULTI_SWE,
     PREDICTIONS,
     STATES,
     EVALPLUS,

@@ -249,6 +249,11 @@ R2E_GYM = Format(
 )
 
 
+def multi_swe_names(owner: object, repository: object, number: object) -> tuple[str, str]:
+    """The names that a row of Multi-SWE-bench may have; the first unless it has one itself."""
+    return f"{owner}__{repository}-{number}", f"{owner}/{repository}:pr-{number}"
+
+
 class MultiSweRow(FormatRow):
     """Rows of Multi-SWE-bench and Multi-SWE-RL: the image has the patch of the tests and the program that runs them."""
 
@@ -269,8 +274,11 @@ class MultiSweRow(FormatRow):
     language: str | None = None
     log_parser: str | None = None
     image_name: str | None = None
+    instance_id: str | None = None
 
     def to_problem(self, name: str) -> Problem:
+        if self.instance_id is None:
+            name = multi_swe_names(self.org, self.repo, self.number)[0]
         fields = ("fixed_tests", "f2p_tests", "s2p_tests", "n2p_tests")
         must_pass = tuple(dict.fromkeys(test for field in fields for test in _keys(getattr(self, field), field)))
         if not must_pass:

@@ -35,6 +35,7 @@ START, END, EXIT, CANARY = (
 MOST_CHARACTERS = 64 << 20
 _MOST_TESTS = 200_000
 _MOST_NAME = 4_000
+_MOST_REASON = 300
 _PARSER_SECONDS = 120.0
 
 
@@ -52,12 +53,13 @@ Outcomes: TypeAlias = dict[str, Outcome]
 
 @dataclass(frozen=True, slots=True)
 class NamedTest:
-    """One test: its name, how it ended, and whether that is good enough."""
+    """One test: its name, how it ended, whether that is good enough, and why it failed, if the output says so."""
 
     name: str
     outcome: Outcome
     passes: bool
     is_required: bool = False
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,25 +116,31 @@ def read_tests(parser: str, output: str, required: Iterable[str] = (), may_skip:
     if len(output) > MOST_CHARACTERS:
         return TestReading(failure=f"the output of the tests is longer than {MOST_CHARACTERS >> 20} MiB")
     if not parser.startswith(SWEBENCH):
-        return _judged(_PARSERS[parser](_plain(output)), tuple(required), frozenset(may_skip), ())
+        text = _plain(output)
+        return _judged(_PARSERS[parser](text), text, tuple(required), frozenset(may_skip), ())
     before, inside, after, failure = _between_marks(output)
     if failure:
         return TestReading(failure=failure)
     found = _of_swebench(parser.removeprefix(SWEBENCH), inside)
     if isinstance(found, str):
         return TestReading(failure=found)
-    return _judged(found, tuple(required), frozenset(may_skip), tuple(_signs_of_falsehood(found, before, after)))
+    signs = tuple(_signs_of_falsehood(found, before, after))
+    return _judged(found, inside, tuple(required), frozenset(may_skip), signs)
 
 
 def _judged(
-    found: Outcomes, required: tuple[str, ...], may_skip: frozenset[str], signs: tuple[NamedTest, ...]
+    found: Outcomes, text: str, required: tuple[str, ...], may_skip: frozenset[str], signs: tuple[NamedTest, ...]
 ) -> TestReading:
     if not found:
         return TestReading(failure="no test was found in the output of the verifier")
     if len(found) > _MOST_TESTS:
         return TestReading(failure=f"the output of the verifier names more than {_MOST_TESTS:,} tests")
+    reasons = _reasons(text)
     if not required:
-        tests = tuple(NamedTest(name[:_MOST_NAME], each, each is not Outcome.FAILED) for name, each in found.items())
+        tests = tuple(
+            NamedTest(name[:_MOST_NAME], each, each is not Outcome.FAILED, reason=reasons.get(name, ""))
+            for name, each in found.items()
+        )
         return TestReading(tests + signs)
     tests = tuple(
         NamedTest(
@@ -140,10 +148,21 @@ def _judged(
             outcome := _outcome_of(name, found),
             outcome is Outcome.PASSED or (outcome is Outcome.SKIPPED and name in may_skip),
             is_required=True,
+            reason=reasons.get(name, "") if outcome is Outcome.FAILED else "",
         )
         for name in dict.fromkeys(required)
     )
     return TestReading(tests + signs)
+
+
+# The end of a line of pytest's summary, by the name of the test and by its part after the file.
+def _reasons(text: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for line in re.findall(r"^(?:FAILED|ERROR) (\S[^\n]{0,4000})", text, re.MULTILINE)[:_MOST_TESTS]:
+        name, dash, reason = line.partition(" - ")
+        if dash:
+            found[name] = found[name.partition("::")[2]] = reason.strip()[:_MOST_REASON]
+    return found
 
 
 # Published rows have names that end within a parameter, such as `test_a[log(photon`; all tests that begin so are meant.

@@ -6,13 +6,11 @@ holds paths of directories on this machine, not their content; `digest` stands f
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
 from sandrl.settings import NetworkMode
-
 
 DEFAULT_SECONDS = 600.0
 """The time limit of an answer, or of a verifier, whose task has none."""
