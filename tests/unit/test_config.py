@@ -121,6 +121,8 @@ def ask_possibly(model: type[Config], chosen: dict[str, Any]) -> None:
             chosen |= dict.fromkeys(("top_p", "top_k", "min_p"))
         if chosen.get("service") is not None or chosen.get("max_sandboxes") is not None:
             chosen["max_attempts"] = 1
+        if chosen.get("service") is not None:
+            chosen["rollout"] = None
     if model is ArtTrainConfig and chosen["trajectories"] is not None:
         for name, field in QuestionPart.model_fields.items():
             if name != "max_attempts":

@@ -178,6 +178,8 @@ HTTP_STATUSES = {name: status.value for name, status in HTTPStatus.__members__.i
 BODIES: dict[str, tuple[type[BaseModel], ...]] = {
     "POST /v1/score": (models.ScoreRequest, models.ScoreResponse, models.CompletionResult, models.CheckResult),
     "POST /v1/execute": (models.ExecuteRequest, models.ExecuteResponse, models.ProcessResult),
+    "POST /v1/episodes": (models.EpisodeRequest, models.EpisodeResponse),
+    "POST /v1/episodes/{id}/act": (models.CallRequest, models.CallResponse),
     "POST /run_code": (models.RunCodeRequest, models.RunCodeResponse, models.CommandRunResult),
     "POST /get_reward": (models.RewardRequest, models.RewardResponse),
 }

@@ -96,7 +96,8 @@ def score_with_service(
     level = Level.NONE
     report = client.begin_scoring(
         [completions[index] for index in asked],
-        {name: problems[name] for name in names},
+        # A task is a directory of its machine: the service has its own.
+        None if any(problems[name].task is not None for name in names) else {name: problems[name] for name in names},
         options=options,
         on_result=arrived.put,
         wants_more=lambda: not interrupt.level,

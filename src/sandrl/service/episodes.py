@@ -224,7 +224,7 @@ def response_of(entry: Entry) -> EpisodeResponse:
     if entry.is_over:
         status = "finished"
         if played.result.cancelled():
-            raise Failure(HTTPStatus.GONE, "the episode was given up")
+            raise Failure(HTTPStatus.NOT_FOUND, "the episode was given up")
         if (error := played.result.exception()) is not None:
             raise failure_of(error)
         result = result_document(played.result.result())

@@ -19,11 +19,12 @@ from typing import Any
 
 from sandrl.errors import InterruptedRunError
 from sandrl.events import CompletionFinished, Emit, Event, OpinionFinished, RewardCallFinished
-from sandrl.events.results import ScoredCompletion
+from sandrl.events.results import ScoredCompletion, Status
 from sandrl.problems import Completion
 from sandrl.rewards import RewardFunction, VerdictCache
 from sandrl.rewards.function import FunctionOptions
 from sandrl.rollouts.driven import DrivenEpisode
+from sandrl.rollouts.toolbox import EpisodeEnd
 from sandrl.runs.session import RunSession
 from sandrl.runs.statistics import training_reward
 from sandrl.runs.summary import Summary
@@ -90,14 +91,16 @@ class TrainingReward:
         step = columns["trainer_state"].global_step
         self._place = replace(self._place, step=step, held_out=held_out, greedy=greedy)
         environments = columns.get("environments") or ()
+        ends = [environment.toolbox.end for environment in environments]
         for environment in environments:
-            # The episodes are over; their submissions are judged in sandboxes that no policy has touched.
+            # The episodes are over. Submissions are judged in sandboxes that no policy has touched, and what became of
+            # the machine of a task by its verifier.
             environment.toolbox.close()
         self._facts = [self._sampled(ids, is_episode=bool(environments)) for ids in columns["completion_ids"]]
-        for facts, prompt, completion, environment in zip(
-            self._facts, prompts, completions, environments, strict=False
+        for facts, prompt, completion, environment, end in zip(
+            self._facts, prompts, completions, environments, ends, strict=False
         ):
-            facts.update(_episode(prompt, completion, environment))
+            facts.update(_episode(prompt, completion, environment, end))
         began = time.monotonic()
         rewards = await asyncio.to_thread(lambda: self._function(prompts, completions, **columns))
         report = self._function.last_report
@@ -122,7 +125,10 @@ class TrainingReward:
 
     def _keep(self, result: ScoredCompletion, completion: Completion) -> None:
         problem = self._kept.digest_of(self._problems[result.task_id])
-        row = trajectory_row(result, completion, self._place, problem=problem, **self._facts[result.index])
+        facts = self._facts[result.index]
+        if "episode" in facts:
+            facts["dropped"] = facts["dropped"] or result.status is Status.INFRASTRUCTURE
+        row = trajectory_row(result, completion, self._place, problem=problem, **facts)
         self._writer.append(row)
 
 
@@ -176,10 +182,9 @@ class EpisodeRewards:
         return episode.result.result()
 
 
-def _episode(prompt: Text, completion: Text, environment: Environment) -> dict[str, Any]:
+def _episode(prompt: Text, completion: Text, environment: Environment, end: EpisodeEnd | None) -> dict[str, Any]:
     messages, toolbox = message_rows(prompt, completion), environment.toolbox
-    end = toolbox.end or episode_end(messages)
-    facts = {"end": end, "tool_calls": toolbox.calls}
+    facts = {"end": end or episode_end(messages), "tool_calls": toolbox.calls}
     return {"messages": messages, "episode": facts, "dropped": bool(toolbox.loss)}
 
 

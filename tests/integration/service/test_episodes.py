@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -126,6 +129,20 @@ def test_the_answer_to_a_submission_has_the_next_instruction(client: ServiceClie
         result = episode.finish()
         assert result is not None
         assert result.reward == 0.0
+
+
+def test_answers_to_tasks_are_scored_by_the_names_of_the_tasks(client: ServiceClient, tasks: RunningService) -> None:
+    rows = [{"task_id": "one-step", "completion": f"```bash\necho {word} > answer\n```"} for word in ("done", "half")]
+    assert [result.reward for result in client.score(rows).results] == [1.0, 0.0]
+    place = tasks.log.parent
+    (place / "answers.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    command = [sys.executable, "-m", "sandrl", "reward", "answers.jsonl", "--problems", "set", "--service", tasks.url]
+    environment = {**os.environ, "SANDRL_SERVICE_TOKEN": TOKEN}
+    done = subprocess.run(
+        [*command, "--json"], cwd=place, env=environment, capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    assert [each["reward"] for each in json.loads(done.stdout)["results"]] == [1.0, 0.0]
 
 
 def test_a_creation_that_is_sent_again_is_the_same_episode(http: httpx.Client) -> None:

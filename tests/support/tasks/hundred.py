@@ -16,7 +16,7 @@ _SUBMIT = Says("", [("submit", {})])
 
 
 def _bash(command: str) -> Says:
-    return Says("", [("bash", {"command": command, "timeout_seconds": 20})])
+    return Says("", [("bash", {"command": command, "timeout_seconds": 600})])
 
 
 # What a model does in each way, and the reward of that.
@@ -33,7 +33,10 @@ _WAYS: Mapping[str, tuple[tuple[Says, ...], float]] = {
     "does nothing": ((Says("I cannot do it."),), 0.0),
     "calls what there is not": ((Says("", [("python", {"code": "1"})]), Says("", [("bash", "{broken")]), _SUBMIT), 0.0),
     "fills the disk": ((_bash("cat /dev/zero > fill; echo done > answer; ls -s"), _SUBMIT), 0.0),
-    "fills the disk and tidies": ((_bash("cat /dev/zero > fill; rm fill; echo done > answer"), _SUBMIT), 1.0),
+    "uses half of the disk and tidies": (
+        (_bash("head -c 32000000 /dev/zero > fill; rm fill; echo done > answer"), _SUBMIT),
+        1.0,
+    ),
 }
 EXPECTED: Mapping[str, float] = {f"task-{number}": reward for number, (_, reward) in enumerate(_WAYS.values())}
 """The reward of every episode on each task."""
@@ -42,7 +45,7 @@ EXPECTED: Mapping[str, float] = {f"task-{number}": reward for number, (_, reward
 def write_tasks(place: Path) -> Path:
     """Writes the tasks into a folder; returns it."""
     for name in EXPECTED:
-        write_shell_task(place / name, instruction=f"{name}: Write the word done into the file answer.")
+        write_shell_task(place / name, instruction=f"{name}: Write the word done into the file answer.", cpus=0.2)
     return place
 
 
