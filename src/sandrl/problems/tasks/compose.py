@@ -15,6 +15,8 @@ from sandrl.problems.tasks.images import built, named
 
 NAMES = ("docker-compose.yaml", "docker-compose.yml")
 
+USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,31}\$?")
+
 _HINT = "a task with this cannot be run here: leave it out (skip_bad_rows), or change the file"
 # Without a meaning where a machine is one sandbox, or what a sandbox has anyhow.
 _WITHOUT_EFFECT = frozenset(
@@ -86,7 +88,7 @@ def _machine(content: TaskContent, path: Path, service: Service, variables: Mapp
         image=_image(content, path, service),
         variables=tuple(pairs_of(settings.get("environment"), "environment", path, variables).items()),
         directory=_text(settings.get("working_dir"), "working_dir", path, variables),
-        user=_text(settings.get("user"), "user", path, variables),
+        user=_user(_text(settings.get("user"), "user", path, variables), path),
         memory_bytes=_size(settings.get("mem_limit", limits.get("memory")), path, variables),
         processors=_number(settings.get("cpus", limits.get("cpus")), path, variables),
         ignored=tuple(ignored),
@@ -143,6 +145,12 @@ def _text(value: Any, field: str, path: Path, variables: Mapping[str, str]) -> s
     if isinstance(value, dict | list | bool):
         raise InputError("must be a text", path=path, field=field)
     return interpolated(str(value), path, variables) or None
+
+
+def _user(name: str | None, path: Path) -> str | None:
+    if name is not None and not USER.fullmatch(name):
+        raise InputError(f"must be the name or number of a user, not {name!r:.40}", path=path, field="user")
+    return name
 
 
 def _size(value: Any, path: Path, variables: Mapping[str, str]) -> int | None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from sandrl.errors import InputError
-from sandrl.problems.tasks.compose import NAMES, ComposedMachine, read_compose
+from sandrl.problems.tasks.compose import NAMES, USER, ComposedMachine, read_compose
 from sandrl.problems.tasks.content import IGNORE_FILE, TaskContent
 from sandrl.problems.tasks.harbor_config import (
     MAIN_SERVICE,
@@ -340,7 +340,7 @@ class _Reader:
         if user is None:
             return self._user
         name = str(user)
-        if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,31}\$?", name):
+        if not USER.fullmatch(name):
             raise self._refused(field, f"must be the name or number of a user, not {name!r:.40}")
         return name
 
