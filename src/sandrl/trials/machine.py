@@ -9,7 +9,8 @@ from __future__ import annotations
 import posixpath
 import secrets
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -288,9 +289,7 @@ class Machine:
             NoUserError, InfrastructureError, RuntimeLost: As `run`.
         """
         # What it leaves behind keeps the terminal until the machine is closed.
-        terminal = Terminal(
-            self, user=user, directory=directory, variables=variables or {}, output_bytes=output_bytes
-        )
+        terminal = Terminal(self, user=user, directory=directory, variables=variables or {}, output_bytes=output_bytes)
         self._terminals.append(terminal)
         return terminal
 
@@ -315,16 +314,13 @@ class Machine:
 
         Raises:
             InfrastructureError: If the sandbox has ended, or this machine cannot keep it, such as on a full disk.
+            RuntimeLost: If the runtime failed.
         """
         state = self.shape.state
-        return keep_state(
-            self._place.connection,
-            self.sandbox.id or "",
-            self.shape.image if state is None else state.image,
-            state,
-            self._states,
-            self._place.emit,
-        )
+        image = self.shape.image if state is None else state.image
+        with self.telling_loss():
+            sandbox_id = self.sandbox.id or ""
+            return keep_state(self._place.connection, sandbox_id, image, state, self._states, self._place.emit)
 
     def close(self) -> None:
         """Begins to stop the sandbox, if there is one; closing twice is fine."""
@@ -349,6 +345,16 @@ class Machine:
         assert self._launch is not None, "it was started"
         assert self._launch.sandbox is not None, "what has ended was sent"
         return self._launch.sandbox
+
+    @contextmanager
+    def telling_loss(self) -> Iterator[None]:
+        """Finds out after a failure whether the sandbox, or the runtime with it, was lost, and raises that instead."""
+        try:
+            yield
+        except InfrastructureError:
+            if self._loss is None:
+                self.ask(("sh", "-c", ":"), b"", START_SECONDS, _MARGIN_BYTES)
+            raise
 
     def ask(self, argv: Sequence[str], stdin: bytes, timeout_seconds: float, most_bytes: int) -> CommandOutcome:
         """Runs a command of the machine's own, as it is: without a user, and killed if it writes too much.

@@ -112,28 +112,32 @@ class Terminal:
             raise StillRunningError
         if self._is_closed:
             raise InfrastructureError("the terminal was closed")
-        if self._shell is None or self._shell.has_ended:
-            self._shell = self._started()
-        self._shell.begin(self._machine, command)
-        return self._shell.look(timeout_seconds)
+        with self._machine.telling_loss():
+            if self._shell is None or self._shell.has_ended:
+                self._shell = self._started()
+            self._shell.begin(self._machine, command)
+            return self._shell.look(timeout_seconds)
 
     def read(self, wait_seconds: float) -> Screen:
         """What it has shown since the last look, after the command has ended, or after this time.
 
         Raises:
-            InfrastructureError: If the sandbox failed.
+            InfrastructureError, RuntimeLost: If the sandbox, or the runtime, failed.
         """
-        return Screen("", None, False) if self._shell is None else self._shell.look(wait_seconds)
+        with self._machine.telling_loss():
+            return Screen("", None, False) if self._shell is None else self._shell.look(wait_seconds)
 
     def send(self, text: str) -> None:
         """Types text as it is, where a newline is the enter key.
 
         Raises:
             InfrastructureError: If the sandbox failed, or no command was run before.
+            RuntimeLost: If the runtime failed.
         """
         if self._shell is None:
             raise InfrastructureError("no command was run at the terminal yet")
-        self._shell.write(text.replace("\n", "\r").encode("utf-8", "surrogateescape"))
+        with self._machine.telling_loss():
+            self._shell.write(text.replace("\n", "\r").encode("utf-8", "surrogateescape"))
 
     def press(self, *keys: str) -> None:
         """Presses keys: those of `KEYS`, `ctrl-` and a letter, or a single character.
@@ -152,7 +156,8 @@ class Terminal:
         """
         self._is_closed = True
         if self._shell is not None and self._shell.is_running:
-            self._shell.interrupt(self._machine)
+            with self._machine.telling_loss():
+                self._shell.interrupt(self._machine)
 
     def detach(self) -> None:
         """Lets go of the terminal, which ends the shell with all of its jobs."""

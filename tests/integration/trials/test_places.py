@@ -107,9 +107,18 @@ def test_a_runtime_that_ends_takes_the_machine_along_and_the_next_one_starts(
 ) -> None:
     machine = working.machine(images["busybox"])
     machine.start()
+    other, third = working.machine(images["busybox"]), working.machine(images["busybox"])
+    for each in (other, third):
+        each.start()
+    terminal = other.terminal()
+    assert terminal.run("sleep 1000", 0.1).is_running
     kill_daemon(load_settings().state_dir)
     with pytest.raises(RuntimeLost):
         machine.run("true", timeout_seconds=30)
+    with pytest.raises(RuntimeLost):
+        terminal.read(30)
+    with pytest.raises(RuntimeLost):
+        third.save()
     with pytest.raises(RuntimeLost):
         machine.read("/etc/passwd", 100)
     again = working.machine(images["busybox"])
