@@ -171,6 +171,7 @@ def _facts(row: TrajectoryRow) -> list[str]:
     facts += [f"{visible(part)} {seconds:.2f} s" for part, seconds in row.timing.items()]
     facts += [f"{visible(part)} {count} tokens" for part, count in row.tokens.items()]
     facts += [f"{visible(name)} {value:+g}" for name, value in row.components.items()]
+    facts += [f"{visible(name)} = {value:g}" for name, value in row.scores.items()]
     if row.is_cut_off:
         facts.append("truncated: cut off at the token limit")
     if row.cached:

@@ -80,6 +80,7 @@ class CompletionResult(BaseModel):
     image: str | None = None
     compile_seconds: float | None = None
     components: dict[str, float] | None = None
+    scores: dict[str, float] | None = None
 
 
 class ScoreResponse(BaseModel):

@@ -26,6 +26,7 @@ function factsOf(row) {
   for (const [part, seconds] of Object.entries(row.timing || {})) facts.push([part, formatted(seconds, 'seconds')]);
   if (row.compile_seconds) facts.push(['compile', formatted(row.compile_seconds, 'seconds')]);
   for (const [part, count] of Object.entries(row.tokens || {})) facts.push([`${part} tokens`, formatted(count)]);
+  for (const [name, value] of Object.entries(row.scores || {})) facts.push([name, formatted(value)]);
   for (const [name, value] of Object.entries(row.components || {})) facts.push([name, `${value >= 0 ? '+' : ''}${formatted(value)}`]);
   for (const [name, value] of Object.entries(row.episode || {})) facts.push([name.replaceAll('_', ' '), typeof value === 'object' ? JSON.stringify(value) : String(value)]);
   if (row.finish_reason) facts.push(['answer ended', row.cut_off ? `${row.finish_reason}: cut off at the token limit` : row.finish_reason]);
