@@ -1,8 +1,8 @@
 """The tools of an agent on a task: a terminal that keeps its state, and files.
 
 Everything runs in the task's machine as the agent's user. The terminal is one shell for all calls of a step: its
-directory, variables and background jobs stay, and a command that outlasts its call goes on. Long output is cut in the
-middle, with its size told. What goes wrong in the machine is an observation; the loss of the machine is not, and ends
+directory, variables and background jobs stay, and a command that outlasts its call continues. Long output is cut in the
+middle, and the cut names its size. A failure in the machine is an observation; the loss of the machine is not, and ends
 the episode without a reward.
 """
 
@@ -115,7 +115,7 @@ class Bash(TaskTool):
     """Run a command in the terminal and return its output, and its exit code if that is not 0.
 
     The terminal is one shell: its directory, variables and background jobs stay from call to call. A command that takes
-    longer than `timeout_seconds` goes on; `terminal` shows its further output, or ends it.
+    longer than `timeout_seconds` continues; `terminal` shows its further output, or ends it.
     """
 
     command: Text = Field(description="The command.")
@@ -135,7 +135,7 @@ class Bash(TaskTool):
 class UseTerminal(TaskTool):
     """Give input to the program that runs in the terminal, wait, and return its new output."""
 
-    text: Text = Field(default="", description="What to type; a line ends with a line break.")
+    text: Text = Field(default="", description="Text to type; a line ends with a line break.")
     key: Text = Field(default="", description=f"A key to press after that: ctrl-LETTER, {', '.join(KEYS)}.")
     wait_seconds: Number = Field(
         default=INPUT_SECONDS, description=f"How long to wait for output, in seconds; {INPUT_SECONDS:g} by default."

@@ -1,7 +1,7 @@
 """`/v1/episodes`: episodes on tasks over HTTP. A client creates one, calls its tools, and gets the verdict at its end.
 
 An episode belongs to the service, not to a connection: calls have numbers, and a call that is sent again is answered
-without being made again. An episode that nobody calls for a while ends, and is forgotten some time after its end.
+without being made again. An episode without a call for a while ends, and is forgotten some time after its end.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class Episodes:
             return known
         problem = service.find_problem(body.task_id, "task_id")
         if problem.task is None:
-            message = f"the problem {body.task_id!r:.80} is no task, so there is no machine to work in"
+            message = f"the problem {body.task_id!r:.80} is not a task, so there is no machine to work in"
             raise Failure(
                 HTTPStatus.UNPROCESSABLE_ENTITY, message, "score answers to it with /v1/score", place="task_id"
             )

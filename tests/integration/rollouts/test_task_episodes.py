@@ -120,7 +120,7 @@ def test_the_terminal_keeps_its_state_and_its_programs(played: Play, tmp_path: P
     assert told[4].endswith("got abc")
     assert told[5] == "begun\nThe program still runs after 1 s."
     assert told[6].startswith("error: the last command still runs; with `terminal`, see its output")
-    assert told[7].startswith("error: 'ctrl-shift-x' is no key")
+    assert told[7].startswith("error: 'ctrl-shift-x' is not a key")
     assert told[8].endswith("error: exit code 130")
     assert "started" in told[9]
     assert re.search(r"^1\n2\n.*\n\[\.\.\. \d+ bytes are left out \.\.\.\]\n.*\n99999\n100000$", told[10], re.DOTALL)

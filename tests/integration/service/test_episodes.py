@@ -208,7 +208,7 @@ def test_a_problem_that_is_no_task_has_no_machine(http: httpx.Client, client: Se
     from sandrl.problems import demo_problems
 
     name = next(iter(demo_problems()))
-    with pytest.raises(UsageError, match="is no task, so there is no machine to work in"):
+    with pytest.raises(UsageError, match="is not a task, so there is no machine to work in"):
         client.begin_episode(name)
 
 

@@ -51,7 +51,11 @@ def test_tasks_have_more_calls_unless_a_number_is_said() -> None:
         (TASK, EpisodeOptions(), "Solve the task with the tools, which work in its machine."),
         (OTHER, TOOLS, "Solve the task in Python. Submit the code with the tool submit_solution."),
         (TASK, ATTEMPTS, "Solve the task with a shell script. Reply with the complete script in one ```bash block."),
-        (SWE, ATTEMPTS, "Solve the task with a patch, a unified diff. Reply with the complete patch in one ```diff block."),
+        (
+            SWE,
+            ATTEMPTS,
+            "Solve the task with a patch, a unified diff. Reply with the complete patch in one ```diff",
+        ),
         (
             TASK,
             EpisodeOptions(EpisodeKind.ATTEMPTS, extraction=Extraction.EXACT),
