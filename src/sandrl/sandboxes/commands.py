@@ -50,7 +50,8 @@ class Command:
         stdin: Its standard input, or what makes it: most commands run in cells, which take another form of it.
         timeout_seconds: After this the command is killed; the time that a sandbox takes to start does not count.
         cell: The same command for a worker; None for one that needs a sandbox of its own.
-        most_output_bytes: How much it may write; a command that writes more is killed. None for no limit.
+        most_output_bytes: How much it may write; a command that writes more is killed, and ends with 141, as one
+            without a reader. None for no limit.
     """
 
     argv: tuple[str, ...]

@@ -45,7 +45,8 @@ cut() {{
     mv "$1.new" "$1.lost"; each CONT "$me"
 }}
 watch() {{
-    over=; trap 'over=yes; kill $nap' TERM
+    over= nap=
+    trap 'over=yes; kill $nap' TERM
     IFS= read -r line </proc/self/stat; me=${{line%% *}} passed=0 pause=1
     while [ $passed -lt $seconds ]; do
         [ $((passed + pause)) -le $seconds ] || pause=$((seconds - passed))
@@ -134,7 +135,8 @@ GET = r"""IFS= read -r its && eval "$its" || exit 126
 case $path in */*) cd -- "${path%/*}/" || exit;; esac
 $tar -c "$@" -f - -- "./${path##*/}" | head -c "$most" """
 
-KILLED = 137
+WROTE_TOO_MUCH = 141
+"""The exit code of a command whose output was not read any more."""
 
 
 def quoted(text: str) -> str:

@@ -28,11 +28,12 @@ ROOT = "0"
 OUTPUT_BYTES = 64 << 10
 """How much of each output of a command is kept by default."""
 
-START_SECONDS = 60.0
+START_SECONDS = 120.0
 FILE_SECONDS = 120.0
 """How long a machine may take to tell what it is like, and to write or read files."""
 
 _SHARE_OF_HEAD = 4
+_NOT_EXECUTABLE = 126
 _MARGIN_BYTES = 64 << 10
 _FACTS_BYTES = 4 << 20
 _CUT = b"\n[... %d bytes are left out ...]\n"
@@ -134,6 +135,10 @@ class Machine:
         first = output_bytes // _SHARE_OF_HEAD
         becoming, its_own = self.becoming(user)
         its = guest.command([*becoming, *argv], its_own | dict(variables or {}), directory)
+        if "\0" in its:
+            return CommandOutcome(
+                self.sandbox_id or "", _NOT_EXECUTABLE, stderr=b"a word of the command has a NUL byte\n"
+            )
         own = guest.assigned(mark=mark, seconds=seconds, first=first, last=output_bytes - first)
         began = time.monotonic()
         try:
@@ -180,6 +185,8 @@ class Machine:
         # A shell that fails is the image's; commands show it.
         mark = secrets.token_hex(16)
         outcome = self.ask(("sh", "-c", guest.PROBE), guest.lines(mark), START_SECONDS, _FACTS_BYTES)
+        if outcome.timed_out:
+            raise InfrastructureError(f"the shell of the sandbox did not answer within {START_SECONDS:g} s")
         return Facts.read(outcome.stdout.decode("utf-8", "replace"), mark)
 
     def put(self, directory: str, entries: Iterable[Entry], *, owner: str | None = None, anew: bool = False) -> None:
@@ -210,8 +217,9 @@ class Machine:
         if outcome.exit_code and not tar and self._launch is not None:
             self._put_each(directory, entries)
         elif outcome.exit_code != 0:
-            reason = outcome.stderr.decode("utf-8", "replace").strip().splitlines()[-1:] or ["no reason is given"]
-            raise InfrastructureError(f"files cannot be written to {directory} of the sandbox: {reason[0]}")
+            ended = f"within {FILE_SECONDS:g} s" if outcome.timed_out else f"exit code {outcome.exit_code}"
+            reason = outcome.stderr.decode("utf-8", "replace").strip().splitlines()[-1:] or [ended]
+            raise InfrastructureError(f"files cannot be written to {directory} of the sandbox: {reason[0][:200]}")
 
     def _put_each(self, directory: str, entries: Sequence[Entry]) -> None:
         sandbox = self.sandbox
@@ -269,7 +277,7 @@ class Machine:
     def _file(self, program: str, given: str, most_bytes: int) -> bytes | None:
         command = ("sh", "-c", f"n='\n'\n{program}")
         outcome = self.ask(command, guest.lines(given), FILE_SECONDS, most_bytes + _MARGIN_BYTES)
-        if len(outcome.stdout) > most_bytes or outcome.exit_code == guest.KILLED:
+        if len(outcome.stdout) > most_bytes or outcome.exit_code == guest.WROTE_TOO_MUCH:
             raise TooLargeError
         return outcome.stdout if outcome.exit_code == 0 else None
 
@@ -345,6 +353,11 @@ class Machine:
         assert self._launch is not None, "it was started"
         assert self._launch.sandbox is not None, "what has ended was sent"
         return self._launch.sandbox
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether its sandbox was lost."""
+        return self._loss is not None
 
     @contextmanager
     def telling_loss(self) -> Iterator[None]:

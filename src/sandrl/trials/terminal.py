@@ -11,11 +11,11 @@ import re
 import secrets
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sandrl.errors import InfrastructureError
+from sandrl.errors import InfrastructureError, NoUserError
 from sandrl.trials import guest
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ _VARIABLES = {"TERM": "dumb", "PAGER": "cat", "GIT_PAGER": "cat", "HISTFILE": "/
 _START_SECONDS, _FILE_SECONDS = 30.0, 60.0
 _ANSWER_BYTES = 64 << 10
 _SHARE_OF_HEAD = 4
+_NO_SHELL = 126
 _QUIET_SECONDS = 0.3
 _MOST_MARKS = 200
 _BYTES_PER_SECOND = 16 << 20
@@ -112,11 +113,14 @@ class Terminal:
             raise StillRunningError
         if self._is_closed:
             raise InfrastructureError("the terminal was closed")
-        with self._machine.telling_loss():
+
+        def work() -> Screen:
             if self._shell is None or self._shell.has_ended:
                 self._shell = self._started()
             self._shell.begin(self._machine, command)
             return self._shell.look(timeout_seconds)
+
+        return self._done(work)
 
     def read(self, wait_seconds: float) -> Screen:
         """What it has shown since the last look, after the command has ended, or after this time.
@@ -124,8 +128,8 @@ class Terminal:
         Raises:
             InfrastructureError, RuntimeLost: If the sandbox, or the runtime, failed.
         """
-        with self._machine.telling_loss():
-            return Screen("", None, False) if self._shell is None else self._shell.look(wait_seconds)
+        shell = self._shell
+        return Screen("", None, False) if shell is None else self._done(lambda: shell.look(wait_seconds))
 
     def send(self, text: str) -> None:
         """Types text as it is, where a newline is the enter key.
@@ -134,10 +138,11 @@ class Terminal:
             InfrastructureError: If the sandbox failed, or no command was run before.
             RuntimeLost: If the runtime failed.
         """
-        if self._shell is None:
+        shell = self._shell
+        if shell is None:
             raise InfrastructureError("no command was run at the terminal yet")
-        with self._machine.telling_loss():
-            self._shell.write(text.replace("\n", "\r").encode("utf-8", "surrogateescape"))
+        block = text.replace("\n", "\r").encode("utf-8", "surrogateescape")
+        self._done(lambda: shell.write(block))
 
     def press(self, *keys: str) -> None:
         """Presses keys: those of `KEYS`, `ctrl-` and a letter, or a single character.
@@ -155,9 +160,21 @@ class Terminal:
             InfrastructureError, RuntimeLost: If the sandbox, or the runtime, failed.
         """
         self._is_closed = True
-        if self._shell is not None and self._shell.is_running:
+        shell = self._shell
+        if shell is not None and shell.is_running:
+            self._done(lambda: shell.interrupt(self._machine))
+
+    def _done(self, work: Callable[[], Screen | None]) -> Screen:
+        # What fails in a sandbox that is well is what its programs did to it: its disk is full, its shell was removed.
+        try:
             with self._machine.telling_loss():
-                self._shell.interrupt(self._machine)
+                return work() or Screen("", None, self.is_running)
+        except NoUserError:
+            raise
+        except InfrastructureError as error:
+            if self._machine.is_lost:
+                raise
+            return Screen(f"{error.message}\n", _NO_SHELL, is_running=False, has_ended=True)
 
     def detach(self) -> None:
         """Lets go of the terminal, which ends the shell with all of its jobs."""

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from sandrl.errors import NoUserError
+from sandrl.events import Event
 from sandrl.sandboxes import CommandOutcome
 from sandrl.trials.entries import Entry, of_archive
 from sandrl.trials.machine import Machine, TooLargeError
@@ -15,7 +16,7 @@ from sandrl.trials.machine import Machine, TooLargeError
 Machines = Callable[[str], Machine]
 
 
-def told(outcome: CommandOutcome) -> str:
+def said(outcome: CommandOutcome) -> str:
     assert outcome.exit_code == 0, (outcome, outcome.stdout, outcome.stderr)
     return outcome.stdout.decode().strip()
 
@@ -23,7 +24,7 @@ def told(outcome: CommandOutcome) -> str:
 def test_a_command_has_its_input_output_and_exit_code(machine: Machine) -> None:
     outcome = machine.run("cat; echo error >&2; exit 7", timeout_seconds=10, stdin=b"one\ntwo\0")
     assert (outcome.exit_code, outcome.stdout, outcome.stderr) == (7, b"one\ntwo\0", b"error\n")
-    assert told(machine.run(["echo", "a  b", "$HOME"], timeout_seconds=10)) == "a  b $HOME"
+    assert said(machine.run(["echo", "a  b", "$HOME"], timeout_seconds=10)) == "a  b $HOME"
     assert machine.run("kill -9 $$", timeout_seconds=10).exit_code == 137
     assert machine.run(["no-such-program"], timeout_seconds=10).exit_code == 127
 
@@ -37,22 +38,32 @@ def test_variables_have_any_value_and_no_place_in_arguments(machine: Machine) ->
     assert b"two  lines" not in (machine.read("/tmp/seen", 1 << 20) or b"")
 
 
+def test_words_may_have_any_bytes_but_one(machine: Machine) -> None:
+    value = bytes(range(1, 256)).decode("utf-8", "surrogateescape")
+    outcome = machine.run(
+        ["sh", "-c", 'printf %s%s "$V" "$1"', "sh", value], timeout_seconds=10, variables={"V": value}
+    )
+    assert outcome.stdout == 2 * bytes(range(1, 256))
+    outcome = machine.run("echo a\0b", timeout_seconds=10)
+    assert (outcome.exit_code, outcome.stderr) == (126, b"a word of the command has a NUL byte\n")
+
+
 def test_the_directory_is_that_of_the_call(machine: Machine) -> None:
-    assert told(machine.run("pwd", timeout_seconds=10, directory="/var/tmp")) == "/var/tmp"
+    assert said(machine.run("pwd", timeout_seconds=10, directory="/var/tmp")) == "/var/tmp"
     assert machine.run("pwd", timeout_seconds=10, directory="/nowhere").exit_code == 126
 
 
 @pytest.mark.parametrize(("user", "ids"), [("app", "1000 1000 1000 50"), ("1000", "1000 1000 1000 50"), ("0", "0 0 0")])
 def test_commands_of_a_user_are_its_own(machine: Machine, user: str, ids: str) -> None:
     seen = "echo $(id -u) $(id -g) $(id -G); echo $HOME; touch /tmp/made && ls -n /tmp/made"
-    lines = told(machine.run(seen, user=user, timeout_seconds=10, variables={"A": "b"})).splitlines()
+    lines = said(machine.run(seen, user=user, timeout_seconds=10, variables={"A": "b"})).splitlines()
     assert lines[0] == ids
     assert lines[1] == ("/root" if user == "0" else "/home/app")
     assert lines[2].split()[2] == ids.split()[0]
 
 
 def test_a_number_without_a_name_is_a_user(machines: Machines) -> None:
-    assert told(machines("debian").run("id -u; id -g", user="77:99", timeout_seconds=10)).split() == ["77", "99"]
+    assert said(machines("debian").run("id -u; id -g", user="77:99", timeout_seconds=10)).split() == ["77", "99"]
     with pytest.raises(NoUserError, match="neither setpriv nor chroot nor su"):
         machines("busybox").run("true", user="77", timeout_seconds=10)
 
@@ -61,7 +72,7 @@ def test_a_user_that_is_made_later_is_found(machine: Machine) -> None:
     with pytest.raises(NoUserError, match="no user 'late'"):
         machine.run("true", user="late", timeout_seconds=10)
     machine.run("echo late:x:77:77::/tmp:/bin/sh >>/etc/passwd", timeout_seconds=10)
-    assert told(machine.run("id -u", user="late", timeout_seconds=10)) == "77"
+    assert said(machine.run("id -u", user="late", timeout_seconds=10)) == "77"
 
 
 def test_a_late_command_is_ended_with_all_in_its_session(machine: Machine) -> None:
@@ -70,18 +81,18 @@ def test_a_late_command_is_ended_with_all_in_its_session(machine: Machine) -> No
     outcome = machine.run(script, user="app", timeout_seconds=1)
     assert outcome.timed_out
     assert outcome.stdout == b"begun\n"
-    left = told(machine.run("cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' ' '", timeout_seconds=10))
+    left = said(machine.run("cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' ' '", timeout_seconds=10))
     assert [f"sleep {number}" in left for number in range(1001, 1006)] == [True, True, False, False, False]
-    assert told(machine.run("ls -A /tmp | grep -c run", timeout_seconds=10)) == "1", "that of this command"
+    assert said(machine.run("ls -A /tmp | grep -c run", timeout_seconds=10)) == "1", "that of this command"
 
 
 def test_what_a_command_leaves_behind_goes_on(machine: Machine) -> None:
     script = "(while sleep 0.1; do echo alive; echo x >>/tmp/beats; done) & echo done"
     began = time.monotonic()
-    assert told(machine.run(script, timeout_seconds=60)) == "done"
+    assert said(machine.run(script, timeout_seconds=60)) == "done"
     assert time.monotonic() - began < 30
     before = len(machine.read("/tmp/beats", 1 << 20) or b"")
-    assert told(machine.run("sleep 1; echo later", timeout_seconds=10)) == "later"
+    assert said(machine.run("sleep 1; echo later", timeout_seconds=10)) == "later"
     assert len(machine.read("/tmp/beats", 1 << 20) or b"") > before
 
 
@@ -89,7 +100,7 @@ def test_interrupts_are_not_ignored(machine: Machine) -> None:
     assert machine.run("sh -c 'kill -INT $$; sleep 5; echo survived'", timeout_seconds=10).stdout == b""
 
 
-def test_long_output_is_cut_in_the_middle_and_its_size_told(machine: Machine) -> None:
+def test_long_output_is_cut_in_the_middle_and_its_size_said(machine: Machine) -> None:
     script = "echo begin; i=0; while [ $i -lt 3000 ]; do echo line $i; i=$((i+1)); done; echo end"
     whole = machine.run(script, timeout_seconds=20).stdout
     cut = machine.run(script, timeout_seconds=20, output_bytes=2000).stdout
@@ -107,7 +118,7 @@ def test_output_without_end_takes_no_room(machine: Machine) -> None:
     assert outcome.stdout.startswith(b"0123456789\n")
     assert outcome.stdout.endswith(b"the end\n")
     assert outcome.stdout.partition(b"[... ")[2].startswith((b"28", b"29")), "nearly the 300 MB"
-    assert told(machine.run("ls -A /tmp | grep -c run", timeout_seconds=10)) == "1", "that of this command"
+    assert said(machine.run("ls -A /tmp | grep -c run", timeout_seconds=10)) == "1", "that of this command"
 
 
 def test_programs_that_were_replaced_are_bounded(machines: Machines) -> None:
@@ -123,21 +134,21 @@ def test_programs_that_were_replaced_are_bounded(machines: Machines) -> None:
 def test_files_are_written_with_their_modes_and_owners(machine: Machine) -> None:
     entries = [Entry("a", 0o700), Entry("a/run.sh", 0o755, b"#!/bin/sh\necho ran\n"), Entry("b/c", 0o600, b"\0\xff")]
     machine.put("/new/place", [*entries, Entry("link", target="b/c")], owner="app")
-    assert told(machine.run(["/new/place/a/run.sh"], user="app", timeout_seconds=10)) == "ran"
-    assert told(machine.run("ls -ln /new/place/b/c /new/place/link", timeout_seconds=10)).startswith("-rw-------")
+    assert said(machine.run(["/new/place/a/run.sh"], user="app", timeout_seconds=10)) == "ran"
+    assert said(machine.run("ls -ln /new/place/b/c /new/place/link", timeout_seconds=10)).startswith("-rw-------")
     assert machine.read("/new/place/b/c", 10) == b"\0\xff"
     assert machine.read("/new/place/link", 10) is None
     machine.put("/new/place", [Entry("only", 0o644, b"")], anew=True)
-    assert told(machine.run("ls /new/place", timeout_seconds=10)) == "only"
+    assert said(machine.run("ls /new/place", timeout_seconds=10)) == "only"
 
 
 def test_links_in_the_place_of_files_are_replaced(machine: Machine) -> None:
     machine.run("mkdir -p /t /safe; ln -s /safe /t/d; ln -s /safe/f /t/f; echo kept >/safe/f", timeout_seconds=10)
     machine.put("/t", [Entry("d/x", 0o644, b"new"), Entry("f", 0o644, b"new")])
-    assert told(machine.run("cat /safe/*; cat /t/d/x /t/f", timeout_seconds=10)) == "kept\nnewnew"
+    assert said(machine.run("cat /safe/*; cat /t/d/x /t/f", timeout_seconds=10)) == "kept\nnewnew"
     machine.run("rm -rf /t; ln -s /safe /t", timeout_seconds=10)
     machine.put("/t", [Entry("y", 0o644, b"new")], anew=True)
-    assert told(machine.run("ls /safe", timeout_seconds=10)) == "f"
+    assert said(machine.run("ls /safe", timeout_seconds=10)) == "f"
 
 
 def test_files_are_collected_and_bounded(machine: Machine) -> None:
@@ -162,7 +173,7 @@ def test_processes_of_a_user_are_ended(machine: Machine) -> None:
     machine.run("sleep 2002 &", timeout_seconds=10)
 
     def running() -> list[bool]:
-        seen = told(machine.run("cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' ' '", timeout_seconds=10))
+        seen = said(machine.run("cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' ' '", timeout_seconds=10))
         return ["sleep 2001" in seen, "sleep 2002" in seen]
 
     assert running() == [True, True]
@@ -175,10 +186,27 @@ def test_processes_of_a_user_are_ended(machine: Machine) -> None:
 def test_an_image_with_next_to_nothing_runs_commands_and_takes_files(machines: Machines) -> None:
     machine = machines("bare")
     machine.put("/x", [Entry("d", 0o755), Entry("d/f", 0o600, b"content"), Entry("l", target="d/f")])
-    assert told(machine.run("cat /x/l", timeout_seconds=10)) == "content"
+    assert said(machine.run("cat /x/l", timeout_seconds=10)) == "content"
     assert machine.run("exit 3", timeout_seconds=10).exit_code == 3
 
 
 def test_a_machine_with_more_memory_may_have_more_of_the_kernel(machines: Machines) -> None:
-    shown = told(machines("debian").run("ulimit -n; ulimit -u", timeout_seconds=10)).split()
+    shown = said(machines("debian").run("ulimit -n; ulimit -u", timeout_seconds=10)).split()
     assert [int(number) for number in shown] == [512 + 512 * 8, 256 + 256], "its memory is 1 GiB"
+
+
+def test_a_disk_that_an_agent_has_filled_is_no_failure_of_the_sandbox(machines: Machines, told: list[Event]) -> None:
+    machine = machines("debian")
+    terminal = machine.terminal()
+    assert terminal.run("for i in 1 2 3 4; do head -c 600000000 /dev/zero >/srv/large$i; done", 60).exit_code == 137
+    assert machine.run("sleep 5", timeout_seconds=10).exit_code == 137
+    screen = terminal.run("echo x", 10)
+    assert screen.has_ended
+    assert screen.exit_code
+    assert machine.read("/srv/large1", 1000) is None
+    assert machine.save() is None
+    assert "is not kept" in str(told[-1])
+    # A program that makes room is killed as the others are, if it is not quick.
+    tries = (machine.run("rm -f /srv/large*; sleep 1; echo well", timeout_seconds=10).stdout for _ in range(20))
+    assert b"well\n" in tries
+    assert terminal.run("echo well", 10).output == "well\n"

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _DRAIN_SECONDS = 2.0
 _WRITE_SECONDS = 30.0
 _REPLACEMENT = "\ufffd"
-_KILLED = 128 + signal.SIGKILL
+_NOT_READ = 128 + signal.SIGPIPE
 
 
 class SdkProgram:
@@ -144,14 +144,14 @@ class Meter:
                 return
 
     def watched(self, done: Future[Result]) -> Future[Result]:
-        """The future of the program, which has ended as a killed one if it wrote too much."""
+        """The future of the program, which ends as one without a reader (141) if it wrote too much."""
         ours: Future[Result] = Future()
 
         def end(_: Future[Result]) -> None:
             if not ours.set_running_or_notify_cancel():
                 return
             if self._is_over:
-                ours.set_result(Result(_KILLED))
+                ours.set_result(Result(_NOT_READ))
             elif (error := done.exception()) is not None:
                 ours.set_exception(error)
             else:

@@ -129,7 +129,7 @@ class DaemonlessSandbox:
         try:
             code = await self.execute(command.argv, command.timeout_seconds, feed, take)
         except BrokenPipeError:
-            return Result(128 + signal.SIGKILL)
+            return Result(128 + signal.SIGPIPE)
         return Result(None) if code is None else Result(code, *map(bytes, collected.values()))
 
     async def execute(
