@@ -92,8 +92,8 @@ def read_service(path: Path, environment: Mapping[str, str], *, is_partial: bool
     )
 
 
-def read_yaml(path: Path, what: str) -> dict[str, Any]:
-    """The mapping in a file of YAML that strangers have written; `what` says in messages what it should be.
+def read_yaml(path: Path, what: str, kind: type = dict) -> Any:
+    """The content of a file of YAML that strangers have written, a mapping or a list; `what` names it in messages.
 
     Raises:
         InputError: If it cannot be read, or is none.
@@ -115,9 +115,9 @@ def read_yaml(path: Path, what: str) -> dict[str, Any]:
         raise InputError(f"cannot be read: {error.strerror}", path=path) from error
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
-        reason = getattr(error, "problem", None) or error
+        reason = " ".join(str(getattr(error, "problem", None) or error).split())
         raise InputError(f"is not YAML: {reason}", path=path, line=mark.line + 1 if mark else None) from None
-    if not isinstance(document, dict):
+    if not isinstance(document, kind):
         raise InputError(f"is not {what}", path=path)
     return document
 

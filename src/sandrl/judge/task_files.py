@@ -99,7 +99,7 @@ def task_table(problem: Problem, limits: Limits) -> dict[str, Any]:
         "metadata": {"sandrl": {"problem": f"tests/{PLAN}", "task_id": problem.task_id, "end_processes": True}},
         "agent": {"timeout_sec": _AGENT_SECONDS},
         "verifier": {"timeout_sec": 60.0 + runs * prepared.seconds},
-        "environment": {"cpus": 1, "memory_mb": _MEMORY_MIB, "workdir": DIRECTORY},
+        "environment": {"cpus": 1, "memory_mb": _MEMORY_MIB},
     }
 
 

@@ -14,6 +14,7 @@ from tests.support.task_directories import HARBOR, TERMINAL_BENCH, write_task
 from sandrl.errors import InputError
 from sandrl.problems import Case, Problem, load_problems, own_row, write_problems
 from sandrl.problems.loading import problem_of_row
+from sandrl.problems.tasks.log_parsers import read_tests
 from sandrl.problems.tasks.sources import read_task
 from sandrl.problems.tasks.task import Task
 from sandrl.rewards.conversion import convert
@@ -151,15 +152,20 @@ def test_the_usual_compose_file_of_terminal_bench_is_read(tmp_path: Path) -> Non
         ({"task.yaml": "difficulty: easy\n"}, "{}/task.yaml: field 'instruction': is missing"),
         ({"task.yaml": "- a\n"}, "{}/task.yaml: is not a task of Terminal-Bench"),
         ({"task.yaml": "a: [\n"}, "{}/task.yaml:2: is not YAML"),
+        ({"task.yaml": "a: \0\n"}, "{}/task.yaml: is not YAML: unacceptable character #x0000"),
         (
             {"task.yaml": "instruction: a\nmax_agent_timeout_sec: 0\n"},
             "field 'max_agent_timeout_sec': must be a number of",
         ),
         ({"task.yaml": "instruction: a\ntags: 3\n"}, "field 'tags': must be an array, not an integer"),
         ({"run-tests.sh": None}, "{}/run-tests.sh: is missing"),
+        (
+            {"task.yaml": "instruction: a\nparser_name: x\n"},
+            "field 'parser_name': there is no parser 'x' of test results",
+        ),
         ({"Dockerfile": None}, "{}/Dockerfile: is missing"),
         ({"solution.sh": None, "solution.yaml": "- command: y\n  append_enter: false\n"}, "types keys into a program"),
-        ({"solution.sh": None, "solution.yaml": "a: 1\n"}, "{}/solution.yaml: must be a list of commands"),
+        ({"solution.sh": None, "solution.yaml": "a: 1\n"}, "{}/solution.yaml: is not a list of commands"),
         ({"docker-compose.yaml": CLIENT + "  db: {image: postgres}\n"}, "has several services (client, db)"),
         (
             {"task.yaml": "a: &a {x: 1}\n" + "".join(f"b{n}: {{<<: [*a, *a]}}\n" for n in range(9))},
@@ -173,6 +179,7 @@ def test_a_wrong_task_of_terminal_bench_is_named_by_its_file(
     with pytest.raises(InputError) as caught:
         task_of(tmp_path / "t", files)
     assert message.format(tmp_path / "t") in caught.value.message
+    assert "\n" not in caught.value.message
 
 
 def test_an_older_task_of_terminal_bench_has_descriptions(tmp_path: Path) -> None:
@@ -248,14 +255,16 @@ def test_a_task_of_terminal_bench_becomes_one_of_harbor(tmp_path: Path) -> None:
     [
         ("=== short test summary info ===\nPASSED tests/a.py::one\nSKIPPED [1] a.py:3: why\nXFAIL a.py::two", "1"),
         ("== Short Test Summary Info ==\nPASSED a.py::one\nFAILED a.py::two - assert 1 - 2 == 3", "0"),
-        ("= short test summary info =\nFAILED a.py::one - x\nPASSED a.py::one", "1"),
+        ("= short test summary info =\nFAILED a.py::one - x\nPASSED a.py::one", "0"),
+        ("=== \033[36mshort test summary info\033[0m ===\r\n\033[32mPASSED\033[0m a.py::one\r", "1"),
+        ("= short test summary info =\n passed\nPASSED", None),
         ("= short test summary info =\nXPASS a.py::one", "0"),
         ("= short test summary info =\nERROR a.py", "0"),
         ("FAILED a.py::one\n= short test summary info =\nPASSED: a.py::two\n1 passed", "1"),
         ("1 passed", None),
         ("", None),
     ],
-    ids=range(8),
+    ids=range(10),
 )
 def test_a_verifier_of_a_converted_task_reads_the_summary_of_pytest(
     tmp_path: Path, output: str, reward: str | None
@@ -271,6 +280,8 @@ def test_a_verifier_of_a_converted_task_reads_the_summary_of_pytest(
     done = subprocess.run(["bash", tests / "test.sh"], capture_output=True, text=True, check=False)
     found = (logs / "reward.txt").read_text().strip() if (logs / "reward.txt").exists() else None
     assert found == reward, done.stderr
+    tests_found = read_tests("pytest", output)
+    assert found == (None if tests_found.failure else str(int(all(each.passes for each in tests_found.tests))))
     assert done.returncode == (1 if reward is None else 0)
 
 

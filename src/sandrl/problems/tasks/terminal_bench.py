@@ -21,6 +21,7 @@ from sandrl.problems.tasks.compose import NAMES, ComposedMachine, read_compose
 from sandrl.problems.tasks.content import TaskContent
 from sandrl.problems.tasks.harbor import without_canary
 from sandrl.problems.tasks.images import built
+from sandrl.problems.tasks.log_parsers import TERMINAL_BENCH_PARSERS
 from sandrl.problems.tasks.task import Environment, Phase, Solution, Task, TaskStep, Verifier
 
 CONFIG = "task.yaml"
@@ -106,6 +107,10 @@ def read_terminal_bench_task(directory: str | Path) -> Task:
         TerminalBenchConfig, read_yaml(path, "a task of Terminal-Bench: a mapping with `instruction`"), path
     )
     instruction = _instruction(config, path)
+    if config.parser_name not in TERMINAL_BENCH_PARSERS:
+        message = f"there is no parser {config.parser_name!r:.60} of test results"
+        hint = f"use one of {', '.join(TERMINAL_BENCH_PARSERS)}"
+        raise InputError(message, path=path, field="parser_name", hint=hint)
     composed = _composed(content)
     image = composed.image if composed is not None and composed.image else built(content.path("Dockerfile"))
     ignored = [*(config.model_extra or ()), *(composed.ignored if composed is not None else ())]
@@ -189,20 +194,7 @@ def _solution(content: TaskContent) -> Solution | None:
     if not content.is_file("solution.yaml"):
         return None
     path = content.path("solution.yaml")
-    import yaml
-
-    text = content.text("solution.yaml")
-    try:
-        # An alias has no use in a list of commands.
-        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, yaml.SafeLoader)):
-            raise InputError("has aliases", path=path)
-        entries = yaml.safe_load(text)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        mark = getattr(error, "problem_mark", None)
-        reason = getattr(error, "problem", None) or error
-        raise InputError(f"is not YAML: {reason}", path=path, line=mark.line + 1 if mark else None) from None
-    if not isinstance(entries, list):
-        raise InputError("must be a list of commands", path=path)
+    entries = read_yaml(path, "a list of commands", list)
     commands = [_validated(SolutionCommand, each, path) for each in entries]
     return Solution(files=(("solve.sh", "".join(_typed(commands, path)).encode()),))
 
