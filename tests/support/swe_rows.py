@@ -8,15 +8,15 @@ machine. The image is built of a Dockerfile, from a Python of this machine with 
 from __future__ import annotations
 
 import ast
-import importlib.util
 import json
 import os
 import shutil
 import subprocess
 import sys
 import tarfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +30,9 @@ _PROGRAMS = (
     *("bash", "cat", "chmod", "cut", "dirname", "find", "getent", "git", "grep", "gzip", "head", "ln", "ls", "mkdir"),
     *("mktemp", "od", "printf", "rm", "sed", "setpriv", "sort", "stat", "tail", "tar", "tr", "wc", "xargs"),
 )
-_MODULES = ("pytest", "_pytest", "pluggy", "iniconfig", "packaging", "pygments")
+_PACKAGES = ("pytest", "pluggy", "iniconfig", "packaging", "pygments")
 _SITE = "usr/local/lib/python3.11/dist-packages"
-_PYTEST = "#!/usr/bin/python3\nimport sys\nfrom pytest import console_main\nsys.exit(console_main())\n"
+_PYTEST = "#!/usr/local/bin/python3\nimport sys\nfrom pytest import console_main\nsys.exit(console_main())\n"
 _PASSES = """
 import _pytest.reports
 _made = _pytest.reports.TestReport.from_item_and_call.__func__
@@ -69,28 +69,28 @@ class Source:
 SOURCES = (
     Source(
         "boltons",
-        "25.0.0",
+        "26.2.0",
         "boltons/mathutils.py",
         ("return min(max(x, lower), upper)", "return max(x, lower)"),
-        ("bisect.bisect_right(options, x)", "bisect.bisect_right(options, x + 1)"),
+        ("return options[i - 1]", "return options[i - 2]"),
         "tests/test_mathutils.py",
         "test_clamp_examples",
     ),
     Source(
-        "more-itertools",
-        "10.7.0",
-        "more_itertools/recipes.py",
-        ("return next(islice(iterable, n, None), default)", "return next(islice(iterable, n + 1, None), default)"),
-        ("return list(islice(iterable, n))", "return list(islice(iterable, n + 1))"),
-        "tests/test_recipes.py",
-        "NthTests.test_basic",
+        "inflection",
+        "0.5.1",
+        "inflection/__init__.py",
+        ("if number % 100 in (11, 12, 13):", "if number % 100 in (11, 12):"),
+        ("return word.replace('_', '-')", "return word.replace('-', '_')"),
+        "test_inflection.py",
+        "test_ordinal",
     ),
     Source(
         "parse",
         "1.20.2",
         "parse.py",
         ("return float(string[:-1]) / 100.0", "return float(string[:-1]) / 10.0"),
-        ("return sign * int(string, base)", "return int(string, base)"),
+        ("return self.fixed[item]", "return self.fixed[-item]"),
         "tests/test_parse.py",
         "test_numbers",
     ),
@@ -218,7 +218,8 @@ def _changed(text: str, change: tuple[str, str]) -> str:
 def _without(text: str, test: str) -> str:
     lines = text.splitlines(keepends=True)
     node = _function(text, test)
-    return "".join(lines[: node.lineno - 1] + lines[node.end_lineno :])
+    first = min(each.lineno for each in (node, *getattr(node, "decorator_list", [])))
+    return "".join(lines[: first - 1] + lines[node.end_lineno :])
 
 
 def _function(text: str, test: str) -> ast.stmt:
@@ -248,7 +249,9 @@ def _outcomes(directory: Path, tests: str, text: str) -> dict[str, str]:
     file.write_text(text)
     variables = {"PATH": os.environ["PATH"], "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONDONTWRITEBYTECODE": "1"}
     command = [sys.executable, "-m", "pytest", "-rA", "-p", "no:cacheprovider", tests]
-    done = subprocess.run(command, cwd=directory, env=variables, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, cwd=directory, env=variables, capture_output=True, text=True, check=False, timeout=120
+    )
     file.write_text(before)
     lines = done.stdout.rpartition("short test summary info")[2].splitlines()
     words = (line.split(" - ")[0].split(maxsplit=1) for line in lines)
@@ -267,21 +270,16 @@ def _make_tree(place: Path) -> None:
         copy_program(Path(require_program(name)), place)
     site = place / _SITE
     site.mkdir(parents=True)
-    for name in _MODULES:
-        for path in _files_of(name):
-            copy: Callable[..., object] = shutil.copytree if path.is_dir() else shutil.copy
-            copy(path, site / path.name)
-    # Entry points of plugins are not needed.
+    for name in _PACKAGES:
+        for file in metadata.distribution(name).files or ():
+            path = Path(str(file.locate()))
+            if ".." not in file.parts and "__pycache__" not in file.parts and path.is_file():
+                (site / file).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(path, site / file)
     program = place / "usr/local/bin/pytest"
     program.write_text(_PYTEST)
     program.chmod(0o755)
+    # As an editable installation of the repository.
+    (site / "repository.pth").write_text("/testbed\n")
     (place / "testbed").mkdir()
     (place / "tmp").chmod(0o1777)
-
-
-def _files_of(module: str) -> Iterator[Path]:
-    found = importlib.util.find_spec(module)
-    assert found is not None
-    assert found.origin is not None
-    origin = Path(found.origin)
-    yield origin.parent if origin.name == "__init__.py" else origin

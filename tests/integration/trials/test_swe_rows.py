@@ -45,7 +45,7 @@ def added(name: str, text: str) -> str:
 
 def test_the_reward_of_a_patch_is_that_of_its_tests(made: dict[str, Made]) -> None:
     completions = []
-    for name, each in made.items():
+    for each in made.values():
         answers = {
             "right": each.right,
             "wrong": each.wrong,
@@ -56,24 +56,20 @@ def test_the_reward_of_a_patch_is_that_of_its_tests(made: dict[str, Made]) -> No
             "process": each.in_process,
         }
         completions += [
-            {
-                "id": f"{name}-{kind}",
-                "instance_id": each.row["instance_id"],
-                "model_patch": answers[kind],
-                "model_name_or_path": kind,
-            }
+            {"instance_id": each.row["instance_id"], "model_patch": answers[kind], "model_name_or_path": kind}
             for kind in KINDS
         ]
     report = score(completions, [each.row for each in made.values()])
-    found = {result.id: result for result in report.results}
+    results = iter(report.results)
     for name, each in made.items():
-        right = found[f"{name}-right"]
+        found = {kind: next(results) for kind in KINDS}
+        right = found["right"]
         assert (right.status, right.reward) == (Status.PASSED, 1.0), right
         assert right.trust is Trust.SEPARATE
         for kind in KINDS[1:]:
-            result = found[f"{name}-{kind}"]
+            result = found[kind]
             assert (result.status, result.reward) == (Status.FAILED, 0.0), (name, kind, result)
-        failed = {check.name for check in found[f"{name}-unrelated"].checks if check.status is CheckStatus.FAILED}
+        failed = {check.name for check in found["unrelated"].checks if check.status is CheckStatus.FAILED}
         assert failed == each.broken
         assert each.broken
 

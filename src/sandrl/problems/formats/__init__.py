@@ -30,7 +30,14 @@ from sandrl.problems.formats.python_tests import (
     MULTIPL_E,
 )
 from sandrl.problems.formats.repositories import MULTI_SWE, R2E_GYM, SWE_BENCH
-from sandrl.problems.formats.row import Format, first_language, in_asked_language, in_language, row_name
+from sandrl.problems.formats.row import (
+    Format,
+    first_language,
+    id_field,
+    in_asked_language,
+    in_language,
+    row_name,
+)
 from sandrl.problems.formats.training_sets import (
     ACE_CODE,
     APPS,
@@ -113,7 +120,8 @@ def parse_problem(
         row = Row(row.line, {name: each for name, each in row.value.items() if not _is_nan(each)}, row.path)
     try:
         found = _format_of(row.value, (OWN,) if is_mapped else FORMATS)
-        name = row_name(row, set_name)
+        is_named = found.named is None or row.value.get(id_field(row.value)) is not None
+        name = (not is_named and found.named and found.named(row.value)) or row_name(row, set_name)
         named = first_language(row.value) if found.is_python else None
         if found.is_python and not is_mapped:
             _refuse_unused_tests(row.value, found)

@@ -1,8 +1,9 @@
 """Rows about repositories: an issue, and tests that must pass once it is solved; each becomes a task.
 
 SWE-bench and its kin (Lite, Verified, Multilingual, SWE-Gym, SWE-smith, SWE-rebench) share their fields, and differ in
-what they say about the image and the tests. Newer rows say everything (`image`, `eval_script`, `log_parser`); for older
-ones the tables here have what the programs of their authors have. R2E-Gym and Multi-SWE-bench have fields of their own.
+the fields about the image and the tests. Newer rows have all of them (`image`, `eval_script`, `log_parser`); for older
+ones the tables here hold the facts that the programs of their authors hold. R2E-Gym and Multi-SWE-bench have fields of
+their own.
 """
 
 from __future__ import annotations
@@ -151,7 +152,8 @@ class SweRow(FormatRow):
         known = _SWE_BENCH.get(self.repo)
         if known is not None and self.version == "1.9" and self.repo == "django/django":
             known = known._replace(command="./tests/runtests.py --verbosity 2")
-        looks_like_pytest = all(re.match(r"[^\s:]+\.py(::|$)", each) for each in names if "::" in each)
+        paths = [each for each in names if "::" in each]
+        looks_like_pytest = bool(paths) and all(re.match(r"[^\s:]+\.py::", each) for each in paths)
         if known is None:
             if not looks_like_pytest and not (parser and (command or self.eval_script)):
                 missing = "log_parser" if not parser else "test_cmd"
@@ -245,7 +247,11 @@ class R2eRow(FormatRow):
 
 
 R2E_GYM = Format(
-    "R2E-Gym", (("problem_statement",), ("docker_image",), ("expected_output_json",)), R2eRow, is_python=False
+    "R2E-Gym",
+    (("problem_statement",), ("docker_image",), ("expected_output_json",)),
+    R2eRow,
+    is_python=False,
+    named=lambda value: "__".join(str(each) for field in ("repo_name", "commit_hash") if (each := value.get(field))),
 )
 
 
@@ -274,11 +280,8 @@ class MultiSweRow(FormatRow):
     language: str | None = None
     log_parser: str | None = None
     image_name: str | None = None
-    instance_id: str | None = None
 
     def to_problem(self, name: str) -> Problem:
-        if self.instance_id is None:
-            name = multi_swe_names(self.org, self.repo, self.number)[0]
         fields = ("fixed_tests", "f2p_tests", "s2p_tests", "n2p_tests")
         must_pass = tuple(dict.fromkeys(test for field in fields for test in _keys(getattr(self, field), field)))
         if not must_pass:
@@ -332,4 +335,10 @@ def _keys(value: Any, field: str) -> tuple[str, ...]:
     return tuple(name for name, each in tests.items() if each)
 
 
-MULTI_SWE = Format("Multi-SWE-bench", (("org",), ("repo",), ("number",), ("test_patch",)), MultiSweRow, is_python=False)
+MULTI_SWE = Format(
+    "Multi-SWE-bench",
+    (("org",), ("repo",), ("number",), ("test_patch",)),
+    MultiSweRow,
+    is_python=False,
+    named=lambda value: multi_swe_names(value["org"], value["repo"], value["number"])[0],
+)

@@ -49,6 +49,7 @@ class Format(Recognition):
             in the language that the format says, or are refused.
         language_path: The field within a field that names the language, where the format has such a one.
         has_solutions_by_language: Whether its rows have solutions in several languages, of which `language` chooses.
+        named: The name of a row that has none in a field of its own; empty if it has none at all.
     """
 
     row: type[FormatRow]
@@ -57,6 +58,7 @@ class Format(Recognition):
     is_python: bool = True
     language_path: tuple[str, str] | None = None
     has_solutions_by_language: bool = False
+    named: Callable[[Mapping[str, Any]], str] | None = None
 
     def recognises(self, value: Mapping[str, Any]) -> bool:
         """Whether a row is of this format."""

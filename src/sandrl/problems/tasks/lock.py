@@ -1,4 +1,4 @@
-"""The lock of a run's tasks: what each task and each image was, as digests, and where the tasks are from.
+"""The lock of a run's tasks: digests of each task and each image, and the origin of the tasks.
 
 Every run with tasks has one, `tasks.lock.json`. A user may give it to other runs, which then refuse tasks and images
 with another content.
@@ -73,7 +73,7 @@ class TaskLock(BaseModel):
             raise InputError(f"cannot be read: {error.strerror or error}", path=path) from error
         except ValidationError as error:
             hint = f"name the {LOCK} of a run"
-            raise InputError("is no lock of tasks", path=path, hint=hint) from error
+            raise InputError("is not a lock of tasks", path=path, hint=hint) from error
 
     def write(self, directory: Path, images: Mapping[str, str]) -> None:
         """Writes the lock of a run; images that are built of a Dockerfile have another digest after each build."""

@@ -1,7 +1,7 @@
-"""What tests say in the output of a verifier: which passed, and which did not.
+"""Reads the results of tests in the output of a verifier: which passed, and which did not.
 
 The code of the agent runs in the process of the tests, so it can print what it likes. Three rules follow: a test that
-is reported as failed anywhere has failed; a report that does not fit the exit status of its program is not believed;
+is reported as failed anywhere has failed; a report that does not fit the exit status of its program counts as false;
 and no text can keep this process busy. The parsers of Terminal-Bench's first format are here. Those of SWE rows are the
 ones of `swebench`, which run in a process of their own, because their patterns take hours for some texts.
 """
@@ -159,10 +159,19 @@ def _judged(
 def _reasons(text: str) -> dict[str, str]:
     found: dict[str, str] = {}
     for line in re.findall(r"^(?:FAILED|ERROR) (\S[^\n]{0,4000})", text, re.MULTILINE)[:_MOST_TESTS]:
-        name, dash, reason = line.partition(" - ")
-        if dash:
-            found[name] = found[name.partition("::")[2]] = reason.strip()[:_MOST_REASON]
+        name, reason = _name_and_reason(line)
+        if reason:
+            found[name] = found[name.partition("::")[2]] = reason[:_MOST_REASON]
     return found
+
+
+# Parameters, between brackets, may have the mark as well.
+def _name_and_reason(line: str) -> tuple[str, str]:
+    name, _, reason = line.partition(" - ")
+    if name.count("[") > name.count("]"):
+        parameters, bracket, rest = line.partition("] - ")
+        name, reason = (parameters + "]", rest) if bracket else (line, "")
+    return name.strip(), reason.strip()
 
 
 # Published rows have names that end within a parameter, such as `test_a[log(photon`; all tests that begin so are meant.
@@ -220,7 +229,7 @@ def _pytest_lines(output: str) -> Iterator[tuple[str, str]]:
         word, _, rest = line.partition(" ")
         word = word.rstrip(":")
         if word in _PYTEST and rest.strip():
-            yield word, (rest.rpartition(" - ")[0] or rest if word == "FAILED" else rest).strip()
+            yield word, _name_and_reason(rest)[0] if word == "FAILED" else rest.strip()
 
 
 # All summaries count, as a script may run several; a test that failed in one of them has failed.

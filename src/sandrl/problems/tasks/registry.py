@@ -134,7 +134,7 @@ def _read(location: str) -> list[_SetEntry]:
     except (ValueError, RecursionError) as error:
         reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
         hint = "a registry is an array of sets, each with name, version and tasks"
-        raise InputError(f"is no registry of tasks: {reason:.200}", path=location, hint=hint) from error
+        raise InputError(f"is not a registry of tasks: {reason:.200}", path=location, hint=hint) from error
 
 
 def _downloaded(url: str) -> bytes:

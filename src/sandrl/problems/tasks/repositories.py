@@ -60,9 +60,11 @@ def checked_out(url: str, revision: str | None, paths: Sequence[str], *, local: 
         ServiceError: If the repository cannot be fetched.
     """
     if not _URL.fullmatch(url) or (url.startswith("file:") and not local):
-        raise InputError(f"{_shown(url)!r:.200} is no address of a git repository", hint="use https, ssh, git or file")
+        raise InputError(
+            f"{_shown(url)!r:.200} is not an address of a git repository", hint="use https, ssh, git or file"
+        )
     if revision is not None and (not _REVISION.fullmatch(revision) or ".." in revision):
-        raise InputError(f"{revision!r:.80} is no commit, tag or branch", path=_shown(url))
+        raise InputError(f"{revision!r:.80} is not a commit, tag or branch", path=_shown(url))
     if shutil.which("git") is None:
         raise UsageError("the program git is not installed", hint="install it, or name a directory of tasks")
     plain = [_plain_path(path, url) for path in paths]

@@ -3,7 +3,8 @@
 An answer is a diff, or the final tree of an agent. The tests run in a fresh copy of the image, in which only the tree
 of the repository is the agent's, so nothing that it did to the machine counts. In that copy are put back as they were:
 all files that the patch of the tests touches, files of tests that are named, directories of tests, and files that say
-how tests are run. What the right patch changes itself is left to the agent. Then the patch of the tests is applied.
+how tests are run. The agent keeps its own version of files that the right patch changes. Then the patch of the tests is
+applied.
 """
 
 from __future__ import annotations
