@@ -93,7 +93,7 @@ def test_calls_are_found_in_messages() -> None:
         ("sandrl problems ls --problems … lists them", "there is no option --problems"),
         ("see `sandrl problem ls`", "there is no command 'problem'"),
         ("sandrl runs list shows them", "there is no command 'list'"),
-        ("use `sandrl problems validate problems.jsonl`", "problems.jsonl is one argument too many"),
+        ("use `sandrl grpo problems.jsonl`", "problems.jsonl is one argument too many"),
         ("list them: sandrl runs ls RUN", "RUN is one argument too many"),
         (f"sandrl runs show {VALUE} --everything; try again", "there is no option --everything"),
     ],

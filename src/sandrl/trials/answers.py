@@ -16,7 +16,7 @@ from sandrl.answers.markup import fences, tagged
 from sandrl.answers.text_sources import sources_of
 from sandrl.answers.turns import without_reasoning
 from sandrl.config.words import Extraction
-from sandrl.errors import InfrastructureError
+from sandrl.errors import InputError
 from sandrl.problems import Completion
 from sandrl.problems.tasks.task import DEFAULT_SECONDS, Task, TaskStep
 from sandrl.problems.tasks.templates import resolved
@@ -85,7 +85,7 @@ class Patch:
         if outcome.exit_code == 0:
             return None
         if outcome.exit_code == _NO_PROGRAM:
-            raise InfrastructureError("a patch cannot be applied: the image of the task has neither git nor patch")
+            raise InputError("a patch cannot be applied: the image of the task has neither git nor patch")
         if outcome.timed_out:
             raise AnswerError("the patch could not be applied within the time limit of the agent")
         raise AnswerError(f"the patch does not apply: {last_line(outcome.stderr) or last_line(outcome.stdout)}")

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from sandrl.errors import InfrastructureError, InputError
+from sandrl.errors import InfrastructureError, InputError, NoUserError
 from sandrl.events.results import CheckStatus, CheckVerdict, Status, Trust
 from sandrl.judge.verdict import Verdict
 from sandrl.problems.tasks.log_parsers import check_parser
@@ -318,14 +318,23 @@ class _Trial:
         assert machine is not None, "it is closed after the last step"
         variables = tuple(self._variables(step.agent).items())
         with self._timed("agent"):
-            remark = self._agent.act(machine, replace(step, agent=replace(step.agent, variables=variables)), number)
+            try:
+                remark = self._agent.act(machine, replace(step, agent=replace(step.agent, variables=variables)), number)
+            except NoUserError as error:
+                raise _Unprepared(error.message) from error
         if remark:
             self._remarks.append(remark)
         if step.verifier.ends_processes:
             machine.end_processes(step.agent.user)
         with self._timed("state"):
             self._collect(machine, step)
-            state = machine.save()
+            try:
+                state = machine.save()
+            except InfrastructureError as error:
+                if machine.is_lost:
+                    raise
+                state = None
+                self._remarks.append(f"its state is not kept: {error.message}")
         if state is not None:
             self._states.append(state.digest)
         return state

@@ -157,14 +157,15 @@ def test_a_row_has_every_field_of_the_result_and_survives_the_disk() -> None:
     scored = result(
         reward=0.5, failures=("lost",), cached=True, cpu_seconds=0.25, code="x = 1", stdout="out",
         stderr="\udc80", truncated=True, checks=(check,), detail="why", compile_seconds=0.5,
+        score=0.5, scores={"a": 0.25}, states=("d",), phases={"agent": 2.0},
     )  # fmt: skip
     place = Place("job-1", rank=1, step=3, attempt=2, held_out=True)
     said = Completion("c", "t", completion="said")
     row = TrajectoryRow.model_validate_json(trajectory_row(scored, said, place).to_json())
     assert (row.rank, row.step, row.attempt, row.held_out) == (1, 3, 2, True)
-    assert (row.completion, row.timing, row.stderr) == ("said", {"cpu": 0.25}, "\\udc80")
+    assert (row.completion, row.timing, row.stderr) == ("said", {"cpu": 0.25, "agent": 2.0}, "\\udc80")
     assert row.checks == (CheckRow(status="failed", detail="1 != 2 \\udc80"),)
-    others = {field.name for field in fields(scored)} - {"cpu_seconds", "why_in_process", "stderr", "checks"}
+    others = {field.name for field in fields(scored)} - {"cpu_seconds", "why_in_process", "stderr", "checks", "phases"}
     assert {name: getattr(row, name) for name in others} == {name: getattr(scored, name) for name in others}
     assert type(row.status) is str
 
