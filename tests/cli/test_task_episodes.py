@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sandrl.runs import RunReader, TrajectoryRow
-from tests.cli.conftest import Run
+from tests.cli.conftest import SANDRL, Run
 from tests.support.scripted_model import Answer, Fault, Question, Says, ScriptedModel
 from tests.support.tasks.base import import_task_base
 from tests.support.tasks.shell import judge, write_shell_task
@@ -184,3 +187,36 @@ def test_problems_with_checks_may_be_worked_on_with_tools_in_an_evaluation(sandr
         done = sandrl("eval", "--problems", problems, *words)
     assert done.returncode == 0, done.stderr
     assert [each["reward"] for each in json.loads(done.stdout)["results"]] == [1.0]
+
+
+def test_an_evaluation_that_is_interrupted_is_completed_later(sandrl: Run, tasks: Path, tmp_path: Path) -> None:
+    run = tmp_path / "runs" / "interrupted"
+    is_well = False
+
+    def slow(question: Question) -> Says:
+        if is_well or number_in(question) == 0:
+            return works(question)
+        return Says("", [("bash", {"command": "sleep 600", "timeout_seconds": 600})])
+
+    with ScriptedModel(slow) as server:
+        words = ("--problems", str(tasks), "--base-url", server.base_url, "--samples", "1", "--run-name", run.name)
+        with subprocess.Popen(
+            [*SANDRL, "eval", *words, "--runs-dir", str(run.parent)], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL
+        ) as command:
+            while command.poll() is None and (len(server.questions) < 4 or not has_rows(run)):
+                time.sleep(0.1)
+            # The first one lets no more begin, the second one ends what is in hand.
+            for _ in range(2):
+                command.send_signal(signal.SIGINT)
+                time.sleep(0.5)
+            _, errors = command.communicate(timeout=120)
+        assert command.returncode == 130, errors.decode()
+        assert {name: row.reward for name, row in rows_of(run).items()} == {"write-0#1": 1.0}
+        is_well = True
+        again = sandrl("eval", "--resume", run, "--json")
+    assert again.returncode == 0, again.stderr
+    assert [each["reward"] for each in json.loads(again.stdout)["results"]] == [1.0, 0.0, 1.0]
+
+
+def has_rows(run: Path) -> bool:
+    return (run / "trajectories.jsonl").is_file()

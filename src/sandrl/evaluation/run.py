@@ -18,7 +18,7 @@ from sandrl.config.eval import EvalConfig
 from sandrl.config.words import TINY
 from sandrl.errors import UsageError
 from sandrl.evaluation.answers import Answers, all_samples, in_order
-from sandrl.evaluation.attempts import evaluate_episodes
+from sandrl.evaluation.episodes import evaluate_episodes
 from sandrl.evaluation.request import EvalRequest, EvalRun
 from sandrl.evaluation.resume import COMMAND, find_previous
 from sandrl.events import Emit, ModelSettingsFound, PolicyAsked, TokenLimitFound, ignore

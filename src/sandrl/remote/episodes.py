@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import Any, Protocol, Self
 
 from sandrl.closing import Closing
+from sandrl.errors import UsageError
 from sandrl.events.results import ScoredCompletion
 from sandrl.scoring.document import result_of_document
 
@@ -84,7 +86,9 @@ class AsyncEpisode:
         """Gives the episode up unless it is finished; a second call has no effect."""
         if self.id:
             path, self.id = self._path, ""
-            await self._ask("DELETE", path)
+            # One that is sent again may find nothing.
+            with suppress(UsageError):
+                await self._ask("DELETE", path)
 
     @property
     def _path(self) -> str:

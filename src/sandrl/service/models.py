@@ -156,7 +156,9 @@ class EpisodeResponse(BaseModel):
     tools: Annotated[list[dict[str, Any]], Field(description="JSON schemas of functions.")]
     max_tool_calls: int
     tool_calls: int
-    end: Annotated[str | None, Field(description="The reason why the work on the step ended; null while calls are answered.")]
+    end: Annotated[
+        str | None, Field(description="The reason why the work on the step ended; null while calls are answered.")
+    ]
     result: Annotated[dict[str, Any] | None, Field(description="A `CompletionResult` once it is finished.")]
 
 
