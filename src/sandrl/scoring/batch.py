@@ -259,9 +259,11 @@ class Batch:
         opinions = 0 if self._opinions is None else self._opinions.in_flight
         return opinions + sum(judging.in_flight for judging in self._judgings)
 
-    @property
-    def _is_full_of_trials(self) -> bool:
-        return self._trials is not None and self._trials.in_flight + self._trials.waiting >= self._trials.window
+    def _is_full_of_trials(self, *, is_limited: bool) -> bool:
+        if self._trials is None:
+            return False
+        window = self._job.spending.limit(self._trials.window) if is_limited else self._trials.window
+        return self._trials.in_flight + self._trials.waiting >= window
 
     def _launch_more(self, *, is_limited: bool) -> None:
         self._take_images()
@@ -273,7 +275,7 @@ class Batch:
             window = self._job.spending.limit(window)
         trials = self._trials
         while self._waiting and self._in_flight - (trials.in_flight if trials else 0) < window:
-            if self._is_full_of_trials:
+            if self._is_full_of_trials(is_limited=is_limited):
                 break
             queued = self._waiting.popleft()
             attempt = queued if isinstance(queued, Attempt) else queued.attempt()

@@ -132,6 +132,7 @@ def test_a_verifier_that_is_broken_everywhere_costs_nobody_a_reward(run: Run, ha
     assert not verdict.status.scorable
 
 
+@pytest.mark.slow
 def test_a_time_limit_is_a_failure_of_the_verifier(run: Run) -> None:
     def verifier(script: str) -> Verifier:
         return Verifier(Phase(timeout_seconds=1.0), files=_tests(script))
