@@ -125,6 +125,7 @@ COMPILE = $(BIN)/uv pip compile --quiet --no-config --universal --python-version
 lock: venv ## Renew requirements/*.txt (make lock ARGS=--upgrade for newer versions)
 	@$(COMPILE) $(ARGS) -o requirements/base.txt
 	@$(COMPILE) $(ARGS) --extra dev -c requirements/base.txt -o requirements/dev.txt
+	@cat requirements/dev.bare.txt >> requirements/dev.txt
 	@$(COMPILE) $(ARGS) --extra docs -c requirements/dev.txt -o requirements/docs.txt
 	@$(COMPILE) $(ARGS) requirements/release.in -c requirements/base.txt -o requirements/release.txt
 	@sed -n 's/^\(torch==.*\)+cpu$$/\1/p' requirements/grpo.torch.txt | $(COMPILE) $(ARGS) --extra dev --extra grpo -c requirements/dev.txt -c - \

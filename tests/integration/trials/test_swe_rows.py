@@ -11,7 +11,7 @@ from sandrl.rewards import score
 from tests.support.swe_rows import SOURCES, Made, Source, import_swe_base, make_row
 
 pytest.importorskip("swebench", reason="needs the parsers of swebench")
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 # Makes every test pass, wherever pytest looks for such code.
 CHEAT = """import pytest

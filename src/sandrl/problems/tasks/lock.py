@@ -76,9 +76,8 @@ class TaskLock(BaseModel):
             raise InputError("is not a lock of tasks", path=path, hint=hint) from error
 
     def write(self, directory: Path, images: Mapping[str, str]) -> None:
-        """Writes the lock of a run; images that are built of a Dockerfile have another digest after each build."""
-        found = {name: digest for name, digest in images.items() if not name.startswith(_BUILT)}
-        lock = self.model_copy(update={"images": dict(sorted(found.items()))})
+        """Writes the lock of a run, with the digests of its images."""
+        lock = self.model_copy(update={"images": dict(sorted(images.items()))})
         write_whole(directory / LOCK, lock.model_dump_json(indent=2).encode() + b"\n")
 
     def differences(self, other: TaskLock) -> list[str]:
@@ -120,7 +119,8 @@ class TaskHold:
                 hint = "start a new run" if each == kept else "use the tasks that it names, or leave out `lock`"
                 message = f"names other tasks: {'; '.join(found[:_SHOWN])}{more}"
                 raise InputError(message, path=each, hint=hint, fields=("lock",))
-            images |= lock.images
+            # Those that are built have another digest after each build; what they are built of is in the tasks.
+            images |= {name: digest for name, digest in lock.images.items() if not name.startswith(_BUILT)}
         return cls(own, images)
 
     @contextmanager
