@@ -26,6 +26,7 @@ from sandrl.rollouts.shared_job import SharedJob  # noqa: E402
 from sandrl.rollouts.task_tools import TASK_TOOLS  # noqa: E402
 from sandrl.rollouts.tools import TOOLS  # noqa: E402
 from sandrl.sandboxes import Interrupt, Job, connect, new_job_id  # noqa: E402
+from sandrl.scoring import task_judging  # noqa: E402
 from sandrl.settings import RuntimeKind, load_settings  # noqa: E402
 from sandrl.trainers.episodes import (  # noqa: E402
     Environment,
@@ -36,6 +37,7 @@ from sandrl.trainers.episodes import (  # noqa: E402
     message_rows,
 )
 from sandrl.trainers.rewarding import EpisodeRewards  # noqa: E402
+from sandrl.trials.capacity import Capacity  # noqa: E402
 from tests.support.assassin import Assassin  # noqa: E402
 from tests.support.dead_daemon import kill_daemon  # noqa: E402
 from tests.support.scripted_episode import (  # noqa: E402
@@ -243,7 +245,11 @@ def task(tmp_path_factory: pytest.TempPathFactory) -> Problem:
     return problem
 
 
-def test_episodes_on_a_task_are_judged_where_they_were_played(task: Problem, tmp_path: Path) -> None:
+def test_episodes_on_a_task_are_judged_where_they_were_played(
+    task: Problem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # TRL calls all episodes in turn: with room for one, the other one must not wait for its end.
+    monkeypatch.setattr(task_judging, "capacity_of", lambda _: Capacity(1, 1.0))
     rewards: list[float | None] = []
     results: list[str] = []
     conversations: list[list[str]] = []

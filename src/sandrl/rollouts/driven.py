@@ -42,6 +42,7 @@ class DrivenEpisode:
 
     Args:
         idle_seconds: After so long without a call the episode is lost.
+        takes_turns: Whether it may wait for room; one of a trainer that calls all of its episodes in turn must not.
 
     Attributes:
         number: The number of the step that is, or was last, worked on, from 0.
@@ -50,13 +51,15 @@ class DrivenEpisode:
         result: What becomes of the episode; set by `begin`.
     """
 
-    def __init__(self, task: Task, max_calls: int, *, idle_seconds: float = math.inf) -> None:
+    def __init__(self, task: Task, max_calls: int, *, idle_seconds: float = math.inf, takes_turns: bool = True) -> None:
+        self.takes_turns = takes_turns
         self._steps = len(task.steps)
         self._toolbox = TaskToolbox(max_calls)
         self._idle_seconds = idle_seconds
         self._asked: SimpleQueue[_Asked | None] = SimpleQueue()
-        self._lock = threading.Lock()
-        # The submission that is answered with the next step.
+        self._lock = threading.RLock()
+        # The call that is being made, and the submission that is answered with the next step.
+        self._current: _Asked | None = None
         self._submission: _Asked | None = None
         self._gone = ""
         self.is_over = False
@@ -119,11 +122,20 @@ class DrivenEpisode:
         """Ends the episode without a verdict, unless the work on it has ended."""
         with self._lock:
             self._gone = self._gone or reason
+            current = self._current
+        if current is not None:
+            # Its command may take long to end.
+            self._tell(current, LOST)
         self._asked.put(None)
 
     def close(self) -> None:
         """Ends the work on an episode that nobody goes on with: what there is, is judged."""
         self.finish()
+
+    def _tell(self, asked: _Asked, told: str) -> None:
+        with self._lock:
+            if not asked.answer.done():
+                asked.answer.set_result(told)
 
     def _put(self, asked: _Asked) -> Future[str]:
         with self._lock:
@@ -135,20 +147,20 @@ class DrivenEpisode:
 
     def _answer_late(self, asked: _Asked) -> None:
         if self.loss:
-            asked.answer.set_result(LOST)
+            self._tell(asked, LOST)
         elif asked.name == _FINISH:
-            asked.answer.set_result(_SUBMITTED)
+            self._tell(asked, _SUBMITTED)
         else:
             if self._toolbox.end is None:
                 self._toolbox.finish()
-            asked.answer.set_result(self._toolbox.call(asked.name, asked.arguments))
+            self._tell(asked, self._toolbox.call(asked.name, asked.arguments))
 
     def act(self, machine: Machine, step: TaskStep, number: int) -> str | None:
         toolbox = self._toolbox
         toolbox.begin(machine, step)
         self._step, self.number, self.has_begun, self.is_acting = step, number, True, True
         if self._submission is not None:
-            self._submission.answer.set_result(_NEXT.format(step.instruction))
+            self._tell(self._submission, _NEXT.format(step.instruction))
             self._submission = None
         is_last = number + 1 == self._steps
         try:
@@ -176,7 +188,7 @@ class DrivenEpisode:
                 raise InfrastructureError(self._gone) from None
             return None
         if self.loss and asked is not None:
-            asked.answer.set_result(LOST)
+            self._tell(asked, LOST)
         self._check_wanted()
         return asked
 
@@ -185,7 +197,7 @@ class DrivenEpisode:
             raise InfrastructureError(self._gone)
 
     def _answer(self, asked: _Asked, *, is_last: bool) -> None:
-        toolbox = self._toolbox
+        toolbox, self._current = self._toolbox, asked
         told = ""
         try:
             if asked.name == _FINISH:
@@ -194,12 +206,14 @@ class DrivenEpisode:
                 told = toolbox.call(asked.name, asked.arguments)
         except BaseException as error:
             self._gone = str(error) or type(error).__name__
-            asked.answer.set_result(LOST)
+            self._tell(asked, LOST)
             raise
+        finally:
+            self._current = None
         if toolbox.end is not EpisodeEnd.SUBMITTED:
-            asked.answer.set_result(told)
+            self._tell(asked, told)
         elif is_last:
-            asked.answer.set_result(_SUBMITTED)
+            self._tell(asked, _SUBMITTED)
         else:
             self._submission = asked
 
@@ -210,7 +224,7 @@ class DrivenEpisode:
         waiting = [] if self._submission is None else [self._submission]
         self._submission = None
         for asked in waiting:
-            asked.answer.set_result(LOST if self.loss else _SUBMITTED)
+            self._tell(asked, LOST if self.loss else _SUBMITTED)
         with suppress(Empty):
             while True:
                 if (late := self._asked.get_nowait()) is not None:

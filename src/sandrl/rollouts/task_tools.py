@@ -28,7 +28,8 @@ COMMAND_SECONDS = 60.0
 INPUT_SECONDS = 2.0
 """How long the output of an input is waited for, unless the call says otherwise."""
 
-LEAST_SECONDS = 0.1
+LEAST_SECONDS, MOST_SECONDS = 0.1, 3600.0
+"""How long a call waits at least, and at most; an agent may have no time limit."""
 
 _FILE_SECONDS = 30.0
 _MOST_FILE_BYTES = 4 << 20
@@ -59,6 +60,10 @@ class Desk:
     @property
     def seconds_left(self) -> float:
         return max(self.ends_at - time.monotonic(), 0.0)
+
+    def seconds(self, asked: float) -> float:
+        """How long a call waits that asks for so many seconds."""
+        return min(max(asked, LEAST_SECONDS), MOST_SECONDS, self.seconds_left)
 
     @property
     def terminal(self) -> Terminal:
@@ -125,7 +130,7 @@ class Bash(TaskTool):
     )
 
     def use(self, desk: Desk) -> str:
-        seconds = min(max(self.timeout_seconds, LEAST_SECONDS), desk.seconds_left)
+        seconds = desk.seconds(self.timeout_seconds)
         try:
             return observation(desk.terminal.run(self.command, seconds), seconds)
         except StillRunningError:
@@ -145,7 +150,7 @@ class UseTerminal(TaskTool):
         terminal = desk.terminal
         if not terminal.is_running:
             return _IDLE
-        seconds = min(max(self.wait_seconds, LEAST_SECONDS), desk.seconds_left)
+        seconds = desk.seconds(self.wait_seconds)
         if self.text:
             terminal.send(self.text)
         try:

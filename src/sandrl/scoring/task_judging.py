@@ -13,6 +13,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -173,7 +174,10 @@ class TaskJudging(Judging):
 
     def _trial(self, task: Task, agent: Agent, options: TrialOptions) -> Verdict:
         memory_bytes, processors = needs_of(task, options.mode)
-        with self._capacity.take(memory_bytes, min(processors, _processors())):
+        # Episodes of a trainer that goes round all of them are there together, or none goes on.
+        takes_turns = getattr(agent, "takes_turns", True)
+        room = self._capacity.take(memory_bytes, min(processors, _processors())) if takes_turns else nullcontext()
+        with room:
             if self._level is not Level.NONE:
                 raise _Stopped
             return run_trial(task, agent, self._site, options)

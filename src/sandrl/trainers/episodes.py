@@ -119,7 +119,7 @@ class TaskEpisodes:
         problem, number = self._problems[task_id], self._number
         assert problem.task is not None, "other problems have other environments"
         self._number += 1
-        episode = DrivenEpisode(problem.task, self._max_calls)
+        episode = DrivenEpisode(problem.task, self._max_calls, takes_turns=False)
         self._unfinished.add(episode)
         completion = Completion(f"{task_id}#{number}", task_id, code="")
         episode.begin(lambda agent: self._place.begin_judging(completion, problem, number, agent=agent))

@@ -12,7 +12,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from sandrl.errors import InputError, TrainingError
+from sandrl.errors import InputError, TrainingError, UsageError
 from sandrl.events import Emit, ModelSettingsFound, TrainingStarted, Warned, ignore
 from sandrl.judge.judge import Judge
 from sandrl.models import libraries
@@ -33,6 +33,7 @@ from sandrl.sandboxes import Job, SandboxRequest
 from sandrl.settings import Settings
 from sandrl.tiny import tiny_policy
 from sandrl.trainers.arguments import trl_arguments
+from sandrl.trainers.batches import Division
 from sandrl.trainers.checkpoints import Checkpoint, checkpoint_directory, last_checkpoint
 from sandrl.trainers.episodes import Environment, TaskEpisodes, environment_factory
 from sandrl.trainers.evaluation import Evaluator
@@ -43,6 +44,8 @@ from sandrl.trainers.recording import Recorder
 from sandrl.trainers.rewarding import TrainingReward
 from sandrl.trainers.trainer import make_trainer, training_callback
 from sandrl.trainers.training import PRINTED, Setup, Stop, Training, TrainingRun, run_training
+from sandrl.trials.capacity import capacity_of
+from sandrl.trials.trial import needs_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,7 +175,10 @@ class TrlEngine:
         job = training.own_job()
         recorder = self._recorder = Recorder(context, training, checkpoints, begin=begin)
         reward = TrainingReward(replace(context, emit=training.tell), _scoring(context, job), job=job, session=session)
-        make_environment = _environments(context, job, training) if config.rollout == "tools" else None
+        make_environment = None
+        if config.rollout == "tools":
+            _check_memory(context, self._arguments, job)
+            make_environment = _environments(context, job, training)
         trainer = self._trainer = make_trainer(context, self._arguments, self._place, reward, make_environment)
         evaluator = Evaluator(trainer, context, training, recorder)
         trainer.add_callback(training_callback(context, training, recorder, evaluator))
@@ -222,6 +228,22 @@ class TrlEngine:
             optimizations=context.loader.optimizations(self._trainer),
             is_first=context.processes.is_first,
             flags=training.health.flags,
+        )
+
+
+def _check_memory(context: Context, arguments: Any, job: Job) -> None:
+    # The machines of all episodes that are generated together are there at once: TRL goes from one to the next.
+    division = Division.of(context.config, context.processes.count)
+    generated = context.config.batch_size * division.passes_per_generation // division.parts
+    needs = [needs_of(each.task, None)[0] for each in context.sets.all.values() if each.task is not None]
+    needed = max(needs, default=0) * max(generated, arguments.per_device_eval_batch_size)
+    room = capacity_of(job.connection).memory_bytes
+    if needed * context.processes.count > room:
+        raise UsageError(
+            f"batch_size: the tasks of the episodes that are generated together may use {needed / 2**30:.1f} GiB of"
+            f" memory in each process, and there are {room / 2**30:.1f} GiB for all",
+            hint="use a smaller batch_size, or tasks that ask for less memory",
+            fields=("batch_size",),
         )
 
 

@@ -37,6 +37,11 @@ class Capacity:
         self._waiting: deque[object] = deque()
         self._changed = threading.Condition()
 
+    @property
+    def memory_bytes(self) -> float:
+        """How much memory there is for trials; infinite without a limit."""
+        return self._memory_bytes
+
     @contextmanager
     def take(self, memory_bytes: int, processors: float) -> Iterator[None]:
         """Waits for room and holds it; one that needs more than there is waits until nothing else is held."""

@@ -146,6 +146,27 @@ def test_files_are_those_of_the_agent(played: Play, tmp_path: Path) -> None:
     assert result_of(episode).reward == 1.0
 
 
+def test_arguments_that_no_program_takes_are_observations(played: Play, tmp_path: Path) -> None:
+    script = [
+        Says("", [("write_file", {"path": "a\0b", "content": "x"})]),
+        Says("", [("edit_file", {"path": "a\0b", "old": "x", "new": "y"})]),
+        Says("", [("write_file", {"path": "", "content": "x"})]),
+        Says("", [("write_file", {"path": "a" * 300, "content": "x"})]),
+        bash("echo a\0b; echo '\ud83d'"),
+        bash("echo 'a\r\x1b[31mb\t\x07'"),
+        bash("'"),
+        Says("", [("terminal", {"key": "ctrl-c"})]),
+        bash("echo done > answer", timeout_seconds=-1),
+        bash("sleep 1; cat answer", timeout_seconds=1e300),
+        SUBMIT,
+    ]
+    episode = played(script, problem_of(write_shell_task(tmp_path / "t")))
+    told = observations(episode)
+    assert all(each.startswith("error: ") for each in told[:4]), told[:4]
+    assert (told[9], told[10]) == ("done", "Submitted.")
+    assert result_of(episode).reward == 1.0
+
+
 def test_the_time_of_the_agent_ends_the_work_which_is_judged(played: Play, tmp_path: Path) -> None:
     task = write_shell_task(tmp_path / "t", agent="timeout_sec = 3.0")
     episode = played([bash("echo done > answer; sleep 600")], problem_of(task))

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any
 
 import httpx
@@ -176,6 +177,20 @@ def test_a_deleted_episode_answers_who_waits(http: httpx.Client) -> None:
         assert http.delete(f"/v1/episodes/{episode['id']}").status_code == 204
         assert waiting.result(30)["observation"]
     assert http.get(f"/v1/episodes/{episode['id']}").status_code == 404
+
+
+def test_a_service_that_stops_gives_open_episodes_up(tasks: RunningService) -> None:
+    place = tasks.log.parent
+    with running_service(place, "--problems", str(place / "set"), "--drain", "1s") as service:
+        with service.client() as http, ThreadPoolExecutor(1) as pool:
+            episode = create(http)
+            act(http, episode, "true")
+            waiting = pool.submit(act, http, episode, "sleep 600")
+            time.sleep(1)
+            assert service.stop() == 143
+            with suppress(httpx.HTTPError):
+                assert waiting.result(30)["observation"]
+        assert "1 unfinished requests were given up" in service.said
 
 
 @pytest.mark.slow
