@@ -304,6 +304,11 @@ class _Trial:
         if number:
             _done(machine, "rm -rf /tests /logs/verifier /solution", "what the last verifier left cannot be removed")
         user = step.agent.user
+        if user is not None:
+            try:
+                machine.run(":", user=user, timeout_seconds=SETUP_SECONDS)
+            except NoUserError as error:
+                raise _Unprepared(error.message) from error
         if step.workdir:
             _put_into_working_directory(machine, files_of(self._task, [step.workdir]), user)
             command = (

@@ -340,3 +340,15 @@ TASKS = (
     ),
 )
 TASKS_BY_NAME = {task.name: task for task in TASKS}
+
+ALLOW_LIST = HarborTask(
+    "allow-list",
+    _task(
+        "Write the page http://allowed.example/ into the file page.",
+        'schema_version = "1.4"\n[environment]\nnetwork_mode = "allowlist"\nallowed_hosts = ["allowed.example"]\n',
+        "wget -q -O page http://allowed.example/\nwget -q -T 5 -O other http://other.example/ || rm -f other\n",
+        "if [ -s page ] && [ ! -e other ]; " + _JUDGE,
+    ),
+    apart="its environment for `cwsandbox` has no allow-lists",
+)
+"""A task for a machine with the Internet of `tests.support.internet`."""
