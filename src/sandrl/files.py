@@ -14,9 +14,10 @@ import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
-from sandrl.errors import UsageError
+from sandrl.errors import InputError, UsageError
 
 LEAST_FREE_DESCRIPTORS = 32
 """How many files a process must still be able to open to use sandboxes; it opens about half as many."""
@@ -64,6 +65,30 @@ def check_descriptors() -> None:
             f"too few files can be opened to use sandboxes: the limit of this process is {limit}, and {used} are open",
             hint="raise the limit: ulimit -n 4096",
         )
+
+
+@contextmanager
+def new_directory(target: Path) -> Iterator[Path]:
+    """A directory to be filled with files in a `with` block, at whose end it is there under its name, whole.
+
+    Raises:
+        InputError: If there is something under its name other than an empty directory, or it cannot be made.
+    """
+    try:
+        if target.exists() and (not target.is_dir() or any(target.iterdir())):
+            raise InputError("already exists and is not empty", path=target, hint="choose another directory")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as temporary:
+            made = Path(temporary, "made")
+            made.mkdir()
+            yield made
+            mask = os.umask(0o077)
+            os.umask(mask)
+            for path in made.iterdir():
+                path.chmod(0o666 & ~mask)
+            made.rename(target)
+    except OSError as error:
+        raise InputError(f"cannot be created: {error.strerror}", path=target) from error
 
 
 def open_regular(path: str | Path, *, follow: bool = True) -> int:

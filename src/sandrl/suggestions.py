@@ -266,6 +266,7 @@ COMMANDS: Mapping[str, str] = {
     "problems validate": "validate check_problems lint verify_problems",
     "problems convert": "convert import export transform",
     "policy build": "build model tiny",
+    "policy export": "export save_pretrained checkpoint huggingface",
     "prices show": "price cost costs",
     "runs ls": "ls list history experiments jobs list_runs",
     "runs show": "show cat results result",

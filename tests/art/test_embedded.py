@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from sandrl.models.messages import TOKEN_ID
 from sandrl.runs import RunReader, disagreements
 from sandrl.settings import load_settings
 from sandrl.trainers.art.results import GRADIENT_STEPS, STEP
@@ -40,13 +41,13 @@ def cache() -> Path:
 
 @pytest.fixture
 def command(cache: Path, tmp_path: Path) -> Iterator[Command]:
-    """Starts `sandrl art` where no key is set."""
+    """Starts `sandrl art`, or another group of commands, where no key is set."""
     started: list[subprocess.Popen[str]] = []
 
-    def start(*words: str | Path, **environment: str) -> subprocess.Popen[str]:
+    def start(*words: str | Path, group: tuple[str, ...] = ("art",), **environment: str) -> subprocess.Popen[str]:
         known = {**os.environ, **NO_KEYS, "SANDRL_RUNS_DIR": str(tmp_path / "runs"), "SANDRL_CACHE_DIR": str(cache)}
         process = subprocess.Popen(
-            [sys.executable, "-m", "sandrl", "art", *map(str, words)],
+            [sys.executable, "-m", "sandrl", *group, *map(str, words)],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -220,6 +221,39 @@ def test_adapters_and_a_directory_of_ones_own(command: Command, cache: Path, tmp
     (about,) = (tmp_path / "runs" / "adapters" / "tinker").glob("*/weights/step_000001/about.json")
     assert json.loads(about.read_text())["config"]["rank"] == 4
     assert gradient_steps(tmp_path / "runs" / "adapters") == [1]
+
+
+@pytest.mark.parametrize("kind", ["--lora", "--no-lora"])
+def test_an_exported_model_is_the_one_that_acts_in_the_next_step(command: Command, tmp_path: Path, kind: str) -> None:
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    code, _, stderr = ended(
+        command("train", kind, *SMALL, "--learning-rate", "5e-3", "--steps", "1", "--run-name", "one")
+    )
+    assert code == 0, stderr
+    target = tmp_path / "exported"
+    policy = command("one", target, group=("policy", "export"))
+    assert ended(policy)[:2] == (0, f"{target}\n")
+    code, _, stderr = ended(command("train", "--resume", "one", "--steps", "2"))
+    assert code == 0, stderr
+    model, tokenizer = AutoModelForCausalLM.from_pretrained(target), AutoTokenizer.from_pretrained(target)
+    row = next(row for row in RunReader(tmp_path / "runs" / "one").trajectories().rows if row.step == 1)
+    prompt = [{"role": each.role, "content": each.content} for each in row.messages[:-1]]
+    before = tokenizer.encode(tokenizer.apply_chat_template(prompt, tokenize=False, add_generation_prompt=True))
+    said = [int(token.removeprefix(TOKEN_ID)) for token in row.messages[-1].tokens]
+    with torch.no_grad():
+        logits_TV = model(torch.tensor([before + said])).logits[0, len(before) - 1 : -1]  # noqa: N806
+    logprobs = torch.log_softmax(logits_TV, dim=-1)[range(len(said)), said]
+    assert logprobs.tolist() == pytest.approx(row.messages[-1].logprobs, abs=1e-3)
+
+
+def test_a_run_without_a_model_cannot_be_exported(command: Command, tmp_path: Path) -> None:
+    code, _, stderr = ended(command("rollout", "--model", "tiny", "--steps", "1", "--run-name", "played"))
+    assert code == 0, stderr
+    code, _, stderr = ended(command("played", tmp_path / "target", group=("policy", "export")))
+    assert (code, (tmp_path / "target").exists()) == (2, False)
+    assert "has no model that the embedded Tinker service has trained" in stderr
 
 
 @pytest.mark.parametrize(

@@ -13,12 +13,12 @@ import os
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from importlib.metadata import version
 from types import ModuleType
 from typing import Any
 
 from sandrl import extras
 from sandrl.errors import HardwareError
+from sandrl.installation import installed_version
 
 EXTRA = "grpo"
 PACKAGES = ("torch", "transformers", "trl", "datasets", "accelerate", "peft")
@@ -76,7 +76,9 @@ def kept_quiet() -> Iterator[None]:
 
 
 def versions(packages: Iterable[str] = PACKAGES) -> dict[str, str]:
-    return {package: version(package) for package in packages}
+    """The versions of those packages that are installed: a model needs no trainer to be evaluated."""
+    found = {package: installed_version(package) for package in packages}
+    return {package: version for package, version in found.items() if version is not None}
 
 
 def has_gpu() -> bool:

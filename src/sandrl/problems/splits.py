@@ -7,7 +7,8 @@ problem is left out: a policy that is evaluated on a problem it was trained on s
 duplicates if their prompts, or their checks, are equal after the removal of everything that cannot change the task:
 case, white space, Unicode's several forms of a character, punctuation at the end of words, Markdown markup, and the
 order and layout of checks. Quoted text stays unchanged, because its case and its blanks may be part of the task.
-Similar wording is not evidence: "the 2nd largest" and "the 3rd largest" differ in one character.
+Similar wording is not evidence: "the 2nd largest" and "the 3rd largest" differ in one character. Tasks with the same
+instruction are different ones if their machines are.
 """
 
 from __future__ import annotations
@@ -163,7 +164,8 @@ def without_duplicates(candidates: Mapping[str, Problem], of: Mapping[str, Probl
 
 
 def _prompt_digest(problem: Problem) -> bytes:
-    return _digest([normal_prompt(problem.prompt)])
+    machine = () if problem.task is None else (problem.task.environment.image, problem.task.environment.files)
+    return _digest([normal_prompt(problem.prompt), *machine])
 
 
 def _checks_digest(problem: Problem) -> bytes:
@@ -203,7 +205,8 @@ def normal_checks(problem: Problem) -> frozenset[object]:
     """The checks of a problem without their order and layout; empty where the exit status is the only check."""
     cases = [(case.stdin.rstrip(), case.stdout.rstrip()) for case in problem.cases]
     calls = [(problem.fn, call.arguments, call.expected) for call in problem.calls]
-    return frozenset([*map(_normal_test, problem.tests), *cases, *calls])
+    task = () if problem.task is None else (problem.task.digest,)
+    return frozenset([*map(_normal_test, problem.tests), *cases, *calls, *task])
 
 
 def _normal_test(test: str) -> str:

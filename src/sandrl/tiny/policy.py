@@ -10,7 +10,6 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import json
-import os
 import shutil
 import tempfile
 import time
@@ -21,9 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from sandrl.config.words import TINY
-from sandrl.errors import InputError, SandrlError
+from sandrl.errors import SandrlError
 from sandrl.events import Emit, PolicyBuilding, PolicyReady, ignore
-from sandrl.files import read_regular
+from sandrl.files import new_directory, read_regular
 from sandrl.models import libraries
 from sandrl.problems.tiny import KINDS, tasks
 from sandrl.settings import private_directory
@@ -75,17 +74,8 @@ def _name(recipe: Recipe) -> str:
 
 def copy_tiny_policy(target: Path, cache_dir: Path, *, seed: int = 0, emit: Emit = ignore) -> None:
     """Puts the tiny policy into a directory of the user's, which must not exist, or be empty."""
-    try:
-        if target.exists() and (not target.is_dir() or any(target.iterdir())):
-            raise InputError("already exists and is not empty", path=target, hint="choose another directory")
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as temporary:
-            policy = shutil.copytree(tiny_policy(cache_dir, seed=seed, emit=emit), Path(temporary, TINY))
-            for path in policy.iterdir():
-                path.chmod(0o666 & ~_umask())
-            policy.rename(target)
-    except OSError as error:
-        raise InputError(f"cannot be created: {error.strerror}", path=target) from error
+    with new_directory(target) as directory:
+        shutil.copytree(tiny_policy(cache_dir, seed=seed, emit=emit), directory, dirs_exist_ok=True)
 
 
 _MOST_MANIFEST_BYTES = 1 << 20
@@ -203,9 +193,3 @@ def make_model(recipe: Recipe, tokenizer: Any) -> Any:
 
 def _digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
-def _umask() -> int:
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask

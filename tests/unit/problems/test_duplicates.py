@@ -9,6 +9,7 @@ import pytest
 from sandrl.problems import Call, Problem
 from sandrl.problems.problem import Case
 from sandrl.problems.splits import normal_checks, normal_prompt, without_duplicates
+from sandrl.problems.tasks.task import Environment, Task, TaskStep
 
 
 @pytest.mark.parametrize(
@@ -113,3 +114,13 @@ def test_calls_are_compared_without_their_order() -> None:
     other = Problem("other", "", fn="f", calls=(Call.of([2], 3), Call.of([1], 2)))
     assert normal_checks(one) == normal_checks(other)
     assert normal_checks(one) != normal_checks(replace(one, fn="g", entry_point="g"))
+
+
+def test_tasks_with_one_instruction_are_different_on_different_machines() -> None:
+    def task(name: str, image: str, digest: str) -> Problem:
+        machine = Task(name, "harbor 1.3", digest, Environment(image), (TaskStep("Repair it."),))
+        return Problem(name, "Repair it.", task=machine)
+
+    train = {"first": task("first", "a", "1" * 64)}
+    held_out = [task("same", "b", "1" * 64), task("alike", "a", "2" * 64), task("other", "b", "3" * 64)]
+    assert list(without_duplicates({each.task_id: each for each in held_out}, train)) == ["other"]

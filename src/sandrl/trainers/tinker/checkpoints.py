@@ -180,6 +180,11 @@ class Checkpoints:
         return self._directory.joinpath(*parts)
 
 
+def read_checkpoint(place: Path) -> tuple[About, bytes]:
+    """What is known of a checkpoint in a directory, and its content."""
+    return About.model_validate_json((place / _ABOUT).read_bytes()), (place / _CONTENT).read_bytes()
+
+
 def _locked(path: Path) -> IO[bytes]:
     file = path.open("wb")
     ends_at = time.monotonic() + _LOCK_SECONDS
