@@ -34,6 +34,7 @@ class AgentChannel:
         self._on_close = on_close
         # What waits for room, each with descriptors of its own that go with its first byte.
         self._unsent: deque[tuple[bytes, list[int]]] = deque()
+        self.unsent_bytes = 0
         self._loop = asyncio.get_running_loop()
         self._open = True
         self._loop.add_reader(sock.fileno(), self._receive)
@@ -43,10 +44,6 @@ class AgentChannel:
         """Whether the agent can still be told anything; never again once it is gone."""
         return self._open
 
-    @property
-    def unsent_bytes(self) -> int:
-        return sum(len(data) for data, _ in self._unsent)
-
     def send(self, message: wire.Message, descriptors: Sequence[int] = ()) -> None:
         """Queue one message; small ones leave at once. Without an agent, it is dropped.
 
@@ -54,7 +51,9 @@ class AgentChannel:
         """
         if not self._open:
             return
-        self._unsent.append((wire.encode(message, len(descriptors)), [os.dup(each) for each in descriptors]))
+        data = wire.encode(message, len(descriptors))
+        self._unsent.append((data, [os.dup(each) for each in descriptors]))
+        self.unsent_bytes += len(data)
         if len(self._unsent) == 1:
             self._flush()
             if self._unsent:
@@ -70,6 +69,7 @@ class AgentChannel:
             except OSError:
                 self.close()
                 return
+            self.unsent_bytes -= sent
             for each in descriptors:
                 os.close(each)
             if sent < len(data):
@@ -101,6 +101,7 @@ class AgentChannel:
         self._socket.close()
         discard([*self._frames.unclaimed(), *(each for _, own in self._unsent for each in own)])
         self._unsent.clear()
+        self.unsent_bytes = 0
         self._on_close()
 
 
