@@ -368,7 +368,8 @@ class _Trial:
         key = self._task.digest, number, trust, self._options.mode
         blank = self._site.untouched(key, began, lambda: self._patiently(lambda: self._blank(number, step, trust)))
         if isinstance(blank, Failure):
-            raise _Undecided(f"{failures[-1]}; on the untouched image as well: {blank.reason}")
+            other = "" if blank.reason == failures[-1] else f": {blank.reason}"
+            raise _Undecided(f"{failures[-1]}; on the untouched image as well{other}")
         found = run()
         if isinstance(found, Reading):
             return found

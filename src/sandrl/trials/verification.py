@@ -35,6 +35,7 @@ _MOST_LOG_BYTES = 64 << 20
 _MOST_DIRECTORY_BYTES = 32 << 20
 _MOVING_SECONDS = 60.0
 _REASON_CHARACTERS = 300
+_MOST_FIRST_LINE = 256
 
 # Nothing of an agent stays in a directory of a verifier: a link in its place is removed, and not followed.
 # The directories are made by a command that fails where one is still there; what is found there afterwards is stale.
@@ -120,7 +121,10 @@ def run_verifier(
         else:
             rewards = read_rewards(files.get(JSON_NAME), files.get(TEXT_NAME))
     except InvalidRewardError as error:
-        return Failure(_with_end(f"the verifier left no valid reward: {error}", outcome.exit_code, log), checks, *told)
+        reason = _with_end(f"the verifier left no valid reward: {error}", outcome.exit_code, log)
+        if outcome.exit_code and any(each.name == verifier.script and _has_dos_lines(each) for each in tests or ()):
+            reason += f" (the lines of {verifier.script} end in CR LF, which shells do not read)"
+        return Failure(reason, checks, *told)
     if not checks and score_of(rewards) <= 0 and (line := _tool_failure(log)):
         return Failure(f"the verifier ran no test, because it could not get its own programs: {line}", checks, *told)
     return Reading(rewards, checks, *told)
@@ -148,6 +152,10 @@ def _prepare(machine: Machine, verifier: Verifier, tests: Sequence[Entry] | None
     if refused := _done(machine, f"chmod +x {script}"):
         return f"the tests could not be put into the machine: {refused}"
     return ""
+
+
+def _has_dos_lines(entry: Entry) -> bool:
+    return b"\r\n" in (entry.content or b"")[:_MOST_FIRST_LINE]
 
 
 def _owner(machine: Machine, verifier: Verifier) -> str:

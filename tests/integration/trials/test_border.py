@@ -165,6 +165,12 @@ def test_a_program_that_is_missing_in_a_test_is_the_agents(run: Run, command: st
     assert run(Nothing(), command + _LAST).status is Status.FAILED
 
 
+def test_line_ends_that_no_shell_reads_are_named(run: Run) -> None:
+    verdict = run(Nothing(), Verifier(files=(("test.sh", b"#!/bin/sh\r\necho 1 >/logs/verifier/reward.txt\r\n"),)))
+    assert _outcome(verdict) == (Status.INFRASTRUCTURE, None)
+    assert "test.sh end in CR LF" in verdict.detail
+
+
 @pytest.mark.slow
 def test_a_time_limit_is_a_failure_of_the_verifier(run: Run) -> None:
     def verifier(script: str) -> Verifier:
