@@ -21,9 +21,9 @@ from queue import Empty, SimpleQueue
 
 from sandrl.errors import InfrastructureError, UsageError
 from sandrl.events import CanaryFinished, CompletionStarted, Emit, Event, RetryScheduled, Warned
-from sandrl.events.results import Status
+from sandrl.events.results import Status, Trust
 from sandrl.judge.verdict import Verdict
-from sandrl.problems.tasks.task import Task
+from sandrl.problems.tasks.task import Task, VerifierMode
 from sandrl.runs import CANARY_TAG
 from sandrl.sandboxes import Job, Launch, Level, Shape, State, Withdrawn, delay_seconds, problem_tag
 from sandrl.scoring.attempts import MOST_MOVES, Attempt
@@ -163,10 +163,14 @@ class TaskJudging(Judging):
         options = replace(
             scoring.trial, tags=(problem_tag(attempt.completion.task_id), *scoring.tags), retries=scoring.retries
         )
+        is_strict = attempt.context.judge.requires_isolated
+        if is_strict:
+            options = replace(options, mode=VerifierMode.SEPARATE)
         failures = moves = 0
         while True:
             try:
-                return self._trial(task, agent, options)
+                verdict = self._trial(task, agent, options)
+                return _strict(verdict) if is_strict else verdict
             except RuntimeLost as lost:
                 reason, moves = str(lost), moves + 1
                 is_over = moves > MOST_MOVES
@@ -241,6 +245,14 @@ def _processors() -> int:
 
 def _raise(error: Exception) -> None:
     raise error
+
+
+def _strict(verdict: Verdict) -> Verdict:
+    # Without a state, the verifier ran where the agent was. What has earned nothing there is no choice of an agent.
+    if verdict.trust is not Trust.SHARED or (verdict.score or 0.0) <= 0:
+        return verdict
+    detail = "the verifier ran in the sandbox of the agent, whose state cannot be kept"
+    return replace(verdict, status=Status.NOT_ISOLATED, score=None, detail=detail)
 
 
 def _lost(reason: str) -> Verdict:
