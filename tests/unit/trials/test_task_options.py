@@ -13,7 +13,7 @@ from sandrl.problems.tasks.task import Environment, Task, TaskStep
 from sandrl.scoring.options import check_use
 
 _TASK = Problem("t", "do it", task=Task("t", "test", "digest", Environment("image"), (TaskStep("do it"),)))
-_OTHER = Problem("p", "do it", tests=("assert True",))
+_OTHER = Problem("p", "do it", tests=("assert f(1) == 2",))
 
 
 @pytest.mark.parametrize(
