@@ -44,6 +44,7 @@ from sandrl.trials.trial import FinalState
 
 # What decides a verdict and its reward. Opinions do neither, and how many sandboxes there are is today's question.
 _NAME_THEM = "name them with `problems`"
+_SHOWN = 3
 _KEPT = {*ScoringPart.model_fields, *MappingPart.model_fields, "image", "packages", "sandbox_memory_bytes"} - {
     "second_opinion"
 }
