@@ -228,6 +228,7 @@ class _Trial:
         self._machine: Machine | None = None
         self._sandbox_id: str | None = None
         self._has_machine = False
+        self._has_hidden = False
 
     def run(self) -> Verdict:
         try:
@@ -289,8 +290,8 @@ class _Trial:
         with self._timed("setup"):
             try:
                 self._prepare(self._machine, number, step)
-            except _Unprepared as error:
-                if not number:
+            except (_Unprepared, InfrastructureError) as error:
+                if not number or self._machine.is_lost:
                     raise
                 blank = self._site.untouched(
                     (self._task.digest, number, "setup"), time.monotonic(), lambda: self._blank_setup(number)
@@ -335,8 +336,9 @@ class _Trial:
             self._collect(machine, step)
             try:
                 state = machine.save()
+                self._has_hidden = state is None and machine.keeps_states
             except InfrastructureError as error:
-                if machine.is_lost:
+                if machine.is_lost or self._is_apart(step):
                     raise
                 state = None
                 self._remarks.append(f"its state is not kept: {error.message}")
@@ -383,24 +385,35 @@ class _Trial:
                 artifacts = self._patiently(lambda: self._collected_of(step, state))
             self._leave_after_last(number)
             return lambda: self._patiently(lambda: self._in_own_machine(step, artifacts)), Trust.SEPARATE
-        is_fresh = machine is None or self._options.mode is VerifierMode.SEPARATE or self._has_other_network(step)
-        if state is not None and is_fresh:
-            self._leave_after_last(number)
-            return lambda: self._patiently(lambda: self._from_state(step, state)), Trust.SEPARATE
+        if machine is None or self._is_apart(step):
+            if state is not None:
+                self._leave_after_last(number)
+                return lambda: self._patiently(lambda: self._from_state(step, state)), Trust.SEPARATE
+            if self._has_hidden:
+                failure = Failure("the state of the machine cannot be kept, so the verifier cannot run apart from it")
+                return lambda: failure, Trust.SEPARATE
         assert machine is not None, "an agent that does not act has left a state"
         return self._in_place_first(machine, step, state), Trust.SHARED
 
     def _in_place_first(self, machine: Machine, step: TaskStep, state: State | None) -> Callable[[], Reading | Failure]:
-        # Where no state is kept, every run is in place, and the trial is lost with the sandbox.
+        # Where no state is kept, every run is in place. Then the trial is lost with the sandbox, unless the agent has
+        # made its state one that cannot be kept.
         has_run = False
 
         def run() -> Reading | Failure:
             nonlocal has_run
             if state is None:
-                return self._run(machine, step)
+                found = self._run_or_fail(lambda: self._run(machine, step))
+                if isinstance(found, Failure) and machine.is_lost and not self._has_hidden:
+                    raise InfrastructureError(found.reason)
+                return found
             if not has_run:
                 has_run = True
                 with suppress(RuntimeLost):
+                    found = self._run_or_fail(lambda: self._run(machine, step))
+                    if isinstance(found, Reading) or machine.is_lost:
+                        return found
+                    # A server that the agent was to start is no part of a state, and an outage does not lose it.
                     return self._run_or_fail(lambda: self._run(machine, step))
             return self._patiently(lambda: self._from_state(step, state))
 
@@ -546,6 +559,11 @@ class _Trial:
 
     def _variables(self, phase: Phase) -> Mapping[str, str]:
         return resolved(phase.variables, self._options.passed_variables)
+
+    def _is_apart(self, step: TaskStep) -> bool:
+        # Whether a verifier that would share the agent's sandbox is to run in a fresh one.
+        is_shared = step.verifier.mode is not VerifierMode.SEPARATE
+        return is_shared and (self._options.mode is VerifierMode.SEPARATE or self._has_other_network(step))
 
     def _has_other_network(self, step: TaskStep) -> bool:
         usual = self._task.environment.network
