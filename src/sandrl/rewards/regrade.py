@@ -204,7 +204,8 @@ def _problems(request: RegradeConfig, reader: RunReader) -> Mapping[str, Problem
     if request.problems is None and reader.config.command == "reward" and options.get("completions") is None:
         return demo_problems()
     try:
-        return load_problems(source, **reading_of(request)).problems
+        skips = options.get("skip_bad_rows") is True
+        return load_problems(source, skip_bad_rows=skips, **reading_of(request)).problems
     except (InputError, ServiceError) as error:
         if request.problems is not None:
             raise
