@@ -137,7 +137,7 @@ def validate(
     """
     interrupt = interrupt or Interrupt()
     cache = VerdictCache(request.cache)
-    problems = _problems(request)
+    problems = _problems(request, emit)
     references, judged = _references(problems)
     without_reference = len(problems) - len(references)
     tasks = {name: problem for name, problem in problems.items() if problem.task is not None}
@@ -198,8 +198,10 @@ def estimate_validation(request: ValidateConfig, settings: Settings) -> SandboxE
     return estimate_sandboxes(request, limits, settings, command="problems validate", counts=counts)
 
 
-def _problems(request: ValidateConfig) -> Mapping[str, Problem]:
-    loaded = load_problems(request.source, **reading_of(request))
+def _problems(request: ValidateConfig, emit: Emit = ignore) -> Mapping[str, Problem]:
+    loaded = load_problems(request.source, skip_bad_rows=request.skip_bad_rows, **reading_of(request))
+    if loaded.note:
+        emit(Warned(loaded.note))
     return select(loaded.problems, islice(loaded.problems, request.num_problems))
 
 
