@@ -102,8 +102,13 @@ class Validation:
         )
         unjudged = [result for result in results if result.status is Status.INFRASTRUCTURE]
         if unjudged:
-            message = f"{len(unjudged)} of {len(results)} references could not be judged: {unjudged[0].detail}"
-            raise InfrastructureError(message, hint="check the runtime, and validate again: sandrl runtime status")
+            first = unjudged[0]
+            message = (
+                f"{len(unjudged)} of {len(results)} references could not be judged: {first.task_id}: {first.detail}"
+            )
+            also = "correct the task, or " if first.task_id in self.nothing else ""
+            hint = f"{also}check the runtime, and validate again: sandrl runtime status"
+            raise InfrastructureError(message, hint=hint)
         unsplittable = sum(result.status is Status.NOT_ISOLATED for result in results)
         complaints = []
         if failing := len(self.failed) - unsplittable:

@@ -126,11 +126,12 @@ class ScoreOptions:
 
 def trial_options(config: ScoringPart) -> TrialOptions:
     """How trials of tasks go, as a configuration says; the variables that it permits are read from the environment."""
-    named = any(getattr(config, name, None) for name in ("network", "allow_hosts", "private_hosts"))
+    named = any(getattr(config, name, None) for name in ("network", "allow_hosts"))
     return TrialOptions(
         mode=None if config.verifier is VerifierPlace.TASK else VerifierMode(config.verifier.value),
         passed_variables={name: os.environ[name] for name in config.pass_env if name in os.environ},
         has_own_network=not named,
+        private_hosts=tuple(getattr(config, "private_hosts", ())),
         output_bytes=config.max_output_bytes,
         retries=config.retries,
         at_once=getattr(config, "concurrency", None),

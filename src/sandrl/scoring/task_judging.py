@@ -25,7 +25,7 @@ from sandrl.events.results import Status
 from sandrl.judge.verdict import Verdict
 from sandrl.problems.tasks.task import Task
 from sandrl.runs import CANARY_TAG
-from sandrl.sandboxes import Job, Launch, Level, Shape, State, Withdrawn, delay_seconds, problem_tag
+from sandrl.sandboxes import Job, Launch, Level, Shape, State, Withdrawn, delay_seconds, downloads, problem_tag
 from sandrl.scoring.attempts import MOST_MOVES, Attempt
 from sandrl.scoring.judging import Judging, OnVerdict
 from sandrl.settings import RuntimeKind
@@ -235,6 +235,7 @@ def _lost(reason: str) -> Verdict:
 
 def _site_of(place: JobPlace, states: Path, emit: Emit) -> Site:
     has_told = False
+    furnish = downloads(os.environ, emit)
 
     def make(shape: Shape, state: State | None, tags: Sequence[str]) -> Machine:
         nonlocal has_told
@@ -245,6 +246,7 @@ def _site_of(place: JobPlace, states: Path, emit: Emit) -> Site:
                 message = f"a task asks for {shape.processors:g} processors, and this machine has {there}: it gets all"
                 emit(Warned(message))
             shape = replace(shape, processors=float(there))
-        return Machine(place, replace(shape, state=state), tags, states=states)
+        shape, files = furnish(shape, place.connection)
+        return Machine(place, replace(shape, state=state), tags, states=states, files=files)
 
     return Site(make, place.find_image)

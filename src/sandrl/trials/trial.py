@@ -138,6 +138,7 @@ class TrialOptions:
         mode: Where verifiers run; None for where tasks say.
         passed_variables: Values of the variables of this machine that templates of tasks may use, by name.
         has_own_network: Whether machines have the network that tasks ask for, and not that of the job.
+        private_hosts: What machines with a network of their tasks reach besides, of this machine and its networks.
         output_bytes: How much of the output of a verifier is kept.
         retries: How often a machine is asked for again that did not start.
         at_once: How many trials at once at most; None for as many as there is room for.
@@ -147,6 +148,7 @@ class TrialOptions:
     mode: VerifierMode | None = None
     passed_variables: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
     has_own_network: bool = True
+    private_hosts: tuple[str, ...] = ()
     output_bytes: int = 1 << 20
     retries: int = 2
     at_once: int | None = field(default=None, compare=False)
@@ -158,6 +160,7 @@ class TrialOptions:
             "mode": None if self.mode is None else self.mode.value,
             "variables": dict(self.passed_variables),
             "own_network": self.has_own_network,
+            "private_hosts": list(self.private_hosts),
             "output_bytes": self.output_bytes,
         }
 
@@ -365,7 +368,8 @@ class _Trial:
         key = self._task.digest, number, trust, self._options.mode
         blank = self._site.untouched(key, began, lambda: self._patiently(lambda: self._blank(number, step, trust)))
         if isinstance(blank, Failure):
-            raise _Undecided(f"{failures[-1]}; on the untouched image as well: {blank.reason}")
+            other = "" if blank.reason == failures[-1] else f": {blank.reason}"
+            raise _Undecided(f"{failures[-1]}; on the untouched image as well{other}")
         found = run()
         if isinstance(found, Reading):
             return found
@@ -530,13 +534,13 @@ class _Trial:
             machine.close()
 
     def _shape(self, environment: Environment, phase: Phase) -> Shape:
-        reach = phase.network or environment.network
+        reach, private = phase.network or environment.network, self._options.private_hosts
         return Shape(
             image=self._site.find_image(environment.image),
             memory_bytes=environment.memory_bytes or MEMORY_BYTES,
             processors=environment.processors or 1.0,
             storage_bytes=environment.storage_bytes or STORAGE_BYTES,
-            network=network_of(reach.mode, reach.allowed_hosts) if self._options.has_own_network else None,
+            network=network_of(reach.mode, reach.allowed_hosts, private) if self._options.has_own_network else None,
             variables=tuple(resolved(environment.variables, self._options.passed_variables).items()),
             directory=environment.directory,
             gpus=environment.gpus,
