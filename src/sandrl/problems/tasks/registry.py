@@ -113,7 +113,9 @@ def _chosen(sets: Sequence[_SetEntry], wanted: str, location: str) -> _SetEntry:
         return versions[max(versions, key=_order)]
     if version not in versions:
         known = ", ".join(sorted(versions, key=_order))
-        raise InputError(f"has the set {name!r} in the versions {known:.300}, not {version!r:.80}", path=shown(location))
+        raise InputError(
+            f"has the set {name!r} in the versions {known:.300}, not {version!r:.80}", path=shown(location)
+        )
     return versions[version]
 
 
