@@ -144,9 +144,10 @@ def score_batch(
     batch = Batch(
         job, context, cache, emit, interrupt, on_result, opinions, keeps_output=keeps_output, hash_seeds=seeds
     )
-    for completion, agent in zip(completions, agents, strict=False):
-        batch.add(completion, problems, agent=agent)
-    if not agents:
+    if agents:
+        for completion, agent in zip(completions, agents, strict=True):
+            batch.add(completion, problems, agent=agent)
+    else:
         batch.add_all(completions, problems)
     return batch.run()
 

@@ -64,7 +64,7 @@ _PATCHES = ("diff", "patch", "udiff")
 class Nothing:
     """Does nothing."""
 
-    is_repeatable: bool = True
+    is_repeatable = True
 
     def act(self, machine: Machine, step: TaskStep, number: int) -> str | None:
         return None
@@ -75,7 +75,7 @@ class Patch:
     """Applies a diff in the working directory, before the first step."""
 
     text: str = field(repr=False)
-    is_repeatable: bool = True
+    is_repeatable = True
 
     def act(self, machine: Machine, step: TaskStep, number: int) -> str | None:
         if number:
@@ -98,7 +98,7 @@ class Script:
     """Runs a shell script, by bash where there is one, before the first step."""
 
     text: str = field(repr=False)
-    is_repeatable: bool = True
+    is_repeatable = True
 
     def act(self, machine: Machine, step: TaskStep, number: int) -> str | None:
         if number:
@@ -125,7 +125,7 @@ class Oracle:
 
     task: Task
     passed_variables: Mapping[str, str] = field(default_factory=dict, repr=False)
-    is_repeatable: bool = True
+    is_repeatable = True
 
     def act(self, machine: Machine, step: TaskStep, number: int) -> str | None:
         solution = step.solution
@@ -133,9 +133,7 @@ class Oracle:
             raise AnswerError("the task has no solution")
         if solution.patch:
             return Patch(solution.patch).act(machine, step, 0)
-        machine.put(
-            "/solution", files_of(self.task, [solution.directory] * bool(solution.directory), solution.files), anew=True
-        )
+        machine.put("/solution", files_of(self.task, [solution.directory], solution.files), anew=True)
         script = shlex.quote(posixpath.join("/solution", solution.script))
         machine.run(f"chmod +x {script}", user=ROOT, timeout_seconds=_MOVING_SECONDS)
         seconds = _limit(step)

@@ -69,8 +69,12 @@ def judge(monkeypatch: pytest.MonkeyPatch) -> Judge:
     return judged
 
 
+class Model(Nothing):
+    is_repeatable = False
+
+
 _ANSWER = Script("true")
-_MODEL = Nothing(is_repeatable=False)
+_MODEL = Model()
 
 
 def test_a_given_answer_is_tried_again_after_its_sandbox_failed(judge: Judge) -> None:
