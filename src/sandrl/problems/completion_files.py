@@ -269,7 +269,8 @@ def _run(path: Path) -> Iterator[Row | BadRow]:
         value = row.model_dump()
         if value.get("states") and (value.get("messages") or value.get("completion") is value.get("code") is None):
             # The answer of an episode on a task is what it left in the machine.
-            files = [str(file) for digest in value["states"] for file in path.glob(f"states/{digest}*.tar.gz")]
+            digests = [digest for digest in value["states"] if re.fullmatch(r"[0-9a-f]{64}", digest)]
+            files = [str(file) for digest in digests for file in path.glob(f"states/{digest}*.tar.gz")]
             value = {"task_id": value["task_id"], "states": files}
         yield Row(number, value)
     for error in damage.damaged:

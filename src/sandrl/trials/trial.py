@@ -40,7 +40,7 @@ from sandrl.trials.entries import Entry
 from sandrl.trials.machine import ROOT, Machine
 from sandrl.trials.place import RuntimeLost
 from sandrl.trials.reward_files import score_of
-from sandrl.trials.state import find_state
+from sandrl.trials.state import LostStateError, find_state
 from sandrl.trials.verification import Failure, Reading, last_line, run_verifier
 
 SETUP_SECONDS = 600.0
@@ -71,7 +71,7 @@ class _Unprepared(Exception):
 
 
 class _Undecided(Exception):
-    # A verifier fails on the untouched image as well; the message says why.
+    # A verifier fails on the untouched image as well, or cannot have the agent's state; the message says why.
     pass
 
 
@@ -536,7 +536,10 @@ class _Trial:
     def _machine_of(self, environment: Environment, phase: Phase, state: State | None = None) -> Iterator[Machine]:
         machine = self._make(environment, phase, state)
         try:
-            machine.start()
+            try:
+                machine.start()
+            except LostStateError as error:
+                raise _Undecided(str(error)) from error
             self._sandbox_id = self._sandbox_id or machine.sandbox_id
             yield machine
         finally:
