@@ -69,7 +69,7 @@ def check_descriptors() -> None:
 
 @contextmanager
 def new_directory(target: Path) -> Iterator[Path]:
-    """A directory to be filled with files in a `with` block, at whose end it is there under its name, whole.
+    """A directory to be filled in a `with` block, at whose end it is there under its name, whole.
 
     Raises:
         InputError: If there is something under its name other than an empty directory, or it cannot be made.
@@ -82,10 +82,6 @@ def new_directory(target: Path) -> Iterator[Path]:
             made = Path(temporary, "made")
             made.mkdir()
             yield made
-            mask = os.umask(0o077)
-            os.umask(mask)
-            for path in made.iterdir():
-                path.chmod(0o666 & ~mask)
             made.rename(target)
     except OSError as error:
         raise InputError(f"cannot be created: {error.strerror}", path=target) from error

@@ -19,12 +19,13 @@ IN_BLOCKS = [
     pytest.param(call, id=f"{block.place} {' '.join(call)}") for block in BLOCKS for call in calls_of(shell_of(block))
 ]
 IN_SENTENCES = [pytest.param(span, id=f"{page.name} {span}") for page in PAGES for span in page.spans]
-# Options of other programs: ray, vLLM, verifiers, docker, accelerate, pytest, the project's own scripts.
+# Options of other programs: ray, vLLM, verifiers, docker, accelerate, pytest, pip, chroot, the project's own scripts.
 OF_OTHER_PROGRAMS = frozenset(
     (
         *("--address", "--head", "--include-dashboard", "--max-worker-port", "--min-worker-port", "--node-ip-address"),
         *("--node-manager-port", "--num-cpus", "--object-manager-port", "--ray-client-server-port", "--resources"),
         *("--runtime-env-agent-port", "--env", "--generation-config", "--multi", "--num", "--pdb", "--security-opt"),
+        *("--no-deps", "--userspec"),
         # Of Dockerfiles.
         *("--checksum", "--chmod", "--chown", "--exclude", "--from", "--link", "--mount", "--parents"),
         # The guide of Aviato.

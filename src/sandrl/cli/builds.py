@@ -159,6 +159,8 @@ class _PlainBuild(Remarks):
         match event:
             case BuildStep(number, place, instruction, "begun"):
                 self.put(f"#{number} [{place}] {instruction}")
+            case BuildStep(condition="runs"):
+                pass
             case BuildStep(number, _, _, "cached"):
                 self.put(f"#{number} CACHED\n")
             case BuildStep(number, _, _, _, seconds):
@@ -183,6 +185,8 @@ class _LiveBuild(LiveView):
                 with self.lock:
                     self._step, self._seconds = event, 0.0
                     self._lines.clear()
+            case BuildStep(condition="runs"):
+                pass
             case BuildStep(_, place, instruction, condition, seconds):
                 with self.lock:
                     self._step = None

@@ -37,6 +37,9 @@ _Fields = Annotated[
     typer.Option("--map", metavar="FIELD=PATH,…", help=MAP_HELP),
 ]
 _Language = Annotated[str | None, typer.Option("--language", metavar="NAME", help=LANGUAGE_HELP)]
+_SkipBadRows = Annotated[
+    bool, typer.Option("--skip-bad-rows", help="Skip and count unusable rows instead of stopping.")
+]
 _SourceOption = Annotated[str, typer.Option(metavar="SET|FILE", help=PROBLEMS_HELP, autocompletion=values.problem_sets)]
 
 
@@ -47,6 +50,7 @@ def list_problems(
     ] = "bundled",
     fields: _Fields = None,
     language: _Language = None,
+    skip_bad_rows: _SkipBadRows = False,
     json_: Json = False,
 ) -> None:
     """List problems: id, kind and number of checks, entry point; of a task its format."""
@@ -62,7 +66,11 @@ def list_problems(
             asked = found.entry_point or "-" if found.task is None else found.task.format
             table.add(visible(found.task_id), found.kind, str(found.check_count), visible(asked))
 
-    loaded = load_problems(problems, fields=_pairs(fields), language=language, only=(), on_problem=add)
+    loaded = load_problems(
+        problems, fields=_pairs(fields), language=language, skip_bad_rows=skip_bad_rows, only=(), on_problem=add
+    )
+    if loaded.note:
+        typer.echo(f"warning: {visible(loaded.note)}", err=True)
     if json_:
         formats = [
             {"format": each.name, "recognised_by": list(each.fields), "kind": each.kind, "rows": count}
@@ -96,7 +104,10 @@ def show(
     """Show a problem: the prompt for a model, and optionally its checks and reference."""
     from sandrl.problems import load_problems, own_row, render_prompt
 
-    problem = load_problems(problems, fields=_pairs(fields), language=language, only=(task_id,)).find(task_id)
+    loaded = load_problems(problems, fields=_pairs(fields), language=language, skip_bad_rows=True, only=(task_id,))
+    if loaded.skipped and task_id not in loaded.problems:
+        raise loaded.skipped[0]
+    problem = loaded.find(task_id)
     prompt = render_prompt(problem, show_tests=show_tests)
     if json_:
         document = {**_document(problem), "prompt": prompt.text, "shown": prompt.shown, "hidden": prompt.hidden}
@@ -130,9 +141,7 @@ def convert_problems(
     ],
     fields: _Fields = None,
     language: _Language = None,
-    skip_bad_rows: Annotated[
-        bool, typer.Option("--skip-bad-rows", help="Skip and count unusable rows instead of stopping.")
-    ] = False,
+    skip_bad_rows: _SkipBadRows = False,
 ) -> None:
     """Convert problems of any supported format to sandrl's own format, or to task directories of Harbor.
 

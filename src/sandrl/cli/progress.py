@@ -92,8 +92,10 @@ def remark(event: events.Event) -> str | None:
             return f"Image: reading {file} …"
         case events.ImageProgress(image, is_unpacking, part, parts, done, total) if done == total:
             return f"Image: {image}, {'unpacked' if is_unpacking else 'copied'} {part} of {parts} ({human_size(total)})"
-        case events.BuildStep(_, place, instruction, condition, _) if condition != "begun":
-            return f"Build: [{place}] {instruction}{', stored before' if condition == 'cached' else ''}"
+        case events.BuildStep(_, place, instruction, "runs"):
+            return f"Build: [{place}] {instruction} …"
+        case events.BuildStep(_, place, instruction, "done", seconds):
+            return f"Build: [{place}] {instruction}, done in {seconds:.1f} s"
         case events.BuildFailed(place, instruction, path, number, output):
             return "\n".join(["------", f" > [{place}] {instruction}:", *output, "------", f"{path}:{number}"])
         case events.RuntimeChosen(kind, reason, _, image, isolation, network):

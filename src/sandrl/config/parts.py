@@ -49,8 +49,8 @@ from sandrl.events import LogLevel
 from sandrl.settings import RUNTIME_WORDS, NetworkMode, ReportTo, RuntimeKind
 
 PROBLEMS_HELP = (
-    "The problems: a named set (`bundled`, `toy`, `tiny`, `mbpp`, …), a Hugging Face dataset (OWNER/NAME), or a file."
-    " Append :SPLIT to a set or dataset to select a split."
+    "The problems: a named set (`bundled`, `toy`, `tiny`, `mbpp`, …), a Hugging Face dataset (OWNER/NAME), a file, or a"
+    " directory of files or tasks. Append :SPLIT to a set or dataset to select a split."
 )
 
 MAP_HELP = (

@@ -29,6 +29,7 @@ class ScoredRunConfig(OutputPart, SandboxesPart, CachePart, MappingPart, LockPar
     """A run whose work is to score completions."""
 
     problems: Problems = BUNDLED
+    skip_bad_rows: SkipBadRows = False
     service: str | None = option(
         None,
         "Score with the service (`sandrl serve`) at this address, without own sandboxes. Its token is read from"
@@ -73,7 +74,6 @@ class RewardConfig(ScoredRunConfig):
         flag="--map-completions",
         separator=",",
     )
-    skip_bad_rows: SkipBadRows = False
     job_id: str | None = option(None, "Id of this job; default: a random id.", SANDBOXES, metavar="ID")
 
 
@@ -94,6 +94,7 @@ class ValidateConfig(SandboxesPart, CachePart, MappingPart, LockPart):
     )
     problems: Problems = BUNDLED
     num_problems: NumProblems = None
+    skip_bad_rows: SkipBadRows = False
 
     @property
     def source(self) -> str:

@@ -21,7 +21,7 @@ from sandrl.evaluation.answers import Answers, all_samples, in_order
 from sandrl.evaluation.episodes import evaluate_episodes
 from sandrl.evaluation.request import EvalRequest, EvalRun
 from sandrl.evaluation.resume import COMMAND, find_previous
-from sandrl.events import Emit, ModelSettingsFound, PolicyAsked, TokenLimitFound, ignore
+from sandrl.events import Emit, ModelSettingsFound, PolicyAsked, TokenLimitFound, Warned, ignore
 from sandrl.models import EndpointModel, Model, ModelEndpoint, Sampling, libraries
 from sandrl.models.generation import sampling_facts
 from sandrl.models.in_process import InProcessModel
@@ -63,7 +63,7 @@ def run_eval(
     config = request.config
     if config.service is None:
         SandboxRequest.of(config).allowance(settings, run=request.resume)
-    problems = _problems(config)
+    problems = _problems(config, emit)
     prompting = Prompting.of(config, problems, reading_of(config))
     digest = _digest(problems, prompting)
     wanted = all_samples(problems, config.answers)
@@ -194,8 +194,10 @@ def problems_digest(config: EvalConfig) -> str:
     return _digest(problems, Prompting.of(config, problems, reading_of(config)))
 
 
-def _problems(config: EvalConfig) -> Mapping[str, Problem]:
-    loaded = load_problems(config.problems, **reading_of(config))
+def _problems(config: EvalConfig, emit: Emit = ignore) -> Mapping[str, Problem]:
+    loaded = load_problems(config.problems, skip_bad_rows=config.skip_bad_rows, **reading_of(config))
+    if loaded.note:
+        emit(Warned(loaded.note))
     return select(loaded.problems, islice(loaded.problems, config.num_problems))
 
 

@@ -139,7 +139,7 @@ class ImageProgress(Event):
 
 @dataclass(frozen=True, slots=True)
 class BuildStep(Event):
-    """An instruction of a Dockerfile has `begun`, is `done`, or its result was stored before (`cached`).
+    """An instruction of a Dockerfile has `begun`, its program `runs`, it is `done`, or was stored before (`cached`).
 
     `number` counts from 1, and `place` is the stage, and which of its steps this is (`base 2/5`).
     """

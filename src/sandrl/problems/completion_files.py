@@ -14,6 +14,7 @@ import zipfile
 import zlib
 from collections.abc import Collection, Generator, Iterator
 from dataclasses import replace
+from glob import escape
 from pathlib import Path
 from typing import Any, cast
 
@@ -269,12 +270,16 @@ def _run(path: Path) -> Iterator[Row | BadRow]:
         value = row.model_dump()
         if value.get("states") and (value.get("messages") or value.get("completion") is value.get("code") is None):
             # The answer of an episode on a task is what it left in the machine.
-            digests = [digest for digest in value["states"] if re.fullmatch(r"[0-9a-f]{64}", digest)]
-            files = [str(file) for digest in digests for file in path.glob(f"states/{digest}*.tar.gz")]
-            value = {"task_id": value["task_id"], "states": files}
+            value = {"task_id": value["task_id"], "states": [_state_file(path, digest) for digest in value["states"]]}
         yield Row(number, value)
     for error in damage.damaged:
         yield BadRow(error.line or 0, error)
+
+
+# The name of a state over another one says of which; one that is not there any more is named all the same.
+def _state_file(run: Path, digest: str) -> str:
+    name = digest.replace("/", "_")  # the rows of a stranger lead nowhere else
+    return str(min((run / "states").glob(f"{escape(name)}.*tar.gz"), default=run / "states" / f"{name}.tar.gz"))
 
 
 def _samples_in(folder: Path) -> list[Path]:

@@ -59,6 +59,12 @@ class LoadedProblems:
     formats: Mapping[FoundFormat, int] = field(default_factory=dict)
     names: Collection[str] = ()
 
+    @property
+    def note(self) -> str:
+        """How many rows were left out, and why the first; empty for none."""
+        count = len(self.skipped)
+        return f"{count} rows of problems skipped; the first: {self.skipped[0].message}" if count else ""
+
     def find(self, task_id: str) -> Problem:
         """Returns the problem with this name; the `InputError` without one shows the most similar name."""
         if task_id not in self.problems:

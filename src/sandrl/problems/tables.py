@@ -36,6 +36,7 @@ from sandrl.problems.hub import read_parquet
 SUFFIXES = (".jsonl", ".jsonl.gz", ".json", ".csv", ".parquet")
 """The endings of names of files of problems."""
 
+_NO_TASKS = "a directory of tasks has them up to four levels below, each with `task.toml` or `task.yaml`"
 # What `datasets` writes beside its shards.
 _NO_SHARDS = frozenset({"dataset_info.json", "dataset_infos.json", "dataset_dict.json", "state.json"})
 
@@ -59,7 +60,8 @@ def read_directory(path: Path, split: str | None = None) -> Iterator[Row | BadRo
     chosen = [file for file in files if split is None or file.name.startswith(split)]
     if not chosen:
         which = "" if split is None else f" whose name begins with {split!r}"
-        raise InputError(f"the directory has no file{which} that ends in {', '.join(SUFFIXES)}", path=path)
+        message = f"the directory has no file{which} that ends in {', '.join(SUFFIXES)}"
+        raise InputError(message, path=path, hint=_NO_TASKS)
     kinds = sorted({file.suffix.lower().replace(".gz", ".jsonl") for file in chosen})
     if len(kinds) > 1:
         hint = "name one of its files, or move the others to another directory"

@@ -54,7 +54,8 @@ class RewardRun:
         )
         failed = [result for result in results if result.status is Status.INFRASTRUCTURE]
         if failed:
-            message = f"{len(failed)} of {len(results)} completions could not be scored: {failed[0].detail}"
+            first = f"{failed[0].task_id}: {failed[0].detail}"
+            message = f"{len(failed)} of {len(results)} completions could not be scored: {first}"
             raise InfrastructureError(message, hint="check the runtime, and score them again: sandrl runtime status")
         invalid = [result for result in results if result.status is Status.INVALID_PROBLEM]
         if invalid:

@@ -81,7 +81,8 @@ def _load_checked(request: RewardConfig, emit: Emit) -> tuple[Sequence[Completio
         skip_bad_rows=request.skip_bad_rows,
         fields=request.completion_fields,
     )
-    for noun, skipped in (("problems", problems.skipped), ("completions", completions.skipped)):
-        if skipped:
-            emit(Warned(f"{len(skipped)} rows of {noun} skipped; the first: {skipped[0].message}"))
+    if problems.note:
+        emit(Warned(problems.note))
+    if skipped := completions.skipped:
+        emit(Warned(f"{len(skipped)} rows of completions skipped; the first: {skipped[0].message}"))
     return completions.completions, problems.problems

@@ -25,7 +25,7 @@ from sandrl.scoring.cache import VerdictCache
 from sandrl.scoring.context import ScoringContext
 from sandrl.scoring.notebook import is_notebook, shown_progress
 from sandrl.scoring.opinions import OpinionMemory
-from sandrl.scoring.options import ScoreOptions, SecondOpinion
+from sandrl.scoring.options import ScoreOptions, SecondOpinion, check_use
 from sandrl.scoring.summary import ScoreReport
 from sandrl.settings import Settings, load_settings
 from sandrl.trials.trial import Agent
@@ -144,9 +144,10 @@ def score_batch(
     batch = Batch(
         job, context, cache, emit, interrupt, on_result, opinions, keeps_output=keeps_output, hash_seeds=seeds
     )
-    for completion, agent in zip(completions, agents, strict=False):
-        batch.add(completion, problems, agent=agent)
-    if not agents:
+    if agents:
+        for completion, agent in zip(completions, agents, strict=True):
+            batch.add(completion, problems, agent=agent)
+    else:
         batch.add_all(completions, problems)
     return batch.run()
 
@@ -205,6 +206,7 @@ def opened_job(
         ServiceError: If the runtime does not do its part.
     """
     options = ScoreOptions.of(config)
+    check_use(config, problems.values())
     tasks = TaskHold.of(config.lock, problems)
     sandboxes = SandboxRequest.of(config, tag)
     allowance = sandboxes.allowance(settings)

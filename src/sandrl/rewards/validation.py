@@ -102,8 +102,13 @@ class Validation:
         )
         unjudged = [result for result in results if result.status is Status.INFRASTRUCTURE]
         if unjudged:
-            message = f"{len(unjudged)} of {len(results)} references could not be judged: {unjudged[0].detail}"
-            raise InfrastructureError(message, hint="check the runtime, and validate again: sandrl runtime status")
+            first = unjudged[0]
+            message = (
+                f"{len(unjudged)} of {len(results)} references could not be judged: {first.task_id}: {first.detail}"
+            )
+            also = "correct the task, or " if first.task_id in self.nothing else ""
+            hint = f"{also}check the runtime, and validate again: sandrl runtime status"
+            raise InfrastructureError(message, hint=hint)
         unsplittable = sum(result.status is Status.NOT_ISOLATED for result in results)
         complaints = []
         if failing := len(self.failed) - unsplittable:
@@ -132,7 +137,7 @@ def validate(
     """
     interrupt = interrupt or Interrupt()
     cache = VerdictCache(request.cache)
-    problems = _problems(request)
+    problems = _problems(request, emit)
     references, judged = _references(problems)
     without_reference = len(problems) - len(references)
     tasks = {name: problem for name, problem in problems.items() if problem.task is not None}
@@ -193,8 +198,10 @@ def estimate_validation(request: ValidateConfig, settings: Settings) -> SandboxE
     return estimate_sandboxes(request, limits, settings, command="problems validate", counts=counts)
 
 
-def _problems(request: ValidateConfig) -> Mapping[str, Problem]:
-    loaded = load_problems(request.source, **reading_of(request))
+def _problems(request: ValidateConfig, emit: Emit = ignore) -> Mapping[str, Problem]:
+    loaded = load_problems(request.source, skip_bad_rows=request.skip_bad_rows, **reading_of(request))
+    if loaded.note:
+        emit(Warned(loaded.note))
     return select(loaded.problems, islice(loaded.problems, request.num_problems))
 
 

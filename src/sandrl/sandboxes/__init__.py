@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sandrl.sandboxes.commands import CellCommand, Command, CommandOutcome, WorkerProgram
 from sandrl.sandboxes.connection import connect, find_connection
+from sandrl.sandboxes.downloads import downloads
 from sandrl.sandboxes.interrupt import Interrupt, Level
 from sandrl.sandboxes.job import Job, Withdrawn
 from sandrl.sandboxes.owner import Liveness, Owner, current_owner, liveness
@@ -40,6 +41,7 @@ __all__ = [
     "connect",
     "current_owner",
     "delay_seconds",
+    "downloads",
     "encode_tag",
     "find_connection",
     "find_owner",

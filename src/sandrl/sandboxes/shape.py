@@ -68,14 +68,23 @@ USUAL = Shape()
 """The usual sandbox of a job."""
 
 
-def network_of(mode: NetworkMode, hosts: Iterable[str]) -> Network:
+def network_of(mode: NetworkMode, hosts: Iterable[str], private: Iterable[str] = ()) -> Network:
     """What a sandbox may reach whose hosts are named without ports, so that every port is meant.
+
+    Args:
+        hosts: Those of an allow-list.
+        private: Of this machine and its networks, with every mode but `none`.
 
     Raises:
         InputError: If a host is none.
     """
     try:
         allowed = tuple(Destination.parse(host, ALL_PORTS) for host in hosts)
-        return Network(mode, allowed if mode is NetworkMode.ALLOWLIST else ())
+        opened = tuple(Destination.parse(host, ALL_PORTS) for host in private)
+        return Network(
+            mode,
+            allowed if mode is NetworkMode.ALLOWLIST else (),
+            () if mode is NetworkMode.NONE else opened,
+        )
     except DestinationError as error:
         raise InputError(f"the network: {error}") from error

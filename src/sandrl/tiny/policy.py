@@ -75,7 +75,10 @@ def _name(recipe: Recipe) -> str:
 def copy_tiny_policy(target: Path, cache_dir: Path, *, seed: int = 0, emit: Emit = ignore) -> None:
     """Puts the tiny policy into a directory of the user's, which must not exist, or be empty."""
     with new_directory(target) as directory:
-        shutil.copytree(tiny_policy(cache_dir, seed=seed, emit=emit), directory, dirs_exist_ok=True)
+        # Its files are the user's own; those of the cache are private.
+        cached = tiny_policy(cache_dir, seed=seed, emit=emit)
+        for path in cached.iterdir():
+            shutil.copyfile(path, directory / path.name)
 
 
 _MOST_MANIFEST_BYTES = 1 << 20

@@ -29,7 +29,8 @@ from sandrl.trials.verification import last_line
 _MOVING_SECONDS = 60.0
 _NO_PROGRAM = 125
 _PATCH = f"""
-file=$(mktemp) && cat >"$file" || exit 1
+file=$(mktemp 2>/dev/null) || file=/tmp/.patch.$$
+cat >"$file" || exit {_NO_PROGRAM}
 trap 'rm -f "$file"' EXIT
 if command -v git >/dev/null 2>&1; then
     git -c safe.directory='*' apply "$file" && exit
@@ -38,10 +39,10 @@ fi
 program=patch
 if ! command -v patch >/dev/null 2>&1; then
     program="busybox patch"
-    if ! command -v busybox >/dev/null 2>&1; then
-        command -v git >/dev/null 2>&1 || exit {_NO_PROGRAM}
-        exit 1
-    fi
+    case $(busybox patch --help 2>&1) in
+        *Usage:*) ;;
+        *) command -v git >/dev/null 2>&1 && exit 1; exit {_NO_PROGRAM} ;;
+    esac
 fi
 $program -p1 -N --dry-run -i "$file" >&2 </dev/null || exit 1
 $program -p1 -N -i "$file" </dev/null
@@ -63,7 +64,7 @@ _PATCHES = ("diff", "patch", "udiff")
 class Nothing:
     """Does nothing."""
 
-    is_repeatable: bool = True
+    is_repeatable = True
 
     def act(self, machine: Machine, step: TaskStep, number: int) -> str | None:
         return None
@@ -74,7 +75,7 @@ class Patch:
     """Applies a diff in the working directory, before the first step."""
 
     text: str = field(repr=False)
-    is_repeatable: bool = True
+    is_repeatable = True
 
     def act(self, machine: Machine, step: TaskStep, number: int) -> str | None:
         if number:
@@ -85,7 +86,8 @@ class Patch:
         if outcome.exit_code == 0:
             return None
         if outcome.exit_code == _NO_PROGRAM:
-            raise InputError("a patch cannot be applied: the image of the task has neither git nor patch")
+            # No fault of the answer.
+            raise InputError("a patch cannot be applied: the image has neither git nor patch, or no place for a file")
         if outcome.timed_out:
             raise AnswerError("the patch could not be applied within the time limit of the agent")
         raise AnswerError(f"the patch does not apply: {last_line(outcome.stderr) or last_line(outcome.stdout)}")
@@ -96,7 +98,7 @@ class Script:
     """Runs a shell script, by bash where there is one, before the first step."""
 
     text: str = field(repr=False)
-    is_repeatable: bool = True
+    is_repeatable = True
 
     def act(self, machine: Machine, step: TaskStep, number: int) -> str | None:
         if number:
@@ -123,7 +125,7 @@ class Oracle:
 
     task: Task
     passed_variables: Mapping[str, str] = field(default_factory=dict, repr=False)
-    is_repeatable: bool = True
+    is_repeatable = True
 
     def act(self, machine: Machine, step: TaskStep, number: int) -> str | None:
         solution = step.solution
@@ -131,9 +133,7 @@ class Oracle:
             raise AnswerError("the task has no solution")
         if solution.patch:
             return Patch(solution.patch).act(machine, step, 0)
-        machine.put(
-            "/solution", files_of(self.task, [solution.directory] * bool(solution.directory), solution.files), anew=True
-        )
+        machine.put("/solution", files_of(self.task, [solution.directory], solution.files), anew=True)
         script = shlex.quote(posixpath.join("/solution", solution.script))
         machine.run(f"chmod +x {script}", user=ROOT, timeout_seconds=_MOVING_SECONDS)
         seconds = _limit(step)

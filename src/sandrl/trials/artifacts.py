@@ -6,7 +6,6 @@ path are left out, so that an artifact cannot be a link to the tests.
 
 from __future__ import annotations
 
-import io
 import posixpath
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -14,6 +13,7 @@ from dataclasses import replace
 from sandrl.errors import InfrastructureError, InputError
 from sandrl.problems.tasks.content import TaskContent
 from sandrl.problems.tasks.task import Artifact, Task
+from sandrl.trials.entries import MOST_BYTES as LARGEST_INPUT
 from sandrl.trials.entries import Entry, of_archive
 from sandrl.trials.machine import Machine, TooLargeError
 
@@ -29,11 +29,18 @@ def files_of(task: Task, directories: Iterable[str], files: Iterable[tuple[str, 
         InputError: If a directory cannot be read, or has too much.
     """
     found: dict[str, Entry] = {}
-    directories = tuple(directories)
-    if directories:
-        content = io.BytesIO()
-        TaskContent(task.directory).write_archive(content, directories)
-        found = {entry.name: entry for entry in of_archive(content.getvalue())}
+    left = LARGEST_INPUT
+    for directory in filter(None, directories):
+        content = TaskContent(task.directory)
+        for each in content.entries(directory):
+            if each.target:
+                found[each.name] = Entry(each.name, 0o777, target=each.target)
+            elif each.is_directory:
+                found[each.name] = Entry(each.name, each.mode)
+            else:
+                data = content.read(str(each.path), most_bytes=left)
+                left -= len(data)
+                found[each.name] = Entry(each.name, each.mode, data)
     for name, data in files:
         found[name] = Entry(name, 0o755 if data.startswith(b"#!") else 0o644, data)
     return list(found.values())

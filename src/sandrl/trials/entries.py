@@ -1,25 +1,21 @@
 """Files for a machine, and from one: in memory, with their modes, and without a path that leads elsewhere.
 
-Directories of tasks and archives of machines are data of strangers. Nothing here follows a link of them.
+Archives of machines are data of strangers. Nothing here follows a link of them.
 """
 
 from __future__ import annotations
 
 import fnmatch
 import io
-import os
-import posixpath
-import stat
 import tarfile
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from sandrl.errors import InputError
 
 MOST_BYTES = 1 << 30
-"""How much the files of one directory, or of one archive, may have together."""
+"""How much the files of one archive may have together."""
 
 _MOST_ENTRIES = 200_000
 # What `tarfile` raises for headers that somebody made up: sizes of no integer, thousands of headers of one file.
@@ -45,51 +41,6 @@ class Entry:
     @property
     def is_directory(self) -> bool:
         return self.content is None and self.target is None
-
-
-def of_directory(directory: Path, most_bytes: int = MOST_BYTES) -> list[Entry]:
-    """The content of a directory of this machine, parents first.
-
-    Raises:
-        InputError: If something in it is neither a file, a directory nor a link, cannot be read, or is too large.
-    """
-    found: list[Entry] = []
-    _read_into(found, directory, "", most_bytes)
-    return found
-
-
-def _read_into(found: list[Entry], directory: Path, below: str, left: int) -> int:
-    try:
-        names = sorted(os.listdir(directory))
-        for name in names:
-            path, relative = directory / name, posixpath.join(below, name)
-            status = path.lstat()
-            mode = stat.S_IMODE(status.st_mode)
-            if stat.S_ISLNK(status.st_mode):
-                found.append(Entry(relative, 0o777, target=os.readlink(path)))
-            elif stat.S_ISDIR(status.st_mode):
-                found.append(Entry(relative, mode))
-                left = _read_into(found, path, relative, left)
-            elif stat.S_ISREG(status.st_mode):
-                content = _content(path, left)
-                left -= len(content)
-                found.append(Entry(relative, mode, content))
-            else:
-                raise InputError("is neither a file, a directory nor a link", path=path)
-            if len(found) > _MOST_ENTRIES:
-                raise InputError(f"has more than {_MOST_ENTRIES} files", path=directory)
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", path=error.filename or directory) from error
-    return left
-
-
-def _content(path: Path, most: int) -> bytes:
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    with open(descriptor, "rb") as file:
-        content = file.read(most + 1)
-    if len(content) > most:
-        raise InputError("is too large, with the other files of its directory", path=path)
-    return content
 
 
 def of_archive(archive: bytes, most_bytes: int = MOST_BYTES) -> list[Entry]:

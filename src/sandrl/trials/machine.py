@@ -53,6 +53,7 @@ class Machine:
         user: Whose the commands are that name no user; None for that of the image.
         lifetime_seconds: After this the service ends it, whatever happened here.
         states: The directory where its states are kept, see `states_of`.
+        files: Contents by path, which all of its users may read; below `/run/sandrl`, no state has them.
     """
 
     def __init__(
@@ -65,6 +66,7 @@ class Machine:
         user: str | None = None,
         lifetime_seconds: float | None = None,
         states: Path | None = None,
+        files: Mapping[str, bytes] | None = None,
     ) -> None:
         self._place = place
         self.shape = replace(shape, lifetime_seconds=lifetime_seconds or shape.lifetime_seconds)
@@ -72,6 +74,7 @@ class Machine:
         self._task_id = task_id
         self._user = user
         self._states = states_of(None) if states is None else states
+        self._files = files or {}
         self._image = shape.image if shape.state is None else shape.state.image
         self._launch: Launch | None = None
         self._facts = Facts()
@@ -98,6 +101,9 @@ class Machine:
         self._facts = self._probed()
         if self._user is None and self.shape.as_root:
             self._user = self._place.connection.user_of(self._image) or None
+        for directory in dict.fromkeys(map(posixpath.dirname, self._files)):
+            within = [path for path in self._files if posixpath.dirname(path) == directory]
+            self.put(directory, [Entry(posixpath.basename(path), content=self._files[path]) for path in within])
 
     def run(
         self,

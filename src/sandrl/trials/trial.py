@@ -10,7 +10,6 @@ group by breaking a verifier, and loses nothing by a verifier that is broken.
 
 from __future__ import annotations
 
-import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,14 +19,12 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from sandrl.errors import InfrastructureError, InputError, NoUserError
-from sandrl.events.results import CheckStatus, CheckVerdict, Status, Trust
+from sandrl.events.results import Status, Trust
 from sandrl.judge.verdict import Verdict
 from sandrl.problems.tasks.log_parsers import check_parser
 from sandrl.problems.tasks.task import (
     Environment,
-    Healthcheck,
     Phase,
-    RewardStrategy,
     Task,
     TaskStep,
     VerifierMode,
@@ -35,16 +32,21 @@ from sandrl.problems.tasks.task import (
 from sandrl.problems.tasks.templates import resolved
 from sandrl.runs import VERIFIER_TAG
 from sandrl.sandboxes import Shape, State, delay_seconds, network_of
+from sandrl.trials.aggregation import StepEnd, verdict_of
 from sandrl.trials.artifacts import collected, files_of
 from sandrl.trials.entries import Entry
 from sandrl.trials.machine import ROOT, Machine
 from sandrl.trials.place import RuntimeLost
-from sandrl.trials.reward_files import score_of
+from sandrl.trials.preparation import (
+    SETUP_SECONDS,
+    Unprepared,
+    make_ready,
+    put_into_working_directory,
+    run_to_end,
+    wait_until_healthy,
+)
 from sandrl.trials.state import LostStateError, find_state
-from sandrl.trials.verification import Failure, Reading, last_line, run_verifier
-
-SETUP_SECONDS = 600.0
-"""The time limit of what prepares a machine before an agent acts."""
+from sandrl.trials.verification import Failure, Reading, run_verifier
 
 LIFETIME_MARGIN_SECONDS = 3600.0
 """How long a machine may live besides what its task allows: waiting for a model, set-up, and what is collected."""
@@ -54,20 +56,12 @@ MEMORY_BYTES, STORAGE_BYTES = 2 << 30, 10 << 30
 
 _MOST_LOSSES = 4
 _FIRST_PAUSE_SECONDS = 0.5
-_DIRECTORIES = (
-    "mkdir -p /logs/agent /logs/artifacts /logs/verifier && chmod 777 /logs/agent /logs/artifacts /logs/verifier"
-)
 
 _Found = TypeVar("_Found")
 
 
 class AnswerError(Exception):
     """An answer cannot be applied, such as a patch that does not fit; the message says why, in one line."""
-
-
-class _Unprepared(Exception):
-    # A machine could not be prepared; the message says why.
-    pass
 
 
 class _Undecided(Exception):
@@ -138,6 +132,7 @@ class TrialOptions:
         mode: Where verifiers run; None for where tasks say.
         passed_variables: Values of the variables of this machine that templates of tasks may use, by name.
         has_own_network: Whether machines have the network that tasks ask for, and not that of the job.
+        private_hosts: What machines with a network of their tasks reach besides, of this machine and its networks.
         output_bytes: How much of the output of a verifier is kept.
         retries: How often a machine is asked for again that did not start.
         at_once: How many trials at once at most; None for as many as there is room for.
@@ -147,6 +142,7 @@ class TrialOptions:
     mode: VerifierMode | None = None
     passed_variables: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
     has_own_network: bool = True
+    private_hosts: tuple[str, ...] = ()
     output_bytes: int = 1 << 20
     retries: int = 2
     at_once: int | None = field(default=None, compare=False)
@@ -158,6 +154,7 @@ class TrialOptions:
             "mode": None if self.mode is None else self.mode.value,
             "variables": dict(self.passed_variables),
             "own_network": self.has_own_network,
+            "private_hosts": list(self.private_hosts),
             "output_bytes": self.output_bytes,
         }
 
@@ -202,17 +199,6 @@ def run_trial(task: Task, agent: Agent, site: Site, options: TrialOptions | None
     return _Trial(task, agent, site, options or TrialOptions()).run()
 
 
-@dataclass(frozen=True, slots=True)
-class _StepEnd:
-    # What became of a step: rewards, or why the agent's state has none.
-    step: TaskStep
-    reading: Reading | Failure
-
-    @property
-    def rewards(self) -> Mapping[str, float]:
-        return self.reading.rewards if isinstance(self.reading, Reading) else {}
-
-
 class _Trial:
     def __init__(self, task: Task, agent: Agent, site: Site, options: TrialOptions) -> None:
         if not task.steps:
@@ -235,7 +221,7 @@ class _Trial:
             ends = self._steps()
         except InputError as error:
             return self._without_score(Status.INVALID_PROBLEM, error.message)
-        except (_Unprepared, _Undecided) as error:
+        except (Unprepared, _Undecided) as error:
             return self._without_score(Status.INFRASTRUCTURE, str(error))
         except AnswerError as error:
             return Verdict(
@@ -243,7 +229,15 @@ class _Trial:
             )
         finally:
             self._leave()
-        return self._verdict(ends)
+        trust = Trust.SHARED if Trust.SHARED in self._trusts else Trust.SEPARATE
+        has_steps = len(self._task.steps) > 1
+        return replace(
+            verdict_of(ends, self._task.strategy, trust, self._remarks, has_steps=has_steps),
+            wall_seconds=self._phases.get("verifier", 0.0),
+            states=tuple(self._states),
+            phases=self._phases,
+            sandbox_id=self._sandbox_id,
+        )
 
     def _without_score(self, status: Status, detail: str) -> Verdict:
         kept = tuple(self._states)
@@ -251,7 +245,7 @@ class _Trial:
 
     # Steps
 
-    def _steps(self) -> list[_StepEnd]:
+    def _steps(self) -> list[StepEnd]:
         task, agent = self._task, self._agent
         for step in task.steps:
             self._variables(step.agent)
@@ -263,7 +257,7 @@ class _Trial:
             given = agent.states(self._site.find_image(task.environment.image))
         if given is None:
             self._machine = self._started(task.environment, task.steps[0].agent)
-        ends: list[_StepEnd] = []
+        ends: list[StepEnd] = []
         for number, step in enumerate(task.steps):
             state: State | None
             if given is not None:
@@ -275,12 +269,12 @@ class _Trial:
                 failed = self._set_up(number, step)
                 if failed:
                     # What the agent did in earlier steps may be why; then this step, and those after it, count as 0.
-                    ends += [_StepEnd(each, Failure(failed)) for each in task.steps[number:]]
+                    ends += [StepEnd(each, Failure(failed)) for each in task.steps[number:]]
                     break
                 state = self._acted(number, step)
             with self._timed("verifier"):
-                ends.append(_StepEnd(step, self._verified(number, step, state)))
-            if _is_below(ends[-1].rewards, step.min_reward):
+                ends.append(StepEnd(step, self._verified(number, step, state)))
+            if ends[-1].is_too_low:
                 break
         return ends
 
@@ -290,34 +284,36 @@ class _Trial:
         with self._timed("setup"):
             try:
                 self._prepare(self._machine, number, step)
-            except (_Unprepared, InfrastructureError) as error:
+            except (Unprepared, InfrastructureError) as error:
                 if not number or self._machine.is_lost:
                     raise
                 blank = self._site.untouched(
                     (self._task.digest, number, "setup"), time.monotonic(), lambda: self._blank_setup(number)
                 )
                 if isinstance(blank, Failure):
-                    raise _Unprepared(f"{error}; on the untouched image as well: {blank.reason}") from error
+                    raise Unprepared(f"{error}; on the untouched image as well: {blank.reason}") from error
                 return f"{error}, which it does not on the untouched image"
         return ""
 
     def _prepare(self, machine: Machine, number: int, step: TaskStep) -> None:
         if number:
-            _done(machine, "rm -rf /tests /logs/verifier /solution", "what the last verifier left cannot be removed")
+            run_to_end(
+                machine, "rm -rf /tests /logs/verifier /solution", "what the last verifier left cannot be removed"
+            )
         user = step.agent.user
         if user is not None:
             try:
                 machine.run(":", user=user, timeout_seconds=SETUP_SECONDS)
             except NoUserError as error:
-                raise _Unprepared(error.message) from error
+                raise Unprepared(error.message) from error
         if step.workdir:
-            _put_into_working_directory(machine, files_of(self._task, [step.workdir]), user)
+            put_into_working_directory(machine, files_of(self._task, [step.workdir]), user)
             command = (
                 "if [ -f setup.sh ]; then if command -v bash >/dev/null; then bash setup.sh; else sh setup.sh; fi; fi"
             )
-            _done(machine, command, f"setup.sh of step {step.name!r} failed", user=user)
+            run_to_end(machine, command, f"setup.sh of step {step.name!r} failed", user=user)
         if step.healthcheck is not None:
-            _wait_until_healthy(machine, step.healthcheck, user)
+            wait_until_healthy(machine, step.healthcheck, user)
 
     def _acted(self, number: int, step: TaskStep) -> State | None:
         machine = self._machine
@@ -327,7 +323,7 @@ class _Trial:
             try:
                 remark = self._agent.act(machine, replace(step, agent=replace(step.agent, variables=variables)), number)
             except NoUserError as error:
-                raise _Unprepared(error.message) from error
+                raise Unprepared(error.message) from error
         if remark:
             self._remarks.append(remark)
         if step.verifier.ends_processes:
@@ -367,7 +363,8 @@ class _Trial:
         key = self._task.digest, number, trust, self._options.mode
         blank = self._site.untouched(key, began, lambda: self._patiently(lambda: self._blank(number, step, trust)))
         if isinstance(blank, Failure):
-            raise _Undecided(f"{failures[-1]}; on the untouched image as well: {blank.reason}")
+            other = "" if blank.reason == failures[-1] else f": {blank.reason}"
+            raise _Undecided(f"{failures[-1]}; on the untouched image as well{other}")
         found = run()
         if isinstance(found, Reading):
             return found
@@ -432,7 +429,7 @@ class _Trial:
 
         def run() -> Reading | Failure:
             with self._machine_of(environment, step.verifier.phase) as machine:
-                _make_ready(machine, environment, self._task)
+                make_ready(machine, environment, self._task)
                 for directory, entries in artifacts:
                     machine.put(directory, entries)
                 return self._run(machine, step, is_own=step.verifier.environment is not None)
@@ -452,10 +449,10 @@ class _Trial:
 
         def run() -> Reading | Failure:
             with self._machine_of(self._task.environment, phase) as machine:
-                _make_ready(machine, self._task.environment, self._task)
+                make_ready(machine, self._task.environment, self._task)
                 for place, each in enumerate(self._task.steps[: number + 1]):
                     # A later step may need what an agent did in an earlier one, and its verifier does not.
-                    with suppress(_Unprepared):
+                    with suppress(Unprepared):
                         self._prepare(machine, place, each)
                 self._collect(machine, step)
                 if step.verifier.mode is not VerifierMode.SEPARATE:
@@ -468,7 +465,7 @@ class _Trial:
     def _blank_setup(self, number: int) -> Reading | Failure:
         def run() -> Reading | Failure:
             with self._machine_of(self._task.environment, self._task.steps[number].agent) as machine:
-                _make_ready(machine, self._task.environment, self._task)
+                make_ready(machine, self._task.environment, self._task)
                 for place, each in enumerate(self._task.steps[: number + 1]):
                     self._prepare(machine, place, each)
             return Reading({})
@@ -489,7 +486,7 @@ class _Trial:
     def _run_or_fail(run: Callable[[], Reading | Failure]) -> Reading | Failure:
         try:
             return run()
-        except (InfrastructureError, _Unprepared) as error:
+        except (InfrastructureError, Unprepared) as error:
             return Failure(str(error))
 
     @staticmethod
@@ -513,11 +510,11 @@ class _Trial:
                 try:
                     machine.start()
                     self._sandbox_id = machine.sandbox_id
-                    _make_ready(machine, environment, self._task)
+                    make_ready(machine, environment, self._task)
                 except (InfrastructureError, RuntimeLost) as error:
                     machine.close()
                     if failures > self._options.retries:
-                        raise _Unprepared(f"the machine of the task does not start: {error}") from error
+                        raise Unprepared(f"the machine of the task does not start: {error}") from error
                     time.sleep(delay_seconds(failures, _FIRST_PAUSE_SECONDS))
                 except BaseException:
                     machine.close()
@@ -546,13 +543,13 @@ class _Trial:
             machine.close()
 
     def _shape(self, environment: Environment, phase: Phase) -> Shape:
-        reach = phase.network or environment.network
+        reach, private = phase.network or environment.network, self._options.private_hosts
         return Shape(
             image=self._site.find_image(environment.image),
             memory_bytes=environment.memory_bytes or MEMORY_BYTES,
             processors=environment.processors or 1.0,
             storage_bytes=environment.storage_bytes or STORAGE_BYTES,
-            network=network_of(reach.mode, reach.allowed_hosts) if self._options.has_own_network else None,
+            network=network_of(reach.mode, reach.allowed_hosts, private) if self._options.has_own_network else None,
             variables=tuple(resolved(environment.variables, self._options.passed_variables).items()),
             directory=environment.directory,
             gpus=environment.gpus,
@@ -591,66 +588,6 @@ class _Trial:
         finally:
             self._phases[phase] = round(self._phases.get(phase, 0.0) + time.monotonic() - began, 3)
 
-    # The verdict
-
-    def _verdict(self, ends: Sequence[_StepEnd]) -> Verdict:
-        rewards = _aggregate([end.rewards for end in ends], self._task.strategy)
-        score = score_of(rewards)
-        status = Status.PASSED if score >= 1 else Status.FAILED
-        checks = tuple(
-            replace(check, name=f"{end.step.name}: {check.name}") if len(self._task.steps) > 1 else check
-            for end in ends
-            for check in end.reading.checks
-        )
-        failed = [check for check in checks if check.status not in (CheckStatus.PASSED, CheckStatus.NOT_RUN)]
-        counted = sum(check.status is not CheckStatus.NOT_RUN for check in checks)
-        passed, total = counted - len(failed), counted
-        if not counted or (status is Status.PASSED and failed):
-            passed, total = int(status is Status.PASSED), 1
-        last = ends[-1].reading
-        return Verdict(
-            status,
-            Trust.SHARED if Trust.SHARED in self._trusts else Trust.SEPARATE,
-            passed,
-            total,
-            "; ".join(each for each in (_reason(score, ends, failed, counted), *self._remarks) if each),
-            wall_seconds=self._phases.get("verifier", 0.0),
-            stdout=last.output,
-            stdout_bytes=len(last.output),
-            truncated=last.is_cut,
-            checks=checks,
-            score=score,
-            scores=dict(rewards) if rewards.keys() != {"reward"} else {},
-            states=tuple(self._states),
-            phases=self._phases,
-            sandbox_id=self._sandbox_id,
-        )
-
-
-def _reason(score: float, ends: Sequence[_StepEnd], failed: Sequence[CheckVerdict], counted: int) -> str:
-    # Why, in one line; the first broken verifier, or the first test that failed.
-    for end in ends:
-        if isinstance(end.reading, Failure):
-            return f"step {end.step.name}: {end.reading.reason}" if end.step.name else end.reading.reason
-    if not failed:
-        return "" if score >= 1 else f"the verifier gave {score:g}"
-    first = f"{failed[0].name}: {failed[0].detail}" if failed[0].detail else failed[0].name
-    told = f"{len(failed)} of {counted} tests failed; the first: {first}"
-    return f"the verifier gave {score:g}, although {told}" if score >= 1 else told
-
-
-def _aggregate(rewards: Sequence[Mapping[str, float]], strategy: RewardStrategy) -> Mapping[str, float]:
-    """The rewards of a trial, by name, from those of its steps; a step without a name counts as 0 under it."""
-    names = dict.fromkeys(name for each in rewards for name in each) or {"reward": None}
-    counted = rewards[-1:] if strategy is RewardStrategy.FINAL else rewards
-    if strategy is RewardStrategy.FINAL and counted[0]:
-        return counted[0]
-    return {name: math.fsum(each.get(name, 0.0) for each in counted) / len(counted) for name in names}
-
-
-def _is_below(rewards: Mapping[str, float], least: Sequence[tuple[str, float]]) -> bool:
-    return any(rewards.get(name, -math.inf) < threshold for name, threshold in least)
-
 
 def _digest_in(file: str) -> str:
     # Of `DIGEST.tar.gz`, or `DIGEST.over-DIGEST.tar.gz`.
@@ -670,43 +607,3 @@ def needs_of(task: Task, mode: VerifierMode | None) -> tuple[int, float]:
             its = own_memory + its[0], own_processors + its[1]
         memory, processors = max(memory, its[0]), max(processors, its[1])
     return memory, processors
-
-
-def _make_ready(machine: Machine, environment: Environment, task: Task) -> None:
-    _done(machine, _DIRECTORIES, "the directories of logs cannot be made")
-    if environment.files:
-        _put_into_working_directory(machine, files_of(task, [environment.files]), None)
-    if environment.prepare:
-        _done(machine, environment.prepare, "the script that prepares the machine failed", program="bash")
-    if environment.healthcheck is not None:
-        _wait_until_healthy(machine, environment.healthcheck, None)
-
-
-def _put_into_working_directory(machine: Machine, entries: Sequence[Entry], owner: str | None) -> None:
-    found = machine.run("pwd", timeout_seconds=SETUP_SECONDS).stdout.decode("utf-8", "surrogateescape")
-    machine.put(found.strip() or "/", entries, owner=owner)
-
-
-def _done(machine: Machine, command: str, what: str, *, user: str | None = ROOT, program: str = "sh") -> None:
-    outcome = machine.run((program, "-c", command), user=user, timeout_seconds=SETUP_SECONDS)
-    if outcome.timed_out:
-        raise _Unprepared(f"{what}: it took more than {SETUP_SECONDS:g} s")
-    if outcome.exit_code:
-        said = last_line(outcome.stderr) or last_line(outcome.stdout)
-        raise _Unprepared(f"{what}: exit status {outcome.exit_code}{f': {said}' if said else ''}")
-
-
-def _wait_until_healthy(machine: Machine, check: Healthcheck, user: str | None) -> None:
-    # As Docker: failures within the start period do not count.
-    began, failures = time.monotonic(), 0
-    while True:
-        is_start = time.monotonic() - began < check.start_period_seconds
-        outcome = machine.run(check.command, user=user, timeout_seconds=check.timeout_seconds)
-        if outcome.exit_code == 0:
-            return
-        failures += not is_start
-        if failures >= check.retries and not is_start:
-            said = last_line(outcome.stderr) or last_line(outcome.stdout)
-            how = "it reached its time limit" if outcome.timed_out else f"exit status {outcome.exit_code}"
-            raise _Unprepared(f"the health check failed {failures} times: {how}{f': {said}' if said else ''}")
-        time.sleep(check.start_interval_seconds if is_start else check.interval_seconds)

@@ -20,13 +20,22 @@ from sandrl.trials.entries import Entry, of_archive
 from sandrl.trials.machine import ROOT, Machine, TooLargeError
 from sandrl.trials.reports import MOST_BYTES as MOST_REPORT_BYTES
 from sandrl.trials.reports import check_of, read_checks
-from sandrl.trials.reward_files import DIRECTORY, JSON_NAME, MOST_BYTES, TEXT_NAME, InvalidRewardError, read_rewards
+from sandrl.trials.reward_files import (
+    DIRECTORY,
+    JSON_NAME,
+    MOST_BYTES,
+    TEXT_NAME,
+    InvalidRewardError,
+    read_rewards,
+    score_of,
+)
 
 TESTS_DIRECTORY = "/tests"
 _MOST_LOG_BYTES = 64 << 20
 _MOST_DIRECTORY_BYTES = 32 << 20
 _MOVING_SECONDS = 60.0
 _REASON_CHARACTERS = 300
+_MOST_FIRST_LINE = 256
 
 # Nothing of an agent stays in a directory of a verifier: a link in its place is removed, and not followed.
 # The directories are made by a command that fails where one is still there; what is found there afterwards is stale.
@@ -112,7 +121,12 @@ def run_verifier(
         else:
             rewards = read_rewards(files.get(JSON_NAME), files.get(TEXT_NAME))
     except InvalidRewardError as error:
-        return Failure(_with_end(f"the verifier left no valid reward: {error}", outcome.exit_code, log), checks, *told)
+        reason = _with_end(f"the verifier left no valid reward: {error}", outcome.exit_code, log)
+        if outcome.exit_code and any(each.name == verifier.script and _has_dos_lines(each) for each in tests or ()):
+            reason += f" (the lines of {verifier.script} end in CR LF, which shells do not read)"
+        return Failure(reason, checks, *told)
+    if not checks and score_of(rewards) <= 0 and (line := _tool_failure(log)):
+        return Failure(f"the verifier ran no test, because it could not get its own programs: {line}", checks, *told)
     return Reading(rewards, checks, *told)
 
 
@@ -138,6 +152,10 @@ def _prepare(machine: Machine, verifier: Verifier, tests: Sequence[Entry] | None
     if refused := _done(machine, f"chmod +x {script}"):
         return f"the tests could not be put into the machine: {refused}"
     return ""
+
+
+def _has_dos_lines(entry: Entry) -> bool:
+    return b"\r\n" in (entry.content or b"")[:_MOST_FIRST_LINE]
 
 
 def _owner(machine: Machine, verifier: Verifier) -> str:
@@ -186,6 +204,28 @@ def _parsed(verifier: Verifier, log: bytes) -> tuple[tuple[CheckVerdict, ...], d
         for test in found.tests
     )
     return checks, {"reward": found.reward}
+
+
+# Most published verifiers write 0 where their last command failed, also if it is the download of what runs the tests.
+_TOOL_FAILURE = re.compile(
+    r"(?:^|[\s:/])(?:uvx?|pytest|py\.test)'?: (?:(?:command )?not found|No such file or directory)$"
+    r"|No module named '?(?:pytest|_pytest|uv|pip)'?$"
+    r"|^(?:error:|\s*[×╰├]\S*) (?:Failed to (?:fetch|download)\b|Request failed after|No interpreter found for|"
+    r"No solution found when resolving tool dependencies)"
+    r"|^ERROR: No matching distribution found for pytest",
+    re.MULTILINE,
+)
+_TESTS_BEGAN = "test session starts"
+_TOOL_BYTES = 8 << 10
+
+
+def _tool_failure(log: bytes) -> str:
+    # The line that says so; empty if there is none, or tests have begun.
+    text = log.decode("utf-8", "replace")
+    found = None if _TESTS_BEGAN in text else _TOOL_FAILURE.search(text[-_TOOL_BYTES:].replace("\r\n", "\n"))
+    if found is None:
+        return ""
+    return last_line(found.string[: found.end()].encode() + found.string[found.end() :].partition("\n")[0].encode())
 
 
 # The short summary of pytest.

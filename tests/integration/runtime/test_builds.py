@@ -22,6 +22,7 @@ from typing import Any
 
 import pytest
 
+from sandrl.cli.progress import remark
 from sandrl.errors import BuildError, InputError, ServiceError
 from sandrl.events import BuildFailed, BuildOutput, BuildStep, Event, Warned
 from sandrl.runtime.images.builds import build_image, find_build
@@ -118,6 +119,22 @@ def test_a_second_build_takes_no_step_and_has_the_same_digest(build: Builder) ->
     assert len(build.taken) == 5
     second = build(text, {"f": "x"})
     assert (build.taken, second.digest) == ([], first.digest)
+
+
+def test_a_program_is_told_when_it_begins_to_run_and_not_if_it_was_stored(build: Builder) -> None:
+    text = "FROM BASE\nRUN echo told > /1\nWORKDIR /w\n"
+
+    def conditions() -> list[str]:
+        steps = [each for each in build.events if isinstance(each, BuildStep)]
+        return [each.condition for each in steps if each.instruction.startswith("RUN")]
+
+    build(text)
+    assert conditions() == ["begun", "runs", "done"]
+    said = [remark(each) for each in build.events if isinstance(each, BuildStep)]
+    assert "Build: [2/3] RUN echo told > /1 …" in said
+    build(text)
+    assert conditions() == ["begun", "cached"]
+    assert not any(remark(each) for each in build.events if isinstance(each, BuildStep))
 
 
 def test_only_what_follows_a_change_is_taken_again(build: Builder) -> None:

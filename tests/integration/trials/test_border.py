@@ -136,6 +136,45 @@ def test_a_verifier_that_is_broken_everywhere_costs_nobody_a_reward(run: Run, ha
     assert not verdict.status.scorable
 
 
+_TOOLLESS = {
+    "uvx": "uvx -w pytest==8.4.1 pytest --ctrf /logs/verifier/ctrf.json /tests/test_outputs.py",
+    "a path": "$HOME/.local/bin/uv run pytest /tests",
+    "the module": "echo /usr/bin/python3: No module named pytest >&2; false",
+    "the index": "echo 'error: Failed to fetch: `https://pypi.org/simple/pytest/`' >&2; false",
+    "its dependencies": "echo '  × No solution found when resolving tool dependencies:' >&2; false",
+}
+_LAST = f"\nif [ $? -eq 0 ]; then echo 1 >{_REWARD}; else echo 0 >{_REWARD}; fi\n"
+
+
+@pytest.mark.parametrize("command", _TOOLLESS.values(), ids=_TOOLLESS)
+def test_a_zero_of_a_verifier_without_its_own_programs_is_no_reward(run: Run, command: str) -> None:
+    verdict = run(Script("touch /app/right"), command + _LAST)
+    assert _outcome(verdict) == (Status.INFRASTRUCTURE, None)
+    assert "could not get its own programs" in verdict.detail
+    # Only with the agent's state it is the agent's failure.
+    broken = run(Script("touch /app/broken"), f"if [ -e /app/broken ]; then {command}; else false; fi{_LAST}")
+    assert _outcome(broken) == (Status.FAILED, 0.0)
+    assert "which does not happen on the untouched image" in broken.detail
+
+
+_TESTED = {
+    "tests began": "echo '=== test session starts ==='; echo 'E   No module named pytest'; false",
+    "a program of the task": "/app/solve",
+    "a reward above zero": f"uvx pytest; echo 0.5 >{_REWARD}; exit",
+}
+
+
+@pytest.mark.parametrize("command", _TESTED.values(), ids=_TESTED)
+def test_a_program_that_is_missing_in_a_test_is_the_agents(run: Run, command: str) -> None:
+    assert run(Nothing(), command + _LAST).status is Status.FAILED
+
+
+def test_line_ends_that_no_shell_reads_are_named(run: Run) -> None:
+    verdict = run(Nothing(), Verifier(files=(("test.sh", b"#!/bin/sh\r\necho 1 >/logs/verifier/reward.txt\r\n"),)))
+    assert _outcome(verdict) == (Status.INFRASTRUCTURE, None)
+    assert "test.sh end in CR LF" in verdict.detail
+
+
 @pytest.mark.slow
 def test_a_time_limit_is_a_failure_of_the_verifier(run: Run) -> None:
     def verifier(script: str) -> Verifier:

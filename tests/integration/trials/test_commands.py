@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from sandrl.config.scoring import RegradeConfig, RewardConfig, ValidateConfig
-from sandrl.errors import GateError
+from sandrl.errors import GateError, InputError
+from sandrl.events import Event
 from sandrl.events.results import Status
 from sandrl.rewards import run_reward, validate
 from sandrl.rewards.regrade import regrade
@@ -94,6 +95,20 @@ def test_a_variable_that_is_not_passed_makes_a_task_invalid(task: Path, tmp_path
     (row,) = RunReader(run).trajectories().rows
     assert (rewards, row.status) == ([None], Status.INVALID_PROBLEM.value)
     assert "RIGHT_WORD" in row.detail
+
+
+def test_a_wrong_task_beside_others_is_skipped(task: Path, tmp_path: Path) -> None:
+    told: list[Event] = []
+    wrong = task.parent / "wrong"
+    wrong.mkdir()
+    (wrong / "task.toml").write_text("[environment]\ncpus = 'many'\n")
+    (wrong / "instruction.md").write_text("none")
+    with pytest.raises(InputError, match="many"):
+        validate(ValidateConfig(given=str(task.parent)), load_settings())
+    (task / "tests/test.sh").write_text(_VERIFIER.format(otherwise=_REPAIRED))
+    found = validate(ValidateConfig(given=str(task.parent), skip_bad_rows=True), load_settings(), emit=told.append)
+    assert [each.task_id for each in found.report.results] == ["task"]
+    assert "1 rows of problems skipped" in str(told)
 
 
 def test_a_task_is_valid_if_its_solution_earns_more_than_nothing(task: Path) -> None:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import tarfile
 import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import trustme
 
 from sandrl.errors import InfrastructureError
 from sandrl.events import Event
 from sandrl.rollouts.sandbox import JobSandboxes
 from sandrl.runtime.images.removal import prune, remove
 from sandrl.runtime.images.store import open_store
-from sandrl.settings import load_settings
+from sandrl.sandboxes import Shape, downloads, network_of
+from sandrl.settings import NetworkMode, load_settings
 from sandrl.trials import state as module
 from sandrl.trials.machine import Machine
 from sandrl.trials.state import LostStateError, find_state
@@ -54,6 +57,45 @@ def test_a_machine_begins_with_what_another_has_changed(
         third.close()
     finally:
         other.close()
+
+
+def test_settings_for_downloads_are_for_all_users_and_in_no_state(
+    images: dict[str, str], place: JobSandboxes, tmp_path: Path
+) -> None:
+    told: list[Event] = []
+    certificates = tmp_path / "own.pem"
+    trustme.CA().cert_pem.write_to_path(str(certificates))
+    variables = {"HOME": str(tmp_path), "SSL_CERT_FILE": str(certificates), "PIP_INDEX_URL": "http://ada:x@own.test/s"}
+    usual = Shape(
+        place.find_image(images["debian"]),
+        network=network_of(NetworkMode.PUBLIC, ()),
+        variables=(("CURL_CA_BUNDLE", "/own"),),
+        storage_bytes=1 << 30,
+        as_root=True,
+    )
+    furnish = downloads(variables, told.append)
+    shape, files = furnish(usual, place.connection)
+    machine = Machine(place, shape, ("trial",), states=tmp_path / "states", files=files)
+    try:
+        machine.start()
+        found = machine.run('echo $CURL_CA_BUNDLE; cat "$SSL_CERT_FILE"; ls /srv', user="1000", timeout_seconds=10)
+        assert found.stdout.startswith(b"/own\n")
+        assert b"BEGIN CERTIFICATE" in found.stdout
+        assert not found.stderr
+        machine.run("echo kept >/srv/new", timeout_seconds=10)
+        state = machine.save()
+        assert state is not None
+        with tarfile.open(state.path) as archive:
+            names = {each.name.removeprefix("./") for each in archive}
+        assert "srv/new" in names
+        assert not [each for each in names if each.startswith("run/sandrl")]
+    finally:
+        machine.close()
+    assert [each for each in told if "own.test:80" in str(each) and "private_hosts" in str(each)]
+    closed = replace(usual, network=network_of(NetworkMode.NONE, (), ("own.test",)))
+    assert furnish(closed, place.connection) == (closed, {})
+    opened = replace(usual, network=network_of(NetworkMode.PUBLIC, (), ("own.test",)))
+    assert "PIP_CONFIG_FILE" in dict(furnish(opened, place.connection)[0].variables)
 
 
 def test_images_of_states_are_removed_after_their_machines(

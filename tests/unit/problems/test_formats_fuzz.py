@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.format_examples import EXAMPLES, Example
+from tests.support.repository_rows import REPOSITORY_ROWS
 
 from sandrl.errors import InputError
 from sandrl.jsonl import Row
@@ -58,7 +59,8 @@ def _damaged(draw: st.DrawFn, value: Any) -> Any:
 
 @st.composite
 def _rows(draw: st.DrawFn) -> dict[str, Any]:
-    row: dict[str, Any] = dict(draw(st.sampled_from(EXAMPLES)).row)
+    rows = [*REPOSITORY_ROWS.values(), *(each.row for each in EXAMPLES)]
+    row: dict[str, Any] = dict(draw(st.sampled_from(rows)))
     for _ in range(draw(st.integers(1, 3))):
         name = draw(st.sampled_from(sorted(row)))
         damaged = {} if draw(st.integers(0, 3)) == 0 else {name: _damaged(draw, row[name])}
@@ -69,7 +71,12 @@ def _rows(draw: st.DrawFn) -> dict[str, Any]:
 
 
 def test_every_format_has_an_example() -> None:
-    assert {example.format for example in EXAMPLES} == {each.name for each in FORMATS}
+    assert {example.format for example in EXAMPLES} | REPOSITORY_ROWS.keys() == {each.name for each in FORMATS}
+
+
+@pytest.mark.parametrize("name", REPOSITORY_ROWS)
+def test_a_row_about_a_repository_is_of_its_format(name: str) -> None:
+    assert parse_problem(Row(1, dict(REPOSITORY_ROWS[name])), "rows.jsonl").format.name == name
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=[example.row["task_id"] for example in EXAMPLES])

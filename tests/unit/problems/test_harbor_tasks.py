@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import os
-import tarfile
 from pathlib import Path
 
 import pytest
@@ -15,6 +13,7 @@ from sandrl.problems.tasks.content import TaskContent
 from sandrl.problems.tasks.harbor import read_harbor_task, without_canary
 from sandrl.problems.tasks.task import Artifact, Collect, Reach, RewardStrategy, VerifierMode
 from sandrl.settings import NetworkMode
+from sandrl.trials.artifacts import files_of
 
 SEPARATE = 'docker_image = "debian:13"\n[verifier]\nenvironment_mode = "separate"\n'
 STEPS = """
@@ -378,17 +377,13 @@ def test_links_are_copied_as_links_and_lead_nowhere_else(tmp_path: Path) -> None
     (place / "tests/b").symlink_to("data/a.txt")
     (place / "README").symlink_to("/etc/passwd")
     task = read_harbor_task(place)
-    stream = io.BytesIO()
-    TaskContent(place).write_archive(stream, task.steps[0].verifier.directories, [("run.sh", b"#!/bin/sh\n")])
-    stream.seek(0)
-    with tarfile.open(fileobj=stream) as archive:
-        members = {each.name: (each.type, oct(each.mode), each.linkname) for each in archive}
-    assert members == {
-        "b": (tarfile.SYMTYPE, "0o644", "data/a.txt"),
-        "data": (tarfile.DIRTYPE, "0o755", ""),
-        "data/a.txt": (tarfile.REGTYPE, "0o644", ""),
-        "test.sh": (tarfile.REGTYPE, "0o755", ""),
-        "run.sh": (tarfile.REGTYPE, "0o755", ""),
+    found = files_of(task, task.steps[0].verifier.directories, [("run.sh", b"#!/bin/sh\n")])
+    assert {each.name: (oct(each.mode), each.is_directory, each.target) for each in found} == {
+        "b": ("0o777", False, "data/a.txt"),
+        "data": ("0o755", True, None),
+        "data/a.txt": ("0o644", False, None),
+        "test.sh": ("0o755", False, None),
+        "run.sh": ("0o755", False, None),
     }
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.repository_rows import MULTI_SWE_ROW, PATCH, R2E_ROW, SWE_ROW, TESTS
 
 from sandrl.errors import InputError
 from sandrl.problems.completions import load_completions
@@ -19,21 +20,6 @@ from sandrl.problems.tasks import swe
 from sandrl.problems.tasks.swe import reversed_patch, touched_files
 from sandrl.problems.tasks.task import Task, VerifierMode
 
-PATCH = """diff --git a/calc.py b/calc.py
---- a/calc.py
-+++ b/calc.py
-@@ -1,2 +1,2 @@
- def add(a, b):
--    return 0
-+    return a + b
-"""
-TESTS = """diff --git a/tests/test_calc.py b/tests/test_calc.py
---- a/tests/test_calc.py
-+++ b/tests/test_calc.py
-@@ -1 +1,2 @@
- import calc
-+# more
-"""
 SCRIPT = """#!/bin/bash
 cd /testbed
 : '>>>>> Start Test Output'
@@ -44,9 +30,7 @@ git checkout tests
 
 
 def row(**fields: Any) -> dict[str, Any]:
-    names = {"FAIL_TO_PASS": '["tests/test_calc.py::test_add"]', "PASS_TO_PASS": ["tests/test_calc.py::test_sub"]}
-    text = {"problem_statement": "It is wrong.", "patch": PATCH, "test_patch": TESTS, "base_commit": "c0ffee"}
-    return {"instance_id": "owner__name-1", "repo": "owner/name", "image_name": "image:1"} | names | text | fields
+    return SWE_ROW | fields
 
 
 def task_of(**fields: Any) -> Task:
@@ -132,32 +116,20 @@ def test_a_patch_of_swe_smith_makes_the_bug() -> None:
 
 
 def test_r2e_rows_keep_their_tests_from_the_agent() -> None:
-    expected = {"TestA.test_one": "PASSED", "\x1b[1mtest_two\x1b[0m - no": "PASSED", "test_three": "FAILED"}
-    value = {
-        "task_id": "r2e/1",
-        "problem_statement": "x",
-        "docker_image": "i",
-        "expected_output_json": json.dumps(expected),
-    }
-    task = problem_of_row(value, "row").task
+    task = problem_of_row(R2E_ROW, "row").task
     assert task is not None
     assert task.steps[0].verifier.required == ("TestA.test_one", "test_two")
     assert "/r2e_tests" in task.environment.prepare
 
 
 def test_multi_swe_rows_run_the_script_of_their_image() -> None:
-    value = {
-        "org": "Owner", "repo": "name", "number": 7, "title": "t", "body": "b", "test_patch": TESTS, "fix_patch": PATCH,
-        "lang": "go", "fixed_tests": {"TestA": {"run": "FAIL"}, "TestNone": None},
-        "p2p_tests": {"TestB": {"run": "PASS"}},
-    }  # fmt: skip
-    problem = problem_of_row(value, "row")
+    problem = problem_of_row(MULTI_SWE_ROW, "row")
     assert problem.task is not None
     assert problem.task_id == "Owner__name-7"
     assert problem.task.environment.image == "docker.io/mswebench/owner_m_name:pr-7"
     assert problem.task.steps[0].verifier.required == ("TestA", "TestB")
     with pytest.raises(InputError, match="log_parser"):
-        problem_of_row({**value, "lang": "java"}, "row")
+        problem_of_row({**MULTI_SWE_ROW, "lang": "java"}, "row")
 
 
 def test_predictions_are_completions(tmp_path: Path) -> None:

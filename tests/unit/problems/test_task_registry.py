@@ -13,8 +13,8 @@ from tests.support.programs import require_program
 from sandrl.errors import InputError, ServiceError
 from sandrl.problems import Problem
 from sandrl.problems.loading import load_problems
+from sandrl.problems.tasks.checkouts import origin_of
 from sandrl.problems.tasks.lock import LOCK, TaskHold, TaskLock
-from sandrl.problems.tasks.repositories import origin_of
 
 CONFIG = 'version = "1.0"\n'
 

@@ -11,7 +11,9 @@ import trustme
 from tests.support.programs import require_program
 
 from sandrl.runtime.downloads.gathered import PLACE
-from sandrl.runtime.downloads.settings import DownloadSettings, download_settings
+from sandrl.runtime.downloads.settings import DownloadSettings, download_settings, permitted_settings
+from sandrl.runtime.network import Network
+from sandrl.settings import NetworkMode
 
 
 def settings_of(home: Path, authority: bytes = b"", **variables: str) -> DownloadSettings:
@@ -174,3 +176,32 @@ def test_given_variables_win(tmp_path: Path) -> None:
     settings = download_settings(environment, {"PIP_INDEX_URL": "http://b.test/"})
     assert "index-url = http://b.test/" in text_of(settings, "pip.conf")
     assert "a.test" not in text_of(settings, "pip.conf")
+
+
+@pytest.mark.parametrize("private", [(), ("own.test",), ("own.test:443", "proxy.test:3128")])
+def test_addresses_are_for_programs_that_may_reach_all_of_them(tmp_path: Path, private: tuple[str, ...]) -> None:
+    trustme.CA().cert_pem.write_to_path(str(tmp_path / "own.pem"))
+    environment = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(tmp_path),
+        "PIP_INDEX_URL": "https://ada:hidden@own.test/simple",
+        "https_proxy": "http://ada:hidden@proxy.test:3128",
+        "SSL_CERT_FILE": str(tmp_path / "own.pem"),
+    }
+    network = Network.of(NetworkMode.PUBLIC, private=private)
+    assert network is not None
+    settings = permitted_settings(environment, network)
+    assert settings.environment["PIP_CERT"] == f"{PLACE}/certificates.pem"
+    assert "CERTIFICATE" in text_of(settings, "certificates.pem")
+    assert "certificates.pem" in text_of(settings, "apt.conf")
+    given = f"{settings.environment} {settings.files}"
+    if len(private) == 2:
+        assert given.count("hidden") >= 2
+        assert not settings.warnings
+    else:
+        assert "hidden" not in given
+        assert "own.test" not in given
+        (warning,) = settings.warnings
+        assert "proxy.test:3128" in warning
+        assert ("own.test" in warning) == (not private)
+        assert "hidden" not in warning

@@ -31,6 +31,34 @@ def test_what_is_there_first_is_not_counted_and_what_is_added_is(space: int, tmp
     assert not stored.is_exceeded([])
 
 
+def test_after_a_kill_programs_may_tidy_up_while_files_hardly_grow(
+    space: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(storage, "_SLACK_BYTES", 1 << 20)
+    monkeypatch.setattr(storage, "_PAUSES_PER_LOOK", 0.0)
+    writer, other = os.getpid(), os.getppid()
+    stored = storage.Storage(space, 1 << 20, 0)
+
+    def is_exceeded(*found: int, and_written: int = 0) -> bool:
+        if and_written:
+            (tmp_path / f"{len(list(tmp_path.iterdir()))}").write_bytes(bytes(and_written))
+        for _ in range(2):  # the second look is beyond the pause after the first
+            is_it = stored.is_exceeded(list(found))
+        return is_it
+
+    assert is_exceeded(writer, and_written=2 << 20)
+    assert is_exceeded(writer, and_written=1 << 20), "what was killed has not ended"
+    assert not is_exceeded(other)
+    assert not is_exceeded(other, and_written=512 << 10)
+    assert is_exceeded(other, and_written=1 << 20)
+    assert not is_exceeded(writer), "what was there then is still no reason to kill"
+    assert is_exceeded(writer, and_written=128 << 10), "less room is given a second time"
+    for path in tmp_path.iterdir():
+        path.unlink()
+    assert not is_exceeded(other)
+    assert is_exceeded(other, and_written=2 << 20), "the limit holds again"
+
+
 def test_a_sandbox_far_beyond_its_limit_is_lost(space: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(storage, "_LEAST_LOST_BYTES", 2 << 20)
     stored = storage.Storage(space, 1 << 20, 0)

@@ -3,37 +3,12 @@
 from __future__ import annotations
 
 import io
-import os
 import tarfile
-from pathlib import Path
 
 import pytest
 
 from sandrl.errors import InputError
-from sandrl.trials.entries import Entry, archived, of_archive, of_directory, paths_of, without
-
-
-def test_a_directory_is_read_with_modes_and_without_following_links(tmp_path: Path) -> None:
-    (tmp_path / "a").mkdir(mode=0o750)
-    (tmp_path / "a/run").write_bytes(b"x")
-    (tmp_path / "a/run").chmod(0o755)
-    (tmp_path / "link").symlink_to("/etc")
-    assert of_directory(tmp_path) == [
-        Entry("a", 0o750),
-        Entry("a/run", 0o755, b"x"),
-        Entry("link", 0o777, target="/etc"),
-    ]
-
-
-def test_what_cannot_be_files_of_a_task_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "big").write_bytes(b"x" * 11)
-    with pytest.raises(InputError, match="too large"):
-        of_directory(tmp_path, 10)
-    os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(InputError, match="neither a file"):
-        of_directory(tmp_path)
-    with pytest.raises(InputError, match="cannot be read"):
-        of_directory(tmp_path / "missing")
+from sandrl.trials.entries import Entry, archived, of_archive, paths_of, without
 
 
 def test_an_archive_has_what_was_put_into_it() -> None:

@@ -9,7 +9,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from sandrl.problems.completion import Completion
-from sandrl.problems.completion_formats.format import CompletionFormat, ReadContext, Task, answer, checked_text
+from sandrl.problems.completion_formats.format import (
+    TASK_FIELDS,
+    CompletionFormat,
+    ReadContext,
+    Task,
+    answer,
+    checked_text,
+)
 from sandrl.problems.formats.repositories import multi_swe_names
 
 
@@ -26,7 +33,7 @@ def _multi_swe_task(value: Mapping[str, Any], reading: ReadContext) -> Task:
 # A row of problems has `patch`, and neither of these.
 SWE_BENCH = CompletionFormat(
     "SWE-bench's predictions",
-    (("instance_id",), ("model_patch", "model_name_or_path")),
+    (TASK_FIELDS, ("model_patch", "model_name_or_path")),
     lambda value, _: _diff("model_patch", value),
 )
 MULTI_SWE = CompletionFormat(

@@ -44,14 +44,6 @@ def _own_answers(value: Mapping[str, Any], _: ReadContext) -> list[Completion]:
 OWN = CompletionFormat("sandrl's own", (TASK_FIELDS, ("completion", "code")), _own_answers)
 
 
-# Predictions of SWE sets: a diff, which may be empty.
-def _prediction(value: Mapping[str, Any], _: ReadContext) -> list[Completion]:
-    return [answer(code=checked_text(value["model_patch"], "model_patch"))]
-
-
-PREDICTIONS = CompletionFormat("predictions of patches", (TASK_FIELDS, ("model_patch",)), _prediction)
-
-
 # Final states of the machines of tasks, which a run keeps as `states/*`: one for each step.
 def _states(value: Mapping[str, Any], _: ReadContext) -> list[Completion]:
     given = value["states"] if isinstance(value["states"], list) else [value["states"]]

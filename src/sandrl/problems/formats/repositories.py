@@ -147,7 +147,7 @@ class SweRow(FormatRow):
 
     def _tests(self, config: Mapping[str, Any], image: str, names: tuple[str, ...]) -> _Tests:
         given = self.test_cmd or self.test_command or config.get("test_cmd")
-        command = " && ".join(_commands(given))
+        command = _text(given)
         parser = self.log_parser or _text(config.get("log_parser"))
         known = _SWE_BENCH.get(self.repo)
         if known is not None and self.version == "1.9" and self.repo == "django/django":

@@ -34,20 +34,20 @@ _LOGS = ("/logs", "/agent-logs", "/installed-agent")
 
 @dataclass(frozen=True, slots=True)
 class ComposedMachine:
-    """What a Compose file says of the machine of a task.
+    """What a Compose file says of the machine of a task; nothing, if there is none.
 
     Attributes:
         image: As `Environment.image`; empty if the file leaves it to others.
         ignored: What it says that has no effect.
     """
 
-    image: str
-    variables: tuple[tuple[str, str], ...]
-    directory: str | None
-    user: str | None
-    memory_bytes: int | None
-    processors: float | None
-    ignored: tuple[str, ...]
+    image: str = ""
+    variables: tuple[tuple[str, str], ...] = ()
+    directory: str | None = None
+    user: str | None = None
+    memory_bytes: int | None = None
+    processors: float | None = None
+    ignored: tuple[str, ...] = ()
 
 
 def read_compose(

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import errno
 import hashlib
-import io
 import os
 import stat
-import tarfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 from sandrl.errors import InputError
 from sandrl.files import open_regular, read_regular
@@ -192,23 +190,6 @@ class TaskContent:
                 digest.update(len(each).to_bytes(8, "big") + each)
         return digest.hexdigest()
 
-    def write_archive(
-        self, stream: IO[bytes], directories: Iterable[str | Path], files: Iterable[tuple[str, bytes]] = ()
-    ) -> None:
-        """Writes a tar archive of directories of the task, one over the other, and of further files.
-
-        Raises:
-            InputError: As `entries`, or if a file cannot be read, or changes meanwhile.
-        """
-        with tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as archive:
-            for directory in directories:
-                for entry in self.entries(directory):
-                    _add(archive, entry)
-            for name, content in files:
-                member = tarfile.TarInfo(name)
-                member.size, member.mode = len(content), _PROGRAM if content.startswith(b"#!") else _FILE
-                archive.addfile(member, io.BytesIO(content))
-
     def _entry(self, path: Path, base: Path) -> Entry:
         name = str(path.relative_to(base))
         try:
@@ -281,24 +262,6 @@ def _digest_of(path: Path) -> bytes:
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", path=path) from error
     return digest.digest()
-
-
-def _add(archive: tarfile.TarFile, entry: Entry) -> None:
-    member = tarfile.TarInfo(entry.name)
-    member.mode = entry.mode
-    if entry.is_directory:
-        member.type = tarfile.DIRTYPE
-        archive.addfile(member)
-    elif entry.target:
-        member.type, member.linkname = tarfile.SYMTYPE, entry.target
-        archive.addfile(member)
-    else:
-        member.size = entry.size
-        try:
-            with os.fdopen(open_regular(entry.path, follow=False), "rb") as file:
-                archive.addfile(member, file)
-        except OSError as error:
-            raise InputError(f"cannot be read: {error.strerror or error}", path=entry.path) from error
 
 
 def _reason(error: Any) -> str:

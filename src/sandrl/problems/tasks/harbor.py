@@ -46,8 +46,8 @@ CONFIG = "task.toml"
 
 _MOST_CONFIG_BYTES = 256 << 10
 _CANARY = re.compile(r"<!--.*canary.*-->|#.*canary.*", re.IGNORECASE)
-_LEFT_OUT = "leave the task out (skip_bad_rows), or change the field"
-_LONGEST_SECONDS = 10 * 365 * 86_400.0
+LEFT_OUT = "leave the task out (skip_bad_rows), or change the field"
+LONGEST_SECONDS = 10 * 365 * 86_400.0
 
 
 def read_harbor_task(directory: str | Path) -> Task:
@@ -117,7 +117,7 @@ class _Reader:
             self._ignored.append("trajectory.json")
 
     def _refused(self, field: str, message: str) -> InputError:
-        return InputError(message, path=self._path, field=field, hint=_LEFT_OUT)
+        return InputError(message, path=self._path, field=field, hint=LEFT_OUT)
 
     # Machines
 
@@ -127,37 +127,36 @@ class _Reader:
             raise self._refused(f"{field}.os", "is windows, and sandboxes run Linux")
         if table.tpu is not None:
             raise self._refused(f"{field}.tpu", "sandboxes have no TPU")
-        composed = None
+        composed = ComposedMachine()
         if image is None:
             composed = self._composed(place)
             image = self._image(place, composed)
-        variables = dict(composed.variables if composed else ()) | table.env
+        variables = dict(composed.variables) | table.env
         is_shipped = not image.startswith("dockerfile:") and not any(
             self._content.is_file(place.directory, name) for name in ("Dockerfile", *NAMES)
         )
         files = self._directory(place.directory) if is_shipped and place.directory == "environment" else ""
         return Environment(
             image=image,
-            memory_bytes=self._bytes(f"{field}.memory_mb", table.memory_mb)
-            or (composed.memory_bytes if composed else None),
-            processors=self._positive(f"{field}.cpus", table.cpus) or (composed.processors if composed else None),
+            memory_bytes=self._bytes(f"{field}.memory_mb", table.memory_mb) or composed.memory_bytes,
+            processors=self._positive(f"{field}.cpus", table.cpus) or composed.processors,
             storage_bytes=self._bytes(f"{field}.storage_mb", table.storage_mb),
             gpus=self._count(f"{field}.gpus", table.gpus),
             network=table.network,
             variables=self._variables(f"{field}.env", variables),
-            directory=self._workdir(field, table) or (composed.directory if composed else None),
+            directory=self._workdir(field, table) or composed.directory,
             files=files if files and any(self._content.entries(files, is_copied=False)) else "",
             healthcheck=self._healthcheck(f"{field}.healthcheck", table.healthcheck),
             build_timeout_seconds=self._seconds(
                 "environment.build_timeout_sec", self._config.environment.build_timeout_sec
             )
-            or _LONGEST_SECONDS,
+            or LONGEST_SECONDS,
         )
 
-    def _composed(self, place: _Place) -> ComposedMachine | None:
+    def _composed(self, place: _Place) -> ComposedMachine:
         name = next((name for name in NAMES if self._content.is_file(place.directory, name)), None)
         if name is None:
-            return None
+            return ComposedMachine()
         path = self._content.path(place.directory, name)
         literal = {key: value for key, value in place.table.env.items() if "${" not in value}
         values = {"CONTEXT_DIR": ".", "TEST_DIR": "/tests", "MAIN_IMAGE_NAME": "", "CPUS": "", "MEMORY": ""}
@@ -169,12 +168,10 @@ class _Reader:
             self._user = composed.user
         return composed
 
-    def _image(self, place: _Place, composed: ComposedMachine | None) -> str:
+    def _image(self, place: _Place, composed: ComposedMachine) -> str:
         if place.table.docker_image:
             return named(place.table.docker_image, self._path, f"{place.field}.docker_image")
-        if composed is not None and composed.image:
-            return composed.image
-        return built(self._content.path(place.directory, "Dockerfile"))
+        return composed.image or built(self._content.path(place.directory, "Dockerfile"))
 
     def _workdir(self, field: str, table: EnvironmentTable) -> str | None:
         if table.workdir and ("\0" in table.workdir or "\n" in table.workdir):
@@ -187,7 +184,7 @@ class _Reader:
         return Healthcheck(
             table.command,
             interval_seconds=self._seconds(f"{field}.interval_sec", table.interval_sec, least=0.0) or 0.0,
-            timeout_seconds=self._seconds(f"{field}.timeout_sec", table.timeout_sec) or _LONGEST_SECONDS,
+            timeout_seconds=self._seconds(f"{field}.timeout_sec", table.timeout_sec) or LONGEST_SECONDS,
             start_period_seconds=self._seconds(f"{field}.start_period_sec", table.start_period_sec, least=0.0) or 0.0,
             start_interval_seconds=self._seconds(f"{field}.start_interval_sec", table.start_interval_sec, least=0.0)
             or 0.0,
@@ -317,7 +314,7 @@ class _Reader:
     def _hook(self, field: str, table: CollectTable) -> Collect:
         if table.service != MAIN_SERVICE:
             raise self._refused(f"{field}.service", f"is {table.service!r:.60}, and a task has one sandbox")
-        seconds = self._seconds(f"{field}.timeout_sec", table.timeout_sec) or _LONGEST_SECONDS
+        seconds = self._seconds(f"{field}.timeout_sec", table.timeout_sec) or LONGEST_SECONDS
         return Collect(table.command, seconds, self._named_user(f"{field}.user", table.user))
 
     def _artifacts(self, field: str, tables: list[ArtifactTable]) -> tuple[Artifact, ...]:
@@ -354,7 +351,7 @@ class _Reader:
     def _seconds(self, field: str, seconds: float | None, *, least: float = 1e-9) -> float | None:
         if seconds is None or seconds == math.inf:
             return None
-        if not least <= seconds <= _LONGEST_SECONDS:
+        if not least <= seconds <= LONGEST_SECONDS:
             raise self._refused(field, f"must be a number of seconds above 0, not {seconds:g}")
         return seconds
 

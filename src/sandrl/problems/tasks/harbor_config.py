@@ -53,7 +53,7 @@ class HarborNetwork(StrEnum):
     ALLOWLIST = "allowlist"
 
 
-_MODES = {
+NETWORK_MODES = {
     HarborNetwork.NONE: NetworkMode.NONE,
     HarborNetwork.PUBLIC: NetworkMode.PUBLIC,
     HarborNetwork.ALLOWLIST: NetworkMode.ALLOWLIST,
@@ -121,7 +121,7 @@ def _service(value: str | None) -> str | None:
 
 
 def _reach(mode: HarborNetwork, hosts: list[str] | None) -> Reach:
-    return Reach(_MODES[mode], tuple(hosts or ()))
+    return Reach(NETWORK_MODES[mode], tuple(hosts or ()))
 
 
 class _PhaseTable(_Table):

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from sandrl.errors import InputError
 from sandrl.files import read_regular, write_whole
 from sandrl.problems.problem import Problem
-from sandrl.problems.tasks.repositories import origin_of
+from sandrl.problems.tasks.checkouts import origin_of
 
 LOCK = "tasks.lock.json"
 _MOST_BYTES = 256 << 20

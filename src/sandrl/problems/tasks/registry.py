@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from sandrl.errors import InputError, ServiceError
 from sandrl.files import read_regular
-from sandrl.problems.tasks.repositories import checked_out
+from sandrl.problems.tasks.checkouts import checked_out, shown
 from sandrl.problems.tasks.sources import find_tasks
 from sandrl.settings import load_settings
 from sandrl.suggestions import VALUES, near
@@ -27,6 +27,7 @@ HARBOR, GIT = "harbor:", "git+"
 PUBLIC_REGISTRY = "https://raw.githubusercontent.com/laude-institute/harbor/main/registry.json"
 _MOST_BYTES = 256 << 20
 _SECONDS = 60.0
+_ANOTHER = "SANDRL_HARBOR_REGISTRY names another registry, a file or an address"
 
 
 class _TaskEntry(BaseModel):
@@ -70,7 +71,7 @@ def _of_repository(source: str) -> list[tuple[str, Path]]:
     [checkout] = checked_out(url, revision or None, [path])
     tasks = find_tasks(checkout.directory)
     if not tasks:
-        raise InputError("has no tasks in it", path=source, hint="name the directory of the tasks after a #")
+        raise InputError("has no tasks in it", path=shown(source), hint="name the directory of the tasks after a #")
     return tasks
 
 
@@ -85,7 +86,7 @@ def _of_registry(wanted: str) -> list[tuple[str, Path]]:
             continue
         if not is_local:
             message = f"{task.path!r:.80} is a directory of this machine, which a registry of others cannot name"
-            raise InputError(message, path=location, field="path")
+            raise InputError(message, path=shown(location), field="path")
         directory = Path(location).resolve().parent / task.path
         found.append((task.name or directory.name, directory))
     for (url, commit), tasks in by_commit.items():
@@ -94,7 +95,7 @@ def _of_registry(wanted: str) -> list[tuple[str, Path]]:
             (task.name or place.directory.name, place.directory) for task, place in zip(tasks, checkouts, strict=True)
         ]
     if not found:
-        raise InputError(f"the set {wanted!r:.80} has no tasks", path=location)
+        raise InputError(f"the set {wanted!r:.80} has no tasks", path=shown(location))
     return found
 
 
@@ -105,14 +106,16 @@ def _chosen(sets: Sequence[_SetEntry], wanted: str, location: str) -> _SetEntry:
         meant = near(name, [each.name for each in sets], VALUES)
         raise InputError(
             f"has no set {name!r:.80}{meant}",
-            path=location,
-            hint="SANDRL_HARBOR_REGISTRY names another registry, a file or an address",
+            path=shown(location),
+            hint=_ANOTHER,
         )
     if not version:
         return versions[max(versions, key=_order)]
     if version not in versions:
         known = ", ".join(sorted(versions, key=_order))
-        raise InputError(f"has the set {name!r} in the versions {known:.300}, not {version!r:.80}", path=location)
+        raise InputError(
+            f"has the set {name!r} in the versions {known:.300}, not {version!r:.80}", path=shown(location)
+        )
     return versions[version]
 
 
@@ -128,13 +131,13 @@ def _read(location: str) -> list[_SetEntry]:
     try:
         content = _downloaded(location) if "://" in location else read_regular(location, _MOST_BYTES)
     except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror or error}", path=location) from error
+        raise InputError(f"cannot be read: {error.strerror or error}", path=shown(location)) from error
     try:
         return _REGISTRY.validate_python(json.loads(content))
     except (ValueError, RecursionError) as error:
         reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
         hint = "a registry is an array of sets, each with name, version and tasks"
-        raise InputError(f"is not a registry of tasks: {reason:.200}", path=location, hint=hint) from error
+        raise InputError(f"is not a registry of tasks: {reason:.200}", path=shown(location), hint=hint) from error
 
 
 def _downloaded(url: str) -> bytes:
@@ -145,10 +148,9 @@ def _downloaded(url: str) -> bytes:
             for part in response.iter_bytes():
                 content += part
                 if len(content) > _MOST_BYTES:
-                    raise InputError(f"is larger than {_MOST_BYTES >> 20} MiB", path=url)
+                    raise InputError(f"is larger than {_MOST_BYTES >> 20} MiB", path=shown(url))
             return bytes(content)
     except httpx.HTTPError as error:
-        hint = "SANDRL_HARBOR_REGISTRY names another registry, a file or an address"
         raise ServiceError(
-            f"the registry {url} cannot be read: {str(error) or type(error).__name__}", hint=hint
+            f"the registry {shown(url)} cannot be read: {shown(str(error)) or type(error).__name__}", hint=_ANOTHER
         ) from error

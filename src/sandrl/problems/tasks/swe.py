@@ -86,7 +86,7 @@ class Repository:
     Attributes:
         directory: Where it is in its image.
         parser: The name of a parser of `sandrl.problems.tasks.log_parsers`.
-        command: Runs the tests, without the files; a command that names its files itself has `takes_files` false.
+        command: Runs the tests; the files follow it.
         script: A script that applies the patch of the tests and runs them, in place of `command`.
         files: The test files, as the command takes them; None for those in the names of tests, if `names_files`, else
             those of the patch.
@@ -107,7 +107,6 @@ class Repository:
     must_keep: tuple[str, ...] = ()
     directory: str = "/testbed"
     command: str = ""
-    takes_files: bool = True
     script: str = field(default="", repr=False)
     files: tuple[str, ...] | None = None
     names_files: bool = False
@@ -147,21 +146,19 @@ class Repository:
         files = self.files or tuple(
             each for each in (named if self.names_files else tests) if not each.endswith(_NO_TESTS)
         )
-        takes_files = self.takes_files and not self.script
-        if takes_files and not files:
+        if not self.script and not files:
             raise InputError("names no file of tests, and no other field does", field="test_patch")
-        script, is_pytest = _with_canary(self.script) if self.script else ("", False)
-        is_pytest = is_pytest or (takes_files and _PYTEST.match(self.command) is not None)
+        script, is_pytest = _with_canary(self.script) if self.script else ("", _PYTEST.match(self.command) is not None)
         command = "pytest -rA" if script else self.command
         settings = {
             "directory": self.directory,
             "kept": "\n".join(self.kept),
             "activate": self.activate,
             "install": self.install,
-            "command": f'{command} "${{files[@]}}"' if takes_files or script else command,
+            "command": f'{command} "${{files[@]}}"',
             "canary": str(PurePosixPath(files[0]).parent) if is_pytest and files else "",
         }
-        listed = f"files=({shlex.join(files) if takes_files else ''})\n"
+        listed = f"files=({'' if script else shlex.join(files)})\n"
         contents = {
             "test.sh": f"#!/bin/bash\n{_assigned(settings)}{listed}{_script('verify_tree')}",
             "test.patch": "" if self.script else self.test_patch,

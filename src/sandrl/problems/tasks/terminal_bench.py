@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -19,7 +18,7 @@ from sandrl.errors import InputError
 from sandrl.problems.fields import reason_of
 from sandrl.problems.tasks.compose import NAMES, ComposedMachine, read_compose
 from sandrl.problems.tasks.content import TaskContent
-from sandrl.problems.tasks.harbor import without_canary
+from sandrl.problems.tasks.harbor import LEFT_OUT, LONGEST_SECONDS, without_canary
 from sandrl.problems.tasks.images import built
 from sandrl.problems.tasks.log_parsers import TERMINAL_BENCH_PARSERS
 from sandrl.problems.tasks.task import Environment, Phase, Solution, Task, TaskStep, Verifier
@@ -27,8 +26,6 @@ from sandrl.problems.tasks.task import Environment, Phase, Solution, Task, TaskS
 CONFIG = "task.yaml"
 RUN_TESTS = "run-tests.sh"
 
-_LEFT_OUT = "leave the task out (skip_bad_rows), or change the file"
-_LONGEST_SECONDS = 10 * 365 * 86_400.0
 # The names that Terminal-Bench gives to what it mounts and makes.
 _VARIABLES = {
     "T_BENCH_TEST_DIR": "/tests",
@@ -40,13 +37,6 @@ _VARIABLES = {
     "T_BENCH_TASK_DOCKER_CLIENT_CONTAINER_NAME": "task",
     "T_BENCH_TASK_DOCKER_CLIENT_IMAGE_NAME": "",
 }
-
-
-class Difficulty(StrEnum):
-    EASY = "easy"
-    MEDIUM = "medium"
-    HARD = "hard"
-    UNKNOWN = "unknown"
 
 
 class Description(BaseModel):
@@ -65,7 +55,7 @@ class TerminalBenchConfig(BaseModel):
     descriptions: list[Description] = []
     author_name: str = "unknown"
     author_email: str = "unknown"
-    difficulty: Difficulty = Difficulty.UNKNOWN
+    difficulty: Literal["easy", "medium", "hard", "unknown"] = "unknown"
     category: str = "software_engineering"
     tags: list[str] = []
     parser_name: str = "pytest"
@@ -82,9 +72,6 @@ class SolutionCommand(BaseModel):
     """One entry of a `solution.yaml`: what is typed into a terminal."""
 
     command: str
-    min_timeout_sec: float = 0.0
-    max_timeout_sec: float = 180.0
-    block: bool = False
     append_enter: bool = True
 
 
@@ -112,13 +99,12 @@ def read_terminal_bench_task(directory: str | Path) -> Task:
         hint = f"use one of {', '.join(TERMINAL_BENCH_PARSERS)}"
         raise InputError(message, path=path, field="parser_name", hint=hint)
     composed = _composed(content)
-    image = composed.image if composed is not None and composed.image else built(content.path("Dockerfile"))
-    ignored = [*(config.model_extra or ()), *(composed.ignored if composed is not None else ())]
+    image = composed.image or built(content.path("Dockerfile"))
+    ignored = [*(config.model_extra or ()), *composed.ignored]
     if config.run_tests_in_same_shell:
         ignored.append("run_tests_in_same_shell (its tests run in a shell of their own, as the agent's user)")
     if not content.is_file(RUN_TESTS):
         raise InputError("is missing: a task needs a program that decides the reward", path=content.root / RUN_TESTS)
-    user = composed.user if composed is not None else None
     script = content.read(RUN_TESTS)
     return Task(
         name=content.root.name,
@@ -126,18 +112,18 @@ def read_terminal_bench_task(directory: str | Path) -> Task:
         digest=content.digest(),
         environment=Environment(
             image=image,
-            memory_bytes=composed.memory_bytes if composed is not None else None,
-            processors=composed.processors if composed is not None else None,
-            variables=composed.variables if composed is not None else (),
-            directory=composed.directory if composed is not None else None,
+            memory_bytes=composed.memory_bytes,
+            processors=composed.processors,
+            variables=composed.variables,
+            directory=composed.directory,
         ),
         steps=(
             TaskStep(
                 instruction=instruction,
-                agent=Phase(user, _seconds(config.max_agent_timeout_sec, "max_agent_timeout_sec", path)),
+                agent=Phase(composed.user, _seconds(config.max_agent_timeout_sec, "max_agent_timeout_sec", path)),
                 verifier=Verifier(
                     phase=Phase(
-                        user if config.run_tests_in_same_shell else "root",
+                        composed.user if config.run_tests_in_same_shell else "root",
                         _seconds(config.max_test_timeout_sec, "max_test_timeout_sec", path),
                         variables=(("TEST_DIR", "/tests"),),
                     ),
@@ -173,18 +159,16 @@ def _instruction(config: TerminalBenchConfig, path: Path) -> str:
     return without_canary(texts.get("base", config.descriptions[0].description))
 
 
-def _composed(content: TaskContent) -> ComposedMachine | None:
+def _composed(content: TaskContent) -> ComposedMachine:
     name = next((name for name in NAMES if content.is_file(name)), None)
-    return None if name is None else read_compose(content, content.path(name), _VARIABLES)
+    return ComposedMachine() if name is None else read_compose(content, content.path(name), _VARIABLES)
 
 
 def _seconds(seconds: float, field: str, path: Path) -> float | None:
     if seconds == math.inf:
         return None
-    if not 0 < seconds <= _LONGEST_SECONDS:
-        raise InputError(
-            f"must be a number of seconds above 0, not {seconds:g}", path=path, field=field, hint=_LEFT_OUT
-        )
+    if not 0 < seconds <= LONGEST_SECONDS:
+        raise InputError(f"must be a number of seconds above 0, not {seconds:g}", path=path, field=field, hint=LEFT_OUT)
     return seconds
 
 
@@ -206,5 +190,5 @@ def _typed(commands: list[SolutionCommand], path: Path) -> Iterator[str]:
     for number, each in enumerate(commands):
         if not each.append_enter:
             message = "types keys into a program, which a script cannot do"
-            raise InputError(message, path=path, field=f"[{number}].append_enter", hint=_LEFT_OUT)
+            raise InputError(message, path=path, field=f"[{number}].append_enter", hint=LEFT_OUT)
         yield f"{each.command}\n"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 import tomli_w
 
 from sandrl.errors import InputError
+from sandrl.files import new_directory
 from sandrl.jsonl import MAX_PROBLEM_BYTES
 from sandrl.problems.tasks import harbor, terminal_bench
 from sandrl.problems.tasks.content import TaskContent
+from sandrl.problems.tasks.harbor_config import NETWORK_MODES
 from sandrl.problems.tasks.task import Reach, Task
-from sandrl.settings import NetworkMode
 
 if TYPE_CHECKING:
     from sandrl.problems.problem import Problem
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 _LONGEST_NAME = 100
 _PROGRAM, _FILE = 0o755, 0o644
-_MODES = {NetworkMode.NONE: "no-network", NetworkMode.PUBLIC: "public", NetworkMode.ALLOWLIST: "allowlist"}
 # What of a task of Terminal-Bench is no part of its image, unless its Dockerfile copies it.
 _APART = (terminal_bench.CONFIG, terminal_bench.RUN_TESTS, "solution.sh", "solution.yaml", "tests")
 _PYTEST = """\
@@ -81,7 +80,7 @@ class TaskWriter:
         if ".." in package:
             document.pop("task")
         toml = tomli_w.dumps(document, multiline_strings=False).encode()
-        with self._new(name) as place:
+        with new_directory(self._directory / name) as place:
             for path, content in {harbor.CONFIG: toml, **files}.items():
                 target = place / path
                 target.parent.mkdir(parents=True, exist_ok=True)
@@ -96,7 +95,7 @@ class TaskWriter:
             InputError: If it cannot be read or written.
         """
         name = self._name(task_id)
-        with self._new(name) as place:
+        with new_directory(self._directory / name) as place:
             copied(TaskContent(task.directory), "", place)
         return self._directory / name
 
@@ -108,35 +107,6 @@ class TaskWriter:
             name = f"{plain}-{number}"
         self._names.add(name.casefold())
         return name
-
-    def _new(self, name: str) -> _NewDirectory:
-        return _NewDirectory(self._directory, name)
-
-
-class _NewDirectory:
-    # A directory that appears whole.
-    def __init__(self, parent: Path, name: str) -> None:
-        self._parent = parent
-        self._path = parent / name
-
-    def __enter__(self) -> Path:
-        try:
-            self._made = Path(tempfile.mkdtemp(prefix=".", dir=self._parent))
-            self._made.chmod(_PROGRAM)
-        except OSError as error:
-            raise InputError(f"cannot be written: {error.strerror}", path=self._path) from error
-        return self._made
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        try:
-            if error is None:
-                self._made.rename(self._path)
-                return
-        except OSError as failure:
-            error = failure
-        shutil.rmtree(self._made, ignore_errors=True)
-        if isinstance(error, OSError):
-            raise InputError(f"cannot be written: {error.strerror}", path=self._path) from error
 
 
 def copied(content: TaskContent, directory: str, place: Path, leaving: frozenset[str] = frozenset()) -> None:
@@ -235,7 +205,8 @@ def _table_of(task: Task) -> dict[str, Any]:
 
 def _network(reach: Reach) -> dict[str, Any]:
     hosts = {"allowed_hosts": list(reach.allowed_hosts)} if reach.allowed_hosts else {}
-    return {"network_mode": _MODES[reach.mode], **hosts}
+    name = next(each.value for each, mode in NETWORK_MODES.items() if mode is reach.mode)
+    return {"network_mode": name, **hosts}
 
 
 def original_problem(task: Task) -> Problem | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
-from sandrl.runtime.downloads.gathered import Gathered
+from sandrl.runtime.downloads.gathered import CERTIFICATES, PLACE, Gathered
 from sandrl.runtime.downloads.others import (
     APT_CERTIFICATES,
     add_apt,
@@ -18,6 +18,7 @@ from sandrl.runtime.downloads.others import (
     proxies_of,
 )
 from sandrl.runtime.downloads.python import add_pip
+from sandrl.runtime.network import Network
 
 _NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
 
@@ -71,3 +72,28 @@ def download_settings(
         unverified=tuple(gathered.unverified),
         warnings=tuple(dict.fromkeys(gathered.warnings)),
     )
+
+
+def permitted_settings(environment: Mapping[str, str], network: Network) -> DownloadSettings:
+    """The settings for sandboxes of programs that a user has not chosen, such as those of a model.
+
+    Addresses and their credentials are given if the user lets programs reach all of them as private hosts;
+    certificates, which are no secret, are given anyway.
+    """
+    found = download_settings(environment)
+    hidden = [each for each in found.reachable if not _is_named(each, network)]
+    if not hidden:
+        return found
+    names = ", ".join(hidden)
+    message = f"tasks do not get your package indexes and proxies: {names} is none of the `private_hosts`"
+    files = {path: found.files[path] for path in (CERTIFICATES, f"{PLACE}/wgetrc") if path in found.files}
+    variables = {name: value for name, value in found.environment.items() if value in files}
+    if CERTIFICATES in files:
+        variables["APT_CONFIG"] = path = f"{PLACE}/apt.conf"
+        files[path] = f'{APT_CERTIFICATES} "{CERTIFICATES}";\n'.encode()
+    return DownloadSettings(variables, files, (), {}, (), (message,))
+
+
+def _is_named(address: str, network: Network) -> bool:
+    host, _, port = address.rpartition(":")
+    return any(each.matches(host.strip("[]").lower(), int(port)) for each in network.private)

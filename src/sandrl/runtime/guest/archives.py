@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 
 _BUFFER_BYTES = 1 << 18
 _REMOVED, _OPAQUE = ".wh.", ".wh..wh..opq"
-_OF_RUNTIME = frozenset(("./dev", "./proc", "./etc/hosts", "./etc/hostname", "./etc/resolv.conf"))
+_OF_RUNTIME = frozenset(("./dev", "./proc", "./etc/hosts", "./etc/hostname", "./etc/resolv.conf", "./run/sandrl"))
 # Directories that each sandbox has from the start: unless they were changed, those of the image stay as they are.
 _MADE_BY_RUNTIME = {".": (0o755, 0, 0), "./etc": (0o755, 0, 0), "./tmp": (0o1777, 0, 0)}
 _OWNER_READS, _OWNER_ENTERS = 0o400, 0o500

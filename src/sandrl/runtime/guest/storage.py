@@ -21,7 +21,8 @@ SPACES, SPACE = "/spaces", "/space"
 LEAST_FREE_BYTES = 512 << 20
 """What stays free of the file system, whatever sandboxes may write."""
 
-_LEAST_LOST_BYTES = 1 << 30
+_LEAST_LOST_BYTES, _LEAST_LOST_INODES = 1 << 30, 1 << 20
+_SLACK_BYTES, _SLACK_INODES, _LATER_SHARE = 16 << 20, 1024, 16
 _DEEPEST = 200
 _PAUSES_PER_LOOK = 9.0
 _BLOCK_BYTES = 512
@@ -35,6 +36,9 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 class Storage:
     """Measures a space against the limits of its sandbox.
+
+    Programs are to be killed when it holds too much. Those that begin afterwards may go on while it hardly grows: they
+    may tidy up, and a state can be kept. What is added until it is below the limit again is bounded in sum.
 
     Args:
         space: A descriptor of the directory, which is the root of a mount.
@@ -53,15 +57,22 @@ class Storage:
         self._lost_bytes = used_bytes + most_bytes + max(most_bytes, _LEAST_LOST_BYTES)
         self._most_bytes = used_bytes + most_bytes
         self._most_inodes = used_inodes + max(most_inodes, most_bytes // _BYTES_PER_INODE)
+        self._lost_inodes = self._most_inodes + max(self._most_inodes, _LEAST_LOST_INODES)
+        self._allowed_bytes, self._allowed_inodes = self._most_bytes, self._most_inodes
+        self._killed: set[int] = set()
+        self._is_settling = False
         self._left, self._free = most_bytes, self._free_bytes()
         self._measured = self._took = 0.0
 
     def is_exceeded(self, found: list[int]) -> bool:
-        """Whether the space holds too much, or the file system is full; `found` are the processes of the sandbox."""
+        """Whether the space holds too much, or the file system is full; `found` are the processes of the sandbox.
+
+        If so, all of these are to be killed.
+        """
         free = self._free_bytes()
         is_full = free < LEAST_FREE_BYTES
         began = time.monotonic()
-        shrinks = is_full or self._free - free >= self._left
+        shrinks = is_full or self._is_settling or self._free - free >= self._left
         if began < self._measured + self._took * (1.0 if shrinks else _PAUSES_PER_LOOK):
             return is_full
         measured = _measure(self.space)
@@ -69,10 +80,27 @@ class Storage:
         self._took = self._measured - began
         if measured is None:
             return True
-        used_bytes = measured[0] + self._removed_bytes(found)
-        self._left = self._most_bytes - used_bytes
-        self.is_lost = used_bytes > (self._most_bytes if is_full else self._lost_bytes)
-        return is_full or self._left < 0 or measured[1] > self._most_inodes
+        used_bytes, used_inodes = measured[0] + self._removed_bytes(found), measured[1]
+        if used_bytes <= self._most_bytes and used_inodes <= self._most_inodes:
+            self._allowed_bytes, self._allowed_inodes, self._is_settling = self._most_bytes, self._most_inodes, False
+        elif self._is_settling and self._killed.isdisjoint(found):
+            self._settle(used_bytes, used_inodes)
+        self._left = self._allowed_bytes - used_bytes
+        self.is_lost = used_inodes > self._lost_inodes or used_bytes > (
+            self._most_bytes if is_full else self._lost_bytes
+        )
+        is_beyond = self._left < 0 or used_inodes > self._allowed_inodes
+        if is_beyond and not self._is_settling:
+            self._killed, self._is_settling = set(found), True
+        return is_full or is_beyond
+
+    def _settle(self, used_bytes: int, used_inodes: int) -> None:
+        # Those that were killed have ended, so this is what they have left. The file system needs a little room itself.
+        is_first = (self._allowed_bytes, self._allowed_inodes) == (self._most_bytes, self._most_inodes)
+        share = 1 if is_first else _LATER_SHARE
+        self._allowed_bytes = max(self._allowed_bytes, used_bytes + _SLACK_BYTES // share)
+        self._allowed_inodes = max(self._allowed_inodes, used_inodes + _SLACK_INODES // share)
+        self._is_settling = False
 
     def _free_bytes(self) -> int:
         usage = os.fstatvfs(self.space)

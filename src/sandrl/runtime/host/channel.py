@@ -7,7 +7,8 @@ import logging
 import os
 import socket
 import stat
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Sequence
 
 from sandrl.runtime.guest import wire
 
@@ -31,7 +32,9 @@ class AgentChannel:
         self._frames = wire.FrameReader(sock, most_bytes)
         self._on_message = on_message
         self._on_close = on_close
-        self._unsent = bytearray()
+        # What waits for room, each with descriptors of its own that go with its first byte.
+        self._unsent: deque[tuple[bytes, list[int]]] = deque()
+        self.unsent_bytes = 0
         self._loop = asyncio.get_running_loop()
         self._open = True
         self._loop.add_reader(sock.fileno(), self._receive)
@@ -41,39 +44,39 @@ class AgentChannel:
         """Whether the agent can still be told anything; never again once it is gone."""
         return self._open
 
-    @property
-    def unsent_bytes(self) -> int:
-        return len(self._unsent)
+    def send(self, message: wire.Message, descriptors: Sequence[int] = ()) -> None:
+        """Queue one message; small ones leave at once. Without an agent, it is dropped.
 
-    def send(self, message: wire.Message) -> None:
-        """Queue one message; small ones leave at once. Without an agent, it is dropped."""
+        The caller keeps its descriptors.
+        """
         if not self._open:
             return
-        data = wire.encode(message)
-        if not self._unsent:
+        data = wire.encode(message, len(descriptors))
+        self._unsent.append((data, [os.dup(each) for each in descriptors]))
+        self.unsent_bytes += len(data)
+        if len(self._unsent) == 1:
+            self._flush()
+            if self._unsent:
+                self._loop.add_writer(self._socket.fileno(), self._flush)
+
+    def _flush(self) -> None:
+        while self._unsent:
+            data, descriptors = self._unsent[0]
             try:
-                sent = self._socket.send(data)
+                sent = wire.send_with_descriptors(self._socket, data, descriptors)
             except BlockingIOError:
-                sent = 0
+                return
             except OSError:
                 self.close()
                 return
-            data = data[sent:]
-        if data:
-            self._unsent += data
-            self._loop.add_writer(self._socket.fileno(), self._flush)
-
-    def _flush(self) -> None:
-        try:
-            sent = self._socket.send(self._unsent)
-        except BlockingIOError:
-            return
-        except OSError:
-            self.close()
-            return
-        del self._unsent[:sent]
-        if not self._unsent:
-            self._loop.remove_writer(self._socket.fileno())
+            self.unsent_bytes -= sent
+            for each in descriptors:
+                os.close(each)
+            if sent < len(data):
+                self._unsent[0] = data[sent:], []
+            else:
+                self._unsent.popleft()
+        self._loop.remove_writer(self._socket.fileno())
 
     def _receive(self) -> None:
         try:
@@ -96,7 +99,9 @@ class AgentChannel:
         self._loop.remove_reader(descriptor)
         self._loop.remove_writer(descriptor)
         self._socket.close()
-        discard(self._frames.unclaimed())
+        discard([*self._frames.unclaimed(), *(each for _, own in self._unsent for each in own)])
+        self._unsent.clear()
+        self.unsent_bytes = 0
         self._on_close()
 
 

@@ -60,7 +60,6 @@ class Gate:
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
-        self._socket: socket.socket | None = None
         self._channel: AgentChannel | None = None
         self._passages: dict[int, Passage] = {}
         self._ended: deque[Passage] = deque()
@@ -81,12 +80,14 @@ class Gate:
         try:
             if self._channel is None:
                 self._start()
-            assert self._socket is not None, "it was started"
-            wire.send(self._socket, message, sockets)
         except OSError as error:
             self._kill()
             raise GateError(f"the gate to the network: {error.strerror or error}") from error
+        assert self._channel is not None, "it was started"
         passage = self._passages[self._next_id] = Passage(self._next_id)
+        self._channel.send(message, sockets)
+        if passage.closed.is_set():
+            raise GateError("the gate to the network has ended")
         return passage
 
     async def close(self, passage: Passage) -> None:
@@ -139,7 +140,6 @@ class Gate:
                 env=environment,
                 start_new_session=True,
             )
-        self._socket = ours
         self._channel = AgentChannel(ours, self._note, self._on_end)
 
     def _note(self, message: wire.Message, descriptors: list[int]) -> None:
@@ -159,7 +159,7 @@ class Gate:
             passage.dropped, _ = passage.records.popleft()
 
     def _on_end(self) -> None:
-        self._channel = self._socket = None
+        self._channel = None
         process, self._process = self._process, None
         if process is None:
             return

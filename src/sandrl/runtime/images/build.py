@@ -290,10 +290,13 @@ class _Builder:
         self._number += 1
         number, began = self._number, time.monotonic()
         last: list[str] = []
-        pending = b""
+        pending, runs = b"", False
 
         def tell(output: bytes) -> None:
-            nonlocal pending
+            nonlocal pending, runs
+            if not runs:
+                runs = True
+                self._emit(BuildStep(number, place, instruction.text, "runs", time.monotonic() - began))
             *lines, pending = (pending + output).split(b"\n")
             for line in lines:
                 put(line)
@@ -550,6 +553,7 @@ class _Builder:
                     volumes=mounts.volumes(),
                     left_out=mounts.left_out(),
                 )
+                tell(b"")
                 try:
                     result = self._run(step, tell)
                 except UsageError as error:

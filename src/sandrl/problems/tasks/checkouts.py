@@ -61,10 +61,10 @@ def checked_out(url: str, revision: str | None, paths: Sequence[str], *, local: 
     """
     if not _URL.fullmatch(url) or (url.startswith("file:") and not local):
         raise InputError(
-            f"{_shown(url)!r:.200} is not an address of a git repository", hint="use https, ssh, git or file"
+            f"{shown(url)!r:.200} is not an address of a git repository", hint="use https, ssh, git or file"
         )
     if revision is not None and (not _REVISION.fullmatch(revision) or ".." in revision):
-        raise InputError(f"{revision!r:.80} is not a commit, tag or branch", path=_shown(url))
+        raise InputError(f"{revision!r:.80} is not a commit, tag or branch", path=shown(url))
     if shutil.which("git") is None:
         raise UsageError("the program git is not installed", hint="install it, or name a directory of tasks")
     plain = [_plain_path(path, url) for path in paths]
@@ -102,12 +102,12 @@ def _place(root: Path, commit: str, path: str) -> Path:
 def _plain_path(path: str, url: str) -> str:
     parts = PurePosixPath(path).parts
     if path.startswith("/") or ".." in parts or "\0" in path or "\n" in path:
-        raise InputError(f"the path {path!r:.80} leads out of the repository", path=_shown(url))
+        raise InputError(f"the path {path!r:.80} leads out of the repository", path=shown(url))
     return "/".join(parts)
 
 
-# The user's own name and password may be in an address.
-def _shown(url: str) -> str:
+def shown(url: str) -> str:
+    """A text without the names and passwords of users that addresses in it have."""
     return re.sub(r"//[^/@]*@", "//", url)
 
 
@@ -138,20 +138,20 @@ def _fetched(repository: Path, url: str, revision: str | None) -> str:
             if number == len(tries) - 1:
                 reason = (error.stderr or b"").decode(errors="replace").strip().splitlines()[-1:] or ["git failed"]
                 raise ServiceError(
-                    f"{_shown(url)}: {wanted} cannot be fetched: {reason[0][:300]}",
+                    f"{shown(url)}: {wanted} cannot be fetched: {shown(reason[0])[:300]}",
                     hint="check the address and the revision; git asks for no password here",
                 ) from error
         except subprocess.TimeoutExpired as error:
-            raise ServiceError(f"{_shown(url)}: was not fetched within {_FETCH_SECONDS:g} s") from error
+            raise ServiceError(f"{shown(url)}: was not fetched within {_FETCH_SECONDS:g} s") from error
     raise AssertionError
 
 
 def _write(repository: Path, url: str, commit: str, path: str, place: Path) -> None:
     entries = _entries(repository, url, commit, path)
     if not entries:
-        raise InputError(f"has no directory {path or '/'!r:.80} at {commit[:12]}", path=_shown(url))
+        raise InputError(f"has no directory {path or '/'!r:.80} at {commit[:12]}", path=shown(url))
     if len(entries) > _MOST_FILES:
-        raise InputError(f"{path or '/'!r:.80} has more than {_MOST_FILES} files", path=_shown(url))
+        raise InputError(f"{path or '/'!r:.80} has more than {_MOST_FILES} files", path=shown(url))
     _fetch_missing(repository, f"{commit}:{path}" if path else commit)
     place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=place.parent, prefix=".write-") as name:
@@ -163,12 +163,12 @@ def _write(repository: Path, url: str, commit: str, path: str, place: Path) -> N
         ):
             total += len(content)
             if total > _MOST_BYTES:
-                raise InputError(f"{path or '/'!r:.80} is larger than {_MOST_BYTES >> 30} GiB", path=_shown(url))
+                raise InputError(f"{path or '/'!r:.80} is larger than {_MOST_BYTES >> 30} GiB", path=shown(url))
             if content.startswith(_LARGE_FILE):
                 message = f"keeps {file!r:.80} in Git LFS, which is not supported"
-                raise InputError(message, path=_shown(url), hint="clone it with git lfs, and name the directory")
+                raise InputError(message, path=shown(url), hint="clone it with git lfs, and name the directory")
             _write_entry(root / file, mode, content)
-        write_whole(place.parent / _ORIGIN, f"{_shown(url)}@{commit}#{path}".encode())
+        write_whole(place.parent / _ORIGIN, f"{shown(url)}@{commit}#{path}".encode())
         try:
             root.rename(place)
         except OSError:
@@ -202,7 +202,7 @@ def _entries(repository: Path, url: str, commit: str, path: str) -> list[tuple[s
             continue
         file = Path(os.fsdecode(name))
         if file.is_absolute() or {"..", ".git"} & {part.lower() for part in file.parts}:
-            raise InputError(f"has a file with the name {name!r:.80}", path=_shown(url))
+            raise InputError(f"has a file with the name {name!r:.80}", path=shown(url))
         found.append((mode, digest, file))
     return sorted(found, key=lambda entry: entry[0] == _LINK)
 
