@@ -16,6 +16,7 @@ NAMES = ("compose.yaml", "compose.yml", "docker-compose.yaml", "docker-compose.y
 _MOST_BYTES = 1 << 20
 # A merge of several mappings, merged again and again, makes a document of any size.
 _MOST_ALIASES, _MOST_MERGED = 100, 10
+_MOST_DEPTH = 64
 _VARIABLE = re.compile(r"\$(?:(\$)|([A-Za-z_]\w*)|\{([A-Za-z_]\w*)(?:(:?[-?+])([^{}]*))?\}|())")
 _BUILD_KEYS = frozenset({"context", "dockerfile", "dockerfile_inline", "args", "target", "platforms", "tags", "labels"})
 _WITHOUT_EFFECT = frozenset({"tags", "platforms"})
@@ -102,9 +103,12 @@ def read_yaml(path: Path, what: str, kind: type = dict) -> Any:
 
     try:
         text = read_regular(path, _MOST_BYTES).decode()
-        # An alias may make a document of any size.
-        aliases, most = 0, _MOST_ALIASES
+        # An alias may make a document of any size, and thousands of brackets take minutes.
+        aliases, most, depth = 0, _MOST_ALIASES, 0
         for event in yaml.parse(text, yaml.SafeLoader):
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if depth > _MOST_DEPTH:
+                raise InputError("is nested too deep", path=path, line=event.start_mark.line + 1)
             aliases += isinstance(event, yaml.AliasEvent)
             if isinstance(event, yaml.ScalarEvent) and event.value == "<<":
                 most = _MOST_MERGED

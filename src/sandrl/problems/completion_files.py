@@ -14,6 +14,7 @@ import zipfile
 import zlib
 from collections.abc import Collection, Generator, Iterator
 from dataclasses import replace
+from glob import escape
 from pathlib import Path
 from typing import Any, cast
 
@@ -277,7 +278,8 @@ def _run(path: Path) -> Iterator[Row | BadRow]:
 
 # The name of a state over another one says of which; one that is not there any more is named all the same.
 def _state_file(run: Path, digest: str) -> str:
-    return str(min((run / "states").glob(f"{digest}.*tar.gz"), default=run / "states" / f"{digest}.tar.gz"))
+    name = digest.replace("/", "_")  # the rows of a stranger lead nowhere else
+    return str(min((run / "states").glob(f"{escape(name)}.*tar.gz"), default=run / "states" / f"{name}.tar.gz"))
 
 
 def _samples_in(folder: Path) -> list[Path]:

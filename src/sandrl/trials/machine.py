@@ -92,6 +92,7 @@ class Machine:
 
         Raises:
             InfrastructureError: If there can be no such sandbox, or it failed.
+            LostStateError: If its state cannot be used.
             RuntimeLost: If the runtime failed.
         """
         if self.shape.state is not None:

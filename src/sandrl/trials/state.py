@@ -9,14 +9,16 @@ from __future__ import annotations
 import gzip
 import hashlib
 import os
+import re
 import tempfile
 import threading
 import uuid
+import zlib
 from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 
-from sandrl.errors import InfrastructureError, SandrlError, UnknownImageError
+from sandrl.errors import InfrastructureError, InputError, SandrlError, UnknownImageError
 from sandrl.events import Emit, Warned
 from sandrl.sandboxes import Connection, State
 
@@ -26,6 +28,7 @@ MOST_BYTES = 4 << 30
 _CHUNK_BYTES = 1 << 20
 _LEVEL = 1
 _OVER = ".over-"
+_DIGEST = re.compile(r"[0-9a-f]{64}")
 
 _MOST_UNUSED = 8
 
@@ -34,6 +37,10 @@ _uses: Counter[str] = Counter()
 _unused: set[str] = set()
 _making: dict[str, threading.Lock] = {}
 _temporary: list[tempfile.TemporaryDirectory[str]] = []
+
+
+class LostStateError(Exception):
+    """A state cannot be used, and what the agent has done is not the cause; the message says why, in one line."""
 
 
 def states_of(run: Path | None) -> Path:
@@ -46,12 +53,18 @@ def states_of(run: Path | None) -> Path:
         return Path(_temporary[0].name)
 
 
-def find_state(directory: Path, digest: str, image: str) -> State | None:
-    """A state that was kept, over the image that its machine was made of; None if it is not there."""
+def find_state(directory: Path, digest: str, image: str, *, above: frozenset[str] = frozenset()) -> State | None:
+    """A state that was kept, over the image that its machine was made of; None if it is not there.
+
+    A directory of strangers may name states that are above themselves, and digests that lead elsewhere.
+    """
+    if not _DIGEST.fullmatch(digest) or digest in above:
+        return None
     for path in (directory / f"{digest}.tar.gz", *directory.glob(f"{digest}{_OVER}*.tar.gz")):
         if path.is_file():
             _, _, below = path.name.removesuffix(".tar.gz").partition(_OVER)
-            return State(digest, image, path, find_state(directory, below, image) if below else None)
+            lower = find_state(directory, below, image, above=above | {digest}) if below else None
+            return None if below and lower is None else State(digest, image, path, lower)
     return None
 
 
@@ -105,7 +118,8 @@ def image_of(connection: Connection, state: State) -> str:
     """An image of a state, made unless it is there; give it back with `give_back`.
 
     Raises:
-        InfrastructureError: If it cannot be made, such as when the image below is not stored any more.
+        InfrastructureError: If it cannot be made, because of what the agent has done, or the runtime has no states.
+        LostStateError: If it cannot be made, such as when the image below is not stored any more.
     """
     if connection.add_layers is None:
         raise InfrastructureError("sandboxes of this runtime cannot begin with a state")
@@ -124,12 +138,27 @@ def image_of(connection: Connection, state: State) -> str:
                 _unused.discard(image)
             return image
         except UnknownImageError as error:
-            message = f"state {state.digest[:12]}: its image {state.image} is not stored any more"
-            raise InfrastructureError(message, hint="pull or build the image again") from error
+            message = f"state {state.digest[:12]}: its image {state.image} is not stored any more: pull or build it"
+            raise LostStateError(message) from error
         except OSError as error:
-            raise InfrastructureError(f"state {state.digest[:12]} cannot be read: {error.strerror}") from error
+            raise LostStateError(f"state {state.digest[:12]} cannot be read: {error.strerror}") from error
         except SandrlError as error:
-            raise InfrastructureError(f"state {state.digest[:12]}: {error.message}", hint=error.hint) from error
+            message = f"state {state.digest[:12]}: {error.message}"
+            if isinstance(error, InputError) and all(_has_digest(path, digest) for digest, path in layers):
+                raise InfrastructureError(message) from error
+            raise LostStateError(message) from error
+
+
+def _has_digest(path: Path, digest: str) -> bool:
+    # Whether a state is as it was kept.
+    found = hashlib.sha256()
+    try:
+        with gzip.open(path) as file:
+            while chunk := file.read(_CHUNK_BYTES):
+                found.update(chunk)
+    except (OSError, EOFError, zlib.error):
+        return False
+    return digest == f"sha256:{found.hexdigest()}"
 
 
 def give_back(connection: Connection, image: str) -> None:

@@ -45,7 +45,7 @@ from sandrl.trials.preparation import (
     run_to_end,
     wait_until_healthy,
 )
-from sandrl.trials.state import find_state
+from sandrl.trials.state import LostStateError, find_state
 from sandrl.trials.verification import Failure, Reading, run_verifier
 
 LIFETIME_MARGIN_SECONDS = 3600.0
@@ -65,7 +65,7 @@ class AnswerError(Exception):
 
 
 class _Undecided(Exception):
-    # A verifier fails on the untouched image as well; the message says why.
+    # A verifier fails on the untouched image as well, or cannot have the agent's state; the message says why.
     pass
 
 
@@ -533,7 +533,10 @@ class _Trial:
     def _machine_of(self, environment: Environment, phase: Phase, state: State | None = None) -> Iterator[Machine]:
         machine = self._make(environment, phase, state)
         try:
-            machine.start()
+            try:
+                machine.start()
+            except LostStateError as error:
+                raise _Undecided(str(error)) from error
             self._sandbox_id = self._sandbox_id or machine.sandbox_id
             yield machine
         finally:

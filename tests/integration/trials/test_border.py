@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -25,7 +27,9 @@ from sandrl.rollouts.sandbox import JobSandboxes
 from sandrl.sandboxes import Shape, State
 from sandrl.settings import NetworkMode
 from sandrl.trials.answers import Nothing, Patch, Script
+from sandrl.trials.entries import Entry, archived
 from sandrl.trials.machine import Machine
+from sandrl.trials.state import find_state
 from sandrl.trials.trial import Agent, FinalState, Site, TrialOptions, run_trial
 
 _REWARD = "/logs/verifier/reward.txt"
@@ -331,3 +335,27 @@ def test_a_server_outlives_an_outage_of_its_verifier(run: Run) -> None:
         kill -0 "$(cat /app/pid)" && echo 1 >{_REWARD} || echo 0 >{_REWARD}"""
     verdict = run(Script("sleep 600 >/dev/null 2>&1 & echo $! >/app/pid"), fails_once)
     assert (verdict.score, verdict.trust) == (1.0, Trust.SHARED)
+
+
+def test_a_state_that_was_damaged_here_is_not_the_agents_failure(run: Run, tmp_path: Path) -> None:
+    run(Script("touch /app/right"), _HONEST)
+    (file,) = (tmp_path / "states").glob("*.tar.gz")
+    content = file.read_bytes()
+    for damaged in (content[: len(content) // 2], gzip.compress(b"x" * 1024), b""):
+        file.write_bytes(damaged)
+        assert _outcome(run(FinalState((str(file),)), _HONEST)) == (Status.INFRASTRUCTURE, None)
+
+
+def test_a_state_of_an_agent_that_is_no_state_earns_nothing(run: Run, tmp_path: Path) -> None:
+    layer = archived([Entry("app/" + "d" * 300, content=b"")])
+    file = tmp_path / f"{sha256(layer).hexdigest()}.tar.gz"
+    file.write_bytes(gzip.compress(layer))
+    assert _outcome(run(FinalState((str(file),)), _HONEST)) == (Status.FAILED, 0.0)
+
+
+@pytest.mark.parametrize("name", ["{0}.over-{0}", "{0}.over-" + "b" * 64, "../{0}", "notes"])
+def test_a_name_of_a_state_leads_nowhere(tmp_path: Path, name: str) -> None:
+    named = name.format("a" * 64)
+    (tmp_path / "states").mkdir()
+    (tmp_path / "states" / f"{named}.tar.gz").write_bytes(b"")
+    assert find_state(tmp_path / "states", named.partition(".over")[0], "image") is None

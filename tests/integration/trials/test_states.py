@@ -20,7 +20,7 @@ from sandrl.sandboxes import Shape, downloads, network_of
 from sandrl.settings import NetworkMode, load_settings
 from sandrl.trials import state as module
 from sandrl.trials.machine import Machine
-from sandrl.trials.state import find_state
+from sandrl.trials.state import LostStateError, find_state
 from tests.support.image_trees import import_tree, make_busybox_tree
 
 Machines = Callable[..., Machine]
@@ -146,7 +146,7 @@ def test_a_state_whose_image_is_gone_says_so(place: JobSandboxes, tmp_path: Path
         time.sleep(0.1)  # its sandboxes are being stopped
     prune(store)
     again = Machine(place, replace(machine.shape, state=state), ("trial",))
-    with pytest.raises(InfrastructureError, match="is not stored any more"):
+    with pytest.raises(LostStateError, match="is not stored any more"):
         again.start()
 
 

@@ -288,6 +288,7 @@ def test_a_compose_file_that_needs_more_than_a_sandbox_is_refused(
         ({"task.toml": "a = "}, "{}/task.toml:1: is not TOML: Invalid value"),
         ({"task.toml": "\n\n[agent]\nuser = []"}, "{}/task.toml:4: field 'agent.user': must be a string, not an array"),
         ({"task.toml": "a = " + "[" * 5000}, "{}/task.toml: is not TOML that can be read: it is nested too deep"),
+        ({"task.toml": "\na" + " . a" * 60_000}, "{}/task.toml:2: is not TOML that can be read: it is nested too deep"),
         ({"task.toml": "#" * 300_000}, "{}/task.toml: cannot be read: is larger than 262144 bytes"),
         ({"instruction.md": None}, "{}/instruction.md: is missing"),
         ({"tests/test.sh": None}, "{}/tests/test.sh: is missing: a task needs a program that decides the reward"),
@@ -456,3 +457,13 @@ def test_the_digest_stands_for_names_contents_and_whether_files_can_be_run(tmp_p
         change()
         digests.append(read_harbor_task(place).digest)
     assert len(set(digests)) == len(digests)
+
+
+def test_directories_within_one_another_have_a_limit(tmp_path: Path) -> None:
+    task = write_task(tmp_path / "t", {})
+    path = task / "tests"
+    for _ in range(1200):
+        path = path / "d"
+        os.mkdir(path)
+    with pytest.raises(InputError, match="has more than 64 directories within one another"):
+        read_harbor_task(task)

@@ -105,6 +105,7 @@ def test_nothing_of_a_repository_is_run(repository: Repository, tmp_path: Path) 
     [
         ("git+ext::sh -c id", "is not an address"),
         ("git+/etc", "is not an address"),
+        ("git+-u@host.invalid:x/y", "is not an address"),
         ("git+https://host.invalid/x@--upload-pack=x", "is not a commit"),
         ("git+https://host.invalid/x#../x", "leads out of the repository"),
         ("git+https://host.invalid/x#/etc", "leads out of the repository"),
@@ -113,6 +114,17 @@ def test_nothing_of_a_repository_is_run(repository: Repository, tmp_path: Path) 
 def test_a_name_that_git_must_not_get_is_refused(repository: Repository, source: str, said: str) -> None:
     with pytest.raises(InputError, match=said):
         load_problems(source)
+
+
+@pytest.mark.parametrize("target", ["a\0b", "", "a" * 5000], ids=["NUL", "empty", "long"])
+def test_a_link_that_cannot_be_is_refused(repository: Repository, tmp_path: Path, target: str) -> None:
+    (tmp_path / "target").write_text(target)
+    digest = repository.git("hash-object", "-w", str(tmp_path / "target"))
+    repository.git("add", "-A")
+    repository.git("update-index", "--add", "--cacheinfo", f"120000,{digest},sets/shell/hello/link")
+    repository.git("commit", "-qm", "x")
+    with pytest.raises(InputError, match="'sets/shell/hello/link', which cannot be written"):
+        load_problems(f"git+{repository.address}")
 
 
 def test_files_kept_elsewhere_are_refused(repository: Repository) -> None:

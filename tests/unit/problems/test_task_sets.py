@@ -152,6 +152,7 @@ def test_the_usual_compose_file_of_terminal_bench_is_read(tmp_path: Path) -> Non
         ({"task.yaml": "difficulty: easy\n"}, "{}/task.yaml: field 'instruction': is missing"),
         ({"task.yaml": "- a\n"}, "{}/task.yaml: is not a task of Terminal-Bench"),
         ({"task.yaml": "a: [\n"}, "{}/task.yaml:2: is not YAML"),
+        ({"task.yaml": "a: " + "[" * 20_000}, "{}/task.yaml:1: is nested too deep"),
         ({"task.yaml": "a: \0\n"}, "{}/task.yaml: is not YAML: unacceptable character #x0000"),
         (
             {"task.yaml": "instruction: a\nmax_agent_timeout_sec: 0\n"},

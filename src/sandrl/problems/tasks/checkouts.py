@@ -22,7 +22,7 @@ from sandrl.files import write_whole
 from sandrl.settings import load_settings
 
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
-_URL = re.compile(r"(https?|ssh|git|file)://[^\s\x00-\x1f]+|[\w.-]+@[\w.-]+:[^\s\x00-\x1f]+")
+_URL = re.compile(r"(https?|ssh|git|file)://[^\s\x00-\x1f]+|\w[\w.-]*@\w[\w.-]*:[^\s\x00-\x1f]+")
 _REVISION = re.compile(r"[A-Za-z0-9_][\w./+-]{0,200}")
 _LARGE_FILE = b"version https://git-lfs.github.com/spec/"
 _LINK, _SUBMODULE = "120000", "160000"
@@ -167,7 +167,13 @@ def _write(repository: Path, url: str, commit: str, path: str, place: Path) -> N
             if content.startswith(_LARGE_FILE):
                 message = f"keeps {file!r:.80} in Git LFS, which is not supported"
                 raise InputError(message, path=shown(url), hint="clone it with git lfs, and name the directory")
-            _write_entry(root / file, mode, content)
+            try:
+                _write_entry(root / file, mode, content)
+            except (OSError, ValueError) as error:
+                reason = error.strerror if isinstance(error, OSError) else error
+                raise InputError(
+                    f"has {str(file)!r:.80}, which cannot be written: {reason}", path=shown(url)
+                ) from error
         write_whole(place.parent / _ORIGIN, f"{shown(url)}@{commit}#{path}".encode())
         try:
             root.rename(place)

@@ -215,8 +215,10 @@ class TaskContent:
             base = self.path(top)
             if not base.is_dir():
                 continue
-            for folder, _, names in os.walk(base):
+            for folder, below, names in os.walk(base):
                 directory = Path(folder)
+                if len(directory.relative_to(base).parts) > _MOST_DEPTH:
+                    below.clear()  # see `entries`
                 if IGNORE_FILE in names and _first_of_scope((*directory.relative_to(self.root).parts, "x")) is not None:
                     from pathspec import GitIgnoreSpec
 

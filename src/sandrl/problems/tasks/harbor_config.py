@@ -31,6 +31,7 @@ _LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 _SERVICE = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.-]*")
 _TASK_NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._-]*/[a-zA-Z0-9][a-zA-Z0-9._-]*")
 _TOPOLOGY = re.compile(r"[1-9]\d*(x[1-9]\d*)+")
+_LONG_NAME = re.compile(r"""(?:(?:(?<![\w-])[\w-]+|"[^"\n]*"|'[^'\n]*')[ \t]*\.[ \t]*){100}""")
 _DRIVE = re.compile(r"[A-Za-z]:[/\\]")
 _UNPORTABLE = re.compile(r'[<>:"/\\|?*\x00-\x1f\x7f]')
 _DEVICE = re.compile(r"(CON|PRN|AUX|NUL|CONIN\$|CONOUT\$|(?:COM|LPT)[1-9¹²³])", re.IGNORECASE)
@@ -429,6 +430,10 @@ def read_harbor_config(text: str, path: Any = None) -> HarborConfig:
     Raises:
         InputError: If it is not TOML, or a field is wrong; the error names its line, or the field.
     """
+    # `tomllib` needs minutes for names of thousands of parts.
+    if long := _LONG_NAME.search(text):
+        line = text.count("\n", 0, long.start()) + 1
+        raise InputError("is not TOML that can be read: it is nested too deep", path=path, line=line)
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
