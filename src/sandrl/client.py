@@ -1,9 +1,9 @@
 """The Python client of `sandrl serve`: `ServiceClient` for any thread, `AsyncServiceClient` for an event loop.
 
-Their episodes on tasks are `ServiceEpisode` and `AsyncEpisode`.
+Their episodes on tasks are `ServiceEpisode` and `AsyncServiceEpisode`.
 """
 
 from sandrl.remote.client import AsyncServiceClient, ServiceClient
-from sandrl.remote.episodes import AsyncEpisode, ServiceEpisode
+from sandrl.remote.episodes import AsyncServiceEpisode, ServiceEpisode
 
-__all__ = ["AsyncEpisode", "AsyncServiceClient", "ServiceClient", "ServiceEpisode"]
+__all__ = ["AsyncServiceClient", "AsyncServiceEpisode", "ServiceClient", "ServiceEpisode"]

@@ -34,6 +34,14 @@ HELD_BY_AN_EPISODE = 2
 Steps: TypeAlias = Annotated[Count, Option("Total number of steps.", TRAINING, metavar="N")]
 
 
+def at_once(config: SandboxesPart, episodes: int, *, has_tasks: bool = False) -> int:
+    """How many of these are played at once: never so many that all wait for a sandbox to be judged in."""
+    most = config.concurrency or (TASKS_AT_ONCE if has_tasks else CONCURRENCY)
+    if config.max_sandboxes is not None:
+        most = min(most, config.max_sandboxes // HELD_BY_AN_EPISODE)
+    return min(most, episodes)
+
+
 class EpisodesConfig(RunPart, SandboxesPart, EndpointPart, SamplingPart, EpisodePart, CachePart, MappingPart, LockPart):
     """A run whose work is to play episodes, step by step.
 
@@ -65,13 +73,6 @@ class EpisodesConfig(RunPart, SandboxesPart, EndpointPart, SamplingPart, Episode
         if self.max_sandboxes is not None and self.max_sandboxes < HELD_BY_AN_EPISODE:
             raise ValueError("max_sandboxes: must be 2 or more; an episode uses one sandbox to work and one to judge")
         return self
-
-    def at_once(self, episodes: int, *, has_tasks: bool = False) -> int:
-        """How many of these are played at once: never so many that all wait for a sandbox to be judged in."""
-        most = self.concurrency or (TASKS_AT_ONCE if has_tasks else CONCURRENCY)
-        if self.max_sandboxes is not None:
-            most = min(most, self.max_sandboxes // HELD_BY_AN_EPISODE)
-        return min(most, episodes)
 
 
 class RolloutConfig(EpisodesConfig):

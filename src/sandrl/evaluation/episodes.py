@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import JsonValue
 
-from sandrl.config.episodes import CONCURRENCY, HELD_BY_AN_EPISODE, TASKS_AT_ONCE
+from sandrl.config.episodes import at_once
 from sandrl.config.eval import EvalConfig
 from sandrl.evaluation.answers import EvalSample
 from sandrl.events import Emit, JobStarted
@@ -73,7 +73,8 @@ def evaluate_episodes(
         assert job is not None, "a service runs no episodes"
         # Before the job ends: who waits for an endpoint must not come back to a job that is over.
         session.stack.callback(stop.set)
-        concurrency = _at_once(config, len(wanted), most=TASKS_AT_ONCE if has_tasks(problems.values()) else CONCURRENCY)
+        count = min(config.batch_size or len(wanted), len(wanted))
+        concurrency = max(at_once(config, count, has_tasks=has_tasks(problems.values())), 1)
         run.tell(JobStarted(job.id, total, concurrency))
         player = StepPlayer(
             config,
@@ -96,11 +97,3 @@ def evaluate_episodes(
         results += [result_of(episode) for episode in played.episodes]
         run.end(len(results), total, is_resumed=resumed is not None, metrics=played.metrics)
     return run.reported(config, results, total, emit=emit)
-
-
-# How many episodes are played at once: never so many that all wait for a sandbox to be judged in.
-def _at_once(config: EvalConfig, completions: int, *, most: int) -> int:
-    most = min(config.concurrency or most, config.batch_size or most)
-    if config.max_sandboxes is not None:
-        most = min(most, config.max_sandboxes // HELD_BY_AN_EPISODE)
-    return max(min(most, completions), 1)

@@ -23,6 +23,7 @@ from sandrl.judge.calibration import (
     Trials,
     is_in_library,
 )
+from sandrl.judge.calibrator import DOUBTFUL, Calibrator, imports_packages
 from sandrl.judge.facts import facts_of
 from sandrl.judge.guest_command import GuestCommands, Preparation, longest_execution_seconds, longest_run_seconds
 from sandrl.judge.guest_report import Execution, read_reference_values, read_verdict
@@ -30,7 +31,6 @@ from sandrl.judge.guest_request import ALL_MODES, mode_of
 from sandrl.judge.headers import Headers, headers_of
 from sandrl.judge.limits import Limits
 from sandrl.judge.program import ISOLATED_TESTS, TESTS, digest
-from sandrl.judge.trials import DOUBTFUL, Calibrator, imports_packages
 from sandrl.judge.verdict import Verdict
 from sandrl.problems import Problem
 from sandrl.sandboxes import CommandOutcome, Connection
@@ -54,8 +54,8 @@ _MISSING_MODULE = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
 _DECIDING = (
     *("syntax", "answers/builds", "answers/definitions", "answers/markup", "answers/reference", "answers/requirements"),
     *("answers/sources", "answers/syntaxes", "answers/text_sources", "judge/assertions", "judge/calibration"),
-    *("judge/facts", "judge/guest_command", "judge/guest_report", "judge/guest_request", "judge/judge"),
-    *("judge/limits", "judge/patches", "judge/stubs", "judge/trials", "judge/verdict"),
+    *("judge/calibrator", "judge/facts", "judge/guest_command", "judge/guest_report", "judge/guest_request"),
+    *("judge/judge", "judge/limits", "judge/patches", "judge/stubs", "judge/verdict"),
 )
 
 

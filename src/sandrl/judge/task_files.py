@@ -14,6 +14,7 @@ from importlib.resources import files
 from typing import Any
 
 from sandrl.errors import InputError
+from sandrl.judge.calibrator import imports_packages, needs_trial, obstacle_of, runs_of_reference
 from sandrl.judge.facts import facts_of
 from sandrl.judge.guest_command import GuestCommands
 from sandrl.judge.guest_request import mode_of
@@ -21,7 +22,6 @@ from sandrl.judge.limits import Limits
 from sandrl.judge.program import ISOLATED_TESTS, TESTS, Mode, command_line, program_of
 from sandrl.judge.stubs import empty_answer
 from sandrl.judge.task_program import PLAN
-from sandrl.judge.trials import imports_packages, needs_trial, obstacle_of, runs_of_reference
 from sandrl.problems import Problem, own_row, render_prompt
 from sandrl.problems.tasks.images import named
 

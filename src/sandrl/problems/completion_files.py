@@ -269,11 +269,15 @@ def _run(path: Path) -> Iterator[Row | BadRow]:
         value = row.model_dump()
         if value.get("states") and (value.get("messages") or value.get("completion") is value.get("code") is None):
             # The answer of an episode on a task is what it left in the machine.
-            files = [str(file) for digest in value["states"] for file in path.glob(f"states/{digest}*.tar.gz")]
-            value = {"task_id": value["task_id"], "states": files}
+            value = {"task_id": value["task_id"], "states": [_state_file(path, digest) for digest in value["states"]]}
         yield Row(number, value)
     for error in damage.damaged:
         yield BadRow(error.line or 0, error)
+
+
+# The name of a state over another one says of which; one that is not there any more is named all the same.
+def _state_file(run: Path, digest: str) -> str:
+    return str(min((run / "states").glob(f"{digest}.*tar.gz"), default=run / "states" / f"{digest}.tar.gz"))
 
 
 def _samples_in(folder: Path) -> list[Path]:

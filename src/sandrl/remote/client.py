@@ -29,7 +29,7 @@ from sandrl.closing import Closing
 from sandrl.errors import AuthenticationError, ForkedProcessError, InputError, SandrlError, ServiceError, UsageError
 from sandrl.events.results import ScoredCompletion
 from sandrl.problems import Completion, Problem
-from sandrl.remote.episodes import AsyncEpisode, ServiceEpisode
+from sandrl.remote.episodes import AsyncServiceEpisode, ServiceEpisode
 from sandrl.remote.rows import completion_rows, problem_rows
 from sandrl.scoring.batch import OnResult
 from sandrl.scoring.document import result_of_document, to_line
@@ -230,7 +230,7 @@ class AsyncServiceClient:
 
     async def begin_episode(
         self, task_id: str, *, max_tool_calls: int | None = None, options: Mapping[str, Any] | None = None
-    ) -> AsyncEpisode:
+    ) -> AsyncServiceEpisode:
         """Begins an episode on a task of the problems that the service was started with.
 
         Args:
@@ -246,7 +246,7 @@ class AsyncServiceClient:
         _check_options(given)
         body = {"task_id": task_id, "max_tool_calls": max_tool_calls, "options": given}
         key = {"Idempotency-Key": secrets.token_hex(16)}
-        return AsyncEpisode(self._ask, await self._ask("POST", "/v1/episodes", body, key))
+        return AsyncServiceEpisode(self._ask, await self._ask("POST", "/v1/episodes", body, key))
 
     async def episodes(self) -> list[dict[str, Any]]:
         """The episodes of this client that the service knows, as `GET /v1/episodes` describes them.

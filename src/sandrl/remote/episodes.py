@@ -1,4 +1,4 @@
-"""Episodes on tasks of a service: `AsyncEpisode` for an event loop, `ServiceEpisode` for any thread.
+"""Episodes on tasks of a service: `AsyncServiceEpisode` for an event loop, `ServiceEpisode` for any thread.
 
 A call whose answer did not arrive is sent again with its number, and is made once.
 """
@@ -20,7 +20,7 @@ class Ask(Protocol):
     def __call__(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Awaitable[dict[str, Any]]: ...
 
 
-class AsyncEpisode:
+class AsyncServiceEpisode:
     """An episode on a task of a service; close it with `close`, or use it in an `async with` block.
 
     Attributes:
@@ -98,10 +98,10 @@ class AsyncEpisode:
 class ServiceEpisode(Closing):
     """An episode on a task of a service; close it with `close`, or use it in a `with` block.
 
-    Its attributes and errors are those of `AsyncEpisode`.
+    Its attributes and errors are those of `AsyncServiceEpisode`.
     """
 
-    def __init__(self, episode: AsyncEpisode, run: Callable[[Any], Future[Any]]) -> None:
+    def __init__(self, episode: AsyncServiceEpisode, run: Callable[[Any], Future[Any]]) -> None:
         self._episode = episode
         self._run = run
 
@@ -130,12 +130,12 @@ class ServiceEpisode(Closing):
         return self._episode.result
 
     def call(self, name: str, arguments: Mapping[str, Any] | str = "") -> str:
-        """Calls a tool; for arguments, result and errors see `AsyncEpisode.call`."""
+        """Calls a tool; for arguments, result and errors see `AsyncServiceEpisode.call`."""
         told: str = self._run(self._episode.call(name, arguments)).result()
         return told
 
     def finish(self) -> ScoredCompletion | None:
-        """Ends the work on the step; for result and errors see `AsyncEpisode.finish`."""
+        """Ends the work on the step; for result and errors see `AsyncServiceEpisode.finish`."""
         result: ScoredCompletion | None = self._run(self._episode.finish()).result()
         return result
 

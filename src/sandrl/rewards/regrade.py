@@ -44,6 +44,7 @@ from sandrl.trials.trial import FinalState
 
 # What decides a verdict and its reward. Opinions do neither, and how many sandboxes there are is today's question.
 _NAME_THEM = "name them with `problems`"
+_SHOWN = 3
 _KEPT = {*ScoringPart.model_fields, *MappingPart.model_fields, "image", "packages", "sandbox_memory_bytes"} - {
     "second_opinion"
 }
@@ -134,7 +135,7 @@ def regrade(
     known = [row for row, _ in found]
     if not known:
         raise InputError("has no completion that can be judged again", path=reader.path)
-    _warn_of_other_tasks(reader, problems, emit)
+    _warn_of_other_tasks(reader, {row.task_id: problems[row.task_id] for row in known}, emit)
     if len(known) < len(rows):
         emit(
             Warned(f"{len(rows) - len(known)} completions are left out, because their problem or their text is missing")
@@ -216,8 +217,8 @@ def _problems(request: RegradeConfig, reader: RunReader) -> Mapping[str, Problem
 def _warn_of_other_tasks(reader: RunReader, problems: Mapping[str, Problem], emit: Emit) -> None:
     path = reader.path / LOCK
     if path.is_file() and (found := TaskLock.read(path).differences(TaskLock.of(problems.values()))):
-        more = f" and {len(found) - 1} more" if len(found) > 1 else ""
-        emit(Warned(f"the tasks are not those of the run: {found[0]}{more}"))
+        more = f"; and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+        emit(Warned(f"tasks are not those of the run: {'; '.join(found[:_SHOWN])}{more}"))
 
 
 def _kept_state(row: TrajectoryRow, run: Path) -> FinalState | None:

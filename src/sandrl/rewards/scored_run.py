@@ -52,7 +52,7 @@ from sandrl.scoring.batch import OnResult, no_code_warning
 from sandrl.scoring.cache import VerdictCache
 from sandrl.scoring.context import ScoringContext
 from sandrl.scoring.document import result_document, to_line
-from sandrl.scoring.options import ScoreOptions
+from sandrl.scoring.options import ScoreOptions, check_use
 from sandrl.scoring.problem_records import KeptProblems
 from sandrl.scoring.records import Place, opinion_row, trajectory_row
 from sandrl.scoring.summary import LONGER_ANSWERS, ScoreReport, truncation_warning
@@ -166,6 +166,7 @@ def open_job_run(
         ServiceError: If the runtime, or the disk, fails.
     """
     job_id = checked_job_id(job_id) if job_id else new_job_id()
+    check_use(config, problems.values())
     tasks = TaskHold.of(config.lock, problems, resume=resume)
     sandboxes = SandboxRequest.of(config, *tags)
     allowance = sandboxes.allowance(settings, run=resume)

@@ -25,7 +25,7 @@ from sandrl.scoring.cache import VerdictCache
 from sandrl.scoring.context import ScoringContext
 from sandrl.scoring.notebook import is_notebook, shown_progress
 from sandrl.scoring.opinions import OpinionMemory
-from sandrl.scoring.options import ScoreOptions, SecondOpinion
+from sandrl.scoring.options import ScoreOptions, SecondOpinion, check_use
 from sandrl.scoring.summary import ScoreReport
 from sandrl.settings import Settings, load_settings
 from sandrl.trials.trial import Agent
@@ -206,6 +206,7 @@ def opened_job(
         ServiceError: If the runtime does not do its part.
     """
     options = ScoreOptions.of(config)
+    check_use(config, problems.values())
     tasks = TaskHold.of(config.lock, problems)
     sandboxes = SandboxRequest.of(config, tag)
     allowance = sandboxes.allowance(settings)

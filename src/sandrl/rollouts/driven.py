@@ -213,6 +213,9 @@ class DrivenEpisode:
         if toolbox.end is not EpisodeEnd.SUBMITTED:
             self._tell(asked, told)
         elif is_last:
+            with self._lock:
+                # Who hears of the submission waits for the verdict, not for a next step.
+                self.is_over = True
             self._tell(asked, _SUBMITTED)
         else:
             self._submission = asked

@@ -16,7 +16,7 @@ from typing import TypeAlias
 from pydantic import JsonValue
 
 from sandrl.addresses import VLLM_BASE_URL
-from sandrl.config.episodes import EpisodesConfig, RolloutConfig
+from sandrl.config.episodes import EpisodesConfig, RolloutConfig, at_once
 from sandrl.config.eval import EvalConfig
 from sandrl.errors import AuthenticationError
 from sandrl.events import Emit, RolloutStarted, RolloutStepFinished, TokenLimitFound, ignore
@@ -62,7 +62,7 @@ def run_rollouts(
     loaded, problems = _problems(request)
     prompting = Prompting.of(request, loaded, reading_of(request))
     options = EpisodeOptions.of(request, prompting)
-    concurrency = request.at_once(request.samples * request.problems_per_step, has_tasks=has_tasks(problems.values()))
+    concurrency = at_once(request, request.samples * request.problems_per_step, has_tasks=has_tasks(problems.values()))
     stop = threading.Event()
     SandboxRequest.of(request).allowance(settings)
     model = (make or partial(_at_endpoint, interrupt))(request, settings, stop, emit)

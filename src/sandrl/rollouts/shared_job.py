@@ -47,7 +47,7 @@ class SharedJob:
     """Runs commands and judges solutions for many threads, between the two ends of a `with` block.
 
     `emit` receives no results: episodes report these. `opinions` has the second opinions, numbered by episodes, all of
-    them at the end of the block.
+    them at the end of the block. With `counts`, the budget of the job counts what is judged; otherwise its caller does.
     """
 
     def __init__(
@@ -59,6 +59,7 @@ class SharedJob:
         *,
         timeout_seconds: float = 10.0,
         emit: Emit = ignore,
+        counts: bool = True,
     ) -> None:
         self._job = job
         self._tags = options.tags
@@ -67,7 +68,17 @@ class SharedJob:
         self._bell = Interrupt()
         context = ScoringContext.of(options, judge, job.connection)
         self.place = JobPlace(job, self._bell.wake, emit=emit)
-        self._batch = Batch(job, context, cache, self._tell, self._bell, self._hear, place=self.place)
+        self._batch = Batch(
+            job,
+            context,
+            cache,
+            self._tell,
+            self._bell,
+            self._hear,
+            place=self.place,
+            counts=counts,
+            on_withdrawn=self._withdraw,
+        )
         self._judging: dict[int, Future[ScoredCompletion]] = {}
         self._numbers: dict[int, int] = {}
         self.opinions: list[OpinionFinished] = []
@@ -94,6 +105,10 @@ class SharedJob:
         """Ends all that is in hand, and refuses what comes after it; the sandboxes are the job's to clean up."""
         while self._bell.request(0):
             pass
+
+    def withdraw_trials(self) -> None:
+        """Lets trials end that have a machine; those that wait for one, and those to come, end with `Stopped`."""
+        self.place.ask(self._batch.withdraw_trials)
 
     def run(
         self, task_id: str, command: Command, within: Launch | None, image: str | None
@@ -155,6 +170,9 @@ class SharedJob:
 
     def _hear(self, result: ScoredCompletion) -> None:
         self._judging.pop(result.index).set_result(result)
+
+    def _withdraw(self, index: int) -> None:
+        self._judging.pop(index).set_exception(Stopped())
 
     # Passes on what befalls judging, numbered by episodes; results are the episodes' to tell.
     def _tell(self, event: Event) -> None:

@@ -123,6 +123,7 @@ class StepPlayer:
             self._cache,
             timeout_seconds=scoring.limits.timeout_seconds,
             emit=self._emit,
+            counts=False,
         )
         with sandboxes:
             try:
@@ -241,6 +242,8 @@ def _play_all(
             on_request(left if finishes_all else playing)
             if seen is Level.CANCEL:
                 return left
+            if is_over():
+                place.withdraw_trials()
         if is_over() and not playing and ended.empty():
             return left
         end = ended.get()

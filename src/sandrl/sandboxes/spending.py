@@ -3,8 +3,8 @@
 A sandbox counts as used from its request until it has ended, whether or not it works. The ledger has a line for both
 moments with the same times, so it gives the same sum. Before the limit is reached, work begins only as far as it fits
 by the cost of the completions so far; one completion may always begin. When the limit is exceeded by the cost of one
-completion, all work under way is cancelled. Threads may share an object of this module, because a stop ends on a thread
-of its provider.
+completion, all work under way is cancelled; for this cost, what has begun counts as what has ended. Threads may share
+an object of this module, because a stop ends on a thread of its provider.
 """
 
 from __future__ import annotations
@@ -176,7 +176,10 @@ class Spending:
 
     @property
     def _tolerance(self) -> float:
-        return max(min(self._each, self._longest_seconds), _LEAST_TOLERANCE_SECONDS)
+        # Much work that begins together, and of which little has ended, must not seem to cost more the longer it takes.
+        begun = self._finished + len(self._open)
+        each = self.seconds / begun if begun > 1 else self._longest_seconds
+        return max(min(each, self._longest_seconds), _LEAST_TOLERANCE_SECONDS)
 
     def _reach(self, level: Level) -> None:
         if level > self.level:

@@ -123,9 +123,14 @@ class Batch:
         hash_seeds: Mapping[int, dict[str, str]] | None = None,
         on_verdict: OnVerdict | None = None,
         place: JobPlace | None = None,
+        counts: bool = True,
+        on_withdrawn: Callable[[int], None] = lambda _: None,
     ) -> None:
         self._job = job
         self._place = place
+        # Whether a completion is what the budget of the job counts, and not a part of it.
+        self._counts = counts
+        self._on_withdrawn = on_withdrawn
         self._trials: TaskJudging | None = None
         self._on_verdict = on_verdict
         self._cache = cache
@@ -180,6 +185,10 @@ class Batch:
     def add_all(self, completions: Sequence[Completion], problems: Mapping[str, Problem]) -> None:
         for position in range(len(completions)):
             self.add(partial(completions.__getitem__, position), problems)
+
+    def withdraw_trials(self) -> None:
+        """Lets trials end that have a machine, and no other begin; `on_withdrawn` hears of those, by their number."""
+        self._judged_by_trials.stop(Level.FINISH)
 
     @property
     def room(self) -> int:
@@ -352,6 +361,7 @@ class Batch:
                 self._context.options.trial.at_once,
                 self._emit,
                 self._finish,
+                on_withdrawn=lambda attempt: self._on_withdrawn(attempt.index),
                 wake=self._interrupt.wake,
                 place=self._place,
             )
@@ -420,7 +430,7 @@ class Batch:
         )
         result = with_answer(result, attempt.completion)
         self._finished += 1
-        if attempt.executions and self._job.spending.is_bounded:
+        if self._counts and attempt.executions and self._job.spending.is_bounded:
             self._job.spending.finish()
         kept = result if self._keeps_output else result.without_output()
         if self._keeps_results:

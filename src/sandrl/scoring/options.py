@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Self
+
+from pydantic import BaseModel
 
 from sandrl.answers.extraction import Extraction
 from sandrl.config.parts import ScoringPart
 from sandrl.config.words import VerifierPlace
 from sandrl.errors import UsageError
 from sandrl.judge.limits import Limits
+from sandrl.problems import Problem
 from sandrl.problems.tasks.task import VerifierMode
 from sandrl.scoring.policies import Components, RewardPolicy, binary, load_policy
 from sandrl.trials.trial import TrialOptions
@@ -121,6 +125,30 @@ class ScoreOptions:
             hash_seeds=config.hash_seeds,
             all_checks=config.all_checks,
             trial=trial_options(config),
+        )
+
+
+_OF_CODE = (
+    *("check_timeout_seconds", "compile_timeout_seconds", "hash_seed", "hash_seeds", "second_opinion", "image"),
+    *("packages", "sandbox_memory_bytes", "fresh_sandboxes", "fresh_networks"),
+)
+
+
+def check_use(config: BaseModel, problems: Iterable[Problem]) -> None:
+    """Refuses options that have no effect on tasks where all problems are tasks.
+
+    Raises:
+        UsageError: If there is one.
+    """
+    problems = list(problems)
+    if not problems or any(problem.task is None for problem in problems):
+        return
+    known = type(config).model_fields
+    if used := [name for name in _OF_CODE if name in known and getattr(config, name) != known[name].default]:
+        raise UsageError(
+            f"{', '.join(used)}: all problems are tasks, which say this themselves, or have nothing of the kind",
+            hint="leave it out",
+            fields=tuple(used),
         )
 
 

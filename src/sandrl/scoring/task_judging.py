@@ -13,7 +13,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -21,9 +21,9 @@ from queue import Empty, SimpleQueue
 
 from sandrl.errors import InfrastructureError, UsageError
 from sandrl.events import CanaryFinished, CompletionStarted, Emit, Event, RetryScheduled, Warned
-from sandrl.events.results import Status
+from sandrl.events.results import Status, Trust
 from sandrl.judge.verdict import Verdict
-from sandrl.problems.tasks.task import Task
+from sandrl.problems.tasks.task import Task, VerifierMode
 from sandrl.runs import CANARY_TAG
 from sandrl.sandboxes import Job, Launch, Level, Shape, State, Withdrawn, delay_seconds, downloads, problem_tag
 from sandrl.scoring.attempts import MOST_MOVES, Attempt
@@ -48,6 +48,7 @@ class TaskJudging(Judging):
 
     Args:
         concurrency: How many trials at once at most; as many as there is room for unless given.
+        on_withdrawn: Hears of those that have no verdict because the user asked to stop.
         wake: Wakes the thread of the batch.
         place: Where trials get their sandboxes, which somebody else lets work; one of its own unless given.
     """
@@ -59,6 +60,7 @@ class TaskJudging(Judging):
         emit: Emit,
         on_verdict: OnVerdict,
         *,
+        on_withdrawn: Callable[[Attempt], None] = lambda _: None,
         wake: Callable[[], None],
         place: JobPlace | None = None,
     ) -> None:
@@ -75,6 +77,7 @@ class TaskJudging(Judging):
         self._most = min(concurrency or _MOST_THREADS, _MOST_THREADS)
         self._emit = emit
         self._on_verdict = on_verdict
+        self._on_withdrawn = on_withdrawn
         self._ready: deque[Attempt] = deque()
         self._told: set[str] = set()
         self._running = 0
@@ -100,6 +103,8 @@ class TaskJudging(Judging):
             self._emit(Warned(f"{attempt.problem.task_id}: without an effect here: {', '.join(task.ignored)}"))
         self._ready.append(attempt)
         self.go_on()
+        if self._level is not Level.NONE:
+            self._withdraw_ready()
 
     def go_on(self) -> None:
         while self._ready and self._running < self._most and self._level is Level.NONE:
@@ -126,11 +131,16 @@ class TaskJudging(Judging):
         return self._own_place is not None and self._own_place.land(launch)
 
     def stop(self, level: Level) -> None:
-        self._level = level
-        self._ready.clear()
+        self._level = max(level, self._level)
+        self._withdraw_ready()
+        self._capacity.look()
+
+    def _withdraw_ready(self) -> None:
+        while self._ready:
+            self._on_withdrawn(self._ready.popleft())
 
     def end(self) -> None:
-        self._level = Level.CANCEL
+        self.stop(Level.CANCEL)
         if self._own_place is not None:
             self._own_place.end(_Stopped())
 
@@ -140,7 +150,7 @@ class TaskJudging(Judging):
         try:
             end = partial(self._finish, attempt, self._verdict(attempt))
         except (_Stopped, Withdrawn):
-            end = partial(self._leave)
+            end = partial(self._withdraw, attempt)
         except Exception as error:  # noqa: BLE001 - the batch ends with it, on its own thread
             end = partial(_raise, error)
         self._hear(end)
@@ -153,10 +163,14 @@ class TaskJudging(Judging):
         options = replace(
             scoring.trial, tags=(problem_tag(attempt.completion.task_id), *scoring.tags), retries=scoring.retries
         )
+        is_strict = attempt.context.judge.requires_isolated
+        if is_strict:
+            options = replace(options, mode=VerifierMode.SEPARATE)
         failures = moves = 0
         while True:
             try:
-                return self._trial(task, agent, options)
+                verdict = self._trial(task, agent, options)
+                return _strict(verdict) if is_strict else verdict
             except RuntimeLost as lost:
                 reason, moves = str(lost), moves + 1
                 is_over = moves > MOST_MOVES
@@ -176,9 +190,12 @@ class TaskJudging(Judging):
         memory_bytes, processors = needs_of(task, options.mode)
         # Episodes of a trainer that goes round all of them are there together, or none goes on.
         takes_turns = getattr(agent, "takes_turns", True)
-        room = self._capacity.take(memory_bytes, min(processors, _processors())) if takes_turns else nullcontext()
-        with room:
-            if self._level is not Level.NONE:
+        room: AbstractContextManager[bool] = nullcontext(True)
+        if takes_turns:
+            needed = min(processors, _processors())
+            room = self._capacity.take(memory_bytes, needed, is_wanted=lambda: self._level is Level.NONE)
+        with room as has_room:
+            if not has_room or self._level is not Level.NONE:
                 raise _Stopped
             return run_trial(task, agent, self._site, options)
 
@@ -211,11 +228,12 @@ class TaskJudging(Judging):
         most = attempt.context.options.retries + 1
         self._emit(RetryScheduled(attempt.index, attempt.executions, most, reason, pause, named.id, named.task_id))
 
-    def _leave(self) -> None:
+    def _withdraw(self, attempt: Attempt) -> None:
         self._running -= 1
+        self._on_withdrawn(attempt)
 
     def _finish(self, attempt: Attempt, verdict: Verdict) -> None:
-        self._leave()
+        self._running -= 1
         if verdict.status is Status.INVALID_PROBLEM and verdict.sandbox_id is None:
             attempt.executions = 0
         self._on_verdict(attempt, verdict)
@@ -227,6 +245,14 @@ def _processors() -> int:
 
 def _raise(error: Exception) -> None:
     raise error
+
+
+def _strict(verdict: Verdict) -> Verdict:
+    # Without a state, the verifier ran where the agent was. What has earned nothing there is no choice of an agent.
+    if verdict.trust is not Trust.SHARED or (verdict.score or 0.0) <= 0:
+        return verdict
+    detail = "the verifier ran in the sandbox of the agent, whose state cannot be kept"
+    return replace(verdict, status=Status.NOT_ISOLATED, score=None, detail=detail)
 
 
 def _lost(reason: str) -> Verdict:

@@ -40,7 +40,7 @@ from sandrl.runs.resumption import PROBLEMS_DIGEST
 from sandrl.runs.session import RunPlan, RunSession, open_run
 from sandrl.sandboxes import Connection, Interrupt, Job, Level, SandboxRequest, new_job_id
 from sandrl.sandboxes.spending import Allowance
-from sandrl.scoring.options import ScoreOptions
+from sandrl.scoring.options import ScoreOptions, check_use
 from sandrl.settings import Settings
 
 PRINTED = "printed.log"
@@ -296,6 +296,7 @@ def run_training(
         InterruptedRunError: If the user did not want the current step to be finished.
     """
     config = setup.config
+    check_use(config, setup.problems.values())
     tasks = TaskHold.of(config.lock, setup.problems, resume=setup.resume)
     connection = None
     facts: dict[str, JsonValue] = {}

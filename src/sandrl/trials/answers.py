@@ -29,7 +29,8 @@ from sandrl.trials.verification import last_line
 _MOVING_SECONDS = 60.0
 _NO_PROGRAM = 125
 _PATCH = f"""
-file=$(mktemp) && cat >"$file" || exit 1
+file=$(mktemp 2>/dev/null) || file=/tmp/.patch.$$
+cat >"$file" || exit {_NO_PROGRAM}
 trap 'rm -f "$file"' EXIT
 if command -v git >/dev/null 2>&1; then
     git -c safe.directory='*' apply "$file" && exit
@@ -38,10 +39,10 @@ fi
 program=patch
 if ! command -v patch >/dev/null 2>&1; then
     program="busybox patch"
-    if ! command -v busybox >/dev/null 2>&1; then
-        command -v git >/dev/null 2>&1 || exit {_NO_PROGRAM}
-        exit 1
-    fi
+    case $(busybox patch --help 2>&1) in
+        *Usage:*) ;;
+        *) command -v git >/dev/null 2>&1 && exit 1; exit {_NO_PROGRAM} ;;
+    esac
 fi
 $program -p1 -N --dry-run -i "$file" >&2 </dev/null || exit 1
 $program -p1 -N -i "$file" </dev/null
@@ -85,7 +86,8 @@ class Patch:
         if outcome.exit_code == 0:
             return None
         if outcome.exit_code == _NO_PROGRAM:
-            raise InputError("a patch cannot be applied: the image of the task has neither git nor patch")
+            # No fault of the answer.
+            raise InputError("a patch cannot be applied: the image has neither git nor patch, or no place for a file")
         if outcome.timed_out:
             raise AnswerError("the patch could not be applied within the time limit of the agent")
         raise AnswerError(f"the patch does not apply: {last_line(outcome.stderr) or last_line(outcome.stdout)}")

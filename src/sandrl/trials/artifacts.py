@@ -7,10 +7,10 @@ path are left out, so that an artifact cannot be a link to the tests.
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
-from sandrl.errors import InputError
+from sandrl.errors import InfrastructureError, InputError
 from sandrl.problems.tasks.content import TaskContent
 from sandrl.problems.tasks.task import Artifact, Task
 from sandrl.trials.entries import MOST_BYTES as LARGEST_INPUT
@@ -47,16 +47,41 @@ def files_of(task: Task, directories: Iterable[str], files: Iterable[tuple[str, 
 
 
 def collected(machine: Machine, artifacts: Iterable[Artifact]) -> list[tuple[str, list[Entry]]]:
-    """Artifacts and `/logs/artifacts`, each with the directory that it is put into; best effort."""
+    """Artifacts and `/logs/artifacts`, each with the directory that it is put into; best effort.
+
+    Raises:
+        InfrastructureError, RuntimeLost: If the sandbox, or the runtime, was lost.
+    """
     found: list[tuple[str, list[Entry]]] = []
     for artifact in (Artifact(ARTIFACTS_DIRECTORY), *artifacts):
         source = posixpath.normpath(posixpath.join(ARTIFACTS_DIRECTORY, artifact.source))
-        with suppress(InputError, TooLargeError):
+        try:
             archive = machine.get(source, exclude=artifact.exclude, most_bytes=MOST_BYTES)
             if archive is not None:
-                entries = [entry for entry in of_archive(archive) if entry.target is None or _stays(entry)]
-                found.append((posixpath.dirname(source), entries))
+                found.append((posixpath.dirname(source), _of_path(posixpath.basename(source), of_archive(archive))))
+        except (InputError, TooLargeError):
+            continue
+        except InfrastructureError:
+            if machine.is_lost:
+                raise
     return found
+
+
+def _of_path(root: str, entries: Sequence[Entry]) -> list[Entry]:
+    # The program that made the archive may be the agent's: it has nothing but the path, nor anything "in" a link.
+    # Files will be those of root, so one that runs as its owner would be a program of root.
+    no_directories = {entry.name for entry in entries if not entry.is_directory}
+
+    def is_below(name: str) -> bool:
+        parts = name.split("/")
+        above = {"/".join(parts[:depth]) for depth in range(1, len(parts))}
+        return (not root or parts[0] == root) and no_directories.isdisjoint(above)
+
+    return [
+        replace(entry, mode=entry.mode & 0o777)
+        for entry in entries
+        if is_below(entry.name) and (entry.target is None or _stays(entry))
+    ]
 
 
 def _stays(link: Entry) -> bool:

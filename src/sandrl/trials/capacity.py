@@ -12,7 +12,7 @@ import math
 import os
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -43,23 +43,42 @@ class Capacity:
         return self._memory_bytes
 
     @contextmanager
-    def take(self, memory_bytes: int, processors: float) -> Iterator[None]:
-        """Waits for room and holds it; one that needs more than there is waits until nothing else is held."""
+    def take(
+        self, memory_bytes: int, processors: float, *, is_wanted: Callable[[], bool] = lambda: True
+    ) -> Iterator[bool]:
+        """Waits for room and holds it; one that needs more than there is waits until nothing else is held.
+
+        Args:
+            is_wanted: Whether room is still wanted; who changes that calls `look`.
+
+        Returns:
+            Whether there is room; not if it is wanted no more.
+        """
         turn = object()
         with self._changed:
             self._waiting.append(turn)
             try:
-                self._changed.wait_for(lambda: self._waiting[0] is turn and self._fits(memory_bytes, processors))
+                self._changed.wait_for(
+                    lambda: not is_wanted() or (self._waiting[0] is turn and self._fits(memory_bytes, processors))
+                )
             finally:
                 self._waiting.remove(turn)
                 self._changed.notify_all()
-            self._hold(1, memory_bytes, processors)
+            has_room = is_wanted()
+            if has_room:
+                self._hold(1, memory_bytes, processors)
         try:
-            yield
+            yield has_room
         finally:
-            with self._changed:
-                self._hold(-1, -memory_bytes, -processors)
-                self._changed.notify_all()
+            if has_room:
+                with self._changed:
+                    self._hold(-1, -memory_bytes, -processors)
+                    self._changed.notify_all()
+
+    def look(self) -> None:
+        """Has those that wait look whether they still want room."""
+        with self._changed:
+            self._changed.notify_all()
 
     def _fits(self, memory_bytes: int, processors: float) -> bool:
         return not self._admitted or (

@@ -18,6 +18,8 @@ MOST_BYTES = 1 << 30
 """How much the files of one archive may have together."""
 
 _MOST_ENTRIES = 200_000
+# What `tarfile` raises for headers that somebody made up: sizes of no integer, thousands of headers of one file.
+_DAMAGES = (tarfile.TarError, ArithmeticError, EOFError, LookupError, OSError, RecursionError, TypeError, ValueError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +50,18 @@ def of_archive(archive: bytes, most_bytes: int = MOST_BYTES) -> list[Entry]:
         InputError: If it is damaged, too large, or has a path that leads out of it.
     """
     found: dict[str, Entry] = {}
-    left = most_bytes
+    left, offset = most_bytes, -1
     try:
         with tarfile.open(fileobj=io.BytesIO(archive), mode="r:") as file:
             for member in file:
-                if len(found) > _MOST_ENTRIES or member.size > left:
+                # Those without end have a header that leads back to an earlier one.
+                if member.size < 0 or member.offset <= offset:
+                    raise InputError("is damaged: a size is negative", path="the archive of a machine")
+                # A sparse file needs no archive of its size.
+                most = min(left, len(archive)) if member.issparse() else left
+                if len(found) > _MOST_ENTRIES or member.size > most:
                     raise InputError("is too large", path="the archive of a machine")
+                offset = member.offset
                 name = _safe(member.name)
                 if name is None:
                     raise InputError(f"has the path {member.name!r}, which leads out", path="the archive of a machine")
@@ -61,9 +69,9 @@ def of_archive(archive: bytes, most_bytes: int = MOST_BYTES) -> list[Entry]:
                 if entry is not None and name:
                     left -= len(entry.content or b"")
                     found[name] = entry
-    except (tarfile.TarError, OSError, ValueError, EOFError) as error:
-        if isinstance(error, InputError):
-            raise
+    except InputError:
+        raise
+    except _DAMAGES as error:
         raise InputError(f"is damaged: {error}", path="the archive of a machine") from error
     return list(found.values())
 

@@ -361,6 +361,11 @@ class Machine:
         return self._launch.sandbox
 
     @property
+    def keeps_states(self) -> bool:
+        """Whether its runtime can keep states."""
+        return self._place.connection.write_changes is not None
+
+    @property
     def is_lost(self) -> bool:
         """Whether its sandbox was lost."""
         return self._loss is not None

@@ -10,7 +10,6 @@ group by breaking a verifier, and loses nothing by a verifier that is broken.
 
 from __future__ import annotations
 
-import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,14 +19,12 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from sandrl.errors import InfrastructureError, InputError, NoUserError
-from sandrl.events.results import CheckStatus, CheckVerdict, Status, Trust
+from sandrl.events.results import Status, Trust
 from sandrl.judge.verdict import Verdict
 from sandrl.problems.tasks.log_parsers import check_parser
 from sandrl.problems.tasks.task import (
     Environment,
-    Healthcheck,
     Phase,
-    RewardStrategy,
     Task,
     TaskStep,
     VerifierMode,
@@ -35,16 +32,21 @@ from sandrl.problems.tasks.task import (
 from sandrl.problems.tasks.templates import resolved
 from sandrl.runs import VERIFIER_TAG
 from sandrl.sandboxes import Shape, State, delay_seconds, network_of
+from sandrl.trials.aggregation import StepEnd, verdict_of
 from sandrl.trials.artifacts import collected, files_of
 from sandrl.trials.entries import Entry
 from sandrl.trials.machine import ROOT, Machine
 from sandrl.trials.place import RuntimeLost
-from sandrl.trials.reward_files import score_of
+from sandrl.trials.preparation import (
+    SETUP_SECONDS,
+    Unprepared,
+    make_ready,
+    put_into_working_directory,
+    run_to_end,
+    wait_until_healthy,
+)
 from sandrl.trials.state import find_state
-from sandrl.trials.verification import Failure, Reading, last_line, run_verifier
-
-SETUP_SECONDS = 600.0
-"""The time limit of what prepares a machine before an agent acts."""
+from sandrl.trials.verification import Failure, Reading, run_verifier
 
 LIFETIME_MARGIN_SECONDS = 3600.0
 """How long a machine may live besides what its task allows: waiting for a model, set-up, and what is collected."""
@@ -54,20 +56,12 @@ MEMORY_BYTES, STORAGE_BYTES = 2 << 30, 10 << 30
 
 _MOST_LOSSES = 4
 _FIRST_PAUSE_SECONDS = 0.5
-_DIRECTORIES = (
-    "mkdir -p /logs/agent /logs/artifacts /logs/verifier && chmod 777 /logs/agent /logs/artifacts /logs/verifier"
-)
 
 _Found = TypeVar("_Found")
 
 
 class AnswerError(Exception):
     """An answer cannot be applied, such as a patch that does not fit; the message says why, in one line."""
-
-
-class _Unprepared(Exception):
-    # A machine could not be prepared; the message says why.
-    pass
 
 
 class _Undecided(Exception):
@@ -205,17 +199,6 @@ def run_trial(task: Task, agent: Agent, site: Site, options: TrialOptions | None
     return _Trial(task, agent, site, options or TrialOptions()).run()
 
 
-@dataclass(frozen=True, slots=True)
-class _StepEnd:
-    # What became of a step: rewards, or why the agent's state has none.
-    step: TaskStep
-    reading: Reading | Failure
-
-    @property
-    def rewards(self) -> Mapping[str, float]:
-        return self.reading.rewards if isinstance(self.reading, Reading) else {}
-
-
 class _Trial:
     def __init__(self, task: Task, agent: Agent, site: Site, options: TrialOptions) -> None:
         if not task.steps:
@@ -231,13 +214,14 @@ class _Trial:
         self._machine: Machine | None = None
         self._sandbox_id: str | None = None
         self._has_machine = False
+        self._has_hidden = False
 
     def run(self) -> Verdict:
         try:
             ends = self._steps()
         except InputError as error:
             return self._without_score(Status.INVALID_PROBLEM, error.message)
-        except (_Unprepared, _Undecided) as error:
+        except (Unprepared, _Undecided) as error:
             return self._without_score(Status.INFRASTRUCTURE, str(error))
         except AnswerError as error:
             return Verdict(
@@ -245,7 +229,15 @@ class _Trial:
             )
         finally:
             self._leave()
-        return self._verdict(ends)
+        trust = Trust.SHARED if Trust.SHARED in self._trusts else Trust.SEPARATE
+        has_steps = len(self._task.steps) > 1
+        return replace(
+            verdict_of(ends, self._task.strategy, trust, self._remarks, has_steps=has_steps),
+            wall_seconds=self._phases.get("verifier", 0.0),
+            states=tuple(self._states),
+            phases=self._phases,
+            sandbox_id=self._sandbox_id,
+        )
 
     def _without_score(self, status: Status, detail: str) -> Verdict:
         kept = tuple(self._states)
@@ -253,7 +245,7 @@ class _Trial:
 
     # Steps
 
-    def _steps(self) -> list[_StepEnd]:
+    def _steps(self) -> list[StepEnd]:
         task, agent = self._task, self._agent
         for step in task.steps:
             self._variables(step.agent)
@@ -265,7 +257,7 @@ class _Trial:
             given = agent.states(self._site.find_image(task.environment.image))
         if given is None:
             self._machine = self._started(task.environment, task.steps[0].agent)
-        ends: list[_StepEnd] = []
+        ends: list[StepEnd] = []
         for number, step in enumerate(task.steps):
             state: State | None
             if given is not None:
@@ -277,12 +269,12 @@ class _Trial:
                 failed = self._set_up(number, step)
                 if failed:
                     # What the agent did in earlier steps may be why; then this step, and those after it, count as 0.
-                    ends += [_StepEnd(each, Failure(failed)) for each in task.steps[number:]]
+                    ends += [StepEnd(each, Failure(failed)) for each in task.steps[number:]]
                     break
                 state = self._acted(number, step)
             with self._timed("verifier"):
-                ends.append(_StepEnd(step, self._verified(number, step, state)))
-            if _is_below(ends[-1].rewards, step.min_reward):
+                ends.append(StepEnd(step, self._verified(number, step, state)))
+            if ends[-1].is_too_low:
                 break
         return ends
 
@@ -292,34 +284,36 @@ class _Trial:
         with self._timed("setup"):
             try:
                 self._prepare(self._machine, number, step)
-            except _Unprepared as error:
-                if not number:
+            except (Unprepared, InfrastructureError) as error:
+                if not number or self._machine.is_lost:
                     raise
                 blank = self._site.untouched(
                     (self._task.digest, number, "setup"), time.monotonic(), lambda: self._blank_setup(number)
                 )
                 if isinstance(blank, Failure):
-                    raise _Unprepared(f"{error}; on the untouched image as well: {blank.reason}") from error
+                    raise Unprepared(f"{error}; on the untouched image as well: {blank.reason}") from error
                 return f"{error}, which it does not on the untouched image"
         return ""
 
     def _prepare(self, machine: Machine, number: int, step: TaskStep) -> None:
         if number:
-            _done(machine, "rm -rf /tests /logs/verifier /solution", "what the last verifier left cannot be removed")
+            run_to_end(
+                machine, "rm -rf /tests /logs/verifier /solution", "what the last verifier left cannot be removed"
+            )
         user = step.agent.user
         if user is not None:
             try:
                 machine.run(":", user=user, timeout_seconds=SETUP_SECONDS)
             except NoUserError as error:
-                raise _Unprepared(error.message) from error
+                raise Unprepared(error.message) from error
         if step.workdir:
-            _put_into_working_directory(machine, files_of(self._task, [step.workdir]), user)
+            put_into_working_directory(machine, files_of(self._task, [step.workdir]), user)
             command = (
                 "if [ -f setup.sh ]; then if command -v bash >/dev/null; then bash setup.sh; else sh setup.sh; fi; fi"
             )
-            _done(machine, command, f"setup.sh of step {step.name!r} failed", user=user)
+            run_to_end(machine, command, f"setup.sh of step {step.name!r} failed", user=user)
         if step.healthcheck is not None:
-            _wait_until_healthy(machine, step.healthcheck, user)
+            wait_until_healthy(machine, step.healthcheck, user)
 
     def _acted(self, number: int, step: TaskStep) -> State | None:
         machine = self._machine
@@ -329,7 +323,7 @@ class _Trial:
             try:
                 remark = self._agent.act(machine, replace(step, agent=replace(step.agent, variables=variables)), number)
             except NoUserError as error:
-                raise _Unprepared(error.message) from error
+                raise Unprepared(error.message) from error
         if remark:
             self._remarks.append(remark)
         if step.verifier.ends_processes:
@@ -338,8 +332,9 @@ class _Trial:
             self._collect(machine, step)
             try:
                 state = machine.save()
+                self._has_hidden = state is None and machine.keeps_states
             except InfrastructureError as error:
-                if machine.is_lost:
+                if machine.is_lost or self._is_apart(step):
                     raise
                 state = None
                 self._remarks.append(f"its state is not kept: {error.message}")
@@ -387,24 +382,35 @@ class _Trial:
                 artifacts = self._patiently(lambda: self._collected_of(step, state))
             self._leave_after_last(number)
             return lambda: self._patiently(lambda: self._in_own_machine(step, artifacts)), Trust.SEPARATE
-        is_fresh = machine is None or self._options.mode is VerifierMode.SEPARATE or self._has_other_network(step)
-        if state is not None and is_fresh:
-            self._leave_after_last(number)
-            return lambda: self._patiently(lambda: self._from_state(step, state)), Trust.SEPARATE
+        if machine is None or self._is_apart(step):
+            if state is not None:
+                self._leave_after_last(number)
+                return lambda: self._patiently(lambda: self._from_state(step, state)), Trust.SEPARATE
+            if self._has_hidden:
+                failure = Failure("the state of the machine cannot be kept, so the verifier cannot run apart from it")
+                return lambda: failure, Trust.SEPARATE
         assert machine is not None, "an agent that does not act has left a state"
         return self._in_place_first(machine, step, state), Trust.SHARED
 
     def _in_place_first(self, machine: Machine, step: TaskStep, state: State | None) -> Callable[[], Reading | Failure]:
-        # Where no state is kept, every run is in place, and the trial is lost with the sandbox.
+        # Where no state is kept, every run is in place. Then the trial is lost with the sandbox, unless the agent has
+        # made its state one that cannot be kept.
         has_run = False
 
         def run() -> Reading | Failure:
             nonlocal has_run
             if state is None:
-                return self._run(machine, step)
+                found = self._run_or_fail(lambda: self._run(machine, step))
+                if isinstance(found, Failure) and machine.is_lost and not self._has_hidden:
+                    raise InfrastructureError(found.reason)
+                return found
             if not has_run:
                 has_run = True
                 with suppress(RuntimeLost):
+                    found = self._run_or_fail(lambda: self._run(machine, step))
+                    if isinstance(found, Reading) or machine.is_lost:
+                        return found
+                    # A server that the agent was to start is no part of a state, and an outage does not lose it.
                     return self._run_or_fail(lambda: self._run(machine, step))
             return self._patiently(lambda: self._from_state(step, state))
 
@@ -423,7 +429,7 @@ class _Trial:
 
         def run() -> Reading | Failure:
             with self._machine_of(environment, step.verifier.phase) as machine:
-                _make_ready(machine, environment, self._task)
+                make_ready(machine, environment, self._task)
                 for directory, entries in artifacts:
                     machine.put(directory, entries)
                 return self._run(machine, step, is_own=step.verifier.environment is not None)
@@ -443,10 +449,10 @@ class _Trial:
 
         def run() -> Reading | Failure:
             with self._machine_of(self._task.environment, phase) as machine:
-                _make_ready(machine, self._task.environment, self._task)
+                make_ready(machine, self._task.environment, self._task)
                 for place, each in enumerate(self._task.steps[: number + 1]):
                     # A later step may need what an agent did in an earlier one, and its verifier does not.
-                    with suppress(_Unprepared):
+                    with suppress(Unprepared):
                         self._prepare(machine, place, each)
                 self._collect(machine, step)
                 if step.verifier.mode is not VerifierMode.SEPARATE:
@@ -459,7 +465,7 @@ class _Trial:
     def _blank_setup(self, number: int) -> Reading | Failure:
         def run() -> Reading | Failure:
             with self._machine_of(self._task.environment, self._task.steps[number].agent) as machine:
-                _make_ready(machine, self._task.environment, self._task)
+                make_ready(machine, self._task.environment, self._task)
                 for place, each in enumerate(self._task.steps[: number + 1]):
                     self._prepare(machine, place, each)
             return Reading({})
@@ -480,7 +486,7 @@ class _Trial:
     def _run_or_fail(run: Callable[[], Reading | Failure]) -> Reading | Failure:
         try:
             return run()
-        except (InfrastructureError, _Unprepared) as error:
+        except (InfrastructureError, Unprepared) as error:
             return Failure(str(error))
 
     @staticmethod
@@ -504,11 +510,11 @@ class _Trial:
                 try:
                     machine.start()
                     self._sandbox_id = machine.sandbox_id
-                    _make_ready(machine, environment, self._task)
+                    make_ready(machine, environment, self._task)
                 except (InfrastructureError, RuntimeLost) as error:
                     machine.close()
                     if failures > self._options.retries:
-                        raise _Unprepared(f"the machine of the task does not start: {error}") from error
+                        raise Unprepared(f"the machine of the task does not start: {error}") from error
                     time.sleep(delay_seconds(failures, _FIRST_PAUSE_SECONDS))
                 except BaseException:
                     machine.close()
@@ -551,6 +557,11 @@ class _Trial:
     def _variables(self, phase: Phase) -> Mapping[str, str]:
         return resolved(phase.variables, self._options.passed_variables)
 
+    def _is_apart(self, step: TaskStep) -> bool:
+        # Whether a verifier that would share the agent's sandbox is to run in a fresh one.
+        is_shared = step.verifier.mode is not VerifierMode.SEPARATE
+        return is_shared and (self._options.mode is VerifierMode.SEPARATE or self._has_other_network(step))
+
     def _has_other_network(self, step: TaskStep) -> bool:
         usual = self._task.environment.network
         used = self._task.steps[0].agent.network or usual
@@ -574,66 +585,6 @@ class _Trial:
         finally:
             self._phases[phase] = round(self._phases.get(phase, 0.0) + time.monotonic() - began, 3)
 
-    # The verdict
-
-    def _verdict(self, ends: Sequence[_StepEnd]) -> Verdict:
-        rewards = _aggregate([end.rewards for end in ends], self._task.strategy)
-        score = score_of(rewards)
-        status = Status.PASSED if score >= 1 else Status.FAILED
-        checks = tuple(
-            replace(check, name=f"{end.step.name}: {check.name}") if len(self._task.steps) > 1 else check
-            for end in ends
-            for check in end.reading.checks
-        )
-        failed = [check for check in checks if check.status not in (CheckStatus.PASSED, CheckStatus.NOT_RUN)]
-        counted = sum(check.status is not CheckStatus.NOT_RUN for check in checks)
-        passed, total = counted - len(failed), counted
-        if not counted or (status is Status.PASSED and failed):
-            passed, total = int(status is Status.PASSED), 1
-        last = ends[-1].reading
-        return Verdict(
-            status,
-            Trust.SHARED if Trust.SHARED in self._trusts else Trust.SEPARATE,
-            passed,
-            total,
-            "; ".join(each for each in (_reason(score, ends, failed, counted), *self._remarks) if each),
-            wall_seconds=self._phases.get("verifier", 0.0),
-            stdout=last.output,
-            stdout_bytes=len(last.output),
-            truncated=last.is_cut,
-            checks=checks,
-            score=score,
-            scores=dict(rewards) if rewards.keys() != {"reward"} else {},
-            states=tuple(self._states),
-            phases=self._phases,
-            sandbox_id=self._sandbox_id,
-        )
-
-
-def _reason(score: float, ends: Sequence[_StepEnd], failed: Sequence[CheckVerdict], counted: int) -> str:
-    # Why, in one line; the first broken verifier, or the first test that failed.
-    for end in ends:
-        if isinstance(end.reading, Failure):
-            return f"step {end.step.name}: {end.reading.reason}" if end.step.name else end.reading.reason
-    if not failed:
-        return "" if score >= 1 else f"the verifier gave {score:g}"
-    first = f"{failed[0].name}: {failed[0].detail}" if failed[0].detail else failed[0].name
-    told = f"{len(failed)} of {counted} tests failed; the first: {first}"
-    return f"the verifier gave {score:g}, although {told}" if score >= 1 else told
-
-
-def _aggregate(rewards: Sequence[Mapping[str, float]], strategy: RewardStrategy) -> Mapping[str, float]:
-    """The rewards of a trial, by name, from those of its steps; a step without a name counts as 0 under it."""
-    names = dict.fromkeys(name for each in rewards for name in each) or {"reward": None}
-    counted = rewards[-1:] if strategy is RewardStrategy.FINAL else rewards
-    if strategy is RewardStrategy.FINAL and counted[0]:
-        return counted[0]
-    return {name: math.fsum(each.get(name, 0.0) for each in counted) / len(counted) for name in names}
-
-
-def _is_below(rewards: Mapping[str, float], least: Sequence[tuple[str, float]]) -> bool:
-    return any(rewards.get(name, -math.inf) < threshold for name, threshold in least)
-
 
 def _digest_in(file: str) -> str:
     # Of `DIGEST.tar.gz`, or `DIGEST.over-DIGEST.tar.gz`.
@@ -653,43 +604,3 @@ def needs_of(task: Task, mode: VerifierMode | None) -> tuple[int, float]:
             its = own_memory + its[0], own_processors + its[1]
         memory, processors = max(memory, its[0]), max(processors, its[1])
     return memory, processors
-
-
-def _make_ready(machine: Machine, environment: Environment, task: Task) -> None:
-    _done(machine, _DIRECTORIES, "the directories of logs cannot be made")
-    if environment.files:
-        _put_into_working_directory(machine, files_of(task, [environment.files]), None)
-    if environment.prepare:
-        _done(machine, environment.prepare, "the script that prepares the machine failed", program="bash")
-    if environment.healthcheck is not None:
-        _wait_until_healthy(machine, environment.healthcheck, None)
-
-
-def _put_into_working_directory(machine: Machine, entries: Sequence[Entry], owner: str | None) -> None:
-    found = machine.run("pwd", timeout_seconds=SETUP_SECONDS).stdout.decode("utf-8", "surrogateescape")
-    machine.put(found.strip() or "/", entries, owner=owner)
-
-
-def _done(machine: Machine, command: str, what: str, *, user: str | None = ROOT, program: str = "sh") -> None:
-    outcome = machine.run((program, "-c", command), user=user, timeout_seconds=SETUP_SECONDS)
-    if outcome.timed_out:
-        raise _Unprepared(f"{what}: it took more than {SETUP_SECONDS:g} s")
-    if outcome.exit_code:
-        said = last_line(outcome.stderr) or last_line(outcome.stdout)
-        raise _Unprepared(f"{what}: exit status {outcome.exit_code}{f': {said}' if said else ''}")
-
-
-def _wait_until_healthy(machine: Machine, check: Healthcheck, user: str | None) -> None:
-    # As Docker: failures within the start period do not count.
-    began, failures = time.monotonic(), 0
-    while True:
-        is_start = time.monotonic() - began < check.start_period_seconds
-        outcome = machine.run(check.command, user=user, timeout_seconds=check.timeout_seconds)
-        if outcome.exit_code == 0:
-            return
-        failures += not is_start
-        if failures >= check.retries and not is_start:
-            said = last_line(outcome.stderr) or last_line(outcome.stdout)
-            how = "it reached its time limit" if outcome.timed_out else f"exit status {outcome.exit_code}"
-            raise _Unprepared(f"the health check failed {failures} times: {how}{f': {said}' if said else ''}")
-        time.sleep(check.start_interval_seconds if is_start else check.interval_seconds)

@@ -288,3 +288,46 @@ def test_a_patch_that_does_not_fit_fails_with_its_reason(run: Run) -> None:
     verdict = run(patch, _HONEST)
     assert _outcome(verdict) == (Status.FAILED, 0.0)
     assert "the patch does not apply" in verdict.detail
+
+
+@dataclass
+class Model:
+    """An agent that cannot be repeated, whose one command is given for each step."""
+
+    commands: Sequence[str]
+    is_repeatable: bool = False
+
+    def act(self, machine: Machine, step: TaskStep, number: int) -> None:
+        machine.run(self.commands[number], timeout_seconds=20)
+
+
+_NO_TAR = "printf '#!/bin/sh\\nexit 1\\n' >$(command -v tar)"
+# Deeper than a state can be.
+_NO_STATE = "cd /app; n=$(printf %0200d 1); while :; do mkdir $n && cd $n || break; done"
+
+
+def test_a_model_that_breaks_what_collects_its_artifacts_stays_in_its_group(run: Run) -> None:
+    verifier = Verifier(mode=VerifierMode.SEPARATE, files=_tests(_HONEST))
+    verdict = run(Model([f"touch /app/right; {_NO_TAR}"]), verifier, artifacts=(Artifact("/app"),))
+    assert _outcome(verdict) == (Status.FAILED, 0.0)
+
+
+@pytest.mark.parametrize("options", [_CALM, _APART], ids=["shared", "separate"])
+def test_a_model_whose_state_cannot_be_kept_stays_in_its_group(run: Run, options: TrialOptions) -> None:
+    verdict = run(Model([f"touch /app/right; {_NO_TAR}; {_NO_STATE}"]), _HONEST, options=options)
+    assert _outcome(verdict) == (Status.FAILED, 0.0)
+    assert not verdict.states
+
+
+def test_who_leaves_no_state_is_not_verified_in_its_own_sandbox_where_another_was_asked_for(run: Run) -> None:
+    verdict = run(Script(f"touch /app/right; {_NO_STATE}"), _HONEST, options=_APART)
+    assert (verdict.score, verdict.trust) == (0.0, Trust.SEPARATE)
+    assert "cannot be kept" in verdict.detail
+
+
+def test_a_server_outlives_an_outage_of_its_verifier(run: Run) -> None:
+    # What it downloads fails once; the server is no part of the state.
+    fails_once = f"""[ -e /app/tried ] || {{ touch /app/tried; exit 1; }}
+        kill -0 "$(cat /app/pid)" && echo 1 >{_REWARD} || echo 0 >{_REWARD}"""
+    verdict = run(Script("sleep 600 >/dev/null 2>&1 & echo $! >/app/pid"), fails_once)
+    assert (verdict.score, verdict.trust) == (1.0, Trust.SHARED)

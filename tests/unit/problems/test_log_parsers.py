@@ -111,7 +111,7 @@ class TestSwebench:
         pytest.importorskip("swebench")
 
     @staticmethod
-    def output(inside: str, *, before: str = "", code: int = 0) -> str:
+    def output(inside: str, *, before: str = "", code: int | str = 0) -> str:
         return f"{before}+ : '>>>>> Start Test Output'\n{inside}\n>>>>> End Test Output\n>>>>> Test Exit Code: {code}\n"
 
     def test_a_parser_that_it_does_not_have_is_refused(self) -> None:
@@ -142,6 +142,10 @@ class TestSwebench:
         assert reading.reward == 0.0
         assert reading.tests[-1] == NamedTest(
             "exit status 4 without a test that failed", reading.tests[-1].outcome, False
+        )
+        # More digits than Python reads.
+        assert (
+            read_tests(self.PYTEST, self.output("PASSED a.py::test_a", code="9" * 5000), ["a.py::test_a"]).reward == 0
         )
 
     @pytest.mark.parametrize(

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
+import os
 import subprocess
+import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,7 @@ from tests.support.repository_rows import MULTI_SWE_ROW, PATCH, R2E_ROW, SWE_ROW
 from sandrl.errors import InputError
 from sandrl.problems.completions import load_completions
 from sandrl.problems.loading import problem_of_row
+from sandrl.problems.tasks import swe
 from sandrl.problems.tasks.swe import reversed_patch, touched_files
 from sandrl.problems.tasks.task import Task, VerifierMode
 
@@ -161,3 +165,37 @@ def test_the_reverse_of_a_diff_undoes_it(tmp_path: Path) -> None:
     assert set(touched_files(diff, "patch")) == {"kept", "gone é", "moved", "there", "new"}
     git("apply", "--index", "-", text=reversed_patch(diff))
     assert git("status", "--porcelain") == ""
+
+
+def test_a_tree_reaches_the_repository_and_not_what_a_link_of_it_leads_to(tmp_path: Path) -> None:
+    repository, answer, tests = tmp_path / "repository", tmp_path / "answer.tar.gz", tmp_path / "tests"
+    for directory in (repository / "pkg", repository / "ignored", tests):
+        directory.mkdir(parents=True)
+    (repository / ".gitignore").write_text("ignored\n")
+    (repository / "pkg/old.py").write_text("")
+    git = ["git", "-C", str(repository), "-c", "user.name=a", "-c", "user.email=a@localhost"]
+    for arguments in (["init", "-q"], ["add", "."], ["commit", "-qm", "a"]):
+        subprocess.run([*git, *arguments], check=True)
+    configuration = (repository / ".git/config").read_text()
+    script = Path(swe.__file__).with_name("scripts") / "verify_tree.sh"
+    settings = f"directory={repository}\nkept=\nactivate=\ninstall=\ncommand='ls -R pkg'\nfiles=()\ncanary=\n"
+    (tests / "test.sh").write_text(settings + script.read_text().replace("/logs/artifacts/tree.tar.gz", str(answer)))
+    for name in ("protected", "owned", "test.patch"):
+        (tests / name).write_text("")
+
+    def run(*members: tuple[str, str, bytes]) -> subprocess.CompletedProcess[str]:
+        with tarfile.open(answer, "w:gz") as archive:
+            for name, link, content in members:
+                member = tarfile.TarInfo(name)
+                member.size, member.type = len(content), tarfile.SYMTYPE if link else tarfile.REGTYPE
+                member.linkname, member.mode = link, 0o755
+                archive.addfile(member, io.BytesIO(content))
+        command = ["bash", str(tests / "test.sh")]
+        environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+        return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+
+    honest = run(("pkg/new.py", "", b"1"), ("pkg/link.py", "new.py", b""))
+    assert "\npkg:\nlink.py\nnew.py\n\n" in honest.stdout, honest.stderr
+    assert (repository / "ignored").is_dir()
+    run(("into", ".git", b""), ("into/config", "", b"[core]\n\tfsmonitor = evil\n"))
+    assert (repository / ".git/config").read_text() == configuration

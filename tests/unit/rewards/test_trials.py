@@ -9,10 +9,10 @@ import pytest
 from sandrl.answers.reference import is_plain
 from sandrl.events.results import CheckStatus, CheckVerdict, Status, Trust
 from sandrl.judge.calibration import PLAIN, Calibration, modules_of
+from sandrl.judge.calibrator import is_inert
 from sandrl.judge.judge import Judge
 from sandrl.judge.limits import Limits
 from sandrl.judge.patches import draws
-from sandrl.judge.trials import is_inert
 from sandrl.judge.verdict import Verdict
 from sandrl.problems import Case, Problem
 from sandrl.problems.checkers import Checker

@@ -70,6 +70,16 @@ def test_a_submission_ends_the_work_and_later_calls_have_no_effect() -> None:
     assert (episode.calls, episode.end, episode.loss) == (2, "submitted", "")
 
 
+def test_who_hears_of_the_last_submission_knows_that_the_work_is_over() -> None:
+    of = task("Do it.")
+    episode = DrivenEpisode(of, 9)
+    over: list[bool] = []
+    episode.finish().add_done_callback(lambda _: over.append(episode.is_over))
+    episode.begin(Trial(of).judge)
+    assert episode.result.result(5).is_pass
+    assert over == [True]
+
+
 def test_the_answer_to_a_submission_has_the_next_instruction_once_the_step_is_verified() -> None:
     verified = threading.Event()
     episode = begun(task("First.", "Second."), between=lambda: assert_set(verified))

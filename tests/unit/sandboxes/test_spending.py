@@ -114,6 +114,16 @@ def test_what_is_under_way_ends_until_one_more_completion_has_exceeded_the_bound
     assert told == [Level.FINISH, Level.CANCEL]
 
 
+def test_what_has_begun_together_may_not_exceed_the_bound_by_more_because_little_of_it_has_ended() -> None:
+    own, told = spending(100)
+    used(5, own)
+    own.finish()
+    for number in range(9):
+        own.begin(f"open {number}", ago(12))
+    own.look()
+    assert told == [Level.CANCEL]
+
+
 def test_work_stops_where_the_next_step_would_exceed_the_bound() -> None:
     own, told = spending(100)
     used(60, own)

@@ -62,3 +62,42 @@ def test_patterns_leave_out_what_tar_would() -> None:
     kept = without([Entry(name) for name in names], ["*.log", "node_modules"])
     assert [entry.name for entry in kept] == ["a", "logs"]
     assert paths_of([Entry("x/y/z"), Entry("x/w")]) == ["x", "x/y", "x/y/z", "x/w"]
+
+
+def header(name: str, size: int, kind: bytes = tarfile.REGTYPE) -> bytes:
+    """A header that says a size which `tarfile` would not write, in base 256."""
+    member = tarfile.TarInfo(name)
+    member.type = kind
+    block = bytearray(member.tobuf(tarfile.GNU_FORMAT))
+    block[124:136] = (b"\x80" if size >= 0 else b"\xff") + (size % 256**11).to_bytes(11, "big")
+    block[148:156] = b" " * 8
+    block[148:156] = b"%06o\0 " % sum(block)
+    return bytes(block)
+
+
+def sparse(size: int) -> bytes:
+    output = io.BytesIO()
+    with tarfile.open(fileobj=output, mode="w", format=tarfile.PAX_FORMAT) as file:
+        member = tarfile.TarInfo("f")
+        member.pax_headers = {"GNU.sparse.map": "0,1", "GNU.sparse.size": str(size)}
+        member.size = 512
+        file.addfile(member, io.BytesIO(bytes(512)))
+    return output.getvalue()
+
+
+_END = bytes(1024)
+_HEADERS = {
+    "a long name of no integer": header("././@LongLink", 1 << 80, tarfile.GNUTYPE_LONGNAME) + _END,
+    "attributes of no integer": header("x", 1 << 80, tarfile.XHDTYPE) + _END,
+    "thousands of long names": header("././@LongLink", 2, tarfile.GNUTYPE_LONGNAME).ljust(1024, b"\0") * 3000 + _END,
+    "a size that leads back": header("a", 0) + header("b", -512) + _END,
+    "a size that leads back to another": header("a", 0) + header("b", -1024) + _END,
+    "a kind nobody knows that leads back": header("a", 0) + header("b", -512, b"Z") + _END,
+    "a sparse file": sparse(1 << 29),
+}
+
+
+@pytest.mark.parametrize("archive", _HEADERS.values(), ids=_HEADERS)
+def test_headers_that_somebody_made_up_are_an_error_and_take_neither_time_nor_memory(archive: bytes) -> None:
+    with pytest.raises(InputError, match=r"damaged|too large"):
+        of_archive(archive)

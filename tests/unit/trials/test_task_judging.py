@@ -14,7 +14,7 @@ from sandrl.events import CanaryFinished, Event, RetryScheduled
 from sandrl.events.results import Status, Trust
 from sandrl.judge.verdict import Verdict
 from sandrl.problems import Completion, Problem
-from sandrl.problems.tasks.task import Environment, Task, TaskStep
+from sandrl.problems.tasks.task import Environment, Task, TaskStep, VerifierMode
 from sandrl.sandboxes import Job
 from sandrl.scoring import task_judging
 from sandrl.scoring.attempts import Attempt
@@ -23,24 +23,30 @@ from sandrl.scoring.task_judging import TaskJudging
 from sandrl.settings import RuntimeKind
 from sandrl.trials.answers import Nothing, Script
 from sandrl.trials.place import RuntimeLost
-from sandrl.trials.trial import Agent
+from sandrl.trials.trial import Agent, TrialOptions
 
 _RIGHT = Verdict(Status.PASSED, Trust.SHARED, 1, 1, score=1.0)
 _FAILED = InfrastructureError("the sandbox failed")
 _LOST = RuntimeLost("the runtime ended", is_replaced=True)
 _TASK = Task("t", "test", "digest", Environment("image"), (TaskStep("do it"),))
 
-Judge = Callable[[Sequence[Verdict | Exception], Agent], tuple[Verdict, list[Event], list[Agent]]]
+_OF_STATE = Verdict(Status.PASSED, Trust.SEPARATE, 1, 1, score=1.0)
+_WRONG = Verdict(Status.FAILED, Trust.SHARED, 0, 1, score=0.0)
+
+Judge = Callable[..., tuple[Verdict, list[Event], list[Agent]]]
 
 
 @pytest.fixture
 def judge(monkeypatch: pytest.MonkeyPatch) -> Judge:
     """Judges one answer, whose trials end as is given, one after the other; returns who acted in them, too."""
 
-    def judged(ends: Sequence[Verdict | Exception], agent: Agent) -> tuple[Verdict, list[Event], list[Agent]]:
+    def judged(
+        ends: Sequence[Verdict | Exception], agent: Agent, *, is_strict: bool = False
+    ) -> tuple[Verdict, list[Event], list[Agent]]:
         left, acted, told, verdicts = list(ends), list[Agent](), list[Event](), list[Verdict]()
 
-        def run_trial(task: Task, agent: Agent, *_: Any) -> Verdict:
+        def run_trial(task: Task, agent: Agent, _: Any, trial: TrialOptions) -> Verdict:
+            assert trial.mode is (VerifierMode.SEPARATE if is_strict else None)
             acted.append(agent)
             end = left.pop(0)
             if isinstance(end, Exception):
@@ -50,7 +56,8 @@ def judge(monkeypatch: pytest.MonkeyPatch) -> Judge:
         monkeypatch.setattr(task_judging, "run_trial", run_trial)
         connection = SimpleNamespace(kind=RuntimeKind.REMOTE, is_local=False)
         job = cast("Job", SimpleNamespace(connection=connection, run_dir=None))
-        context: Any = SimpleNamespace(options=ScoreOptions(backoff_seconds=0.0))
+        known = SimpleNamespace(requires_isolated=is_strict)
+        context: Any = SimpleNamespace(options=ScoreOptions(backoff_seconds=0.0), judge=known)
         judging = TaskJudging(job, None, told.append, lambda _, verdict: verdicts.append(verdict), wake=lambda: None)
         judging.begin(Attempt(0, Completion("c", "t"), Problem("t", "do it", task=_TASK), context, agent))
         while not verdicts:
@@ -95,3 +102,11 @@ def test_an_answer_that_loses_every_sandbox_is_blamed_if_nothing_does_not(judge:
 def test_a_runtime_that_loses_every_sandbox_costs_no_reward(judge: Judge, end: Verdict | Exception) -> None:
     verdict, _, _ = judge([_FAILED] * 3 + [end], _ANSWER)
     assert (verdict.status, verdict.score) == (Status.INFRASTRUCTURE, None)
+
+
+@pytest.mark.parametrize(
+    ("end", "status"), [(_OF_STATE, Status.PASSED), (_RIGHT, Status.NOT_ISOLATED), (_WRONG, Status.FAILED)]
+)
+def test_only_a_fresh_sandbox_earns_where_isolation_is_required(judge: Judge, end: Verdict, status: Status) -> None:
+    verdict, _, _ = judge([end], _ANSWER, is_strict=True)
+    assert (verdict.status, verdict.status.scorable) == (status, status is not Status.NOT_ISOLATED)

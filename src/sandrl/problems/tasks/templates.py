@@ -32,9 +32,9 @@ def resolved(variables: Iterable[tuple[str, str]], passed: Mapping[str, str]) ->
         source, default = template.groups()
         known = passed.get(source, default)
         if known is None:
+            # All in the message: the detail of a verdict has no hint.
             raise InputError(
-                f"the variable {name} of the task needs {source}, which is not passed to tasks",
-                hint=f"set {source}, and permit it with `pass_env` {source}",
+                f"the variable {name} of the task needs {source}: set it, and permit it with `pass_env`",
                 fields=("pass_env",),
             )
         found[name] = known

@@ -332,7 +332,7 @@ class SandboxManager:
             faults.Fault: If the file cannot be written.
         """
         if not isinstance(record.image, StoreImage) or self._copies_images:
-            return "what it has changed is not known apart"
+            raise faults.unsupported("the state of a sandbox whose changes are not known apart")
         try:
             with path.open("xb") as file:
                 await archive_layer(host, lambda data: _write_within(file, data, most_bytes))

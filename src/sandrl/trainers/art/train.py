@@ -15,6 +15,7 @@ from contextlib import ExitStack, suppress
 from statistics import pstdev
 
 from sandrl.config.art import ArtBackendKind, ArtTrainConfig
+from sandrl.config.episodes import at_once
 from sandrl.errors import InterruptedRunError, MissingExtraError, SandrlError, TrainingError
 from sandrl.events import (
     BackendChosen,
@@ -219,7 +220,7 @@ class ArtEngine:
             emit=training.tell,
             interrupt=self._interrupt,
             stop=self._stop,
-            concurrency=config.at_once(config.episodes_per_step, has_tasks=has_tasks(self._checked.problems)),
+            concurrency=at_once(config, config.episodes_per_step, has_tasks=has_tasks(self._checked.problems)),
             attempt=session.attempt,
         )
 

@@ -18,8 +18,8 @@ printf '%s\n' .git __pycache__ '*.pyc' '*.egg-info' '*.dist-info' '*.pth' >"$exc
 # Files that say how tests are run, wherever they are.
 settings() {
     find . -name .git -prune -o -name node_modules -prune -o -name .venv -prune -o \( -type f -o -type l \) \( \
-        -name conftest.py -o -name pytest.ini -o -name .pytest.ini -o -name tox.ini -o -name setup.cfg -o -name pyproject.toml \
-        -o -name noxfile.py -o -name sitecustomize.py -o -name usercustomize.py -o -path ./pytest.py -o -path './_pytest/*' \
+        -name conftest.py -o -name pytest.ini -o -name .pytest.ini -o -name pytest.toml -o -name .pytest.toml -o -name tox.ini \
+        -o -name setup.cfg -o -name pyproject.toml -o -name noxfile.py -o -name sitecustomize.py -o -name usercustomize.py -o -path ./pytest.py -o -path './_pytest/*' \
         -o -path './pytest/*' -o -path './pluggy/*' -o -name package.json -o -name 'jest.config.*' -o -name 'vitest.config.*' \
         -o -name 'karma.conf.*' -o -name '.mocharc*' -o -name '*_test.go' -o -name 'phpunit.xml*' -o -name .rspec \
         \) -printf '%P\0' | not_owned
@@ -49,7 +49,12 @@ if [ -e "$answer" ]; then
     else
         find . -name .git -prune -o ! -type d -printf '%P\0'
     fi | { [ -z "$kept" ] && cat || grep -zvE "^($(printf '%s' "$kept" | tr '\n' '|'))(/|$)"; } | xargs -0 -r rm -f --
-    tar -xzf "$answer" --no-same-owner --exclude-from="$excluded" || exit 1
+    # First elsewhere, where a link of the answer leads to nothing of the repository, such as .git, for what is below it.
+    tree=$(mktemp -d) packed=$(mktemp)
+    tar -xzf "$answer" -C "$tree" --no-same-owner --exclude-from="$excluded" || exit 1
+    (cd "$tree" && find . \( -type f -o -type l \) -printf '%P\0' | tar --null --no-recursion -T - -cf "$packed") || exit 1
+    tar -xf "$packed" || exit 1
+    rm -rf "$tree" "$packed"
     { protected; settings; } | xargs -0 -r rm -rf --
     tar -xf "$originals" || exit 1
 fi

@@ -1,0 +1,81 @@
+"""Prepares the machine of a task before an agent acts on it, or a verifier runs on an image as it is."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from sandrl.problems.tasks.task import Environment, Healthcheck, Task
+from sandrl.trials.artifacts import files_of
+from sandrl.trials.entries import Entry
+from sandrl.trials.machine import ROOT, Machine
+from sandrl.trials.verification import last_line
+
+SETUP_SECONDS = 600.0
+"""The time limit of what prepares a machine before an agent acts."""
+
+_DIRECTORIES = (
+    "mkdir -p /logs/agent /logs/artifacts /logs/verifier && chmod 777 /logs/agent /logs/artifacts /logs/verifier"
+)
+
+
+class Unprepared(Exception):
+    """A machine could not be prepared; the message says why."""
+
+
+def make_ready(machine: Machine, environment: Environment, task: Task) -> None:
+    """Makes the directories of logs, adds the files of an environment, and waits until it is healthy.
+
+    Raises:
+        Unprepared: If that cannot be done.
+    """
+    run_to_end(machine, _DIRECTORIES, "the directories of logs cannot be made")
+    if environment.files:
+        put_into_working_directory(machine, files_of(task, [environment.files]), None)
+    if environment.prepare:
+        run_to_end(machine, environment.prepare, "the script that prepares the machine failed", program="bash")
+    if environment.healthcheck is not None:
+        wait_until_healthy(machine, environment.healthcheck, None)
+
+
+def put_into_working_directory(machine: Machine, entries: Sequence[Entry], owner: str | None) -> None:
+    """Writes files where commands of the machine begin."""
+    found = machine.run("pwd", timeout_seconds=SETUP_SECONDS).stdout.decode("utf-8", "surrogateescape")
+    machine.put(found.strip() or "/", entries, owner=owner)
+
+
+def run_to_end(machine: Machine, command: str, what: str, *, user: str | None = ROOT, program: str = "sh") -> None:
+    """Runs a command that must succeed.
+
+    Args:
+        what: What it means if it does not.
+
+    Raises:
+        Unprepared: If it does not.
+    """
+    outcome = machine.run((program, "-c", command), user=user, timeout_seconds=SETUP_SECONDS)
+    if outcome.timed_out:
+        raise Unprepared(f"{what}: it took more than {SETUP_SECONDS:g} s")
+    if outcome.exit_code:
+        said = last_line(outcome.stderr) or last_line(outcome.stdout)
+        raise Unprepared(f"{what}: exit status {outcome.exit_code}{f': {said}' if said else ''}")
+
+
+def wait_until_healthy(machine: Machine, check: Healthcheck, user: str | None) -> None:
+    """Waits for a health check as Docker does: failures within the start period do not count.
+
+    Raises:
+        Unprepared: If it fails too often.
+    """
+    began, failures = time.monotonic(), 0
+    while True:
+        is_start = time.monotonic() - began < check.start_period_seconds
+        outcome = machine.run(check.command, user=user, timeout_seconds=check.timeout_seconds)
+        if outcome.exit_code == 0:
+            return
+        failures += not is_start
+        if failures >= check.retries and not is_start:
+            said = last_line(outcome.stderr) or last_line(outcome.stdout)
+            how = "it reached its time limit" if outcome.timed_out else f"exit status {outcome.exit_code}"
+            raise Unprepared(f"the health check failed {failures} times: {how}{f': {said}' if said else ''}")
+        time.sleep(check.start_interval_seconds if is_start else check.interval_seconds)
