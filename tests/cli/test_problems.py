@@ -317,3 +317,14 @@ def test_a_checker_and_files_are_shown_and_converted(sandrl: Run, tmp_path: Path
     assert (document["checker"], document["files"], document["memory_bytes"]) == (checker, row["files"], 1 << 28)
     assert sandrl("problems", "convert", path, str(out)).returncode == 0
     assert json.loads(out.read_text()) == row
+
+
+def test_a_wrong_row_hides_no_other(sandrl: Run, tmp_path: Path) -> None:
+    path = written(tmp_path / "p.jsonl", SQUARE, {"task_id": "wrong", "prompt": "none"})
+    assert "Square a number." in sandrl("problems", "show", "square", "--problems", path).stdout
+    assert "has no check" in sandrl("problems", "show", "wrong", "--problems", path).stderr
+    assert sandrl("problems", "ls", path).returncode == 2
+    done = sandrl("problems", "ls", path, "--skip-bad-rows")
+    assert done.returncode == 0
+    assert "square" in done.stdout
+    assert "1 rows of problems skipped" in done.stderr

@@ -105,8 +105,9 @@ def show(
     from sandrl.problems import load_problems, own_row, render_prompt
 
     loaded = load_problems(problems, fields=_pairs(fields), language=language, skip_bad_rows=True, only=(task_id,))
-    if loaded.skipped and task_id not in loaded.problems:
-        raise loaded.skipped[0]
+    for error in loaded.skipped if task_id not in loaded.problems else ():
+        if task_id in error.message:
+            raise error
     problem = loaded.find(task_id)
     prompt = render_prompt(problem, show_tests=show_tests)
     if json_:

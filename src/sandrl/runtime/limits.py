@@ -78,6 +78,12 @@ PACKAGES_ANNOTATION = "sandrl.dev/packages"
 STORAGE_ANNOTATION = "sandrl.dev/storage"
 """The annotation of a sandbox from an image that says how much it may write, which is then on disk."""
 
+OWNERS_ANNOTATION = "sandrl.dev/pretends-owners"
+"""The annotation of a sandbox from an image where changes of owners succeed without an effect if it has user 0 alone.
+
+Programs that install packages need this.
+"""
+
 CELLS_ANNOTATION = "sandrl.dev/cells"
 """The annotation that makes a sandbox a worker: how many cells it may hold at once."""
 

@@ -7,10 +7,14 @@ from dataclasses import replace
 from functools import cache
 
 from sandrl.events import Emit, Warned
+from sandrl.runtime.downloads.gathered import PLACE
 from sandrl.runtime.downloads.settings import DownloadSettings, permitted_settings
 from sandrl.runtime.network import Network
 from sandrl.sandboxes.providers.protocol import Connection
 from sandrl.sandboxes.shape import Shape
+
+# Where a sandbox has one user alone, apt could not download as another one.
+_APT, _AS_ROOT = f"{PLACE}/apt.conf", b'APT::Sandbox::User "root";\n'
 
 Furnish = Callable[[Shape, Connection], tuple[Shape, Mapping[str, bytes]]]
 
@@ -36,8 +40,9 @@ def downloads(environment: Mapping[str, str], emit: Emit) -> Furnish:
         if network is None or not (network.is_reachable and connection.is_local):
             return shape, {}
         settings = found(network)
-        variables = {**settings.environment, **dict(shape.variables)}
-        return replace(shape, variables=tuple(variables.items())), settings.files
+        variables = {**settings.environment, "APT_CONFIG": _APT, **dict(shape.variables)}
+        files = {**settings.files, _APT: settings.files.get(_APT, b"") + _AS_ROOT}
+        return replace(shape, variables=tuple(variables.items())), files
 
     told: set[str] = set()
     return furnish

@@ -82,6 +82,9 @@ def test_settings_for_downloads_are_for_all_users_and_in_no_state(
         assert found.stdout.startswith(b"/own\n")
         assert b"BEGIN CERTIFICATE" in found.stdout
         assert not found.stderr
+        told_apt = machine.run('cat "$APT_CONFIG"', timeout_seconds=10).stdout
+        assert b'APT::Sandbox::User "root";' in told_apt
+        assert b"certificates.pem" in told_apt
         machine.run("echo kept >/srv/new", timeout_seconds=10)
         state = machine.save()
         assert state is not None

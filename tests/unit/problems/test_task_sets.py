@@ -49,6 +49,7 @@ def test_a_bad_task_is_named_by_its_file_and_may_be_skipped(tmp_path: Path) -> N
     with pytest.raises(InputError) as caught:
         load_problems(tmp_path)
     assert caught.value.message == message
+    assert "skip_bad_rows" in (caught.value.hint or "")
     loaded = load_problems(tmp_path, skip_bad_rows=True)
     assert list(loaded.problems) == ["good"]
     assert [error.message for error in loaded.skipped] == [message]

@@ -173,3 +173,11 @@ def test_another_number_of_cells_is_refused(text: str) -> None:
         make_plan(wanted, IMAGES[0])
     assert raised.value.code is grpc.StatusCode.INVALID_ARGUMENT
     assert "number of cells from 1 to 256" in str(raised.value)
+
+
+def test_changes_of_owners_are_pretended_in_images_where_it_is_asked_for() -> None:
+    wanted = spec()
+    assert not make_plan(wanted, STORED).boot.pretends_owners
+    wanted.annotations[limits.OWNERS_ANNOTATION] = "yes"
+    assert make_plan(wanted, STORED).boot.pretends_owners
+    assert not make_plan(wanted, IMAGES[0]).boot.pretends_owners

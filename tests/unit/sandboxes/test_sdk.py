@@ -205,7 +205,11 @@ def test_a_shape_is_sent_in_the_words_of_the_sdk(sent: Callable[..., dict[str, A
         "working_dir": "/app",
         "security_context": sdk.SecurityContext(run_as_user=0),
         "network": sdk.NetworkOptions(egress=[sdk.EgressRule(dns_name="example.org")]),
-        "annotations": {"sandrl.dev/storage": str(5 << 30), "sandrl.dev/allowed-hosts": "other.example:8080"},
+        "annotations": {
+            "sandrl.dev/storage": str(5 << 30),
+            "sandrl.dev/pretends-owners": "yes",
+            "sandrl.dev/allowed-hosts": "other.example:8080",
+        },
     }
     assert STORAGE_ANNOTATION not in sent(shape, is_local=False)["annotations"]
     assert sent(Shape("mine:2")) == {"tags": [], "container_image": "mine:2"}

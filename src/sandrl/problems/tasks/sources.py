@@ -24,9 +24,17 @@ def read_task(directory: str | Path) -> Task:
     """
     for name, read in _READERS.items():
         if (Path(directory) / name).is_file():
-            return read(directory)
+            try:
+                return read(directory)
+            except InputError as error:
+                raise error if error.hint else _with_hint(error) from None
     message = "is not a directory" if not Path(directory).is_dir() else f"has none of {', '.join(_READERS)}"
     raise InputError(message, path=directory, hint="name the directory of a task, as Harbor or Terminal-Bench have it")
+
+
+def _with_hint(error: InputError) -> InputError:
+    hint = "correct the file, or leave the task out (`skip_bad_rows`)"
+    return InputError(error.reason, path=error.path, line=error.line, field=error.field, hint=hint, fields=error.fields)
 
 
 def find_tasks(directory: Path) -> list[tuple[str, Path]]:

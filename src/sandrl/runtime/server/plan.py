@@ -111,6 +111,7 @@ def make_plan(spec: pb.SandboxSpec, image: Image | StoreImage, storage_bytes: in
         mounts=mounts,
         processors=processors,
         network=egress.network_of(spec),
+        pretends_owners=image.layers is not None and bool(spec.annotations.get(limits.OWNERS_ANNOTATION)),
     )
     if cells and boot.network is not None:
         raise faults.unsupported("a network of a worker (sandbox.spec.network): cells have none")

@@ -24,6 +24,7 @@ from sandrl.events import Emit, ignore
 from sandrl.runtime.limits import (
     ALLOWED_HOSTS_ANNOTATION,
     CELLS_ANNOTATION,
+    OWNERS_ANNOTATION,
     PACKAGES_ANNOTATION,
     PRIVATE_HOSTS_ANNOTATION,
     RECORDING_ANNOTATION,
@@ -186,6 +187,8 @@ class SdkClient:
             annotations = annotations | (dict.fromkeys(others, "") if connection.network is not None else {}) | named
         if shape.storage_bytes is not None and connection.is_local:
             annotations = {**annotations, STORAGE_ANNOTATION: str(shape.storage_bytes)}
+        if shape.as_root and connection.is_local:
+            annotations = {**annotations, OWNERS_ANNOTATION: "yes"}
         memory_bytes = shape.memory_bytes or (connection.memory_bytes if connection.has_own_memory else None)
         given["resources"] = self._resources(memory_bytes, shape.processors, shape.gpus)
         given["environment_variables"] = dict(shape.variables)
