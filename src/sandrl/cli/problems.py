@@ -105,9 +105,9 @@ def show(
     from sandrl.problems import load_problems, own_row, render_prompt
 
     loaded = load_problems(problems, fields=_pairs(fields), language=language, skip_bad_rows=True, only=(task_id,))
-    for error in loaded.skipped if task_id not in loaded.problems else ():
-        if task_id in error.message:
-            raise error
+    if loaded.skipped and task_id not in loaded.problems:
+        # A row that cannot be read may be the one: that which has its name, or the first.
+        raise next((error for error in loaded.skipped if task_id in error.message), loaded.skipped[0])
     problem = loaded.find(task_id)
     prompt = render_prompt(problem, show_tests=show_tests)
     if json_:

@@ -166,7 +166,9 @@ def open_job_run(
         ServiceError: If the runtime, or the disk, fails.
     """
     job_id = checked_job_id(job_id) if job_id else new_job_id()
-    check_use(config, problems.values())
+    if resume is None:
+        # A run that is resumed was checked before, and has the image of its sandboxes as an option.
+        check_use(config, problems.values())
     tasks = TaskHold.of(config.lock, problems, resume=resume)
     sandboxes = SandboxRequest.of(config, *tags)
     allowance = sandboxes.allowance(settings, run=resume)

@@ -177,7 +177,7 @@ def test_where_no_cell_can_be_made_each_completion_has_a_sandbox(
     assert isinstance(connection, SdkConnection)
     open_client = type(connection.open())
     create = open_client.create
-    monkeypatch.setattr(open_client, "create", lambda client, tags, cells=0, image="": create(client, tags))
+    monkeypatch.setattr(open_client, "create", lambda client, tags, cells=0, shape=None: create(client, tags))
     told: list[Event] = []
     ledger = Lines()
     with Job(
