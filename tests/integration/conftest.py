@@ -6,7 +6,15 @@ from typing import Any
 
 import pytest
 
+from sandrl.runtime import daemon
+from sandrl.settings import load_settings
 from tests.support.browser import launched
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _runtime_has_the_cache_of_the_session() -> None:
+    """A daemon keeps the environment in which it was started: here, before a test has a cache of its own."""
+    daemon.ensure_running(load_settings().state_dir)
 
 
 @pytest.fixture(scope="module")
