@@ -19,7 +19,7 @@ from sandrl.config.episodes import RolloutConfig
 from sandrl.config.layers import resolve
 from sandrl.config.parts import ScoringPart
 from sandrl.config.scoring import RegradeConfig
-from sandrl.config.words import Extraction
+from sandrl.config.words import Extraction, VerifierPlace
 from sandrl.errors import InterruptedRunError, TrainingError, UsageError
 from sandrl.events import Event, StepFinished
 from sandrl.models import client
@@ -277,6 +277,8 @@ def test_what_was_judged_with_every_scoring_option_is_judged_again_with_all_of_t
         format_reward=0.25,
         length_penalty=0.125,
         timeout_penalty=0.125,
+        verifier=VerifierPlace.SEPARATE,
+        pass_env=("NAME",),
     )
     given: dict[str, Any] = {**scoring.document()}
     usual = ScoringPart().document()
