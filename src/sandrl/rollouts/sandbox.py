@@ -34,7 +34,7 @@ from sandrl.sandboxes import (
     problem_tag,
 )
 from sandrl.scoring.attempts import MOST_MOVES
-from sandrl.trials.place import RuntimeLost, collected
+from sandrl.trials.place import RuntimeLost, collected, finished
 
 HEAD_CHARACTERS, TAIL_CHARACTERS = 1000, 3000
 """How much of a long output is shown: of its beginning, and of its end."""
@@ -180,7 +180,7 @@ class EpisodeSandbox:
             raise
         if outcome.exit_code == _TIMED_OUT:
             outcome = replace(outcome, exit_code=None)
-        place.emit(_finished(self._task_id, outcome, time.monotonic() - began))
+        place.emit(finished(self._task_id, outcome, time.monotonic() - began))
         return outcome
 
     def _restore(self) -> None:
@@ -216,16 +216,3 @@ def observation(outcome: CommandOutcome) -> str:
     if outcome.exit_code:
         return f"{text}\nerror: exit code {outcome.exit_code}".lstrip("\n")
     return text or "(no output)"
-
-
-def _finished(task_id: str, outcome: CommandOutcome, seconds: float) -> ExecutionFinished:
-    word = "error" if outcome.timed_out else "success" if outcome.exit_code == 0 else "failure"
-    return ExecutionFinished(
-        task_id,
-        outcome.sandbox_id,
-        word,
-        returncode=outcome.exit_code,
-        exec_seconds=seconds,
-        stdout_bytes=len(outcome.stdout),
-        stderr_bytes=len(outcome.stderr),
-    )

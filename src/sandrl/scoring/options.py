@@ -161,6 +161,5 @@ def trial_options(config: ScoringPart) -> TrialOptions:
         has_own_network=not named,
         private_hosts=tuple(getattr(config, "private_hosts", ())),
         output_bytes=config.max_output_bytes,
-        retries=config.retries,
         at_once=getattr(config, "concurrency", None),
     )

@@ -19,7 +19,7 @@ from sandrl.events import ExecutionFinished
 from sandrl.sandboxes import Command, CommandOutcome, Launch, Sandbox, Shape, State
 from sandrl.trials import guest
 from sandrl.trials.entries import Entry, archived, of_archive, paths_of, without
-from sandrl.trials.place import Place, RuntimeLost
+from sandrl.trials.place import Place, RuntimeLost, finished
 from sandrl.trials.state import give_back, image_of, keep_state, states_of
 from sandrl.trials.terminal import SCREEN_BYTES, Terminal
 from sandrl.trials.users import Facts, User
@@ -50,8 +50,6 @@ class Machine:
         shape: What it is; `as_root` for one whose commands have users.
         tags: Its tags.
         task_id: Names the task in events.
-        user: Whose the commands are that name no user; None for that of the image.
-        lifetime_seconds: After this the service ends it, whatever happened here.
         states: The directory where its states are kept, see `states_of`.
         files: Contents by path, which all of its users may read; below `/run/sandrl`, no state has them.
     """
@@ -63,16 +61,14 @@ class Machine:
         tags: Sequence[str],
         *,
         task_id: str = "",
-        user: str | None = None,
-        lifetime_seconds: float | None = None,
         states: Path | None = None,
         files: Mapping[str, bytes] | None = None,
     ) -> None:
         self._place = place
-        self.shape = replace(shape, lifetime_seconds=lifetime_seconds or shape.lifetime_seconds)
+        self.shape = shape
         self._tags = tuple(tags)
         self._task_id = task_id
-        self._user = user
+        self._user: str | None = None
         self._states = states_of(None) if states is None else states
         self._files = files or {}
         self._image = shape.image if shape.state is None else shape.state.image
@@ -99,7 +95,7 @@ class Machine:
             self._image = image_of(self._place.connection, self.shape.state)
             self._has_state_image = True
         self._facts = self._probed()
-        if self._user is None and self.shape.as_root:
+        if self.shape.as_root:
             self._user = self._place.connection.user_of(self._image) or None
         for directory in dict.fromkeys(map(posixpath.dirname, self._files)):
             within = [path for path in self._files if posixpath.dirname(path) == directory]
@@ -159,7 +155,7 @@ class Machine:
             self._place.emit(ExecutionFinished(self._task_id, None, "error", error=str(error)))
             raise
         outcome = replace(_read(outcome, mark, first, output_bytes), seconds=time.monotonic() - began)
-        self._place.emit(_finished(self._task_id, outcome))
+        self._place.emit(finished(self._task_id, outcome, outcome.seconds))
         return outcome
 
     @property
@@ -419,16 +415,3 @@ def _cut(output: bytes, total: int, first: int, most: int) -> bytes:
         return output
     last = output[first:][-(most - first) :]
     return output[:first] + _CUT % max(total - first - len(last), 0) + last
-
-
-def _finished(task_id: str, outcome: CommandOutcome) -> ExecutionFinished:
-    word = "error" if outcome.timed_out else "success" if outcome.exit_code == 0 else "failure"
-    return ExecutionFinished(
-        task_id,
-        outcome.sandbox_id,
-        word,
-        returncode=outcome.exit_code,
-        exec_seconds=outcome.seconds,
-        stdout_bytes=len(outcome.stdout),
-        stderr_bytes=len(outcome.stderr),
-    )

@@ -15,7 +15,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, Protocol, TypeVar
 
 from sandrl.errors import InfrastructureError, SandrlError, UsageError
-from sandrl.events import Emit, ignore
+from sandrl.events import Emit, ExecutionFinished, ignore
 from sandrl.sandboxes import USUAL, Command, CommandOutcome, Connection, Job, Launch, Shape, Withdrawn
 
 _Result = TypeVar("_Result")
@@ -87,6 +87,20 @@ def collected(job: Job, launch: Launch) -> CommandOutcome:
             raise
         # What nobody else asks for is no error of theirs.
         raise InfrastructureError(error.message, hint=error.hint) from error
+
+
+def finished(task_id: str, outcome: CommandOutcome, seconds: float) -> ExecutionFinished:
+    """The event of a command that has ended after these seconds."""
+    word = "error" if outcome.timed_out else "success" if outcome.exit_code == 0 else "failure"
+    return ExecutionFinished(
+        task_id,
+        outcome.sandbox_id,
+        word,
+        returncode=outcome.exit_code,
+        exec_seconds=seconds,
+        stdout_bytes=len(outcome.stdout),
+        stderr_bytes=len(outcome.stderr),
+    )
 
 
 def _failure_of(job: Job, launch: Launch, error: InfrastructureError) -> InfrastructureError | RuntimeLost:

@@ -106,7 +106,7 @@ class FinalState:
 
     files: tuple[str, ...]
     image: str = ""
-    is_repeatable: bool = True
+    is_repeatable = True
 
     def states(self, image: str) -> tuple[State, ...]:
         """Its states over an image, unless it has one of its own.

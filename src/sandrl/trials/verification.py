@@ -196,11 +196,14 @@ def _parsed(verifier: Verifier, log: bytes) -> tuple[tuple[CheckVerdict, ...], d
     found = read_tests(verifier.parser, log.decode("utf-8", "replace"), verifier.required, verifier.may_skip)
     if found.reward is None:
         raise InvalidRewardError(found.failure)
-    said = dict(_REASON_LINE.findall(log[-_REASONS_BYTES:].decode("utf-8", "replace")))
     checks = tuple(
         check_of(test.name, CheckStatus.PASSED)
         if test.passes
-        else check_of(test.name, _STATUSES[test.outcome], said.get(test.name, _REASONS[test.outcome]))
+        else check_of(
+            test.name,
+            CheckStatus.NOT_REACHED if test.outcome is Outcome.MISSING else CheckStatus.FAILED,
+            test.reason or _REASONS[test.outcome],
+        )
         for test in found.tests
     )
     return checks, {"reward": found.reward}
@@ -228,15 +231,6 @@ def _tool_failure(log: bytes) -> str:
     return last_line(found.string[: found.end()].encode() + found.string[found.end() :].partition("\n")[0].encode())
 
 
-# The short summary of pytest.
-_REASON_LINE = re.compile(r"^(?:FAILED|ERROR) (\S[^\n]*?) - ([^\n]+)$", re.MULTILINE)
-_REASONS_BYTES = 1 << 20
-_STATUSES = {
-    Outcome.PASSED: CheckStatus.FAILED,
-    Outcome.FAILED: CheckStatus.FAILED,
-    Outcome.SKIPPED: CheckStatus.FAILED,
-    Outcome.MISSING: CheckStatus.NOT_REACHED,
-}
 _REASONS = {
     Outcome.PASSED: "",
     Outcome.FAILED: "failed in the log of the tests",
