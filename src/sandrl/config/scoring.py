@@ -15,6 +15,7 @@ from sandrl.config.parts import (
     NumProblems,
     OutputPart,
     Problems,
+    RunPart,
     SandboxesPart,
     ScoringPart,
     SkipBadRows,
@@ -77,7 +78,7 @@ class RewardConfig(ScoredRunConfig):
     job_id: str | None = option(None, "Id of this job; default: a random id.", SANDBOXES, metavar="ID")
 
 
-class ValidateConfig(SandboxesPart, CachePart, MappingPart, LockPart):
+class ValidateConfig(RunPart, SandboxesPart, CachePart, MappingPart, LockPart):
     """`sandrl problems validate`."""
 
     short_help: ClassVar[str] = (
@@ -102,7 +103,7 @@ class ValidateConfig(SandboxesPart, CachePart, MappingPart, LockPart):
         return self.problems if self.given is None else self.given
 
 
-class RedteamConfig(SandboxesPart, ScoringPart, MappingPart):
+class RedteamConfig(RunPart, SandboxesPart, ScoringPart, MappingPart, LockPart):
     """`sandrl redteam`."""
 
     short_help: ClassVar[str] = (

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 from pydantic import JsonValue
 
 from sandrl.config.episodes import EpisodesConfig
-from sandrl.config.scoring import ScoredRunConfig
+from sandrl.config.scoring import RedteamConfig, ScoredRunConfig, ValidateConfig
 from sandrl.errors import InputError, ServiceError
 from sandrl.events import (
     CanaryFinished,
@@ -133,7 +133,7 @@ class JobRun:
 
 @contextmanager
 def open_job_run(
-    config: ScoredRunConfig | EpisodesConfig,
+    config: ScoredRunConfig | EpisodesConfig | ValidateConfig | RedteamConfig,
     problems: Mapping[str, Problem],
     settings: Settings,
     *,
