@@ -55,6 +55,7 @@ MEMORY_BYTES, STORAGE_BYTES = 2 << 30, 10 << 30
 """What the machine of a task has that names no size of its own."""
 
 _MOST_LOSSES = 4
+_MOST_NAMES = 32
 _FIRST_PAUSE_SECONDS = 0.5
 
 _Found = TypeVar("_Found")
@@ -216,6 +217,8 @@ class _Trial:
         self._failures = 0
         self._has_machine = False
         self._has_hidden = False
+        self._processes: frozenset[int] = frozenset()
+        self._left: tuple[str, ...] = ()
 
     def run(self) -> Verdict:
         try:
@@ -236,6 +239,7 @@ class _Trial:
             verdict_of(ends, self._task.strategy, trust, self._remarks, has_steps=has_steps),
             wall_seconds=self._phases.get("verifier", 0.0),
             states=tuple(self._states),
+            processes=self._left,
             phases=self._phases,
             verifier_failures=self._failures,
             sandbox_id=self._sandbox_id,
@@ -331,6 +335,7 @@ class _Trial:
                 raise Unprepared(error.message) from error
         if remark:
             self._remarks.append(remark)
+        self._left = tuple(sorted(self._left_running(machine))[:_MOST_NAMES])
         if step.verifier.ends_processes:
             machine.end_processes(step.agent.user)
         with self._timed("state"):
@@ -346,6 +351,14 @@ class _Trial:
         if state is not None:
             self._states.append(state.digest)
         return state
+
+    def _left_running(self, machine: Machine) -> set[str]:
+        def running() -> dict[int, str]:
+            return {number: name for number, name in machine.processes().items() if number not in self._processes}
+
+        # What was ended a moment ago is not there any more when it is looked for again.
+        found = running()
+        return set(running().values()) & set(found.values()) if found else set()
 
     def _collect(self, machine: Machine, step: TaskStep) -> None:
         # A command that fails costs the verifier what it would have prepared, and nothing else.
@@ -518,6 +531,7 @@ class _Trial:
                     machine.start()
                     self._sandbox_id = machine.sandbox_id
                     make_ready(machine, environment, self._task)
+                    self._processes = frozenset(machine.processes())
                 except (InfrastructureError, RuntimeLost) as error:
                     machine.close()
                     if failures > self._options.retries:
