@@ -373,6 +373,8 @@ def test_a_state_that_nobody_wants_is_told_with_its_size_and_removed(run: Run, t
     wanted = run(Script("touch /app/right"), _HONEST)
     [file] = (tmp_path / "states").iterdir()
     assert (wanted.states, wanted.state_bytes) == ((file.name.removesuffix(".tar.gz"),), file.stat().st_size)
+    again = run(FinalState((str(file),)), _HONEST, options=replace(_CALM, keeps_states=False))
+    assert (again.score, file.exists()) == (1.0, True)
 
 
 @pytest.fixture
