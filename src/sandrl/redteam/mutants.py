@@ -111,6 +111,7 @@ class Altered:
     file: str = ""
     program: str = ""
     is_repeatable = True
+    takes_turns = True
 
     def act(self, machine: Machine, step: TaskStep, number: int) -> str | None:
         before = machine.processes()
