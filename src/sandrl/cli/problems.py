@@ -290,7 +290,7 @@ def _reward(result: ScoredCompletion) -> str:
 
 
 def _print_validation(finished: Validation) -> None:
-    from sandrl.judge.weak_checks import stub_words
+    from sandrl.judge.stubs import stub_words
 
     print_first([result_line(result) for result in finished.failed])
     summary = finished.report.summary
