@@ -1,4 +1,4 @@
-"""`sandrl problems cards`: what is known about the quality of problems, and how every command shows it."""
+"""`sandrl problems cards`, and the table of cards that other commands also print."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def cards(
     ] = False,
     json_: Json = False,
 ) -> None:
-    """Show the quality of problems, weakest first: what validations and campaigns have measured."""
+    """Show the measured quality of problems, weakest first."""
     from sandrl.runs.cards import CardSet, card_document
 
     pairs = tuple(fields.split(",")) if fields else ()

@@ -1,8 +1,8 @@
 """Chooses the problems of a run by their quality, which was measured before: `sandrl.runs.cards`.
 
-A quality is an upper bound, since a part that nobody has measured can only lower it. So a problem without a card is
-left out, and one whose card lacks parts is not: a warning says how many were never tried with cheats. A run keeps the
-cards that it has chosen by, so that it has the same problems when it is resumed, whatever was measured meanwhile.
+A quality is an upper bound, since a part that was not measured can only lower it. A problem without a card is left out.
+A card that lacks parts is enough: a warning says how many tasks were never tried with cheats. A run keeps the cards
+that it has used, so it has the same problems when it is resumed, also if the record has changed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Warns the commands that reward answers of problems that are known to reward other things than a solution.
 
-What is known is in the record of cards (`sandrl.runs.card_record`): a warning follows the problem wherever its file is,
-and ends when its content changes.
+The record of cards (`sandrl.runs.card_record`) says which: a warning follows the problem wherever its file is, and ends
+when its content changes.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ def warn_of_weak_problems(problems: Iterable[Problem], state_dir: Path, emit: Em
     for number, (problem, card) in enumerate(_known(problems, weak)):
         if number < _MOST_WARNINGS:
             what = "verifier" if problem.task is not None else "checks"
-            emit(Warned(f"the {what} of {problem.task_id} cannot be trusted: {'; '.join(_faults(card))}"))
+            emit(Warned(f"the {what} of {problem.task_id} {'; '.join(_faults(card))}"))
         else:
             more += 1
     if more:
-        message = f"the checks or verifiers of {more} more problems cannot be trusted either"
+        message = f"the checks or verifiers of {more} more problems are also known to be weak"
         emit(Warned(message, "list them: sandrl problems cards"))
 
 
@@ -52,14 +52,14 @@ def _known(problems: Iterable[Problem], weak: dict[str, Card]) -> Iterator[tuple
 
 def _faults(card: Card) -> Iterator[str]:
     if card.stubs:
-        yield f"an answer that does no work passes: {stub_words(card.stubs)}"
+        yield f"accepted an answer that does no work: {stub_words(card.stubs)}"
     elif card.nop is not None and card.nop > 0:
-        yield f"doing nothing earns {card.nop:g}"
+        yield f"rewarded an agent that does nothing with {card.nop:g}"
     if card.cheats:
         best = max(card.cheats, key=lambda each: each.reward)
-        more = f", and {len(card.cheats) - 1} more do" if len(card.cheats) > 1 else ""
-        yield f"the cheat {best.name} earns {best.reward:g}{more}"
+        more = f", and {len(card.cheats) - 1} more" if len(card.cheats) > 1 else ""
+        yield f"rewarded the cheat {best.name} with {best.reward:g}{more}"
     if card.flake_rate:
-        yield f"{card.flake_rate:.0%} of {card.flake_runs} runs ended otherwise than the others"
-    if card.oracle_passes < card.oracle_runs:
-        yield f"its own solution earned 1 in {card.oracle_passes} of {card.oracle_runs} runs"
+        yield f"ended otherwise than usual in {card.flake_rate:.0%} of {card.flake_runs} runs"
+    if failures := card.oracle_runs - card.oracle_passes:
+        yield f"gave its own solution less than 1 in {failures} of {card.oracle_runs} runs"
