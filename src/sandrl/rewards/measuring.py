@@ -337,6 +337,11 @@ def opened_measuring(
         run.end(finished, finished + measuring.unfinished, is_resumed=resume is not None)
 
 
+def earlier_results(run: Path) -> dict[str, ScoredCompletion]:
+    """The results of a run that stay when it is resumed, by id, without their texts."""
+    return _earlier(run).results
+
+
 def _earlier(resume: Path) -> _Earlier:
     reader, found = RunReader(resume), _Earlier()
     for row in reader.each_trajectory():
