@@ -272,7 +272,11 @@ def test_an_interrupted_validation_tells_how_far_it_came_and_is_resumed(sandrl: 
     done = sandrl("problems", "validate", "--resume", str(run))
     assert f"Resumed: {judged} result" in done.stderr
     assert "References that pass: 9/9" in done.stdout, done.stderr
-    assert len(RunReader(run).trajectories().rows) == len({row.id for row in RunReader(run).trajectories().rows}) == int(told[2])
+    assert (
+        len(RunReader(run).trajectories().rows)
+        == len({row.id for row in RunReader(run).trajectories().rows})
+        == int(told[2])
+    )
     assert {card.task_id for card in RunReader(run).cards().rows} == {f"slow-{n}" for n in range(9)}
 
 

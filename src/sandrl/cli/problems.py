@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sandrl.cli import results
+from sandrl.cli.cards import cards
 from sandrl.cli.completion import values
 from sandrl.cli.configured import CommandInput, given_to
 from sandrl.cli.estimate import DryRun, print_estimate
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
     from sandrl.problems import Problem, Prompt
     from sandrl.problems.tasks.task import Task
 
-app = typer.Typer(name="problems", help="Sets of problems: ls, show, convert, validate.")
+app = typer.Typer(name="problems", help="Sets of problems: ls, show, convert, validate, cards.")
+app.command("cards")(cards)
 
 # The fields of a row that `show --checks` adds.
 _SHOWN = ("setup", "tests", "fn", "cases", "check", "checker", "files", "input_file", "output_file")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from sandrl.cli.cards import cards_table, set_lines, weakest_first
 from sandrl.cli.scores import (
     disagreement_lines,
     held_line,
@@ -14,18 +15,14 @@ from sandrl.cli.scores import (
     reason_lines,
     result_line,
 )
-from sandrl.cli.tables import Cell, Column, Table, print_wrapped
-from sandrl.cli.text import share_text, visible
+from sandrl.cli.tables import print_wrapped
+from sandrl.cli.text import visible
 from sandrl.cli.verbosity import first, note, print_first
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from sandrl.rewards import Validation
-    from sandrl.runs.cards import Card
 
 _COUNTS = {"statuses": "Statuses of the references", "trust": "Trust of the verdicts"}
-_WRONG = "red"
 
 
 def validation_document(finished: Validation) -> dict[str, Any]:
@@ -65,7 +62,7 @@ def validation_document(finished: Validation) -> dict[str, Any]:
 
 def print_validation(finished: Validation) -> None:
     """Prints what was found on standard output."""
-    from sandrl.judge.weak_checks import stub_words
+    from sandrl.judge.stubs import stub_words
 
     # Runs of one reference that fail alike are one line.
     failed = {(result.task_id, result.status, result.detail): result for result in reversed(finished.failed)}
@@ -83,8 +80,8 @@ def print_validation(finished: Validation) -> None:
         typer.echo(
             names_line("Judged in one process (their checks cannot run apart from the code)", finished.in_process)
         )
-    if cards := finished.task_cards:
-        _print_cards(cards, frozenset(finished.without_solution))
+    if finished.task_cards:
+        _print_cards(finished)
     print_first([f"Invalid: {visible(task_id)}: {visible(why)}" for task_id, why in finished.invalid.items()])
     if finished.accepted_stubs:
         typer.echo(names_line("Checks that accept an answer that does no work", tuple(finished.accepted_stubs)))
@@ -98,33 +95,16 @@ def print_validation(finished: Validation) -> None:
             typer.echo(line)
 
 
-def _print_cards(cards: Sequence[Card], without_solution: frozenset[str]) -> None:
-    table = Table(
-        [
-            Column("task"),
-            Column("oracle"),
-            Column("nop"),
-            Column("flakes"),
-            Column("seconds", rank=1, is_number=True),
-            Column("unknown", rank=2, least=16, wraps=True),
-        ]
-    )
+def _print_cards(finished: Validation) -> None:
+    from sandrl.runs.cards import CardSet
+
+    cards = weakest_first(finished.task_cards)
+    for line in set_lines(CardSet.of(cards)):
+        typer.echo(line)
     shown = first(cards)
-    for card in shown:
-        flakes = "unknown"
-        if card.flake_rate is not None:
-            flakes = share_text(card.flake_rate, card.flake_low, card.flake_high)
-        no_oracle = "no solution" if card.task_id in without_solution else "no reward"
-        oracle = f"{card.oracle_passes}/{card.oracle_runs}" if card.oracle_runs else no_oracle
-        table.add(
-            visible(card.task_id),
-            Cell(oracle, _WRONG if card.oracle_passes < card.oracle_runs else ""),
-            Cell("no reward" if card.nop is None else f"{card.nop:g}", _WRONG if card.nop else ""),
-            Cell(flakes, _WRONG if card.flake_rate else ""),
-            f"{sum(card.seconds.values()):.1f}",
-            ", ".join(card.unknown),
-        )
-    table.print()
+    cards_table(shown).print()
     if len(shown) < len(cards):
         typer.echo(f"  … and {len(cards) - len(shown)} more of at least this quality: --verbose shows all")
-    print_wrapped("Not measured by a validation: cheats and mutants; sandrl redteam tries them")
+    if finished.without_solution:
+        typer.echo(names_line("Without a solution, so unknown whether they can be solved", finished.without_solution))
+    print_wrapped("Cheats and mutants are measured by sandrl redteam")

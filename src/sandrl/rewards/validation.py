@@ -22,7 +22,6 @@ from sandrl.events import Emit, Warned, ignore
 from sandrl.events.results import ScoredCompletion, Status, Trust
 from sandrl.judge.calibration import is_in_library, modules_of
 from sandrl.judge.stubs import NOTHING, Stub, stubs_of
-from sandrl.judge.weak_checks import WeakChecks
 from sandrl.problems import Problem, load_problems
 from sandrl.problems.completions import expected_answer
 from sandrl.problems.languages import PYTHON
@@ -119,9 +118,8 @@ class Validation:
 
     @property
     def task_cards(self) -> tuple[Card, ...]:
-        """The cards of tasks, those of the lowest quality first."""
-        found = [card for card in self.cards.values() if card.kind == TASK_KIND]
-        return tuple(sorted(found, key=lambda card: -1.0 if card.quality is None else card.quality))
+        """The cards of tasks."""
+        return tuple(card for card in self.cards.values() if card.kind == TASK_KIND)
 
     def counts(self) -> dict[str, dict[str, int]]:
         """How many references ended with each status, and how far their verdicts can be trusted."""
@@ -230,9 +228,13 @@ class _Cards:
         if self._left[name]:
             return
         runs = {label: self._measuring.results[f"{name}#{label}"] for label in self._labels[name]}
-        card = card_of(self._measuring.problems[name], runs)
+        card = card_of(self._measuring.problems[name], runs, self._image_bytes)
         self.found[name] = card
         self._measuring.keep(card)
+
+    def _image_bytes(self, image: str) -> int | None:
+        connection = self._measuring.run.connection
+        return None if connection is None else connection.image_bytes(image)
 
 
 def validate(
@@ -282,12 +284,7 @@ def validate(
         results = {name: measuring.results[name] for name in results}
         seconds = time.monotonic() - began
     known = {name: cards.found[name] for name in problems if name in cards.found}
-    found = Validation(
-        request, results, known, plan.without_reference, plan.without_solution, seconds, measuring.end()
-    )
-    if not interrupt.level:
-        WeakChecks(settings.state_dir).keep(found.accepted_stubs, problems.values())
-    return found
+    return Validation(request, results, known, plan.without_reference, plan.without_solution, seconds, measuring.end())
 
 
 def validation_request(
