@@ -302,8 +302,10 @@ class TrajectoryRow(StepRow):
     score: float | None = None
     scores: dict[Text, float] = Field(default_factory=dict)
     states: tuple[str, ...] = ()
+    state_bytes: int | None = None
     processes: tuple[Text, ...] = ()
     verifier_failures: int = 0
+    reached: dict[str, tuple[Text, ...]] | None = None
 
     @property
     def is_cut_off(self) -> bool:

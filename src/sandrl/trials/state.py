@@ -35,6 +35,7 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 _MOST_UNUSED = 8
 
 _lock = threading.Lock()
+_files: Counter[Path] = Counter()
 _uses: Counter[str] = Counter()
 _unused: set[str] = set()
 _making: dict[str, threading.Lock] = {}
@@ -124,6 +125,16 @@ def _kept(directory: Path) -> Iterator[tuple[Path, Path]]:
                 path.unlink()
 
 
+def drop_state(state: State) -> None:
+    """Removes a state that this process has kept, unless it was kept more than once."""
+    with _lock:
+        if not _files[state.path]:
+            return
+        _files[state.path] -= 1
+        if not _files[state.path]:
+            state.path.unlink(missing_ok=True)
+
+
 def _packed(plain: Path, packed: Path, below: State | None) -> tuple[str, Path]:
     digest = hashlib.sha256()
     with plain.open("rb") as source, packed.open("xb") as target:
@@ -134,7 +145,10 @@ def _packed(plain: Path, packed: Path, below: State | None) -> tuple[str, Path]:
                 digest.update(chunk)
                 file.write(chunk)
     path = packed.parent / f"{digest.hexdigest()}{f'{_OVER}{below.digest}' if below else ''}.tar.gz"
-    packed.replace(path)
+    with _lock:
+        # What another process has kept is not removed here.
+        _files[path] += 1 if _files[path] or not path.exists() else 2
+        packed.replace(path)
     return digest.hexdigest(), path
 
 
