@@ -22,7 +22,7 @@ from sandrl.trials.answers import Nothing, Oracle
 from tests.support.tasks import harbor
 from tests.support.tasks.base import BASE, import_task_base, write_files
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 _CONFIG = 'schema_version = "1.4"\n'
 _DOCKERFILE = f"FROM {BASE}\nCOPY old /home/app/\nWORKDIR /home/app\n"
 _SOLUTION = (
