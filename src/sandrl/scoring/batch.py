@@ -414,6 +414,7 @@ class Batch:
             score=verdict.score,
             scores=verdict.scores,
             states=() if cached else verdict.states,
+            state_bytes=None if cached else verdict.state_bytes,
             phases={} if cached else verdict.phases,
             verifier_failures=0 if cached else verdict.verifier_failures,
             failures=tuple(attempt.failures),
