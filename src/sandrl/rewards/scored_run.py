@@ -194,7 +194,9 @@ def open_job_run(
         session = stack.enter_context(open_run(plan, settings, interrupt=interrupt, emit=emit))
         recorder = session.recorder()
         tell = session.told(recorder)
-        warn_of_weak_checks(problems.values(), settings.state_dir, tell)
+        if not isinstance(config, ValidateConfig | RedteamConfig):
+            # These measure them.
+            warn_of_weak_checks(problems.values(), settings.state_dir, tell)
         job = None
         if connection is not None:
             lifetime = episode_seconds + lifetime_seconds(problems, ScoreOptions.of(config).limits)
@@ -318,9 +320,9 @@ def score_run(
             tell(event)
 
         for batch in batches(writer):
-            place = _Place(len(results), batch, numbers or {}, total, tell_and_keep, told, no_code)
+            place = BatchPlace(len(results), batch, numbers or {}, total, tell_and_keep, told, no_code)
 
-            def keep(result: ScoredCompletion, place: _Place = place, batch: Sequence[Completion] = batch) -> None:
+            def keep(result: ScoredCompletion, place: BatchPlace = place, batch: Sequence[Completion] = batch) -> None:
                 numbered = place.of(result)
                 problem = kept.digest_of(problems[result.task_id])
                 writer.append(trajectory_row(numbered, batch[result.index], where, problem=problem))
@@ -342,8 +344,8 @@ class _Scores(Protocol):
     def __call__(self, completions: Sequence[Completion], *, emit: Emit, on_result: OnResult) -> ScoreReport: ...
 
 
-class _Place:
-    # Where a batch stands among all completions: what is told of it has the numbers of the whole, and warns once.
+class BatchPlace:
+    """Where a batch stands among all completions: what is told of it has the numbers of the whole, and warns once."""
 
     def __init__(
         self,

@@ -18,6 +18,7 @@ from pydantic import ValidationError
 
 from sandrl.errors import InputError
 from sandrl.jsonl import BadRow, read_rows
+from sandrl.runs.cards import Card
 from sandrl.runs.config import RunConfig, read_config
 from sandrl.runs.directory import is_running
 from sandrl.runs.rows import (
@@ -177,6 +178,11 @@ class RunReader:
         """Reads what a model answered; of completions it was asked for more than once, the latest."""
         read = self._read(AnswerRow)
         return Rows(tuple({row.index: row for row in read.rows}.values()), read.is_truncated, read.damaged)
+
+    def cards(self) -> Rows[Card]:
+        """Reads the cards of problems; of those of the same content, the latest."""
+        read = self._read(Card)
+        return Rows(tuple({card.digest: card for card in read.rows}.values()), read.is_truncated, read.damaged)
 
     def problems(self) -> dict[str, ProblemRow]:
         """Reads the problems that completions of the run answer, by digest; what cannot be read is left out."""

@@ -301,6 +301,8 @@ class TrajectoryRow(StepRow):
     score: float | None = None
     scores: dict[Text, float] = Field(default_factory=dict)
     states: tuple[str, ...] = ()
+    state_bytes: int | None = None
+    verifier_failures: int = 0
 
     @property
     def is_cut_off(self) -> bool:

@@ -33,6 +33,7 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 _MOST_UNUSED = 8
 
 _lock = threading.Lock()
+_kept: Counter[Path] = Counter()
 _uses: Counter[str] = Counter()
 _unused: set[str] = set()
 _making: dict[str, threading.Lock] = {}
@@ -90,7 +91,10 @@ def keep_state(
             return None
         digest = _packed(plain, packed)
         path = directory / f"{digest}{f'{_OVER}{below.digest}' if below else ''}.tar.gz"
-        packed.replace(path)
+        with _lock:
+            # What another process has kept is not removed here.
+            _kept[path] += 1 if _kept[path] or not path.exists() else 2
+            packed.replace(path)
         return State(digest, image, path, below)
     except OSError as error:
         raise InfrastructureError(f"{directory}: a state cannot be kept: {error.strerror}") from error
@@ -100,6 +104,16 @@ def keep_state(
         for path in (plain, packed):
             with suppress(OSError):
                 path.unlink()
+
+
+def drop_state(state: State) -> None:
+    """Removes a state that this process has kept, unless it was kept more than once."""
+    with _lock:
+        if not _kept[state.path]:
+            return
+        _kept[state.path] -= 1
+        if not _kept[state.path]:
+            state.path.unlink(missing_ok=True)
 
 
 def _packed(plain: Path, packed: Path) -> str:

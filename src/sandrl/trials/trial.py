@@ -45,7 +45,7 @@ from sandrl.trials.preparation import (
     run_to_end,
     wait_until_healthy,
 )
-from sandrl.trials.state import LostStateError, find_state
+from sandrl.trials.state import LostStateError, drop_state, find_state
 from sandrl.trials.verification import Failure, Reading, run_verifier
 
 LIFETIME_MARGIN_SECONDS = 3600.0
@@ -136,6 +136,7 @@ class TrialOptions:
         output_bytes: How much of the output of a verifier is kept.
         retries: How often a machine is asked for again that did not start.
         at_once: How many trials at once at most; None for as many as there is room for.
+        keeps_states: Whether the states that agents leave are there after the trial; else only their size is told.
         tags: Tags of the sandboxes.
     """
 
@@ -146,6 +147,7 @@ class TrialOptions:
     output_bytes: int = 1 << 20
     retries: int = 2
     at_once: int | None = field(default=None, compare=False)
+    keeps_states: bool = field(default=True, compare=False)
     tags: tuple[str, ...] = field(default=(), compare=False)
 
     def document(self) -> dict[str, object]:
@@ -208,40 +210,55 @@ class _Trial:
         self._site = site
         self._options = options
         self._phases: dict[str, float] = {}
-        self._states: list[str] = []
+        self._states: list[State] = []
         self._remarks: list[str] = []
         self._trusts: list[Trust] = []
         self._machine: Machine | None = None
         self._sandbox_id: str | None = None
+        self._state_bytes: int | None = None
+        self._failures = 0
         self._has_machine = False
         self._has_hidden = False
 
     def run(self) -> Verdict:
+        has_verdict = False
+        try:
+            verdict = self._verdict()
+            has_verdict = True
+        finally:
+            self._leave()
+            if not (has_verdict and self._options.keeps_states):
+                self._drop_states()
+        return replace(
+            verdict,
+            states=tuple(each.digest for each in self._states),
+            state_bytes=self._state_bytes,
+            phases=self._phases,
+            sandbox_id=self._sandbox_id,
+        )
+
+    def _verdict(self) -> Verdict:
         try:
             ends = self._steps()
         except InputError as error:
-            return self._without_score(Status.INVALID_PROBLEM, error.message)
+            return Verdict(Status.INVALID_PROBLEM, None, 0, 1, error.message)
         except (Unprepared, _Undecided) as error:
-            return self._without_score(Status.INFRASTRUCTURE, str(error))
+            return Verdict(Status.INFRASTRUCTURE, None, 0, 1, str(error))
         except AnswerError as error:
-            return Verdict(
-                Status.FAILED, None, 0, 1, str(error), score=0.0, phases=self._phases, sandbox_id=self._sandbox_id
-            )
-        finally:
-            self._leave()
+            self._drop_states()
+            return Verdict(Status.FAILED, None, 0, 1, str(error), score=0.0)
         trust = Trust.SHARED if Trust.SHARED in self._trusts else Trust.SEPARATE
         has_steps = len(self._task.steps) > 1
         return replace(
             verdict_of(ends, self._task.strategy, trust, self._remarks, has_steps=has_steps),
             wall_seconds=self._phases.get("verifier", 0.0),
-            states=tuple(self._states),
-            phases=self._phases,
-            sandbox_id=self._sandbox_id,
+            verifier_failures=self._failures,
         )
 
-    def _without_score(self, status: Status, detail: str) -> Verdict:
-        kept = tuple(self._states)
-        return Verdict(status, None, 0, 1, detail, states=kept, phases=self._phases, sandbox_id=self._sandbox_id)
+    def _drop_states(self) -> None:
+        for state in self._states:
+            drop_state(state)
+        self._states.clear()
 
     # Steps
 
@@ -264,7 +281,7 @@ class _Trial:
                 if number >= len(given):
                     break
                 state = given[number]
-                self._states.append(state.digest)
+                self._states.append(state)
             else:
                 failed = self._set_up(number, step)
                 if failed:
@@ -272,8 +289,11 @@ class _Trial:
                     ends += [StepEnd(each, Failure(failed)) for each in task.steps[number:]]
                     break
                 state = self._acted(number, step)
+            before = self._failures
             with self._timed("verifier"):
                 ends.append(StepEnd(step, self._verified(number, step, state)))
+            if isinstance(ends[-1].reading, Failure):
+                self._failures = before
             if ends[-1].is_too_low:
                 break
         return ends
@@ -339,7 +359,8 @@ class _Trial:
                 state = None
                 self._remarks.append(f"its state is not kept: {error.message}")
         if state is not None:
-            self._states.append(state.digest)
+            self._states.append(state)
+            self._state_bytes = state.path.stat().st_size
         return state
 
     def _collect(self, machine: Machine, step: TaskStep) -> None:
@@ -474,13 +495,15 @@ class _Trial:
 
     def _run(self, machine: Machine, step: TaskStep, *, is_own: bool = False) -> Reading | Failure:
         verifier = step.verifier
-        return run_verifier(
+        found = run_verifier(
             machine,
             verifier,
             tests=None if is_own and verifier.has_tests else files_of(self._task, verifier.directories, verifier.files),
             variables=self._variables(verifier.phase),
             output_bytes=self._options.output_bytes,
         )
+        self._failures += isinstance(found, Failure)
+        return found
 
     @staticmethod
     def _run_or_fail(run: Callable[[], Reading | Failure]) -> Reading | Failure:
