@@ -31,6 +31,7 @@ from sandrl.problems.tasks.task import (
 )
 from sandrl.problems.tasks.templates import resolved
 from sandrl.runs import VERIFIER_TAG
+from sandrl.runtime.limits import OTHER_HOSTS
 from sandrl.sandboxes import Shape, State, delay_seconds, network_of
 from sandrl.trials.aggregation import StepEnd, verdict_of
 from sandrl.trials.artifacts import collected, files_of
@@ -55,7 +56,9 @@ MEMORY_BYTES, STORAGE_BYTES = 2 << 30, 10 << 30
 """What the machine of a task has that names no size of its own."""
 
 _MOST_LOSSES = 4
+_MOST_NAMES = 32
 _FIRST_PAUSE_SECONDS = 0.5
+_MOST_HOSTS = 100
 
 _Found = TypeVar("_Found")
 
@@ -217,8 +220,12 @@ class _Trial:
         self._sandbox_id: str | None = None
         self._state_bytes: int | None = None
         self._failures = 0
+        self._reached: dict[str, set[str]] = {}
+        self._is_observed = True
         self._has_machine = False
         self._has_hidden = False
+        self._processes: frozenset[int] = frozenset()
+        self._left: tuple[str, ...] = ()
 
     def run(self) -> Verdict:
         has_verdict = False
@@ -234,6 +241,7 @@ class _Trial:
             states=tuple(each.digest for each in self._states),
             state_bytes=self._state_bytes,
             phases=self._phases,
+            reached=self._known_hosts(),
             sandbox_id=self._sandbox_id,
         )
 
@@ -252,10 +260,26 @@ class _Trial:
         return replace(
             verdict_of(ends, self._task.strategy, trust, self._remarks, has_steps=has_steps),
             wall_seconds=self._phases.get("verifier", 0.0),
+            processes=self._left,
             verifier_failures=self._failures,
         )
 
+    def _observe(self, phase: str, machine: Machine) -> None:
+        found = machine.reached()
+        self._is_observed = self._is_observed and found is not None
+        self._reached.setdefault(phase, set()).update(found or ())
+
+    def _known_hosts(self) -> dict[str, tuple[str, ...]] | None:
+        if not self._is_observed or not self._reached:
+            return None
+        return {
+            phase: (*sorted(hosts)[:_MOST_HOSTS], *[OTHER_HOSTS][: len(hosts) > _MOST_HOSTS])
+            for phase, hosts in self._reached.items()
+        }
+
     def _drop_states(self) -> None:
+        if isinstance(self._agent, FinalState):
+            return  # they are not of this trial
         for state in self._states:
             drop_state(state)
         self._states.clear()
@@ -346,6 +370,7 @@ class _Trial:
                 raise Unprepared(error.message) from error
         if remark:
             self._remarks.append(remark)
+        self._left = tuple(sorted(self._left_running(machine))[:_MOST_NAMES])
         if step.verifier.ends_processes:
             machine.end_processes(step.agent.user)
         with self._timed("state"):
@@ -358,10 +383,19 @@ class _Trial:
                     raise
                 state = None
                 self._remarks.append(f"its state is not kept: {error.message}")
+        self._observe("agent", machine)
         if state is not None:
             self._states.append(state)
             self._state_bytes = state.path.stat().st_size
         return state
+
+    def _left_running(self, machine: Machine) -> set[str]:
+        def running() -> dict[int, str]:
+            return {number: name for number, name in machine.processes().items() if number not in self._processes}
+
+        # What was ended a moment ago is not there any more when it is looked for again.
+        found = running()
+        return set(running().values()) & set(found.values()) if found else set()
 
     def _collect(self, machine: Machine, step: TaskStep) -> None:
         # A command that fails costs the verifier what it would have prepared, and nothing else.
@@ -503,6 +537,7 @@ class _Trial:
             output_bytes=self._options.output_bytes,
         )
         self._failures += isinstance(found, Failure)
+        self._observe("verifier", machine)
         return found
 
     @staticmethod
@@ -534,6 +569,7 @@ class _Trial:
                     machine.start()
                     self._sandbox_id = machine.sandbox_id
                     make_ready(machine, environment, self._task)
+                    self._processes = frozenset(machine.processes())
                 except (InfrastructureError, RuntimeLost) as error:
                     machine.close()
                     if failures > self._options.retries:

@@ -165,6 +165,7 @@ def _connection(endpoint: DaemonEndpoint, settings: Settings, reason: str, image
         prebuilt=SharedDirectory(directory.prebuilt, PREBUILT_PATH),
         way_out=_WAY_OUT,
         connections=partial(daemon.connections_of, endpoint),
+        reached=partial(daemon.reached_by, endpoint),
         write_changes=partial(daemon.write_changes, endpoint),
         has_ended=lambda: directory.has_ended(endpoint),
     )
