@@ -211,6 +211,8 @@ class ScoredCompletion:
         state_bytes: Packed size of the last of these states, also if none was kept; None if there was none.
         phases: How long the phases of a task's trial took, in seconds, by name.
         verifier_failures: How many runs of the verifier left no valid reward, in steps where a later run left one.
+        reached: Where programs have been connected to, as `HOST:PORT`, until the end of the agent (`agent`) and during
+            the verifier (`verifier`); `None` if the runtime did not observe it.
     """
 
     index: int
@@ -251,6 +253,7 @@ class ScoredCompletion:
     state_bytes: int | None = None
     phases: dict[str, float] = field(default_factory=dict, repr=False)
     verifier_failures: int = 0
+    reached: dict[str, tuple[str, ...]] | None = field(default=None, repr=False)
 
     @property
     def is_cut_off(self) -> bool:
@@ -287,7 +290,9 @@ class ScoredCompletion:
 
 # What is left out of the representation of a result, as it is of a log.
 _TEXTS: dict[str, Any] = {
-    each.name: each.default for each in fields(ScoredCompletion) if not each.repr and each.name != "phases"
+    each.name: each.default
+    for each in fields(ScoredCompletion)
+    if not each.repr and each.name not in ("phases", "reached")
 }
 _BRIEF = tuple(each.name for each in fields(ScoredCompletion) if each.repr)
 

@@ -64,6 +64,8 @@ class Verdict:
         state_bytes: Packed size of the last of these states, also if none was kept; None if there was none.
         phases: How long the phases of a task's trial took, in seconds, by name.
         verifier_failures: How many runs of the verifier left no valid reward, in steps where a later run left one.
+        reached: Where programs have been connected to, as `HOST:PORT`, until the end of the agent (`agent`) and during
+            the verifier (`verifier`); `None` if the runtime did not observe it.
         sandbox_id: The first sandbox of a task's trial; `None` if there was none, and for other problems.
 
     Raises:
@@ -93,6 +95,7 @@ class Verdict:
     state_bytes: int | None = None
     phases: dict[str, float] = field(default_factory=dict)
     verifier_failures: int = 0
+    reached: dict[str, tuple[str, ...]] | None = None
     sandbox_id: str | None = None
 
     def __post_init__(self) -> None:

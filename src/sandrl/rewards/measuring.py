@@ -185,6 +185,7 @@ class Measuring:
         context: ScoringContext | None = None,
         problems: Mapping[str, Problem] | None = None,
         on_result: OnResult | None = None,
+        keeps_states: bool = False,
     ) -> dict[str, ScoredCompletion]:
         """Judges those that have no result yet, and returns the results of all, by id, in their order.
 
@@ -192,8 +193,12 @@ class Measuring:
             context: How they are judged, unless as other runs.
             problems: What they are judged as answers to, where that is not the problem of the set, by `task_id`.
             on_result: Is called with each result: at once with those that are known.
+            keeps_states: Whether the run has the final states of tasks afterwards.
         """
         on_result = on_result or _ignore
+        context = context or self.context
+        trial = replace(context.options.trial, keeps_states=keeps_states)
+        context = replace(context, options=replace(context.options, trial=trial))
         self._asked.update(each.id for each in runs)
         left = []
         for each in runs:
@@ -202,7 +207,7 @@ class Measuring:
             else:
                 left.append(each)
         if left and not self.interrupt.level:
-            self._judge(left, context or self.context, problems or self.problems, on_result)
+            self._judge(left, context, problems or self.problems, on_result)
         return {each.id: self.results[each.id] for each in runs if each.id in self.results}
 
     def _judge(

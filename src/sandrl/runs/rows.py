@@ -303,6 +303,7 @@ class TrajectoryRow(StepRow):
     states: tuple[str, ...] = ()
     state_bytes: int | None = None
     verifier_failures: int = 0
+    reached: dict[str, tuple[Text, ...]] | None = None
 
     @property
     def is_cut_off(self) -> bool:

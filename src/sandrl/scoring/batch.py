@@ -417,6 +417,7 @@ class Batch:
             state_bytes=None if cached else verdict.state_bytes,
             phases={} if cached else verdict.phases,
             verifier_failures=0 if cached else verdict.verifier_failures,
+            reached=None if cached else verdict.reached,
             failures=tuple(attempt.failures),
             cached=cached,
             cpu_seconds=verdict.cpu_seconds,

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from sandrl.errors import InfrastructureError, NoUserError
+from sandrl.errors import InfrastructureError, NoUserError, SandrlError
 from sandrl.events import ExecutionFinished
 from sandrl.sandboxes import Command, CommandOutcome, Launch, Sandbox, Shape, State
 from sandrl.trials import guest
@@ -75,6 +75,7 @@ class Machine:
         self._launch: Launch | None = None
         self._facts = Facts()
         self._has_state_image = False
+        self._looked_until = 0
         self._terminals: list[Terminal] = []
         self._loss: InfrastructureError | RuntimeLost | None = None
 
@@ -332,6 +333,23 @@ class Machine:
         with self.telling_loss():
             sandbox_id = self.sandbox.id or ""
             return keep_state(self._place.connection, sandbox_id, image, state, self._states, self._place.emit)
+
+    def reached(self) -> tuple[str, ...] | None:
+        """Where its programs have been connected to since the last call, as `HOST:PORT`; None if that is not known."""
+        connection = self._place.connection
+        network = self.shape.network or connection.network
+        if not network.is_reachable if network is not None else connection.is_local:
+            return ()
+        if connection.reached is None or self.sandbox_id is None:
+            return None
+        try:
+            found = connection.reached(self.sandbox_id, self._looked_until)
+        except SandrlError:
+            return None
+        if found is None:
+            return None
+        hosts, self._looked_until = found
+        return tuple(hosts)
 
     def close(self) -> None:
         """Begins to stop the sandbox, if there is one; closing twice is fine."""

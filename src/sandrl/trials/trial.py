@@ -31,6 +31,7 @@ from sandrl.problems.tasks.task import (
 )
 from sandrl.problems.tasks.templates import resolved
 from sandrl.runs import VERIFIER_TAG
+from sandrl.runtime.limits import OTHER_HOSTS
 from sandrl.sandboxes import Shape, State, delay_seconds, network_of
 from sandrl.trials.aggregation import StepEnd, verdict_of
 from sandrl.trials.artifacts import collected, files_of
@@ -56,6 +57,7 @@ MEMORY_BYTES, STORAGE_BYTES = 2 << 30, 10 << 30
 
 _MOST_LOSSES = 4
 _FIRST_PAUSE_SECONDS = 0.5
+_MOST_HOSTS = 100
 
 _Found = TypeVar("_Found")
 
@@ -217,6 +219,8 @@ class _Trial:
         self._sandbox_id: str | None = None
         self._state_bytes: int | None = None
         self._failures = 0
+        self._reached: dict[str, set[str]] = {}
+        self._is_observed = True
         self._has_machine = False
         self._has_hidden = False
 
@@ -234,6 +238,7 @@ class _Trial:
             states=tuple(each.digest for each in self._states),
             state_bytes=self._state_bytes,
             phases=self._phases,
+            reached=self._known_hosts(),
             sandbox_id=self._sandbox_id,
         )
 
@@ -254,6 +259,19 @@ class _Trial:
             wall_seconds=self._phases.get("verifier", 0.0),
             verifier_failures=self._failures,
         )
+
+    def _observe(self, phase: str, machine: Machine) -> None:
+        found = machine.reached()
+        self._is_observed = self._is_observed and found is not None
+        self._reached.setdefault(phase, set()).update(found or ())
+
+    def _known_hosts(self) -> dict[str, tuple[str, ...]] | None:
+        if not self._is_observed or not self._reached:
+            return None
+        return {
+            phase: (*sorted(hosts)[:_MOST_HOSTS], *[OTHER_HOSTS][: len(hosts) > _MOST_HOSTS])
+            for phase, hosts in self._reached.items()
+        }
 
     def _drop_states(self) -> None:
         for state in self._states:
@@ -358,6 +376,7 @@ class _Trial:
                     raise
                 state = None
                 self._remarks.append(f"its state is not kept: {error.message}")
+        self._observe("agent", machine)
         if state is not None:
             self._states.append(state)
             self._state_bytes = state.path.stat().st_size
@@ -503,6 +522,7 @@ class _Trial:
             output_bytes=self._options.output_bytes,
         )
         self._failures += isinstance(found, Failure)
+        self._observe("verifier", machine)
         return found
 
     @staticmethod

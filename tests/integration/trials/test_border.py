@@ -359,3 +359,14 @@ def test_a_name_of_a_state_leads_nowhere(tmp_path: Path, name: str) -> None:
     (tmp_path / "states").mkdir()
     (tmp_path / "states" / f"{named}.tar.gz").write_bytes(b"")
     assert find_state(tmp_path / "states", named.partition(".over")[0], "image") is None
+
+
+def test_a_state_that_nobody_wants_is_told_with_its_size_and_removed(run: Run, tmp_path: Path) -> None:
+    agent = Script("touch /app/right; head -c 100000 /dev/urandom >/app/data")
+    verdict = run(agent, _HONEST, options=replace(_APART, keeps_states=False))
+    assert (verdict.score, verdict.states, list((tmp_path / "states").iterdir())) == (1.0, (), [])
+    assert verdict.state_bytes is not None
+    assert 100_000 < verdict.state_bytes < 120_000
+    wanted = run(Script("touch /app/right"), _HONEST)
+    [file] = (tmp_path / "states").iterdir()
+    assert (wanted.states, wanted.state_bytes) == ((file.name.removesuffix(".tar.gz"),), file.stat().st_size)

@@ -80,6 +80,7 @@ def _connected(settings: Settings, reason: str, image: str | None, packages: Pac
         _connection(endpoint, settings, reason, image),
         find_image=lambda name, tell: _stored_image(name, settings, tell),
         user_of=lambda name: _user_of(name, settings),
+        image_bytes=lambda name: _image_bytes(name, settings),
         add_layers=lambda name, layers: _with_layers(name, layers, settings),
         remove_images=lambda names: _remove_images(names, settings),
         packages=packages,
@@ -113,6 +114,14 @@ def _user_of(image: str, settings: Settings) -> str | None:
 
     found = open_store(settings).find(image)
     return None if found is None else found.config.user
+
+
+def _image_bytes(image: str, settings: Settings) -> int | None:
+    from sandrl.runtime.images.store import open_store
+
+    store = open_store(settings)
+    found = store.find(image)
+    return None if found is None else sum(map(store.contents.layer_bytes, found.layers))
 
 
 def _with_layers(image: str, layers: Sequence[tuple[str, Path]], settings: Settings) -> str:
@@ -156,6 +165,7 @@ def _connection(endpoint: DaemonEndpoint, settings: Settings, reason: str, image
         prebuilt=SharedDirectory(directory.prebuilt, PREBUILT_PATH),
         way_out=_WAY_OUT,
         connections=partial(daemon.connections_of, endpoint),
+        reached=partial(daemon.reached_by, endpoint),
         write_changes=partial(daemon.write_changes, endpoint),
         has_ended=lambda: directory.has_ended(endpoint),
     )

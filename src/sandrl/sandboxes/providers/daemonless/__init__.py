@@ -61,6 +61,7 @@ class DaemonlessProvider:
             directory=settings.state_dir,
             interpreter=interpreter,
             connections=runtime.choice.launcher.gate.connections,
+            reached=runtime.choice.launcher.gate.reached,
         )
 
     def find(self, settings: Settings, *, reason: str, emit: Emit = ignore) -> None:
