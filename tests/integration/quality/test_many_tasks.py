@@ -75,4 +75,5 @@ def test_progress_is_a_line_on_a_terminal_and_lines_in_a_pipe(tmp_path: Path) ->
     assert "80/80" in shown.plain
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert "of 80" in done.stderr and "\x1b" not in done.stdout + done.stderr
+    assert "of 80" in done.stderr
+    assert "\x1b" not in done.stdout + done.stderr

@@ -47,7 +47,7 @@ def test_a_cheat_earns_what_the_weakness_gives_away(of_weak_tasks: dict[str, Car
     (cheat,) = [each for each in card.cheats if each.name == task.cheat]
     assert cheat.reward == 1.0
     assert cheat.advice or cheat.stopped_by
-    assert card.weakest == "cheats" and card.quality == 0.0
+    assert (card.weakest, card.quality) == ("cheats", 0.0)
 
 
 @pytest.mark.parametrize(("name", "setting"), STOPPED.items())
