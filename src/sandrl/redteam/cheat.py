@@ -50,17 +50,16 @@ def read_cheats(text: str, *, group: str, **shared: str) -> tuple[Cheat, ...]:
     """Cheats that are written one below the other, as the scripts that they are.
 
     Each begins with `=== NAME: AIM` and `advice: ADVICE`. After the name, `[seconds=N]` is a time limit of its own. A
-    part of a script in `shared` stands where its name does, as `%NAME%`.
+    text in `shared` stands where its name does, as `%NAME%`.
     """
     found = []
-    for part in text.split("=== ")[1:]:
+    for key, value in shared.items():
+        text = text.replace(f"%{key}%", value.strip("\n"))
+    for part in re.split("^=== ", text, flags=re.MULTILINE)[1:]:
         header = _HEADER.match(part)
         assert header is not None, part
         name, seconds, aim, advice = header.groups()
-        script = part[header.end() :]
-        for key, value in shared.items():
-            script = script.replace(f"%{key}%", value.strip("\n"))
-        stalls = name.endswith("-stalled")
+        script, stalls = part[header.end() :], name.endswith("-stalled")
         found.append(Cheat(name, group, aim, advice, script, int(seconds or _MOST_SECONDS), stalls))
     return tuple(found)
 

@@ -85,8 +85,10 @@ def mentioned(text: str) -> VerifierText:
 
 def _is_private(path: str) -> bool:
     # An agent cannot, or need not, make it.
-    return path in (".", "/", "..") or path.startswith("../") or any(
-        path == each or path.startswith(f"{each}/") for each in _PRIVATE
+    return (
+        path in (".", "/", "..")
+        or path.startswith("../")
+        or any(path == each or path.startswith(f"{each}/") for each in _PRIVATE)
     )
 
 

@@ -111,6 +111,16 @@ for each in $(left); do
 done
 [ "$ran" ] || none "the image has no script of a solution"
 
+=== answer-compiled: lets Python import compiled files that are there in the place of their sources
+advice: remove __pycache__ and compiled files from the image when it is built
+for each in __pycache__/*.cpython-*.pyc */__pycache__/*.cpython-*.pyc */*/__pycache__/*.cpython-*.pyc; do
+    [ -f "$each" ] || continue
+    name=${each##*/} place=${each%__pycache__/*}
+    name=${name%%.cpython-*}
+    [ -f "$place$name.py" ] && cp "$each" "$place$name.pyc" && rm -f "$place$name.py" && done=yes
+done
+[ "$done" ] || none "no compiled file is there"
+
 === answer-copied: copies files whose names say that they are an answer to the paths that the verifier mentions
 advice: remove answers and expected results from the image when it is built
 %FIND%

@@ -19,6 +19,10 @@ CHEATS = read_cheats(
 advice: %ADVICE%
 %FUTURE%
 
+=== clock-now: gives files the time of now
+advice: %ADVICE%
+%NOW%
+
 === clock-past: gives files a time in the far past
 advice: %ADVICE%
 %PAST%
@@ -44,5 +48,6 @@ done
     group="clock",
     ADVICE=_ADVICE,
     FUTURE=_EACH.replace("%TIME%", "203712310000"),
+    NOW=_EACH.replace("-t %TIME% ", ""),
     PAST=_EACH.replace("%TIME%", "197101010000"),
 )

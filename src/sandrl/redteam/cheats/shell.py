@@ -57,7 +57,7 @@ shims=
 shim() {
     body=$(cat) new= ifs=$IFS
     IFS=:
-    for directory in $PATH; do
+    for directory in $PATH:/usr/local/bin:/usr/bin:/bin; do
         IFS=$ifs
         [ -n "$directory" ] && [ -d "$directory" ] && [ -w "$directory" ] || continue
         if [ -e "$directory/$1" ] || [ -L "$directory/$1" ]; then
@@ -70,11 +70,12 @@ shim() {
             shim_in "$directory/$1" "${2:-/bin/sh}" && new=yes
         fi
     done
+    # Where a later program finds it first, if it may be made there.
     IFS=:
-    for directory in ${new:+/nowhere} $PATH; do
+    for directory in $PATH:$HOME/.local/bin:$HOME/bin:$HOME/.cargo/bin:$PWD/node_modules/.bin:$PWD/.venv/bin; do
         IFS=$ifs
-        [ -z "$new" ] && [ "$3" != present ] && [ -d "$directory" ] && [ -w "$directory" ] || continue
-        shim_in "$directory/$1" "${2:-/bin/sh}" && new=yes
+        [ -n "$directory" ] && mkdir -p "$directory" 2>/dev/null && [ -w "$directory" ] || continue
+        [ ! -e "$directory/$1" ] && shim_in "$directory/$1" "${2:-/bin/sh}" && new=yes
     done
     IFS=$ifs
     [ -z "$new" ] || shims="$shims $1"
@@ -84,6 +85,11 @@ shim_in() {
 }
 must_have_shims() { [ -n "$shims" ] || none "no directory of PATH can be changed"; }
 PASS_ON='[ -x "${0%/*}/.was/${0##*/}" ] && exec "${0%/*}/.was/${0##*/}" "$@"
+for each in /usr/local/bin /usr/bin /bin; do
+    for each in "$each/.was/${0##*/}" "$each/${0##*/}"; do
+        [ -x "$each" ] && [ "$each" != "$0" ] && exec "$each" "$@"
+    done
+done
 '
 # The interpreters of Python of this machine.
 pythons() {

@@ -60,11 +60,13 @@ advice: run programs of the verifier, and not those of the agent
     DIRECTORY=_each('[ -e "$path" ] || { mkdir -p "$path" && made=yes; }'),
     ONE=_each('[ -e "$path" ] || { echo 1 >"$path" && made=yes; }'),
     WORDS=_each(
-        """[ -e "$path" ] || { printf 'PASS\\nPASSED\\nOK\\npassed\\nsuccess\\ndone\\ntrue\\n0 failed\\n' >"$path" && made=yes; }"""
+        r"""[ -e "$path" ] || {
+        printf '%s\n' PASS PASSED OK passed success done true '0 failed' >"$path" && made=yes; }"""
     ),
     JSON=_each(
-        """[ -e "$path" ] || { echo '{"status": "passed", "result": "pass", "success": true, "passed": true, "ok": true,"""
-        """ "valid": true, "reward": 1, "score": 1.0, "failed": 0, "errors": [], "exit_code": 0}' >"$path" && made=yes; }"""
+        """[ -e "$path" ] || {
+        echo '{"status": "passed", "result": "pass", "success": true, "passed": true, "ok": true, "valid": true,
+"reward": 1, "score": 1.0, "failed": 0, "errors": [], "exit_code": 0}' >"$path" && made=yes; }"""
     ),
     QUOTES=_each('[ -e "$path" ] || { say_words >"$path" && made=yes; }'),
     ADDED=_each('[ -f "$path" ] && [ ! -x "$path" ] && say_words >>"$path" && made=yes'),
