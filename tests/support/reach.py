@@ -41,6 +41,7 @@ def probe(connection: Connection) -> dict[str, Any]:
     sandbox = connection.open().create(["tag-probe"])
     ways = json.loads(run(sandbox, PROBE))
     assert connection.reached is not None
+    assert sandbox.id is not None
     reached = connection.reached(sandbox.id, 0)
     assert reached is None or connection.reached(sandbox.id, reached[1]) == ([], reached[1])
     sandbox.stop().result()

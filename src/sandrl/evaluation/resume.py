@@ -13,7 +13,7 @@ from typing import Any
 
 from sandrl.config.eval import EvalConfig
 from sandrl.config.layers import resolve
-from sandrl.config.parts import EpisodePart, MappingPart, QuestionPart, ScoringPart
+from sandrl.config.parts import EpisodePart, MappingPart, QualityPart, QuestionPart, ScoringPart
 from sandrl.config.words import TINY
 from sandrl.errors import UsageError
 from sandrl.evaluation.answers import EvalSample
@@ -34,6 +34,7 @@ _OF_THE_RUN = (
     *EpisodePart.model_fields,
     *QuestionPart.model_fields,
     *MappingPart.model_fields,
+    *QualityPart.model_fields,
     *(name for name in ScoringPart.model_fields if name not in ("retries", "caching")),
 )
 _TINY_PROBLEMS = f"{TINY}:test"

@@ -1,8 +1,8 @@
 """Chooses the problems of a run by their quality, which was measured before: `sandrl.runs.cards`.
 
-A quality is an upper bound, since a part that nobody has measured can only lower it. So a problem without a card is left
-out, and one whose card lacks parts is not: how many of those there are is said. A run keeps the cards that it has
-chosen by, so that it has the same problems when it is resumed, whatever was measured meanwhile.
+A quality is an upper bound, since a part that was not measured can only lower it. A problem without a card is left out.
+A card that lacks parts is enough: a warning says how many tasks were never tried with cheats. A run keeps the cards
+that it has used, so it has the same problems when it is resumed, also if the record has changed.
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ class QualityFilter:
         least: The lowest quality that is accepted.
         cards: What is known, by digest.
         used: The cards of the problems that it was asked about, by digest.
+        names: The `task_id`s that it was asked about, in their order.
         low: The `task_id`s of problems with a lower quality; `unmeasured` those of problems without any.
         untried: How many accepted tasks were never tried with cheats.
     """
@@ -52,6 +53,7 @@ class QualityFilter:
     least: float
     cards: Mapping[str, Card]
     used: dict[str, Card] = field(default_factory=dict)
+    names: dict[str, None] = field(default_factory=dict)
     accepted: int = 0
     low: dict[str, float] = field(default_factory=dict)
     unmeasured: dict[str, None] = field(default_factory=dict)
@@ -77,6 +79,7 @@ class QualityFilter:
         return cls(config.min_quality, cards)
 
     def accepts(self, problem: Problem) -> bool:
+        self.names[problem.task_id] = None
         digest = card_digest(problem)
         card = self.cards.get(digest)
         quality = None if card is None else card.quality
@@ -98,9 +101,14 @@ class QualityFilter:
         return "its quality was not measured" if task_id in self.unmeasured else None
 
     @property
+    def left_out(self) -> int:
+        """How many problems it has not accepted."""
+        return len(self.low) + len(self.unmeasured)
+
+    @property
     def summary(self) -> str:
         """How many problems were left out, and the first ones; empty if none was."""
-        left_out = len(self.low) + len(self.unmeasured)
+        left_out = self.left_out
         if not left_out:
             return ""
         kinds = ((f"have a quality lower than {self.least:g}", self.low), ("were not measured", self.unmeasured))
@@ -108,12 +116,12 @@ class QualityFilter:
         return f"{left_out} of {self.accepted + left_out} problems are left out: {', '.join(parts)}"
 
     def check_some_left(self, source: str | Path) -> None:
-        """Makes sure that it has accepted a problem.
+        """Makes sure that it is not the reason why nothing of a source is left.
 
         Raises:
-            InputError: If it was asked about some, and has accepted none.
+            InputError: If it has left out a problem.
         """
-        if not self.accepted and self.summary:
+        if self.summary:
             raise InputError(
                 f"no problem is left by min_quality: {self.summary}",
                 path=source,

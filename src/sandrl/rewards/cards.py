@@ -7,25 +7,28 @@ is the same.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from statistics import median
 
 from sandrl.events.results import ScoredCompletion
 from sandrl.problems import Problem
+from sandrl.problems.quality import card_digest
 from sandrl.problems.tasks.task import Task
 from sandrl.runs.cards import Card
-from sandrl.runs.resumption import content_digest
 from sandrl.runs.statistics import Estimate, estimate, mean
 
 ORACLE, NOP, STUB = "oracle.", "nop.", "stub."
 """What the labels of runs begin with: a number follows, or the label of the stub."""
 
 
-def card_of(problem: Problem, runs: Mapping[str, ScoredCompletion]) -> Card:
+def card_of(
+    problem: Problem, runs: Mapping[str, ScoredCompletion], image_bytes: Callable[[str], int | None] = lambda _: None
+) -> Card:
     """The card of what was measured on one problem.
 
     Args:
         runs: The results of its runs, by label; only those of solutions, of nothing and of stubs are counted.
+        image_bytes: The size of an image, unpacked, by its name.
     """
     oracle, idle, stubs = (_with_reward(runs, kind) for kind in (ORACLE, NOP, STUB))
     nulls = [
@@ -35,13 +38,16 @@ def card_of(problem: Problem, runs: Mapping[str, ScoredCompletion]) -> Card:
     card = Card(
         task_id=problem.task_id,
         kind=problem.kind,
-        digest=content_digest(problem.check_content),
+        digest=card_digest(problem),
         oracle=mean([result.reward or 0.0 for result in oracle]),
         oracle_runs=len(oracle),
         oracle_passes=sum(result.is_pass for result in oracle),
         null_runs=len(nulls),
         null_reason=nulls[0].detail if nulls else "",
         seconds=_median_seconds(oracle or idle),
+        image_bytes=next((image_bytes(each.image) for each in (*oracle, *idle) if each.image), None),
+        state_bytes=next((each.state_bytes for each in oracle), None),
+        reached=_reached([*oracle, *idle]),
         network={} if task is None else _networks(task),
     )
     flakes = max(filter(None, map(_flakes, (oracle, idle))), key=lambda each: (each.value, each.problems), default=None)
@@ -92,3 +98,12 @@ def _networks(task: Task) -> dict[str, str]:
         name: ", ".join(dict.fromkeys((each.network or usual).mode.value for each in found))
         for name, found in phases.items()
     }
+
+
+def _reached(results: Sequence[ScoredCompletion]) -> tuple[str, ...] | None:
+    observed = [result.reached for result in results if result.reached is not None]
+    return (
+        tuple(sorted({host for phases in observed for hosts in phases.values() for host in hosts}))
+        if observed
+        else None
+    )

@@ -23,6 +23,7 @@ from sandrl.problems import Completion, Problem
 from sandrl.rewards.scored_run import BatchPlace, JobRun, open_job_run
 from sandrl.rewards.scoring import score_batch
 from sandrl.runs import RunReader
+from sandrl.runs.card_record import CardRecord
 from sandrl.runs.cards import Card
 from sandrl.runs.held import SandboxTime
 from sandrl.runs.resumption import PROBLEMS_DIGEST, check_unchanged, digest_of_all, resumed_config, run_to_resume
@@ -147,6 +148,7 @@ class Measuring:
         cache: VerdictCache,
         earlier: _Earlier,
         interrupt: Interrupt,
+        record: CardRecord,
     ) -> None:
         self.run = run
         self.problems = problems
@@ -156,6 +158,7 @@ class Measuring:
         self.results = earlier.results
         self._numbers = earlier.numbers
         self._cards = earlier.cards
+        self._record = record
         self._kept = KeptProblems(run.session.writer, None)
         self._asked: set[str] = set()
         self._total = 0
@@ -272,11 +275,15 @@ class Measuring:
         )
 
     def keep(self, card: Card) -> None:
-        """Appends a card to those of the run, unless it is there already; the last one of a problem counts."""
+        """Adds a card to those of the run, unless it is there already, and to the record of the user.
+
+        Of those that a run has of a problem the last one counts, so it is whole; the record joins them.
+        """
         known = self._cards.get(card.digest)
         if known is None or known.model_copy(update={"measured_at": card.measured_at}) != card:
             self._cards[card.digest] = card
             self.run.session.writer.append(card)
+            self._record.add([card])
 
     def end(self) -> MeasuringEnd:
         """How the run ended; its block must have been left."""
@@ -336,10 +343,15 @@ def opened_measuring(
         options = replace(ScoreOptions.of(config), concurrency=concurrency)
         context = ScoringContext.of(options, judge, run.connection)
         cache = VerdictCache(config.cache if isinstance(config, ValidateConfig) else None)
-        measuring = Measuring(run, problems, context, cache, earlier, interrupt)
+        measuring = Measuring(run, problems, context, cache, earlier, interrupt, CardRecord(settings.state_dir))
         yield measuring
         finished = len(measuring.results)
         run.end(finished, finished + measuring.unfinished, is_resumed=resume is not None)
+
+
+def earlier_results(run: Path) -> dict[str, ScoredCompletion]:
+    """The results of a run that stay when it is resumed, by id, without their texts."""
+    return _earlier(run).results
 
 
 def _earlier(resume: Path) -> _Earlier:

@@ -1,4 +1,4 @@
-"""The cards of a user: what every validation and every campaign has measured, by the content of the problems.
+"""The record of a user's cards, by the content of the problems, and other files of cards.
 
 A card follows its problem wherever its file is, and ends when the content changes. The record is a file in the state
 directory, to which commands append; a later one of them makes one card of those of the same content.
@@ -85,16 +85,19 @@ class CardRecord:
     def _compact(self) -> None:
         # One row of each content, and those of newer versions as they are. Without room on the disk all stay.
         with suppress(OSError, InputError):
-            if self._path.stat().st_size <= _COMPACTED_BYTES:
+            size = self._path.stat().st_size
+            if size <= _COMPACTED_BYTES:
                 return
             for left in self._path.parent.glob(f".{FILE}.*"):
                 left.unlink()
             newer: dict[str, bytes] = {}
             cards = merged(_each_card(self._path, newer))
             rows = [*newer.values(), *(card.to_json() for card in cards.values())]
-            while rows and sum(map(len, rows)) > _MOST_BYTES:
+            while (left_bytes := sum(map(len, rows))) > _MOST_BYTES:
+                # The cards that were measured longest ago.
                 rows = rows[len(rows) // 10 + 1 :]
-            write_whole(self._path, (row + b"\n" for row in rows))
+            if left_bytes <= size // 2 or size > _MOST_BYTES:
+                write_whole(self._path, (row + b"\n" for row in rows))
 
 
 def cards_at(place: str, state_dir: Path, runs_dir: Path) -> dict[str, Card]:

@@ -415,6 +415,7 @@ class Batch:
             scores=verdict.scores,
             states=() if cached else verdict.states,
             state_bytes=None if cached else verdict.state_bytes,
+            processes=verdict.processes,
             phases={} if cached else verdict.phases,
             verifier_failures=0 if cached else verdict.verifier_failures,
             reached=None if cached else verdict.reached,

@@ -7,6 +7,7 @@ taken for more than what it says, and every answer has a bound in time and size.
 from __future__ import annotations
 
 import posixpath
+import re
 import secrets
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -36,6 +37,8 @@ _SHARE_OF_HEAD = 4
 _NOT_EXECUTABLE = 126
 _MARGIN_BYTES = 64 << 10
 _FACTS_BYTES = 4 << 20
+# Without those that have ended, and wait to be heard of.
+_PROCESS = re.compile(r"(\d{1,10}) \((.{1,64})\) [^ZXx] ")
 _CUT = b"\n[... %d bytes are left out ...]\n"
 
 
@@ -317,6 +320,17 @@ class Machine:
         # The kernel spares the process that asks, so the second one of these ends the first.
         for _ in range(2):
             self.ask((*becoming, "sh", "-c", "kill -9 -1"), b"", START_SECONDS, _MARGIN_BYTES)
+
+    def processes(self) -> dict[int, str]:
+        """The names of the programs that run, by their process ids.
+
+        Raises:
+            InfrastructureError: If the sandbox failed.
+            RuntimeLost: If the runtime failed.
+        """
+        outcome = self.ask(("sh", "-c", guest.PROCESSES), b"", START_SECONDS, _FACTS_BYTES)
+        lines = map(_PROCESS.match, outcome.stdout.decode("utf-8", "replace").splitlines())
+        return {int(found[1]): found[2] for found in lines if found}
 
     def save(self) -> State | None:
         """Keeps what programs have changed in the image, while they run.

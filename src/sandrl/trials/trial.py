@@ -56,6 +56,7 @@ MEMORY_BYTES, STORAGE_BYTES = 2 << 30, 10 << 30
 """What the machine of a task has that names no size of its own."""
 
 _MOST_LOSSES = 4
+_MOST_NAMES = 32
 _FIRST_PAUSE_SECONDS = 0.5
 _MOST_HOSTS = 100
 
@@ -223,6 +224,8 @@ class _Trial:
         self._is_observed = True
         self._has_machine = False
         self._has_hidden = False
+        self._processes: frozenset[int] = frozenset()
+        self._left: tuple[str, ...] = ()
 
     def run(self) -> Verdict:
         has_verdict = False
@@ -257,6 +260,7 @@ class _Trial:
         return replace(
             verdict_of(ends, self._task.strategy, trust, self._remarks, has_steps=has_steps),
             wall_seconds=self._phases.get("verifier", 0.0),
+            processes=self._left,
             verifier_failures=self._failures,
         )
 
@@ -274,6 +278,8 @@ class _Trial:
         }
 
     def _drop_states(self) -> None:
+        if isinstance(self._agent, FinalState):
+            return  # they are not of this trial
         for state in self._states:
             drop_state(state)
         self._states.clear()
@@ -364,6 +370,7 @@ class _Trial:
                 raise Unprepared(error.message) from error
         if remark:
             self._remarks.append(remark)
+        self._left = tuple(sorted(self._left_running(machine))[:_MOST_NAMES])
         if step.verifier.ends_processes:
             machine.end_processes(step.agent.user)
         with self._timed("state"):
@@ -381,6 +388,14 @@ class _Trial:
             self._states.append(state)
             self._state_bytes = state.path.stat().st_size
         return state
+
+    def _left_running(self, machine: Machine) -> set[str]:
+        def running() -> dict[int, str]:
+            return {number: name for number, name in machine.processes().items() if number not in self._processes}
+
+        # What was ended a moment ago is not there any more when it is looked for again.
+        found = running()
+        return set(running().values()) & set(found.values()) if found else set()
 
     def _collect(self, machine: Machine, step: TaskStep) -> None:
         # A command that fails costs the verifier what it would have prepared, and nothing else.
@@ -554,6 +569,7 @@ class _Trial:
                     machine.start()
                     self._sandbox_id = machine.sandbox_id
                     make_ready(machine, environment, self._task)
+                    self._processes = frozenset(machine.processes())
                 except (InfrastructureError, RuntimeLost) as error:
                     machine.close()
                     if failures > self._options.retries:

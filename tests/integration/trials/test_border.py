@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Callable, Sequence
+import socket
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
@@ -72,6 +74,7 @@ def run(place: JobSandboxes, images: dict[str, str], tmp_path: Path, outage: Out
         strategy: RewardStrategy = RewardStrategy.MEAN,
         artifacts: tuple[Artifact, ...] = (),
         memory_bytes: int | None = None,
+        network: Reach = _NO_NETWORK,
     ) -> Verdict:
         made = [
             each if isinstance(each, Verifier) else Verifier(Phase(timeout_seconds=20.0), files=_tests(each))
@@ -82,7 +85,7 @@ def run(place: JobSandboxes, images: dict[str, str], tmp_path: Path, outage: Out
             for number, each in enumerate(made)
         )
         environment = Environment(
-            images["debian"], memory_bytes=memory_bytes, network=_NO_NETWORK, prepare="mkdir -p /app; chmod 777 /app"
+            images["debian"], memory_bytes=memory_bytes, network=network, prepare="mkdir -p /app; chmod 777 /app"
         )
         task = Task("t", "test", "digest", environment, steps, strategy=strategy)
         return run_trial(task, agent, Site(make, place.find_image), options)
@@ -370,3 +373,34 @@ def test_a_state_that_nobody_wants_is_told_with_its_size_and_removed(run: Run, t
     wanted = run(Script("touch /app/right"), _HONEST)
     [file] = (tmp_path / "states").iterdir()
     assert (wanted.states, wanted.state_bytes) == ((file.name.removesuffix(".tar.gz"),), file.stat().st_size)
+    again = run(FinalState((str(file),)), _HONEST, options=replace(_CALM, keeps_states=False))
+    assert (again.score, file.exists()) == (1.0, True)
+
+
+@pytest.fixture
+def ports() -> Iterator[list[int]]:
+    """Ports of this machine's loopback, which accept connections and say nothing."""
+    with ExitStack() as stack:
+        yield [
+            stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=64)).getsockname()[1] for _ in range(3)
+        ]
+
+
+@pytest.mark.parametrize("mode", [None, VerifierMode.SEPARATE])
+def test_the_hosts_that_each_phase_has_reached_are_told(run: Run, ports: list[int], mode: VerifierMode | None) -> None:
+    ended, open_, of_verifier = (f"127.0.0.1:{port}" for port in ports)
+    options = TrialOptions(mode=mode, private_hosts=(ended, open_, of_verifier))
+    connect = "busybox nc {} {} </dev/null >/dev/null".format
+    agent = f"""busybox timeout 1 {connect("127.0.0.1", ports[0])}
+        sleep 600 | {connect("127.0.0.1", ports[1]).replace("</dev/null", "")} 2>&1 & sleep 1
+        {connect("127.0.0.1", 1)}
+        touch /app/right"""
+    verifier = f"busybox timeout 1 {connect('127.0.0.1', ports[2])}\n{_HONEST}"
+    verdict = run(Script(agent), verifier, options=options, network=Reach(NetworkMode.ALLOWLIST))
+    assert verdict.score == 1.0
+    assert verdict.reached == {"agent": tuple(sorted((ended, open_))), "verifier": (of_verifier,)}
+
+
+def test_without_a_network_no_host_is_reached(run: Run) -> None:
+    verdict = run(Script("touch /app/right; busybox nc 127.0.0.1 80 </dev/null"), _HONEST)
+    assert (verdict.score, verdict.reached) == (1.0, {"agent": (), "verifier": ()})
