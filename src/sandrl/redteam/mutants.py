@@ -22,7 +22,7 @@ from sandrl.events import Warned
 from sandrl.events.results import ScoredCompletion
 from sandrl.problems.tasks.content import TaskContent
 from sandrl.problems.tasks.task import Task, TaskStep, VerifierMode
-from sandrl.redteam.edits import edits_of, shown
+from sandrl.redteam.edits import Edit, edits_of, shown
 from sandrl.rewards.measuring import Measuring, Run
 from sandrl.runs.cards import Mutant
 from sandrl.sandboxes import State
@@ -41,8 +41,9 @@ _MOST_READ_FILES = 48
 _MOST_FILE_BYTES = 4 << 20
 _MOST_STATE_BYTES = 512 << 20
 _MOST_COPIED_BYTES = 32 << 20
-_MOST_TEXT_BYTES = 1 << 20
-_MOST_TEXTS_BYTES = 16 << 20
+_MOST_READ_BYTES = 64 << 20
+_MOST_TEXT_BYTES = 512 << 10
+_MOST_TEXTS_BYTES = 4 << 20
 _MOST_NAME = 160
 _MOST_SERVICES = 3
 _SECONDS = 60.0
@@ -62,13 +63,15 @@ _NEVER = re.compile(
 # Nobody asked for these, unless a text names them.
 _INCIDENTAL = re.compile(
     r"^/(?:tmp|run|boot|lib\w*|s?bin|usr/(?!local/)|usr/local/(?:lib|share|include|man)|var/(?!www|lib/\w+/?data|spool/cron))"
-    r"|/(?:\.?venv|node_modules|site-packages|dist-packages|__pycache__|target/(?:debug|release)|CMakeFiles)/"
+    r"|/(?:\.?venv|node_modules|site-packages|dist-packages|__pycache__|build|dist|[^/]+\.egg-info|CMakeFiles)/"
+    r"|/target/(?:debug|release)/"
     r"|/(?:\.(?:cache|npm|cargo|rustup|local|config|gnupg|tox|pytest_cache|mypy_cache|ipython|ansible|m2|gradle))/"
     r"|/\.git/(?!refs/(?:heads|tags)/)|\.git/(?:objects|logs|hooks)/"
     r"|\.(?:pyc|pyo|log|pid|lock|swp|tmp|bak|cache|o|d)$|~$|-$"
     r"|/(?:\.\w*_history|\.wget-hsts|\.lesshst|\.viminfo|\.sudo_as_admin_successful|nohup\.out)$"
     r"|^/etc/(?:passwd|group|shadow|gshadow|sub[ug]id|ld\.so\.\w+|alternatives|apt|dpkg|ssl|ca-certificates|\.pwd\.lock)"
 )
+_LIBRARY = re.compile(r"\.(?:so|a|dylib)(?:\.|$)")
 _GIT_REF = re.compile(r"(?P<repository>/.*?\.git|/.*)/(?P<ref>refs/(?:heads|tags)/.+)")
 _WORD = re.compile(r"[\w.@+-]{1,200}")
 _PATH = re.compile(r"/[\w.@+-]{1,100}(?:/[\w.@+-]{1,100}){0,20}")
@@ -89,13 +92,27 @@ class Mutation:
         name: Says what is changed, in one line of printable characters.
         operation: The kind of change, in one word.
         change: What is at the path then; None for what the image has there.
+        content: Of the file before.
+        edit: What of the content is changed; None for nothing.
     """
 
     name: str
     operation: str
     path: str
-    change: Change | None
+    change: Change | None = None
     content: bytes = field(default=b"", repr=False)
+    edit: Edit | None = None
+
+    def keep(self, state: State) -> Path:
+        """Keeps the state that it makes of another one, beside it; returns its file.
+
+        Raises:
+            InputError: If the state is damaged.
+            InfrastructureError: If it cannot be written.
+        """
+        if self.change is None:
+            return state_without(state, self.path)
+        return state_with(state, self.change, self.edit.applied(self.content) if self.edit else self.content)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +147,7 @@ class Altered:
         path = Path(self.file)
         for change in changes_of(path):
             words = (change.kind, change.path, change.target, f"{change.mode:o}", f"{change.uid}:{change.gid}")
-            content = contents_of(path, {change.path}).get(change.path, b"")
+            content = contents_of(path, {change.path}, _MOST_FILE_BYTES).get(change.path, b"")
             command = ("sh", "-c", _APPLY, "sh", *words)
             outcome = machine.run(command, user=ROOT, timeout_seconds=_SECONDS, stdin=content)
             if outcome.exit_code:
@@ -161,8 +178,7 @@ def mutations_of(
     ranked = _ranked(state.path, step, texts, is_apart=mode is VerifierMode.SEPARATE)
     if before is not None:
         ranked = _done(ranked, state.path, before.path)
-    read = {each.path for each in ranked[:_MOST_READ_FILES] if 0 < each.size <= _MOST_FILE_BYTES}
-    contents = contents_of(state.path, read)
+    contents = contents_of(state.path, _readable(ranked[:_MOST_READ_FILES]), _MOST_FILE_BYTES)
     can_undo = can_undo and state.path.stat().st_size <= _MOST_COPIED_BYTES
     options: list[tuple[int, int, Mutation]] = []
     for change in ranked[:_MOST_READ_FILES]:
@@ -240,16 +256,12 @@ def _planned(
     again = Altered(Oracle(task, options.passed_variables))
     plan: list[tuple[Mutation, Agent]] = []
     for each in mutations_of(task, state, most, before=before, mode=options.mode, can_undo=is_enough):
-        path = (
-            state_without(state, Change(each.path))
-            if each.change is None
-            else state_with(state, each.change, each.content)
-        )
+        path = each.keep(state)
         agent = replace(final, files=(*final.files[:-1], str(path))) if is_enough else replace(again, file=str(path))
         plan.append((replace(each, content=b""), agent))
     if not is_enough:
         for program in oracle.processes[:_MOST_SERVICES]:
-            ended = Mutation(f"{shown(program)} stopped", "stopped", "", None)
+            ended = Mutation(f"{shown(program)} stopped", "stopped", "")
             plan.append((ended, replace(again, program=program)))
     return [(each, Run(oracle.task_id, f"mutant.{number}", agent)) for number, (each, agent) in enumerate(plan, 1)]
 
@@ -332,14 +344,25 @@ def _ranked(path: Path, step: TaskStep, texts: _Texts, *, is_apart: bool) -> lis
     return [change for rank, _, change in found if rank < least]
 
 
+def _readable(changes: Iterable[Change]) -> set[str]:
+    # Those that are kept in memory, together within a limit.
+    found, left = set(), _MOST_READ_BYTES
+    for each in changes:
+        if each.kind is ChangeKind.FILE and each.size <= min(_MOST_FILE_BYTES, left):
+            found.add(each.path)
+            left -= each.size
+    return found
+
+
 def _done(ranked: Sequence[Change], path: Path, before: Path) -> list[Change]:
     # Without what is the same in the state before.
     paths = {each.path for each in ranked}
     known = {each.path: replace(each, modified=0) for each in changes_of(before) if each.path in paths}
-    same = {each.path for each in ranked if known.get(each.path) == replace(each, modified=0)}
-    read = {name for name in same if 0 < known[name].size <= _MOST_FILE_BYTES}
-    contents, earlier = contents_of(path, read), contents_of(before, read)
-    return [each for each in ranked if each.path not in same or contents.get(each.path) != earlier.get(each.path)]
+    same = [each for each in ranked if known.get(each.path) == replace(each, modified=0)]
+    read = _readable(same)
+    contents, earlier = (contents_of(each, read, _MOST_FILE_BYTES) for each in (path, before))
+    left_out = {each.path for each in same if contents.get(each.path) == earlier.get(each.path)}
+    return [each for each in ranked if each.path not in left_out]
 
 
 def _seen_by(step: TaskStep) -> Callable[[str], bool]:
@@ -371,8 +394,8 @@ def _mutations(change: Change, content: bytes | None, step: TaskStep, texts: _Te
     path = change.path
     label = shown(path, _MOST_NAME)
 
-    def of(operation: str, name: str, new: Change | None, content: bytes = b"") -> Mutation:
-        return Mutation(name.replace("PATH", label, 1), operation, path, new, content)
+    def of(operation: str, name: str, new: Change | None, edit: Edit | None = None) -> Mutation:
+        return Mutation(name.replace("PATH", label, 1), operation, path, new, content or b"", edit)
 
     removed = of("removed", "PATH removed", Change(path, ChangeKind.REMOVED))
     if change.kind is ChangeKind.REMOVED:
@@ -386,24 +409,20 @@ def _mutations(change: Change, content: bytes | None, step: TaskStep, texts: _Te
     if content is None:
         found_edits = [of("emptied", "PATH emptied", replace(change, size=0))] if change.size else []
         return [*found_edits, removed]
-    result = [of(each.operation, each.name, change, each.content) for each in edits_of(path, content, seed)]
+    result = [of(each.operation, each.name, change, each) for each in edits_of(path, content, seed)]
     result.append(removed)
-    if change.mode & 0o111:
+    if change.mode & 0o111 and not _LIBRARY.search(path):
         mode = change.mode & ~0o111
-        result.insert(
-            1, of("mode", f"PATH not executable: {change.mode:o} -> {mode:o}", replace(change, mode=mode), content)
-        )
+        result.insert(1, of("mode", f"PATH not executable: {change.mode:o} -> {mode:o}", replace(change, mode=mode)))
     elif texts.has_modes:
         mode = change.mode & 0o700 if change.mode & 0o077 else change.mode | 0o044
-        result.append(of("mode", f"the mode of PATH: {change.mode:o} -> {mode:o}", replace(change, mode=mode), content))
+        result.append(of("mode", f"the mode of PATH: {change.mode:o} -> {mode:o}", replace(change, mode=mode)))
     if step.verifier.phase.user not in (None, "0", "root") and change.mode & 0o444:
         mode = change.mode & ~0o444
-        result.append(
-            of("mode", f"PATH not readable: {change.mode:o} -> {mode:o}", replace(change, mode=mode), content)
-        )
+        result.append(of("mode", f"PATH not readable: {change.mode:o} -> {mode:o}", replace(change, mode=mode)))
     if texts.has_owners:
         uid = 0 if change.uid else 1
-        result.append(of("owner", f"the owner of PATH: {change.uid} -> {uid}", replace(change, uid=uid), content))
+        result.append(of("owner", f"the owner of PATH: {change.uid} -> {uid}", replace(change, uid=uid)))
     return result
 
 
