@@ -5,11 +5,11 @@ from __future__ import annotations
 import subprocess
 
 import pytest
+from tests.support.programs import require_program
 
 from sandrl.redteam import CHEATS, EXPLOITS, EXPLOITS_IN_CPP, Cheat
 from sandrl.redteam.cheat import DOES_NOT_APPLY, script_of
 from sandrl.redteam.verifier_text import VerifierText
-from tests.support.programs import require_program
 
 # What a verifier may say to break out of a script that quotes it.
 HOSTILE = VerifierText(("/app/a b", "x'; exit 3; '"), ("grep",), ("json",), ("$(exit 3)", "it's", "-n", '"`'))
@@ -27,7 +27,7 @@ def test_names_and_lines_are_those_of_a_table() -> None:
     names = [each.name for each in CHEATS] + [each.name for each in (*EXPLOITS, *EXPLOITS_IN_CPP)]
     assert len(names) == len(set(names))
     for cheat in CHEATS:
-        assert cheat.aim and cheat.advice and cheat.group and cheat.text.strip()
+        assert all((cheat.aim, cheat.advice, cheat.group, cheat.text.strip()))
         assert not any(mark in line for line in (cheat.aim, cheat.advice) for mark in ("\n", "%", "==="))
 
 

@@ -30,7 +30,7 @@ def _each_site(file: str, more: str = ":", also: str = "$(writable_places)") -> 
 
 CHEATS = read_cheats(
     r"""
-=== sitecustomize: puts a sitecustomize.py that reports a pass into every directory of packages, and the working directory
+=== sitecustomize: puts a sitecustomize.py that reports a pass into directories of packages and the working directory
 advice: run Python with -I -S, or in a fresh sandbox
 %SITECUSTOMIZE%
 
