@@ -67,7 +67,7 @@ shim() {
         if [ -e "$directory/$1" ] || [ -L "$directory/$1" ]; then
             [ ! -e "$directory/.was/$1" ] && mkdir -p "$directory/.was" || continue
             if [ -L "$directory/$1" ]; then
-                target=$(readlink -f "$directory/$1") && ln -s "$target" "$directory/.was/$1" || continue
+                ln -s "$(target_of "$directory/$1")" "$directory/.was/$1" || continue
             else
                 cp -p "$directory/$1" "$directory/.was/$1" || continue
             fi
@@ -83,6 +83,12 @@ shim() {
     done
     IFS=$ifs
     [ -z "$new" ] || shims="$shims $1"
+}
+target_of() {
+    readlink -f "$1" 2>/dev/null || busybox readlink -f "$1" 2>/dev/null || {
+        target=$(ls -l "$1"); target=${target##*-> }
+        case $target in /*) echo "$target";; *) echo "${1%/*}/$target";; esac
+    }
 }
 shim_in() {
     printf '#!%s\n%s\n' "$2" "$body" >"$1.new" && chmod 755 "$1.new" && mv -f "$1.new" "$1"
