@@ -60,8 +60,9 @@ for each; do case $each in *pytest* | /tests | /tests/* | *unittest* | *test*) j
 shims=
 shim() {
     body=$2 new= ifs=$IFS
+    old=$PATH:/usr/local/bin:/usr/bin:/bin first=$PATH:$HOME/.local/bin:$HOME/bin:$HOME/.cargo/bin:$PWD/.venv/bin
     IFS=:
-    for directory in $PATH:/usr/local/bin:/usr/bin:/bin; do
+    for directory in $old; do
         IFS=$ifs
         [ -n "$directory" ] && [ -d "$directory" ] && [ -w "$directory" ] || continue
         if [ -e "$directory/$1" ] || [ -L "$directory/$1" ]; then
@@ -76,7 +77,7 @@ shim() {
     done
     # Where a later program finds it first, if it may be made there.
     IFS=:
-    for directory in $PATH:$HOME/.local/bin:$HOME/bin:$HOME/.cargo/bin:$PWD/node_modules/.bin:$PWD/.venv/bin; do
+    for directory in $first; do
         IFS=$ifs
         [ -n "$directory" ] && mkdir -p "$directory" 2>/dev/null && [ -w "$directory" ] || continue
         [ "$4" != present ] && [ ! -e "$directory/$1" ] && shim_in "$directory/$1" "${3:-/bin/sh}" && new=yes
