@@ -120,7 +120,7 @@ class _Attack:
 
     def run(self) -> list[TaskAttack]:
         nothing = {name: {_NOP: Nothing()} for name in self._tasks}
-        self._nops = {name: found[_NOP] for name, found in self._judged(nothing).items()}
+        self._nops = {name: found[_NOP] for name, found in self._judged(nothing, keeps_states=True).items()}
         variables = self._measuring.context.options.trial.passed_variables
         solutions = {
             name: {_ORACLE: Oracle(task, variables)} for name, task in self._tasks.items() if task.has_solution
