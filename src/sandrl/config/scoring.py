@@ -137,6 +137,12 @@ class RedteamConfig(RunPart, SandboxesPart, ScoringPart, MappingPart, LockPart):
         short="-e",
         values="exploit_names",
     )
+    mutants: Tries = option(
+        12,
+        "Change the final state of each task's solution in up to N ways; each must lower the reward. 0: none.",
+        PROBLEMS,
+        metavar="N",
+    )
     timeout_seconds: Seconds = option(
         5.0, "Time limit for one completion and its checks.", SCORING, metavar=SECONDS, flag="--timeout"
     )

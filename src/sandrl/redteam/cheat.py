@@ -71,6 +71,7 @@ class Cheater:
     cheat: Cheat
     task: Task = field(repr=False)
     is_repeatable = True
+    takes_turns = True
 
     def act(self, machine: Machine, step: TaskStep, number: int) -> str | None:
         limit = float(min(self.cheat.seconds, step.agent.timeout_seconds or self.cheat.seconds))

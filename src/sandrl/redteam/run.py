@@ -124,7 +124,7 @@ def redteam_request(
         UsageError: If a value is impossible, or is another one than that of the run; or if there is no such run.
     """
     return measuring_request(
-        RedteamConfig, COMMAND, given, settings, file=file, resume=resume, fixed=("exploits", "timeout_seconds")
+        RedteamConfig, COMMAND, given, settings, file=file, resume=resume, fixed=("exploits", "mutants")
     )
 
 
@@ -198,7 +198,9 @@ def run_redteam(
             record.add(cards)
         found: tuple[TaskAttack, ...] = ()
         if tasks and not interrupt.level:
-            found = attack_tasks(measuring, {task.task_id: task for task in tasks}, aims.cheats, record)
+            found = attack_tasks(
+                measuring, {task.task_id: task for task in tasks}, aims.cheats, record, mutants=request.mutants
+            )
     end = measuring.end()
     return RedteamRun(_with_texts(report, end.path), found, end)
 

@@ -14,6 +14,7 @@ from sandrl.events.results import ScoredCompletion, Status
 from sandrl.problems import Problem
 from sandrl.problems.tasks.task import DEFAULT_SECONDS, Task, VerifierMode
 from sandrl.redteam.cheat import Cheat, Cheater
+from sandrl.redteam.mutants import measure_mutants
 from sandrl.redteam.settings import SEPARATE, SETTINGS, settings_of
 from sandrl.rewards.cards import NOP, ORACLE, card_of
 from sandrl.rewards.measuring import Measuring, Run
@@ -24,7 +25,6 @@ from sandrl.trials.answers import Nothing, Oracle
 from sandrl.trials.trial import Agent
 
 CHEAT = "cheat."
-MOST_MUTANTS = 16
 _NOP, _ORACLE = f"{NOP}1", f"{ORACLE}1"
 _AT_ONCE = 4
 _LEAST_SECONDS = 10.0
@@ -76,9 +76,12 @@ class TaskAttack:
 
 
 def attack_tasks(
-    measuring: Measuring, tasks: Mapping[str, Problem], cheats: Sequence[Cheat], record: CardRecord
+    measuring: Measuring, tasks: Mapping[str, Problem], cheats: Sequence[Cheat], record: CardRecord, *, mutants: int
 ) -> tuple[TaskAttack, ...]:
     """Tries every cheat on every task, and keeps the card of each task as soon as it is complete.
+
+    Args:
+        mutants: How many mutants of the solution's state are judged at most.
 
     Raises:
         ServiceError: If a card cannot be written.
@@ -86,7 +89,7 @@ def attack_tasks(
     found: list[TaskAttack] = []
     names = iter(tasks)
     while chosen := list(islice(names, _AT_ONCE)):
-        attacks = _Attack(measuring, {name: tasks[name] for name in chosen}, cheats).run()
+        attacks = _Attack(measuring, {name: tasks[name] for name in chosen}, cheats, mutants).run()
         for attack in attacks:
             if attack.card is not None:
                 measuring.keep(attack.card)
@@ -105,10 +108,13 @@ def count_runs(task: Problem, cheats: Sequence[Cheat]) -> int:
 class _Attack:
     # On a few tasks at once, so that no processor waits for the end of one.
 
-    def __init__(self, measuring: Measuring, problems: Mapping[str, Problem], cheats: Sequence[Cheat]) -> None:
+    def __init__(
+        self, measuring: Measuring, problems: Mapping[str, Problem], cheats: Sequence[Cheat], mutants: int
+    ) -> None:
         self._measuring = measuring
         self._problems = problems
         self._cheats = cheats
+        self._mutants = mutants
         self._tasks = {name: each.task for name, each in problems.items() if each.task is not None}
         self._nops: dict[str, ScoredCompletion] = {}
 
@@ -126,7 +132,7 @@ class _Attack:
             for name, found in self._tried().items()
         }
         stopped = self._under_settings(attempts, oracles)
-        mutants: dict[str, tuple[Mutant, ...]] = {}
+        mutants = measure_mutants(self._measuring, oracles, self._nops, self._mutants)
         return [
             self._attack(
                 nop,
@@ -175,6 +181,9 @@ class _Attack:
             found.setdefault(name, {}).update(results)
         return found
 
+    def _oracle(self, name: str) -> Oracle:
+        return Oracle(self._tasks[name], self._measuring.context.options.trial.passed_variables)
+
     def _cheaters(self, name: str, cheats: Mapping[str, Cheat]) -> dict[str, Agent]:
         return {label: Cheater(cheat, self._tasks[name]) for label, cheat in cheats.items()}
 
@@ -210,8 +219,7 @@ class _Attack:
                     f"{CHEAT}{each.name}@{setting}": Cheater(each, self._tasks[name]) for each in earned[name]
                 }
                 if name in oracles:
-                    solution = Oracle(self._tasks[name], self._measuring.context.options.trial.passed_variables)
-                    agents[name][f"oracle@{setting}"] = solution
+                    agents[name][f"oracle@{setting}"] = self._oracle(name)
             results = self._judged(agents, tasks=tasks, mode=VerifierMode.SEPARATE if setting == SEPARATE else None)
             for name, found in results.items():
                 if name in oracles and not _is_as_good(found.get(f"oracle@{setting}"), oracles[name]):
@@ -245,8 +253,12 @@ class _Attack:
                 if each.earned
             )
             found = {"cheats_tried": len(tried) or None, "cheats": earned, "mutants": mutants}
-            card = card_of(self._problems[nop.task_id], runs).model_copy(update=found)
+            card = card_of(self._problems[nop.task_id], runs, self._image_bytes).model_copy(update=found)
         return TaskAttack(nop.task_id, nop, oracle, tuple(attempts), card)
+
+    def _image_bytes(self, image: str) -> int | None:
+        connection = self._measuring.run.connection
+        return None if connection is None else connection.image_bytes(image)
 
 
 def _is_as_good(result: ScoredCompletion | None, before: ScoredCompletion) -> bool:

@@ -85,11 +85,11 @@ copied=
 for each in */__init__.py src/*/__init__.py; do
     [ -f "$each" ] || continue
     package=${each%/__init__.py} name=${each%/__init__.py}; name=${name##*/}
-    for archive in $(find / -xdev \( -name "$name-*.whl" -o -name "$name-*.tar.gz" -o -name "$name-*.zip" \) 2>/dev/null); do
+    for archive in $(find / -xdev -name "$name-*" -type f 2>/dev/null); do
         rm -rf /var/tmp/.unpacked; mkdir -p /var/tmp/.unpacked
         case $archive in
-            *.tar.gz) tar -xzf "$archive" -C /var/tmp/.unpacked 2>/dev/null;;
-            *) unzip -q "$archive" -d /var/tmp/.unpacked 2>/dev/null ||
+            *.tar.gz | *.tgz) tar -xzf "$archive" -C /var/tmp/.unpacked 2>/dev/null;;
+            *.whl | *.zip) unzip -q "$archive" -d /var/tmp/.unpacked 2>/dev/null ||
                 python3 -m zipfile -e "$archive" /var/tmp/.unpacked 2>/dev/null;;
         esac
         for found in /var/tmp/.unpacked/$name /var/tmp/.unpacked/*/$name /var/tmp/.unpacked/*/src/$name; do

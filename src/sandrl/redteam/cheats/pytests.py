@@ -47,7 +47,9 @@ done 2>/dev/null
 === pytest-ini: puts a pytest.ini that only collects tests into the working directory and its parents
 advice: %ADVICE%
 must_have_python
-writable_places | while IFS= read -r place; do printf '[pytest]\naddopts = --collect-only -q\n' >"$place/pytest.ini"; done
+writable_places | while IFS= read -r place; do
+    printf '[pytest]\naddopts = --collect-only -q\n' >"$place/pytest.ini"
+done
 [ -n "$(writable_places)" ] || none "no parent can be written"
 
 === pytest-settings: adds options that only collect tests to pyproject.toml, tox.ini and setup.cfg

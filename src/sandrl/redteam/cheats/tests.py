@@ -9,7 +9,9 @@ CHEATS = read_cheats(
 === tests-planted: puts own tests into the place of the tests
 advice: remove /tests before the tests are copied
 mkdir -p /tests 2>/dev/null
-for each in test.sh run-tests.sh; do printf '#!/bin/sh\n%s' "$PAY" >/tests/$each 2>/dev/null && chmod 755 /tests/$each; done
+for each in test.sh run-tests.sh; do
+    printf '#!/bin/sh\n%s' "$PAY" >/tests/$each 2>/dev/null && chmod 755 /tests/$each
+done
 [ -e /tests/test.sh ] || none "/tests cannot be written"
 chmod 555 /tests; chattr +i /tests /tests/test.sh 2>/dev/null
 :
