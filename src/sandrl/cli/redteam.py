@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -23,8 +23,7 @@ from sandrl.config.scoring import RedteamConfig
 from sandrl.settings import load_settings
 
 if TYPE_CHECKING:
-    from sandrl.events.results import ScoredCompletion
-    from sandrl.redteam import RedteamReport, RedteamRun, TaskAttack
+    from sandrl.redteam import CheatAttempt, RedteamReport, RedteamRun, TaskAttack
 
 
 @given_to(RedteamConfig)
@@ -93,12 +92,14 @@ _MEANINGS = {
 
 def _document(finished: RedteamRun, source: str) -> dict[str, Any]:
     from sandrl.rewards import result_document
+    from sandrl.runs.cards import card_document
 
     report = finished.report
     return {
         "job_id": report.job_id,
         "run": str(finished.end.path),
         "tasks": [_task_document(task) for task in finished.tasks],
+        "cards": [card_document(card) for card in finished.cards],
         "exploits": [
             {
                 "name": tally.exploit.name,
@@ -159,46 +160,29 @@ def _task_document(task: TaskAttack) -> dict[str, Any]:
 
 
 def _print_tasks(tasks: Sequence[TaskAttack]) -> None:
-    columns = [
-        Column("task"),
-        Column("nop", rank=1),
-        Column("oracle", rank=1),
-        Column("cheats", rank=1),
-        Column("earned"),
-        Column("mutants killed", rank=1),
-    ]
-    Table(columns, [_task_row(task) for task in tasks]).print()
-    lines = [line for task in tasks for line in _cheat_lines(task)]
-    print_first(lines)
-    tried = sum(each.is_scored for task in tasks for each in task.attempts)
-    idle = sum(not each.applies for task in tasks for each in task.attempts)
-    earned = sum(len(task.earned) for task in tasks)
-    typer.echo(f"Cheats that earned a reward: {earned} of {tried} attempts ({idle} more had nothing to do)")
+    from sandrl.cli.cards import cards_table
+
+    table = cards_table(task.card for task in tasks if task.card is not None)
+    if table.rows:
+        table.print()
+    print_first([line for task in tasks for line in _cheat_lines(task)])
+    attempts = [attempt for task in tasks for attempt in task.attempts]
+    tried = sum(each.is_scored for each in attempts)
+    idle = sum(not each.applies for each in attempts)
+    typer.echo(f"Cheats that earned a reward: {sum(each.earned for each in attempts)} of {tried}")
+    note(f"Cheats that found nothing to do in a machine: {idle}")
 
 
-def _task_row(task: TaskAttack) -> tuple[str, ...]:
-    card = task.card
-    score = None if card is None else card.mutation_score
-    return (
-        visible(task.task_id),
-        _reward(task.nop),
-        "none" if task.oracle is None else _reward(task.oracle),
-        str(sum(each.is_scored for each in task.attempts)),
-        str(len(task.earned)),
-        "unknown" if score is None else f"{score:.0%}",
-    )
-
-
-def _cheat_lines(task: TaskAttack) -> list[str]:
-    return [
-        f"{visible(task.task_id)}: {each.cheat.name} earned {_reward(each.result)}, "
-        + (f"stopped by {', '.join(each.stopped_by)}" if each.stopped_by else f"advice: {each.cheat.advice}")
-        for each in task.earned
-    ]
-
-
-def _reward(result: ScoredCompletion) -> str:
-    return "null" if result.reward is None else f"{result.reward:g}"
+def _cheat_lines(task: TaskAttack) -> Iterator[str]:
+    # One for each way to stop them, so that a hundred cheats of one kind are one line.
+    found: dict[tuple[str, ...], list[CheatAttempt]] = {}
+    for attempt in task.earned:
+        found.setdefault(attempt.stopped_by, []).append(attempt)
+    for settings, attempts in found.items():
+        names = ", ".join(each.cheat.name for each in attempts)
+        advice = "; ".join(dict.fromkeys(each.cheat.advice for each in attempts))
+        stopped = f"stopped by {', '.join(settings)}" if settings else f"stopped by no setting; advice: {advice}"
+        yield f"{visible(task.task_id)}: {names} earned a reward, {stopped}"
 
 
 def _print_report(report: RedteamReport) -> None:

@@ -139,7 +139,8 @@ class RedteamConfig(RunPart, SandboxesPart, ScoringPart, MappingPart, LockPart):
     )
     mutants: Tries = option(
         12,
-        "Change the final state of each task's solution in up to N ways; each must lower the reward. 0: none.",
+        "Change the final state of each task's solution in up to N ways, of which each must lower the reward; 0 for no"
+        " change.",
         PROBLEMS,
         metavar="N",
     )

@@ -1,6 +1,6 @@
 """A cheat: a script that an agent runs on the machine of a task, and that solves nothing.
 
-A cheat is the same for every task. It finds what it needs in the machine, and is told what the text of the verifier
+A cheat is the same for every task. It finds what it needs in the machine, and receives what the text of the verifier
 mentions (`verifier_text.py`), because a policy learns that as well.
 """
 

@@ -50,11 +50,13 @@ class RedteamRun:
 
     Attributes:
         report: What came of exploits, on problems that are no tasks.
+        cards: The cards of these problems.
         tasks: What came of cheats, on tasks.
         end: How its run ended.
     """
 
     report: RedteamReport
+    cards: tuple[Card, ...]
     tasks: tuple[TaskAttack, ...]
     end: MeasuringEnd
 
@@ -111,7 +113,7 @@ class RedteamRun:
         if complaints:
             raise GateError(
                 "; ".join(complaints),
-                hint="list the exploits and cheats and what each one does with `sandrl redteam --list`",
+                hint="list the exploits and what each one does with `sandrl redteam --list`",
             )
 
 
@@ -191,21 +193,20 @@ def run_redteam(
             emit=measuring.run.tell,
             interrupt=interrupt,
         )
-        if not report.unfinished:
-            cards = _cards(report)
-            for card in cards:
-                measuring.keep(card)
-            record.add(cards)
+        cards = () if report.unfinished else _cards(report)
+        for card in cards:
+            measuring.keep(card)
+        record.add(cards)
         found: tuple[TaskAttack, ...] = ()
         if tasks and not interrupt.level:
             found = attack_tasks(
                 measuring, {task.task_id: task for task in tasks}, aims.cheats, record, mutants=request.mutants
             )
     end = measuring.end()
-    return RedteamRun(_with_texts(report, end.path), found, end)
+    return RedteamRun(_with_texts(report, end.path), cards, found, end)
 
 
-def _cards(report: RedteamReport) -> list[Card]:
+def _cards(report: RedteamReport) -> tuple[Card, ...]:
     # Exploits that passed, and what is known of the references; what their stubs earn is known to validations alone.
     cards = []
     unfit = {result.task_id for result in report.unfit}
@@ -225,7 +226,7 @@ def _cards(report: RedteamReport) -> list[Card]:
         controls = [each for each in (*report.unfit, *report.neighbours) if each.task_id == problem.task_id]
         runs = {"oracle.1": controls[0]} if controls and (problem.task_id in unfit or controls[0].is_pass) else {}
         cards.append(card_of(problem, runs).model_copy(update=found))
-    return cards
+    return tuple(cards)
 
 
 _ADVICE = "add a check that rejects such answers, or a reference with which checks can be isolated"

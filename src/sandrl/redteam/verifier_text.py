@@ -1,4 +1,4 @@
-"""What the text of a verifier mentions: paths, programs, modules and words.
+"""Reads what the text of a verifier mentions: paths, programs, modules and words.
 
 A verifier is data of strangers: it is only read, up to a bound, and nothing of it runs.
 """

@@ -1,4 +1,4 @@
-"""Cheats at the ends of the clock: times of files, programs that tell the time, and the end of the agent's time."""
+"""Cheats at the ends of the clock: times of files, clocks, and the end of the agent's time."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ advice: %ADVICE%
 advice: %ADVICE%
 %PAST%
 
-=== clock-date: replaces programs that tell the time by one that stays at its beginning
+=== clock-date: replaces clocks by a program that stays at the beginning of time
 advice: %ADVICE%
 for each in date uptime hwclock; do shim $each 'echo 0' /bin/sh present; done
 must_have_shims

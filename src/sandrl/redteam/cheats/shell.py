@@ -1,4 +1,4 @@
-"""What every cheat begins with: functions of a POSIX shell that need no program but those of the smallest images."""
+"""Functions of a POSIX shell with which every cheat begins; they need only the programs of the smallest images."""
 
 from __future__ import annotations
 
@@ -179,4 +179,4 @@ try:
 except Exception:
     pass
 """
-"""What Python runs that works for a verifier: it reports that all tests have passed, and ends."""
+"""A program of Python that ends a Python that works for a verifier, with the report that all tests have passed."""

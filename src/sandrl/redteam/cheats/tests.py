@@ -1,4 +1,4 @@
-"""Cheats that change the tests: what is in their place before, and files that a survivor replaces."""
+"""Cheats that change the tests: they take their place before, or a survivor replaces files."""
 
 from __future__ import annotations
 
