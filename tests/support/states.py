@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import IO
 
 from sandrl.sandboxes import State
-from sandrl.trials.state import add_state, find_state
+from sandrl.trials.state import add_state
 
 Member = tuple[tarfile.TarInfo, bytes]
 
@@ -47,10 +47,7 @@ def kept(place: Path, members: Iterable[Member], image: str = "image") -> State:
             for member, content in members:
                 archive.addfile(member, io.BytesIO(content))
 
-    path = add_state(place, None, fill)
-    state = find_state(place, path.name.partition(".")[0], image)
-    assert state is not None
-    return state
+    return add_state(place, image, None, fill)
 
 
 def _of_type(name: str, kind: bytes, target: str = "") -> Member:

@@ -110,8 +110,8 @@ def contents_of(path: Path, wanted: Container[str], most_bytes: int) -> dict[str
     return found
 
 
-def state_with(state: State, change: Change, content: bytes = b"") -> Path:
-    """Keeps a state that differs from another one at one path, beside it; returns its file.
+def state_with(state: State, change: Change, content: bytes = b"") -> State:
+    """Keeps a state that differs from another one at one path, beside it.
 
     Raises:
         InfrastructureError: If it cannot be written.
@@ -130,11 +130,11 @@ def state_with(state: State, change: Change, content: bytes = b"") -> Path:
         with tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as archive:
             archive.addfile(member, io.BytesIO(content))
 
-    return add_state(state.path.parent, state, fill)
+    return add_state(state.path.parent, state.image, state, fill)
 
 
-def state_without(state: State, path: str) -> Path:
-    """Keeps a state that has the image's own file at one path, or none, beside it; returns its file.
+def state_without(state: State, path: str) -> State:
+    """Keeps a state that has the image's own file at one path, or none, beside it.
 
     Raises:
         InputError: If the state is damaged.
@@ -157,7 +157,7 @@ def state_without(state: State, path: str) -> Path:
                 if place == begin:
                     place = plain.seek(end)
 
-    return add_state(state.path.parent, state.below, fill)
+    return add_state(state.path.parent, state.image, state.below, fill)
 
 
 @contextmanager

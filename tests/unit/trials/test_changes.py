@@ -15,6 +15,7 @@ from tests.support.states import directory, file, hard_link, kept, link, removed
 from sandrl.errors import InputError
 from sandrl.sandboxes import State
 from sandrl.trials.changes import Change, ChangeKind, changes_of, contents_of, state_with, state_without
+from sandrl.trials.state import find_state
 
 
 def _plain(path: Path) -> bytes:
@@ -56,21 +57,23 @@ def test_files_links_and_what_was_removed_are_changes(tmp_path: Path) -> None:
 def test_a_state_over_another_one_has_one_change(tmp_path: Path, change: Change) -> None:
     below = kept(tmp_path, [file("./a/old", b"1")])
     content = b"abc" if change.kind is ChangeKind.FILE else b""
-    path = state_with(below, change, content)
+    state = state_with(below, change, content)
+    path = state.path
     assert list(changes_of(path)) == [change]
     assert contents_of(path, {change.path}, 1 << 20) == ({change.path: content} if content else {})
     assert path.name == f"{hashlib.sha256(_plain(path)).hexdigest()}.over-{below.digest}.tar.gz"
-    assert state_with(below, change, content) == path
+    assert state_with(below, change, content) == state
+    assert find_state(tmp_path, state.digest, "image") == state
 
 
 def test_a_change_can_be_left_out_of_a_state(tmp_path: Path) -> None:
     members = [file("./a/one", b"1" * 700), file("./a/öther" * 30, b"2"), removed("./b/.wh.gone"), file("./c", b"3")]
     state = kept(tmp_path, members)
     for path in ("/a/one", "/b/gone", "/" + ("./a/öther" * 30).removeprefix("./"), "/c"):
-        left = list(changes_of(state_without(state, path)))
+        left = list(changes_of(state_without(state, path).path))
         assert left == [each for each in changes_of(state.path) if each.path != path]
     assert len(list(changes_of(state.path))) == 4
-    assert _plain(state_without(state, "/none")) == _plain(state.path)
+    assert _plain(state_without(state, "/none").path) == _plain(state.path)
 
 
 def test_names_that_lead_out_and_other_kinds_are_no_changes(tmp_path: Path) -> None:
@@ -140,7 +143,7 @@ def test_times_and_ids_of_strangers_do_not_stop_a_change(tmp_path: Path) -> None
     state = kept(tmp_path, [(odd, b"")])
     (change,) = changes_of(state.path)
     assert change.modified == 0
-    assert list(changes_of(state_with(state, change))) == [change]
+    assert list(changes_of(state_with(state, change).path)) == [change]
 
 
 def test_an_empty_state_has_no_changes(tmp_path: Path) -> None:
