@@ -60,14 +60,15 @@ for each; do case $each in *pytest* | /tests | /tests/* | *unittest* | *test*) j
 shims=
 shim() {
     body=$2 new= ifs=$IFS
+    old=$PATH:/usr/local/bin:/usr/bin:/bin first=$PATH:$HOME/.local/bin:$HOME/bin:$HOME/.cargo/bin:$PWD/.venv/bin
     IFS=:
-    for directory in $PATH:/usr/local/bin:/usr/bin:/bin; do
+    for directory in $old; do
         IFS=$ifs
         [ -n "$directory" ] && [ -d "$directory" ] && [ -w "$directory" ] || continue
         if [ -e "$directory/$1" ] || [ -L "$directory/$1" ]; then
             [ ! -e "$directory/.was/$1" ] && mkdir -p "$directory/.was" || continue
             if [ -L "$directory/$1" ]; then
-                target=$(readlink -f "$directory/$1") && ln -s "$target" "$directory/.was/$1" || continue
+                ln -s "$(target_of "$directory/$1")" "$directory/.was/$1" || continue
             else
                 cp -p "$directory/$1" "$directory/.was/$1" || continue
             fi
@@ -76,13 +77,19 @@ shim() {
     done
     # Where a later program finds it first, if it may be made there.
     IFS=:
-    for directory in $PATH:$HOME/.local/bin:$HOME/bin:$HOME/.cargo/bin:$PWD/node_modules/.bin:$PWD/.venv/bin; do
+    for directory in $first; do
         IFS=$ifs
         [ -n "$directory" ] && mkdir -p "$directory" 2>/dev/null && [ -w "$directory" ] || continue
         [ "$4" != present ] && [ ! -e "$directory/$1" ] && shim_in "$directory/$1" "${3:-/bin/sh}" && new=yes
     done
     IFS=$ifs
     [ -z "$new" ] || shims="$shims $1"
+}
+target_of() {
+    readlink -f "$1" 2>/dev/null || busybox readlink -f "$1" 2>/dev/null || {
+        target=$(ls -l "$1"); target=${target##*-> }
+        case $target in /*) echo "$target";; *) echo "${1%/*}/$target";; esac
+    }
 }
 shim_in() {
     printf '#!%s\n%s\n' "$2" "$body" >"$1.new" && chmod 755 "$1.new" && mv -f "$1.new" "$1"
