@@ -30,7 +30,7 @@ CURVE_POINTS = 60
 """How many points the curve of a run in the list has at most."""
 
 _LOOK_SECONDS = 0.8
-_KINDS = ("config", "failure", "metrics", "evaluations", "trajectories", "opinions", "problems")
+_KINDS = ("config", "failure", "metrics", "evaluations", "trajectories", "opinions", "problems", "cards")
 _TURN_SECONDS = 1.0
 _ENDING_SECONDS = 2.0
 # Whoever waits for an answer meanwhile gets a turn, too.
