@@ -7,12 +7,21 @@ the others; `merged` makes one card of both.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from datetime import datetime
+from typing import Annotated, Any, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from sandrl.runs.rows import Stored, Text, now
+
+_Runs: TypeAlias = Annotated[int, Field(ge=0)]
+_Share: TypeAlias = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+
+PARTS = ("oracle", "nop", "flake", "cheats", "mutants")
+"""The parts of the quality of a problem, in the order in which they are measured."""
 
 
 class Cheat(BaseModel):
@@ -24,13 +33,13 @@ class Cheat(BaseModel):
         advice: What else stops it, in one line; empty if a setting does.
     """
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, extra="ignore", ser_json_inf_nan="strings")
 
-    name: str
-    group: str
+    name: Text
+    group: Text
     reward: float
-    stopped_by: tuple[str, ...] = ()
-    advice: str = ""
+    stopped_by: tuple[Text, ...] = ()
+    advice: Text = ""
 
 
 class Mutant(BaseModel):
@@ -41,9 +50,9 @@ class Mutant(BaseModel):
         reward: None if the changed state could not be scored.
     """
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, extra="ignore", ser_json_inf_nan="strings")
 
-    name: str
+    name: Text
     path: Text = ""
     reward: float | None = None
     is_killed: bool = False
@@ -74,22 +83,22 @@ class Card(Stored):
     file = "cards"
 
     task_id: Text
-    kind: str
-    digest: str
+    kind: Text
+    digest: Text
     measured_at: datetime = Field(default_factory=now)
     oracle: float | None = None
-    oracle_runs: int = 0
-    oracle_passes: int = 0
+    oracle_runs: _Runs = 0
+    oracle_passes: _Runs = 0
     nop: float | None = None
-    nop_runs: int = 0
-    stubs: tuple[str, ...] | None = None
-    flake_rate: float | None = None
-    flake_low: float | None = None
-    flake_high: float | None = None
-    flake_runs: int = 0
-    null_runs: int = 0
+    nop_runs: _Runs = 0
+    stubs: tuple[Text, ...] | None = None
+    flake_rate: _Share | None = None
+    flake_low: _Share | None = None
+    flake_high: _Share | None = None
+    flake_runs: _Runs = 0
+    null_runs: _Runs = 0
     null_reason: Text = ""
-    cheats_tried: int | None = None
+    cheats_tried: _Runs | None = None
     cheats: tuple[Cheat, ...] = ()
     mutants: tuple[Mutant, ...] | None = None
     seconds: dict[str, float] = Field(default_factory=dict)
@@ -108,12 +117,12 @@ class Card(Stored):
     def parts(self) -> dict[str, float | None]:
         """The parts of the quality, each from 0 to 1, or None if it is unknown."""
         return {
-            "oracle": self.oracle_passes / self.oracle_runs if self.oracle_runs else None,
+            "oracle": _share(self.oracle_passes / self.oracle_runs) if self.oracle_runs else None,
             "nop": None if self.nop is None else 1.0 - _share(self.nop),
             "flake": None if self.flake_rate is None else 1.0 - self.flake_rate,
-            "cheats": None
-            if self.cheats_tried is None
-            else 1.0 - max((_share(each.reward) for each in self.cheats), default=0.0),
+            "cheats": 1.0 - max((_share(each.reward) for each in self.cheats), default=0.0)
+            if self.cheats_tried
+            else None,
             "mutants": self.mutation_score,
         }
 
@@ -123,45 +132,140 @@ class Card(Stored):
         return tuple(name for name, value in self.parts.items() if value is None)
 
     @property
-    def weakest(self) -> str | None:
-        """The part with the lowest value; None if no part is known."""
-        known = {name: value for name, value in self.parts.items() if value is not None}
-        return min(known, key=lambda name: known[name], default=None)
+    def quality(self) -> float | None:
+        """The value of the weakest known part, because a policy finds it; None if no part is known.
+
+        It is an upper bound: a part that is still unknown can only lower it.
+        """
+        return min((value for value in self.parts.values() if value is not None), default=None)
 
     @property
-    def quality(self) -> float | None:
-        """The value of the weakest part, because a policy finds it; None if no part is known."""
-        return None if self.weakest is None else self.parts[self.weakest]
+    def weakest(self) -> str | None:
+        """The first part that has this value; None if no part is known, or all known parts are 1."""
+        quality = self.quality
+        return None if quality in (None, 1.0) else next(name for name, each in self.parts.items() if each == quality)
 
 
 def merged(cards: Iterable[Card]) -> dict[str, Card]:
-    """One card of each content, by digest: a later card replaces those parts of an earlier one that it has measured."""
+    """One card of each content, by digest: of each part the measurement with most runs, and of equal ones the latest.
+
+    So one more run of a solution, which a campaign of cheats needs, replaces no validation of a hundred.
+    """
     found: dict[str, Card] = {}
     for card in cards:
         before = found.get(card.digest)
-        if before is None:
-            found[card.digest] = card
-            continue
-        taken: dict[str, object] = {"task_id": card.task_id, "measured_at": card.measured_at}
-        for marks, names in _MEASURED_TOGETHER.items():
-            if any(getattr(card, mark) for mark in marks):
-                taken |= {name: getattr(card, name) for name in (*marks, *names)}
-        for name in _MEASURED_ALONE:
-            if (value := getattr(card, name)) not in (None, {}):
-                taken[name] = value
-        found[card.digest] = before.model_copy(update=taken)
+        found[card.digest] = card if before is None else _joined(before, card)
     return found
 
 
-# What says that something was measured, and what was measured with it.
-_MEASURED_TOGETHER: dict[tuple[str, ...], tuple[str, ...]] = {
-    ("oracle_runs",): ("oracle", "oracle_passes"),
-    ("nop_runs",): ("nop",),
-    ("flake_runs",): ("flake_rate", "flake_low", "flake_high"),
-    ("oracle_runs", "nop_runs", "null_runs"): ("null_reason",),
-    ("cheats_tried",): ("cheats",),
-}
-_MEASURED_ALONE = ("stubs", "mutants", "seconds", "image_bytes", "state_bytes", "network", "reached")
+def card_document(card: Card) -> dict[str, Any]:
+    """A card as plain data, the same in every command and in the viewer; None is what is unknown."""
+    document = card.model_dump(mode="json", by_alias=True, exclude={"schema_version", "digest", "measured_at"})
+    numbers = {"quality": card.quality, "weakest": card.weakest, "unknown": list(card.unknown), "parts": card.parts}
+    names = {"task_id": card.task_id, "kind": card.kind}
+    rest = {"digest": card.digest, "measured_at": card.measured_at.isoformat()}
+    return {**names, **numbers, **document, "mutation_score": card.mutation_score, **rest}
+
+
+@dataclass(frozen=True, slots=True)
+class CardSet:
+    """The card of a set of problems: what is known about their quality, together.
+
+    Attributes:
+        problems: How many the set has; `measured` of them have a card with a quality.
+        known: How many have each part measured, by its name.
+        weakest: How many have each part as their weakest one, by its name; only of those whose quality is less than 1.
+        mean: The mean quality of those that are measured; None without any.
+        least: The lowest quality, that of the problem `least_of`.
+        perfect: How many have a quality of 1, as far as it is measured.
+        idle: How many reward an agent that does nothing, or a stub.
+        unsolvable: How many have a solution, or a reference, that does not always earn 1.
+        flaky: How many have a verifier with two outcomes for the same agent.
+        cheated: How many reward a cheat, or an exploit.
+        unmeasured: The first problems that have no quality.
+    """
+
+    problems: int
+    measured: int
+    known: Mapping[str, int]
+    weakest: Mapping[str, int]
+    mean: float | None
+    least: float | None
+    least_of: str | None
+    perfect: int
+    idle: int
+    unsolvable: int
+    flaky: int
+    cheated: int
+    unmeasured: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, cards: Iterable[Card], names: Sequence[str] | None = None) -> CardSet:
+        """The card of a set.
+
+        Args:
+            cards: A card of each problem that has one.
+            names: The `task_id`s of all problems of the set; None if all of them have a card.
+        """
+        cards = [*cards]
+        measured = [(quality, each) for each in cards if (quality := each.quality) is not None]
+        worst = min(measured, key=lambda pair: pair[0], default=None)
+        have = {each.task_id for _, each in measured}
+        names = [each.task_id for each in cards] if names is None else names
+        return cls(
+            problems=len(names),
+            measured=len(measured),
+            known={part: sum(each.parts[part] is not None for each in cards) for part in PARTS},
+            weakest=dict(Counter(each.weakest or "" for quality, each in measured if quality < 1).most_common()),
+            mean=sum(quality for quality, _ in measured) / len(measured) if measured else None,
+            least=None if worst is None else worst[0],
+            least_of=None if worst is None else worst[1].task_id,
+            perfect=sum(quality == 1 for quality, _ in measured),
+            idle=_less_than_one("nop", cards),
+            unsolvable=_less_than_one("oracle", cards),
+            flaky=_less_than_one("flake", cards),
+            cheated=_less_than_one("cheats", cards),
+            unmeasured=tuple([name for name in names if name not in have][:_SHOWN]),
+        )
+
+    @property
+    def unknown(self) -> dict[str, int]:
+        """How many problems lack each part, by its name; only parts that some lack."""
+        return {part: missing for part in PARTS if (missing := self.problems - self.known[part])}
+
+    def document(self) -> dict[str, Any]:
+        """The same as plain data."""
+        return {**asdict(self), "unknown": self.unknown, "unmeasured": list(self.unmeasured)}
+
+
+_SHOWN = 10
+
+
+def _less_than_one(part: str, cards: Iterable[Card]) -> int:
+    return sum((value := each.parts[part]) is not None and value < 1 for each in cards)
+
+
+def _joined(before: Card, later: Card) -> Card:
+    taken: dict[str, object] = {"task_id": later.task_id, "kind": later.kind, "measured_at": later.measured_at}
+    for runs, names in _MEASURED_TOGETHER:
+        if runs(later) and runs(later) >= runs(before):
+            taken |= {name: getattr(later, name) for name in names}
+    for name in _MEASURED_ALONE:
+        if (value := getattr(later, name)) not in (None, {}):
+            taken[name] = value
+    return before.model_copy(update=taken)
+
+
+# What was measured together, and on how many runs.
+_MEASURED_TOGETHER: tuple[tuple[Callable[[Card], int], tuple[str, ...]], ...] = (
+    (lambda card: card.oracle_runs, ("oracle", "oracle_runs", "oracle_passes")),
+    (lambda card: max(card.nop_runs, card.nop is not None), ("nop", "nop_runs", "stubs")),
+    (lambda card: card.flake_runs, ("flake_rate", "flake_low", "flake_high", "flake_runs")),
+    (lambda card: card.oracle_runs + card.nop_runs + card.null_runs, ("null_runs", "null_reason")),
+    (lambda card: card.cheats_tried or 0, ("cheats_tried", "cheats")),
+    (lambda card: 0 if card.mutants is None else 1 + len(card.mutants), ("mutants",)),
+)
+_MEASURED_ALONE = ("seconds", "image_bytes", "state_bytes", "network", "reached")
 
 
 def _share(value: float) -> float:
