@@ -16,7 +16,13 @@ from sandrl.runs.cards import Card
 from sandrl.runs.columns import NO_STEP, Progress, RowPlace, RunColumns, row_key
 from sandrl.runs.reader import Damage, Rows, row_files
 from sandrl.runs.report.cards import card_brief, card_document, cards_part
-from sandrl.runs.report.document import is_complete_run, problem_document, run_document, trajectory_document
+from sandrl.runs.report.document import (
+    is_complete_run,
+    problem_document,
+    run_document,
+    run_part,
+    trajectory_document,
+)
 from sandrl.viewer.groups import Groups
 from sandrl.viewer.recent import Recent
 from sandrl.viewer.selection import RowLists
@@ -170,11 +176,12 @@ class RunView:
         """What `GET api/runs/{key}/cards` answers."""
         stamp, cards = self._read_cards()
         briefs = self._briefs.get(stamp, lambda: [card_brief(each) for each in cards.rows])
-        return {"set": cards_part(cards.rows), "cards": briefs}
+        return {"run": self._run_part(cards), "set": cards_part(cards.rows), "cards": briefs}
 
     def card(self, digest: str) -> dict[str, Any] | None:
         """What `GET api/runs/{key}/cards/{digest}` answers; None if there is no such card."""
-        card = next((each for each in self._read_cards()[1].rows if each.digest == digest), None)
+        _, cards = self._read_cards()
+        card = next((each for each in cards.rows if each.digest == digest), None)
         if card is None:
             return None
         self.refresh()
@@ -186,7 +193,13 @@ class RunView:
             for id_, status, reward, *place in rows
             if id_.startswith(prefix)
         ]
-        return {**card_document(card), "runs": runs}
+        return {**card_document(card), "run": self._run_part(cards), "runs": runs}
+
+    def _run_part(self, cards: Rows[Card]) -> dict[str, Any]:
+        # Without its trajectories, of which there may be sixty for each card.
+        reader = RunReader(self.path)
+        last = max((each.measured_at for each in cards.rows), default=None)
+        return run_part(reader, last, reader.metrics().rows)
 
     def _read_cards(self) -> tuple[object, Rows[Card]]:
         stamp = stamp_of(self.path, Card.file)

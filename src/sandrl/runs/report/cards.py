@@ -15,8 +15,7 @@ _LONG = ("mutants", "reached", "null_reason", "stubs")
 
 def card_document(card: Card) -> dict[str, Any]:
     """All of a card."""
-    found: dict[str, Any] = finite(cards.card_document(card))
-    return found
+    return {name: finite(value) for name, value in cards.card_document(card).items()}
 
 
 def card_brief(card: Card) -> dict[str, Any]:
@@ -27,5 +26,4 @@ def card_brief(card: Card) -> dict[str, Any]:
 
 def cards_part(found: Sequence[Card]) -> dict[str, Any] | None:
     """The card of the set; None if there are no cards."""
-    part: Any = finite(CardSet.of(found).document()) if found else None
-    return part
+    return {name: finite(value) for name, value in CardSet.of(found).document().items()} if found else None

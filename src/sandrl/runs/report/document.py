@@ -25,6 +25,7 @@ from sandrl.runs.report.parts import (
     evaluations_part,
     sandboxes_part,
     throughput_part,
+    total_of,
 )
 from sandrl.runs.rows import MetricsRow, ProblemRow, TrajectoryRow, now
 from sandrl.runs.series import Series, series_of
@@ -65,22 +66,12 @@ def run_document(
 ) -> dict[str, Any]:
     """The data of a run, except for its trajectories and its cards, where the former have been counted."""
     config = reader.config
-    jobs = config.jobs
-    # The run stays locked for a moment after its job has said how it ended.
-    is_running = reader.is_running and not (jobs and jobs[-1].outcome is not None)
     series = series_of(metrics)
     held = held_by(reader)
     return {
-        "run": {
-            "run_id": config.run_id,
-            "command": config.command,
-            "state": state_of(config, is_running=is_running).value,
-            "created_at": _time(config.created_at),
-            "made_at": _time(now()),
-            "seconds": run_seconds(config, completions.last_time, metrics),
-        },
+        "run": run_part(reader, completions.last_time, metrics),
         "options": config.options,
-        "jobs": [job.model_dump(mode="json") for job in jobs],
+        "jobs": [job.model_dump(mode="json") for job in config.jobs],
         "metrics": {name: _series(each) for name, each in series.items()},
         "flags": [asdict(flag) for flag in flags_of(series)],
         "notes": _notes(damage, reader, cards),
@@ -95,6 +86,23 @@ def run_document(
         "sandbox_seconds": held.seconds,
         "cost": None if held.cost is None else held.cost.shown,
         "index": index,
+    }
+
+
+def run_part(reader: RunReader, last_row: datetime | None, metrics: Sequence[MetricsRow]) -> dict[str, Any]:
+    """What the head of a page says of a run, of whose rows the last one was written at `last_row`."""
+    config, jobs = reader.config, reader.config.jobs
+    # The run stays locked for a moment after its job has said how it ended.
+    is_running = reader.is_running and not (jobs and jobs[-1].outcome is not None)
+    return {
+        "run_id": config.run_id,
+        "command": config.command,
+        "problems": config.source,
+        "state": state_of(config, is_running=is_running).value,
+        "created_at": _time(config.created_at),
+        "made_at": _time(now()),
+        "seconds": run_seconds(config, last_row, metrics),
+        "unscorable": int(total_of(series_of(metrics), "unscorable") or 0),
     }
 
 
