@@ -64,7 +64,7 @@ def write_runs(runs_dir: Path) -> None:
     _write_training(runs_dir)
     _write_evaluations(runs_dir)
     _write_episodes(runs_dir)
-    _write_cards(runs_dir)
+    write_cards(runs_dir)
     with RunWriter.create(runs_dir, command="reward", job_id=JOB, name="empty") as writer:
         writer.finish(RunOutcome.FAILED, error=f"the problem set cannot be read: {LONG}")
     (runs_dir / "damaged").mkdir()
@@ -156,8 +156,12 @@ def _write_episodes(runs_dir: Path) -> None:
         writer.append(MetricsRow(job_id=JOB, step=0, metrics={"completions": 2.0}))
 
 
-def _write_cards(runs_dir: Path) -> None:
-    """A campaign with a card of every kind, and the runs behind two of them."""
+def write_cards(runs_dir: Path) -> Path:
+    """A campaign with a card of every kind, and the runs behind one of them.
+
+    Args:
+        runs_dir: Where to.
+    """
     mutants = (
         Mutant(name="truncate", path="/app/out.txt", reward=0.0, is_killed=True),
         Mutant(name="empty", path=f"/app/{LONG}", reward=1.0),
@@ -198,3 +202,4 @@ def _write_cards(runs_dir: Path) -> None:
     with RunWriter(run, job_id=JOB) as writer:
         for card in cards:
             writer.append(card)
+    return run

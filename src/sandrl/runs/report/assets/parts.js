@@ -98,13 +98,15 @@ function Pending({error}) {
 // A field that changes the address a moment after the last key.
 const SEARCH_PAUSE_MS = 150;
 function SearchField({value, onSearch, label, placeholder}) {
-  const timer = useRef(0), field = useRef(null);
+  // The address may change while the timer runs.
+  const timer = useRef(0), field = useRef(null), latest = useRef(null);
+  latest.current = onSearch;
   useEffect(() => {
     if (document.activeElement !== field.current) field.current.value = value || '';
   }, [value]);
   const change = () => {
     clearTimeout(timer.current);
-    timer.current = setTimeout(() => onSearch(field.current.value), SEARCH_PAUSE_MS);
+    timer.current = setTimeout(() => latest.current(field.current.value), SEARCH_PAUSE_MS);
   };
   return html`<input ref=${field} class="search" type="search" data-search autocomplete="off" spellcheck=${false} aria-label=${label}
     placeholder=${placeholder} defaultValue=${value || ''} onInput=${change} />`;
