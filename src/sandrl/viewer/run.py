@@ -69,7 +69,7 @@ class RunView:
         self._metrics: Recent[tuple[MetricsRow, ...]] = Recent()
         self._checked: Recent[list[str]] = Recent()
         self._cards: Recent[Rows[Card]] = Recent()
-        self._briefs: Recent[list[dict[str, Any]]] = Recent()
+        self._set: Recent[dict[str, Any]] = Recent()
 
     def refresh(self) -> Progress:
         """Indexes what the run has got, for a short time; what is left is indexed in the background."""
@@ -175,8 +175,10 @@ class RunView:
     def cards(self) -> dict[str, Any]:
         """What `GET api/runs/{key}/cards` answers."""
         stamp, cards = self._read_cards()
-        briefs = self._briefs.get(stamp, lambda: [card_brief(each) for each in cards.rows])
-        return {"run": self._run_part(cards), "set": cards_part(cards.rows), "cards": briefs}
+        found = self._set.get(
+            stamp, lambda: {"set": cards_part(cards.rows), "cards": [card_brief(each) for each in cards.rows]}
+        )
+        return {"run": self._run_part(cards), **found}
 
     def card(self, digest: str) -> dict[str, Any] | None:
         """What `GET api/runs/{key}/cards/{digest}` answers; None if there is no such card."""
