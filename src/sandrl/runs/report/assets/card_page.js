@@ -23,7 +23,7 @@ const FINDINGS = {
 function reasonOf(part, card, run) {
   const isTask = card.kind === 'task', isCampaign = run.command === 'redteam', from = run.problems ? quoted(run.problems) : 'SET';
   const validate = `sandrl problems validate ${from}`, redteam = `sandrl redteam --problems ${from}`;
-  const failure = card.null_runs > 0 ? 'No run of it has a reward.' : '';
+  const failure = card.null_runs > 0 ? `Not scored; ${card.null_runs === 1 ? 'one run of this problem has' : `${card.null_runs} runs of this problem have`} no reward.` : '';
   const solution = isTask ? 'solution' : 'reference';
   if (part === 'oracle') return [failure || `There is no ${solution} that was run. Write one, then validate the set again.`, validate];
   if (part === 'nop') return [failure || (isTask ? 'An agent that does nothing was not run.' : 'No stub was judged.'), validate];
@@ -38,7 +38,7 @@ function Part({part, card, run}) {
   const [reason, command] = value === null ? reasonOf(part, card, run) : [];
   return html`<div class="panel part" role="group" aria-labelledby=${`part-${part}`}>
     <div class="section-head"><h2 id=${`part-${part}`}>${part}</h2><b class=${`value ${gradeOf(value)}`}>${shareOf(value)}</b></div><${Meter} value=${value} />
-    ${value === null ? html`<p>${reason}</p>${command && html`<p class="small">Next: <code>${command}</code></p>`}` : html`<p>${FINDINGS[part](card, words)}</p>`}
+    ${value === null ? html`<p>${reason}</p>${command && html`<p class="small">Next: <code>${command.split(' ').map((word, at) => html`${at ? ' ' : ''}<span>${word}</span>`)}</code></p>`}` : html`<p>${FINDINGS[part](card, words)}</p>`}
     <p class="muted small">1 means: ${QUALITY[part]}.</p></div>`;
 }
 
