@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sandrl.cli import results
+from sandrl.cli.cards import cards
 from sandrl.cli.completion import values
 from sandrl.cli.configured import configured
 from sandrl.cli.estimate import DryRun, print_estimate
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
     from sandrl.problems.tasks.task import Task
     from sandrl.rewards import Validation
 
-app = typer.Typer(name="problems", help="Sets of problems: ls, show, convert, validate.")
+app = typer.Typer(name="problems", help="Sets of problems: ls, show, convert, validate, cards.")
+app.command("cards")(cards)
 
 # The fields of a row that `show --checks` adds.
 _SHOWN = ("setup", "tests", "fn", "cases", "check", "checker", "files", "input_file", "output_file")
@@ -290,7 +292,7 @@ def _reward(result: ScoredCompletion) -> str:
 
 
 def _print_validation(finished: Validation) -> None:
-    from sandrl.judge.weak_checks import stub_words
+    from sandrl.judge.stubs import stub_words
 
     print_first([result_line(result) for result in finished.failed])
     summary = finished.report.summary

@@ -111,6 +111,8 @@ def remark(event: events.Event) -> str | None:
             return f"Model: {name}, {place} ({reason})"
         case events.JobStarted(job_id, total, concurrency):
             return f"Job: {job_id}, {total} completions, up to {concurrency} at once"
+        case events.ResultsKept(kept):
+            return f"Resumed: {counted(kept, 'result')} of the run {'stays' if kept == 1 else 'stay'}"
         case events.RetryScheduled(_, attempt, _, reason, delay):
             when = f" in {delay:.1f} s" if delay else ""
             return f"{sample_name(event)} runs again{when} in a fresh sandbox (number {attempt}): {reason}"

@@ -167,6 +167,8 @@ class ArtTrainConfig(EpisodesConfig):
 
     def _check_question(self) -> None:
         if self.trajectories is not None:
+            if self.min_quality is not None:
+                raise ValueError("min_quality: chooses problems, and the episodes are recorded; leave it out")
             for name in (each for each in QuestionPart.model_fields if each != "max_attempts"):
                 if getattr(self, name) != QuestionPart.model_fields[name].get_default(call_default_factory=True):
                     raise ValueError(f"{name}: recorded episodes are not asked again; leave it out")

@@ -16,6 +16,7 @@ from sandrl.config.parts import (
     LockPart,
     MappingPart,
     Problems,
+    QualityPart,
     RunPart,
     SamplingPart,
     SandboxesPart,
@@ -42,7 +43,9 @@ def at_once(config: SandboxesPart, episodes: int, *, has_tasks: bool = False) ->
     return min(most, episodes)
 
 
-class EpisodesConfig(RunPart, SandboxesPart, EndpointPart, SamplingPart, EpisodePart, CachePart, MappingPart, LockPart):
+class EpisodesConfig(
+    RunPart, SandboxesPart, EndpointPart, SamplingPart, EpisodePart, CachePart, MappingPart, LockPart, QualityPart
+):
     """A run whose work is to play episodes, step by step.
 
     Each command adds its fields `problems`, `steps` and `samples` (episodes of each problem in a step), with defaults

@@ -33,6 +33,7 @@ from sandrl.config.parts import (
     CachePart,
     LockPart,
     MappingPart,
+    QualityPart,
     QuestionPart,
     ReportTraining,
     RunPart,
@@ -49,7 +50,7 @@ TOOL_CALLS, TASK_TOOL_CALLS = 4, 20
 """The default number of tool calls in an episode, and in one on a task."""
 
 
-class GrpoConfig(RunPart, SandboxesPart, QuestionPart, CachePart, MappingPart, LockPart):
+class GrpoConfig(RunPart, SandboxesPart, QuestionPart, CachePart, MappingPart, LockPart, QualityPart):
     """`sandrl grpo` and `sandrl unsloth`, resolved."""
 
     short_help: ClassVar[str] = (

@@ -140,6 +140,32 @@ class LockPart(Config):
     )
 
 
+class QualityPart(Config):
+    """Which problems of its set a run has, by what was measured about them; kept with the run."""
+
+    min_quality: Share | None = option(
+        None,
+        "Leave out the problems whose quality is lower than this, and those that were not measured (`sandrl problems"
+        " validate`, `sandrl redteam`).",
+        PROBLEMS,
+        metavar="Q",
+    )
+    cards: str | None = option(
+        None,
+        "The measurements that --min-quality uses: those of a run, or in a file or directory. Default: the user's"
+        " record of all measurements.",
+        PROBLEMS,
+        metavar="RUN|FILE|DIR",
+        values="run_names",
+    )
+
+    @model_validator(mode="after")
+    def _chooses_by_cards(self) -> Self:
+        if self.cards is not None and self.min_quality is None:
+            raise ValueError("cards: has no effect without min_quality; leave one of them out, or give both")
+        return self
+
+
 class ScoringPart(Config):
     """How a completion is judged and rewarded.
 

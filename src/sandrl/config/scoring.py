@@ -15,6 +15,7 @@ from sandrl.config.parts import (
     NumProblems,
     OutputPart,
     Problems,
+    QualityPart,
     RunPart,
     SandboxesPart,
     ScoringPart,
@@ -26,7 +27,7 @@ OF_SANDBOXES = (*SandboxesPart.model_fields, "cache", "second_opinion", "hash_se
 """Options that say nothing where a service has the sandboxes."""
 
 
-class ScoredRunConfig(OutputPart, SandboxesPart, CachePart, MappingPart, LockPart):
+class ScoredRunConfig(OutputPart, SandboxesPart, CachePart, MappingPart, LockPart, QualityPart):
     """A run whose work is to score completions."""
 
     problems: Problems = BUNDLED

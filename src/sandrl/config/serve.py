@@ -10,7 +10,15 @@ from pydantic import Field, model_validator
 from sandrl.bounds import LARGEST_WEIGHT
 from sandrl.config.fields import BYTES, PROBLEMS, SANDBOXES, SECONDS, SERVICE, option
 from sandrl.config.model import Bytes, Count, Port, Seconds
-from sandrl.config.parts import PROBLEMS_HELP, CachePart, MappingPart, SandboxesPart, ScoringPart, SkipBadRows
+from sandrl.config.parts import (
+    PROBLEMS_HELP,
+    CachePart,
+    MappingPart,
+    QualityPart,
+    SandboxesPart,
+    ScoringPart,
+    SkipBadRows,
+)
 
 POLICIES = ("binary", "fraction")
 """The rewards that a request may ask for; a function of one's own is the operator's to name."""
@@ -28,7 +36,7 @@ class RequestOptions(ScoringPart, MappingPart):
         return self
 
 
-class ServeConfig(SandboxesPart, CachePart, MappingPart):
+class ServeConfig(SandboxesPart, CachePart, MappingPart, QualityPart):
     """`sandrl serve`."""
 
     short_help: ClassVar[str] = (

@@ -20,6 +20,7 @@ from sandrl.models import Model
 from sandrl.models.in_process import GatheringModel, InProcessModel
 from sandrl.problems import Problem
 from sandrl.problems.prompting import Prompting
+from sandrl.problems.quality import QualityFilter
 from sandrl.rewards.reward_run import RewardRun
 from sandrl.rewards.scored_run import ResumedRun, open_job_run
 from sandrl.rollouts.episodes import Episode, EpisodeOptions, check_player, has_tasks, new_episode
@@ -43,6 +44,7 @@ def evaluate_episodes(
     facts: Mapping[str, JsonValue],
     versions: Mapping[str, str],
     resumed: ResumedRun | None,
+    quality: QualityFilter | None,
     stop: threading.Event,
     emit: Emit,
     interrupt: Interrupt,
@@ -64,6 +66,7 @@ def evaluate_episodes(
         facts=facts,
         versions=versions,
         resume=None if resumed is None else resumed.path,
+        quality=quality,
         out=config.out,
         episode_seconds=EPISODE_SECONDS,
         emit=emit,

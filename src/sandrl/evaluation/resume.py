@@ -13,17 +13,17 @@ from typing import Any
 
 from sandrl.config.eval import EvalConfig
 from sandrl.config.layers import resolve
-from sandrl.config.parts import EpisodePart, MappingPart, QuestionPart, ScoringPart
+from sandrl.config.parts import EpisodePart, MappingPart, QualityPart, QuestionPart, ScoringPart
 from sandrl.config.words import TINY
 from sandrl.errors import UsageError
 from sandrl.evaluation.answers import EvalSample
 from sandrl.evaluation.request import EvalRequest
 from sandrl.events.results import Status
 from sandrl.rewards.scored_run import ResumedRun
-from sandrl.runs import AnswerRow, RunReader, find_run
-from sandrl.runs.resumption import check_unchanged, saved_config
+from sandrl.runs import AnswerRow, RunReader, resumption
+from sandrl.runs.resumption import check_unchanged, run_to_resume
 from sandrl.scoring.records import result_of
-from sandrl.settings import Settings, split_runtime
+from sandrl.settings import Settings
 
 COMMAND = "eval"
 
@@ -34,6 +34,7 @@ _OF_THE_RUN = (
     *EpisodePart.model_fields,
     *QuestionPart.model_fields,
     *MappingPart.model_fields,
+    *QualityPart.model_fields,
     *(name for name in ScoringPart.model_fields if name not in ("retries", "caching")),
 )
 _TINY_PROBLEMS = f"{TINY}:test"
@@ -59,10 +60,7 @@ def make_request(
         if {**defaults, **asked}.get("model") == TINY and not asked.get("base_url"):
             defaults |= {"problems": _TINY_PROBLEMS, "max_tokens": _TINY_TOKENS}
         return EvalRequest(resolve(EvalConfig, defaults, file, given))
-    if "run_name" in given:
-        message = "run_name: a resumed run already has a name; leave this option out"
-        raise UsageError(message, fields=("run_name",))
-    path = find_run(resume, settings.state_dir, asked.get("runs_dir") or settings.runs_dir)
+    path = run_to_resume(resume, given, file, settings)
     return EvalRequest(resumed_config(path, file, given), path)
 
 
@@ -86,25 +84,11 @@ def resumed_config(path: Path, *layers: Mapping[str, Any]) -> EvalConfig:
         UsageError: If something is asked for that the run does otherwise.
     """
     run = RunReader(path)
-    saved = saved_config(EvalConfig, run, COMMAND)
-    asked = resolve(EvalConfig, saved.document(), *layers)
-    for name in _OF_THE_RUN:
-        before, now = getattr(saved, name), getattr(asked, name)
-        if before != now:
-            raise UsageError(
-                f"{name}: the run {path.name!r} has {before}, not {now}",
-                hint="leave the option out to keep the run's value, or start a new evaluation without `resume`",
-                fields=(name, "resume"),
-            )
-    if saved.base_url is None and asked.base_url is not None:
+    asked = resumption.resumed_config(EvalConfig, run, COMMAND, _OF_THE_RUN, *layers)
+    if run.config.options.get("base_url") is None and asked.base_url is not None:
         message = f"base_url: the run {path.name!r} used a model in its own process; leave this option out"
         raise UsageError(message, fields=("base_url",))
-    if any("image" in layer for layer in layers):
-        return asked
-    options = run.config.options
-    # The image that the run's sandboxes had; that of one runtime means nothing to the other.
-    is_same = split_runtime(asked.runtime)[0].value in ("auto", options.get("runtime_kind"))
-    return resolve(EvalConfig, asked.document(), {"image": options.get("runtime_image") if is_same else None})
+    return asked
 
 
 def find_previous(path: Path, problems: str, wanted: Sequence[EvalSample], digest: str) -> PreviousResults:

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from itertools import chain, islice
+from pathlib import Path
 
 from pydantic import JsonValue
 
@@ -28,6 +29,7 @@ from sandrl.models.in_process import InProcessModel
 from sandrl.problems import Completion, Problem, load_problems
 from sandrl.problems.loading import reading_of
 from sandrl.problems.prompting import Prompting
+from sandrl.problems.quality import QualityFilter
 from sandrl.problems.store import select
 from sandrl.rewards import score_run
 from sandrl.rewards.estimate import SandboxEstimate, estimate_sandboxes
@@ -63,7 +65,8 @@ def run_eval(
     config = request.config
     if config.service is None:
         SandboxRequest.of(config).allowance(settings, run=request.resume)
-    problems = _problems(config, emit)
+    quality = QualityFilter.of(config, settings, resume=request.resume)
+    problems = _problems(config, quality, emit)
     prompting = Prompting.of(config, problems, reading_of(config))
     digest = _digest(problems, prompting)
     wanted = all_samples(problems, config.answers)
@@ -113,6 +116,7 @@ def run_eval(
                 facts=facts,
                 versions=versions,
                 resumed=resumed,
+                quality=quality,
                 stop=closed,
                 emit=emit,
                 interrupt=interrupt,
@@ -131,6 +135,7 @@ def run_eval(
                 prompting=prompting,
                 numbers={each.id: each.index for each in wanted},
                 resumed=resumed,
+                quality=quality,
                 emit=emit,
                 interrupt=interrupt,
             )
@@ -159,7 +164,8 @@ def estimate_eval(request: EvalRequest, settings: Settings) -> SandboxEstimate:
         UsageError: If an option or the input cannot be used.
     """
     config = request.config
-    problems = _problems(config)
+    quality = QualityFilter.of(config, settings, resume=request.resume)
+    problems = _problems(config, quality)
     wanted = all_samples(problems, config.answers)
     if request.resume is not None:
         digest = _digest(problems, Prompting.of(config, problems, reading_of(config)))
@@ -174,6 +180,7 @@ def estimate_eval(request: EvalRequest, settings: Settings) -> SandboxEstimate:
             command=COMMAND,
             counts=[(problems[task_id], count) for task_id, count in counts.items()],
             run=request.resume,
+            quality=quality,
         )
     return estimate_sandboxes(
         config,
@@ -185,19 +192,22 @@ def estimate_eval(request: EvalRequest, settings: Settings) -> SandboxEstimate:
         # Workers exist while the model answers.
         is_open_ended=config.has_cells,
         service=config.service,
+        quality=quality,
     )
 
 
-def problems_digest(config: EvalConfig) -> str:
+def problems_digest(config: EvalConfig, settings: Settings, run: Path) -> str:
     """Stands for the content of an evaluation's problems and prompts: `problems_digest` of its run."""
-    problems = _problems(config)
+    problems = _problems(config, QualityFilter.of(config, settings, resume=run))
     return _digest(problems, Prompting.of(config, problems, reading_of(config)))
 
 
-def _problems(config: EvalConfig, emit: Emit = ignore) -> Mapping[str, Problem]:
-    loaded = load_problems(config.problems, skip_bad_rows=config.skip_bad_rows, **reading_of(config))
+def _problems(config: EvalConfig, quality: QualityFilter | None, emit: Emit = ignore) -> Mapping[str, Problem]:
+    loaded = load_problems(config.problems, skip_bad_rows=config.skip_bad_rows, quality=quality, **reading_of(config))
     if loaded.note:
         emit(Warned(loaded.note))
+    if quality is not None:
+        quality.tell(config.problems, emit)
     return select(loaded.problems, islice(loaded.problems, config.num_problems))
 
 

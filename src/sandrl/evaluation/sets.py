@@ -217,7 +217,7 @@ class _Workers:
         self._interrupt = interrupt
         self._mutex = threading.Lock()
         self._running: set[Interrupt] = set()
-        self._digests: dict[tuple[str, str], str] = {}
+        self._digests: dict[tuple[str, str, Path | None], str] = {}
         self._over = 0
         self.errors: dict[Member, BaseException] = {}
         self.done: set[Member] = set()
@@ -276,9 +276,9 @@ class _Workers:
             return False
         config = member.config
         # Of one worker: the evaluations of a model are in one line.
-        key = (member.model, member.problem_set)
+        key = (member.model, member.problem_set, None if config.min_quality is None else member.path)
         if key not in self._digests:
-            self._digests[key] = problems_digest(config)
+            self._digests[key] = problems_digest(config, self._settings, member.path)
         check_unchanged(member.path, self._digests[key], config.problems, noun="evaluation")
         rate, gate = measured.get("pass_rate"), config.fail_under
         if gate is not None and (rate is None or rate < gate):

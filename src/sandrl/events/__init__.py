@@ -69,6 +69,13 @@ class RunOpened(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class ResultsKept(Event):
+    """A resumed run has so many results that stay; what has none is judged."""
+
+    kept: int
+
+
+@dataclass(frozen=True, slots=True)
 class StopRequested(Event):
     """The user asked to stop: what is in flight, in so many sandboxes, is finished first, or (`cancel`) cancelled."""
 

@@ -209,6 +209,7 @@ class ScoredCompletion:
         scores: All numbers that the verifier of a task wrote, by name; empty if it wrote a single one.
         states: Digests of the final states of a task's machine, one for each step; empty if none was kept.
         phases: How long the phases of a task's trial took, in seconds, by name.
+        verifier_failures: How many runs of the verifier left no valid reward, in steps where a later run left one.
     """
 
     index: int
@@ -247,6 +248,7 @@ class ScoredCompletion:
     scores: dict[str, float] = field(default_factory=dict)
     states: tuple[str, ...] = ()
     phases: dict[str, float] = field(default_factory=dict, repr=False)
+    verifier_failures: int = 0
 
     @property
     def is_cut_off(self) -> bool:

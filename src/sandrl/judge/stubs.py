@@ -7,7 +7,7 @@ constant or its first argument, so a comparison with a literal of another value 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from sandrl.answers.builds import language_of
@@ -51,6 +51,11 @@ def stubs_of(problem: Problem) -> tuple[Stub, ...]:
     return tuple(
         stub for stub, value in _functions(problem, names) if not any(_fails(body, names, value) for body in bodies)
     )
+
+
+def stub_words(labels: Iterable[str]) -> str:
+    """Stubs by their labels, as messages name them."""
+    return ", ".join(label if label == NOTHING else f"an answer that gives {label}" for label in labels)
 
 
 def empty_answer(problem: Problem) -> str:

@@ -62,6 +62,7 @@ class Verdict:
         scores: All numbers that it wrote, by name; empty if it wrote a single one.
         states: Digests of the final states of a task's machine, one for each step; empty if none was kept.
         phases: How long the phases of a task's trial took, in seconds, by name.
+        verifier_failures: How many runs of the verifier left no valid reward, in steps where a later run left one.
         sandbox_id: The first sandbox of a task's trial; `None` if there was none, and for other problems.
 
     Raises:
@@ -89,6 +90,7 @@ class Verdict:
     scores: dict[str, float] = field(default_factory=dict)
     states: tuple[str, ...] = ()
     phases: dict[str, float] = field(default_factory=dict)
+    verifier_failures: int = 0
     sandbox_id: str | None = None
 
     def __post_init__(self) -> None:

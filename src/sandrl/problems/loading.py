@@ -20,6 +20,7 @@ from sandrl.problems.languages import language_named
 from sandrl.problems.mapping import FieldMap
 from sandrl.problems.preludes import prelude_of
 from sandrl.problems.problem import Problem
+from sandrl.problems.quality import QualityFilter
 from sandrl.problems.recognition import KnownNames
 from sandrl.problems.sources import find_source
 from sandrl.problems.store import ProblemStore, Selection
@@ -112,6 +113,7 @@ def load_problems(
     max_cases: int | None = None,
     language: str | None = None,
     only: Collection[str] | None = None,
+    quality: QualityFilter | None = None,
     on_problem: Callable[[Problem], None] | None = None,
 ) -> LoadedProblems:
     """Loads problems from a file, a directory, a named set or the dataset hub.
@@ -135,6 +137,7 @@ def load_problems(
         language: The language of completions for rows that name none, by a name or an alias of
             `sandrl.problems.languages`. The checks of these rows must be runs of programs.
         only: The names of the problems to keep; None keeps all.
+        quality: Of these, keep only what it accepts.
         on_problem: Called with each problem, also with those that are not kept.
 
     Returns:
@@ -163,7 +166,7 @@ def load_problems(
             reason = f"{name!r} is already used in {place}; it must be unique"
             raise InputError(reason, path=path, line=row.line, field=_id_field(row, options.field_map))
         lines[name] = f"{row.path}:{row.line}" if row.path else row.line
-        if only is None or name in only:
+        if (only is None or name in only) and (quality is None or quality.accepts(problem)):
             problems.add(name, problem)
         if on_problem is not None:
             on_problem(problem)
@@ -177,6 +180,8 @@ def load_problems(
         options.field_map.refuse_missing(source)
     if not lines:
         raise no_rows("problems", source, skipped)
+    if quality is not None and not problems:
+        quality.check_some_left(source)
     return LoadedProblems(problems, tuple(skipped), dict(formats), lines.keys())
 
 
@@ -341,4 +346,5 @@ class _Configuration(Protocol):
 
 
 def reading_of(config: _Configuration) -> Reading:
+    """How a configuration has problems read; a filter by their quality is none of it."""
     return Reading(prelude=config.prelude, fields=config.fields, max_cases=config.max_cases, language=config.language)

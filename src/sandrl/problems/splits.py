@@ -26,6 +26,7 @@ from typing import Any, Unpack
 from sandrl.errors import InputError
 from sandrl.problems.loading import Reading, load_problems
 from sandrl.problems.problem import Problem
+from sandrl.problems.quality import QualityFilter
 from sandrl.problems.sources import TEST, TRAIN, named_set
 from sandrl.problems.store import joined, select
 from sandrl.syntax import parse
@@ -36,12 +37,17 @@ _FEWEST = 10
 
 @dataclass(frozen=True, slots=True)
 class Splits:
-    """The problems of a run; `is_held_out` if those for evaluation are not trained on."""
+    """The problems of a run; `is_held_out` if those for evaluation are not trained on.
+
+    Attributes:
+        quality: What has left some out before the split; None if nothing has.
+    """
 
     train: Mapping[str, Problem]
     evaluation: Mapping[str, Problem]
     is_held_out: bool
     duplicates: int = 0
+    quality: QualityFilter | None = None
 
     @property
     def remark(self) -> str | None:
@@ -74,13 +80,15 @@ def load_splits(
     eval_problems: int,
     seed: int,
     eval_set: str | None = None,
+    quality: QualityFilter | None = None,
     **reading: Unpack[Reading],
 ) -> Splits:
     """Loads the problems of a run.
 
-    `eval_problems` are at most so many, the same for every seed; for 0 none are held out.
+    `eval_problems` are at most so many, the same for every seed; for 0 none are held out. What `quality` does not
+    accept is left out before the set is split.
     """
-    load = partial(load_problems, **reading)
+    load = partial(load_problems, quality=quality, **reading)
     if eval_set is not None:
         train = load(training_split(source)).problems
         held_out = load(eval_set).problems
@@ -102,7 +110,7 @@ def load_splits(
                 f"has {len(train)} problems to train on, fewer than the {num_problems} that were requested", path=source
             )
         train = _some(train, num_problems, seed=seed)
-    return Splits(train, evaluation, is_held_out, duplicates)
+    return Splits(train, evaluation, is_held_out, duplicates, quality)
 
 
 def _check_others(train: Mapping[str, Problem], evaluation: Mapping[str, Problem], source: str) -> None:

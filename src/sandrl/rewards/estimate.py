@@ -22,6 +22,7 @@ from sandrl.judge.calibration import LACKING, is_in_library, modules_of, package
 from sandrl.judge.judge import longest_execution_seconds
 from sandrl.judge.limits import Limits
 from sandrl.problems import Problem
+from sandrl.problems.quality import QualityFilter
 from sandrl.sandboxes import SandboxRequest
 from sandrl.sandboxes.footprint import cells_at_once, suited_concurrency, worker_count
 from sandrl.sandboxes.spending import Allowance
@@ -42,6 +43,7 @@ class SandboxEstimate:
         service: The address of the service that has the sandboxes; None if the command has them.
         episode_sandboxes: How many there are besides, in which episodes work.
         lacking: The modules that problems need and sandboxes are known to lack, with the number of such problems.
+        quality: What has left out problems; None if nothing has.
     """
 
     command: str
@@ -55,6 +57,7 @@ class SandboxEstimate:
     service: str | None = None
     episode_sandboxes: int = 0
     lacking: Mapping[str, int] = field(default_factory=dict)
+    quality: QualityFilter | None = None
 
     @property
     def highest_cost(self) -> Money | None:
@@ -71,6 +74,11 @@ class SandboxEstimate:
 
     @property
     def lines(self) -> list[str]:
+        summary = "" if self.quality is None else self.quality.summary
+        return [*([f"Problems: {summary}"] if summary else []), *self._sandbox_lines]
+
+    @property
+    def _sandbox_lines(self) -> list[str]:
         if self.service is not None:
             return [f"Completions: {self.completions}", f"Sandboxes: run by the service at {self.service}"]
         if not self.completions:
@@ -131,6 +139,7 @@ class SandboxEstimate:
             "service": self.service,
             "completions": self.completions,
             "lacking_modules": dict(self.lacking),
+            "left_out_problems": 0 if self.quality is None else self.quality.left_out,
             "cells": self.has_cells,
             "sandboxes": {
                 "at_once": self.at_once,
@@ -163,6 +172,7 @@ def estimate_sandboxes(
     run: Path | None = None,
     is_open_ended: bool = False,
     service: str | None = None,
+    quality: QualityFilter | None = None,
 ) -> SandboxEstimate:
     """Estimates what a command would take in sandboxes.
 
@@ -171,6 +181,7 @@ def estimate_sandboxes(
         run: The run that goes on.
         is_open_ended: Whether sandboxes are held for longer than completions take.
         service: The address of the service that has the sandboxes.
+        quality: What has left out problems.
 
     Raises:
         BudgetError: If earlier jobs of the run have used the budget up.
@@ -206,6 +217,7 @@ def estimate_sandboxes(
         service,
         episode_sandboxes,
         {} if given is None else {name: len(needing[name]) for name in sorted(needing) if name not in given},
+        quality,
     )
 
 

@@ -6,29 +6,77 @@ row, so a later batch may depend on the results of an earlier one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any, Generic
 
+from sandrl.config.layers import ConfigT, resolve
+from sandrl.config.parts import MappingPart, ScoringPart
 from sandrl.config.scoring import RedteamConfig, ValidateConfig
-from sandrl.events import Emit, JobStarted
+from sandrl.errors import CleanupError
+from sandrl.events import Emit, Event, JobStarted, OpinionFinished, ResultsKept
 from sandrl.events.results import ScoredCompletion, Status
 from sandrl.judge.judge import Judge
 from sandrl.problems import Completion, Problem
-from sandrl.rewards.scored_run import JobRun, open_job_run
+from sandrl.rewards.scored_run import BatchPlace, JobRun, open_job_run
 from sandrl.rewards.scoring import score_batch
 from sandrl.runs import RunReader
 from sandrl.runs.cards import Card
-from sandrl.runs.resumption import PROBLEMS_DIGEST, digest_of_all
+from sandrl.runs.held import SandboxTime
+from sandrl.runs.resumption import PROBLEMS_DIGEST, check_unchanged, digest_of_all, resumed_config, run_to_resume
 from sandrl.sandboxes import Interrupt
+from sandrl.scoring.batch import OnResult, no_code_warning
 from sandrl.scoring.cache import VerdictCache
 from sandrl.scoring.context import ScoringContext
+from sandrl.scoring.opinions import OpinionMemory
 from sandrl.scoring.options import ScoreOptions
 from sandrl.scoring.problem_records import KeptProblems
-from sandrl.scoring.records import Place, result_of, trajectory_row
+from sandrl.scoring.records import Place, opinion_row, result_of, trajectory_row
 from sandrl.settings import Settings
 from sandrl.trials.trial import Agent
+
+OF_THE_RUN = (
+    *("problems", "num_problems", "packages"),
+    *MappingPart.model_fields,
+    *(name for name in ScoringPart.model_fields if name not in ("retries", "caching")),
+)
+"""The fields that decide what is measured, so a resumed run keeps them; those of its command come besides."""
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuringRequest(Generic[ConfigT]):
+    """What is measured, and the run that is resumed for it, if one is."""
+
+    config: ConfigT
+    resume: Path | None = None
+
+
+def measuring_request(
+    model: type[ConfigT],
+    command: str,
+    given: Mapping[str, Any],
+    settings: Settings,
+    *,
+    file: Mapping[str, Any] | None = None,
+    resume: str | None = None,
+    fixed: Iterable[str] = (),
+) -> MeasuringRequest[ConfigT]:
+    """Makes a request of what was given; `resume` is a run's name, its directory, or `latest`.
+
+    Args:
+        file: What the configuration file of the user says.
+        fixed: Fields that a resumed run keeps, besides `OF_THE_RUN`.
+
+    Raises:
+        UsageError: If a value is impossible, or is another one than that of the run; or if there is no such run.
+    """
+    file = file or {}
+    if resume is None:
+        return MeasuringRequest(resolve(model, file, given))
+    path = run_to_resume(resume, given, file, settings)
+    return MeasuringRequest(resumed_config(model, RunReader(path), command, (*OF_THE_RUN, *fixed), file, given), path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +99,45 @@ class Run:
         return f"{self.task_id}#{self.label}"
 
 
+@dataclass(frozen=True, slots=True)
+class MeasuringEnd:
+    """How a run that measures ended.
+
+    Attributes:
+        unfinished: How many of what was to be judged has no result, because the user asked to stop.
+        signal_number: The signal that asked for it; 0 if there was none.
+        cleanup_error: Set if sandboxes were left behind.
+        exhausted: Says that the budget is used up; empty if it is not, or if everything has a result.
+    """
+
+    path: Path
+    job_id: str
+    held: SandboxTime
+    unfinished: int = 0
+    signal_number: int = 0
+    cleanup_error: CleanupError | None = None
+    exhausted: str = ""
+
+
+@dataclass(slots=True)
+class _Earlier:
+    # What a run has: results that stay, the numbers of all, and the cards.
+    results: dict[str, ScoredCompletion] = field(default_factory=dict)
+    numbers: dict[str, int] = field(default_factory=dict)
+    cards: dict[str, Card] = field(default_factory=dict)
+
+
 class Measuring:
-    """Judges runs, and keeps their results."""
+    """Judges runs, and keeps their results and the cards that follow from them.
+
+    Results are without their texts (code, output, single checks), which the rows of the run have: so memory grows by
+    the number of runs alone.
+
+    Attributes:
+        problems: All of the set.
+        context: How runs are judged, unless said otherwise.
+        results: What is known, by id.
+    """
 
     def __init__(
         self,
@@ -60,7 +145,7 @@ class Measuring:
         problems: Mapping[str, Problem],
         context: ScoringContext,
         cache: VerdictCache,
-        earlier: Mapping[str, ScoredCompletion],
+        earlier: _Earlier,
         interrupt: Interrupt,
     ) -> None:
         self.run = run
@@ -68,100 +153,200 @@ class Measuring:
         self.context = context
         self.interrupt = interrupt
         self._cache = cache
-        self._results = dict(earlier)
+        self.results = earlier.results
+        self._numbers = earlier.numbers
+        self._cards = earlier.cards
         self._kept = KeptProblems(run.session.writer, None)
-        self.unfinished = 0
-        """How many of the last batch have no result because the user asked to stop."""
+        self._asked: set[str] = set()
+        self._total = 0
+        self._next = max(earlier.numbers.values(), default=-1) + 1
+        self._has_begun = False
+        self._warnings: set[str] = set()
+        self._opinions: OpinionMemory = {}
 
-    def judge(self, runs: Sequence[Run], *, context: ScoringContext | None = None) -> dict[str, ScoredCompletion]:
+    @property
+    def unfinished(self) -> int:
+        """How many of all that was to be judged so far has no result."""
+        return len(self._asked) - sum(name in self.results for name in self._asked)
+
+    @property
+    def total(self) -> int:
+        """How many runs there are in all, as far as is known."""
+        return max(self._total, len(self._asked))
+
+    def expect(self, count: int) -> None:
+        """Says how many runs there will be in all, for the progress; it grows by itself if there are more."""
+        self._total = count
+
+    def judge(
+        self,
+        runs: Sequence[Run],
+        *,
+        context: ScoringContext | None = None,
+        problems: Mapping[str, Problem] | None = None,
+        on_result: OnResult | None = None,
+    ) -> dict[str, ScoredCompletion]:
         """Judges those that have no result yet, and returns the results of all, by id, in their order.
 
         Args:
-            context: How they are judged, unless as the other runs.
+            context: How they are judged, unless as other runs.
+            problems: What they are judged as answers to, where that is not the problem of the set, by `task_id`.
+            on_result: Is called with each result: at once with those that are known.
         """
-        left = [each for each in runs if each.id not in self._results]
+        on_result = on_result or _ignore
+        self._asked.update(each.id for each in runs)
+        left = []
+        for each in runs:
+            if (known := self.results.get(each.id)) is not None:
+                on_result(known)
+            else:
+                left.append(each)
         if left and not self.interrupt.level:
-            self._judge(left, context or self.context)
-        found = {each.id: self._results[each.id] for each in runs if each.id in self._results}
-        self.unfinished = len(runs) - len(found)
-        return found
+            self._judge(left, context or self.context, problems or self.problems, on_result)
+        return {each.id: self.results[each.id] for each in runs if each.id in self.results}
 
-    def _judge(self, left: Sequence[Run], context: ScoringContext) -> None:
-        writer = self.run.session.writer
+    def _judge(
+        self,
+        left: Sequence[Run],
+        context: ScoringContext,
+        problems: Mapping[str, Problem],
+        on_result: OnResult,
+    ) -> None:
+        writer, tell = self.run.session.writer, self.run.tell
         where = Place(writer.job_id, attempt=self.run.session.attempt)
         completions = [Completion(each.id, each.task_id, code=each.code) for each in left]
-        first = len(self._results)
+        for each in left:
+            if each.id not in self._numbers:
+                self._numbers[each.id] = self._next
+                self._next += 1
+        if not self._has_begun:
+            self._has_begun = True
+            assert self.run.connection is not None, "no service measures"
+            at_once = self.run.connection.at_once(context.options.concurrency)
+            tell(JobStarted(writer.job_id, self.total, min(at_once, self.total)))
+
+        def tell_and_keep(event: Event) -> None:
+            if isinstance(event, OpinionFinished):
+                writer.append(opinion_row(event, where))
+                known = self.results[event.result.id]
+                self.results[known.id] = replace(known, second_opinion=event.opinion)
+            tell(event)
+
+        place = BatchPlace(
+            len(self.results),
+            completions,
+            self._numbers,
+            self.total,
+            tell_and_keep,
+            self._warnings,
+            no_code_warning(context.options.extraction),
+        )
 
         def keep(result: ScoredCompletion) -> None:
-            numbered = replace(result, index=first + result.index)
-            problem = self._kept.digest_of(self.problems[result.task_id])
+            numbered = place.of(result)
+            problem = self._kept.digest_of(problems[result.task_id])
             writer.append(trajectory_row(numbered, completions[result.index], where, problem=problem))
-            self._results[result.id] = numbered
+            self.results[result.id] = numbered.without_texts()
+            on_result(self.results[result.id])
 
-        at_once = context.options.concurrency or len(left)
-        self.run.tell(JobStarted(writer.job_id, len(left), min(at_once, len(left))))
         assert self.run.job is not None, "no service measures"
         has_tasks = any(each.agent for each in left)
         score_batch(
             completions,
-            self.problems,
+            problems,
             self.run.job,
             context,
             cache=self._cache,
-            emit=self.run.tell,
+            emit=place.tell,
             interrupt=self.interrupt,
             on_result=keep,
+            opinions=self._opinions,
             keeps_output=False,
+            keeps_results=False,
             agents=[each.agent for each in left] if has_tasks else (),
         )
 
     def keep(self, card: Card) -> None:
-        """Appends a card to those of the run; the last one of a problem counts."""
-        self.run.session.writer.append(card)
+        """Appends a card to those of the run, unless it is there already; the last one of a problem counts."""
+        known = self._cards.get(card.digest)
+        if known is None or known.model_copy(update={"measured_at": card.measured_at}) != card:
+            self._cards[card.digest] = card
+            self.run.session.writer.append(card)
+
+    def end(self) -> MeasuringEnd:
+        """How the run ended; its block must have been left."""
+        session, interrupt, left = self.run.session, self.interrupt, self.unfinished
+        return MeasuringEnd(
+            session.writer.path,
+            session.writer.job_id,
+            session.held(),
+            left,
+            interrupt.signal_number,
+            session.cleanup_error(),
+            session.exhausted if left and interrupt.is_exhausted else "",
+        )
 
 
 @contextmanager
 def opened_measuring(
-    config: ValidateConfig | RedteamConfig,
+    request: MeasuringRequest[ValidateConfig] | MeasuringRequest[RedteamConfig],
     problems: Mapping[str, Problem],
     settings: Settings,
     *,
     command: str,
-    tag: str,
-    resume: Path | None,
+    source: str,
     emit: Emit,
     interrupt: Interrupt,
 ) -> Iterator[Measuring]:
     """Opens the run of a command that measures problems, with its job; leaving the block ends them.
 
     Args:
-        resume: The directory of the run to resume.
+        source: Where the problems are, for messages.
 
     Raises:
-        UsageError: If the run cannot be made.
+        UsageError: If the run cannot be made, or the problems of a resumed one have changed.
         ServiceError: If the runtime, or the disk, fails.
     """
+    config, resume = request.config, request.resume
+    digest = digest_of_all(each.content for each in problems.values())
+    earlier = _Earlier()
+    if resume is not None:
+        check_unchanged(resume, digest, source)
+        earlier = _earlier(resume)
+        emit(ResultsKept(len(earlier.results)))
     with open_job_run(
         config,
         problems,
         settings,
         command=command,
-        tags=(tag,),
-        facts={PROBLEMS_DIGEST: digest_of_all(each.check_content for each in problems.values())},
+        tags=(command.replace(" ", "-"),),
+        facts={PROBLEMS_DIGEST: digest},
         resume=resume,
         emit=emit,
         interrupt=interrupt,
     ) as run:
         assert run.connection is not None, "no service measures"
-        options = ScoreOptions.of(config)
         concurrency = run.connection.concurrency(config.concurrency)
         judge = Judge.on(run.connection, require_isolated=config.require_isolated)
-        context = ScoringContext.of(replace(options, concurrency=concurrency), judge, run.connection)
-        earlier = {} if resume is None else _earlier(resume)
-        yield Measuring(run, problems, context, VerdictCache(), earlier, interrupt)
+        options = replace(ScoreOptions.of(config), concurrency=concurrency)
+        context = ScoringContext.of(options, judge, run.connection)
+        cache = VerdictCache(config.cache if isinstance(config, ValidateConfig) else None)
+        measuring = Measuring(run, problems, context, cache, earlier, interrupt)
+        yield measuring
+        finished = len(measuring.results)
+        run.end(finished, finished + measuring.unfinished, is_resumed=resume is not None)
 
 
-def _earlier(resume: Path) -> dict[str, ScoredCompletion]:
-    # Those that stay: what failed for a reason of the machine is judged again.
-    results = {row.id: result_of(row).without_output() for row in RunReader(resume).each_trajectory()}
-    return {name: each for name, each in results.items() if each.status is not Status.INFRASTRUCTURE}
+def _earlier(resume: Path) -> _Earlier:
+    reader, found = RunReader(resume), _Earlier()
+    for row in reader.each_trajectory():
+        found.numbers[row.id] = row.index
+        # What failed for a reason of the machine is judged again, under its number.
+        if row.status != Status.INFRASTRUCTURE:
+            found.results[row.id] = result_of(row).without_texts()
+    found.cards = {card.digest: card for card in reader.cards().rows}
+    return found
+
+
+def _ignore(result: ScoredCompletion) -> None:
+    pass

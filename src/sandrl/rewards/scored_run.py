@@ -38,12 +38,13 @@ from sandrl.events.results import ScoredCompletion, Status
 from sandrl.jsonl import RowAppender
 from sandrl.judge.calibration import packages_of
 from sandrl.judge.judge import Judge, judge_version
-from sandrl.judge.weak_checks import warn_of_weak_checks
 from sandrl.problems import Completion, Problem
 from sandrl.problems.prompting import Prompting
+from sandrl.problems.quality import QualityFilter
 from sandrl.problems.tasks.lock import TaskHold
 from sandrl.rewards.reward_run import RewardRun
 from sandrl.rewards.scoring import lifetime_seconds, score_batch
+from sandrl.rewards.weak_problems import warn_of_weak_problems
 from sandrl.runs import MetricsRecorder, RunReader, RunWriter
 from sandrl.runs.overview import counted_rows
 from sandrl.runs.session import RunPlan, RunSession, open_run
@@ -147,6 +148,7 @@ def open_job_run(
     project: str | None = None,
     out: Path | None = None,
     episode_seconds: float = 0.0,
+    quality: QualityFilter | None = None,
     emit: Emit,
     interrupt: Interrupt,
 ) -> Iterator[JobRun]:
@@ -160,6 +162,7 @@ def open_job_run(
         service: The address of a service that scores: there is no job then.
         out: A file for the documents of results; it is opened once the options are known to be usable.
         episode_seconds: How long sandboxes live besides the time of judging.
+        quality: What has left out problems; the run keeps the cards that it used.
 
     Raises:
         UsageError: If the run cannot be made.
@@ -194,7 +197,9 @@ def open_job_run(
         session = stack.enter_context(open_run(plan, settings, interrupt=interrupt, emit=emit))
         recorder = session.recorder()
         tell = session.told(recorder)
-        warn_of_weak_checks(problems.values(), settings.state_dir, tell)
+        if not isinstance(config, ValidateConfig | RedteamConfig):
+            # These measure them.
+            warn_of_weak_problems(problems.values(), settings.state_dir, tell)
         job = None
         if connection is not None:
             lifetime = episode_seconds + lifetime_seconds(problems, ScoreOptions.of(config).limits)
@@ -211,6 +216,8 @@ def open_job_run(
             )
             job.expected_images = tasks.images
         if session.writer.rank == 0:
+            if quality is not None:
+                quality.keep(session.writer.path)
             stack.enter_context(tasks.kept(session.writer.path, {} if job is None else job.images))
         yield JobRun(session, recorder, tell, interrupt, connection, job, results)
 
@@ -231,6 +238,7 @@ def score_run(
     prompting: Prompting | None = None,
     numbers: Mapping[str, int] | None = None,
     resumed: ResumedRun | None = None,
+    quality: QualityFilter | None = None,
     emit: Emit = ignore,
     interrupt: Interrupt | None = None,
 ) -> RewardRun:
@@ -242,6 +250,7 @@ def score_run(
         prompting: How the model was asked; None if the run asks none.
         numbers: The place of each completion among all, by its id; that in which they come unless given.
         resumed: The run to go on with; its options stay as they are.
+        quality: What has left out problems.
 
     Raises:
         UsageError: If the run cannot be made.
@@ -270,6 +279,7 @@ def score_run(
                 resume=None if resumed is None else resumed.path,
                 service=request.service,
                 out=request.out,
+                quality=quality,
                 emit=emit,
                 interrupt=interrupt,
             )
@@ -318,9 +328,9 @@ def score_run(
             tell(event)
 
         for batch in batches(writer):
-            place = _Place(len(results), batch, numbers or {}, total, tell_and_keep, told, no_code)
+            place = BatchPlace(len(results), batch, numbers or {}, total, tell_and_keep, told, no_code)
 
-            def keep(result: ScoredCompletion, place: _Place = place, batch: Sequence[Completion] = batch) -> None:
+            def keep(result: ScoredCompletion, place: BatchPlace = place, batch: Sequence[Completion] = batch) -> None:
                 numbered = place.of(result)
                 problem = kept.digest_of(problems[result.task_id])
                 writer.append(trajectory_row(numbered, batch[result.index], where, problem=problem))
@@ -342,8 +352,8 @@ class _Scores(Protocol):
     def __call__(self, completions: Sequence[Completion], *, emit: Emit, on_result: OnResult) -> ScoreReport: ...
 
 
-class _Place:
-    # Where a batch stands among all completions: what is told of it has the numbers of the whole, and warns once.
+class BatchPlace:
+    """Where a batch stands among all completions: what is told of it has the numbers of the whole, and warns once."""
 
     def __init__(
         self,

@@ -129,11 +129,13 @@ def score_batch(
     on_result: OnResult | None = None,
     opinions: OpinionMemory | None = None,
     keeps_output: bool = True,
+    keeps_results: bool = True,
     agents: Sequence[Agent | None] = (),
 ) -> ScoreReport:
     """Scores completions of known problems in a job; see `score`, which makes what its caller does not have.
 
     Args:
+        keeps_results: Whether the report has results; without them, memory does not grow with the batch.
         agents: Who acts for each completion of a task; without them, the completions are patches, scripts and states.
     """
     cache = VerdictCache() if cache is None else cache
@@ -142,7 +144,16 @@ def score_batch(
     if context.options.hash_seeds > 1:
         seeds = _outcomes_by_seed(completions, problems, job, context, cache, interrupt)
     batch = Batch(
-        job, context, cache, emit, interrupt, on_result, opinions, keeps_output=keeps_output, hash_seeds=seeds
+        job,
+        context,
+        cache,
+        emit,
+        interrupt,
+        on_result,
+        opinions,
+        keeps_output=keeps_output,
+        keeps_results=keeps_results,
+        hash_seeds=seeds,
     )
     if agents:
         for completion, agent in zip(completions, agents, strict=True):

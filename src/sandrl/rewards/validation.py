@@ -18,14 +18,16 @@ from sandrl.events import Emit, Warned, ignore
 from sandrl.events.results import ScoredCompletion, Status, Trust
 from sandrl.judge.calibration import is_in_library, modules_of
 from sandrl.judge.stubs import NOTHING, Stub, stubs_of
-from sandrl.judge.weak_checks import WeakChecks
 from sandrl.problems import Completion, Problem, load_problems, reference_completions
 from sandrl.problems.completions import expected_answer
 from sandrl.problems.languages import PYTHON
 from sandrl.problems.loading import reading_of
+from sandrl.problems.quality import card_digest
 from sandrl.problems.store import joined, select
 from sandrl.rewards.estimate import SandboxEstimate, estimate_sandboxes
 from sandrl.rewards.scoring import opened_job, score_batch
+from sandrl.runs.card_record import CardRecord
+from sandrl.runs.cards import Card
 from sandrl.sandboxes import Interrupt, Job
 from sandrl.scoring.cache import VerdictCache
 from sandrl.scoring.context import ScoringContext
@@ -177,7 +179,17 @@ def validate(
         elif result.status is Status.INVALID_PROBLEM and problems[result.task_id].reference is None:
             invalid[result.task_id] = result.detail
     if not interrupt.level:
-        WeakChecks(settings.state_dir).keep(stubs, problems.values())
+        measured = ((problem, stubs.get(name, ())) for name, problem in problems.items())
+        CardRecord(settings.state_dir).add(
+            Card(
+                task_id=problem.task_id,
+                kind=problem.kind,
+                digest=card_digest(problem),
+                nop=1.0 if accepted else 0.0,
+                stubs=accepted,
+            )
+            for problem, accepted in measured
+        )
     report = replace(report, held=job.spending.held)
     return Validation(
         request, report, without_reference, seconds, stubs, invalid, nothing, job.cleanup_error(), job.exhausted

@@ -25,6 +25,7 @@ from sandrl.models.protocol import Player
 from sandrl.problems import Problem, load_problems
 from sandrl.problems.loading import reading_of
 from sandrl.problems.prompting import Prompting
+from sandrl.problems.quality import QualityFilter
 from sandrl.problems.splits import training_split
 from sandrl.problems.store import select
 from sandrl.rewards.estimate import SandboxEstimate, estimate_sandboxes
@@ -59,7 +60,10 @@ def run_rollouts(
     interrupt = interrupt or Interrupt()
     ScoreOptions.of(request)
     source = training_split(request.problems)
-    loaded, problems = _problems(request)
+    quality = QualityFilter.of(request, settings)
+    loaded, problems = _problems(request, quality)
+    if quality is not None:
+        quality.tell(source, emit)
     prompting = Prompting.of(request, loaded, reading_of(request))
     options = EpisodeOptions.of(request, prompting)
     concurrency = at_once(request, request.samples * request.problems_per_step, has_tasks=has_tasks(problems.values()))
@@ -82,6 +86,7 @@ def run_rollouts(
         tags=(COMMAND, f"model:{request.model_name}"),
         facts=facts,
         project=request.project,
+        quality=quality,
         episode_seconds=EPISODE_SECONDS,
         emit=emit,
         interrupt=interrupt,
@@ -146,12 +151,14 @@ def estimate_rollouts(request: RolloutConfig, settings: Settings) -> SandboxEsti
     Raises:
         UsageError: If an option or the input cannot be used.
     """
-    _, problems = _problems(request)
+    quality = QualityFilter.of(request, settings)
+    _, problems = _problems(request, quality)
     return estimate_episodes(
         request,
         settings,
         command=COMMAND,
         counts=in_turn(list(problems.values()), request.steps * request.episodes),
+        quality=quality,
     )
 
 
@@ -168,6 +175,7 @@ def estimate_episodes(
     command: str,
     counts: Sequence[tuple[Problem, int]],
     run: Path | None = None,
+    quality: QualityFilter | None = None,
 ) -> SandboxEstimate:
     """The sandboxes that so many episodes on each problem would use; `run` is the one that goes on.
 
@@ -188,11 +196,14 @@ def estimate_episodes(
         episode_sandboxes=works,
         run=run,
         is_open_ended=True,
+        quality=quality,
     )
 
 
-def _problems(request: RolloutConfig) -> tuple[Mapping[str, Problem], Mapping[str, Problem]]:
-    loaded = load_problems(training_split(request.problems), **reading_of(request)).problems
+def _problems(
+    request: RolloutConfig, quality: QualityFilter | None
+) -> tuple[Mapping[str, Problem], Mapping[str, Problem]]:
+    loaded = load_problems(training_split(request.problems), quality=quality, **reading_of(request)).problems
     return loaded, select(loaded, islice(loaded, request.num_problems or None))
 
 

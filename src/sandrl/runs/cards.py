@@ -1,6 +1,6 @@
-"""The card of a problem: what was measured about the quality of its verifier, or of its checks.
+"""The card of a problem has the measurements of the quality of its verifier, or of its checks.
 
-A part of a card is None as long as nobody has measured it. A validation measures some parts and a campaign of cheats
+A part of a card is None as long as it was not measured. A validation measures some parts and a campaign of cheats
 the others; `merged` makes one card of both.
 """
 
@@ -128,7 +128,7 @@ class Card(Stored):
 
     @property
     def unknown(self) -> tuple[str, ...]:
-        """The parts that nobody has measured, or that cannot be measured."""
+        """The parts that were not measured, or cannot be."""
         return tuple(name for name, value in self.parts.items() if value is None)
 
     @property
@@ -149,11 +149,12 @@ class Card(Stored):
 def merged(cards: Iterable[Card]) -> dict[str, Card]:
     """One card of each content, by digest: of each part the measurement with most runs, and of equal ones the latest.
 
-    So one more run of a solution, which a campaign of cheats needs, replaces no validation of a hundred.
+    So one more run of a solution, which a campaign of cheats needs, replaces no validation of a hundred. The cards that
+    were measured last come last.
     """
     found: dict[str, Card] = {}
     for card in cards:
-        before = found.get(card.digest)
+        before = found.pop(card.digest, None)
         found[card.digest] = card if before is None else _joined(before, card)
     return found
 

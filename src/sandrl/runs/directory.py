@@ -22,7 +22,7 @@ _RESERVED = frozenset({"latest"})
 
 def new_run_id(command: str) -> str:
     """Returns a fresh run id such as `reward-20261121-093000-ab12`: sorts by time (UTC) within a command."""
-    return f"{command}-{now():%Y%m%d-%H%M%S}-{os.urandom(2).hex()}"
+    return f"{command.replace(' ', '-')}-{now():%Y%m%d-%H%M%S}-{os.urandom(2).hex()}"
 
 
 def checked_run_name(name: str) -> str:

@@ -301,6 +301,7 @@ class TrajectoryRow(StepRow):
     score: float | None = None
     scores: dict[Text, float] = Field(default_factory=dict)
     states: tuple[str, ...] = ()
+    verifier_failures: int = 0
 
     @property
     def is_cut_off(self) -> bool:

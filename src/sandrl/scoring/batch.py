@@ -415,6 +415,7 @@ class Batch:
             scores=verdict.scores,
             states=() if cached else verdict.states,
             phases={} if cached else verdict.phases,
+            verifier_failures=0 if cached else verdict.verifier_failures,
             failures=tuple(attempt.failures),
             cached=cached,
             cpu_seconds=verdict.cpu_seconds,

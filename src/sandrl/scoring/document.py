@@ -40,6 +40,8 @@ def result_document(result: ScoredCompletion) -> dict[str, Any]:
         document["components"] = dict(result.components)
     if result.scores:
         document["scores"] = dict(result.scores)
+    if result.verifier_failures:
+        document["verifier_failures"] = result.verifier_failures
     if result.hash_seeds:
         document["hash_seeds"] = dict(result.hash_seeds)
     if result.second_opinion is not None:
@@ -78,7 +80,7 @@ _REQUIRED = (
     *("id", "task_id", "reward", "status", "trust", "passed", "total", "duration_seconds", "sandbox_id", "detail"),
     "checks",
 )
-_OPTIONAL = ("isolation", "components", "compile_seconds", "finish_reason", "image", "scores")
+_OPTIONAL = ("isolation", "components", "compile_seconds", "finish_reason", "image", "scores", "verifier_failures")
 
 
 def _check_document(check: CheckVerdict) -> dict[str, Any]:

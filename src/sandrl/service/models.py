@@ -81,6 +81,7 @@ class CompletionResult(BaseModel):
     compile_seconds: float | None = None
     components: dict[str, float] | None = None
     scores: dict[str, float] | None = None
+    verifier_failures: int | None = None
 
 
 class ScoreResponse(BaseModel):

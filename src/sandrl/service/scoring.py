@@ -18,7 +18,7 @@ from fastapi.responses import StreamingResponse
 
 from sandrl.bounds import finite
 from sandrl.events.results import ScoredCompletion
-from sandrl.problems import Completion, Problem, as_completions
+from sandrl.problems import Completion, Problem
 from sandrl.runs.summary import summarise
 from sandrl.scoring.context import ScoringContext
 from sandrl.scoring.document import report_document, result_document, summary_document, to_line
@@ -72,7 +72,7 @@ async def _understood(service: Service, body: ScoreRequest) -> tuple[list[Answer
 
     def read() -> list[Answer]:
         problems = service.book.of_request(body.problems, options)
-        completions = as_completions(body.completions, problems)
+        completions = service.book.completions(body.completions, problems)
         found: dict[str, Problem] = {}
         for completion in completions:
             if completion.task_id not in found:

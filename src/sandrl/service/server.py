@@ -30,6 +30,7 @@ from sandrl.files import raise_descriptor_limit
 from sandrl.judge.calibration import packages_of
 from sandrl.judge.limits import Limits
 from sandrl.judge.running import Program
+from sandrl.problems.quality import QualityFilter
 from sandrl.remote.client import TCP_KEEP_ALIVE
 from sandrl.rewards.scoring import lifetime_seconds
 from sandrl.sandboxes import Interrupt, Level, SandboxRequest
@@ -72,7 +73,8 @@ def serve(config: ServeConfig, settings: Settings, *, emit: Emit = ignore, inter
     raise_descriptor_limit()
     check_exposure(config)
     context = _tls(config)
-    problems = load_sets(config, emit)
+    quality = QualityFilter.of(config, settings)
+    problems = load_sets(config, emit, quality)
     options = ScoreOptions.of(config)
     lifetime = max(lifetime_seconds(problems, options.limits), LEAST_LIFETIME_SECONDS)
     cache = VerdictCache(config.cache)
@@ -108,7 +110,7 @@ def serve(config: ServeConfig, settings: Settings, *, emit: Emit = ignore, inter
             config=config,
             job_id=job.id,
             scorer=scorer,
-            book=ProblemBook(problems),
+            book=ProblemBook(problems, quality=quality),
             metrics=metrics,
             memory_bytes=connection.memory_bytes,
             warn=lambda message, hint: emit(Warned(message, hint, fields=("sandbox_memory_bytes",))),

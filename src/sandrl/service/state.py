@@ -118,7 +118,10 @@ class Service:
         try:
             return self.book.loaded[task_id]
         except KeyError:
+            why = self.book.why_left_out(task_id)
             message = f"there is no problem {task_id!r:.80}"
+            if why is not None:
+                message = f"the problem {task_id!r:.80} is left out by the service: {why}"
             raise Failure(HTTPStatus.UNPROCESSABLE_ENTITY, message, place=place) from None
 
 

@@ -20,6 +20,7 @@ from sandrl.config.model import Config
 from sandrl.config.words import TINY, Extraction
 from sandrl.errors import UsageError
 from sandrl.problems.loading import reading_of
+from sandrl.problems.quality import QualityFilter
 from sandrl.problems.splits import Splits, load_splits
 from sandrl.runs import RunReader, find_run
 from sandrl.runs.resumption import saved_config
@@ -78,8 +79,8 @@ def resolve(
     return layers.resolve(GrpoConfig, {"model": model}, defaults, file or {}, command_line)
 
 
-def splits_of(config: GrpoConfig) -> Splits:
-    """Loads the problems that a configuration trains and evaluates on.
+def splits_of(config: GrpoConfig, quality: QualityFilter | None = None) -> Splits:
+    """Loads the problems that a configuration trains and evaluates on, but for what `quality` does not accept.
 
     Raises:
         InputError: If they cannot be used.
@@ -90,6 +91,7 @@ def splits_of(config: GrpoConfig) -> Splits:
         eval_problems=config.eval_problems,
         seed=config.seed,
         eval_set=config.eval_set,
+        quality=quality,
         **reading_of(config),
     )
 

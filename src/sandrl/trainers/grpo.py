@@ -100,7 +100,7 @@ def run_grpo(
     ScoreOptions.of(config)
     allowance = SandboxRequest.of(config).allowance(settings, run=request.resume)
     loader.check_installed()
-    sets = request.splits()
+    sets = request.splits(settings)
     loader.prepare(settings, emit=emit if settings.rank == 0 else ignore)
     with libraries.kept_quiet():
         arguments = trl_arguments(config, sets, world_size=settings.world_size)
@@ -113,6 +113,8 @@ def run_grpo(
         context = Context(config, settings, sets, processes, interrupt, told, loader, prompting)
         if sets.remark is not None:
             told(Warned(sets.remark))
+        if sets.quality is not None:
+            sets.quality.tell(config.problems, told)
         place = _policy(context)
         own = settings_of(base_of(place))
         context = replace(context, own_settings=own)
@@ -130,6 +132,7 @@ def run_grpo(
                 **({} if request.origin is None else {ORIGIN: request.origin.model_dump(mode="json")}),
             },
             resume=request.resume,
+            quality=sets.quality,
         )
         return run_training(
             TrlEngine(context, arguments, place),

@@ -17,6 +17,7 @@ from sandrl.errors import MissingExtraError, ServiceError, UsageError
 from sandrl.events import Emit
 from sandrl.models import libraries
 from sandrl.problems.prompting import Prompting
+from sandrl.problems.quality import QualityFilter
 from sandrl.problems.splits import Splits
 from sandrl.rewards.estimate import SandboxEstimate, estimate_sandboxes
 from sandrl.rollouts.episodes import has_tasks
@@ -49,8 +50,10 @@ class GrpoRequest:
     sets: Splits | None = None
     origin: Origin | None = None
 
-    def splits(self) -> Splits:
-        return splits_of(self.config) if self.sets is None else self.sets
+    def splits(self, settings: Settings) -> Splits:
+        if self.sets is not None:
+            return self.sets
+        return splits_of(self.config, QualityFilter.of(self.config, settings, resume=self.resume))
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +155,7 @@ def check_plan(request: GrpoRequest, settings: Settings) -> GrpoPlan:
         UsageError: If the configuration cannot work.
     """
     config = request.config
-    sets = request.splits()
+    sets = request.splits(settings)
     if not config.is_tiny:
         find_policy(config.model)
     request.loader.prepare(settings)
@@ -192,12 +195,13 @@ def _estimate(request: GrpoRequest, sets: Splits, settings: Settings, *, first_s
         episode_sandboxes=episodes,
         run=request.resume,
         is_open_ended=True,
+        quality=sets.quality,
     )
 
 
 def _with_fitting_batch(request: GrpoRequest, settings: Settings) -> GrpoRequest:
     try:
-        sets = request.splits()
+        sets = request.splits(settings)
     except (ServiceError, MissingExtraError):
         # `--print-config` needs no hub; the plan and the run load the problems again, and report it.
         return request

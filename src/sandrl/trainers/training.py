@@ -27,10 +27,11 @@ from sandrl.errors import BudgetError, CleanupError, InterruptedRunError, Sandrl
 from sandrl.events import Emit, Event, RewardCallFinished, StepFinished
 from sandrl.judge.calibration import packages_of
 from sandrl.judge.judge import judge_version
-from sandrl.judge.weak_checks import warn_of_weak_checks
 from sandrl.problems import Problem
+from sandrl.problems.quality import QualityFilter
 from sandrl.problems.tasks.lock import TaskHold
 from sandrl.rewards.scoring import lifetime_seconds
+from sandrl.rewards.weak_problems import warn_of_weak_problems
 from sandrl.runs import MetricsRecorder
 from sandrl.runs.flags import Flag, Health
 from sandrl.runs.held import SandboxTime
@@ -126,6 +127,7 @@ class Setup:
         tags: Tags of the sandboxes.
         facts: What the run's options have besides the configuration.
         resume: The directory of the run to resume.
+        quality: What has left out problems; None if nothing has.
     """
 
     command: str
@@ -136,6 +138,7 @@ class Setup:
     versions: Mapping[str, str]
     facts: Mapping[str, JsonValue] = field(default_factory=dict)
     resume: Path | None = None
+    quality: QualityFilter | None = None
 
 
 class Training:
@@ -196,7 +199,7 @@ class Training:
         return counted
 
     def own_job(self, *tags: str, more_seconds: float = 0.0) -> Job:
-        """Makes the job that owns the sandboxes, and warns of weak checks.
+        """Makes the job that owns the sandboxes, and warns of problems that are known to be weak.
 
         `more_seconds` is how much longer than a completion's checks a sandbox may be needed.
         """
@@ -214,7 +217,7 @@ class Training:
                 emit=self.tell,
             )
         )
-        warn_of_weak_checks(setup.problems.values(), self._settings.state_dir, self.tell)
+        warn_of_weak_problems(setup.problems.values(), self._settings.state_dir, self.tell)
         return self._job
 
     def begin_step(self, row: int) -> None:
@@ -326,6 +329,8 @@ def run_training(
         session.stack.enter_context(redirect_stdout(PrintedFile(session.writer.path / PRINTED)))
         shared = allowance.shared(processes.count)
         if session.writer.rank == 0:
+            if setup.quality is not None:
+                setup.quality.keep(session.writer.path)
             session.stack.enter_context(tasks.kept(session.writer.path, {}))
         training = Training(setup, settings, session, connection, shared, interrupt, processes, emit)
         try:

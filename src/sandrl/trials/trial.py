@@ -213,6 +213,7 @@ class _Trial:
         self._trusts: list[Trust] = []
         self._machine: Machine | None = None
         self._sandbox_id: str | None = None
+        self._failures = 0
         self._has_machine = False
         self._has_hidden = False
 
@@ -236,6 +237,7 @@ class _Trial:
             wall_seconds=self._phases.get("verifier", 0.0),
             states=tuple(self._states),
             phases=self._phases,
+            verifier_failures=self._failures,
             sandbox_id=self._sandbox_id,
         )
 
@@ -272,8 +274,11 @@ class _Trial:
                     ends += [StepEnd(each, Failure(failed)) for each in task.steps[number:]]
                     break
                 state = self._acted(number, step)
+            before = self._failures
             with self._timed("verifier"):
                 ends.append(StepEnd(step, self._verified(number, step, state)))
+            if isinstance(ends[-1].reading, Failure):
+                self._failures = before
             if ends[-1].is_too_low:
                 break
         return ends
@@ -474,13 +479,15 @@ class _Trial:
 
     def _run(self, machine: Machine, step: TaskStep, *, is_own: bool = False) -> Reading | Failure:
         verifier = step.verifier
-        return run_verifier(
+        found = run_verifier(
             machine,
             verifier,
             tests=None if is_own and verifier.has_tests else files_of(self._task, verifier.directories, verifier.files),
             variables=self._variables(verifier.phase),
             output_bytes=self._options.output_bytes,
         )
+        self._failures += isinstance(found, Failure)
+        return found
 
     @staticmethod
     def _run_or_fail(run: Callable[[], Reading | Failure]) -> Reading | Failure:

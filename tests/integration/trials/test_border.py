@@ -153,7 +153,7 @@ def test_a_zero_of_a_verifier_without_its_own_programs_is_no_reward(run: Run, co
     assert "could not get its own programs" in verdict.detail
     # Only with the agent's state it is the agent's failure.
     broken = run(Script("touch /app/broken"), f"if [ -e /app/broken ]; then {command}; else false; fi{_LAST}")
-    assert _outcome(broken) == (Status.FAILED, 0.0)
+    assert (*_outcome(broken), broken.verifier_failures) == (Status.FAILED, 0.0, 0)
     assert "which does not happen on the untouched image" in broken.detail
 
 
@@ -334,7 +334,7 @@ def test_a_server_outlives_an_outage_of_its_verifier(run: Run) -> None:
     fails_once = f"""[ -e /app/tried ] || {{ touch /app/tried; exit 1; }}
         kill -0 "$(cat /app/pid)" && echo 1 >{_REWARD} || echo 0 >{_REWARD}"""
     verdict = run(Script("sleep 600 >/dev/null 2>&1 & echo $! >/app/pid"), fails_once)
-    assert (verdict.score, verdict.trust) == (1.0, Trust.SHARED)
+    assert (verdict.score, verdict.trust, verdict.verifier_failures) == (1.0, Trust.SHARED, 1)
 
 
 def test_a_state_that_was_damaged_here_is_not_the_agents_failure(run: Run, tmp_path: Path) -> None:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from sandrl.events import Event, Warned
 from sandrl.judge.stubs import stubs_of
-from sandrl.judge.weak_checks import WeakChecks, warn_of_weak_checks
 from sandrl.problems import Case, Problem, load_problems
 
 
@@ -57,24 +54,3 @@ def test_a_class_that_is_asked_for_is_a_class_in_the_stub() -> None:
 def test_most_problems_need_no_stub_to_run() -> None:
     problems = load_problems("bundled").problems.values()
     assert sum(not stubs_of(problem) for problem in problems) > len(problems) / 2
-
-
-def test_what_a_validation_found_out_is_kept_for_the_commands_after_it(tmp_path: Path) -> None:
-    weak = Problem("weak", "", tests=("assert f(1) is None",))
-    strong = Problem("strong", "", tests=("assert f(1) == 2",))
-    WeakChecks(tmp_path).keep({"weak": ("None",)}, [weak, strong])
-    seen: list[Event] = []
-    warn_of_weak_checks([weak, strong], tmp_path, seen.append)
-    [warning] = seen
-    assert isinstance(warning, Warned)
-    assert warning.message == "the checks of weak accept an answer that does no work: an answer that gives None"
-    # The same checks under another name are the same checks; other checks are not.
-    assert WeakChecks(tmp_path).stubs(Problem("other", "x", tests=weak.tests)) == ("None",)
-    assert WeakChecks(tmp_path).stubs(Problem("weak", "", tests=("assert f(1) == 1",))) == ()
-    WeakChecks(tmp_path).keep({}, [weak])
-    assert WeakChecks(tmp_path).stubs(weak) == ()
-
-
-def test_a_damaged_file_of_findings_is_no_obstacle(tmp_path: Path) -> None:
-    (tmp_path / "weak-checks.jsonl").write_bytes(b'{"checks": 1\n[]\n\xff\n')
-    assert WeakChecks(tmp_path).stubs(Problem("p", "", tests=("assert f(1) == 2",))) == ()

@@ -25,6 +25,7 @@ from sandrl.models.libraries import check_gpu
 from sandrl.problems import Problem, load_problems
 from sandrl.problems.loading import reading_of
 from sandrl.problems.prompting import Prompting
+from sandrl.problems.quality import QualityFilter
 from sandrl.problems.splits import training_split
 from sandrl.rollouts.episodes import EpisodeOptions, is_mixed
 from sandrl.rollouts.tools import HAS_MIXED_TOOLS, TOOL_SCHEMAS
@@ -68,6 +69,7 @@ class CheckResult:
         teacher: Where a teacher is asked; None without one.
         model: What the backend calls the model: of the tiny policy, its directory.
         notes: Lines for the user.
+        quality: What has left out problems; None if nothing has.
     """
 
     config: ArtTrainConfig
@@ -78,6 +80,7 @@ class CheckResult:
     model: str
     notes: tuple[str, ...]
     prompting: Prompting
+    quality: QualityFilter | None = None
 
     @property
     def digest(self) -> str:
@@ -107,7 +110,10 @@ def _check(request: ArtRequest, settings: Settings, *, spends: bool, emit: Emit)
         _check_name(config, settings)
     backend = _check_backend(request, settings)
     recorded = _recorded(request)
-    problems = () if recorded else _problems(config)
+    quality = None if recorded else QualityFilter.of(config, settings, resume=request.resume)
+    problems = () if recorded else _problems(config, quality)
+    if quality is not None:
+        quality.tell(config.problems, emit)
     prompting = Prompting.of(config, {each.task_id: each for each in problems}, reading_of(config))
     options = EpisodeOptions.of(config, prompting)
     tools = options.offered(problems)
@@ -144,7 +150,7 @@ def _check(request: ArtRequest, settings: Settings, *, spends: bool, emit: Emit)
         f"Episodes: {actor}" + (f"; scored under {config.base_model}" if config.policy is ArtPolicy.TEACHER else ""),
         f"Tools: {names}" if tools else f"Attempts: up to {config.max_attempts} in an episode",
     )
-    return CheckResult(config, problems, recorded, tools, teacher, model, notes, prompting)
+    return CheckResult(config, problems, recorded, tools, teacher, model, notes, prompting, quality)
 
 
 def _weights(config: ArtTrainConfig) -> str:
@@ -174,9 +180,9 @@ def _check_backend(request: ArtRequest, settings: Settings) -> str:
     return f"tinker at {tinker_address(settings)}, with {settings.tinker_api_key_source}"
 
 
-def _problems(config: ArtTrainConfig) -> tuple[Problem, ...]:
+def _problems(config: ArtTrainConfig, quality: QualityFilter | None) -> tuple[Problem, ...]:
     source = training_split(config.problems)
-    loaded = load_problems(source, **reading_of(config))
+    loaded = load_problems(source, quality=quality, **reading_of(config))
     problems = tuple(islice(loaded.problems.values(), config.num_problems))
     if len(problems) < config.groups:
         name, fits = ("num_problems", 1) if config.batch_size is None else ("batch_size", config.samples)

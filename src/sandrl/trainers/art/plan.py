@@ -158,7 +158,9 @@ def plan_of(request: ArtRequest, settings: Settings) -> ArtPlan:
         # If every step trains at its first attempt.
         episodes = max(config.steps - first_step, 0) * config.episodes_per_step
         counts = in_turn(checked.problems, episodes)
-        estimate = estimate_episodes(config, settings, command=COMMAND, counts=counts, run=request.resume)
+        estimate = estimate_episodes(
+            config, settings, command=COMMAND, counts=counts, run=request.resume, quality=checked.quality
+        )
     return ArtPlan(
         config,
         checked.notes,

@@ -108,6 +108,7 @@ def run_art(
             versions=versions(_LOCAL_PACKAGES if is_local else _TINKER_PACKAGES),
             facts={TOOL_SCHEMAS: [dict(tool) for tool in checked.tools]},
             resume=request.resume,
+            quality=checked.quality,
         )
         return run_training(
             ArtEngine(checked, settings, service, interrupt, emit),
