@@ -16,13 +16,11 @@ from typing import Any, Self
 
 from sandrl.errors import InputError, SandrlError
 from sandrl.runs import MetricsRow, RunReader, find_run, state_of
-from sandrl.runs.cards import Card
 from sandrl.runs.config import read_config
 from sandrl.runs.directory import is_running
 from sandrl.runs.held import COST_METRIC, price_in
 from sandrl.runs.index import RunEntry, list_runs
 from sandrl.runs.overview import RunState, count_steps, latest_pass_at_1
-from sandrl.runs.reader import row_files
 from sandrl.runs.report.document import run_seconds
 from sandrl.runs.report.parts import total_of
 from sandrl.runs.series import series_of, thinned
@@ -233,11 +231,9 @@ def _brief(run: RunView) -> dict[str, Any]:
         rows, last_time = run.metrics(reader, totals), totals.completions().last_time
     series = series_of(rows)
     finished_at = jobs[-1].finished_at if jobs else None
-    # That a cheat earns a reward is no achievement.
-    measures_problems = bool(row_files(run.path, Card.file))
-    rewards = None if measures_problems else series.get("reward/mean")
+    rewards = None if config.measures_problems else series.get("reward/mean")
     price, cost = price_in(config.options), total_of(series, COST_METRIC)
-    pass_at_1 = None if measures_problems else latest_pass_at_1(rows)
+    pass_at_1 = None if config.measures_problems else latest_pass_at_1(rows)
     return {
         "run_id": config.run_id,
         "key": run.key,

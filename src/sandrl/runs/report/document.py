@@ -97,6 +97,7 @@ def run_part(reader: RunReader, last_row: datetime | None, metrics: Sequence[Met
     return {
         "run_id": config.run_id,
         "command": config.command,
+        "measures_problems": config.measures_problems,
         "problems": config.source,
         "state": state_of(config, is_running=is_running).value,
         "created_at": _time(config.created_at),

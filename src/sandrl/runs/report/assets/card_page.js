@@ -21,16 +21,18 @@ const FINDINGS = {
 
 // Why a part is unknown, and the command that measures it.
 function reasonOf(part, card, run) {
-  const isTask = card.kind === 'task', isCampaign = run.command === 'redteam', from = run.problems ? quoted(run.problems) : 'SET';
-  const validate = `sandrl problems validate ${from}`, redteam = `sandrl redteam --problems ${from}`;
+  const isTask = card.kind === 'task', isCampaign = run.command === 'redteam', isValidation = run.command === 'problems validate', from = run.problems ? quoted(run.problems) : 'SET';
+  const validate = `sandrl problems validate ${from}`, redteam = `sandrl redteam --problems ${from}`, solution = isTask ? 'solution' : 'reference';
   const failure = card.null_runs > 0 ? `Not scored; ${card.null_runs === 1 ? 'one run of this problem has' : `${card.null_runs} runs of this problem have`} no reward.` : '';
-  const solution = isTask ? 'solution' : 'reference';
-  if (part === 'oracle') return [failure || `There is no ${solution} that was run. Write one, then validate the set again.`, validate];
+  if (part === 'oracle') return [failure || `No ${solution} was run. If there is none, write one.`, validate];
   if (part === 'nop') return [failure || (isTask ? 'An agent that does nothing was not run.' : 'No stub was judged.'), validate];
-  if (part === 'flake') return [failure || `It takes several runs of the same agent${isCampaign ? '; a campaign of cheats has one' : ''}.`, `${validate} --repeats 3`];
-  if (!isCampaign) return [part === 'cheats' ? 'A validation tries no cheats.' : isTask ? 'A validation makes no mutants.' : 'Only tasks have mutants.', isTask || part === 'cheats' ? redteam : ''];
-  if (part === 'cheats') return [failure || 'No cheat was scored.', redteam];
-  return isTask ? [failure || 'Mutants are changes to the final state of a solution that earns a reward, and there is none.', validate] : ['Only tasks have mutants.', ''];
+  if (part === 'flake') return [failure || `It takes several runs of the same agent${isCampaign ? '; a campaign of cheats has one' : ''}.`, isTask ? `${validate} --repeats 3` : validate];
+  if (part === 'cheats') return [isValidation ? 'A validation tries no cheats.' : failure || 'No cheat was scored.', redteam];
+  if (!isTask) return ['Only tasks have mutants.', ''];
+  if (card.mutants && card.mutants.length) return [`None of ${plural(card.mutants.length, 'mutant')} has a reward.`, redteam];
+  if (card.mutants) return ['The solution left nothing that could be changed.', ''];
+  if (!(card.oracle > 0)) return [failure || 'Mutants are changes to the final state of a solution that earns a reward, and no such solution is known.', validate];
+  return [isValidation ? 'A validation makes no mutants.' : 'No mutant was made.', redteam];
 }
 
 function Part({part, card, run}) {
@@ -83,28 +85,28 @@ function cardFacts({kind, seconds, image_bytes, state_bytes, network, reached}) 
 function CardRuns({runs, run}) {
   const groups = new Map();
   for (const each of runs) {
-    const kind = each.label.includes('@') ? `with ${each.label.split('@').pop()}` : each.label.split('.')[0];
-    if (!groups.has(kind)) groups.set(kind, []);
-    groups.get(kind).push(each);
+    const [label, setting] = each.label.split('@'), [kind, ...name] = label.split('.'), group = setting ? `${kind} with ${setting}` : kind;
+    if (!groups.has(group)) groups.set(group, []);
+    groups.get(group).push({...each, isSolution: kind === 'oracle', name: kind === 'oracle' || kind === 'nop' ? '' : name.join('.')});
   }
   return html`<h2 class="above">Runs behind this card</h2><${Grid} label="Runs behind this card" className="groups behind"><thead><tr><th scope="col">agent</th><th scope="col">reward of each run</th></tr></thead>
-    <tbody>${[...groups].map(([kind, own]) => html`<tr key=${kind}><th scope="row">${kind}</th><td><div class="cells wide">${own.map(({label, key, status, reward}) => {
-      const words = `${label}: ${status}, reward ${rewardText(reward)}`, isWanted = kind === 'oracle' || label.startsWith('oracle@') ? reward >= 1 : reward <= 0;
-      return html`<a key=${key} class=${`cell ${reward === null ? 'unscorable' : isWanted ? 'passed' : 'failed'}`} href=${link(['run', run, 't', key])} aria-label=${words} title=${words}>${reward === null ? '?' : rewardText(reward)}</a>`;
+    <tbody>${[...groups].map(([group, own]) => html`<tr key=${group}><th scope="row">${group}</th><td><div class="cells">${own.map(({label, key, status, reward, name, isSolution}) => {
+      const words = `${label}: ${status}, reward ${rewardText(reward)}`, kind = reward === null ? 'unscorable' : (isSolution ? reward >= 1 : reward <= 0) ? 'passed' : 'failed';
+      return html`<a key=${key} class="behind-run" href=${link(['run', run, 't', key])} aria-label=${words} title=${words}><span class=${`swatch ${kind}`}>${reward === null ? '?' : rewardText(reward)}</span>${name}</a>`;
     })}</div></td></tr>`)}</tbody><//>`;
 }
 
 function CardPage({source, run, digest, query}) {
   const {data: card, error} = useData(() => source.card(run, digest), [source, run, digest], source, [run]);
   if (!card) return html`<${Pending} error=${error} />`;
-  const runs = card.runs.map(([label, key, status, reward]) => ({label, key, status, reward})), known = new Map(runs.map((each) => [each.label, each]));
+  const runs = (card.run.measures_problems ? card.runs : []).map(([label, key, status, reward]) => ({label, key, status, reward})), known = new Map(runs.map((each) => [each.label, each]));
   const unknown = card.unknown.length ? ` ${card.unknown.length === 1 ? 'One part is' : `${card.unknown.length} parts are`} unknown${card.quality > 0 ? ', and can only lower it' : ''}: ${card.unknown.join(', ')}.` : '';
   const said = card.quality === null ? 'Nothing is known about the quality of this problem.' : card.weakest ? `The weakest part is ${card.weakest}.` : 'No part that was measured has a weakness.';
   return html`<article class="one-card" aria-label="Card">
-    <div class="page-head"><h1 tabindex="-1">${card.task_id}</h1><span class=${`badge ${gradeOf(card.quality)}`}>quality ${qualityText(card)}</span><p class="muted">${card.kind} · ${card.run.run_id} · measured ${moment(card.measured_at)}</p>
+    <div class="page-head"><h1 tabindex="-1">${card.task_id}</h1><span class=${`badge ${gradeOfCard(card)}`}>quality ${qualityText(card)}</span><p class="muted">${card.kind} · ${card.run.run_id} · measured ${moment(card.measured_at)}</p>
       <nav class="neighbours" aria-label="Cards"><a class="button" href=${link(['run', run, 'cards'], query)}>All cards</a></nav></div>
     ${error && html`<p class="note" role="alert">${error.message}</p>`}
-    <p class=${`verdict ${gradeOf(card.quality)}`}>${said}${card.quality === null ? '' : unknown}${card.null_runs > 0 && ` ${card.null_runs === 1 ? 'One run has' : `${card.null_runs} runs have`} no reward${card.null_reason ? `; the first: ${card.null_reason}` : '.'}`}</p>
+    <p class=${`verdict ${gradeOfCard(card)}`}>${said}${card.quality === null ? '' : unknown}${card.null_runs > 0 && ` ${card.null_runs === 1 ? 'One run has' : `${card.null_runs} runs have`} no reward${card.null_reason ? `; the first: ${card.null_reason}` : '.'}`}</p>
     <section class="parts" aria-label="Parts of the quality">${Object.keys(QUALITY).map((part) => html`<${Part} key=${part} part=${part} card=${card} run=${card.run} />`)}</section>
     ${card.cheats.length > 0 && html`<${Cheats} card=${card} run=${run} known=${known} />`}
     ${card.mutants && card.mutants.length > 0 && html`<${Mutants} card=${card} run=${run} known=${known} />`}

@@ -22,7 +22,9 @@ function shareOf(value) { return value === null || value === undefined ? 'unknow
 // What is unknown can only lower it.
 function qualityText({quality, unknown}) { return quality === null ? 'unknown' : `${unknown.length && quality > 0 ? '≤ ' : ''}${shareOf(quality)}`; }
 function gradeOf(value) { return value === null ? 'unscorable' : value >= 1 ? 'passed' : value > 0 ? 'timeout' : 'failed'; }
-function Meter({value}) { return html`<span class=${`meter ${gradeOf(value)}`} aria-hidden="true"><span style=${{width: `${100 * (value ?? 0)}%`}} /></span>`; }
+// A quality of 1 is not green as long as a part is unknown.
+function gradeOfCard({quality, unknown}) { return quality >= 1 && unknown.length ? 'open' : gradeOf(quality); }
+function Meter({value, grade = gradeOf(value)}) { return html`<span class=${`meter ${grade}`} aria-hidden="true"><span style=${{width: `${100 * (value ?? 0)}%`}} /></span>`; }
 function networkText(network) { const modes = Object.entries(network || {}); return new Set(modes.map(([, mode]) => mode)).size === 1 ? modes[0][1] : modes.map(([phase, mode]) => `${phase}: ${mode}`).join(', ') || '–'; }
 
 function chosenCards(cards, query) {
@@ -47,10 +49,10 @@ function SetTotals({set}) {
 }
 
 function qualityChart(cards) {
-  const bins = [...Array.from({length: 10}, (_, at) => `.${at}`), '1', 'unknown'], counts = bins.map(() => 0);
-  for (const {quality} of cards) counts[quality === null ? 11 : quality >= 1 ? 10 : Math.floor(10 * quality + 1e-9)] += 1;
-  const tints = bins.map((_, at) => colour(at === 10 ? 'passed' : at === 11 ? 'no_code' : at === 0 ? 'failed' : 'timeout'));
-  const options = {plugins: {legend: {display: false}}, scales: {x: {title: {display: true, text: 'quality, rounded down'}, ticks: {autoSkip: false, callback: (_, at) => at === 11 ? '?' : bins[at]}}, y: {ticks: {precision: 0}}}};
+  const bins = [...Array.from({length: 10}, (_, at) => `.${at}`), '≤ 1', '1', 'unknown'], counts = bins.map(() => 0);
+  for (const {quality, unknown} of cards) counts[quality === null ? 12 : quality < 1 ? Math.floor(10 * quality + 1e-9) : unknown.length ? 10 : 11] += 1;
+  const tints = bins.map((_, at) => colour(['failed', ...Array(9).fill('timeout'), 'accent', 'passed', 'no_code'][at]));
+  const options = {plugins: {legend: {display: false}}, scales: {x: {title: {display: true, text: 'quality, rounded down'}, ticks: {autoSkip: false, callback: (_, at) => at === 12 ? '?' : bins[at]}}, y: {ticks: {precision: 0}}}};
   return {
     config: {type: 'bar', data: {labels: bins, datasets: [{label: 'problems', data: counts, backgroundColor: tints, borderRadius: 3, categoryPercentage: 0.92, barPercentage: 1}]}, options},
     head: ['quality, rounded down', 'problems'], rows: bins.map((bin, at) => [bin, counts[at].toLocaleString('en')]),
@@ -104,7 +106,7 @@ function CardsTable({cards, run, query, linkTo}) {
       ${sortable('flake', 'flake rate')}${sortable('mutants', 'mutants')}${sortable('cheats', 'cheats')}${sortable('seconds', 'seconds')}<th scope="col">network</th></tr></thead>
     <tbody>${cards.map((card) => html`<tr key=${card.digest}><th scope="row" class="sticky name"><a href=${link(['run', run, 'cards', card.digest], query)}>${card.task_id}</a>
         ${card.null_runs > 0 && html`<small class="muted">${plural(card.null_runs, 'run')} without a reward</small>`}</th>
-      <td class="quality"><b>${qualityText(card)}</b><${Meter} value=${card.quality} /><small class="muted">${card.weakest ? `weakest: ${card.weakest}` : card.quality === null ? '' : 'no known weakness'}</small></td>
+      <td class="quality"><b>${qualityText(card)}</b><${Meter} value=${card.quality} grade=${gradeOfCard(card)} /><small class="muted">${card.weakest ? `weakest: ${card.weakest}` : card.quality === null ? '' : 'no known weakness'}</small></td>
       <${Measured} isWeak=${isBelow(card.parts.oracle)} value=${card.parts.oracle}>${card.oracle_passes}/${card.oracle_runs}<//>
       <${Measured} isWeak=${card.nop > 0} value=${card.nop}>${rewardText(card.nop)}<//>
       <${Measured} isWeak=${card.flake_rate > 0} value=${card.flake_rate}>${formatted(card.flake_rate, 'share')}<small class="muted interval">${intervalText({low: card.flake_low, high: card.flake_high})}</small><//>
