@@ -24,7 +24,7 @@ from tests.support.terminal import run_on_terminal
 SANDRL = [sys.executable, "-m", "sandrl"]
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600), pytest.mark.usefixtures("own_index")]
 VALIDATE = ("problems", "validate", "--repeats", "1")
-REDTEAM = ("redteam", "--exploit", "reward-planted", "--exploit", "trusted-one")
+REDTEAM = ("redteam", "--exploit", "reward-planted", "--exploit", "trusted-empty", "--mutants", "0")
 
 
 @pytest.mark.parametrize(
@@ -35,22 +35,18 @@ def test_a_killed_run_of_many_tasks_goes_on_and_judges_nothing_twice(
 ) -> None:
     import_task_base(os.environ)
     place = write_many_tasks(tmp_path / "many", count)
-    run = load_settings().runs_dir / "killed"
-    started = subprocess.Popen(
-        [*SANDRL, *words, "--problems", str(place), "--run-name", "killed"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    rows = run / "trajectories.jsonl"
-    while not (rows.exists() and rows.read_bytes().count(b"\n") >= count // 2):
-        assert started.poll() is None, started.communicate()
+    runs = tmp_path / "runs"
+    command = [*SANDRL, *words, "--problems", str(place), "--runs-dir", str(runs)]
+    started = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while sum(path.read_bytes().count(b"\n") for path in runs.glob("*/trajectories.jsonl")) < count // 2:
+        assert started.poll() is None
         time.sleep(0.05)
     os.kill(started.pid, signal.SIGKILL)
-    started.communicate()
+    started.wait()
+    (run,) = runs.glob("*/")
     known = {row.id for row in RunReader(run).trajectories().rows}
     done = subprocess.run(
-        [*SANDRL, *words, "--problems", str(place), "--resume", "killed", "--json"],
+        [*command, "--resume", str(run), "--json"],
         capture_output=True,
         text=True,
         check=False,

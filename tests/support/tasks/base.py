@@ -6,6 +6,7 @@ The second one has git, curl, and a Python with pytest besides; all of it is of 
 from __future__ import annotations
 
 import importlib.metadata
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -59,9 +60,9 @@ def make_tools_tree(place: Path) -> None:
     for name in _PACKAGES:
         for file in importlib.metadata.files(name) or ():
             source, target = Path(str(file.locate())), place / "usr/lib/python3/dist-packages" / file
-            if ".." not in file.parts and source.suffix != ".pyc":
+            if ".." not in file.parts:
                 target.parent.mkdir(parents=True, exist_ok=True)
-                target.write_bytes(source.read_bytes())
+                shutil.copy2(source, target)
     program = place / "usr/bin/pytest"
     program.write_text(f"#!{PYTHON}\nimport sys\nfrom pytest import console_main\nsys.exit(console_main())\n")
     program.chmod(0o755)
@@ -99,7 +100,9 @@ def write_files(place: Path, files: Mapping[str, str]) -> Path:
 
 def _owned(member: tarfile.TarInfo) -> tarfile.TarInfo:
     """A file of root, or of `app` in its home, whoever runs the tests and whenever: the image is always the same."""
-    member.mtime = 0
+    # What Python has compiled names the time of its source.
+    if not member.name.startswith("./usr/lib/python3"):
+        member.mtime = 0
     member.uid = member.gid = 1000 if member.name.startswith("./home/app") else 0
     member.uname = member.gname = ""
     return member

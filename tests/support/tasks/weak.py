@@ -30,7 +30,7 @@ user = "{agent}"
 [verifier]
 user = "{verifier}"
 environment_mode = "{mode}"
-timeout_sec = 20.0
+timeout_sec = 120.0
 [environment]
 workdir = "/home/app"
 cpus = 0.5
