@@ -2,7 +2,7 @@
 
 A reference gets the same limits, judge and sandboxes as a completion, so a problem that validates is also rewarded in
 training. The reference of a task is its solution, and its stub is an agent that does nothing. Each of these runs
-several times, because a verifier may flake. What was measured of a problem is its card.
+several times, because a verifier may flake. The card of a problem has what was measured.
 """
 
 from __future__ import annotations

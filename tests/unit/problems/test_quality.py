@@ -64,9 +64,7 @@ def test_low_and_unmeasured_problems_are_left_out_and_named(tmp_path: Path) -> N
     quality.tell("p.jsonl", seen.append)
     [warning] = seen
     assert isinstance(warning, Warned)
-    assert warning.message == (
-        "2 of 4 problems are left out: 1 have a quality lower than 0.5 (p2), 1 were not measured (p3)"
-    )
+    assert warning.message == ("2 of 4 problems are left out; quality lower than 0.5: 1 (p2); not measured: 1 (p3)")
     assert "sandrl problems validate p.jsonl" in (warning.hint or "")
     assert quality.why_left_out("p2") == "its quality is 0.40, lower than min_quality 0.5"
     assert quality.why_left_out("p3") == "its quality was not measured"
