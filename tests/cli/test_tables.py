@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from sandrl.cli.tables import Column, Table
+from sandrl.runs.cards import Card
 from tests.cli.conftest import SANDRL
 from tests.support.sample_runs import failed, trajectory, write_run
 from tests.support.terminal import run_on_terminal
@@ -18,6 +19,8 @@ RUN = "grpo-20261124-180000-ab12"
 def _a_run(own_index: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PAGER", "cat")
     write_run(tmp_path / "runs", [trajectory(0, step=0), failed(1, step=1)], name=RUN, command="grpo")
+    cards = [Card(task_id=f"task-{number}-{RUN}", kind="task", digest=str(number), nop=0.5) for number in range(3)]
+    (tmp_path / "runs" / RUN / "cards.jsonl").write_bytes(b"\n".join(card.to_json() for card in cards))
 
 
 @pytest.mark.parametrize("columns", [60, 140])
@@ -28,6 +31,7 @@ def _a_run(own_index: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         ("metrics",),
         ("metrics", "--compare", RUN, RUN),
         ("problems", "ls"),
+        ("problems", "cards", RUN),
         ("redteam", "--list"),
         ("sandboxes", "ls"),
         ("sandboxes", "count"),
@@ -38,7 +42,7 @@ def test_every_table_fits_its_terminal_and_keeps_ids_whole(words: tuple[str, ...
     shown = run_on_terminal([*SANDRL, *words], columns=columns)
     assert shown.exit_code == 0
     assert [line for line in shown.plain.splitlines() if len(line) > columns and "not running" not in line] == []
-    if words[0] in ("runs", "metrics"):
+    if words[0] in ("runs", "metrics") or "cards" in words:
         assert RUN in shown.plain
 
 

@@ -119,25 +119,21 @@ def cards_table(cards: Iterable[Card]) -> Table:
 
 def set_lines(of_set: CardSet) -> list[str]:
     """The card of a set, for people."""
-    known = f"Problems: {of_set.problems}, {of_set.measured} measured"
+    lines = [f"Problems: {of_set.problems} ({of_set.measured} measured)"]
     if of_set.mean is None or of_set.least is None:
-        return [known]
-    least = f"least {of_set.least:.2f} ({visible(of_set.least_of or '')})"
-    lines = [f"{known}; quality at most {of_set.mean:.2f} on average, {least}"]
-    faults = (
-        (of_set.idle, "an answer that does nothing"),
-        (of_set.cheated, "a cheat"),
+        return lines
+    lines.append(f"Quality: at most {of_set.mean:.2f} on average")
+    lines.append(f"Lowest: {of_set.least:.2f} ({visible(of_set.least_of or '')})")
+    counts = (
+        ("Reward an answer that does nothing", of_set.idle),
+        ("Reward a cheat", of_set.cheated),
+        ("Do not always reward their solution", of_set.unsolvable),
+        ("Differ for the same agent", of_set.flaky),
     )
-    if rewarded := [f"{words} in {counted(count, 'problem')}" for count, words in faults if count]:
-        lines.append(f"Rewarded: {', '.join(rewarded)}")
-    if of_set.unsolvable:
-        lines.append(f"Solutions that do not always earn 1: {counted(of_set.unsolvable, 'problem')}")
-    if of_set.flaky:
-        lines.append(f"Different outcomes of the same agent: {counted(of_set.flaky, 'problem')}")
-    if of_set.weakest:
-        lines.append("Weakest part: " + ", ".join(f"{name} {count}" for name, count in of_set.weakest.items()))
-    if of_set.unknown:
-        lines.append("Not measured: " + ", ".join(f"{name} of {count}" for name, count in of_set.unknown.items()))
+    lines += [f"{words}: {counted(count, 'problem')}" for words, count in counts if count]
+    for words, parts in (("Weakest part", of_set.weakest), ("Unknown part", of_set.unknown)):
+        if parts:
+            lines.append(f"{words}: " + ", ".join(f"{name} {count}" for name, count in parts.items()))
     return lines
 
 

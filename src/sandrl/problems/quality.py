@@ -111,9 +111,9 @@ class QualityFilter:
         left_out = self.left_out
         if not left_out:
             return ""
-        kinds = ((f"have a quality lower than {self.least:g}", self.low), ("were not measured", self.unmeasured))
-        parts = [f"{len(names)} {words} ({_first(names)})" for words, names in kinds if names]
-        return f"{left_out} of {self.accepted + left_out} problems are left out: {', '.join(parts)}"
+        kinds = ((f"quality lower than {self.least:g}", self.low), ("not measured", self.unmeasured))
+        parts = [f"{words}: {len(names)} ({_first(names)})" for words, names in kinds if names]
+        return f"{left_out} of {self.accepted + left_out} problems are left out; {'; '.join(parts)}"
 
     def check_some_left(self, source: str | Path) -> None:
         """Makes sure that it is not the reason why nothing of a source is left.

@@ -20,7 +20,7 @@ from sandrl.files import write_whole
 from sandrl.jsonl import BadRow, RowAppender, read_rows
 from sandrl.runs.cards import Card, merged
 from sandrl.runs.index import find_run
-from sandrl.runs.reader import MAX_LINE_BYTES, RunReader, row_files
+from sandrl.runs.reader import MAX_LINE_BYTES, row_files
 from sandrl.runs.rows import SCHEMA
 
 FILE = f"{Card.file}.jsonl"
@@ -114,8 +114,7 @@ def cards_at(place: str, state_dir: Path, runs_dir: Path) -> dict[str, Card]:
         cards = merged(_each_card(path))
     else:
         found = path if path.is_dir() and row_files(path, Card.file) else find_run(place, state_dir, runs_dir)
-        path = found / FILE
-        cards = merged(card for file in row_files(found, Card.file) for card in _each_card(file))
+        path, cards = found / FILE, cards_of_run(found)
     if not cards:
         hint = "name a run of sandrl problems validate or sandrl redteam, or its cards.jsonl"
         raise InputError("has no cards", path=path, hint=hint, fields=("cards",))
@@ -124,7 +123,7 @@ def cards_at(place: str, state_dir: Path, runs_dir: Path) -> dict[str, Card]:
 
 def cards_of_run(run: Path) -> dict[str, Card]:
     """The cards in a run directory, by digest."""
-    return {card.digest: card for card in RunReader(run).cards().rows}
+    return merged(card for file in row_files(run, Card.file) for card in _each_card(file))
 
 
 def _each_card(file: Path, newer: dict[str, bytes] | None = None) -> Iterator[Card]:
