@@ -9,8 +9,8 @@ from __future__ import annotations
 import hashlib
 import posixpath
 import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 MOST_TEXT_BYTES = 256 << 10
 """How much of a text is searched for what can be changed."""
@@ -18,9 +18,11 @@ MOST_TEXT_BYTES = 256 << 10
 _MOST_OF_A_KIND = 4
 _SHOWN_CHARACTERS = 40
 _FEW_WORDS = 30
+_WORDS_OF_A_SENTENCE = 6
 
 _JSON = (".json", ".jsonl", ".ndjson", ".geojson", ".ipynb")
-_PROSE = (".md", ".rst", ".adoc")
+_PROSE = (".md", ".rst", ".adoc", ".log", ".html", ".xml", ".svg")
+_TABLES = (".csv", ".tsv")
 _WITH_SLASHES = (
     *(".c", ".h", ".cc", ".cpp", ".cxx", ".hh", ".hpp", ".cu", ".metal", ".m", ".mm", ".rs", ".go", ".js", ".mjs"),
     *(".ts", ".tsx", ".jsx", ".java", ".kt", ".scala", ".swift", ".cs", ".php", ".zig", ".dart", ".v"),
@@ -49,6 +51,11 @@ _VALUE = re.compile(
     r"^[ \t]*(?:- )?[\w.\"'-]{1,80}[ \t]*[:=][ \t]*(?P<value>[^\s#;{\[|>][^\n#;]{0,200})$", re.MULTILINE
 )
 _CELL = re.compile(r"(?<=[,\t;|\n])[ ]*(?P<value>[^\W\d][^,\t;|\n\"]{0,80})(?=[,\t;|\n])")
+_ITEM = re.compile(r"^[ \t]*(?P<value>[^\W\d]\S{0,200})[ \t]*$", re.MULTILINE)
+_MOMENT = re.compile(
+    r"\d{2,4}[-/]\d\d[-/]\d\d(?:[T ]\d\d:\d\d(?::\d\d)?)?|\d\d:\d\d(?::\d\d)?(?:[.,]\d{1,9})?",
+)
+_PLAIN_WORD = re.compile(r"(?<!\S)[A-Za-z]{2,40}[.,;:]?(?!\S)")
 _WORD = re.compile(r"(?P<value>[^\W\d_]{2,60})")
 _OPERATOR = re.compile(r"(?<= )(?:==|!=|<=|>=|&&|\|\||[<>+*-]|and|or|-eq|-ne|-lt|-gt|-le|-ge)(?= )|[+-](?==)")
 _LETTER = re.compile(r"\\u[0-9a-fA-F]{4}|\\.|[A-Za-z0-9]")
@@ -64,16 +71,22 @@ _OF_SHELLS = frozenset(("&&", "||", "==", "!=", "-eq", "-ne", "-lt", "-le", "-gt
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """Another content of a file.
+    """A change to the content of a file: what stands there instead of its bytes from `begin` to `end`.
 
     Attributes:
         operation: The kind of change, in one word.
-        name: Says what was changed, in one line of printable characters; `PATH` stands for the file's path.
+        name: Says what is changed, in one line of printable characters; `PATH` stands for the file's path.
     """
 
     operation: str
     name: str
-    content: bytes = field(repr=False)
+    begin: int
+    end: int
+    new: bytes = b""
+
+    def applied(self, content: bytes) -> bytes:
+        """The content after the change."""
+        return content[: self.begin] + self.new + content[self.end :]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +95,7 @@ class _Span:
     begin: int
     end: int
     new: str
+    key: str = ""
 
 
 def edits_of(path: str, content: bytes, seed: str) -> list[Edit]:
@@ -92,14 +106,15 @@ def edits_of(path: str, content: bytes, seed: str) -> list[Edit]:
         seed: Decides which of many values are changed.
     """
     text = _text_of(content)
-    found = [*_of_text(path, text, content, seed)] if text is not None else [*_of_bytes(content)]
+    found = _of_bytes(content) if text is None else _of_text(path, text, seed)
+    half = _half(content, text)
+    whole = [Edit("truncated", "PATH cut in the middle", half, len(content))] if half else []
     if content:
-        found += [Edit("truncated", "PATH cut in the middle", _first_half(content, text))]
-        found += [Edit("emptied", "PATH emptied", b"")]
-    different: dict[bytes, Edit] = {}
-    for each in found:
-        different.setdefault(each.content, each)
-    different.pop(content, None)
+        whole.append(Edit("emptied", "PATH emptied", 0, len(content)))
+    different: dict[tuple[int, int, bytes], Edit] = {}
+    for each in (*found, *whole):
+        if each.new != content[each.begin : each.end]:
+            different.setdefault((each.begin, each.end, each.new), each)
     return list(different.values())
 
 
@@ -132,8 +147,7 @@ def _text_of(content: bytes) -> str | None:
         return content[: error.start].decode() if is_cut else None
 
 
-def _of_text(path: str, text: str, content: bytes, seed: str) -> Iterator[Edit]:
-    rest = content[len(text.encode()) :]
+def _of_text(path: str, text: str, seed: str) -> Iterator[Edit]:
     kinds = _kinds(path, text)
     # The first of each kind come first.
     chosen = [(kind, _chosen(spans, f"{seed} {path} {kind}")) for kind, spans in kinds]
@@ -142,17 +156,22 @@ def _of_text(path: str, text: str, content: bytes, seed: str) -> Iterator[Edit]:
             if place < len(spans):
                 span = spans[place]
                 old = text[span.begin : span.end]
-                new = (text[: span.begin] + span.new + text[span.end :]).encode() + rest
-                yield Edit(kind, _NAMES[kind](shown(old.strip()), shown(span.new.strip())), new)
+                where = f", line {text.count(_NEWLINE, 0, span.begin) + 1}" if _NEWLINE in text.strip() else ""
+                begin = len(text[: span.begin].encode())
+                changed = f"{shown(old.strip())} -> {shown(span.new.strip())}" if span.new else shown(old.strip())
+                key = f"{shown(span.key)}: " if span.key else ""
+                end = begin + len(old.encode())
+                yield Edit(kind, f"{_NAMES[kind]}{where}: {key}{changed}", begin, end, span.new.encode())
 
 
-_NAMES: dict[str, Callable[[str, str], str]] = {
-    "number": lambda old, new: f"a number in PATH: {old} -> {new}",
-    "boolean": lambda old, new: f"a boolean in PATH: {old} -> {new}",
-    "value": lambda old, new: f"a value in PATH: {old} -> {new}",
-    "operator": lambda old, new: f"an operator in PATH: {old} -> {new}",
-    "line": lambda old, _: f"a line of PATH removed: {old}",
-    "swapped": lambda old, _: f"two lines of PATH swapped, from: {old}",
+_NEWLINE = "\n"
+_NAMES = {
+    "number": "a number in PATH",
+    "boolean": "a boolean in PATH",
+    "value": "a value in PATH",
+    "operator": "an operator in PATH",
+    "line": "a line removed from PATH",
+    "swapped": "two lines swapped in PATH",
 }
 
 
@@ -164,21 +183,27 @@ def _kinds(path: str, text: str) -> list[tuple[str, list[_Span]]]:
     if (comments := _comments(path, ending, text)) is not None:
         is_shell = ending in _SHELLS or (comments is _HASHED and _is_of_shell(text))
         return _code(text, [found.span() for found in comments.finditer(text)], is_shell=is_shell)
-    left_out = [found.span() for found in _COMMENT_LINES.finditer(text)]
-    values: list[_Span] = []
-    if ending not in _PROSE:
-        patterns = (_VALUE, _CELL) if "\n" in text.strip() else (_VALUE,)
-        values = [span for pattern in patterns for span in _rotations(pattern, text, left_out)]
+    return _data(ending, text)
+
+
+def _data(ending: str, text: str) -> list[tuple[str, list[_Span]]]:
+    comments = [found.span() for found in _COMMENT_LINES.finditer(text)]
+    # A number in a sentence, or in a time, says little to a program.
+    idle = [*comments, *_sentences(text), *(found.span() for found in _MOMENT.finditer(text))]
+    numbers, lines = _numbers(text, sorted(idle)), _lines(text, comments)
+    rest: list[tuple[str, list[_Span]]] = []
+    if ending in _TABLES:
+        cells = [each for each in _rotations(_CELL, text, comments) if each.begin > text.find(_NEWLINE)]
+        rest = [("value", cells), ("swapped", _swaps(text)[1:])]  # not a header with its first row
+    elif ending not in _PROSE:
+        values = _rotations(_VALUE, text, comments)
+        is_list = not values
+        values = values or _rotations(_ITEM, text, comments)
         if not values and len(text.split()) <= _FEW_WORDS:
-            values = _rotations(_WORD, text, left_out)
-    lines = _lines(text, left_out)
-    return [
-        ("number", _numbers(text, left_out)),
-        ("value", values),
-        ("line", lines if len(lines) > 1 else []),
-        ("boolean", _replaced(_BOOLEAN, text, left_out) if ending not in _PROSE else []),
-        ("swapped", _swaps(text) if ending not in _PROSE else []),
-    ]
+            values = _rotations(_WORD, text, comments)
+        rest = [("value", values), ("boolean", _replaced(_BOOLEAN, text, comments))]
+        rest += [("swapped", _swaps(text))] if is_list else []
+    return [("number", numbers), *rest[:1], ("line", lines if len(lines) > 1 else []), *rest[1:]]
 
 
 def _comments(path: str, ending: str, text: str) -> re.Pattern[str] | None:
@@ -210,16 +235,19 @@ def _code(text: str, left_out: Sequence[tuple[int, int]], *, is_shell: bool) -> 
 
 def _json(text: str) -> list[tuple[str, list[_Span]]]:
     kinds: dict[str, list[_Span]] = {"number": [], "value": [], "boolean": []}
+    key = ""
     for found in _JSON_TOKEN.finditer(text):
-        word, begin = found["word"], found.start()
-        if word is None:
+        word, span = found["word"], found.span()
+        if found["colon"] is not None:
+            key = found["text"]
+        elif word is None:
             new = rotated(found["text"])
-            if found["colon"] is None and new != found["text"]:
-                kinds["value"].append(_Span(*found.span("text"), new))
+            if new != found["text"]:
+                kinds["value"].append(_Span(*found.span("text"), new, key))
         elif word in ("true", "false"):
-            kinds["boolean"].append(_Span(begin, found.end(), _OPPOSITES[word]))
+            kinds["boolean"].append(_Span(*span, _OPPOSITES[word], key))
         elif _NUMBER.fullmatch(word):
-            kinds["number"].append(_Span(begin, found.end(), _plus_one(word)))
+            kinds["number"].append(_Span(*span, _plus_one(word), key))
     return list(kinds.items())
 
 
@@ -275,30 +303,37 @@ def _lines(text: str, left_out: Sequence[tuple[int, int]]) -> list[_Span]:
 _IS_IDLE = re.compile(r"(?:#!|import |from |use |using |#include|set -|pass$|end$|else\b|fi$|done$|esac$|package )")
 
 
+def _sentences(text: str) -> list[tuple[int, int]]:
+    found, begin = [], 0
+    for line in text.splitlines(keepends=True):
+        if len(_PLAIN_WORD.findall(line)) >= _WORDS_OF_A_SENTENCE:
+            found.append((begin, begin + len(line)))
+        begin += len(line)
+    return found
+
+
 def _swaps(text: str) -> list[_Span]:
     found, begin, before = [], 0, ""
     for line in text.splitlines(keepends=True):
         if before.strip() and line.strip() and before.endswith("\n") and line.endswith("\n") and before != line:
             found.append(_Span(begin - len(before), begin + len(line), line + before))
         begin, before = begin + len(line), line
-    # A header and its first row are no two rows.
-    return found[1:]
+    return found
 
 
 def _of_bytes(content: bytes) -> Iterator[Edit]:
     if len(content) > 1 and not content.startswith(_PROGRAM_HEADS):
         place = len(content) // 2
-        new = bytearray(content)
-        new[place] ^= 0xFF
-        yield Edit("byte", f"byte {place} of PATH: {content[place]:#04x} -> {new[place]:#04x}", bytes(new))
+        old, new = content[place], content[place] ^ 0xFF
+        yield Edit("byte", f"byte {place} of PATH: {old:#04x} -> {new:#04x}", place, place + 1, bytes([new]))
 
 
-def _first_half(content: bytes, text: str | None) -> bytes:
-    # What is lost says something, and no character is cut.
+def _half(content: bytes, text: str | None) -> int:
+    # Where the first half ends: what is lost says something, and no character is cut.
     half = len(content if text is None else content.strip()) // 2
     while text is not None and half and content[half] & 0xC0 == 0x80:
         half -= 1
-    return content[:half]
+    return half
 
 
 def _chosen(spans: Sequence[_Span], seed: str) -> list[_Span]:

@@ -2,50 +2,38 @@
 
 A mutant is a state of its own, over that of the solution, so the verifier judges it as it judges any final state. A
 state has no processes. Where the solution's own state earns less than the solution did, the solution acts again, and
-the change follows in its machine. What is changed is chosen by the task's digest alone: the same mutants for the same
-state.
+the change follows in its machine.
 """
 
 from __future__ import annotations
 
-import fnmatch
-import hashlib
-import posixpath
 import re
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sandrl.errors import InputError, SandrlError
 from sandrl.events import Warned
 from sandrl.events.results import ScoredCompletion
-from sandrl.problems.tasks.content import TaskContent
-from sandrl.problems.tasks.task import Task, TaskStep, VerifierMode
-from sandrl.redteam.edits import edits_of, shown
+from sandrl.problems.tasks.task import TaskStep
+from sandrl.redteam.edits import shown
+from sandrl.redteam.mutations import MOST_FILE_BYTES, Mutation, mutations_of
 from sandrl.rewards.measuring import Measuring, Run
 from sandrl.runs.cards import Mutant
 from sandrl.sandboxes import State
 from sandrl.trials.answers import Oracle
-from sandrl.trials.artifacts import ARTIFACTS_DIRECTORY
-from sandrl.trials.changes import Change, ChangeKind, changes_of, contents_of, state_with, state_without
+from sandrl.trials.changes import changes_of, contents_of
 from sandrl.trials.machine import ROOT, Machine
-from sandrl.trials.state import find_state, states_of
+from sandrl.trials.state import drop_state, find_state, states_of
 from sandrl.trials.trial import Agent, FinalState
 
 CONTROL = "oracle@state"
 """The label of the run that judges the state of the solution as it is."""
 
-_MOST_FILES = 2_000
-_MOST_READ_FILES = 48
-_MOST_FILE_BYTES = 4 << 20
 _MOST_STATE_BYTES = 512 << 20
-_MOST_COPIED_BYTES = 32 << 20
-_MOST_TEXT_BYTES = 1 << 20
-_MOST_TEXTS_BYTES = 16 << 20
-_MOST_NAME = 160
 _MOST_SERVICES = 3
 _SECONDS = 60.0
+_WORD = re.compile(r"[\w.@+-]+")
 
 _APPLY = r"""
 case $1 in
@@ -54,48 +42,6 @@ link) ln -sfn -- "$3" "$2";;
 *) cat >"$2" && chmod "$4" "$2" && chown "$5" "$2";;
 esac"""
 _END = 'kill -9 "$@"'
-
-# Of the machine itself, or made anew before each verifier.
-_NEVER = re.compile(
-    r"/(?:run/sandrl|proc|sys|dev|tests|solution|logs/(?:agent|verifier)|etc/(?:resolv\.conf|hosts|hostname|mtab))(?:/|$)"
-)
-# Nobody asked for these, unless a text names them.
-_INCIDENTAL = re.compile(
-    r"^/(?:tmp|run|boot|lib\w*|s?bin|usr/(?!local/)|usr/local/(?:lib|share|include|man)|var/(?!www|lib/\w+/?data|spool/cron))"
-    r"|/(?:\.?venv|node_modules|site-packages|dist-packages|__pycache__|target/(?:debug|release)|CMakeFiles)/"
-    r"|/(?:\.(?:cache|npm|cargo|rustup|local|config|gnupg|tox|pytest_cache|mypy_cache|ipython|ansible|m2|gradle))/"
-    r"|/\.git/(?!refs/(?:heads|tags)/)|\.git/(?:objects|logs|hooks)/"
-    r"|\.(?:pyc|pyo|log|pid|lock|swp|tmp|bak|cache|o|d)$|~$|-$"
-    r"|/(?:\.\w*_history|\.wget-hsts|\.lesshst|\.viminfo|\.sudo_as_admin_successful|nohup\.out)$"
-    r"|^/etc/(?:passwd|group|shadow|gshadow|sub[ug]id|ld\.so\.\w+|alternatives|apt|dpkg|ssl|ca-certificates|\.pwd\.lock)"
-)
-_GIT_REF = re.compile(r"(?P<repository>/.*?\.git|/.*)/(?P<ref>refs/(?:heads|tags)/.+)")
-_WORD = re.compile(r"[\w.@+-]{1,200}")
-_PATH = re.compile(r"/[\w.@+-]{1,100}(?:/[\w.@+-]{1,100}){0,20}")
-_ROOTS = frozenset(
-    ("/", "/tmp", "/usr", "/usr/bin", "/usr/local", "/etc", "/home", "/root", "/var", "/opt", "/bin", "/dev")
-)
-_OWNER = re.compile(r"\bchown\b|\bowner|\bowned\b|st_uid|stat -c ?[\"']?%[uUgG]")
-_MODE = re.compile(r"\bst_mode\b|\bpermissions?\b|\bchmod [0-7]|\b0o[0-7]{3}|stat -c ?[\"']?%[aA]")
-# Files that no text names come later: a named one has so many mutants before.
-_LATER = (0, 0, 2, 4)
-
-
-@dataclass(frozen=True, slots=True)
-class Mutation:
-    """A change to the state of a solution.
-
-    Attributes:
-        name: Says what is changed, in one line of printable characters.
-        operation: The kind of change, in one word.
-        change: What is at the path then; None for what the image has there.
-    """
-
-    name: str
-    operation: str
-    path: str
-    change: Change | None
-    content: bytes = field(default=b"", repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +57,7 @@ class Altered:
     file: str = ""
     program: str = ""
     is_repeatable = True
+    takes_turns = True
 
     def act(self, machine: Machine, step: TaskStep, number: int) -> str | None:
         before = machine.processes()
@@ -130,46 +77,21 @@ class Altered:
         path = Path(self.file)
         for change in changes_of(path):
             words = (change.kind, change.path, change.target, f"{change.mode:o}", f"{change.uid}:{change.gid}")
-            content = contents_of(path, {change.path}).get(change.path, b"")
+            content = contents_of(path, {change.path}, MOST_FILE_BYTES).get(change.path, b"")
             command = ("sh", "-c", _APPLY, "sh", *words)
             outcome = machine.run(command, user=ROOT, timeout_seconds=_SECONDS, stdin=content)
             if outcome.exit_code:
                 raise InputError("a mutant cannot be made: a file cannot be changed", path=change.path)
 
 
-def mutations_of(
-    task: Task,
-    state: State,
-    most: int,
-    *,
-    before: State | None = None,
-    mode: VerifierMode | None = None,
-    can_undo: bool = True,
-) -> list[Mutation]:
-    """Changes to the state that the solution of a task left, at most so many; the same whenever they are asked for.
-
-    Args:
-        before: The state that an agent left that does nothing: what it has as well is no work of the solution.
-        mode: Where verifiers run, as in `TrialOptions`.
-        can_undo: Whether a file may become what the image has.
-
-    Raises:
-        InputError: If the state, or the task, cannot be read.
-    """
-    step = task.steps[-1]
-    texts = _Texts(task, step)
-    ranked = _ranked(state.path, step, texts, is_apart=mode is VerifierMode.SEPARATE)
-    if before is not None:
-        ranked = _done(ranked, state.path, before.path)
-    read = {each.path for each in ranked[:_MOST_READ_FILES] if 0 < each.size <= _MOST_FILE_BYTES}
-    contents = contents_of(state.path, read)
-    can_undo = can_undo and state.path.stat().st_size <= _MOST_COPIED_BYTES
-    options: list[tuple[int, int, Mutation]] = []
-    for change in ranked[:_MOST_READ_FILES]:
-        found = _mutations(change, contents.get(change.path), step, texts, task.digest)
-        rank = texts.rank(change.path)
-        options += [(rank, place, each) for place, each in enumerate(found) if can_undo or each.change is not None]
-    return _spread(options, most, task.digest)
+@dataclass(slots=True)
+class _Plan:
+    # The mutants of one task.
+    oracle: ScoredCompletion
+    mutations: list[Mutation]
+    runs: list[Run]
+    unseen: tuple[str, ...]
+    states: list[State]
 
 
 def measure_mutants(
@@ -178,41 +100,46 @@ def measure_mutants(
     nothing: Mapping[str, ScoredCompletion],
     most: int,
 ) -> dict[str, tuple[Mutant, ...]]:
-    """Judges mutants of the states that solutions left; those of a task that left none are not known.
+    """Judges mutants of the states that solutions left.
 
     Args:
-        oracles: The results of solutions, by `task_id`; `nothing` those of agents that do nothing.
-        most: How many mutants of one task, besides its services.
+        oracles: The results of solutions, by `task_id`; `nothing` those of agents that do nothing. The states of both
+            are still kept.
+        most: How many files of one task are changed at most, besides the services that are stopped.
 
     Returns:
-        Those of each task for which all are judged.
+        The mutants of each task, by `task_id`; without tasks of which they are not known: those whose solution earned
+        nothing or left no state, and those that are not judged because the user asked to stop.
     """
-    states = states_of(measuring.run.job.run_dir if measuring.run.job else None)
-    begun = {name: each for name, each in oracles.items() if (each.reward or 0.0) > 0 and each.states}
-    kept = {name: found for name, each in begun.items() if (found := _kept(each, states))}
     if not most:
         return {}
-    controls = measuring.judge([Run(name, CONTROL, each) for name, each in kept.items()])
-    plans: dict[str, list[tuple[Mutation, Run]]] = {}
-    for name, final in kept.items():
-        control = controls.get(f"{name}#{CONTROL}")
-        if control is None:
-            continue
-        try:
-            before = _last_state(nothing[name], states) if name in nothing else None
-            plans[name] = _planned(measuring, oracles[name], control, final, before, most)
-        except SandrlError as error:
-            measuring.run.tell(Warned(f"{name}: no mutants: {error.message}", error.hint))
-    results = measuring.judge([run for plan in plans.values() for _, run in plan])
+    states = states_of(measuring.run.job.run_dir if measuring.run.job else None)
+    begun = {name: each for name, each in oracles.items() if (each.reward or 0.0) > 0 and each.states}
+    finals = {name: found for name, each in begun.items() if (found := _final(each, states))}
+    controls = measuring.judge([Run(name, CONTROL, each) for name, each in finals.items()])
+    plans: dict[str, _Plan] = {}
+    try:
+        for name, final in finals.items():
+            if (control := controls.get(f"{name}#{CONTROL}")) is None:
+                continue
+            try:
+                before = _last_state(nothing[name], states) if name in nothing else None
+                plans[name] = _planned(measuring, begun[name], control, final, before, most)
+            except SandrlError as error:
+                measuring.run.tell(Warned(f"{name}: there are no mutants: {error.message}", error.hint))
+        results = measuring.judge([run for plan in plans.values() for run in plan.runs])
+    finally:
+        for plan in plans.values():
+            for state in plan.states:
+                drop_state(state)
     return {
-        name: tuple(_mutant(each, results[run.id], oracles[name]) for each, run in plan)
-        + _unseen_services(measuring, oracles[name], controls[f"{name}#{CONTROL}"])
+        name: _mutants(plan, [results[run.id] for run in plan.runs], controls[f"{name}#{CONTROL}"])
         for name, plan in plans.items()
-        if all(run.id in results for _, run in plan)
+        if all(run.id in results for run in plan.runs)
     }
 
 
-def _kept(oracle: ScoredCompletion, states: Path) -> FinalState | None:
+def _final(oracle: ScoredCompletion, states: Path) -> FinalState | None:
     found = [find_state(states, digest, oracle.image) for digest in oracle.states]
     files = tuple(str(state.path) for state in found if state is not None)
     return FinalState(files, oracle.image) if len(files) == len(found) else None
@@ -229,199 +156,54 @@ def _planned(
     final: FinalState,
     before: State | None,
     most: int,
-) -> list[tuple[Mutation, Run]]:
+) -> _Plan:
     task = measuring.problems[oracle.task_id].task
-    assert task is not None, "it has left a state"
     state = _last_state(oracle, Path(final.files[-1]).parent)
+    assert task is not None, "it has left a state"
     if state is None or state.path.stat().st_size > _MOST_STATE_BYTES:
-        raise InputError("the state of its solution is too large to be changed")
+        raise InputError("the state that its solution left is too large to be changed")
     options = measuring.context.options.trial
-    is_enough = control.reward is not None and control.reward >= (oracle.reward or 0.0)
+    is_enough = control.reward is not None and not _is_less(control, oracle)
     again = Altered(Oracle(task, options.passed_variables))
-    plan: list[tuple[Mutation, Agent]] = []
-    for each in mutations_of(task, state, most, before=before, mode=options.mode, can_undo=is_enough):
-        path = (
-            state_without(state, Change(each.path))
-            if each.change is None
-            else state_with(state, each.change, each.content)
-        )
-        agent = replace(final, files=(*final.files[:-1], str(path))) if is_enough else replace(again, file=str(path))
-        plan.append((replace(each, content=b""), agent))
-    if not is_enough:
-        for program in oracle.processes[:_MOST_SERVICES]:
-            ended = Mutation(f"{shown(program)} stopped", "stopped", "", None)
-            plan.append((ended, replace(again, program=program)))
-    return [(each, Run(oracle.task_id, f"mutant.{number}", agent)) for number, (each, agent) in enumerate(plan, 1)]
+    mutations = mutations_of(task, state, most, before=before, mode=options.mode, can_undo=is_enough)
+    plan = _Plan(oracle, mutations, [], (), [])
+
+    def add(agent: Agent) -> None:
+        plan.runs.append(Run(oracle.task_id, _label(plan), agent))
+
+    for each in mutations:
+        file = ""
+        if f"{oracle.task_id}#{_label(plan)}" not in measuring.results:
+            plan.states.append(each.keep(state))
+            file = str(plan.states[-1].path)
+        add(replace(final, files=(*final.files[:-1], file)) if is_enough else replace(again, file=file))
+    plan.mutations = [each.without_content() for each in mutations]
+    if is_enough:
+        # Those that the instruction names have been ended in the control, and the verifier has not missed them.
+        words = set(_WORD.findall(task.steps[-1].instruction))
+        plan.unseen = tuple(each for each in oracle.processes if each in words)[:_MOST_SERVICES]
+        return plan
+    for program in oracle.processes[:_MOST_SERVICES]:
+        plan.mutations.append(Mutation(_stopped(program), "stopped", ""))
+        add(replace(again, program=program))
+    return plan
 
 
-def _mutant(mutation: Mutation, result: ScoredCompletion, oracle: ScoredCompletion) -> Mutant:
-    return Mutant(
-        name=mutation.name,
-        path=mutation.path,
-        reward=result.reward,
-        is_killed=result.reward is not None and result.reward < (oracle.reward or 0.0),
-    )
+def _label(plan: _Plan) -> str:
+    return f"mutant.{len(plan.runs) + 1}"
 
 
-def _unseen_services(measuring: Measuring, oracle: ScoredCompletion, control: ScoredCompletion) -> tuple[Mutant, ...]:
-    # Programs that the instruction names, and that the verifier has not missed: a state has no processes.
-    task = measuring.problems[oracle.task_id].task
-    if control.reward is None or control.reward < (oracle.reward or 0.0) or task is None:
-        return ()
-    words = set(_WORD.findall(task.steps[-1].instruction))
-    named = [each for each in oracle.processes if each in words][:_MOST_SERVICES]
-    return tuple(Mutant(name=f"{shown(each)} stopped", reward=control.reward) for each in named)
-
-
-class _Texts:
-    # What the instruction and the verifier of a step say.
-
-    def __init__(self, task: Task, step: TaskStep) -> None:
-        self._directory = task.environment.directory or ""
-        self.text = "\n".join(_texts_of(task, step))
-        self.words = frozenset(each.rstrip(".") for each in _WORD.findall(self.text))
-        self.paths = frozenset(each.rstrip(".") for each in _PATH.findall(self.text))
-        self.has_owners = _OWNER.search(self.text) is not None
-        self.has_modes = _MODE.search(self.text) is not None
-
-    def rank(self, path: str) -> int:
-        """0 for a path that a text has, 1 for a name, 2 for one below a directory that a text names, else 3."""
-        if path in self.paths:
-            return 0
-        if posixpath.basename(path) in self.words:
-            return 1
-        above = path
-        while (above := posixpath.dirname(above)) != "/":
-            if (above in self.paths and above not in _ROOTS) or above == self._directory:
-                return 2
-        return 3
-
-
-def _texts_of(task: Task, step: TaskStep) -> Iterable[str]:
-    yield step.instruction
-    yield from (content.decode("utf-8", "replace") for _, content in step.verifier.files)
-    left = _MOST_TEXTS_BYTES
-    for directory in filter(None, step.verifier.directories):
-        content = TaskContent(task.directory)
-        for each in content.entries(directory):
-            if each.target or each.is_directory or each.size > min(left, _MOST_TEXT_BYTES):
-                continue
-            data = content.read(str(each.path), most_bytes=_MOST_TEXT_BYTES)
-            left -= len(data)
-            if b"\0" not in data:
-                yield data.decode("utf-8", "replace")
-
-
-def _ranked(path: Path, step: TaskStep, texts: _Texts, *, is_apart: bool) -> list[Change]:
-    # What a verifier may look at, the most likely first.
-    is_seen = _seen_by(step) if step.verifier.mode is VerifierMode.SEPARATE and not is_apart else lambda _: True
-    found: list[tuple[int, str, Change]] = []
-    for change in changes_of(path):
-        name = change.path
-        if _NEVER.match(name) or not _is_utf8(name) or not is_seen(name):
-            continue
-        rank = texts.rank(name)
-        if rank and _INCIDENTAL.search(name):
-            continue
-        found.append((rank, name, change))
-        if len(found) > 2 * _MOST_FILES:
-            found = sorted(found, key=lambda each: each[:2])[:_MOST_FILES]
-    found.sort(key=lambda each: each[:2])
-    # Nobody asked for the rest, if something that was asked for was changed.
-    least = 3 if found and found[0][0] < 3 else 4
-    return [change for rank, _, change in found if rank < least]
-
-
-def _done(ranked: Sequence[Change], path: Path, before: Path) -> list[Change]:
-    # Without what is the same in the state before.
-    paths = {each.path for each in ranked}
-    known = {each.path: replace(each, modified=0) for each in changes_of(before) if each.path in paths}
-    same = {each.path for each in ranked if known.get(each.path) == replace(each, modified=0)}
-    read = {name for name in same if 0 < known[name].size <= _MOST_FILE_BYTES}
-    contents, earlier = contents_of(path, read), contents_of(before, read)
-    return [each for each in ranked if each.path not in same or contents.get(each.path) != earlier.get(each.path)]
-
-
-def _seen_by(step: TaskStep) -> Callable[[str], bool]:
-    artifacts = [
-        (posixpath.normpath(posixpath.join(ARTIFACTS_DIRECTORY, each.source)), each.exclude) for each in step.artifacts
+def _mutants(plan: _Plan, results: Sequence[ScoredCompletion], control: ScoredCompletion) -> tuple[Mutant, ...]:
+    changed = [
+        Mutant(name=each.name, path=each.path, reward=result.reward, is_killed=_is_less(result, plan.oracle))
+        for each, result in zip(plan.mutations, results, strict=True)
     ]
-    artifacts.append((ARTIFACTS_DIRECTORY, ()))
-
-    def is_seen(path: str) -> bool:
-        for source, exclude in artifacts:
-            if path == source or path.startswith(f"{source.rstrip('/')}/"):
-                parts = path[len(source) :].strip("/").split("/")
-                if not any(fnmatch.fnmatchcase(part, pattern) for pattern in exclude for part in parts):
-                    return True
-        return False
-
-    return is_seen
+    return *changed, *(Mutant(name=_stopped(each), reward=control.reward) for each in plan.unseen)
 
 
-def _is_utf8(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+def _is_less(result: ScoredCompletion, oracle: ScoredCompletion) -> bool:
+    return result.reward is not None and result.reward < (oracle.reward or 0.0)
 
 
-def _mutations(change: Change, content: bytes | None, step: TaskStep, texts: _Texts, seed: str) -> list[Mutation]:
-    path = change.path
-    label = shown(path, _MOST_NAME)
-
-    def of(operation: str, name: str, new: Change | None, content: bytes = b"") -> Mutation:
-        return Mutation(name.replace("PATH", label, 1), operation, path, new, content)
-
-    removed = of("removed", "PATH removed", Change(path, ChangeKind.REMOVED))
-    if change.kind is ChangeKind.REMOVED:
-        return [of("restored", "PATH, which the solution removed, put back", None)]
-    if change.kind is ChangeKind.LINK:
-        broken = replace(change, target=f"{change.target}.missing")
-        return [of("link", f"the link PATH broken: {shown(change.target)}", broken), removed]
-    if found := _GIT_REF.fullmatch(path):
-        ref, repository = shown(found["ref"], _MOST_NAME), shown(found["repository"], _MOST_NAME)
-        return [of("undone", f"the commits of {ref} in {repository} undone", None)]
-    if content is None:
-        found_edits = [of("emptied", "PATH emptied", replace(change, size=0))] if change.size else []
-        return [*found_edits, removed]
-    result = [of(each.operation, each.name, change, each.content) for each in edits_of(path, content, seed)]
-    result.append(removed)
-    if change.mode & 0o111:
-        mode = change.mode & ~0o111
-        result.insert(
-            1, of("mode", f"PATH not executable: {change.mode:o} -> {mode:o}", replace(change, mode=mode), content)
-        )
-    elif texts.has_modes:
-        mode = change.mode & 0o700 if change.mode & 0o077 else change.mode | 0o044
-        result.append(of("mode", f"the mode of PATH: {change.mode:o} -> {mode:o}", replace(change, mode=mode), content))
-    if step.verifier.phase.user not in (None, "0", "root") and change.mode & 0o444:
-        mode = change.mode & ~0o444
-        result.append(
-            of("mode", f"PATH not readable: {change.mode:o} -> {mode:o}", replace(change, mode=mode), content)
-        )
-    if texts.has_owners:
-        uid = 0 if change.uid else 1
-        result.append(of("owner", f"the owner of PATH: {change.uid} -> {uid}", replace(change, uid=uid), content))
-    return result
-
-
-def _spread(options: Sequence[tuple[int, int, Mutation]], most: int, seed: str) -> list[Mutation]:
-    # One after the other: of the file and of the operation that have the fewest so far.
-    files: Counter[str] = Counter()
-    operations: Counter[str] = Counter()
-    left, chosen = list(options), list[Mutation]()
-
-    def place(option: tuple[int, int, Mutation]) -> tuple[int, int, int, int, str]:
-        rank, number, each = option
-        order = hashlib.sha256(f"{seed} {each.path}".encode()).hexdigest()
-        return files[each.path] + _LATER[rank], operations[each.operation], rank, number, order
-
-    while left and len(chosen) < most:
-        best = min(left, key=place)
-        left.remove(best)
-        files[best[2].path] += 1
-        operations[best[2].operation] += 1
-        chosen.append(best[2])
-    return chosen
+def _stopped(program: str) -> str:
+    return f"{shown(program)} stopped"

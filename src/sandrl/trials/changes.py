@@ -94,8 +94,8 @@ def changes_of(path: Path) -> Iterator[Change]:
                 yield found
 
 
-def contents_of(path: Path, wanted: Container[str]) -> dict[str, bytes]:
-    """The contents of some files of a state, by their paths; the caller knows their sizes.
+def contents_of(path: Path, wanted: Container[str], most_bytes: int) -> dict[str, bytes]:
+    """The contents of some files of a state, by their paths, without those that are larger than is wanted.
 
     Raises:
         InputError: If it is damaged, or too large.
@@ -103,15 +103,15 @@ def contents_of(path: Path, wanted: Container[str]) -> dict[str, bytes]:
     found: dict[str, bytes] = {}
     with _opened(path) as (archive, stream):
         for member, name in _members(archive, stream):
-            if name in wanted and member.isreg() and not member.issparse():
+            if name in wanted and member.isreg() and not member.issparse() and member.size <= most_bytes:
                 stream.allowed_bytes = member.size + _MOST_HEADER_BYTES
                 file = archive.extractfile(member)
                 found[name] = b"" if file is None else file.read()
     return found
 
 
-def state_with(state: State, change: Change, content: bytes = b"") -> Path:
-    """Keeps a state that differs from another one at one path, beside it; returns its file.
+def state_with(state: State, change: Change, content: bytes = b"") -> State:
+    """Keeps a state that differs from another one at one path, beside it.
 
     Raises:
         InfrastructureError: If it cannot be written.
@@ -130,11 +130,11 @@ def state_with(state: State, change: Change, content: bytes = b"") -> Path:
         with tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as archive:
             archive.addfile(member, io.BytesIO(content))
 
-    return add_state(state.path.parent, state, fill)
+    return add_state(state.path.parent, state.image, state, fill)
 
 
-def state_without(state: State, change: Change) -> Path:
-    """Keeps a state that has the image's own file at one path, or none, beside it; returns its file.
+def state_without(state: State, path: str) -> State:
+    """Keeps a state that has the image's own file at one path, or none, beside it.
 
     Raises:
         InputError: If the state is damaged.
@@ -144,7 +144,7 @@ def state_without(state: State, change: Change) -> Path:
         parts = [
             (member.offset, archive.offset)  # where the next header begins
             for member, name in _members(archive, stream)
-            if (found := _change(member, name)) is not None and found.path == change.path
+            if (found := _change(member, name)) is not None and found.path == path
         ]
 
     def fill(file: IO[bytes]) -> None:
@@ -157,7 +157,7 @@ def state_without(state: State, change: Change) -> Path:
                 if place == begin:
                     place = plain.seek(end)
 
-    return add_state(state.path.parent, state.below, fill)
+    return add_state(state.path.parent, state.image, state.below, fill)
 
 
 @contextmanager

@@ -92,8 +92,8 @@ def keep_state(
         return State(digest, image, path, below)
 
 
-def add_state(directory: Path, below: State | None, fill: Callable[[IO[bytes]], None]) -> Path:
-    """Keeps a state that no sandbox has had; returns its file.
+def add_state(directory: Path, image: str, below: State | None, fill: Callable[[IO[bytes]], None]) -> State:
+    """Keeps a state that no sandbox has had.
 
     Args:
         fill: Writes a layer of an image, as a tar archive.
@@ -104,7 +104,8 @@ def add_state(directory: Path, below: State | None, fill: Callable[[IO[bytes]], 
     with _kept(directory) as (plain, packed):
         with plain.open("xb") as file:
             fill(file)
-        return _packed(plain, packed, below)[1]
+        digest, path = _packed(plain, packed, below)
+        return State(digest, image, path, below)
 
 
 @contextmanager
