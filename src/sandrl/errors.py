@@ -17,6 +17,7 @@ a run records (`sandrl.runs.session`) and to the message and exit code of the co
     ├── TrainingError                  1   training failed: the loss is not a number, or no gradient step was made
     ├── BuildError                     1   a program of a Dockerfile failed
     ├── GateError                      1   a gate that the user set failed (fail_under, validate, redteam)
+    ├── UnmeasuredError                5   nothing that was measured is wrong, but something could not be measured
     ├── BudgetError                    1   the budget of sandbox time or money is used up; finished work is kept
     ├── ServiceError                   3   a service outside sandrl does not answer or refuses
     │   ├── RuntimeUnavailableError    3   the local runtime cannot start or isolate on this machine
@@ -174,6 +175,12 @@ class TrainingError(SandrlError):
 
 class GateError(SandrlError):
     """A gate that the user set failed, for example a minimum pass rate."""
+
+
+class UnmeasuredError(SandrlError):
+    """Nothing that was measured is wrong, but something could not be measured, such as a task without a solution."""
+
+    exit_code = 5
 
 
 class BudgetError(SandrlError):

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from sandrl.problems import load_problems
+from sandrl.runs import RunReader
 from tests.cli.conftest import SANDRL, Run
 from tests.support.format_rows import ROWS
 
@@ -248,9 +249,12 @@ def test_test_functions_are_checks_with_names(sandrl: Run, tmp_path: Path) -> No
     assert results["wrong"]["detail"].startswith("check 1 of 3 (test_float): AssertionError")
 
 
-def test_an_interrupted_validation_tells_how_far_it_came(tmp_path: Path) -> None:
-    reference = "import time; time.sleep(1); print(input())"
-    slow = [{**ECHO, "task_id": f"slow-{n}", "reference": reference} for n in range(9)]
+def test_an_interrupted_validation_tells_how_far_it_came_and_is_resumed(sandrl: Run, tmp_path: Path) -> None:
+    reference = "import time; time.sleep(2); print(input())"
+    slow = [
+        {**ECHO, "task_id": f"slow-{n}", "reference": reference, "cases": [{"stdin": f"{n}\n", "stdout": f"{n}\n"}]}
+        for n in range(9)
+    ]
     path = written(tmp_path / "p.jsonl", *slow)
     words = (*SANDRL, "problems", "validate", "--problems", str(path), "-c", "1")
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
@@ -260,7 +264,20 @@ def test_an_interrupted_validation_tells_how_far_it_came(tmp_path: Path) -> None
         _, remarks = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "stopping: finishing " in remarks
-    assert re.search(r"sandrl: error: interrupted: [0-8] of 9 references were judged$", remarks.rstrip())
+    told = re.search(r"sandrl: error: interrupted: (\d+) of (\d+) runs were judged and saved in (\S+)\n", remarks)
+    assert told is not None, remarks
+    judged, run = int(told[1]), Path(told[3])
+    assert judged < 9
+    assert f"hint: sandrl problems validate --resume {run.name} judges the others" in remarks
+    done = sandrl("problems", "validate", "--resume", str(run))
+    assert f"Resumed: {judged} result" in done.stderr
+    assert "References that pass: 9/9" in done.stdout, done.stderr
+    assert (
+        len(RunReader(run).trajectories().rows)
+        == len({row.id for row in RunReader(run).trajectories().rows})
+        == int(told[2])
+    )
+    assert {card.task_id for card in RunReader(run).cards().rows} == {f"slow-{n}" for n in range(9)}
 
 
 def test_a_limit_validates_the_first_problems_only(sandrl: Run, tmp_path: Path) -> None:
@@ -268,6 +285,12 @@ def test_a_limit_validates_the_first_problems_only(sandrl: Run, tmp_path: Path) 
     done = sandrl("problems", "validate", "--problems", path, "--num-problems", "1")
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("References that pass: 1/1 (100.0%)")
+
+
+def test_two_sets_cannot_be_validated_at_once(sandrl: Run) -> None:
+    done = sandrl("problems", "validate", "tiny", "--problems", "bundled")
+    assert done.returncode == 2
+    assert "two sets of problems are named, 'tiny' and 'bundled', and one is validated" in done.stderr
 
 
 def test_a_set_without_references_cannot_be_validated(sandrl: Run, tmp_path: Path) -> None:

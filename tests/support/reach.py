@@ -40,6 +40,10 @@ def run(sandbox: Sandbox, program: str) -> str:
 def probe(connection: Connection) -> dict[str, Any]:
     sandbox = connection.open().create(["tag-probe"])
     ways = json.loads(run(sandbox, PROBE))
+    assert connection.reached is not None
+    assert sandbox.id is not None
+    reached = connection.reached(sandbox.id, 0)
+    assert reached is None or connection.reached(sandbox.id, reached[1]) == ([], reached[1])
     sandbox.stop().result()
     with urllib.request.urlopen(f"http://{PUBLIC}/seen") as answer:
         seen = json.loads(answer.read())
@@ -47,7 +51,7 @@ def probe(connection: Connection) -> dict[str, Any]:
     found, last = connection.connections(["tag-probe"], 0)
     assert connection.connections(["tag-probe"], last) == ([], last)
     assert connection.connections(["tag-other"], 0) == ([], last)
-    return {"ways": ways, "seen": seen, "connections": found}
+    return {"ways": ways, "seen": seen, "connections": found, "reached": reached and reached[0]}
 
 
 def kill_gate(connection: Connection, state_dir: Path) -> dict[str, Any]:

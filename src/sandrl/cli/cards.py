@@ -96,6 +96,7 @@ def cards_table(cards: Iterable[Card]) -> Table:
             Column("flake", rank=4),
             Column("cheats", rank=1, is_number=True),
             Column("mutants", rank=3, is_number=True),
+            Column("seconds", rank=6, is_number=True),
             Column("unknown", rank=5),
         ]
     )
@@ -110,6 +111,7 @@ def cards_table(cards: Iterable[Card]) -> Table:
             flake,
             f"{len(card.cheats)}/{card.cheats_tried}" if card.cheats_tried else "-",
             "-" if card.mutation_score is None else f"{card.mutation_score:.0%}",
+            f"{sum(card.seconds.values()):.1f}" if card.seconds else "-",
             ", ".join(card.unknown) or "-",
         )
     return table

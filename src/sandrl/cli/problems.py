@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,10 +11,9 @@ import typer
 from sandrl.cli import results
 from sandrl.cli.cards import cards
 from sandrl.cli.completion import values
-from sandrl.cli.configured import configured
+from sandrl.cli.configured import CommandInput, given_to
 from sandrl.cli.estimate import DryRun, print_estimate
 from sandrl.cli.output import Json, print_json
-from sandrl.cli.scores import disagreement_lines, held_line, names_line, opinions_line, reason_lines, result_line
 from sandrl.cli.tables import Column, Table
 from sandrl.cli.text import visible, visible_block
 from sandrl.cli.verbosity import note, print_first
@@ -23,10 +23,8 @@ from sandrl.config.scoring import ValidateConfig
 from sandrl.settings import load_settings
 
 if TYPE_CHECKING:
-    from sandrl.events.results import ScoredCompletion
     from sandrl.problems import Problem, Prompt
     from sandrl.problems.tasks.task import Task
-    from sandrl.rewards import Validation
 
 app = typer.Typer(name="problems", help="Sets of problems: ls, show, convert, validate, cards.")
 app.command("cards")(cards)
@@ -162,29 +160,45 @@ def convert_problems(
 
 
 @app.command("validate")
-@configured(ValidateConfig)
-def validate(config: ValidateConfig, *, dry_run: DryRun = False, json_: Json = False) -> None:
-    """Judge the reference of every problem and print the references that fail.
+@given_to(ValidateConfig)
+def validate(
+    given: CommandInput[ValidateConfig],
+    *,
+    resume: Annotated[
+        str | None,
+        typer.Option(
+            metavar="RUN",
+            help="Resume this validation: judge what has no result in it.",
+            autocompletion=values.run_names,
+        ),
+    ] = None,
+    dry_run: DryRun = False,
+    json_: Json = False,
+) -> None:
+    """Judge the reference of every problem and answers that do nothing, and print those that are wrong.
 
-    Of a task, the solution is the reference, and doing nothing must earn less. Exits with 1 if a reference fails, if a
-    problem without a reference is invalid, or if a task rewards doing nothing as its solution.
+    Of a task, the solution is the reference. It must earn 1 each time, an agent that does nothing must earn 0, and the
+    outcome must not change from run to run. Exits with 1 if something that was measured is wrong, and with 5 if
+    nothing is, but a task has no solution.
     """
+    from sandrl.cli.validation import print_validation, validation_document
     from sandrl.rewards import validate as judge_references
+    from sandrl.rewards.validation import estimate_validation, validation_request
 
-    if dry_run:
-        from sandrl.rewards.validation import estimate_validation
-
-        print_estimate(estimate_validation(config, load_settings()), json_output=json_)
+    request = validation_request(given.command_line, load_settings(), file=given.file, resume=resume)
+    if given.prints(request.config):
         return
-    finished = carry_out(judge_references, config, results.choose(json_output=True))
+    if dry_run:
+        print_estimate(estimate_validation(request, load_settings()), json_output=json_)
+        return
+    work = partial(judge_references, resume=request.resume)
+    finished = carry_out(work, request.config, results.choose(json_output=True))
     if json_:
-        print_json(_validation_document(finished))
+        print_json(validation_document(finished))
     else:
-        _print_validation(finished)
+        print_validation(finished)
+    note(f"Run: {finished.end.path}")
     finished.raise_for_outcome()
-
-
-_COUNTS = {"statuses": "Statuses of the references", "trust": "Trust of the verdicts"}
 
 
 def _print_checks(problem: Problem) -> None:
@@ -250,71 +264,3 @@ def _heading(problem: Problem, prompt: Prompt) -> str:
     asked = f", entry point {visible(problem.entry_point)}" if problem.entry_point else ""
     checks = f"{problem.check_count} {problem.kind} ({prompt.shown} shown, {prompt.hidden} hidden)"
     return f"{visible(problem.task_id)}: {checks}{asked}"
-
-
-def _validation_document(finished: Validation) -> dict[str, Any]:
-    from sandrl.rewards import report_document, result_document
-    from sandrl.scoring.document import opinions_document
-
-    opinions = opinions_document(finished.report.summary)
-    if opinions:
-        opinions["in_process_reasons"] = finished.in_process_reasons
-    document = report_document(finished.report)
-    summary = finished.report.summary
-    document["summary"] = {
-        "source": finished.request.source,
-        "n": summary.n,
-        "passed": summary.passed,
-        "unscorable": summary.unscorable,
-        "without_reference": finished.without_reference,
-        "pass_rate": summary.pass_rate,
-        **finished.counts(),
-        "failed": [result.task_id for result in finished.failed],
-        "in_process": list(finished.in_process),
-        "invalid": finished.invalid,
-        "accepted_stubs": {task_id: list(stubs) for task_id, stubs in finished.accepted_stubs.items()},
-        **opinions,
-        "seconds": round(finished.seconds, 3),
-    }
-    if finished.nothing:
-        document["nothing"] = [result_document(result) for result in finished.nothing.values()]
-    return document
-
-
-def _task_line(finished: Validation, task_id: str) -> str:
-    solved = next((result for result in finished.report.results if result.task_id == task_id), None)
-    earned = "no solution" if solved is None else f"the solution earns {_reward(solved)}"
-    return f"Task {visible(task_id)}: {earned}, and nothing earns {_reward(finished.nothing[task_id])}"
-
-
-def _reward(result: ScoredCompletion) -> str:
-    return "no reward" if result.reward is None else f"{result.reward:g}"
-
-
-def _print_validation(finished: Validation) -> None:
-    from sandrl.judge.stubs import stub_words
-
-    print_first([result_line(result) for result in finished.failed])
-    summary = finished.report.summary
-    rate = "" if summary.pass_rate is None else f" ({summary.pass_rate:.1%})"
-    typer.echo(f"References that pass: {summary.passed}/{summary.scored}{rate}, in {finished.seconds:.1f} s")
-    if finished.report.held is not None:
-        note(held_line(finished.report.held))
-    for name, counts in finished.counts().items():
-        typer.echo(f"{_COUNTS[name]}: " + ", ".join(f"{count} {word}" for word, count in counts.items()))
-    if finished.in_process:
-        typer.echo(
-            names_line("Judged in one process (their checks cannot run apart from the code)", finished.in_process)
-        )
-    print_first([_task_line(finished, task_id) for task_id in finished.nothing])
-    print_first([f"Invalid: {visible(task_id)}: {visible(why)}" for task_id, why in finished.invalid.items()])
-    if finished.accepted_stubs:
-        typer.echo(names_line("Checks that accept an answer that does no work", tuple(finished.accepted_stubs)))
-        accepted = finished.accepted_stubs.items()
-        print_first([f"  {visible(task_id)}: {visible(stub_words(stubs))}" for task_id, stubs in accepted])
-    if summary.second_opinion is not None:
-        for line in reason_lines(finished.in_process_reasons):
-            typer.echo(line)
-        typer.echo(opinions_line(summary.second_opinion, "references that fail isolated"))
-        for line in disagreement_lines(finished.report.results, hint="--json"):
-            typer.echo(line)

@@ -7,7 +7,7 @@ from typing import ClassVar, Self
 from pydantic import model_validator
 
 from sandrl.config.fields import OUTPUT, PROBLEMS, SANDBOXES, SCORING, SECONDS, option
-from sandrl.config.model import Seconds, Tries
+from sandrl.config.model import Count, Seconds, Tries
 from sandrl.config.parts import (
     CachePart,
     LockPart,
@@ -83,7 +83,8 @@ class ValidateConfig(RunPart, SandboxesPart, CachePart, MappingPart, LockPart):
     """`sandrl problems validate`."""
 
     short_help: ClassVar[str] = (
-        "problems num_problems fields timeout_seconds packages concurrency runtime json_ verbose quiet config_file"
+        "problems num_problems repeats fields timeout_seconds packages concurrency runtime resume json_ verbose quiet"
+        " config_file"
     )
 
     given: str | None = option(
@@ -97,6 +98,13 @@ class ValidateConfig(RunPart, SandboxesPart, CachePart, MappingPart, LockPart):
     problems: Problems = BUNDLED
     num_problems: NumProblems = None
     skip_bad_rows: SkipBadRows = False
+    repeats: Count | None = option(
+        None,
+        "Run each solution, and an agent that does nothing, N times, which shows how often a verifier flakes."
+        " Default: 3 for tasks, 1 for other problems.",
+        PROBLEMS,
+        metavar="N",
+    )
 
     @property
     def source(self) -> str:

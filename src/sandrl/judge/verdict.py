@@ -61,8 +61,12 @@ class Verdict:
         score: The reward that the verifier of a task gave; `None` for other problems.
         scores: All numbers that it wrote, by name; empty if it wrote a single one.
         states: Digests of the final states of a task's machine, one for each step; empty if none was kept.
+        state_bytes: Packed size of the last of these states, also if none was kept; None if there was none.
+        processes: Names of the programs that the agent of a task left running; at most 32.
         phases: How long the phases of a task's trial took, in seconds, by name.
         verifier_failures: How many runs of the verifier left no valid reward, in steps where a later run left one.
+        reached: Where programs have been connected to, as `HOST:PORT`, until the end of the agent (`agent`) and during
+            the verifier (`verifier`); `None` if the runtime did not observe it.
         sandbox_id: The first sandbox of a task's trial; `None` if there was none, and for other problems.
 
     Raises:
@@ -89,8 +93,11 @@ class Verdict:
     score: float | None = None
     scores: dict[str, float] = field(default_factory=dict)
     states: tuple[str, ...] = ()
+    state_bytes: int | None = None
+    processes: tuple[str, ...] = ()
     phases: dict[str, float] = field(default_factory=dict)
     verifier_failures: int = 0
+    reached: dict[str, tuple[str, ...]] | None = None
     sandbox_id: str | None = None
 
     def __post_init__(self) -> None:

@@ -1,4 +1,4 @@
-"""A run that measures problems: what is judged in it are solutions, stubs, cheats and mutants, one batch after another.
+"""A run that measures problems: it judges solutions, stubs, cheats and mutants, one batch after another.
 
 Each has an id of its own, `TASK#LABEL`, and its result is a row of the run. A run that is resumed judges what has no
 row, so a later batch may depend on the results of an earlier one.
@@ -23,6 +23,7 @@ from sandrl.problems import Completion, Problem
 from sandrl.rewards.scored_run import BatchPlace, JobRun, open_job_run
 from sandrl.rewards.scoring import score_batch
 from sandrl.runs import RunReader
+from sandrl.runs.card_record import CardRecord
 from sandrl.runs.cards import Card
 from sandrl.runs.held import SandboxTime
 from sandrl.runs.resumption import PROBLEMS_DIGEST, check_unchanged, digest_of_all, resumed_config, run_to_resume
@@ -147,6 +148,7 @@ class Measuring:
         cache: VerdictCache,
         earlier: _Earlier,
         interrupt: Interrupt,
+        record: CardRecord,
     ) -> None:
         self.run = run
         self.problems = problems
@@ -156,6 +158,7 @@ class Measuring:
         self.results = earlier.results
         self._numbers = earlier.numbers
         self._cards = earlier.cards
+        self._record = record
         self._kept = KeptProblems(run.session.writer, None)
         self._asked: set[str] = set()
         self._total = 0
@@ -185,6 +188,7 @@ class Measuring:
         context: ScoringContext | None = None,
         problems: Mapping[str, Problem] | None = None,
         on_result: OnResult | None = None,
+        keeps_states: bool = False,
     ) -> dict[str, ScoredCompletion]:
         """Judges those that have no result yet, and returns the results of all, by id, in their order.
 
@@ -192,8 +196,12 @@ class Measuring:
             context: How they are judged, unless as other runs.
             problems: What they are judged as answers to, where that is not the problem of the set, by `task_id`.
             on_result: Is called with each result: at once with those that are known.
+            keeps_states: Whether the run has the final states of tasks afterwards.
         """
         on_result = on_result or _ignore
+        context = context or self.context
+        trial = replace(context.options.trial, keeps_states=keeps_states)
+        context = replace(context, options=replace(context.options, trial=trial))
         self._asked.update(each.id for each in runs)
         left = []
         for each in runs:
@@ -202,7 +210,7 @@ class Measuring:
             else:
                 left.append(each)
         if left and not self.interrupt.level:
-            self._judge(left, context or self.context, problems or self.problems, on_result)
+            self._judge(left, context, problems or self.problems, on_result)
         return {each.id: self.results[each.id] for each in runs if each.id in self.results}
 
     def _judge(
@@ -267,11 +275,15 @@ class Measuring:
         )
 
     def keep(self, card: Card) -> None:
-        """Appends a card to those of the run, unless it is there already; the last one of a problem counts."""
+        """Adds a card to those of the run, unless it is there already, and to the record of the user.
+
+        Of those that a run has of a problem the last one counts, so it is whole; the record joins them.
+        """
         known = self._cards.get(card.digest)
         if known is None or known.model_copy(update={"measured_at": card.measured_at}) != card:
             self._cards[card.digest] = card
             self.run.session.writer.append(card)
+            self._record.add([card])
 
     def end(self) -> MeasuringEnd:
         """How the run ended; its block must have been left."""
@@ -331,10 +343,15 @@ def opened_measuring(
         options = replace(ScoreOptions.of(config), concurrency=concurrency)
         context = ScoringContext.of(options, judge, run.connection)
         cache = VerdictCache(config.cache if isinstance(config, ValidateConfig) else None)
-        measuring = Measuring(run, problems, context, cache, earlier, interrupt)
+        measuring = Measuring(run, problems, context, cache, earlier, interrupt, CardRecord(settings.state_dir))
         yield measuring
         finished = len(measuring.results)
         run.end(finished, finished + measuring.unfinished, is_resumed=resume is not None)
+
+
+def earlier_results(run: Path) -> dict[str, ScoredCompletion]:
+    """The results of a run that stay when it is resumed, by id, without their texts."""
+    return _earlier(run).results
 
 
 def _earlier(resume: Path) -> _Earlier:

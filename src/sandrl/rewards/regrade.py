@@ -9,7 +9,8 @@ completions to read.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -25,19 +26,21 @@ from sandrl.errors import (
     ServiceError,
     raise_for_end,
 )
-from sandrl.events import Emit, Warned, ignore
+from sandrl.events import Emit, JobStarted, Warned, ignore
 from sandrl.events.results import ScoredCompletion, Status
-from sandrl.judge.judge import judge_version
+from sandrl.judge.calibration import packages_of
+from sandrl.judge.judge import Judge, judge_version
 from sandrl.problems import Completion, Problem, demo_problems, load_problems
 from sandrl.problems.loading import reading_of
-from sandrl.problems.tasks.lock import LOCK, TaskLock
+from sandrl.problems.tasks.lock import LOCK, TaskHold, TaskLock
 from sandrl.rewards.estimate import SandboxEstimate, estimate_sandboxes
-from sandrl.rewards.scoring import opened_job, score_batch
+from sandrl.rewards.scoring import lifetime_seconds, score_batch
 from sandrl.runs import RunReader, TrajectoryRow
 from sandrl.runs.held import SandboxTime
 from sandrl.runs.summary import OpinionTotals
-from sandrl.sandboxes import Interrupt
-from sandrl.scoring.options import ScoreOptions
+from sandrl.sandboxes import Interrupt, Job, SandboxRequest
+from sandrl.scoring.context import ScoringContext
+from sandrl.scoring.options import ScoreOptions, check_use
 from sandrl.settings import Settings
 from sandrl.trials.state import find_state, states_of
 from sandrl.trials.trial import FinalState
@@ -140,16 +143,7 @@ def regrade(
         emit(
             Warned(f"{len(rows) - len(known)} completions are left out, because their problem or their text is missing")
         )
-    with opened_job(
-        request,
-        problems,
-        settings,
-        command="runs regrade",
-        tag="runs-regrade",
-        total=len(known),
-        emit=emit,
-        interrupt=interrupt,
-    ) as (job, context):
+    with _opened_job(request, problems, settings, len(known), emit, interrupt) as (job, context):
         completions = [_completion(row) for row in known]
         acted = [agent for _, agent in found] if any(agent for _, agent in found) else ()
         report = score_batch(completions, problems, job, context, emit=emit, interrupt=interrupt, agents=acted)
@@ -178,6 +172,39 @@ def regrade(
             if result.second_opinion is not None and result.second_opinion.is_disagreement
         ),
     )
+
+
+@contextmanager
+def _opened_job(
+    request: RegradeConfig,
+    problems: Mapping[str, Problem],
+    settings: Settings,
+    total: int,
+    emit: Emit,
+    interrupt: Interrupt,
+) -> Iterator[tuple[Job, ScoringContext]]:
+    # Judging again keeps no run; leaving the block ends its job.
+    options = ScoreOptions.of(request)
+    check_use(request, problems.values())
+    tasks = TaskHold.of(request.lock, problems)
+    sandboxes = SandboxRequest.of(request, "runs-regrade")
+    allowance = sandboxes.allowance(settings)
+    connection = sandboxes.connect(settings, needed=packages_of(problems.values()), emit=emit)
+    concurrency = connection.concurrency(request.concurrency)
+    job = sandboxes.job(
+        connection,
+        command="runs regrade",
+        max_lifetime_seconds=lifetime_seconds(problems, options.limits),
+        allowance=allowance,
+        interrupt=interrupt,
+        emit=emit,
+    )
+    job.expected_images = tasks.images
+    judge = Judge.on(connection, require_isolated=request.require_isolated)
+    with interrupt.heard(), job:
+        at_once = connection.at_once(concurrency)
+        emit(JobStarted(job.id, total, min(at_once, total, sandboxes.max_sandboxes or at_once)))
+        yield job, ScoringContext.of(replace(options, concurrency=concurrency), judge, connection)
 
 
 def estimate_regrading(request: RegradeConfig, settings: Settings) -> SandboxEstimate:

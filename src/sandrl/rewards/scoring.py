@@ -6,18 +6,16 @@ A job, a judge and a cache may outlive a batch of completions, so the caller may
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 
-from sandrl.config.scoring import RegradeConfig, ValidateConfig
-from sandrl.events import Emit, JobStarted, all_of, ignore
+from sandrl.events import Emit, all_of, ignore
 from sandrl.events.results import Status
 from sandrl.judge.calibration import packages_of
 from sandrl.judge.judge import Judge, longest_execution_seconds, longest_run_seconds
 from sandrl.judge.limits import Limits
 from sandrl.problems import Completion, CompletionsLike, Problem, ProblemsLike, as_completions, as_problems
-from sandrl.problems.tasks.lock import TaskHold
 from sandrl.runs import HASH_SEED_TAG
 from sandrl.sandboxes import Interrupt, Job, SandboxRequest
 from sandrl.scoring.batch import Batch, OnResult
@@ -25,9 +23,9 @@ from sandrl.scoring.cache import VerdictCache
 from sandrl.scoring.context import ScoringContext
 from sandrl.scoring.notebook import is_notebook, shown_progress
 from sandrl.scoring.opinions import OpinionMemory
-from sandrl.scoring.options import ScoreOptions, SecondOpinion, check_use
+from sandrl.scoring.options import ScoreOptions, SecondOpinion
 from sandrl.scoring.summary import ScoreReport
-from sandrl.settings import Settings, load_settings
+from sandrl.settings import load_settings
 from sandrl.trials.trial import Agent
 
 # Enough for a sandbox to be created and stopped in, however busy the runtime is.
@@ -192,48 +190,3 @@ def _outcomes_by_seed(
             if result.status is not Status.INFRASTRUCTURE:
                 found.setdefault(result.index, {})[str(seed)] = result.status.value
     return found
-
-
-@contextmanager
-def opened_job(
-    config: RegradeConfig | ValidateConfig,
-    problems: Mapping[str, Problem],
-    settings: Settings,
-    *,
-    command: str,
-    tag: str,
-    total: int,
-    emit: Emit,
-    interrupt: Interrupt,
-) -> Iterator[tuple[Job, ScoringContext]]:
-    """Connects to the runtime, and makes the job of a command that scores without a run; leaving the block ends it.
-
-    Args:
-        tag: The tag of the workflow.
-        total: How many completions are scored first.
-
-    Raises:
-        UsageError: If an option cannot be used.
-        ServiceError: If the runtime does not do its part.
-    """
-    options = ScoreOptions.of(config)
-    check_use(config, problems.values())
-    tasks = TaskHold.of(config.lock, problems)
-    sandboxes = SandboxRequest.of(config, tag)
-    allowance = sandboxes.allowance(settings)
-    connection = sandboxes.connect(settings, needed=packages_of(problems.values()), emit=emit)
-    concurrency = connection.concurrency(config.concurrency)
-    job = sandboxes.job(
-        connection,
-        command=command,
-        max_lifetime_seconds=lifetime_seconds(problems, options.limits),
-        allowance=allowance,
-        interrupt=interrupt,
-        emit=emit,
-    )
-    job.expected_images = tasks.images
-    judge = Judge.on(connection, require_isolated=config.require_isolated)
-    with interrupt.heard(), job:
-        at_once = connection.at_once(concurrency)
-        emit(JobStarted(job.id, total, min(at_once, total, sandboxes.max_sandboxes or at_once)))
-        yield job, ScoringContext.of(replace(options, concurrency=concurrency), judge, connection)

@@ -1,71 +1,110 @@
-"""Validates a set of problems: judges their own reference solutions like any completion.
+"""Validates a set of problems: judges their own reference solutions like any completion, and answers that do nothing.
 
 A reference gets the same limits, judge and sandboxes as a completion, so a problem that validates is also rewarded in
-training. The reference of a task is its solution, and its stub is an agent that does nothing, which must earn less.
+training. The reference of a task is its solution, and its stub is an agent that does nothing. Each of these runs
+several times, because a verifier may flake. The card of a problem has what was measured.
 """
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import chain, islice
+from pathlib import Path
+from typing import Any
 
 from sandrl.config.scoring import ValidateConfig
-from sandrl.errors import CleanupError, GateError, InfrastructureError, InputError, raise_for_end
+from sandrl.errors import GateError, InfrastructureError, InputError, UnmeasuredError, UsageError, raise_for_end
 from sandrl.events import Emit, Warned, ignore
 from sandrl.events.results import ScoredCompletion, Status, Trust
 from sandrl.judge.calibration import is_in_library, modules_of
 from sandrl.judge.stubs import NOTHING, Stub, stubs_of
-from sandrl.problems import Completion, Problem, load_problems, reference_completions
+from sandrl.problems import Problem, load_problems
 from sandrl.problems.completions import expected_answer
 from sandrl.problems.languages import PYTHON
 from sandrl.problems.loading import reading_of
-from sandrl.problems.quality import card_digest
 from sandrl.problems.store import joined, select
+from sandrl.rewards.cards import NOP, ORACLE, STUB, card_of
 from sandrl.rewards.estimate import SandboxEstimate, estimate_sandboxes
-from sandrl.rewards.scoring import opened_job, score_batch
-from sandrl.runs.card_record import CardRecord
+from sandrl.rewards.measuring import (
+    Measuring,
+    MeasuringEnd,
+    MeasuringRequest,
+    Run,
+    earlier_results,
+    measuring_request,
+    opened_measuring,
+)
+from sandrl.runs import RunReader
 from sandrl.runs.cards import Card
-from sandrl.sandboxes import Interrupt, Job
-from sandrl.scoring.cache import VerdictCache
-from sandrl.scoring.context import ScoringContext
+from sandrl.sandboxes import Interrupt
 from sandrl.scoring.options import ScoreOptions, SecondOpinion
+from sandrl.scoring.records import result_of
 from sandrl.scoring.summary import ScoreReport
 from sandrl.settings import Settings
 from sandrl.trials.answers import Nothing, Oracle
-from sandrl.trials.trial import Agent
+
+COMMAND = "problems validate"
+TASK_KIND = "task"
+TASK_REPEATS = 3
+"""How often solutions of tasks run, and nothing does, unless said otherwise."""
+
+_FIXED = ("skip_bad_rows", "repeats")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Validation:
     """A finished validation.
 
     Attributes:
-        report: The results of the references.
+        results: Of all runs, by id (`TASK#LABEL`), without code, output and single checks.
+        cards: What is known of each problem that was measured, by `task_id`.
         without_reference: Number of problems without a reference, which were left out.
+        without_solution: The tasks without a solution.
         seconds: Wall time of judging.
-        accepted_stubs: The stubs that pass the checks, by `task_id`; only problems with such stubs are in it.
-        invalid: Why problems without a reference, and tasks without an answer, cannot be judged, by `task_id`.
-        nothing: What tasks give for nothing, by `task_id`.
-        cleanup_error: Set if sandboxes were left behind.
-        exhausted: Says that the budget is used up; empty if it is not.
     """
 
     request: ValidateConfig
-    report: ScoreReport
+    results: dict[str, ScoredCompletion]
+    cards: dict[str, Card]
     without_reference: int
+    without_solution: tuple[str, ...]
     seconds: float
-    accepted_stubs: dict[str, tuple[str, ...]]
-    invalid: dict[str, str]
-    nothing: dict[str, ScoredCompletion] = field(default_factory=dict)
-    cleanup_error: CleanupError | None = None
-    exhausted: str = ""
+    end: MeasuringEnd
+
+    @cached_property
+    def report(self) -> ScoreReport:
+        """The results of the references."""
+        end, rate = self.end, self.request.second_opinion
+        results = tuple(map(self._named, self._of(ORACLE)))
+        return ScoreReport(end.job_id, results, end.unfinished, end.signal_number, end.held, rate)
+
+    @property
+    def nothing(self) -> tuple[ScoredCompletion, ...]:
+        """The results of agents that do nothing on tasks."""
+        return tuple(self._of(NOP))
 
     @property
     def failed(self) -> tuple[ScoredCompletion, ...]:
         return tuple(result for result in self.report.results if not result.is_pass)
+
+    @property
+    def accepted_stubs(self) -> dict[str, tuple[str, ...]]:
+        """The stubs that pass the checks, by `task_id`; only problems with such stubs are in it."""
+        return {name: _stubs(card) for name, card in self.cards.items() if _stubs(card)}
+
+    @cached_property
+    def invalid(self) -> dict[str, str]:
+        """Why problems without a reference, and tasks on which nothing is done, cannot be judged, by `task_id`."""
+        found = {result.task_id: result.detail for result in self.nothing if result.reward is None}
+        known = {result.task_id for result in self.report.results}
+        for result in self._of(STUB):
+            if result.status is Status.INVALID_PROBLEM and result.task_id not in known:
+                found[result.task_id] = result.detail
+        return found
 
     @property
     def in_process(self) -> tuple[str, ...]:
@@ -77,11 +116,23 @@ class Validation:
         """How references failed apart from their checks that passed in one process only, by `task_id`."""
         return {result.task_id: result.why_in_process for result in self.report.results if result.why_in_process}
 
+    @property
+    def task_cards(self) -> tuple[Card, ...]:
+        """The cards of tasks."""
+        return tuple(card for card in self.cards.values() if card.kind == TASK_KIND)
+
     def counts(self) -> dict[str, dict[str, int]]:
         """How many references ended with each status, and how far their verdicts can be trusted."""
         statuses = Counter(result.status.value for result in self.report.results)
         trusts = Counter(result.trust.value for result in self.report.results if result.trust is not None)
         return {"statuses": dict(statuses.most_common()), "trust": dict(trusts.most_common())}
+
+    def with_checks(self) -> Validation:
+        """The same, and its results have their single checks, as the run keeps them."""
+        rows = RunReader(self.end.path).each_trajectory()
+        checks = {row.id: result_of(row).checks for row in rows if row.id in self.results}
+        known = self.results.items()
+        return replace(self, results={name: replace(each, checks=checks.get(name, ())) for name, each in known})
 
     def raise_for_outcome(self) -> None:
         """Raises what the command should end with, the most urgent first.
@@ -90,124 +141,243 @@ class Validation:
             InterruptedRunError: If the user asked to stop.
             BudgetError: If the budget is used up.
             CleanupError: If sandboxes were left behind.
-            InfrastructureError: If references are unscorable because their sandboxes failed.
-            GateError: If a reference fails, or cannot be judged the way that was asked for.
+            InfrastructureError: If something has no reward because its sandboxes, or its verifier, failed.
+            GateError: If something that was measured is wrong, or cannot be judged the way that was asked for.
+            UnmeasuredError: If nothing is wrong, but a task has no solution.
         """
-        results = self.report.results
-        message = f"interrupted: {len(results)} of {len(results) + self.report.unfinished} references were judged"
+        end = self.end
+        resume = f"sandrl {COMMAND} --resume {end.path.name}"
+        judged, whole = len(self.results), len(self.results) + end.unfinished
         raise_for_end(
-            message,
-            signal_number=self.report.signal_number,
-            cleanup_error=self.cleanup_error,
-            exhausted=self.exhausted,
-            budget_hint="use a larger `budget`; `cache` DIR keeps verdicts from one call to the next",
+            f"interrupted: {judged} of {whole} runs were judged and saved in {end.path}",
+            signal_number=end.signal_number,
+            cleanup_error=end.cleanup_error,
+            exhausted=end.exhausted,
+            hint=f"{resume} judges the others",
+            budget_hint=f"{resume} --budget … continues with a larger budget",
         )
-        unjudged = [result for result in results if result.status is Status.INFRASTRUCTURE]
-        if unjudged:
-            first = unjudged[0]
-            message = (
-                f"{len(unjudged)} of {len(results)} references could not be judged: {first.task_id}: {first.detail}"
-            )
-            also = "correct the task, or " if first.task_id in self.nothing else ""
-            hint = f"{also}check the runtime, and validate again: sandrl runtime status"
-            raise InfrastructureError(message, hint=hint)
-        unsplittable = sum(result.status is Status.NOT_ISOLATED for result in results)
-        complaints = []
-        if failing := len(self.failed) - unsplittable:
-            complaints.append(f"{failing} of {len(results)} reference solutions fail their own checks")
-        if unsplittable:
-            complaints.append(f"the checks of {unsplittable} of {len(results)} problems cannot be isolated")
-        if weak := [task_id for task_id in self.nothing if task_id in self.accepted_stubs]:
-            complaints.append(
-                f"{len(weak)} tasks reward an agent that does nothing as their solution (first: {weak[0]})"
-            )
-        if self.invalid:
-            task_id, why = next(iter(self.invalid.items()))
-            complaints.append(f"{len(self.invalid)} problems are invalid without an answer (first: {task_id}: {why})")
+        self._raise_for_infrastructure(resume)
+        complaints = [*self._complaints()]
         if complaints:
             raise GateError("; ".join(complaints))
+        if without := self.without_solution:
+            raise UnmeasuredError(
+                f"{len(without)} tasks have no solution, so it is unknown whether they can be solved"
+                f" (first: {without[0]})",
+                hint="add their solutions, or accept exit code 5",
+            )
+
+    def _raise_for_infrastructure(self, resume: str) -> None:
+        lost = [result for result in self.results.values() if result.status is Status.INFRASTRUCTURE]
+        lost = [result for result in lost if not _label(result).startswith(STUB)]
+        if lost:
+            first = lost[0]
+            also = "correct the task, or " if _label(first).startswith(NOP) or first.task_id in self.invalid else ""
+            raise InfrastructureError(
+                f"{len(lost)} of {len(self.results)} runs have no reward: {first.id}: {first.detail}",
+                hint=f"{also}check the runtime (sandrl runtime status), and judge these again: {resume}",
+            )
+
+    def _complaints(self) -> Iterator[str]:
+        cards = self.task_cards
+        tasks = {card.task_id for card in cards}
+        references = [result for result in self.report.results if result.task_id not in tasks]
+        unsplittable = sum(result.status is Status.NOT_ISOLATED for result in references)
+        if failing := sum(not result.is_pass for result in references) - unsplittable:
+            yield f"{failing} of {len(references)} reference solutions fail their own checks"
+        if unsplittable:
+            yield f"the checks of {unsplittable} of {len(references)} problems cannot be isolated"
+        if failed := [card for card in cards if card.oracle_passes < card.oracle_runs]:
+            first = failed[0]
+            of = f"{first.task_id}: {first.oracle_passes} of {first.oracle_runs} runs earn 1"
+            yield f"the solutions of {len(failed)} of {len(cards)} tasks do not always earn 1 (first: {of})"
+        if idle := [card for card in cards if card.nop]:
+            of = f"{idle[0].task_id}: {idle[0].nop:g}"
+            yield f"{len(idle)} of {len(cards)} tasks reward an agent that does nothing (first: {of})"
+        if flaky := [card for card in self.cards.values() if card.flake_rate]:
+            first = flaky[0]
+            of = f"{first.task_id}: {first.flake_rate:.1%} of {first.flake_runs} runs"
+            yield f"the verifiers of {len(flaky)} problems flake (first: {of})"
+        if self.invalid:
+            task_id, why = next(iter(self.invalid.items()))
+            yield f"{len(self.invalid)} problems are invalid without an answer (first: {task_id}: {why})"
+
+    def _named(self, result: ScoredCompletion) -> ScoredCompletion:
+        # A reference that runs once has the name of its problem.
+        is_single = f"{result.task_id}#{ORACLE}2" not in self.results
+        return replace(result, id=result.task_id) if is_single else result
+
+    def _of(self, kind: str) -> Iterator[ScoredCompletion]:
+        return (result for result in self.results.values() if _label(result).startswith(kind))
+
+
+class _Cards:
+    # Makes the card of each problem when the last of its runs has a result.
+
+    def __init__(self, measuring: Measuring, runs: Sequence[Run]) -> None:
+        self._measuring = measuring
+        self._labels: dict[str, list[str]] = {}
+        for run in runs:
+            self._labels.setdefault(run.task_id, []).append(run.label)
+        self._left = {name: len(labels) for name, labels in self._labels.items()}
+        self.found: dict[str, Card] = {}
+
+    def add(self, result: ScoredCompletion) -> None:
+        name = result.task_id
+        self._left[name] -= 1
+        if self._left[name]:
+            return
+        runs = {label: self._measuring.results[f"{name}#{label}"] for label in self._labels[name]}
+        card = card_of(self._measuring.problems[name], runs, self._image_bytes)
+        self.found[name] = card
+        self._measuring.keep(card)
+
+    def _image_bytes(self, image: str) -> int | None:
+        connection = self._measuring.run.connection
+        return None if connection is None else connection.image_bytes(image)
 
 
 def validate(
-    request: ValidateConfig, settings: Settings, *, emit: Emit = ignore, interrupt: Interrupt | None = None
+    request: ValidateConfig,
+    settings: Settings,
+    *,
+    resume: Path | None = None,
+    emit: Emit = ignore,
+    interrupt: Interrupt | None = None,
 ) -> Validation:
-    """Judges the reference solutions of a set of problems, and stubs that must fail.
+    """Judges the reference solutions of a set of problems, and answers that do nothing and must fail; leaves a run.
+
+    Args:
+        resume: The directory of a run that is resumed: what has no result in it is judged.
 
     Raises:
         UsageError: If the input cannot be used; `InputError` if no problem has a reference.
-        ServiceError: If the runtime fails.
+        ServiceError: If the runtime, or the disk, fails.
     """
     interrupt = interrupt or Interrupt()
-    cache = VerdictCache(request.cache)
     problems = _problems(request, emit)
-    references, judged = _references(problems)
-    without_reference = len(problems) - len(references)
-    tasks = {name: problem for name, problem in problems.items() if problem.task is not None}
-    if not references and not tasks:
+    plan = _plan(request, problems)
+    if not plan.solutions and not plan.stubs:
         raise InputError("no problem has a reference solution", path=request.source, field="reference")
-    if without_reference:
-        emit(Warned(f"{without_reference} problems have no reference solution and are left out"))
-    with opened_job(
-        request,
+    if plan.without_reference:
+        emit(Warned(f"{plan.without_reference} problems have no reference solution and are left out"))
+    with opened_measuring(
+        MeasuringRequest(request, resume),
         problems,
         settings,
-        command="problems validate",
-        tag="problems-validate",
-        total=len(references),
+        command=COMMAND,
+        source=request.source,
         emit=emit,
         interrupt=interrupt,
-    ) as (job, context):
+    ) as measuring:
         began = time.monotonic()
-        agents = [_oracle(judged[each.task_id], context) for each in references] if tasks else ()
-        report = score_batch(
-            references, judged, job, context, cache=cache, emit=emit, interrupt=interrupt, agents=agents
-        )
-        found = [] if interrupt.level else _judged_stubs(problems, job, context, cache, interrupt)
-        nothing = {} if interrupt.level or not tasks else _nothing(tasks, job, context, cache, interrupt)
+        cards = _Cards(measuring, [*plan.solutions, *plan.stubs])
+        measuring.expect(len(plan.solutions) + len(plan.stubs))
+        options = measuring.context.options
+        # Identical code would have the verdict of its first run.
+        caching = options.caching and (request.repeats or 1) == 1
+        context = replace(measuring.context, options=replace(options, caching=caching))
+        results = measuring.judge(plan.solutions, context=context, problems=plan.judged, on_result=cards.add)
+        # None is asked for a second opinion: most of them are to fail.
+        context = replace(measuring.context, options=replace(options, second_opinion=SecondOpinion()))
+        results |= measuring.judge(plan.stubs, context=context, on_result=cards.add)
+        results = {name: measuring.results[name] for name in results}
         seconds = time.monotonic() - began
-    stubs: dict[str, tuple[str, ...]] = {}
-    invalid: dict[str, str] = {}
-    oracles = {result.task_id: result.reward for result in report.results}
-    for name, result in nothing.items():
-        if result.reward is None:
-            invalid[name] = result.detail
-        elif result.is_pass or result.reward >= (oracles.get(name) or 1.0):
-            stubs[name] = (NOTHING,)
-    for result, label in found:
-        if result.is_pass:
-            stubs[result.task_id] = (*stubs.get(result.task_id, ()), label)
-        elif result.status is Status.INVALID_PROBLEM and problems[result.task_id].reference is None:
-            invalid[result.task_id] = result.detail
-    if not interrupt.level:
-        measured = ((problem, stubs.get(name, ())) for name, problem in problems.items())
-        CardRecord(settings.state_dir).add(
-            Card(
-                task_id=problem.task_id,
-                kind=problem.kind,
-                digest=card_digest(problem),
-                nop=1.0 if accepted else 0.0,
-                stubs=accepted,
-            )
-            for problem, accepted in measured
-        )
-    report = replace(report, held=job.spending.held)
-    return Validation(
-        request, report, without_reference, seconds, stubs, invalid, nothing, job.cleanup_error(), job.exhausted
+    known = {name: cards.found[name] for name in problems if name in cards.found}
+    return Validation(request, results, known, plan.without_reference, plan.without_solution, seconds, measuring.end())
+
+
+def validation_request(
+    given: Mapping[str, Any], settings: Settings, *, file: Mapping[str, Any], resume: str | None
+) -> MeasuringRequest[ValidateConfig]:
+    """The request of a command, or the one of the run that it resumes; see `measuring_request`."""
+    return measuring_request(
+        ValidateConfig, COMMAND, _with_source(given), settings, file=_with_source(file), resume=resume, fixed=_FIXED
     )
 
 
-def estimate_validation(request: ValidateConfig, settings: Settings) -> SandboxEstimate:
+def _with_source(layer: Mapping[str, Any]) -> Mapping[str, Any]:
+    # The argument is another word for the option, and a run keeps one of them.
+    source, other = layer.get("given"), layer.get("problems")
+    if source is not None and other not in (None, source):
+        message = f"two sets of problems are named, {source!r} and {other!r}, and one is validated"
+        raise UsageError(message, hint="leave one out", fields=("problems",))
+    return layer if source is None else {**layer, "given": None, "problems": source}
+
+
+def estimate_validation(request: MeasuringRequest[ValidateConfig], settings: Settings) -> SandboxEstimate:
     """What validating a set of problems would take; nothing is started.
 
     Raises:
         UsageError: If the input cannot be used.
     """
-    problems = _problems(request)
-    references, judged = _references(problems)
-    stubs = ((problem, 1 if problem.task else len(stubs_of(problem))) for problem in problems.values())
-    counts = chain(((judged[each.task_id], 1) for each in references), stubs)
-    limits = ScoreOptions.of(request).limits
-    return estimate_sandboxes(request, limits, settings, command="problems validate", counts=counts)
+    config = request.config
+    problems = _problems(config)
+    plan = _plan(config, problems)
+    known = set() if request.resume is None else set(earlier_results(request.resume))
+    left = (each for each in chain(plan.solutions, plan.stubs) if each.id not in known)
+    counts = Counter(each.task_id for each in left)
+    limits = ScoreOptions.of(config).limits
+    return estimate_sandboxes(
+        config,
+        limits,
+        settings,
+        command=COMMAND,
+        counts=((plan.judged[name], count) for name, count in counts.items()),
+        run=request.resume,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    # What is judged: of tasks also the agents that do nothing, which need no context of their own.
+    solutions: Sequence[Run]
+    stubs: Sequence[Run]
+    judged: Mapping[str, Problem]
+    without_reference: int
+    without_solution: tuple[str, ...]
+
+
+def _plan(request: ValidateConfig, problems: Mapping[str, Problem]) -> _Plan:
+    # A checker of a problem without a reference must accept the expected outputs.
+    variables = ScoreOptions.of(request).trial.passed_variables
+    solutions: list[Run] = []
+    stubs: list[Run] = []
+    others: dict[str, Problem] = {}
+    without_solution = []
+    without_reference = 0
+    for name, problem in problems.items():
+        task, code = problem.task, problem.reference
+        numbers = range(1, (request.repeats or (1 if task is None else TASK_REPEATS)) + 1)
+        if task is not None:
+            if not task.has_solution:
+                without_solution.append(name)
+            for number in numbers:
+                if task.has_solution:
+                    solutions.append(Run(name, f"{ORACLE}{number}", Oracle(task, variables)))
+                solutions.append(Run(name, f"{NOP}{number}", Nothing()))
+            continue
+        if code is None and problem.checker is not None:
+            code = expected_answer(problem)
+            if not problem.is_python:
+                others[name] = replace(problem, language=PYTHON)
+        if code is None:
+            without_reference += 1
+        else:
+            solutions += [Run(name, f"{ORACLE}{number}", code=code) for number in numbers]
+        stubs += [Run(name, f"{STUB}{stub.label}", code=stub.code) for stub in _stubs_of(problem)]
+    if not solutions:
+        stubs = []
+    # Problems stay where they are: there may be more than fit into memory.
+    return _Plan(solutions, stubs, joined(problems, others), without_reference, tuple(without_solution))
+
+
+def _stubs_of(problem: Problem) -> Sequence[Stub]:
+    # Those that may pass, and one for each problem without a reference that imports something.
+    stubs = stubs_of(problem)
+    if not stubs and problem.reference is None and not all(map(is_in_library, modules_of(problem))):
+        return (Stub(NOTHING, "pass"),)
+    return stubs
 
 
 def _problems(request: ValidateConfig, emit: Emit = ignore) -> Mapping[str, Problem]:
@@ -217,61 +387,12 @@ def _problems(request: ValidateConfig, emit: Emit = ignore) -> Mapping[str, Prob
     return select(loaded.problems, islice(loaded.problems, request.num_problems))
 
 
-def _references(problems: Mapping[str, Problem]) -> tuple[tuple[Completion, ...], Mapping[str, Problem]]:
-    # The answers that must pass, and the problems that they are judged as answers to. A checker of a problem without a
-    # reference must accept the expected outputs.
-    answers = {each.task_id: each for each in reference_completions(problems.values())}
-    others: dict[str, Problem] = {}
-    for name, problem in problems.items():
-        if problem.task is not None and problem.task.has_solution:
-            answers[name] = Completion(id=name, task_id=name, code="")
-        if problem.checker is not None and name not in answers:
-            answers[name] = Completion(id=name, task_id=name, code=expected_answer(problem))
-            if not problem.is_python:
-                others[name] = replace(problem, language=PYTHON)
-    # Problems stay where they are: there may be more than fit into memory.
-    return tuple(answers[name] for name in problems if name in answers), joined(problems, others)
+def _label(result: ScoredCompletion) -> str:
+    return result.id.removeprefix(f"{result.task_id}#")
 
 
-def _oracle(problem: Problem, context: ScoringContext) -> Agent | None:
-    return None if problem.task is None else Oracle(problem.task, context.options.trial.passed_variables)
-
-
-def _nothing(
-    tasks: Mapping[str, Problem],
-    job: Job,
-    context: ScoringContext,
-    cache: VerdictCache,
-    interrupt: Interrupt,
-) -> dict[str, ScoredCompletion]:
-    completions = [Completion(f"{name}#nothing", name, code="") for name in tasks]
-    agents = [Nothing()] * len(completions)
-    report = score_batch(completions, tasks, job, context, cache=cache, interrupt=interrupt, agents=agents)
-    return {result.task_id: result for result in report.results}
-
-
-def _judged_stubs(
-    problems: Mapping[str, Problem],
-    job: Job,
-    context: ScoringContext,
-    cache: VerdictCache,
-    interrupt: Interrupt,
-) -> list[tuple[ScoredCompletion, str]]:
-    # Of those that may pass, and of one for each problem without a reference that imports something; with their labels.
-    labels: list[str] = []
-    completions: list[Completion] = []
-    for problem in problems.values():
-        if problem.task is not None:
-            continue
-        stubs = stubs_of(problem)
-        if not stubs and problem.reference is None and not all(map(is_in_library, modules_of(problem))):
-            stubs = (Stub(NOTHING, "pass"),)
-        for stub in stubs:
-            labels.append(stub.label)
-            completions.append(Completion(f"{problem.task_id}#{len(labels)}", problem.task_id, code=stub.code))
-    if not completions:
-        return []
-    # None is asked for a second opinion, and nothing of it is shown: most of them are to fail.
-    context = replace(context, options=replace(context.options, second_opinion=SecondOpinion()))
-    report = score_batch(completions, problems, job, context, cache=cache, interrupt=interrupt)
-    return [(result, labels[result.index]) for result in report.results]
+def _stubs(card: Card) -> tuple[str, ...]:
+    if card.kind != TASK_KIND:
+        return card.stubs or ()
+    # As much as the solution earns.
+    return (NOTHING,) if card.nop and card.nop >= min(card.oracle or 1.0, 1.0) else ()

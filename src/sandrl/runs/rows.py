@@ -254,6 +254,7 @@ class TrajectoryRow(StepRow):
         reasoning: What the model thought, where the endpoint returns that beside the text; of an episode its messages
             have it.
         states: Digests of the final states of a task's machine, which `states/DIGEST.tar.gz` of the run has.
+        processes: Names of the programs that the agent of a task left running.
     """
 
     file = "trajectories"
@@ -301,7 +302,10 @@ class TrajectoryRow(StepRow):
     score: float | None = None
     scores: dict[Text, float] = Field(default_factory=dict)
     states: tuple[str, ...] = ()
+    state_bytes: int | None = None
+    processes: tuple[Text, ...] = ()
     verifier_failures: int = 0
+    reached: dict[str, tuple[Text, ...]] | None = None
 
     @property
     def is_cut_off(self) -> bool:

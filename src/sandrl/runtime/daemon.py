@@ -42,8 +42,8 @@ _INHERITED = (
     *("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY", "https_proxy", "http_proxy", "all_proxy", "no_proxy"),
     *("SSL_CERT_FILE", "SSL_CERT_DIR"),
 )
-_STATUS_METHOD, _SAVE_METHOD, _CHANGES_METHOD, _STEP_METHOD, _CONNECTIONS_METHOD = (
-    f"/sandrl.runtime.v1.Control/{name}" for name in ("Status", "Save", "Changes", "Step", "Connections")
+_STATUS_METHOD, _SAVE_METHOD, _CHANGES_METHOD, _STEP_METHOD, _CONNECTIONS_METHOD, _REACHED_METHOD = (
+    f"/sandrl.runtime.v1.Control/{name}" for name in ("Status", "Save", "Changes", "Step", "Connections", "Reached")
 )
 # How long one question may take, and the silence after which its asker is told.
 _QUESTION_SECONDS = 3.0
@@ -295,6 +295,18 @@ def connections_of(endpoint: DaemonEndpoint, tags: Collection[str], after: int =
     [answer] = _control(endpoint, _CONNECTIONS_METHOD, request, _QUESTION_SECONDS)
     found, last = json.loads(answer)
     return found, int(last)
+
+
+def reached_by(endpoint: DaemonEndpoint, sandbox_id: str, after: int = 0) -> tuple[list[str], int] | None:
+    """Where programs of a sandbox have been connected to, see `Gate.reached`.
+
+    Raises:
+        RuntimeUnavailableError: If the daemon does not answer.
+    """
+    request = json.dumps({"sandbox_id": sandbox_id, "after": after}).encode()
+    [answer] = _control(endpoint, _REACHED_METHOD, request, _QUESTION_SECONDS)
+    found = json.loads(answer)
+    return None if found is None else (found[0], int(found[1]))
 
 
 def status(state_dir: Path, *, on_wait: Callable[[str], None] | None = None) -> RuntimeStatus:

@@ -26,6 +26,8 @@ GATE_SOCKETS = CONNECTIONS + 2 * (BACKLOG + 3)
 
 CONNECTIONS_TOLD = 10_000
 """Most records of connections in one answer."""
+HOSTS, OTHER_HOSTS = 1000, "others"
+"""How many hosts that a sandbox has reached are known by name, and what stands for all others."""
 
 FILE_OPERATION_MAX_BYTES = 32 * MIB
 """Largest file one unary read or write carries; the SDK streams above it."""

@@ -46,7 +46,8 @@ def result_adapter() -> TypeAdapter[ScoredCompletion]:
 
 def result_of(row: TrajectoryRow) -> ScoredCompletion:
     """The result that a run has kept; of how a completion was judged before, the row knows nothing."""
-    kept = {**row.model_dump(include=_KEPT), "cpu_seconds": row.timing.get("cpu", 0.0)}
+    phases = {name: seconds for name, seconds in row.timing.items() if name != "cpu"}
+    kept = {**row.model_dump(include=_KEPT), "cpu_seconds": row.timing.get("cpu", 0.0), "phases": phases}
     return result_adapter().validate_python(kept)
 
 

@@ -18,8 +18,8 @@ MOST_BYTES = 1 << 30
 """How much the files of one archive may have together."""
 
 _MOST_ENTRIES = 200_000
-# What `tarfile` raises for headers that somebody made up: sizes of no integer, thousands of headers of one file.
-_DAMAGES = (tarfile.TarError, ArithmeticError, EOFError, LookupError, OSError, RecursionError, TypeError, ValueError)
+DAMAGES = (tarfile.TarError, ArithmeticError, EOFError, LookupError, OSError, RecursionError, TypeError, ValueError)
+"""What `tarfile` raises for headers that somebody made up: sizes of no integer, thousands of headers of one file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ def of_archive(archive: bytes, most_bytes: int = MOST_BYTES) -> list[Entry]:
                 if len(found) > _MOST_ENTRIES or member.size > most:
                     raise InputError("is too large", path="the archive of a machine")
                 offset = member.offset
-                name = _safe(member.name)
+                name = safe_name(member.name)
                 if name is None:
                     raise InputError(f"has the path {member.name!r}, which leads out", path="the archive of a machine")
                 entry = _entry(file, member, name, found)
@@ -71,7 +71,7 @@ def of_archive(archive: bytes, most_bytes: int = MOST_BYTES) -> list[Entry]:
                     found[name] = entry
     except InputError:
         raise
-    except _DAMAGES as error:
+    except DAMAGES as error:
         raise InputError(f"is damaged: {error}", path="the archive of a machine") from error
     return list(found.values())
 
@@ -83,13 +83,14 @@ def _entry(file: tarfile.TarFile, member: tarfile.TarInfo, name: str, found: dic
     if member.issym():
         return Entry(name, 0o777, target=member.linkname)
     if member.islnk():
-        first = found.get(_safe(member.linkname) or "")
+        first = found.get(safe_name(member.linkname) or "")
         return None if first is None else Entry(name, first.mode, first.content, first.target)
     content = file.extractfile(member) if member.isreg() else None
     return None if content is None else Entry(name, mode, content.read())
 
 
-def _safe(name: str) -> str | None:
+def safe_name(name: str) -> str | None:
+    """The name of an archive's member without empty parts; None if it leads out, or is no name."""
     parts = [part for part in name.split("/") if part not in ("", ".")]
     return None if ".." in parts or "\0" in name else "/".join(parts)
 

@@ -46,12 +46,12 @@ cut() {{
 }}
 watch() {{
     over= nap=
-    trap 'over=yes; kill $nap' TERM
+    trap 'over=yes; kill -9 $nap' TERM
     IFS= read -r line </proc/self/stat; me=${{line%% *}} passed=0 pause=1
     while [ $passed -lt $seconds ]; do
         [ $((passed + pause)) -le $seconds ] || pause=$((seconds - passed))
         sleep $pause & nap=$!
-        [ "$over" ] && kill $nap
+        [ "$over" ] && kill -9 $nap
         wait $nap; passed=$((passed + pause)); cut "$d/out"; cut "$d/err"
         [ ! "$over" ] || return
         [ $pause -ge 8 ] || pause=$((pause * 2))
@@ -134,6 +134,11 @@ GET = r"""IFS= read -r its && eval "$its" || exit 126
 [ -e "$path" ] || [ -L "$path" ] || exit
 case $path in */*) cd -- "${path%/*}/" || exit;; esac
 $tar -c "$@" -f - -- "./${path##*/}" | head -c "$most" """
+
+PROCESSES = r"""for each in /proc/[0-9]*; do
+    IFS= read -r line <"$each/stat" && [ "${each#/proc/}" != $$ ] && printf '%s\n' "$line"
+done 2>/dev/null"""
+"""Lists the processes of a machine, as the kernel describes them."""
 
 WROTE_TOO_MUCH = 141
 """The exit code of a command whose output was not read any more."""

@@ -7,6 +7,7 @@ taken for more than what it says, and every answer has a bound in time and size.
 from __future__ import annotations
 
 import posixpath
+import re
 import secrets
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from sandrl.errors import InfrastructureError, NoUserError
+from sandrl.errors import InfrastructureError, NoUserError, SandrlError
 from sandrl.events import ExecutionFinished
 from sandrl.sandboxes import Command, CommandOutcome, Launch, Sandbox, Shape, State
 from sandrl.trials import guest
@@ -36,6 +37,8 @@ _SHARE_OF_HEAD = 4
 _NOT_EXECUTABLE = 126
 _MARGIN_BYTES = 64 << 10
 _FACTS_BYTES = 4 << 20
+# Without those that have ended, and wait to be heard of.
+_PROCESS = re.compile(r"(\d{1,10}) \((.{1,64})\) [^ZXx] ")
 _CUT = b"\n[... %d bytes are left out ...]\n"
 
 
@@ -75,6 +78,7 @@ class Machine:
         self._launch: Launch | None = None
         self._facts = Facts()
         self._has_state_image = False
+        self._looked_until = 0
         self._terminals: list[Terminal] = []
         self._loss: InfrastructureError | RuntimeLost | None = None
 
@@ -317,6 +321,17 @@ class Machine:
         for _ in range(2):
             self.ask((*becoming, "sh", "-c", "kill -9 -1"), b"", START_SECONDS, _MARGIN_BYTES)
 
+    def processes(self) -> dict[int, str]:
+        """The names of the programs that run, by their process ids.
+
+        Raises:
+            InfrastructureError: If the sandbox failed.
+            RuntimeLost: If the runtime failed.
+        """
+        outcome = self.ask(("sh", "-c", guest.PROCESSES), b"", START_SECONDS, _FACTS_BYTES)
+        lines = map(_PROCESS.match, outcome.stdout.decode("utf-8", "replace").splitlines())
+        return {int(found[1]): found[2] for found in lines if found}
+
     def save(self) -> State | None:
         """Keeps what programs have changed in the image, while they run.
 
@@ -332,6 +347,23 @@ class Machine:
         with self.telling_loss():
             sandbox_id = self.sandbox.id or ""
             return keep_state(self._place.connection, sandbox_id, image, state, self._states, self._place.emit)
+
+    def reached(self) -> tuple[str, ...] | None:
+        """Where its programs have been connected to since the last call, as `HOST:PORT`; None if that is not known."""
+        connection = self._place.connection
+        network = self.shape.network or connection.network
+        if not network.is_reachable if network is not None else connection.is_local:
+            return ()
+        if connection.reached is None or self.sandbox_id is None:
+            return None
+        try:
+            found = connection.reached(self.sandbox_id, self._looked_until)
+        except SandrlError:
+            return None
+        if found is None:
+            return None
+        hosts, self._looked_until = found
+        return tuple(hosts)
 
     def close(self) -> None:
         """Begins to stop the sandbox, if there is one; closing twice is fine."""

@@ -15,8 +15,10 @@ import threading
 import uuid
 import zlib
 from collections import Counter
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO
 
 from sandrl.errors import InfrastructureError, InputError, SandrlError, UnknownImageError
 from sandrl.events import Emit, Warned
@@ -33,6 +35,7 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 _MOST_UNUSED = 8
 
 _lock = threading.Lock()
+_files: Counter[Path] = Counter()
 _uses: Counter[str] = Counter()
 _unused: set[str] = set()
 _making: dict[str, threading.Lock] = {}
@@ -81,17 +84,38 @@ def keep_state(
     """
     if connection.write_changes is None:
         return None
+    with _kept(directory) as (plain, packed):
+        if reason := connection.write_changes(sandbox_id, plain, MOST_BYTES):
+            emit(Warned(f"the state of sandbox {sandbox_id} is not kept: {reason}"))
+            return None
+        digest, path = _packed(plain, packed, below)
+        return State(digest, image, path, below)
+
+
+def add_state(directory: Path, image: str, below: State | None, fill: Callable[[IO[bytes]], None]) -> State:
+    """Keeps a state that no sandbox has had.
+
+    Args:
+        fill: Writes a layer of an image, as a tar archive.
+
+    Raises:
+        InfrastructureError: If it cannot be written.
+    """
+    with _kept(directory) as (plain, packed):
+        with plain.open("xb") as file:
+            fill(file)
+        digest, path = _packed(plain, packed, below)
+        return State(digest, image, path, below)
+
+
+@contextmanager
+def _kept(directory: Path) -> Iterator[tuple[Path, Path]]:
+    # Names of a plain archive and of a packed one, which are gone at the end.
     name = uuid.uuid4().hex
     plain, packed = directory / f".{name}.tar", directory / f".{name}.tar.gz"
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if reason := connection.write_changes(sandbox_id, plain, MOST_BYTES):
-            emit(Warned(f"the state of sandbox {sandbox_id} is not kept: {reason}"))
-            return None
-        digest = _packed(plain, packed)
-        path = directory / f"{digest}{f'{_OVER}{below.digest}' if below else ''}.tar.gz"
-        packed.replace(path)
-        return State(digest, image, path, below)
+        yield plain, packed
     except OSError as error:
         raise InfrastructureError(f"{directory}: a state cannot be kept: {error.strerror}") from error
     except SandrlError as error:
@@ -102,7 +126,17 @@ def keep_state(
                 path.unlink()
 
 
-def _packed(plain: Path, packed: Path) -> str:
+def drop_state(state: State) -> None:
+    """Removes a state that this process has kept, unless it was kept more than once."""
+    with _lock:
+        if not _files[state.path]:
+            return
+        _files[state.path] -= 1
+        if not _files[state.path]:
+            state.path.unlink(missing_ok=True)
+
+
+def _packed(plain: Path, packed: Path, below: State | None) -> tuple[str, Path]:
     digest = hashlib.sha256()
     with plain.open("rb") as source, packed.open("xb") as target:
         os.fchmod(target.fileno(), 0o600)
@@ -111,7 +145,12 @@ def _packed(plain: Path, packed: Path) -> str:
             while chunk := source.read(_CHUNK_BYTES):
                 digest.update(chunk)
                 file.write(chunk)
-    return digest.hexdigest()
+    path = packed.parent / f"{digest.hexdigest()}{f'{_OVER}{below.digest}' if below else ''}.tar.gz"
+    with _lock:
+        # What another process has kept is not removed here.
+        _files[path] += 1 if _files[path] or not path.exists() else 2
+        packed.replace(path)
+    return digest.hexdigest(), path
 
 
 def image_of(connection: Connection, state: State) -> str:

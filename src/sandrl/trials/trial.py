@@ -31,7 +31,7 @@ from sandrl.problems.tasks.task import (
 )
 from sandrl.problems.tasks.templates import resolved
 from sandrl.runs import VERIFIER_TAG
-from sandrl.sandboxes import Shape, State, delay_seconds, network_of
+from sandrl.sandboxes import OTHER_HOSTS, Shape, State, delay_seconds, network_of
 from sandrl.trials.aggregation import StepEnd, verdict_of
 from sandrl.trials.artifacts import collected, files_of
 from sandrl.trials.entries import Entry
@@ -45,7 +45,7 @@ from sandrl.trials.preparation import (
     run_to_end,
     wait_until_healthy,
 )
-from sandrl.trials.state import LostStateError, find_state
+from sandrl.trials.state import LostStateError, drop_state, find_state
 from sandrl.trials.verification import Failure, Reading, run_verifier
 
 LIFETIME_MARGIN_SECONDS = 3600.0
@@ -55,7 +55,9 @@ MEMORY_BYTES, STORAGE_BYTES = 2 << 30, 10 << 30
 """What the machine of a task has that names no size of its own."""
 
 _MOST_LOSSES = 4
+_MOST_NAMES = 32
 _FIRST_PAUSE_SECONDS = 0.5
+_MOST_HOSTS = 100
 
 _Found = TypeVar("_Found")
 
@@ -74,10 +76,15 @@ class Agent(Protocol):
 
     Attributes:
         is_repeatable: Whether it may act again, in a new sandbox, after an infrastructure failure.
+        takes_turns: Whether its trial waits until there is room for its machine. The episodes of a trainer that calls
+            all of them in turn must not wait: either all of them are there, or none goes on.
     """
 
     @property
     def is_repeatable(self) -> bool: ...
+
+    @property
+    def takes_turns(self) -> bool: ...
 
     def act(self, machine: Machine, step: TaskStep, number: int) -> str | None:
         """Acts until it has ended, or its time limit `step.agent.timeout_seconds` is over.
@@ -107,6 +114,7 @@ class FinalState:
     files: tuple[str, ...]
     image: str = ""
     is_repeatable = True
+    takes_turns = True
 
     def states(self, image: str) -> tuple[State, ...]:
         """Its states over an image, unless it has one of its own.
@@ -136,7 +144,9 @@ class TrialOptions:
         output_bytes: How much of the output of a verifier is kept.
         retries: How often a machine is asked for again that did not start.
         at_once: How many trials at once at most; None for as many as there is room for.
+        keeps_states: Whether the states that agents leave are there after the trial; else only their size is told.
         tags: Tags of the sandboxes.
+        task_id: Names the task in events.
     """
 
     mode: VerifierMode | None = None
@@ -146,7 +156,9 @@ class TrialOptions:
     output_bytes: int = 1 << 20
     retries: int = 2
     at_once: int | None = field(default=None, compare=False)
+    keeps_states: bool = field(default=True, compare=False)
     tags: tuple[str, ...] = field(default=(), compare=False)
+    task_id: str = field(default="", compare=False)
 
     def document(self) -> dict[str, object]:
         """What of it may change a verdict, as plain data."""
@@ -163,12 +175,12 @@ class Site:
     """What the trials of a job share: where machines come from, and what is known about untouched images.
 
     Args:
-        make: Makes a machine of a shape from a state, or from its image alone, with tags of its sandbox.
+        make: Makes a machine of a shape, from a state or from its image alone, with tags and the `task_id` for events.
         find_image: The name of an image that a task names, once the runtime has it.
     """
 
     def __init__(
-        self, make: Callable[[Shape, State | None, Sequence[str]], Machine], find_image: Callable[[str], str]
+        self, make: Callable[[Shape, State | None, Sequence[str], str], Machine], find_image: Callable[[str], str]
     ) -> None:
         self.make = make
         self.find_image = find_image
@@ -208,42 +220,76 @@ class _Trial:
         self._site = site
         self._options = options
         self._phases: dict[str, float] = {}
-        self._states: list[str] = []
+        self._states: list[State] = []
         self._remarks: list[str] = []
         self._trusts: list[Trust] = []
         self._machine: Machine | None = None
         self._sandbox_id: str | None = None
+        self._state_bytes: int | None = None
         self._failures = 0
+        self._reached: dict[str, set[str]] = {}
+        self._is_observed = True
         self._has_machine = False
         self._has_hidden = False
+        self._processes: frozenset[int] = frozenset()
+        self._left: tuple[str, ...] = ()
 
     def run(self) -> Verdict:
+        has_verdict = False
+        try:
+            verdict = self._verdict()
+            has_verdict = True
+        finally:
+            self._leave()
+            if not (has_verdict and self._options.keeps_states):
+                self._drop_states()
+        return replace(
+            verdict,
+            states=tuple(each.digest for each in self._states),
+            state_bytes=self._state_bytes,
+            phases=self._phases,
+            reached=self._known_hosts(),
+            sandbox_id=self._sandbox_id,
+        )
+
+    def _verdict(self) -> Verdict:
         try:
             ends = self._steps()
         except InputError as error:
-            return self._without_score(Status.INVALID_PROBLEM, error.message)
+            return Verdict(Status.INVALID_PROBLEM, None, 0, 1, error.message)
         except (Unprepared, _Undecided) as error:
-            return self._without_score(Status.INFRASTRUCTURE, str(error))
+            return Verdict(Status.INFRASTRUCTURE, None, 0, 1, str(error))
         except AnswerError as error:
-            return Verdict(
-                Status.FAILED, None, 0, 1, str(error), score=0.0, phases=self._phases, sandbox_id=self._sandbox_id
-            )
-        finally:
-            self._leave()
+            self._drop_states()
+            return Verdict(Status.FAILED, None, 0, 1, str(error), score=0.0)
         trust = Trust.SHARED if Trust.SHARED in self._trusts else Trust.SEPARATE
         has_steps = len(self._task.steps) > 1
         return replace(
             verdict_of(ends, self._task.strategy, trust, self._remarks, has_steps=has_steps),
             wall_seconds=self._phases.get("verifier", 0.0),
-            states=tuple(self._states),
-            phases=self._phases,
+            processes=self._left,
             verifier_failures=self._failures,
-            sandbox_id=self._sandbox_id,
         )
 
-    def _without_score(self, status: Status, detail: str) -> Verdict:
-        kept = tuple(self._states)
-        return Verdict(status, None, 0, 1, detail, states=kept, phases=self._phases, sandbox_id=self._sandbox_id)
+    def _observe(self, phase: str, machine: Machine) -> None:
+        found = machine.reached()
+        self._is_observed = self._is_observed and found is not None
+        self._reached.setdefault(phase, set()).update(found or ())
+
+    def _known_hosts(self) -> dict[str, tuple[str, ...]] | None:
+        if not self._is_observed or not self._reached:
+            return None
+        return {
+            phase: (*sorted(hosts)[:_MOST_HOSTS], *[OTHER_HOSTS][: len(hosts) > _MOST_HOSTS])
+            for phase, hosts in self._reached.items()
+        }
+
+    def _drop_states(self) -> None:
+        if isinstance(self._agent, FinalState):
+            return  # they are not of this trial
+        for state in self._states:
+            drop_state(state)
+        self._states.clear()
 
     # Steps
 
@@ -266,7 +312,7 @@ class _Trial:
                 if number >= len(given):
                     break
                 state = given[number]
-                self._states.append(state.digest)
+                self._states.append(state)
             else:
                 failed = self._set_up(number, step)
                 if failed:
@@ -331,6 +377,7 @@ class _Trial:
                 raise Unprepared(error.message) from error
         if remark:
             self._remarks.append(remark)
+        self._left = tuple(sorted(self._left_running(machine))[:_MOST_NAMES])
         if step.verifier.ends_processes:
             machine.end_processes(step.agent.user)
         with self._timed("state"):
@@ -343,9 +390,19 @@ class _Trial:
                     raise
                 state = None
                 self._remarks.append(f"its state is not kept: {error.message}")
+        self._observe("agent", machine)
         if state is not None:
-            self._states.append(state.digest)
+            self._states.append(state)
+            self._state_bytes = state.path.stat().st_size
         return state
+
+    def _left_running(self, machine: Machine) -> set[str]:
+        def running() -> dict[int, str]:
+            return {number: name for number, name in machine.processes().items() if number not in self._processes}
+
+        # What was ended a moment ago is not there any more when it is looked for again.
+        found = running()
+        return set(running().values()) & set(found.values()) if found else set()
 
     def _collect(self, machine: Machine, step: TaskStep) -> None:
         # A command that fails costs the verifier what it would have prepared, and nothing else.
@@ -487,6 +544,7 @@ class _Trial:
             output_bytes=self._options.output_bytes,
         )
         self._failures += isinstance(found, Failure)
+        self._observe("verifier", machine)
         return found
 
     @staticmethod
@@ -518,6 +576,7 @@ class _Trial:
                     machine.start()
                     self._sandbox_id = machine.sandbox_id
                     make_ready(machine, environment, self._task)
+                    self._processes = frozenset(machine.processes())
                 except (InfrastructureError, RuntimeLost) as error:
                     machine.close()
                     if failures > self._options.retries:
@@ -534,7 +593,8 @@ class _Trial:
         # Only the first of a trial counts as an execution.
         tags = (VERIFIER_TAG,) if self._has_machine else ()
         self._has_machine = True
-        return self._site.make(self._shape(environment, phase), state, (*tags, *self._options.tags))
+        options = self._options
+        return self._site.make(self._shape(environment, phase), state, (*tags, *options.tags), options.task_id)
 
     @contextmanager
     def _machine_of(self, environment: Environment, phase: Phase, state: State | None = None) -> Iterator[Machine]:

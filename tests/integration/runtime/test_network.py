@@ -134,7 +134,8 @@ def test_a_port_of_the_machines_loopback_is_reached_where_it_is_named(host: str)
 
 
 def test_every_connection_is_recorded_and_every_refusal_once() -> None:
-    found = reach("root", **ALLOWED)["connections"]
+    seen = reach("root", **ALLOWED)
+    found = seen["connections"]
     assert len({each["sandbox_id"] for each in found}) == 1
     refused = [(each["host"], each["port"]) for each in found if each["refused"]]
     assert len(refused) == len(set(refused))
@@ -145,6 +146,8 @@ def test_every_connection_is_recorded_and_every_refusal_once() -> None:
     names = [each["host"] for each in found if not each["port"]]
     assert len(names) == len(set(names))
     assert {"sub.wild.example", "own.example", "n899.exfil.example"} <= {*names}
+    connected = {f"{each['host']}:{each['port']}" for each in found if each["received_bytes"]}
+    assert {"allowed.example:443", "sub.wild.example:443"} <= {*seen["reached"]} == connected
 
 
 @pytest.mark.parametrize("kind", ["root", "user"])

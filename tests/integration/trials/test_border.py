@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Callable, Sequence
+import socket
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
@@ -59,11 +61,11 @@ def outage() -> Outage:
 def run(place: JobSandboxes, images: dict[str, str], tmp_path: Path, outage: Outage) -> Run:
     """Runs a trial of a task with one verifier, or with one for each step."""
 
-    def make(shape: Shape, state: State | None, tags: Sequence[str]) -> Machine:
+    def make(shape: Shape, state: State | None, tags: Sequence[str], task_id: str) -> Machine:
         if outage.made in outage.machines:
             shape = replace(shape, variables=(*shape.variables, ("OUTAGE", "yes")))
         outage.made += 1
-        return Machine(place, replace(shape, state=state), tags, states=tmp_path / "states")
+        return Machine(place, replace(shape, state=state), tags, task_id=task_id, states=tmp_path / "states")
 
     def trial(
         agent: Agent,
@@ -72,6 +74,7 @@ def run(place: JobSandboxes, images: dict[str, str], tmp_path: Path, outage: Out
         strategy: RewardStrategy = RewardStrategy.MEAN,
         artifacts: tuple[Artifact, ...] = (),
         memory_bytes: int | None = None,
+        network: Reach = _NO_NETWORK,
     ) -> Verdict:
         made = [
             each if isinstance(each, Verifier) else Verifier(Phase(timeout_seconds=20.0), files=_tests(each))
@@ -82,7 +85,7 @@ def run(place: JobSandboxes, images: dict[str, str], tmp_path: Path, outage: Out
             for number, each in enumerate(made)
         )
         environment = Environment(
-            images["debian"], memory_bytes=memory_bytes, network=_NO_NETWORK, prepare="mkdir -p /app; chmod 777 /app"
+            images["debian"], memory_bytes=memory_bytes, network=network, prepare="mkdir -p /app; chmod 777 /app"
         )
         task = Task("t", "test", "digest", environment, steps, strategy=strategy)
         return run_trial(task, agent, Site(make, place.find_image), options)
@@ -228,6 +231,7 @@ def test_a_process_that_is_left_running_writes_no_reward_of_a_separate_verifier(
 def test_a_process_of_another_user_writes_no_reward_of_a_shared_verifier(run: Run) -> None:
     class Cheat:
         is_repeatable = True
+        takes_turns = True
 
         def act(self, machine: Machine, step: TaskStep, number: int) -> None:
             loop = f"(while :; do echo 1 >{_REWARD}; sleep 0.1; done) >/dev/null 2>&1 &"
@@ -270,6 +274,7 @@ def test_a_step_that_is_broken_counts_as_zero(run: Run) -> None:
 def test_the_tests_of_a_step_are_gone_in_the_next(run: Run) -> None:
     class Looker:
         is_repeatable = True
+        takes_turns = True
 
         def act(self, machine: Machine, step: TaskStep, number: int) -> None:
             found = machine.run("ls -d /tests /solution /logs/verifier/*", timeout_seconds=10)
@@ -300,6 +305,7 @@ class Model:
 
     commands: Sequence[str]
     is_repeatable: bool = False
+    takes_turns = True
 
     def act(self, machine: Machine, step: TaskStep, number: int) -> None:
         machine.run(self.commands[number], timeout_seconds=20)
@@ -359,3 +365,45 @@ def test_a_name_of_a_state_leads_nowhere(tmp_path: Path, name: str) -> None:
     (tmp_path / "states").mkdir()
     (tmp_path / "states" / f"{named}.tar.gz").write_bytes(b"")
     assert find_state(tmp_path / "states", named.partition(".over")[0], "image") is None
+
+
+def test_a_state_that_nobody_wants_is_told_with_its_size_and_removed(run: Run, tmp_path: Path) -> None:
+    agent = Script("touch /app/right; head -c 100000 /dev/urandom >/app/data")
+    verdict = run(agent, _HONEST, options=replace(_APART, keeps_states=False))
+    assert (verdict.score, verdict.states, list((tmp_path / "states").iterdir())) == (1.0, (), [])
+    assert verdict.state_bytes is not None
+    assert 100_000 < verdict.state_bytes < 120_000
+    wanted = run(Script("touch /app/right"), _HONEST)
+    [file] = (tmp_path / "states").iterdir()
+    assert (wanted.states, wanted.state_bytes) == ((file.name.removesuffix(".tar.gz"),), file.stat().st_size)
+    again = run(FinalState((str(file),)), _HONEST, options=replace(_CALM, keeps_states=False))
+    assert (again.score, file.exists()) == (1.0, True)
+
+
+@pytest.fixture
+def ports() -> Iterator[list[int]]:
+    """Ports of this machine's loopback, which accept connections and say nothing."""
+    with ExitStack() as stack:
+        yield [
+            stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=64)).getsockname()[1] for _ in range(3)
+        ]
+
+
+@pytest.mark.parametrize("mode", [None, VerifierMode.SEPARATE])
+def test_the_hosts_that_each_phase_has_reached_are_told(run: Run, ports: list[int], mode: VerifierMode | None) -> None:
+    ended, open_, of_verifier = (f"127.0.0.1:{port}" for port in ports)
+    options = TrialOptions(mode=mode, private_hosts=(ended, open_, of_verifier))
+    connect = "busybox nc {} {} </dev/null >/dev/null".format
+    agent = f"""busybox timeout 1 {connect("127.0.0.1", ports[0])}
+        sleep 600 | {connect("127.0.0.1", ports[1]).replace("</dev/null", "")} 2>&1 & sleep 1
+        {connect("127.0.0.1", 1)}
+        touch /app/right"""
+    verifier = f"busybox timeout 1 {connect('127.0.0.1', ports[2])}\n{_HONEST}"
+    verdict = run(Script(agent), verifier, options=options, network=Reach(NetworkMode.ALLOWLIST))
+    assert verdict.score == 1.0
+    assert verdict.reached == {"agent": tuple(sorted((ended, open_))), "verifier": (of_verifier,)}
+
+
+def test_without_a_network_no_host_is_reached(run: Run) -> None:
+    verdict = run(Script("touch /app/right; busybox nc 127.0.0.1 80 </dev/null"), _HONEST)
+    assert (verdict.score, verdict.reached) == (1.0, {"agent": (), "verifier": ()})

@@ -107,7 +107,7 @@ def test_a_wrong_task_beside_others_is_skipped(task: Path, tmp_path: Path) -> No
         validate(ValidateConfig(given=str(task.parent)), load_settings())
     (task / "tests/test.sh").write_text(_VERIFIER.format(otherwise=_REPAIRED))
     found = validate(ValidateConfig(given=str(task.parent), skip_bad_rows=True), load_settings(), emit=told.append)
-    assert [each.task_id for each in found.report.results] == ["task"]
+    assert [*found.cards] == ["task"]
     assert "1 rows of problems skipped" in str(told)
 
 
@@ -116,7 +116,7 @@ def test_a_task_is_valid_if_its_solution_earns_more_than_nothing(task: Path) -> 
     assert "on the untouched image as well" in broken.invalid["task"]
     (task / "tests/test.sh").write_text(_VERIFIER.format(otherwise=_REPAIRED))
     repaired = validate(ValidateConfig(given=str(task)), load_settings())
-    assert (repaired.report.results[0].reward, repaired.nothing["task"].reward) == (1.0, 0.0)
+    assert (repaired.report.results[0].reward, repaired.nothing[0].reward) == (1.0, 0.0)
     repaired.raise_for_outcome()
     (task / "tests/test.sh").write_text("echo 1 >/logs/verifier/reward.txt\n")
     with pytest.raises(GateError, match="reward an agent that does nothing"):

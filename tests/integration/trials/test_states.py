@@ -20,7 +20,7 @@ from sandrl.sandboxes import Shape, downloads, network_of
 from sandrl.settings import NetworkMode, load_settings
 from sandrl.trials import state as module
 from sandrl.trials.machine import Machine
-from sandrl.trials.state import LostStateError, find_state
+from sandrl.trials.state import LostStateError, drop_state, find_state
 from tests.support.image_trees import import_tree, make_busybox_tree
 
 Machines = Callable[..., Machine]
@@ -131,6 +131,22 @@ def test_equal_states_are_kept_once(machines: Machines, tmp_path: Path) -> None:
     assert len(list(tmp_path.iterdir())) == 1
 
 
+def test_an_equal_state_stays_until_the_last_that_wants_it_has_ended(machines: Machines, tmp_path: Path) -> None:
+    machine = machines("busybox", states=tmp_path)
+    first, second = machine.save(), machine.save()
+    assert first is not None
+    assert second is not None
+    drop_state(first)
+    assert second.path.exists()
+    drop_state(second)
+    assert not second.path.exists()
+    (tmp_path / first.path.name).touch()  # of an earlier process
+    again = machine.save()
+    assert again is not None
+    drop_state(again)
+    assert again.path.exists()
+
+
 def test_a_state_whose_image_is_gone_says_so(place: JobSandboxes, tmp_path: Path, machines: Machines) -> None:
     def make(tree: Path) -> None:
         make_busybox_tree(tree)
@@ -179,3 +195,15 @@ def test_a_lost_machine_has_no_state(machines: Machines, tmp_path: Path, place: 
         machine.save()
     with pytest.raises(InfrastructureError):
         machine.run("true", timeout_seconds=10)
+
+
+def test_the_runtime_tells_how_large_an_image_is(place: JobSandboxes) -> None:
+    def make(tree: Path) -> None:
+        make_busybox_tree(tree)
+        (tree / "large").write_bytes(bytes(3_000_000))
+
+    name = import_tree("trials-large:1", make)
+    size = place.connection.image_bytes(place.find_image(name))
+    assert size is not None
+    assert 3_000_000 < size < 6_000_000
+    assert place.connection.image_bytes("localhost/not/there:1") is None

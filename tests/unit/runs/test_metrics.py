@@ -157,7 +157,8 @@ def test_a_row_has_every_field_of_the_result_and_survives_the_disk() -> None:
     scored = result(
         reward=0.5, failures=("lost",), cached=True, cpu_seconds=0.25, code="x = 1", stdout="out",
         stderr="\udc80", truncated=True, checks=(check,), detail="why", compile_seconds=0.5,
-        score=0.5, scores={"a": 0.25}, states=("d",), phases={"agent": 2.0}, verifier_failures=2,
+        score=0.5, scores={"a": 0.25}, states=("d",), phases={"agent": 2.0}, verifier_failures=2, state_bytes=3,
+        reached={"agent": ("pypi.org:443",), "verifier": ()},
     )  # fmt: skip
     place = Place("job-1", rank=1, step=3, attempt=2, held_out=True)
     said = Completion("c", "t", completion="said")

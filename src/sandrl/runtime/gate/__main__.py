@@ -8,6 +8,7 @@ import resource
 import socket
 import sys
 from dataclasses import asdict
+from typing import Any
 
 from sandrl.runtime.gate.sandbox import Connection, Recorder, SandboxGate
 from sandrl.runtime.guest import wire
@@ -38,7 +39,14 @@ async def _serve(daemon: socket.socket) -> None:
                 for each in sockets:
                     each.close()
                 return
-            sandboxes[number] = SandboxGate(network, sockets, lambda record: tell(number, record), everyone, recorder)
+            sandboxes[number] = SandboxGate(
+                network,
+                sockets,
+                lambda record: tell(number, record),
+                lambda host, port: send(number, reached=[host, port]),
+                everyone,
+                recorder,
+            )
         elif number in sandboxes:
             closing = asyncio.ensure_future(sandboxes.pop(number).close())
             closing.add_done_callback(lambda _: channel.send({"id": number, "closed": True}))
@@ -56,8 +64,11 @@ async def _serve(daemon: socket.socket) -> None:
         return AttachedRecorder(network.recording, tell_missed)
 
     def tell(number: int, record: wire.Message) -> None:
+        send(number, connection=record)
+
+    def send(number: int, **message: Any) -> None:
         if channel.unsent_bytes < _MOST_UNSENT_BYTES:  # else the daemon is stopped, say
-            channel.send({"id": number, "connection": record})
+            channel.send({"id": number, **message})
 
     channel = AgentChannel(daemon, obey, ended.set, wire.MAX_FRAME_BYTES)
     await ended.wait()

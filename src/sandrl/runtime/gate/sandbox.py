@@ -94,6 +94,7 @@ class SandboxGate:
 
     Args:
         tell: Called with each connection once it has ended.
+        tell_reached: Called with the name and the port as soon as one is connected.
         everyone: A permit for each connection of all sandboxes together.
         recorder: What serves HTTP; None if nothing is recorded.
     """
@@ -103,11 +104,13 @@ class SandboxGate:
         network: Network,
         sockets: list[socket.socket],
         tell: Callable[[dict[str, Any]], None],
+        tell_reached: Callable[[str, int], None],
         everyone: asyncio.Semaphore,
         recorder: Recorder | None = None,
     ) -> None:
         self._network = network
         self._tell = tell
+        self._tell_reached = tell_reached
         self._recorder = recorder
         self._everyone = everyone
         self._names = Names()
@@ -229,9 +232,12 @@ class SandboxGate:
         for each in reachable:
             destination.address = str(each)
             try:
-                return await self._open(each, port)
+                opened = await self._open(each, port)
             except OSError as error:
                 failure = error
+            else:
+                self._tell_reached(destination.name, port)
+                return opened
         assert failure is not None, "there was one address at least"
         raise failure
 

@@ -20,7 +20,7 @@ from typing import Any
 from sandrl.runtime import libraries
 from sandrl.runtime.guest import wire
 from sandrl.runtime.host.channel import AgentChannel, discard
-from sandrl.runtime.limits import CONNECTIONS_TOLD
+from sandrl.runtime.limits import CONNECTIONS_TOLD, HOSTS, OTHER_HOSTS
 from sandrl.runtime.network import Network
 
 logger = logging.getLogger(__name__)
@@ -45,6 +45,7 @@ class Passage:
         closed: Set once all of its connections have ended and are recorded.
         records: Those of its connections, each with its number among those of all sandboxes.
         dropped: The number of the last record that is not kept any more.
+        reached: Where its programs have been connected to, as `HOST:PORT`, with the number of the last time.
     """
 
     number: int
@@ -53,6 +54,7 @@ class Passage:
     closed: asyncio.Event = field(default_factory=asyncio.Event)
     records: deque[tuple[int, dict[str, Any]]] = field(default_factory=deque)
     dropped: int = 0
+    reached: dict[str, int] = field(default_factory=dict)
 
 
 class Gate:
@@ -102,9 +104,9 @@ class Gate:
         if self._passages.pop(passage.number, None) is None:
             return
         self._ended.append(passage)
-        kept = sum(len(each.records) + 1 for each in self._ended)
+        kept = sum(map(_size, self._ended))
         while kept > _MOST_KEPT_OF_ENDED:
-            kept -= len(self._ended.popleft().records) + 1
+            kept -= _size(self._ended.popleft())
 
     def connections(self, tags: Collection[str], after: int = 0) -> tuple[list[dict[str, Any]], int]:
         """The connections of sandboxes that have all of these tags, the oldest first.
@@ -126,6 +128,21 @@ class Gate:
         found.sort(key=itemgetter(0))
         last = found[CONNECTIONS_TOLD - 1][0] if len(found) > CONNECTIONS_TOLD else self._last
         return [{"sandbox_id": passage.sandbox_id, **record} for _, passage, record in found[:CONNECTIONS_TOLD]], last
+
+    def reached(self, sandbox_id: str, after: int = 0) -> tuple[list[str], int] | None:
+        """Where programs of a sandbox have been connected to, as `HOST:PORT`, once it was.
+
+        Args:
+            after: The number that an earlier call has returned; only later connections are meant.
+
+        Returns:
+            Names where the programs have asked for them, else addresses; and a number for the next call. None if the
+            gate does not know the sandbox.
+        """
+        for passage in (*self._passages.values(), *reversed(self._ended)):
+            if passage.sandbox_id == sandbox_id:
+                return [host for host, number in passage.reached.items() if number > after], self._last
+        return None
 
     def _start(self) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -149,6 +166,8 @@ class Gate:
             return
         if "connection" in message:
             self._add(passage, message["connection"])
+        elif "reached" in message:
+            self._add_reached(passage, *message["reached"])
         else:
             passage.closed.set()
 
@@ -157,6 +176,13 @@ class Gate:
         passage.records.append((self._last, connection))
         if len(passage.records) > _MOST_KEPT:
             passage.dropped, _ = passage.records.popleft()
+
+    def _add_reached(self, passage: Passage, host: str, port: int) -> None:
+        self._last += 1
+        name = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        if name not in passage.reached and len(passage.reached) >= HOSTS:
+            name = OTHER_HOSTS
+        passage.reached[name] = self._last
 
     def _on_end(self) -> None:
         self._channel = None
@@ -179,6 +205,10 @@ class Gate:
     def end(self) -> None:
         self._passages.clear()
         self._kill()
+
+
+def _size(passage: Passage) -> int:
+    return len(passage.records) + len(passage.reached) + 1
 
 
 def _event(error: str) -> dict[str, Any]:

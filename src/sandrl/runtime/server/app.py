@@ -116,6 +116,7 @@ class Daemon:
                 "Changes": grpc.unary_unary_rpc_method_handler(own.changes),
                 "Step": grpc.unary_stream_rpc_method_handler(own.step),
                 "Connections": grpc.unary_unary_rpc_method_handler(own.connections),
+                "Reached": grpc.unary_unary_rpc_method_handler(own.reached),
             },
         )
         server.add_generic_rpc_handlers((control,))

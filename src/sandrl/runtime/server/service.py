@@ -201,6 +201,10 @@ class ControlService:
         found, last = self._manager.gate.connections(wanted["tags"], int(wanted["after"]))
         return json.dumps([found, last]).encode()
 
+    async def reached(self, request: bytes, _context: Context) -> bytes:
+        wanted = json.loads(request)
+        return json.dumps(self._manager.gate.reached(str(wanted["sandbox_id"]), int(wanted["after"]))).encode()
+
     @_answering_faults
     async def save(self, request: bytes, _context: Context) -> bytes:
         wanted = json.loads(request)

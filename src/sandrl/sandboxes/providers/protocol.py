@@ -310,7 +310,11 @@ class Connection(ABC):
         connections: What sandboxes with all of these tags have done in the network, after a number that an earlier call
             has returned, and the number for the next call; None if the runtime does not report it. May raise
             `SandrlError`.
+        reached: Where programs of a sandbox have been connected to, as `HOST:PORT`, after a number that an earlier call
+            has returned, and the number for the next call; None if that is not known, and where the runtime does not
+            report it. May raise `SandrlError`.
         user_of: The user that an image names, empty for user 0; None if the runtime does not report it.
+        image_bytes: Size of the unpacked files of an image; None if it is not known.
         write_changes: Writes what a sandbox has changed in its image to a new file, as a layer of an image, and returns
             why that cannot be, if it cannot; None where the runtime cannot do that. May raise `SandrlError`.
         add_layers: Makes an image of another one and layers with their digests, and returns its name; None where this
@@ -340,11 +344,13 @@ class Connection(ABC):
     connections: Callable[[Collection[str], int], tuple[list[dict[str, Any]], int]] | None = field(
         default=None, repr=False, compare=False
     )
+    reached: Callable[[str, int], tuple[list[str], int] | None] | None = field(default=None, repr=False, compare=False)
     has_ended: Callable[[], bool] | None = field(default=None, repr=False, compare=False)
     write_changes: Callable[[str, Path, int], str] | None = field(default=None, repr=False, compare=False)
     add_layers: Callable[[str, Sequence[tuple[str, Path]]], str] | None = field(default=None, repr=False, compare=False)
     remove_images: Callable[[Sequence[str]], list[str]] = field(default=lambda _: [], repr=False, compare=False)
     user_of: Callable[[str], str | None] = field(default=lambda _: None, repr=False, compare=False)
+    image_bytes: Callable[[str], int | None] = field(default=lambda _: None, repr=False, compare=False)
 
     def named(self) -> tuple[str, str | None]:
         """The name of the runtime, and the image of its sandboxes, with which another process requests the same."""
@@ -438,9 +444,19 @@ class Provider(Protocol):
     needs: ClassVar[frozenset[Need]]
 
     def connect(
-        self, settings: Settings, *, reason: str, image: str | None, packages: Packages, emit: Emit
+        self,
+        settings: Settings,
+        *,
+        reason: str,
+        image: str | None,
+        packages: Packages,
+        private_hosts: tuple[str, ...] = (),
+        emit: Emit,
     ) -> Connection:
         """Makes sure that the runtime is available.
+
+        Args:
+            private_hosts: Hosts of this machine and its networks that programs may reach while an image is built.
 
         Raises:
             AuthenticationError: If it needs credentials and there are none.

@@ -37,7 +37,14 @@ class DaemonlessProvider:
     needs: ClassVar[frozenset[Need]] = frozenset({Need.ISOLATION, Need.FILES})
 
     def connect(
-        self, settings: Settings, *, reason: str, image: str | None, packages: Packages, emit: Emit
+        self,
+        settings: Settings,
+        *,
+        reason: str,
+        image: str | None,
+        packages: Packages,
+        private_hosts: tuple[str, ...] = (),
+        emit: Emit,
     ) -> DaemonlessConnection:
         interpreter = _interpreter(image)
         image = image or interpreter.reference
@@ -61,6 +68,7 @@ class DaemonlessProvider:
             directory=settings.state_dir,
             interpreter=interpreter,
             connections=runtime.choice.launcher.gate.connections,
+            reached=runtime.choice.launcher.gate.reached,
         )
 
     def find(self, settings: Settings, *, reason: str, emit: Emit = ignore) -> None:
