@@ -287,6 +287,12 @@ def test_a_limit_validates_the_first_problems_only(sandrl: Run, tmp_path: Path) 
     assert done.stdout.startswith("References that pass: 1/1 (100.0%)")
 
 
+def test_two_sets_cannot_be_validated_at_once(sandrl: Run) -> None:
+    done = sandrl("problems", "validate", "tiny", "--problems", "bundled")
+    assert done.returncode == 2
+    assert "two sets of problems are named, 'tiny' and 'bundled', and one is validated" in done.stderr
+
+
 def test_a_set_without_references_cannot_be_validated(sandrl: Run, tmp_path: Path) -> None:
     path = written(tmp_path / "p.jsonl", {**SQUARE, "reference": None})
     done = sandrl("problems", "validate", "--problems", path)

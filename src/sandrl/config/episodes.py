@@ -20,6 +20,7 @@ from sandrl.config.parts import (
     RunPart,
     SamplingPart,
     SandboxesPart,
+    SkipBadRows,
 )
 from sandrl.config.words import TINY, EpisodeKind
 
@@ -52,6 +53,7 @@ class EpisodesConfig(
     and bounds of its own, and its own measure of a step: problems for `art rollout`, episodes for `art train`.
     """
 
+    skip_bad_rows: SkipBadRows = False
     timeout_seconds: Seconds | None = option(
         None,
         "Time limit for one command of an episode, and for a solution and its checks. Default: 10 seconds; for a"

@@ -40,6 +40,7 @@ from sandrl.config.parts import (
     Samples,
     SandboxesPart,
     ShowTests,
+    SkipBadRows,
     Tools,
     check_groups,
 )
@@ -84,6 +85,7 @@ class GrpoConfig(RunPart, SandboxesPart, QuestionPart, CachePart, MappingPart, L
             values="problem_sets",
         ),
     ]
+    skip_bad_rows: SkipBadRows = False
     num_problems: Count | None = option(None, "Train on N problems; default: all.", PROBLEMS, metavar="N")
     eval_problems: Tries = option(
         128,

@@ -100,8 +100,8 @@ class ValidateConfig(RunPart, SandboxesPart, CachePart, MappingPart, LockPart):
     skip_bad_rows: SkipBadRows = False
     repeats: Count | None = option(
         None,
-        "Run each solution, and an agent that does nothing, so many times; the outcomes tell how often a verifier"
-        " flakes. Default: 3 for tasks, 1 for other problems.",
+        "Run each solution, and an agent that does nothing, N times, which shows how often a verifier flakes."
+        " Default: 3 for tasks, 1 for other problems.",
         PROBLEMS,
         metavar="N",
     )

@@ -20,7 +20,6 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Unpack
 
 from sandrl.errors import InputError
@@ -41,6 +40,7 @@ class Splits:
 
     Attributes:
         quality: What has left some out before the split; None if nothing has.
+        notes: How many rows were skipped, for each source of which some were.
     """
 
     train: Mapping[str, Problem]
@@ -48,14 +48,17 @@ class Splits:
     is_held_out: bool
     duplicates: int = 0
     quality: QualityFilter | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def remark(self) -> str | None:
         """How many problems were left out and why, in one line; None if none was."""
-        if not self.duplicates:
-            return None
-        noun = "problem is" if self.duplicates == 1 else "problems are"
-        return f"{self.duplicates} held-out {noun} left out: a training problem has the same checks or the same prompt"
+        remarks = [*self.notes]
+        if self.duplicates:
+            noun = "problem is" if self.duplicates == 1 else "problems are"
+            why = "a training problem has the same checks or the same prompt"
+            remarks.append(f"{self.duplicates} held-out {noun} left out: {why}")
+        return "; ".join(remarks) or None
 
     @property
     def all(self) -> Mapping[str, Problem]:
@@ -80,6 +83,7 @@ def load_splits(
     eval_problems: int,
     seed: int,
     eval_set: str | None = None,
+    skip_bad_rows: bool = False,
     quality: QualityFilter | None = None,
     **reading: Unpack[Reading],
 ) -> Splits:
@@ -88,15 +92,21 @@ def load_splits(
     `eval_problems` are at most so many, the same for every seed; for 0 none are held out. What `quality` does not
     accept is left out before the set is split.
     """
-    load = partial(load_problems, quality=quality, **reading)
+    notes: dict[str, None] = {}
+
+    def load(part: str) -> Mapping[str, Problem]:
+        loaded = load_problems(part, skip_bad_rows=skip_bad_rows, quality=quality, **reading)
+        notes.update({loaded.note: None} if loaded.note else {})
+        return loaded.problems
+
     if eval_set is not None:
-        train = load(training_split(source)).problems
-        held_out = load(eval_set).problems
+        train = load(training_split(source))
+        held_out = load(eval_set)
     elif _has_training_split(source):
-        train = load(f"{source}:{TRAIN}").problems
-        held_out = load(f"{source}:{TEST}").problems if eval_problems else {}
+        train = load(f"{source}:{TRAIN}")
+        held_out = load(f"{source}:{TEST}") if eval_problems else {}
     else:
-        train = load(source).problems
+        train = load(source)
         train, held_out = _split(train) if eval_problems else (train, {})
     distinct = without_duplicates(held_out, train)
     if eval_set is not None:
@@ -110,7 +120,7 @@ def load_splits(
                 f"has {len(train)} problems to train on, fewer than the {num_problems} that were requested", path=source
             )
         train = _some(train, num_problems, seed=seed)
-    return Splits(train, evaluation, is_held_out, duplicates, quality)
+    return Splits(train, evaluation, is_held_out, duplicates, quality, tuple(notes))
 
 
 def _check_others(train: Mapping[str, Problem], evaluation: Mapping[str, Problem], source: str) -> None:

@@ -119,14 +119,12 @@ class _Attack:
         self._nops: dict[str, ScoredCompletion] = {}
 
     def run(self) -> list[TaskAttack]:
-        nothing = {name: {_NOP: Nothing()} for name in self._tasks}
-        self._nops = {name: found[_NOP] for name, found in self._judged(nothing).items()}
-        variables = self._measuring.context.options.trial.passed_variables
-        solutions = {
-            name: {_ORACLE: Oracle(task, variables)} for name, task in self._tasks.items() if task.has_solution
-        }
-        solved = self._judged(solutions, keeps_states=True)
-        oracles = {name: found[_ORACLE] for name, found in solved.items()}
+        controls: dict[str, dict[str, Agent]] = {}
+        for name, task in self._tasks.items():
+            controls[name] = {_NOP: Nothing(), **({_ORACLE: self._oracle(name)} if task.has_solution else {})}
+        known = self._judged(controls, keeps_states=True)
+        self._nops = {name: found[_NOP] for name, found in known.items() if _NOP in found}
+        oracles = {name: found[_ORACLE] for name, found in known.items() if _ORACLE in found}
         attempts = {
             name: [self._attempt(cheat, found[label]) for label, cheat in self._labels.items() if label in found]
             for name, found in self._tried().items()

@@ -1,4 +1,4 @@
-"""A run that measures problems: what is judged in it are solutions, stubs, cheats and mutants, one batch after another.
+"""A run that measures problems: it judges solutions, stubs, cheats and mutants, one batch after another.
 
 Each has an id of its own, `TASK#LABEL`, and its result is a row of the run. A run that is resumed judges what has no
 row, so a later batch may depend on the results of an earlier one.

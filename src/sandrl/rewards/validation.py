@@ -2,7 +2,7 @@
 
 A reference gets the same limits, judge and sandboxes as a completion, so a problem that validates is also rewarded in
 training. The reference of a task is its solution, and its stub is an agent that does nothing. Each of these runs
-several times, because a verifier may flake. What was measured of a problem is its card.
+several times, because a verifier may flake. The card of a problem has what was measured.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from sandrl.config.scoring import ValidateConfig
-from sandrl.errors import GateError, InfrastructureError, InputError, UnmeasuredError, raise_for_end
+from sandrl.errors import GateError, InfrastructureError, InputError, UnmeasuredError, UsageError, raise_for_end
 from sandrl.events import Emit, Warned, ignore
 from sandrl.events.results import ScoredCompletion, Status, Trust
 from sandrl.judge.calibration import is_in_library, modules_of
@@ -298,7 +298,10 @@ def validation_request(
 
 def _with_source(layer: Mapping[str, Any]) -> Mapping[str, Any]:
     # The argument is another word for the option, and a run keeps one of them.
-    source = layer.get("given")
+    source, other = layer.get("given"), layer.get("problems")
+    if source is not None and other not in (None, source):
+        message = f"two sets of problems are named, {source!r} and {other!r}, and one is validated"
+        raise UsageError(message, hint="leave one out", fields=("problems",))
     return layer if source is None else {**layer, "given": None, "problems": source}
 
 

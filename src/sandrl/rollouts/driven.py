@@ -30,10 +30,11 @@ _FINISH = ""
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Asked:
-    """A call, or without a name the end of the step."""
+    """A call in the step of a number, or without a name the end of this step."""
 
     name: str
     arguments: str | Mapping[str, object]
+    number: int
     answer: Future[str] = field(default_factory=Future)
 
 
@@ -62,6 +63,7 @@ class DrivenEpisode:
         self._current: _Asked | None = None
         self._submission: _Asked | None = None
         self._gone = ""
+        self._is_closed = False
         self.is_over = False
         self._step: TaskStep = task.steps[0]
         self.number = 0
@@ -108,7 +110,7 @@ class DrivenEpisode:
 
     def ask(self, name: str, arguments: str | Mapping[str, object]) -> Future[str]:
         """Makes a call; the future has what a policy is to read about it."""
-        return self._put(_Asked(name or " ", arguments))
+        return self._put(_Asked(name or " ", arguments, self.number))
 
     def call(self, name: str, arguments: str | Mapping[str, object]) -> str:
         """What a policy is to read about a call."""
@@ -116,7 +118,7 @@ class DrivenEpisode:
 
     def finish(self) -> Future[str]:
         """Ends the work on the step, as its submission does."""
-        return self._put(_Asked(_FINISH, ""))
+        return self._put(_Asked(_FINISH, "", self.number))
 
     def give_up(self, reason: str) -> None:
         """Ends the episode without a verdict, unless the work on it has ended."""
@@ -130,6 +132,7 @@ class DrivenEpisode:
 
     def close(self) -> None:
         """Ends the work on an episode that nobody goes on with: what there is, is judged."""
+        self._is_closed = True
         self.finish()
 
     def _tell(self, asked: _Asked, told: str) -> None:
@@ -163,6 +166,8 @@ class DrivenEpisode:
             self._tell(self._submission, _NEXT.format(step.instruction))
             self._submission = None
         is_last = number + 1 == self._steps
+        if self._is_closed:
+            toolbox.finish()
         try:
             while toolbox.end is None:
                 if (asked := self._next()) is not None:
@@ -200,7 +205,10 @@ class DrivenEpisode:
         toolbox, self._current = self._toolbox, asked
         told = ""
         try:
-            if asked.name == _FINISH:
+            if asked.name == _FINISH and asked.number < self.number:
+                # It came when that step was over, such as at its time limit.
+                told = _NEXT.format(self._step.instruction)
+            elif asked.name == _FINISH:
                 toolbox.finish()
             else:
                 told = toolbox.call(asked.name, asked.arguments)

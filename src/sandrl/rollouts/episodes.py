@@ -278,6 +278,8 @@ class _Tools(_Play):
 class _Task(_Play):
     # The agent of a trial, which acts on the trial's thread; its errors are those of the episode.
 
+    takes_turns = True
+
     @property
     def is_repeatable(self) -> bool:
         return not self.has_begun

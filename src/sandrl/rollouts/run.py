@@ -19,7 +19,7 @@ from sandrl.addresses import VLLM_BASE_URL
 from sandrl.config.episodes import EpisodesConfig, RolloutConfig, at_once
 from sandrl.config.eval import EvalConfig
 from sandrl.errors import AuthenticationError
-from sandrl.events import Emit, RolloutStarted, RolloutStepFinished, TokenLimitFound, ignore
+from sandrl.events import Emit, RolloutStarted, RolloutStepFinished, TokenLimitFound, Warned, ignore
 from sandrl.models import OPENAI_BASE_URL, EndpointModel, ModelEndpoint, Sampling
 from sandrl.models.protocol import Player
 from sandrl.problems import Problem, load_problems
@@ -61,7 +61,7 @@ def run_rollouts(
     ScoreOptions.of(request)
     source = training_split(request.problems)
     quality = QualityFilter.of(request, settings)
-    loaded, problems = _problems(request, quality)
+    loaded, problems = _problems(request, quality, emit)
     if quality is not None:
         quality.tell(source, emit)
     prompting = Prompting.of(request, loaded, reading_of(request))
@@ -201,9 +201,13 @@ def estimate_episodes(
 
 
 def _problems(
-    request: RolloutConfig, quality: QualityFilter | None
+    request: RolloutConfig, quality: QualityFilter | None, emit: Emit = ignore
 ) -> tuple[Mapping[str, Problem], Mapping[str, Problem]]:
-    loaded = load_problems(training_split(request.problems), quality=quality, **reading_of(request)).problems
+    source = training_split(request.problems)
+    found = load_problems(source, skip_bad_rows=request.skip_bad_rows, quality=quality, **reading_of(request))
+    if found.note:
+        emit(Warned(found.note))
+    loaded = found.problems
     return loaded, select(loaded, islice(loaded, request.num_problems or None))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sandrl.runtime.limits import OTHER_HOSTS
 from sandrl.sandboxes.commands import CellCommand, Command, CommandOutcome, WorkerProgram
 from sandrl.sandboxes.connection import connect, find_connection
 from sandrl.sandboxes.downloads import downloads
@@ -18,6 +19,7 @@ from sandrl.sandboxes.tags import checked_job_id, encode_tag, new_job_id, proble
 
 __all__ = [
     "BEAT_SECONDS",
+    "OTHER_HOSTS",
     "USUAL",
     "CellCommand",
     "Command",

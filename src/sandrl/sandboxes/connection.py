@@ -38,7 +38,10 @@ def connect(
             runtime cannot give the network.
     """
     provider, settings, reason = _chosen(settings, runtime)
-    connection = provider.connect(settings, reason=reason, image=image, packages=packages, emit=emit)
+    private = () if network is None else tuple(map(str, network.private))
+    connection = provider.connect(
+        settings, reason=reason, image=image, packages=packages, private_hosts=private, emit=emit
+    )
     if memory_bytes is not None:
         connection = _with_memory(connection, memory_bytes)
     if network is not None:

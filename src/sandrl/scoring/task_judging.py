@@ -160,9 +160,9 @@ class TaskJudging(Judging):
         assert task is not None, "it is a trial"
         assert agent is not None, "it was found before"
         scoring = attempt.context.options
-        options = replace(
-            scoring.trial, tags=(problem_tag(attempt.completion.task_id), *scoring.tags), retries=scoring.retries
-        )
+        task_id = attempt.completion.task_id
+        tags = problem_tag(task_id), *scoring.tags
+        options = replace(scoring.trial, tags=tags, task_id=task_id, retries=scoring.retries)
         is_strict = attempt.context.judge.requires_isolated
         if is_strict:
             options = replace(options, mode=VerifierMode.SEPARATE)
@@ -188,10 +188,8 @@ class TaskJudging(Judging):
 
     def _trial(self, task: Task, agent: Agent, options: TrialOptions) -> Verdict:
         memory_bytes, processors = needs_of(task, options.mode)
-        # Episodes of a trainer that goes round all of them are there together, or none goes on.
-        takes_turns = getattr(agent, "takes_turns", True)
         room: AbstractContextManager[bool] = nullcontext(True)
-        if takes_turns:
+        if agent.takes_turns:
             needed = min(processors, _processors())
             room = self._capacity.take(memory_bytes, needed, is_wanted=lambda: self._level is Level.NONE)
         with room as has_room:
@@ -263,7 +261,7 @@ def _site_of(place: JobPlace, states: Path, emit: Emit) -> Site:
     has_told = False
     furnish = downloads(os.environ, emit)
 
-    def make(shape: Shape, state: State | None, tags: Sequence[str]) -> Machine:
+    def make(shape: Shape, state: State | None, tags: Sequence[str], task_id: str) -> Machine:
         nonlocal has_told
         there = _processors()
         if place.connection.is_local and (shape.processors or 0) > there:
@@ -273,6 +271,6 @@ def _site_of(place: JobPlace, states: Path, emit: Emit) -> Site:
                 emit(Warned(message))
             shape = replace(shape, processors=float(there))
         shape, files = furnish(shape, place.connection)
-        return Machine(place, replace(shape, state=state), tags, states=states, files=files)
+        return Machine(place, replace(shape, state=state), tags, task_id=task_id, states=states, files=files)
 
     return Site(make, place.find_image)

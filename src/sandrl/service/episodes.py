@@ -124,6 +124,7 @@ class Episodes:
             hint = "finish or delete one, or start the service with a larger max_episodes"
             raise Failure(HTTPStatus.TOO_MANY_REQUESTS, message, hint, {"Retry-After": str(_RETRY_SECONDS)})
         options, scoring = service.options(body.options)
+        service.check_use(body.options, [problem])
         most_calls = body.max_tool_calls or TASK_TOOL_CALLS
         played = DrivenEpisode(problem.task, most_calls, idle_seconds=service.config.episode_idle_seconds)
         entry = Entry(f"ep-{secrets.token_hex(12)}", client, key, problem, most_calls, played)

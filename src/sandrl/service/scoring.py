@@ -79,6 +79,7 @@ async def _understood(service: Service, body: ScoreRequest) -> tuple[list[Answer
                 problem = service.book.named(completion.task_id, problems, options)
                 service.scorer.check(problem, scoring.limits)
                 found[completion.task_id] = problem
+        service.check_use(body.options, found.values())
         return [(completion, found[completion.task_id]) for completion in completions]
 
     is_long = len(body.completions) > _MANY_RESULTS or body.problems is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
@@ -18,10 +18,11 @@ from pydantic import BaseModel, ValidationError
 from sandrl.config.fields import key_meant, near_key
 from sandrl.config.model import Config
 from sandrl.config.serve import POLICIES, RequestOptions, ServeConfig
+from sandrl.errors import UsageError
 from sandrl.jsonl import parse_object
 from sandrl.problems import Problem
 from sandrl.scoring.context import ScoringContext
-from sandrl.scoring.options import ScoreOptions
+from sandrl.scoring.options import ScoreOptions, check_use
 from sandrl.scoring.scorer import Scorer
 from sandrl.service.failures import Failure
 from sandrl.service.metrics import ServiceMetrics
@@ -105,6 +106,18 @@ class Service:
         for name in _BOUNDED:
             check_most(f"options.{name}", getattr(options, name), getattr(self.config, name))
         return options, ScoreOptions.of(options)
+
+    def check_use(self, given: dict[str, Any] | None, problems: Iterable[Problem]) -> None:
+        """Refuses options of a request that have no effect on tasks, if all of its problems are tasks.
+
+        Raises:
+            Failure: If there is one.
+        """
+        try:
+            check_use(RequestOptions.model_construct(None, **(given or {})), problems)
+        except UsageError as error:
+            place = f"options.{error.fields[0]}"
+            raise Failure(HTTPStatus.UNPROCESSABLE_ENTITY, error.message, error.hint, place=place) from error
 
     def context(self, options: RequestOptions, score: ScoreOptions) -> ScoringContext:
         return self.scorer.context(score, require_isolated=options.require_isolated)

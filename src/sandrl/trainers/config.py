@@ -91,6 +91,7 @@ def splits_of(config: GrpoConfig, quality: QualityFilter | None = None) -> Split
         eval_problems=config.eval_problems,
         seed=config.seed,
         eval_set=config.eval_set,
+        skip_bad_rows=config.skip_bad_rows,
         quality=quality,
         **reading_of(config),
     )

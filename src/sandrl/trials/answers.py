@@ -65,6 +65,7 @@ class Nothing:
     """Does nothing."""
 
     is_repeatable = True
+    takes_turns = True
 
     def act(self, machine: Machine, step: TaskStep, number: int) -> str | None:
         return None
@@ -76,6 +77,7 @@ class Patch:
 
     text: str = field(repr=False)
     is_repeatable = True
+    takes_turns = True
 
     def act(self, machine: Machine, step: TaskStep, number: int) -> str | None:
         if number:
@@ -99,6 +101,7 @@ class Script:
 
     text: str = field(repr=False)
     is_repeatable = True
+    takes_turns = True
 
     def act(self, machine: Machine, step: TaskStep, number: int) -> str | None:
         if number:
@@ -118,6 +121,7 @@ class Oracle:
     task: Task
     passed_variables: Mapping[str, str] = field(default_factory=dict, repr=False)
     is_repeatable = True
+    takes_turns = True
 
     def act(self, machine: Machine, step: TaskStep, number: int) -> str | None:
         solution = step.solution

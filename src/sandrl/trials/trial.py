@@ -31,8 +31,7 @@ from sandrl.problems.tasks.task import (
 )
 from sandrl.problems.tasks.templates import resolved
 from sandrl.runs import VERIFIER_TAG
-from sandrl.runtime.limits import OTHER_HOSTS
-from sandrl.sandboxes import Shape, State, delay_seconds, network_of
+from sandrl.sandboxes import OTHER_HOSTS, Shape, State, delay_seconds, network_of
 from sandrl.trials.aggregation import StepEnd, verdict_of
 from sandrl.trials.artifacts import collected, files_of
 from sandrl.trials.entries import Entry
@@ -77,10 +76,15 @@ class Agent(Protocol):
 
     Attributes:
         is_repeatable: Whether it may act again, in a new sandbox, after an infrastructure failure.
+        takes_turns: Whether its trial waits until there is room for its machine. The episodes of a trainer that calls
+            all of them in turn must not wait: either all of them are there, or none goes on.
     """
 
     @property
     def is_repeatable(self) -> bool: ...
+
+    @property
+    def takes_turns(self) -> bool: ...
 
     def act(self, machine: Machine, step: TaskStep, number: int) -> str | None:
         """Acts until it has ended, or its time limit `step.agent.timeout_seconds` is over.
@@ -110,6 +114,7 @@ class FinalState:
     files: tuple[str, ...]
     image: str = ""
     is_repeatable = True
+    takes_turns = True
 
     def states(self, image: str) -> tuple[State, ...]:
         """Its states over an image, unless it has one of its own.
@@ -141,6 +146,7 @@ class TrialOptions:
         at_once: How many trials at once at most; None for as many as there is room for.
         keeps_states: Whether the states that agents leave are there after the trial; else only their size is told.
         tags: Tags of the sandboxes.
+        task_id: Names the task in events.
     """
 
     mode: VerifierMode | None = None
@@ -152,6 +158,7 @@ class TrialOptions:
     at_once: int | None = field(default=None, compare=False)
     keeps_states: bool = field(default=True, compare=False)
     tags: tuple[str, ...] = field(default=(), compare=False)
+    task_id: str = field(default="", compare=False)
 
     def document(self) -> dict[str, object]:
         """What of it may change a verdict, as plain data."""
@@ -168,12 +175,12 @@ class Site:
     """What the trials of a job share: where machines come from, and what is known about untouched images.
 
     Args:
-        make: Makes a machine of a shape from a state, or from its image alone, with tags of its sandbox.
+        make: Makes a machine of a shape, from a state or from its image alone, with tags and the `task_id` for events.
         find_image: The name of an image that a task names, once the runtime has it.
     """
 
     def __init__(
-        self, make: Callable[[Shape, State | None, Sequence[str]], Machine], find_image: Callable[[str], str]
+        self, make: Callable[[Shape, State | None, Sequence[str], str], Machine], find_image: Callable[[str], str]
     ) -> None:
         self.make = make
         self.find_image = find_image
@@ -586,7 +593,8 @@ class _Trial:
         # Only the first of a trial counts as an execution.
         tags = (VERIFIER_TAG,) if self._has_machine else ()
         self._has_machine = True
-        return self._site.make(self._shape(environment, phase), state, (*tags, *self._options.tags))
+        options = self._options
+        return self._site.make(self._shape(environment, phase), state, (*tags, *options.tags), options.task_id)
 
     @contextmanager
     def _machine_of(self, environment: Environment, phase: Phase, state: State | None = None) -> Iterator[Machine]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ import pytest
 
 from sandrl.config.episodes import RolloutConfig
 from sandrl.config.layers import resolve
-from sandrl.errors import UsageError
+from sandrl.errors import InputError, UsageError
+from sandrl.events import Event, Warned, ignore
 from sandrl.models import client
 from sandrl.problems import Completion, load_problems
 from sandrl.rewards import Verdict
@@ -64,10 +66,16 @@ def unreliable(question: Question) -> Answer:
     return solve(question)
 
 
-def run(server: ScriptedModel, runs_dir: Path, interrupt: Interrupt | None = None, **options: object) -> RolloutRun:
+def run(
+    server: ScriptedModel,
+    runs_dir: Path,
+    interrupt: Interrupt | None = None,
+    emit: Callable[[Event], None] = ignore,
+    **options: object,
+) -> RolloutRun:
     where = {"model": MODEL, "base_url": server.base_url, "problems": "bundled", "runtime": "local"}
     request = resolve(RolloutConfig, where, {"runs_dir": runs_dir}, options)
-    return run_rollouts(request, load_settings(), interrupt=interrupt)
+    return run_rollouts(request, load_settings(), interrupt=interrupt, emit=emit)
 
 
 def check_that_all_is_accounted_for(finished: RolloutRun, episodes: int) -> Counter[str]:
@@ -102,6 +110,24 @@ def test_a_server_with_faults_costs_episodes_only_where_it_never_answers(rollout
     assert found["dropped"] == finished.total.dropped >= 1
     assert found["passed"] == finished.total.passed > 0
     assert finished.total.passed < len(finished.total.rewards) == 20 - found["dropped"]
+
+
+def test_a_wrong_row_is_left_out_where_that_is_asked_for(tmp_path: Path) -> None:
+    problem = {"task_id": "one", "prompt": "Write one().", "tests": ["assert one() == 1"]}
+    (tmp_path / "set.jsonl").write_text(f"{json.dumps(problem)}\n{{}}\n")
+    told: list[Event] = []
+    with ScriptedModel(lambda _: Says("```python\ndef one(): return 1\n```")) as server:
+        where: dict[str, Any] = {
+            "problems": str(tmp_path / "set.jsonl"),
+            "samples": 1,
+            "steps": 1,
+            "rollout": "attempts",
+        }
+        with pytest.raises(InputError, match="jsonl:2"):
+            run(server, tmp_path, **where)
+        finished = run(server, tmp_path, emit=told.append, skip_bad_rows=True, **where)
+    assert {row.task_id for row in RunReader(finished.run_dir).trajectories().rows} == {"one"}
+    assert [each.message for each in told if isinstance(each, Warned) and "1 rows of problems skipped" in each.message]
 
 
 def test_what_training_will_need_is_in_the_run(tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ from sandrl.runtime.images.merged import MergedTree
 from sandrl.runtime.images.provision import provide
 from sandrl.runtime.images.removal import list_images, prune
 from sandrl.runtime.images.store import ImageStore, StoredImage, open_store
+from sandrl.sandboxes import SandboxRequest
 from sandrl.settings import Settings, load_settings
 from tests.support.archives import layout
 from tests.support.dockerfiles import BASE, Example, image_tree, packed
@@ -353,6 +354,22 @@ def test_an_address_of_this_machine_is_not_added(build: Builder, served: Callabl
     with pytest.raises(ServiceError, match="may not be reached") as caught:
         build(f"FROM BASE\nADD {served(b'content').replace('127.0.0.1', host)} /x\n")
     assert "word" not in str(caught.value)
+
+
+def test_builds_of_a_job_reach_its_private_hosts(
+    tmp_path: Path, settings: Settings, served: Callable[..., str]
+) -> None:
+    first, second = served(b"one"), served(b"two")
+    written = [
+        Example("x", f"FROM BASE\nADD {each} /x\n").write(tmp_path / name)
+        for name, each in zip("ab", (first, second), strict=True)
+    ]
+    image, another = (f"dockerfile:{each}" for each in written)
+    with pytest.raises(ServiceError, match="may not be reached"):
+        SandboxRequest(runtime="local", image=image).connect(settings)
+    hosts = tuple(each.split("/")[2] for each in (first, second))
+    connection = SandboxRequest(runtime="local", image=image, private_hosts=hosts).connect(settings)
+    assert connection.with_image(another).image != connection.image
 
 
 def test_a_redirect_to_this_machine_is_not_followed(build: Builder, served: Callable[..., str]) -> None:

@@ -146,6 +146,15 @@ def test_answers_to_tasks_are_scored_by_the_names_of_the_tasks(client: ServiceCl
     assert [each["reward"] for each in json.loads(done.stdout)["results"]] == [1.0, 0.0]
 
 
+@pytest.mark.parametrize("path", ["score", "episodes"])
+def test_options_without_an_effect_on_tasks_are_refused(http: httpx.Client, path: str) -> None:
+    rows = [{"task_id": "one-step", "completion": "x"}]
+    asked = {"completions": rows} if path == "score" else {"task_id": "one-step"}
+    refused = http.post(f"/v1/{path}", json={**asked, "options": {"compile_timeout_seconds": 3}})
+    assert (refused.status_code, refused.json()["place"]) == (422, "options.compile_timeout_seconds")
+    assert "all problems are tasks" in refused.json()["detail"]
+
+
 def test_a_creation_that_is_sent_again_is_the_same_episode(http: httpx.Client) -> None:
     headers = {"Idempotency-Key": "k"}
     ids = {http.post("/v1/episodes", json={"task_id": "one-step"}, headers=headers).json()["id"] for _ in range(3)}

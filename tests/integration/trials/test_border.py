@@ -61,11 +61,11 @@ def outage() -> Outage:
 def run(place: JobSandboxes, images: dict[str, str], tmp_path: Path, outage: Outage) -> Run:
     """Runs a trial of a task with one verifier, or with one for each step."""
 
-    def make(shape: Shape, state: State | None, tags: Sequence[str]) -> Machine:
+    def make(shape: Shape, state: State | None, tags: Sequence[str], task_id: str) -> Machine:
         if outage.made in outage.machines:
             shape = replace(shape, variables=(*shape.variables, ("OUTAGE", "yes")))
         outage.made += 1
-        return Machine(place, replace(shape, state=state), tags, states=tmp_path / "states")
+        return Machine(place, replace(shape, state=state), tags, task_id=task_id, states=tmp_path / "states")
 
     def trial(
         agent: Agent,
@@ -231,6 +231,7 @@ def test_a_process_that_is_left_running_writes_no_reward_of_a_separate_verifier(
 def test_a_process_of_another_user_writes_no_reward_of_a_shared_verifier(run: Run) -> None:
     class Cheat:
         is_repeatable = True
+        takes_turns = True
 
         def act(self, machine: Machine, step: TaskStep, number: int) -> None:
             loop = f"(while :; do echo 1 >{_REWARD}; sleep 0.1; done) >/dev/null 2>&1 &"
@@ -273,6 +274,7 @@ def test_a_step_that_is_broken_counts_as_zero(run: Run) -> None:
 def test_the_tests_of_a_step_are_gone_in_the_next(run: Run) -> None:
     class Looker:
         is_repeatable = True
+        takes_turns = True
 
         def act(self, machine: Machine, step: TaskStep, number: int) -> None:
             found = machine.run("ls -d /tests /solution /logs/verifier/*", timeout_seconds=10)
@@ -303,6 +305,7 @@ class Model:
 
     commands: Sequence[str]
     is_repeatable: bool = False
+    takes_turns = True
 
     def act(self, machine: Machine, step: TaskStep, number: int) -> None:
         machine.run(self.commands[number], timeout_seconds=20)

@@ -85,14 +85,18 @@ def test_trials_that_began_together_do_not_exceed_a_budget_by_much(
 @pytest.mark.usefixtures("room_for_two")
 def test_the_first_wish_to_stop_lets_trials_end_that_have_room(problem: Problem, open_job: Callable[..., Job]) -> None:
     interrupt = Interrupt()
+    commands: list[str] = []
 
     def hear(event: Event) -> None:
-        if isinstance(event, ExecutionFinished) and not interrupt.level:
-            interrupt.request(2)
+        if isinstance(event, ExecutionFinished):
+            commands.append(event.task_id)
+            if not interrupt.level:
+                interrupt.request(2)
 
     report = scored(problem, ["sleep 2; echo done >answer"] * 6, open_job(), interrupt, hear)
     assert [result.status for result in report.results] == [Status.PASSED] * AT_ONCE
     assert report.unfinished == 6 - AT_ONCE
+    assert {*commands} == {problem.task_id}
 
 
 @pytest.mark.usefixtures("room_for_two")

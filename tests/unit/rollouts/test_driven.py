@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -109,6 +110,29 @@ def test_the_time_of_a_step_ends_it_without_a_call() -> None:
     episode = begun(task("Do it.", seconds=0.1))
     assert episode.result.result(5).is_pass
     assert episode.call("bash", {"command": "ls"}) == "error: the time for the task is up"
+
+
+@pytest.mark.parametrize("ends_all", [False, True])
+def test_an_end_that_comes_after_the_time_of_a_step_is_not_that_of_the_next(*, ends_all: bool) -> None:
+    waits, verified = threading.Event(), threading.Event()
+
+    def between() -> None:
+        waits.set()
+        assert_set(verified)
+
+    of = task("First.", "Second.")
+    of = replace(of, steps=(replace(of.steps[0], agent=Phase(timeout_seconds=0.05)), of.steps[1]))
+    episode = begun(of, between=between)
+    assert_set(waits)
+    late = None if ends_all else episode.finish()
+    if ends_all:
+        episode.close()
+    verified.set()
+    if late is not None:
+        assert late.result(5) == "Submitted. The next instruction:\n\nSecond."
+        assert (episode.number, episode.end) == (1, None)
+        assert episode.call("submit", "") == "Submitted."
+    assert episode.result.result(5).is_pass
 
 
 def test_an_episode_without_calls_is_lost() -> None:

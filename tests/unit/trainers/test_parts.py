@@ -197,6 +197,20 @@ def test_of_a_set_without_splits_a_fifth_is_held_out_by_name(tmp_path: Path) -> 
     assert one.remark is None
 
 
+def test_rows_that_are_skipped_are_counted_once(tmp_path: Path) -> None:
+    rows: list[dict[str, Any]] = [
+        {"task_id": f"p{n}", "prompt": f"Print {n}.", "check": "exit_status"} for n in range(20)
+    ]
+    path = tmp_path / "all.jsonl"
+    path.write_text("\n".join(map(json.dumps, [*rows, {"task_id": "p20"}])), encoding="utf-8")
+    with pytest.raises(InputError, match="jsonl:21"):
+        load_splits(str(path), num_problems=None, eval_problems=50, seed=0)
+    sets = load_splits(str(path), num_problems=None, eval_problems=50, seed=0, skip_bad_rows=True)
+    assert len(sets.all) == 20
+    assert sets.remark is not None
+    assert sets.remark.startswith("1 rows of problems skipped; the first: ")
+
+
 def test_without_an_evaluation_nothing_is_held_out(tmp_path: Path) -> None:
     rows = [{"task_id": f"p{n}", "prompt": f"Print {n}.", "check": "exit_status"} for n in range(20)]
     path = tmp_path / "all.jsonl"

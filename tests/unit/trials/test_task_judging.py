@@ -71,6 +71,7 @@ def judge(monkeypatch: pytest.MonkeyPatch) -> Judge:
 
 class Model(Nothing):
     is_repeatable = False
+    takes_turns = True
 
 
 _ANSWER = Script("true")

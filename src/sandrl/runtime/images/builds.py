@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -125,7 +126,14 @@ def _recorded_client(private_hosts: Sequence[str], directory: Path, mode: Record
     )
 
 
-def build_reference(text: str, settings: Settings, *, environment: Mapping[str, str], emit: Emit = ignore) -> str:
+def build_reference(
+    text: str,
+    settings: Settings,
+    *,
+    environment: Mapping[str, str],
+    private_hosts: tuple[str, ...] = (),
+    emit: Emit = ignore,
+) -> str:
     """The digest of the image of `dockerfile:DIR` or `dockerfile:FILE`, built unless all of its steps are stored.
 
     Raises:
@@ -134,6 +142,7 @@ def build_reference(text: str, settings: Settings, *, environment: Mapping[str, 
     path = Path(text.removeprefix(DOCKERFILE))
     directory, file = (path.parent, path) if path.is_file() else (path, None)
     wanted, _ = find_build(directory, file, environment, emit)
+    wanted = replace(wanted, private_hosts=private_hosts)
     return build_image(wanted, text, settings, environment=environment, emit=emit).digest
 
 

@@ -11,10 +11,20 @@ from sandrl.runtime.images.store import open_store
 from sandrl.settings import Settings
 
 
-def provide(text: str, settings: Settings, *, environment: Mapping[str, str], emit: Emit = ignore) -> str:
+def provide(
+    text: str,
+    settings: Settings,
+    *,
+    environment: Mapping[str, str],
+    private_hosts: tuple[str, ...] = (),
+    emit: Emit = ignore,
+) -> str:
     """Makes sure that the store has an image, with all of its layers unpacked; what is stored wins over a registry.
 
-    `environment` says where credentials of registries are; several threads call `emit`.
+    Args:
+        environment: Says where credentials of registries are.
+        private_hosts: Hosts of this machine and its networks that programs of a build may reach.
+        emit: Is called by several threads.
 
     Returns:
         A name of the image with its digest, which means the same image at any time.
@@ -25,7 +35,7 @@ def provide(text: str, settings: Settings, *, environment: Mapping[str, str], em
     if text.startswith(DOCKERFILE):
         from sandrl.runtime.images.builds import build_reference
 
-        return build_reference(text, settings, environment=environment, emit=emit)
+        return build_reference(text, settings, environment=environment, private_hosts=private_hosts, emit=emit)
     store = open_store(settings)
     digest = store.digest_of(text)
     if digest is not None:

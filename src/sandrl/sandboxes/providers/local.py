@@ -31,10 +31,18 @@ class LocalProvider:
     needs: ClassVar[frozenset[Need]] = frozenset({Need.ISOLATION, Need.FILES, Need.PORT})
 
     def connect(
-        self, settings: Settings, *, reason: str, image: str | None, packages: Packages, emit: Emit
+        self,
+        settings: Settings,
+        *,
+        reason: str,
+        image: str | None,
+        packages: Packages,
+        private_hosts: tuple[str, ...] = (),
+        emit: Emit,
     ) -> SdkConnection:
         def connect_again() -> SdkConnection:
-            return replace(_connected(settings, reason, image, packages, emit), renew=connect_again)
+            found = _connected(settings, reason, image, packages, private_hosts, emit)
+            return replace(found, renew=connect_again)
 
         return connect_again()
 
@@ -64,7 +72,14 @@ class LocalProvider:
         return "The local runtime is not running, so it has no sandboxes."
 
 
-def _connected(settings: Settings, reason: str, image: str | None, packages: Packages, emit: Emit) -> SdkConnection:
+def _connected(
+    settings: Settings,
+    reason: str,
+    image: str | None,
+    packages: Packages,
+    private_hosts: tuple[str, ...],
+    emit: Emit,
+) -> SdkConnection:
     while True:
         endpoint = daemon.ensure_running(settings.state_dir, on_start=lambda message: emit(RuntimeStarting(message)))
         try:
@@ -73,12 +88,12 @@ def _connected(settings: Settings, reason: str, image: str | None, packages: Pac
             raise refined(error, settings.state_dir) from error.__cause__
         if status.running and status.base_url == endpoint.base_url:
             break  # else it ended in between
-    stored = _stored_image(image, settings, emit) if image else None
+    stored = _stored_image(image, settings, private_hosts, emit) if image else None
     image = stored or image or status.default_image
     overlay = overlay_of(packages, settings, image, emit)
     return replace(
         _connection(endpoint, settings, reason, image),
-        find_image=lambda name, tell: _stored_image(name, settings, tell),
+        find_image=lambda name, tell: _stored_image(name, settings, private_hosts, tell),
         user_of=lambda name: _user_of(name, settings),
         image_bytes=lambda name: _image_bytes(name, settings),
         add_layers=lambda name, layers: _with_layers(name, layers, settings),
@@ -92,7 +107,7 @@ def _connected(settings: Settings, reason: str, image: str | None, packages: Pac
     )
 
 
-def _stored_image(image: str, settings: Settings, emit: Emit) -> str | None:
+def _stored_image(image: str, settings: Settings, private_hosts: tuple[str, ...], emit: Emit) -> str | None:
     # None for the host's system. The daemon has the user's store, so the image is there when it is needed, and its
     # progress was shown.
     from sandrl.runtime.host.images import find_images, host_alternative, names_host_system
@@ -103,7 +118,7 @@ def _stored_image(image: str, settings: Settings, emit: Emit) -> str | None:
     if names_host_system(image) and not is_stored:
         return None
     try:
-        return provide(image, settings, environment=os.environ, emit=emit)
+        return provide(image, settings, environment=os.environ, private_hosts=private_hosts, emit=emit)
     except SandrlError as error:
         error.hint = "; ".join(filter(None, (host_alternative(image, find_images()), error.hint))) or None
         raise

@@ -444,9 +444,19 @@ class Provider(Protocol):
     needs: ClassVar[frozenset[Need]]
 
     def connect(
-        self, settings: Settings, *, reason: str, image: str | None, packages: Packages, emit: Emit
+        self,
+        settings: Settings,
+        *,
+        reason: str,
+        image: str | None,
+        packages: Packages,
+        private_hosts: tuple[str, ...] = (),
+        emit: Emit,
     ) -> Connection:
         """Makes sure that the runtime is available.
+
+        Args:
+            private_hosts: Hosts of this machine and its networks that programs may reach while an image is built.
 
         Raises:
             AuthenticationError: If it needs credentials and there are none.

@@ -33,13 +33,22 @@ class RayProvider:
     needs: ClassVar[frozenset[Need]] = frozenset({Need.CLUSTER})
 
     def connect(
-        self, settings: Settings, *, reason: str, image: str | None, packages: Packages, emit: Emit
+        self,
+        settings: Settings,
+        *,
+        reason: str,
+        image: str | None,
+        packages: Packages,
+        private_hosts: tuple[str, ...] = (),
+        emit: Emit,
     ) -> RayConnection:
         cluster = connect_to_cluster(settings.ray_address)
         nodes = cluster.nodes()
 
         def open_here() -> Connection:
-            return local.PROVIDER.connect(settings, reason=reason, image=image, packages=packages, emit=emit)
+            return local.PROVIDER.connect(
+                settings, reason=reason, image=image, packages=packages, private_hosts=private_hosts, emit=emit
+            )
 
         def find_here() -> Connection | None:
             return local.PROVIDER.find_own(settings, reason=reason)

@@ -20,7 +20,14 @@ class RemoteProvider:
     needs: ClassVar[frozenset[Need]] = frozenset({Need.SERVICE})
 
     def connect(
-        self, settings: Settings, *, reason: str, image: str | None, packages: Packages, emit: Emit
+        self,
+        settings: Settings,
+        *,
+        reason: str,
+        image: str | None,
+        packages: Packages,
+        private_hosts: tuple[str, ...] = (),
+        emit: Emit,
     ) -> SdkConnection:
         if packages != Packages():
             from sandrl.runtime.packages import requirements_of, requirements_of_problems

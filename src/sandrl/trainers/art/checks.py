@@ -17,7 +17,7 @@ from typing import Any
 from sandrl.bounds import LARGEST_WEIGHT
 from sandrl.config.art import ArtBackendKind, ArtPolicy, ArtTrainConfig
 from sandrl.errors import AuthenticationError, InputError, UsageError
-from sandrl.events import Emit, ignore
+from sandrl.events import Emit, Warned, ignore
 from sandrl.models import Sampling
 from sandrl.models.client import OPENAI_BASE_URL, ModelEndpoint
 from sandrl.models.endpoint import EndpointModel
@@ -111,7 +111,7 @@ def _check(request: ArtRequest, settings: Settings, *, spends: bool, emit: Emit)
     backend = _check_backend(request, settings)
     recorded = _recorded(request)
     quality = None if recorded else QualityFilter.of(config, settings, resume=request.resume)
-    problems = () if recorded else _problems(config, quality)
+    problems = () if recorded else _problems(config, quality, emit)
     if quality is not None:
         quality.tell(config.problems, emit)
     prompting = Prompting.of(config, {each.task_id: each for each in problems}, reading_of(config))
@@ -180,9 +180,11 @@ def _check_backend(request: ArtRequest, settings: Settings) -> str:
     return f"tinker at {tinker_address(settings)}, with {settings.tinker_api_key_source}"
 
 
-def _problems(config: ArtTrainConfig, quality: QualityFilter | None) -> tuple[Problem, ...]:
+def _problems(config: ArtTrainConfig, quality: QualityFilter | None, emit: Emit) -> tuple[Problem, ...]:
     source = training_split(config.problems)
-    loaded = load_problems(source, quality=quality, **reading_of(config))
+    loaded = load_problems(source, skip_bad_rows=config.skip_bad_rows, quality=quality, **reading_of(config))
+    if loaded.note:
+        emit(Warned(loaded.note))
     problems = tuple(islice(loaded.problems.values(), config.num_problems))
     if len(problems) < config.groups:
         name, fits = ("num_problems", 1) if config.batch_size is None else ("batch_size", config.samples)

@@ -37,7 +37,14 @@ class DaemonlessProvider:
     needs: ClassVar[frozenset[Need]] = frozenset({Need.ISOLATION, Need.FILES})
 
     def connect(
-        self, settings: Settings, *, reason: str, image: str | None, packages: Packages, emit: Emit
+        self,
+        settings: Settings,
+        *,
+        reason: str,
+        image: str | None,
+        packages: Packages,
+        private_hosts: tuple[str, ...] = (),
+        emit: Emit,
     ) -> DaemonlessConnection:
         interpreter = _interpreter(image)
         image = image or interpreter.reference
