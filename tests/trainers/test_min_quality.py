@@ -43,7 +43,7 @@ def test_a_policy_is_trained_on_good_problems_and_goes_on_with_the_same_ones(
     good = write_cards(cards, problems, slice(0, 2))
     options = ("--problems", problems, *SMALL, "--steps", "1", "--min-quality", "0.5", "--cards", cards)
     plan = train(*options, "--dry-run")
-    assert "Problems: 4 of 6 problems are left out" in plan.stdout
+    assert "Quality: 4 of 6 problems are left out" in plan.stdout
     done = train(*options)
     assert done.code == 0, done.stderr
     assert "4 of 6 problems are left out" in " ".join(done.stderr.split())
