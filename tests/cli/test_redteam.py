@@ -6,6 +6,7 @@ import json
 import re
 from pathlib import Path
 
+from sandrl.runs import RunReader
 from tests.cli.conftest import Run
 from tests.cli.test_problems import ECHO, SQUARE, written
 
@@ -50,6 +51,27 @@ def test_groups_and_a_verdict_fit_on_a_screen_and_exploits_are_shown_on_request(
     assert every[1].split() == ["exit-zero", "1", "0", "1", "failed"]
 
 
+def test_a_campaign_leaves_a_run_with_cards_and_is_resumed(sandrl: Run, tmp_path: Path) -> None:
+    path = written(tmp_path / "p.jsonl", {**GULLIBLE, "entry_point": "answer"}, SQUARE)
+    done = sandrl("redteam", "--problems", path, "-e", "equal-object", "-e", "exit-zero", "--json")
+    assert done.returncode == 1, done.stderr
+    first = json.loads(done.stdout)
+    cards = {card["task_id"]: card for card in first["cards"]}
+    assert [each["name"] for each in cards["gullible"]["cheats"]] == ["equal-object"]
+    assert (cards["gullible"]["quality"], cards["gullible"]["weakest"]) == (0.0, "cheats")
+    assert (cards["square"]["cheats"], cards["square"]["cheats_tried"]) == ([], 2)
+    assert {"nop", "flake"} <= {*cards["square"]["unknown"]}
+    run = RunReader(Path(first["run"]))
+    assert {"gullible#exploit.equal-object", "gullible#oracle.1", "square#exploit.exit-zero"} <= {
+        row.id for row in run.each_trajectory()
+    }
+    again = sandrl("redteam", "--resume", first["run"], "--json")
+    assert again.returncode == 1, again.stderr
+    second = json.loads(again.stdout)
+    assert [card["cheats"] for card in second["cards"]] == [card["cheats"] for card in first["cards"]]
+    assert {row.attempt for row in run.each_trajectory()} == {1}
+
+
 def test_the_corpus_is_listed_without_a_runtime(sandrl: Run) -> None:
     done = sandrl("redteam", "--list")
     assert done.returncode == 0, done.stderr
@@ -60,5 +82,5 @@ def test_the_corpus_is_listed_without_a_runtime(sandrl: Run) -> None:
 def test_an_unknown_exploit_is_refused(sandrl: Run) -> None:
     done = sandrl("redteam", "-e", "nonsense")
     assert done.returncode == 2
-    assert "no exploit or group of exploits is called 'nonsense'" in done.stderr
+    assert "no exploit, cheat or group of them is called 'nonsense'" in done.stderr
     assert "sandrl redteam --list" in done.stderr

@@ -69,7 +69,7 @@ def test_sets_become_tasks_and_tasks_sets(sandrl: Run, tasks: Path, tmp_path: Pa
 @pytest.mark.parametrize(
     ("command", "message"),
     [
-        (("redteam", "--problems", "{}"), "no problem can be attacked: exploits are code"),
+        (("redteam", "--problems", "{}", "-e", "exit"), "no problem can be attacked: exploits are code"),
         (
             ("eval", "--problems", "{}", "--base-url", "http://127.0.0.1:9/v1", "--model", "m", "--few-shot", "1"),
             "a task cannot be one, because its answer is what was done in a machine",

@@ -28,8 +28,11 @@ every_window = pytest.mark.parametrize(
         pytest.param(1400, False, False, id="1400-light", marks=pytest.mark.slow),
     ],
 )
-PARTS = ("", "groups", "rows", "t/2.20", "t/nothing")
-"""Of the report of a run."""
+PARTS = {
+    "training": ("", "groups", "rows", "t/2.20", "t/nothing"),
+    "cards": ("", "cards", f"cards/{'b' * 64}", f"cards/{'d' * 64}"),
+}
+"""Of the reports of runs."""
 
 
 @pytest.fixture(scope="module")
@@ -91,13 +94,14 @@ def test_nothing_of_the_viewer_is_cut_off_or_unreachable_or_without_a_name(
 def test_nothing_of_the_report_is_cut_off_or_unreachable_or_without_a_name(
     browser: Any, runs_dir: Path, tmp_path: Path, width: int, dark: bool, has_walk: bool
 ) -> None:
-    file = write_report(RunReader(runs_dir / "training"), tmp_path / "report.html")
-    with opened(browser, file, width=width, height=740, dark=dark, is_still=True) as seen:
-        faults = []
-        for part in PARTS:
-            show(seen.page, file.as_uri(), f"run/training/{part}")
-            faults += faults_of(seen.page, part, has_walk=has_walk)
-        assert faults == []
+    faults = []
+    for run, parts in PARTS.items():
+        file = write_report(RunReader(runs_dir / run), tmp_path / f"{run}.html")
+        with opened(browser, file, width=width, height=740, dark=dark, is_still=True) as seen:
+            for part in parts:
+                show(seen.page, file.as_uri(), f"run/{run}/{part}")
+                faults += faults_of(seen.page, part, has_walk=has_walk)
+    assert faults == []
 
 
 BAD = """<!doctype html><html lang="en"><head><title>Bad</title><meta name="viewport" content="width=device-width">

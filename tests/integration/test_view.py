@@ -37,6 +37,7 @@ from sandrl.viewer.export import write_export
 from sandrl.viewer.library import Library, run_key
 from sandrl.viewer.server import Viewer, serving
 from tests.support.sample_runs import JOB, failed, trajectory, write_run
+from tests.support.viewed_runs import write_cards
 
 DIGEST = "d" * 32
 
@@ -529,6 +530,64 @@ def test_a_job_that_is_killed_changes_its_run(viewer: Viewer, client: httpx.Clie
     assert asked(client, "api/runs")["runs"][0]["state"] == "killed"
     viewer.close()
     events.join()
+
+
+# Cards.
+
+
+def test_cards_are_short_in_their_list_and_each_has_its_runs(client: httpx.Client, runs_dir: Path) -> None:
+    run = write_cards(runs_dir)
+    key = only_key(client)
+    answer = asked(client, f"api/runs/{key}/cards")
+    assert (answer["run"]["command"], answer["run"]["problems"]) == ("redteam", "tasks of ours")
+    assert (answer["set"]["problems"], answer["set"]["cheated"], answer["set"]["unknown"]["mutants"]) == (6, 2, 4)
+    assert answer["set"] == asked(client, f"api/runs/{key}")["cards"]
+    briefs = {each["digest"]: each for each in answer["cards"]}
+    cards = {each.digest: each for each in RunReader(run).cards().rows}
+    assert list(briefs) == list(cards)
+    for digest, card in cards.items():
+        whole = asked(client, f"api/runs/{key}/cards/{digest}")
+        assert (whole["quality"], whole["weakest"], whole["parts"]) == (card.quality, card.weakest, card.parts)
+        assert len(whole["mutants"] or ()) == len(card.mutants or ())
+        short = {name: value for name, value in briefs[digest].items() if name != "cheats"}
+        assert short.items() <= {name: value for name, value in whole.items() if name != "cheats"}.items()
+        assert "mutants" not in briefs[digest]
+    runs = asked(client, f"api/runs/{key}/cards/{'b' * 64}")["runs"]
+    assert runs[:2] == [["oracle.0", "-.0", "passed", 1.0], ["oracle.1", "-.1", "passed", 1.0]]
+    assert runs[-1] == ["mutant.3", f"-.{len(runs) - 1}", "infrastructure", None]
+    assert asked(client, f"api/runs/{key}/cards/{'a' * 64}")["runs"] == []
+    assert client.get(f"api/runs/{key}/cards/none").status_code == 404
+
+
+def test_a_run_that_measures_problems_passes_nothing_in_the_list(client: httpx.Client, runs_dir: Path) -> None:
+    write_cards(runs_dir)
+    [run] = asked(client, "api/runs")["runs"]
+    assert (run["pass_at_1"], run["pass_rate"], run["reward"], run["completions"]) == (None, None, None, 12)
+
+
+def test_a_run_without_cards_has_none_and_impossible_values_are_unknown(client: httpx.Client, runs_dir: Path) -> None:
+    run = write_run(runs_dir, [trajectory(0)])
+    key = only_key(client)
+    assert asked(client, f"api/runs/{key}/cards")["set"] is None
+    assert asked(client, f"api/runs/{key}/cards")["cards"] == []
+    cheat = {"name": "c", "group": "g", "reward": "NaN"}
+    card = {"task_id": "a", "kind": "task", "digest": "1", "seconds": {"agent": "Infinity"}, "cheats_tried": 1}
+    (run / "cards.jsonl").write_text(json.dumps({**card, "cheats": [cheat]}) + '\n{"task_id": 7}\n{"task', "utf-8")
+    found = asked(client, f"api/runs/{key}/cards/1")
+    assert (found["seconds"], found["cheats"][0]["reward"], found["quality"]) == ({"agent": None}, None, 0.0)
+    assert [each["task_id"] for each in asked(client, f"api/runs/{key}/cards")["cards"]] == ["a"]
+    notes = asked(client, f"api/runs/{key}")["notes"]
+    assert "incomplete" in notes[0]
+    assert "cards.jsonl" in notes[1]
+
+
+def test_an_export_has_the_cards(client: httpx.Client, runs_dir: Path, tmp_path: Path) -> None:
+    key = run_key(write_cards(runs_dir))
+    with Library(runs_dir, None, tmp_path / "cache") as library:
+        write_export(library, tmp_path / "site")
+    for card in unpacked(tmp_path / "site" / "data" / f"{key}-cards.js")["all_cards"]:
+        served = asked(client, f"api/runs/{key}/cards/{card['digest']}")
+        assert card == {name: value for name, value in served.items() if name not in ("run", "runs")}
 
 
 # Files.

@@ -255,13 +255,13 @@ def test_a_run_grows_on_the_page_while_it_is_written(browser: Any, live: str, ru
             assert seen.complaints == []
 
 
-@pytest.mark.parametrize("part", ["", "groups", "rows"])
+@pytest.mark.parametrize("part", ["", "groups", "rows", "cards"])
 def test_each_part_of_a_run_is_reached_by_its_key(browser: Any, live: str, part: str) -> None:
     with opened(browser, live) as seen:
         go(seen.page, f"run/{key_of(seen.page, 'training')}")
         expect(seen.page.locator(".tabs [aria-current]")).to_have_text("Overview")
-        seen.page.keyboard.press({"": "1", "groups": "2", "rows": "3"}[part])
-        expected = {"": "Overview", "groups": "Groups", "rows": "Trajectories"}[part]
+        seen.page.keyboard.press({"": "1", "groups": "2", "rows": "3", "cards": "4"}[part])
+        expected = {"": "Overview", "groups": "Groups", "rows": "Trajectories", "cards": "Cards"}[part]
         expect(seen.page.locator(".tabs [aria-current]")).to_have_text(expected)
         assert seen.complaints == []
 

@@ -18,9 +18,12 @@ from sandrl.runs import (
     RunOutcome,
     RunWriter,
     ToolCallRow,
+    TrajectoryRow,
 )
+from sandrl.runs.cards import Card, Cheat, Mutant
 from tests.support.sample_runs import JOB, failed, trajectory, write_run
 
+HOSTILE = "</script><img src=x onerror='window.owned = 1'>\u202e\x1b[2J"
 LONG = "a-name-without-a-space-that-is-wider-than-a-telephone/" * 3
 PLACES = (
     "",
@@ -37,6 +40,13 @@ PLACES = (
     "run/{empty}",
     "run/{empty}/rows",
     "run/{damaged}",
+    "run/{cards}",
+    "run/{cards}/cards",
+    "run/{cards}/cards?mark=cheated,unknown&order=task&desc=1",
+    "run/{cards}/cards?search=nothing",
+    *(f"run/{{cards}}/cards/{letter * 64}" for letter in "abcdef"),
+    "run/{cards}/cards/none",
+    "run/{empty}/cards",
     "compare?runs={before},{after}",
     "compare?runs={before},{after},{training}&only=all&equal=1",
     "compare",
@@ -54,6 +64,7 @@ def write_runs(runs_dir: Path) -> None:
     _write_training(runs_dir)
     _write_evaluations(runs_dir)
     _write_episodes(runs_dir)
+    write_cards(runs_dir)
     with RunWriter.create(runs_dir, command="reward", job_id=JOB, name="empty") as writer:
         writer.finish(RunOutcome.FAILED, error=f"the problem set cannot be read: {LONG}")
     (runs_dir / "damaged").mkdir()
@@ -143,3 +154,52 @@ def _write_episodes(runs_dir: Path) -> None:
         of = {"index": 0, "id": rows[0].id, "task_id": LONG, "sandbox_id": rows[0].sandbox_id}
         writer.append(OpinionRow(job_id=JOB, status="failed", opinion=OpinionPart(status="passed"), **of))
         writer.append(MetricsRow(job_id=JOB, step=0, metrics={"completions": 2.0}))
+
+
+def write_cards(runs_dir: Path) -> Path:
+    """A campaign with a card of every kind, and the runs behind one of them.
+
+    Args:
+        runs_dir: Where to.
+    """
+    mutants = (
+        Mutant(name="truncate", path="/app/out.txt", reward=0.0, is_killed=True),
+        Mutant(name="empty", path=f"/app/{LONG}", reward=1.0),
+        Mutant(name="stop", reward=None),
+    )
+    cheats = (
+        Cheat(name="survivor", group="survivors", reward=1.0, stopped_by=("end_processes", "separate")),
+        Cheat(name="pythonpath", group="shims", reward=0.5, advice=f"pin the tools of the verifier: {LONG}"),
+        Cheat(name=HOSTILE, group=HOSTILE, reward=0.25, stopped_by=(HOSTILE,)),
+    )
+    measured = {
+        "oracle": 1.0, "oracle_runs": 3, "oracle_passes": 3, "nop": 0.0, "nop_runs": 3, "cheats_tried": 31,
+        "flake_rate": 0.0, "flake_low": 0.0, "flake_high": 0.56, "flake_runs": 3,
+        "seconds": {"setup": 1.25, "agent": 4.0, "verifier": 12.5}, "image_bytes": 81_000_000, "state_bytes": 900,
+        "network": {"agent": "none", "verifier": "open"}, "reached": ("pypi.org",),
+    }  # fmt: skip
+    unscored = {"null_runs": 2, "null_reason": f"the verifier wrote no reward {HOSTILE}"}
+    flaky = {"oracle": 0.9, "oracle_passes": 9, "oracle_runs": 10, "flake_rate": 0.1, "flake_low": 0.02}
+    cards = [
+        Card(task_id="sound", kind="task", digest="a" * 64, **measured, mutants=mutants[:1]),
+        Card(task_id="cheated", kind="task", digest="b" * 64, **measured, cheats=cheats, mutants=mutants),
+        Card(task_id=LONG, kind="task", digest="c" * 64, **{**measured, **flaky, "cheats_tried": None}),
+        Card(task_id=HOSTILE, kind="task", digest="d" * 64, **unscored),
+        Card(task_id="own", kind="tests", digest="e" * 64, nop=1.0, nop_runs=2, stubs=("returns-none",), oracle_runs=1),
+        Card(task_id="own-cheated", kind="calls", digest="f" * 64, cheats_tried=9, cheats=(cheats[0],)),
+    ]
+    rewards = {
+        "oracle.0": 1.0, "oracle.1": 1.0, "oracle.2": 1.0, "nop.0": 0.0, "nop.1": 0.0, "cheat.survivor": 1.0,
+        "cheat.survivor@separate": 0.0, "cheat.pythonpath": 0.5, "cheat.quiet": 0.0, "mutant.1": 0.0, "mutant.2": 1.0,
+        "mutant.3": None,
+    }  # fmt: skip
+    rows: list[TrajectoryRow] = []
+    for label, reward in rewards.items():
+        place = {"task_id": "cheated", "id": f"cheated#{label}", "reward": reward, "code": None, "completion": None}
+        status = "infrastructure" if reward is None else "passed" if reward == 1 else "failed"
+        rows.append(failed(len(rows), status, **place) if status != "passed" else trajectory(len(rows), **place))
+    run = write_run(runs_dir, rows, name="cards", command="redteam", options={"problems": "tasks of ours"})
+    with RunWriter(run, job_id=JOB) as writer:
+        for card in cards:
+            writer.append(card)
+    return run

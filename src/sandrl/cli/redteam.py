@@ -1,15 +1,17 @@
-"""`sandrl redteam`: runs the corpus of exploits on the user's problems, and reports those that earn a reward."""
+"""`sandrl redteam`: runs exploits on the user's problems and cheats on tasks, and reports those that earn a reward."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sandrl.cli import results
-from sandrl.cli.configured import configured
+from sandrl.cli.completion import values
+from sandrl.cli.configured import CommandInput, given_to
 from sandrl.cli.estimate import DryRun, print_estimate
 from sandrl.cli.output import Json, print_json
 from sandrl.cli.scores import held_line
@@ -21,55 +23,83 @@ from sandrl.config.scoring import RedteamConfig
 from sandrl.settings import load_settings
 
 if TYPE_CHECKING:
-    from sandrl.redteam import RedteamReport
-    from sandrl.runs.held import SandboxTime
+    from sandrl.redteam import CheatAttempt, RedteamReport, RedteamRun, TaskAttack
 
 
-@configured(RedteamConfig)
+@given_to(RedteamConfig)
 def redteam(
-    config: RedteamConfig,
+    given: CommandInput[RedteamConfig],
     *,
-    list_: Annotated[bool, typer.Option("--list", help="List the exploits and exit.")] = False,
+    list_: Annotated[bool, typer.Option("--list", help="List the exploits and the cheats, and exit.")] = False,
+    resume: Annotated[
+        str | None,
+        typer.Option(
+            metavar="RUN",
+            help="Resume this campaign: judge what has no result in it.",
+            autocompletion=values.run_names,
+        ),
+    ] = None,
     dry_run: DryRun = False,
     json_: Json = False,
 ) -> None:
-    """Run exploits against the judge and your problems.
+    """Run exploits against the judge and your problems, and cheats against the verifiers of tasks.
 
-    Exits with 1 if an exploit earns a reward or gets a null reward instead of 0.0, or if a control (a correct solution)
-    fails.
+    Exits with 1 if an exploit or a cheat earns a reward, if an exploit gets a null reward instead of 0.0, or if a
+    control (a correct solution) fails.
     """
-    from sandrl.redteam import EXPLOITS, EXPLOITS_IN_CPP, run_redteam
+    from sandrl.redteam.run import estimate_redteam, redteam_request, run_redteam
 
     if list_:
-        every = (*EXPLOITS, *EXPLOITS_IN_CPP)
-        columns = [Column("exploit"), Column("group", rank=1), Column("aim", least=24, wraps=True)]
-        Table(columns, [(each.name, each.group, each.aim) for each in every]).print()
+        _print_corpus()
+        return
+    request = redteam_request(given.command_line, load_settings(), file=given.file, resume=resume)
+    if given.prints(request.config):
         return
     if dry_run:
-        from sandrl.redteam.run import estimate_redteam
-
-        print_estimate(estimate_redteam(config, load_settings()), json_output=json_)
+        print_estimate(estimate_redteam(request.config, load_settings()), json_output=json_)
         return
-    finished = carry_out(run_redteam, config, results.choose(json_output=True))
+    work = partial(run_redteam, resume=request.resume)
+    finished = carry_out(work, request.config, results.choose(json_output=True))
     if json_:
-        print_json(_document(finished.report, config.problems))
+        print_json(_document(finished, request.config.problems))
     else:
-        _print_report(finished.report, finished.held)
+        if finished.tasks:
+            _print_tasks(finished.tasks)
+        if finished.report.targets:
+            _print_report(finished.report)
+        note(held_line(finished.end.held))
+        verdict = _verdict(finished)
+        typer.echo(f"Verdict: {verdict} ({_MEANINGS[verdict]})")
+    note(f"Run: {finished.end.path}")
     finished.raise_for_outcome()
 
 
+def _print_corpus() -> None:
+    from sandrl.redteam import CHEATS, EXPLOITS, EXPLOITS_IN_CPP
+
+    exploits = [(each.name, each.group, each.aim) for each in (*EXPLOITS, *EXPLOITS_IN_CPP)]
+    cheats = [(each.name, each.group, each.aim) for each in CHEATS]
+    for title, rows in (("exploit", exploits), ("cheat of tasks", cheats)):
+        Table([Column(title), Column("group", rank=1), Column("aim", least=24, wraps=True)], [*rows]).print()
+
+
 _MEANINGS = {
-    "held": "no exploit earned a reward, and no control failed",
-    "not held": "an exploit earned a reward or got none at all, or a control failed",
+    "held": "no exploit or cheat earned a reward, and no control failed",
+    "not held": "an exploit or cheat earned a reward or got none at all, or a control failed",
     "undecided": "some attempts have no verdict; run it again",
 }
 
 
-def _document(report: RedteamReport, source: str) -> dict[str, Any]:
+def _document(finished: RedteamRun, source: str) -> dict[str, Any]:
     from sandrl.rewards import result_document
+    from sandrl.runs.cards import card_document
 
+    report = finished.report
     return {
         "job_id": report.job_id,
+        "run": str(finished.end.path),
+        "tasks": [_task_document(task) for task in finished.tasks],
+        "cards": [card_document(card) for card in finished.cards],
         "exploits": [
             {
                 "name": tally.exploit.name,
@@ -95,16 +125,67 @@ def _document(report: RedteamReport, source: str) -> dict[str, Any]:
             "exploits": len(report.tallies()),
             "attempts": len(report.attempts),
             "rewarded": len(report.rewarded),
-            "unscorable": len(report.unscorable),
+            "tasks": len(finished.tasks),
+            "cheats": len({each.cheat.name for task in finished.tasks for each in task.attempts}),
+            "cheated": [task.task_id for task in finished.tasks if task.earned],
+            "unscorable": len(finished.unscorable),
             "neighbours": len(report.neighbours),
             "excused": len(report.excused),
             "disturbed": len(report.disturbed),
-            "unfinished": report.unfinished,
+            "unfinished": finished.end.unfinished,
         },
     }
 
 
-def _print_report(report: RedteamReport, held: SandboxTime) -> None:
+def _task_document(task: TaskAttack) -> dict[str, Any]:
+    from sandrl.runs.cards import card_document
+
+    return {
+        "task_id": task.task_id,
+        **({} if task.card is None else card_document(task.card)),
+        "attempts": [
+            {
+                "cheat": each.cheat.name,
+                "group": each.cheat.group,
+                "reward": each.result.reward,
+                "applies": each.applies,
+                "earned": each.earned,
+                "stopped_by": list(each.stopped_by),
+                "status": each.result.status,
+                "detail": each.result.detail,
+            }
+            for each in task.attempts
+        ],
+    }
+
+
+def _print_tasks(tasks: Sequence[TaskAttack]) -> None:
+    from sandrl.cli.cards import cards_table
+
+    table = cards_table(task.card for task in tasks if task.card is not None)
+    if table.rows:
+        table.print()
+    print_first([line for task in tasks for line in _cheat_lines(task)])
+    attempts = [attempt for task in tasks for attempt in task.attempts]
+    tried = sum(each.is_scored for each in attempts)
+    idle = sum(not each.applies for each in attempts)
+    typer.echo(f"Cheats that earned a reward: {sum(each.earned for each in attempts)} of {tried}")
+    note(f"Cheats that found nothing to do in a machine: {idle}")
+
+
+def _cheat_lines(task: TaskAttack) -> Iterator[str]:
+    # One for each way to stop them, so that a hundred cheats of one kind are one line.
+    found: dict[tuple[str, ...], list[CheatAttempt]] = {}
+    for attempt in task.earned:
+        found.setdefault(attempt.stopped_by, []).append(attempt)
+    for settings, attempts in found.items():
+        names = ", ".join(each.cheat.name for each in attempts)
+        advice = "; ".join(dict.fromkeys(each.cheat.advice for each in attempts))
+        stopped = f"stopped by {', '.join(settings)}" if settings else f"stopped by no setting; advice: {advice}"
+        yield f"{visible(task.task_id)}: {names} earned a reward, {stopped}"
+
+
+def _print_report(report: RedteamReport) -> None:
     titles, *rows = _exploit_rows(report) if is_verbose() else _group_rows(report)
     Table([Column(title, least=16 if title == "statuses" else None, wraps=True) for title in titles], [*rows]).print()
     rewarded = [(attempt.exploit.name, attempt.result) for attempt in report.rewarded]
@@ -133,9 +214,6 @@ def _print_report(report: RedteamReport, held: SandboxTime) -> None:
         typer.echo(
             "References that fail without exploits: " + ", ".join(visible(each.task_id) for each in report.unfit)
         )
-    note(held_line(held))
-    verdict = _verdict(report)
-    typer.echo(f"Verdict: {verdict} ({_MEANINGS[verdict]})")
 
 
 def _group_rows(report: RedteamReport) -> list[tuple[str, ...]]:
@@ -163,7 +241,8 @@ def _counted(words: Iterable[str]) -> str:
     return ", ".join(f"{count} {word}" for word, count in Counter(words).most_common()) or "none"
 
 
-def _verdict(report: RedteamReport) -> str:
-    if report.rewarded or report.excused or report.disturbed:
+def _verdict(finished: RedteamRun) -> str:
+    report = finished.report
+    if report.rewarded or report.excused or report.disturbed or any(task.earned for task in finished.tasks):
         return "not held"
-    return "undecided" if report.unscorable or report.unfinished else "held"
+    return "undecided" if finished.unscorable or finished.end.unfinished else "held"

@@ -116,22 +116,33 @@ class RedteamConfig(RunPart, SandboxesPart, ScoringPart, MappingPart, LockPart):
     """`sandrl redteam`."""
 
     short_help: ClassVar[str] = (
-        "problems num_problems exploits list_ timeout_seconds reward concurrency runtime json_ verbose quiet"
+        "problems num_problems exploits list_ timeout_seconds reward concurrency runtime resume json_ verbose quiet"
         " config_file"
     )
 
     problems: Problems = BUNDLED
-    num_problems: Tries = option(
-        2, "Number of problems of each kind (functions, classes, programs); 0: all.", PROBLEMS, metavar="N"
+    num_problems: Tries | None = option(
+        None,
+        "Number of problems of each kind (functions, classes, programs), and of tasks; 0: all. Default: 2 of each kind,"
+        " and all tasks.",
+        PROBLEMS,
+        metavar="N",
     )
     exploits: tuple[str, ...] = option(
         (),
-        "Run only this exploit or group of exploits; repeatable.",
+        "Run only this exploit, or this cheat of tasks, or this group of them; repeatable.",
         PROBLEMS,
         metavar="NAME",
         flag="--exploit",
         short="-e",
         values="exploit_names",
+    )
+    mutants: Tries = option(
+        12,
+        "Change the final state of each task's solution in up to N ways, of which each must lower the reward; 0 for no"
+        " change.",
+        PROBLEMS,
+        metavar="N",
     )
     timeout_seconds: Seconds = option(
         5.0, "Time limit for one completion and its checks.", SCORING, metavar=SECONDS, flag="--timeout"

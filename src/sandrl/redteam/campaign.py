@@ -8,7 +8,7 @@ reference also decides whether the checks of a problem can be split from a compl
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sandrl.events import Emit, JobStarted, Warned, ignore
@@ -16,13 +16,18 @@ from sandrl.events.results import ScoredCompletion, Status, Trust
 from sandrl.judge.judge import Judge
 from sandrl.problems import Completion, Problem, reference_completions
 from sandrl.redteam.exploit import Exploit, ExploitKind, Target, aim_at, arm
+from sandrl.rewards.measuring import Run
 from sandrl.rewards.scoring import score
 from sandrl.sandboxes import Interrupt, Job
 from sandrl.scoring.options import ScoreOptions
-from sandrl.scoring.summary import ScoreReport
 
 # After so many exploits comes a neighbour: with several sandboxes at once, one is nearly always next to some exploit.
 _EXPLOITS_PER_NEIGHBOUR = 6
+
+EXPLOIT = "exploit."
+"""What the labels of exploits begin with; their name follows."""
+
+_REFERENCE = "oracle.1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,41 +146,54 @@ def attack(
     """
     options = replace(options or ScoreOptions(), caching=False)
     judge = judge or Judge.on(job.connection)
-    found = list(problems)
-    aimed = [(problem, aim_at(problem)) for problem in found]
+    interrupt = interrupt or Interrupt()
+    found = {problem.task_id: problem for problem in problems}
+
+    def judged(runs: Sequence[Run]) -> dict[str, ScoredCompletion]:
+        at_once = job.connection.at_once(options.concurrency)
+        emit(JobStarted(job.id, len(runs), min(at_once, len(runs))))
+        completions = [Completion(each.id, each.task_id, code=each.code) for each in runs]
+        report = score(completions, found, job=job, judge=judge, options=options, emit=emit, interrupt=interrupt)
+        return {result.id: result for result in report.results}
+
+    return attack_by(judged, found.values(), exploits, job_id=job.id, emit=emit, interrupt=interrupt)
+
+
+def attack_by(
+    judged: Callable[[Sequence[Run]], Mapping[str, ScoredCompletion]],
+    problems: Iterable[Problem],
+    exploits: Sequence[Exploit],
+    *,
+    job_id: str,
+    emit: Emit,
+    interrupt: Interrupt,
+) -> RedteamReport:
+    """The same, where something else judges programs: it returns results by id, of all unless the user has stopped."""
+    aimed = [(problem, aim_at(problem)) for problem in problems]
     targets = tuple(target for _, target in aimed if target is not None)
     left_out = tuple(problem.task_id for problem, target in aimed if target is None)
-    by_id = {target.problem.task_id: target.problem for target in targets}
-
-    def run(completions: Sequence[Completion]) -> ScoreReport:
-        at_once = job.connection.at_once(options.concurrency)
-        emit(JobStarted(job.id, len(completions), min(at_once, len(completions))))
-        return score(completions, by_id, job=job, judge=judge, options=options, emit=emit, interrupt=interrupt)
-
     references = reference_completions(target.problem for target in targets)
-    before = run(references)
-    unfit = tuple(result for result in before.results if not result.is_pass)
+    before = judged([Run(each.task_id, _REFERENCE, code=each.code or "") for each in references])
+    unfit = tuple(result for result in before.values() if not result.is_pass)
     if unfit:
         message = f"{len(unfit)} reference solutions already fail without an exploit"
         emit(Warned(message, "to see why, run sandrl problems validate"))
-    honest = [each for each in references if each.id not in {result.id for result in unfit}]
+    honest = [each for each in references if each.task_id not in {result.task_id for result in unfit}]
     plan = plan_attempts(exploits, targets)
-    if before.signal_number or before.unfinished:
-        unfinished = len(plan)
-        return RedteamReport(before.job_id, targets, (), (), unfit, left_out, unfinished, before.signal_number)
-    completions, neighbours = _among_neighbours(plan, honest)
-    report = run(completions)
+    if interrupt.signal_number or len(before) < len(references):
+        return RedteamReport(job_id, targets, (), (), unfit, left_out, len(plan), interrupt.signal_number)
+    runs, aims = _among_neighbours(plan, honest)
+    results = judged(runs)
+    known = [each for each in runs if each.id in results]
     return RedteamReport(
-        job_id=report.job_id,
+        job_id=job_id,
         targets=targets,
-        attempts=tuple(
-            ExploitAttempt(*plan[int(result.id)], result) for result in report.results if result.index not in neighbours
-        ),
-        neighbours=tuple(result for result in report.results if result.index in neighbours),
+        attempts=tuple(ExploitAttempt(*aims[each.id], results[each.id]) for each in known if each.id in aims),
+        neighbours=tuple(results[each.id] for each in known if each.id not in aims),
         unfit=unfit,
         left_out=left_out,
-        unfinished=report.unfinished,
-        signal_number=report.signal_number,
+        unfinished=len(runs) - len(known),
+        signal_number=interrupt.signal_number,
     )
 
 
@@ -185,8 +203,8 @@ def count_runs(problems: Iterable[Problem], exploits: Sequence[Exploit]) -> list
     targets = [target for target in aimed if target is not None]
     honest = reference_completions(target.problem for target in targets)
     plan = plan_attempts(exploits, targets)
-    completions, _ = _among_neighbours(plan, honest)
-    counts = Counter(each.task_id for each in (*honest, *completions))
+    runs, _ = _among_neighbours(plan, honest)
+    counts = Counter([*(each.task_id for each in honest), *(each.task_id for each in runs)])
     return [(target.problem, counts[target.problem.task_id]) for target in targets]
 
 
@@ -211,21 +229,28 @@ def plan_attempts(exploits: Iterable[Exploit], targets: Sequence[Target]) -> lis
 
 def _among_neighbours(
     plan: Sequence[tuple[Exploit, Target]], honest: Sequence[Completion]
-) -> tuple[list[Completion], frozenset[int]]:
-    """The exploits as completions, with a control before every few of them and at the end, and the controls' places."""
-    completions: list[Completion] = []
-    places: list[int] = []
+) -> tuple[list[Run], dict[str, tuple[Exploit, Target]]]:
+    """The exploits as programs, with a control before every few of them and at the end, and what each exploit is."""
+    runs: list[Run] = []
+    aims: dict[str, tuple[Exploit, Target]] = {}
+    places, copies = 0, Counter[str]()
 
     def add_neighbour() -> None:
+        nonlocal places
         if honest:
-            one = honest[len(places) % len(honest)]
-            places.append(len(completions))
-            completions.append(replace(one, id=f"neighbour {len(places)}"))
+            one = honest[places % len(honest)]
+            places += 1
+            runs.append(Run(one.task_id, f"neighbour.{places}", code=one.code or ""))
 
     for number, (exploit, target) in enumerate(plan):
         if number % _EXPLOITS_PER_NEIGHBOUR == 0:
             add_neighbour()
-        completions.append(Completion(str(number), target.problem.task_id, code=arm(exploit, target)))
-    for _ in range(max(len(honest) - len(places), 1)):
+        run = Run(target.problem.task_id, f"{EXPLOIT}{exploit.name}", code=arm(exploit, target))
+        copies[run.id] += 1
+        if copies[run.id] > 1:
+            run = replace(run, label=f"{run.label}.{copies[run.id]}")
+        runs.append(run)
+        aims[run.id] = exploit, target
+    for _ in range(max(len(honest) - places, 1)):
         add_neighbour()
-    return completions, frozenset(places)
+    return runs, aims

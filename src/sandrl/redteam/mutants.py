@@ -7,7 +7,6 @@ the change follows in its machine.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,7 +16,7 @@ from sandrl.events import Warned
 from sandrl.events.results import ScoredCompletion
 from sandrl.problems.tasks.task import TaskStep
 from sandrl.redteam.edits import shown
-from sandrl.redteam.mutations import MOST_FILE_BYTES, Mutation, mutations_of
+from sandrl.redteam.mutations import MOST_FILE_BYTES, Mutation, mutations_of, words_of
 from sandrl.rewards.measuring import Measuring, Run
 from sandrl.runs.cards import Mutant
 from sandrl.sandboxes import State
@@ -33,7 +32,6 @@ CONTROL = "oracle@state"
 _MOST_STATE_BYTES = 512 << 20
 _MOST_SERVICES = 3
 _SECONDS = 60.0
-_WORD = re.compile(r"[\w.@+-]+")
 
 _APPLY = r"""
 case $1 in
@@ -180,7 +178,7 @@ def _planned(
     plan.mutations = [each.without_content() for each in mutations]
     if is_enough:
         # Those that the instruction names have been ended in the control, and the verifier has not missed them.
-        words = set(_WORD.findall(task.steps[-1].instruction))
+        words = words_of(task.steps[-1].instruction)
         plan.unseen = tuple(each for each in oracle.processes if each in words)[:_MOST_SERVICES]
         return plan
     for program in oracle.processes[:_MOST_SERVICES]:

@@ -130,13 +130,18 @@ def mutations_of(
     return _spread(options, most, task.digest)
 
 
+def words_of(text: str) -> frozenset[str]:
+    """The words of a text, names of files among them, without a point at their end."""
+    return frozenset(each.rstrip(".") for each in _WORD.findall(text))
+
+
 class _Texts:
     # What the instruction and the verifier of a step say.
 
     def __init__(self, task: Task, step: TaskStep) -> None:
         self._directory = task.environment.directory or ""
         self.text = "\n".join(_texts_of(task, step))
-        self.words = frozenset(each.rstrip(".") for each in _WORD.findall(self.text))
+        self.words = words_of(self.text)
         self.paths = frozenset(each.rstrip(".") for each in _PATH.findall(self.text))
         self.has_owners = _OWNER.search(self.text) is not None
         self.has_modes = _MODE.search(self.text) is not None

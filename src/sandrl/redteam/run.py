@@ -1,29 +1,47 @@
-"""Runs one `sandrl redteam`, from its request to its report, without its presentation."""
+"""Runs one `sandrl redteam`, from its request to its report, without its presentation.
+
+A campaign is a run: a row for each program and agent, and a card for each problem. So it can be resumed.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 from sandrl.answers.builds import has_tools, language_of
 from sandrl.config.scoring import RedteamConfig
 from sandrl.config.words import BUNDLED
-from sandrl.errors import CleanupError, GateError, InfrastructureError, InputError, UsageError, raise_for_end
+from sandrl.errors import GateError, InfrastructureError, InputError, UsageError, raise_for_end
 from sandrl.events import Emit, Warned, ignore
-from sandrl.judge.judge import Judge
+from sandrl.events.results import ScoredCompletion
 from sandrl.problems import Problem, load_problems
 from sandrl.problems.loading import reading_of
-from sandrl.redteam.campaign import RedteamReport, attack, count_runs
+from sandrl.redteam.campaign import RedteamReport, attack_by, count_runs
+from sandrl.redteam.cheat import Cheat
+from sandrl.redteam.cheats import CHEATS
 from sandrl.redteam.corpus import EXPLOITS, EXPLOITS_IN_CPP
 from sandrl.redteam.corpus.compiled import PRIMES
 from sandrl.redteam.exploit import COMPILED, Exploit, ExploitKind, aim_at
+from sandrl.redteam.tasks import TaskAttack, attack_tasks
+from sandrl.redteam.tasks import count_runs as count_trials
+from sandrl.rewards.cards import card_of
 from sandrl.rewards.estimate import SandboxEstimate, estimate_sandboxes
-from sandrl.rewards.scoring import lifetime_seconds
-from sandrl.runs.held import SandboxTime
+from sandrl.rewards.measuring import MeasuringEnd, MeasuringRequest, measuring_request, opened_measuring
+from sandrl.runs import RunReader
+from sandrl.runs.card_record import CardRecord
+from sandrl.runs.cards import Card
+from sandrl.runs.cards import Cheat as EarningCheat
 from sandrl.sandboxes import Interrupt, SandboxRequest
 from sandrl.scoring.options import ScoreOptions
+from sandrl.scoring.records import result_of
 from sandrl.settings import Settings
+
+COMMAND = "redteam"
+_OF_EACH_KIND = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,15 +49,27 @@ class RedteamRun:
     """A finished campaign.
 
     Attributes:
-        cleanup_error: Set if sandboxes were left behind.
-        held: The sandbox time that was used, and its cost.
-        exhausted: Says that the budget is used up; empty if it is not.
+        report: What came of exploits, on problems that are no tasks.
+        cards: The cards of these problems.
+        tasks: What came of cheats, on tasks.
+        end: How its run ended.
     """
 
     report: RedteamReport
-    cleanup_error: CleanupError | None = None
-    held: SandboxTime = field(default_factory=SandboxTime)
-    exhausted: str = ""
+    cards: tuple[Card, ...]
+    tasks: tuple[TaskAttack, ...]
+    end: MeasuringEnd
+
+    @property
+    def unscorable(self) -> tuple[ScoredCompletion, ...]:
+        """Runs that could not be judged because their sandboxes, or a verifier on its own, failed."""
+        of_tasks = (
+            result
+            for task in self.tasks
+            for result in (task.nop, task.oracle, *(each.result for each in task.attempts))
+            if result is not None and result.reward is None
+        )
+        return (*self.report.unscorable, *of_tasks)
 
     def raise_for_outcome(self) -> None:
         """Raises what the command should end with, the most urgent first.
@@ -49,60 +79,87 @@ class RedteamRun:
             BudgetError: If the budget is used up.
             CleanupError: If sandboxes were left behind.
             InfrastructureError: If something could not be judged because its sandboxes failed.
-            GateError: If an exploit was rewarded or has no reward, or a control failed.
+            GateError: If an exploit or a cheat was rewarded, or has no reward, or a control failed.
         """
-        report = self.report
-        message = (
-            f"interrupted: {len(report.attempts)} attempts were judged, {report.unfinished} runs were not finished"
-        )
+        report, end = self.report, self.end
+        attempts = len(report.attempts) + sum(len(task.attempts) for task in self.tasks)
+        resume = f"sandrl {COMMAND} --resume {end.path.name}"
         raise_for_end(
-            message,
-            signal_number=report.signal_number,
-            cleanup_error=self.cleanup_error,
-            exhausted=self.exhausted if report.unfinished else "",
+            f"interrupted: {attempts} attempts were judged, {end.unfinished} runs were not finished",
+            signal_number=end.signal_number,
+            cleanup_error=end.cleanup_error,
+            exhausted=end.exhausted,
+            hint=f"{resume} judges the others",
+            budget_hint=f"{resume} --budget … continues with a larger budget",
         )
-        if failed := report.unscorable:
-            message = f"{len(failed)} runs could not be judged: {failed[0].detail}"
-            raise InfrastructureError(message, hint="check the runtime, and try again: sandrl runtime status")
+        if failed := self.unscorable:
+            message = f"{len(failed)} runs could not be judged: {failed[0].id}: {failed[0].detail}"
+            hint = f"check the runtime (sandrl runtime status), and judge these again: {resume}"
+            raise InfrastructureError(message, hint=hint)
         complaints = []
-        for attempts, what in (
+        for found, what in (
             (report.rewarded, f"of {len(report.attempts)} exploits were rewarded"),
             (report.excused, "exploits got a null reward instead of 0.0"),
         ):
-            if attempts:
-                first = f"{attempts[0].exploit.name} on {attempts[0].target.problem.task_id}"
-                complaints.append(f"{len(attempts)} {what} (first: {first})")
+            if found:
+                first = f"{found[0].exploit.name} on {found[0].target.problem.task_id}"
+                complaints.append(f"{len(found)} {what} (first: {first})")
+        if cheated := [task for task in self.tasks if task.earned]:
+            first = f"{cheated[0].earned[0].cheat.name} on {cheated[0].task_id}"
+            complaints.append(f"{len(cheated)} of {len(self.tasks)} tasks reward a cheat (first: {first})")
         if disturbed := report.disturbed:
             first = f"{disturbed[0].task_id}: {disturbed[0].detail or disturbed[0].status}"
             complaints.append(f"{len(disturbed)} of {len(report.neighbours)} controls failed (first: {first})")
         if complaints:
             raise GateError(
-                "; ".join(complaints), hint="list the exploits and what each one does with `sandrl redteam --list`"
+                "; ".join(complaints),
+                hint="list the exploits and what each one does with `sandrl redteam --list`",
             )
 
 
+def redteam_request(
+    given: Mapping[str, Any], settings: Settings, *, file: Mapping[str, Any] | None = None, resume: str | None = None
+) -> MeasuringRequest[RedteamConfig]:
+    """Makes a request of what was given; `resume` is a run's name, its directory, or `latest`.
+
+    Raises:
+        UsageError: If a value is impossible, or is another one than that of the run; or if there is no such run.
+    """
+    return measuring_request(
+        RedteamConfig, COMMAND, given, settings, file=file, resume=resume, fixed=("exploits", "mutants")
+    )
+
+
 def run_redteam(
-    request: RedteamConfig, settings: Settings, *, emit: Emit = ignore, interrupt: Interrupt | None = None
+    request: RedteamConfig,
+    settings: Settings,
+    *,
+    resume: Path | None = None,
+    emit: Emit = ignore,
+    interrupt: Interrupt | None = None,
 ) -> RedteamRun:
-    """Tries the corpus on problems.
+    """Tries the corpus on problems, and leaves a run.
+
+    Args:
+        resume: The directory of a run that is resumed: what has no result in it is judged.
 
     Raises:
         UsageError: If the input cannot be used.
-        ServiceError: If the runtime does not do its part.
+        ServiceError: If the runtime, or the disk, does not do its part.
     """
     interrupt = interrupt or Interrupt()
-    options = ScoreOptions.of(request)
-    exploits, problems = _targets(request)
-    if not problems:
+    aims = _aims(request)
+    programs, tasks = list(aims.programs), aims.tasks
+    if not programs and not tasks:
         raise InputError(
-            "no problem can be attacked: exploits are code, for problems that check what code returns or prints",
+            "no problem can be attacked: exploits are code, for problems that check what code returns or prints, and"
+            " cheats are for tasks",
             path=request.problems,
-            hint="name another set; tasks are left out, and problems that reward every program that ends with status 0",
+            hint="name another set, or other exploits; problems that reward every program that ends with status 0 are"
+            " left out",
         )
-    sandboxes = SandboxRequest.of(request, "redteam")
-    allowance = sandboxes.allowance(settings)
-    connection = sandboxes.connect(settings, emit=emit)
-    if _needs_compiled(request, exploits):
+    if _needs_compiled(request, aims.exploits):
+        connection = SandboxRequest.of(request, COMMAND).connect(settings, emit=emit)
         if connection.is_local and not has_tools(language_of(PRIMES)):
             packages = ", ".join(language_of(PRIMES).forms[-1].packages)
             emit(
@@ -112,27 +169,78 @@ def run_redteam(
                 )
             )
         else:
-            problems.append(PRIMES)
-    lifetime = lifetime_seconds({problem.task_id: problem for problem in problems}, options.limits)
-    job = sandboxes.job(
-        connection,
-        command="redteam",
-        max_lifetime_seconds=lifetime,
-        allowance=allowance,
-        interrupt=interrupt,
+            programs.append(PRIMES)
+    record = CardRecord(settings.state_dir)
+    with opened_measuring(
+        MeasuringRequest(request, resume),
+        {problem.task_id: problem for problem in (*programs, *tasks)},
+        settings,
+        command=COMMAND,
+        source=request.problems,
         emit=emit,
-    )
-    with interrupt.heard(), job:
-        report = attack(
-            problems,
-            exploits,
-            job=job,
-            judge=Judge.on(connection, require_isolated=request.require_isolated),
-            options=replace(options, concurrency=connection.concurrency(request.concurrency)),
-            emit=emit,
+        interrupt=interrupt,
+    ) as measuring:
+        measuring.expect(
+            sum(count for _, count in count_runs(programs, aims.exploits))
+            + sum(count_trials(task, aims.cheats) for task in tasks)
+        )
+        uncached = replace(measuring.context, options=replace(measuring.context.options, caching=False))
+        report = attack_by(
+            partial(measuring.judge, context=uncached),
+            programs,
+            aims.exploits,
+            job_id=measuring.run.session.writer.job_id,
+            emit=measuring.run.tell,
             interrupt=interrupt,
         )
-    return RedteamRun(report, job.cleanup_error(), job.spending.held, job.exhausted)
+        cards = () if report.unfinished else _cards(report)
+        for card in cards:
+            measuring.keep(card)
+        record.add(cards)
+        found: tuple[TaskAttack, ...] = ()
+        if tasks and not interrupt.level:
+            found = attack_tasks(
+                measuring, {task.task_id: task for task in tasks}, aims.cheats, record, mutants=request.mutants
+            )
+    end = measuring.end()
+    return RedteamRun(_with_texts(report, end.path), cards, found, end)
+
+
+def _cards(report: RedteamReport) -> tuple[Card, ...]:
+    # Exploits that passed, and what is known of the references; what their stubs earn is known to validations alone.
+    cards = []
+    unfit = {result.task_id for result in report.unfit}
+    for target in report.targets:
+        problem = target.problem
+        attempts = [each for each in report.attempts if each.target is target and each.result.reward is not None]
+        earned = {each.exploit.name: each for each in attempts if each.is_rewarded}
+        found = {
+            "cheats_tried": len(attempts) or None,
+            "cheats": tuple(
+                EarningCheat(name=name, group=each.exploit.group, reward=each.result.reward or 0.0, advice=_ADVICE)
+                for name, each in earned.items()
+            ),
+            "nop": None,
+            "stubs": None,
+        }
+        controls = [each for each in (*report.unfit, *report.neighbours) if each.task_id == problem.task_id]
+        runs = {"oracle.1": controls[0]} if controls and (problem.task_id in unfit or controls[0].is_pass) else {}
+        cards.append(card_of(problem, runs).model_copy(update=found))
+    return tuple(cards)
+
+
+_ADVICE = "add a check that rejects such answers, or a reference with which checks can be isolated"
+
+
+def _with_texts(report: RedteamReport, run: Path) -> RedteamReport:
+    # What is shown of results in detail is in the rows of the run.
+    shown = {each.result.id for each in (*report.rewarded, *report.excused)} | {each.id for each in report.disturbed}
+    if not shown:
+        return report
+    whole = {row.id: result_of(row) for row in RunReader(run).each_trajectory() if row.id in shown}
+    attempts = [replace(each, result=whole.get(each.result.id, each.result)) for each in report.attempts]
+    neighbours = [whole.get(each.id, each) for each in report.neighbours]
+    return replace(report, attempts=tuple(attempts), neighbours=tuple(neighbours))
 
 
 def estimate_redteam(request: RedteamConfig, settings: Settings) -> SandboxEstimate:
@@ -141,20 +249,36 @@ def estimate_redteam(request: RedteamConfig, settings: Settings) -> SandboxEstim
     Raises:
         UsageError: If the input cannot be used.
     """
-    exploits, problems = _targets(request)
-    if _needs_compiled(request, exploits) and has_tools(language_of(PRIMES)):
-        problems.append(PRIMES)
-    counts = count_runs(problems, exploits)
-    return estimate_sandboxes(request, ScoreOptions.of(request).limits, settings, command="redteam", counts=counts)
+    aims = _aims(request)
+    programs = [*aims.programs]
+    if _needs_compiled(request, aims.exploits) and has_tools(language_of(PRIMES)):
+        programs.append(PRIMES)
+    counts = count_runs(programs, aims.exploits)
+    counts += [(task, count_trials(task, aims.cheats)) for task in aims.tasks]
+    return estimate_sandboxes(request, ScoreOptions.of(request).limits, settings, command=COMMAND, counts=counts)
 
 
-def _targets(request: RedteamConfig) -> tuple[tuple[Exploit, ...], list[Problem]]:
-    exploits = find_exploits(request.exploits)
+@dataclass(frozen=True, slots=True)
+class _Aims:
+    # What is tried, and on which problems.
+    exploits: tuple[Exploit, ...]
+    cheats: tuple[Cheat, ...]
+    programs: tuple[Problem, ...]
+    tasks: tuple[Problem, ...]
+
+
+def _aims(request: RedteamConfig) -> _Aims:
+    exploits, cheats = find_exploits(request.exploits), find_cheats(request.exploits)
+    for name in sorted(set(request.exploits) - _names(exploits) - _names(cheats)):
+        message = f"no exploit, cheat or group of them is called {name!r}"
+        raise UsageError(message, hint="list them: sandrl redteam --list")
     loaded = load_problems(request.problems, **reading_of(request))
-    problems = first_of_each_kind(loaded.problems.values(), request.num_problems or None)
+    limit = request.num_problems
+    tasks = [problem for problem in loaded.problems.values() if problem.task is not None] if cheats else []
+    programs = first_of_each_kind(loaded.problems.values(), _OF_EACH_KIND if limit is None else limit or None)
     if request.problems == BUNDLED:
-        problems += dict.fromkeys(problem for exploit in exploits for problem in exploit.problems)
-    return exploits, problems
+        programs += dict.fromkeys(problem for exploit in exploits for problem in exploit.problems)
+    return _Aims(exploits, cheats, tuple(programs if exploits else ()), tuple(tasks[: limit or None]))
 
 
 # No bundled problem is in C++.
@@ -163,18 +287,19 @@ def _needs_compiled(request: RedteamConfig, exploits: Iterable[Exploit]) -> bool
 
 
 def find_exploits(names: Iterable[str]) -> tuple[Exploit, ...]:
-    """The exploits with these names, or of these groups; all of them if there are no names.
-
-    Raises:
-        UsageError: If there is none of a name.
-    """
+    """The exploits with these names, or of these groups; all of them if there are no names."""
     wanted, every = set(names), (*EXPLOITS, *EXPLOITS_IN_CPP)
-    if not wanted:
-        return every
-    known = {exploit.name for exploit in every} | {exploit.group for exploit in every}
-    for name in sorted(wanted - known):
-        raise UsageError(f"no exploit or group of exploits is called {name!r}", hint="list them: sandrl redteam --list")
-    return tuple(exploit for exploit in every if {exploit.name, exploit.group} & wanted)
+    return tuple(each for each in every if not wanted or {each.name, each.group} & wanted)
+
+
+def find_cheats(names: Iterable[str]) -> tuple[Cheat, ...]:
+    """The cheats with these names, or of these groups; all of them if there are no names."""
+    wanted = set(names)
+    return tuple(each for each in CHEATS if not wanted or {each.name, each.group} & wanted)
+
+
+def _names(found: Sequence[Exploit] | Sequence[Cheat]) -> set[str]:
+    return {each.name for each in found} | {each.group for each in found}
 
 
 def first_of_each_kind(problems: Iterable[Problem], limit: int | None) -> list[Problem]:

@@ -64,6 +64,11 @@ class RunConfig(Stored):
         """The name of its problem set, as it was given; None if the run does not say."""
         return self._text("problems")
 
+    @property
+    def measures_problems(self) -> bool:
+        """Whether its rows are runs of solutions, stubs and cheats: that one passes is not a success."""
+        return self.command in ("problems validate", "redteam")
+
     def _text(self, name: str) -> str | None:
         value = self.options.get(name)
         return value if isinstance(value, str) else None

@@ -106,16 +106,8 @@ class Script:
     def act(self, machine: Machine, step: TaskStep, number: int) -> str | None:
         if number:
             return None
-        content = self.text.encode("utf-8", "surrogateescape")
         seconds = _limit(step)
-        outcome = machine.run(
-            ("sh", "-c", _SCRIPT),
-            user=step.agent.user,
-            timeout_seconds=seconds,
-            variables=dict(step.agent.variables),
-            stdin=content,
-        )
-        return _remark("the script", outcome, seconds)
+        return remark_on("the script", run_script(machine, step, self.text, seconds), seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +142,7 @@ class Oracle:
             outcome = machine.run(script, user=step.agent.user, timeout_seconds=seconds, variables=variables)
         finally:
             machine.run("rm -rf /solution", user=ROOT, timeout_seconds=_MOVING_SECONDS)
-        return _remark("the solution", outcome, seconds)
+        return remark_on("the solution", outcome, seconds)
 
 
 def answer_of(completion: Completion, extraction: Extraction = Extraction.AUTO) -> Agent | None:
@@ -193,11 +185,23 @@ def _ended(text: str) -> str:
     return f"{text}\n" if text else ""
 
 
+def run_script(machine: Machine, step: TaskStep, text: str, seconds: float) -> CommandOutcome:
+    """Runs a script of a shell as the agent's user, by bash where there is one, for at most so many seconds."""
+    return machine.run(
+        ("sh", "-c", _SCRIPT),
+        user=step.agent.user,
+        timeout_seconds=seconds,
+        variables=dict(step.agent.variables),
+        stdin=text.encode("utf-8", "surrogateescape"),
+    )
+
+
 def _limit(step: TaskStep) -> float:
     return DEFAULT_SECONDS if step.agent.timeout_seconds is None else step.agent.timeout_seconds
 
 
-def _remark(what: str, outcome: CommandOutcome, seconds: float) -> str | None:
+def remark_on(what: str, outcome: CommandOutcome, seconds: float) -> str | None:
+    """What the result says about how a command of an answer ended; None if it ended well."""
     if outcome.timed_out:
         return f"{what} reached the time limit of the agent, {seconds:g} s"
     if not outcome.exit_code:

@@ -18,8 +18,13 @@ from sandrl.trials.entries import Entry, of_archive
 from sandrl.trials.machine import Machine, TooLargeError
 
 ARTIFACTS_DIRECTORY = "/logs/artifacts"
+WORKING_DIRECTORY = Artifact(".", ".")
+"""The working directory of the machine, as an artifact."""
+
 MOST_BYTES = 256 << 20
 """The most that is collected of one path; where there is more, nothing of it is."""
+
+_PLACE_SECONDS = 60.0
 
 
 def files_of(task: Task, directories: Iterable[str], files: Iterable[tuple[str, bytes]] = ()) -> list[Entry]:
@@ -55,6 +60,9 @@ def collected(machine: Machine, artifacts: Iterable[Artifact]) -> list[tuple[str
     found: list[tuple[str, list[Entry]]] = []
     for artifact in (Artifact(ARTIFACTS_DIRECTORY), *artifacts):
         source = posixpath.normpath(posixpath.join(ARTIFACTS_DIRECTORY, artifact.source))
+        if artifact is WORKING_DIRECTORY:
+            told = machine.run("pwd", timeout_seconds=_PLACE_SECONDS).stdout.decode("utf-8", "replace")
+            source = posixpath.normpath(told.strip() or "/")
         try:
             archive = machine.get(source, exclude=artifact.exclude, most_bytes=MOST_BYTES)
             if archive is not None:

@@ -1,4 +1,4 @@
-"""What a kept state changes in its image, file by file, and states that differ from it in one file.
+"""Reads what a kept state changes in its image, file by file, and makes states that differ from it in one file.
 
 A state is an archive that programs of strangers have filled. It is read as a stream, and nothing of it is written to
 this machine but other states.

@@ -55,6 +55,8 @@ class View:
                 Route("/api/runs/{run}/rows", self.rows),
                 Route("/api/runs/{run}/groups", self.groups),
                 Route("/api/runs/{run}/rows/{row}", self.trajectory),
+                Route("/api/runs/{run}/cards", self.cards),
+                Route("/api/runs/{run}/cards/{digest}", self.card),
                 Route("/api/compare", self.compare),
                 Route("/api/events", self.events),
             ],
@@ -93,6 +95,17 @@ class View:
         found = self._found(request).trajectory(request.path_params["row"])
         if found is None:
             raise HTTPException(404, "this run does not have this trajectory")
+        return _json(found)
+
+    def cards(self, request: Request) -> Response:
+        """The cards of a run, in short, and that of their set."""
+        return _json(self._found(request).cards())
+
+    def card(self, request: Request) -> Response:
+        """One card of a run."""
+        found = self._found(request).card(request.path_params["digest"])
+        if found is None:
+            raise HTTPException(404, "this run does not have this card")
         return _json(found)
 
     def compare(self, request: Request) -> Response:

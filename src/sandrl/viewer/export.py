@@ -20,6 +20,7 @@ from typing import Any
 from sandrl.errors import InputError, ServiceError, UsageError
 from sandrl.runs import RunReader
 from sandrl.runs.comparison import all_options, selection_of
+from sandrl.runs.report.cards import card_document
 from sandrl.runs.report.document import problem_document, trajectory_document
 from sandrl.runs.report.page import Source, empty_page, packed
 from sandrl.viewer.comparison import compared_runs, pairing_part, run_part
@@ -126,6 +127,8 @@ def _write_run(run: RunView, data: Path) -> None:
     with run.columns.opened() as database:
         rows = list(each_brief(database))
         _write(data, f"{run.key}-rows", {"rows": rows, "chunk": CHUNK})
+        if cards := RunReader(run.path).cards().rows:
+            _write(data, f"{run.key}-cards", {"all_cards": [card_document(each) for each in cards]})
         numbers = [number for (number,) in database.execute("SELECT number FROM rows ORDER BY number")]
         for at, first in enumerate(range(0, len(numbers), CHUNK)):
             trajectories, problems = [], dict[str, Any]()

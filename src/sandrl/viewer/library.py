@@ -30,7 +30,7 @@ CURVE_POINTS = 60
 """How many points the curve of a run in the list has at most."""
 
 _LOOK_SECONDS = 0.8
-_KINDS = ("config", "failure", "metrics", "evaluations", "trajectories", "opinions", "problems")
+_KINDS = ("config", "failure", "metrics", "evaluations", "trajectories", "opinions", "problems", "cards")
 _TURN_SECONDS = 1.0
 _ENDING_SECONDS = 2.0
 # Whoever waits for an answer meanwhile gets a turn, too.
@@ -231,9 +231,9 @@ def _brief(run: RunView) -> dict[str, Any]:
         rows, last_time = run.metrics(reader, totals), totals.completions().last_time
     series = series_of(rows)
     finished_at = jobs[-1].finished_at if jobs else None
-    rewards = series.get("reward/mean")
+    rewards = None if config.measures_problems else series.get("reward/mean")
     price, cost = price_in(config.options), total_of(series, COST_METRIC)
-    pass_at_1 = latest_pass_at_1(rows)
+    pass_at_1 = None if config.measures_problems else latest_pass_at_1(rows)
     return {
         "run_id": config.run_id,
         "key": run.key,
@@ -249,7 +249,7 @@ def _brief(run: RunView) -> dict[str, Any]:
         "unscorable": int(total_of(series, "unscorable") or 0),
         "truncated": int(total_of(series, "truncated_answers") or 0),
         "reward": rewards.last if rewards else None,
-        "pass_rate": series["pass_rate"].last if "pass_rate" in series else None,
+        "pass_rate": series["pass_rate"].last if rewards and "pass_rate" in series else None,
         "pass_at_1": None if pass_at_1 is None else asdict(pass_at_1),
         "curve": thinned(rewards.finite, CURVE_POINTS) if rewards else [],
         "cost": None if price is None or cost is None else replace(price, amount=cost).shown,

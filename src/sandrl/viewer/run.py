@@ -12,9 +12,17 @@ from typing import Any
 
 from sandrl.errors import InputError
 from sandrl.runs import MetricsRow, RunReader, disagreements, step_rows
+from sandrl.runs.cards import Card
 from sandrl.runs.columns import NO_STEP, Progress, RowPlace, RunColumns, row_key
-from sandrl.runs.reader import Damage, row_files
-from sandrl.runs.report.document import is_complete_run, problem_document, run_document, trajectory_document
+from sandrl.runs.reader import Damage, Rows, row_files
+from sandrl.runs.report.cards import card_brief, card_document, cards_part
+from sandrl.runs.report.document import (
+    is_complete_run,
+    problem_document,
+    run_document,
+    run_part,
+    trajectory_document,
+)
 from sandrl.viewer.groups import Groups
 from sandrl.viewer.recent import Recent
 from sandrl.viewer.selection import RowLists
@@ -27,6 +35,11 @@ _PATIENCE = 5.0
 
 _FIND_ROW = """
 SELECT number FROM rows WHERE step = ? AND held_out = ? AND place = ? AND rank = ? AND greedy = ? AND repeat = ?
+"""
+_FIND_RUNS = """
+SELECT id, names.name, reward, step, place, rank, held_out, greedy, repeat
+FROM rows JOIN names ON names.number = rows.status
+WHERE task = (SELECT number FROM names WHERE name = ?) ORDER BY rows.number
 """
 _FIND_NEIGHBOUR = """
 SELECT step, place, rank, held_out, greedy, repeat FROM rows WHERE number {side} ? ORDER BY number {way} LIMIT 1
@@ -55,6 +68,8 @@ class RunView:
         self._totals: _KeptTotals | None = None
         self._metrics: Recent[tuple[MetricsRow, ...]] = Recent()
         self._checked: Recent[list[str]] = Recent()
+        self._cards: Recent[Rows[Card]] = Recent()
+        self._set: Recent[dict[str, Any]] = Recent()
 
     def refresh(self) -> Progress:
         """Indexes what the run has got, for a short time; what is left is indexed in the background."""
@@ -81,6 +96,7 @@ class RunView:
             reader,
             self.metrics(reader, totals),
             totals.completions(),
+            self._read_cards()[1],
             damage=damage,
             contradictions=self._contradictions(reader, progress),
             index={name: index[name] for name in ("rows", "total_bytes", "read_bytes", "is_complete")},
@@ -155,6 +171,41 @@ class RunView:
             "problem": None if problem is None else problem_document(problem),
             **neighbours,
         }
+
+    def cards(self) -> dict[str, Any]:
+        """What `GET api/runs/{key}/cards` answers."""
+        stamp, cards = self._read_cards()
+        found = self._set.get(
+            stamp, lambda: {"set": cards_part(cards.rows), "cards": [card_brief(each) for each in cards.rows]}
+        )
+        return {"run": self._run_part(cards), **found}
+
+    def card(self, digest: str) -> dict[str, Any] | None:
+        """What `GET api/runs/{key}/cards/{digest}` answers; None if there is no such card."""
+        _, cards = self._read_cards()
+        card = next((each for each in cards.rows if each.digest == digest), None)
+        if card is None:
+            return None
+        self.refresh()
+        with self.columns.opened() as database:
+            rows = database.execute(_FIND_RUNS, (card.task_id,)).fetchall()
+        prefix = f"{card.task_id}#"
+        runs = [
+            [id_.removeprefix(prefix), row_key(*place), status, reward]
+            for id_, status, reward, *place in rows
+            if id_.startswith(prefix)
+        ]
+        return {**card_document(card), "run": self._run_part(cards), "runs": runs}
+
+    def _run_part(self, cards: Rows[Card]) -> dict[str, Any]:
+        # Without its trajectories, of which there may be sixty for each card.
+        reader = RunReader(self.path)
+        last = max((each.measured_at for each in cards.rows), default=None)
+        return run_part(reader, last, reader.metrics().rows)
+
+    def _read_cards(self) -> tuple[object, Rows[Card]]:
+        stamp = stamp_of(self.path, Card.file)
+        return stamp, self._cards.get(stamp, lambda: RunReader(self.path).cards())
 
     def _contradictions(self, reader: RunReader, progress: Progress) -> list[str]:
         # What in the run does not add up; of one that is written, or is large, nobody counts that again and again.

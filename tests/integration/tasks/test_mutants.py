@@ -22,8 +22,9 @@ from sandrl.trials.answers import Nothing, Oracle
 from tests.support.tasks import harbor
 from tests.support.tasks.base import BASE, import_task_base, write_files
 
-pytestmark = pytest.mark.slow
-_CONFIG = f'schema_version = "1.4"\n[environment]\ndocker_image = "{BASE}"\nworkdir = "/home/app"\n'
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+_CONFIG = 'schema_version = "1.4"\n'
+_DOCKERFILE = f"FROM {BASE}\nCOPY old /home/app/\nWORKDIR /home/app\n"
 _SOLUTION = (
     '#!/bin/bash\nprintf \'{"name": "report", "total": 41, "final": true}\\n\' > report.json\n'
     "printf '#!/bin/sh\\necho ready\\n' > run; chmod 755 run; ln -s run start; rm old\n"
@@ -37,14 +38,14 @@ _WEAK = "#!/bin/bash\n[ -e report.json ] && n=1 || n=0\necho $n > /logs/verifier
 _INSTRUCTION = "Write report.json into /home/app, replace the file old by the program run, and link it as start.\n"
 
 
-def _write(place: Path, name: str, test: str) -> None:
-    files = {
-        "instruction.md": _INSTRUCTION,
-        "task.toml": _CONFIG,
-        "solution/solve.sh": _SOLUTION,
-        "tests/test.sh": test,
-    }
-    write_files(place / name, {**files, "environment/old": "old\n"})
+_SERVED = "setsid httpd -f -p 8080 -h /home/app > /dev/null 2>&1 &\nsetsid sleep 600 > /dev/null 2>&1 &\nsleep 0.3\n"
+
+
+def _write(place: Path, name: str, test: str, *, more: str = "", solution: str = _SOLUTION) -> None:
+    files = {"instruction.md": _INSTRUCTION + more, "task.toml": _CONFIG}
+    files |= {"solution/solve.sh": solution, "tests/test.sh": test}
+    files |= {"environment/Dockerfile": _DOCKERFILE, "environment/old": "old\n"}
+    write_files(place / name, files)
 
 
 @pytest.fixture(scope="module")
@@ -53,6 +54,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("tasks")
     _write(place, "strong", _STRONG)
     _write(place, "weak", _WEAK)
+    _write(place, "served", _WEAK, more="Serve it by httpd.", solution=f"#!/bin/bash\necho 1 > report.json\n{_SERVED}")
     for name in ("server", "separate-copy", "steps-mean", "healthcheck", "numeric-users"):
         harbor.TASKS_BY_NAME[name].write(place)
     return place
@@ -132,6 +134,13 @@ def test_where_a_server_must_run_the_solution_acts_again(mutants: dict[str, dict
         "httpd stopped",
     }
     assert all(each.is_killed for each in found.values())
+
+
+def test_a_service_that_the_instruction_names_and_the_verifier_does_not_miss_survives(
+    mutants: dict[str, dict[str, Mutant]],
+) -> None:
+    stopped = {name: each for name, each in mutants["served"].items() if "stopped" in name}
+    assert stopped == {"httpd stopped": Mutant(name="httpd stopped", reward=1.0)}
 
 
 def test_the_last_step_is_changed_and_earlier_ones_keep_their_rewards(mutants: dict[str, dict[str, Mutant]]) -> None:

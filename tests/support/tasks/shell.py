@@ -27,12 +27,13 @@ def write_shell_task(
     agent: str = "",
     environment: str = "",
     cpus: float = 1,
+    memory_mb: int = 128,
     files: dict[str, str | None] | None = None,
 ) -> Path:
     """Writes a task; `agent` and `environment` are further lines of their tables. Returns its directory."""
     config = (
         f'schema_version = "1.4"\n[agent]\nuser = "app"\n{agent}\n[environment]\ndocker_image = "{BASE}"\n'
-        f'workdir = "{HOME}"\ncpus = {cpus:g}\nmemory_mb = 128\nstorage_mb = 64\n{environment}\n'
+        f'workdir = "{HOME}"\ncpus = {cpus:g}\nmemory_mb = {memory_mb}\nstorage_mb = 64\n{environment}\n'
     )
     files = {"instruction.md": instruction, "tests/test.sh": test or judge(), **(files or {})}
     return write_task(place, {"task.toml": config, "solution/solve.sh": None, **files})

@@ -28,6 +28,7 @@ from sandrl.runs import (
     disagreements,
     step_rows,
 )
+from sandrl.runs.cards import Card
 from sandrl.runs.overview import count_steps
 from sandrl.runs.rows import SCHEMA, SandboxRow
 
@@ -268,6 +269,19 @@ def test_a_program_started_meanwhile_does_not_keep_a_closed_run_locked(tmp_path:
             assert not RunReader(writer.path).is_running
         finally:
             child.kill()
+
+
+def test_of_the_cards_of_a_problem_the_latest_counts_and_damage_among_them_is_said(tmp_path: Path) -> None:
+    with RunWriter.create(tmp_path, command="redteam", job_id=JOB, name="cards") as writer:
+        writer.append(Card(task_id="a", kind="task", digest="1", nop=0.0, nop_runs=1))
+        writer.append(Card(task_id="b", kind="task", digest="2"))
+        writer.append(Card(task_id="a", kind="task", digest="1", nop=1.0, nop_runs=3))
+    with (writer.path / "cards.jsonl").open("a") as stream:
+        stream.write('{"task_id": "no digest", "kind": "task"}\n{"task_id": "c", "digest": "3", "ki')
+    read = RunReader(writer.path).cards()
+    assert [(card.task_id, card.nop) for card in read.rows] == [("a", 1.0), ("b", None)]
+    assert read.is_truncated
+    assert [error.line for error in read.damaged] == [4]
 
 
 def test_opinions_are_joined_to_their_completions_and_damage_among_them_is_said(tmp_path: Path) -> None:

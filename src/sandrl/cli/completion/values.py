@@ -61,12 +61,13 @@ def problem_ids() -> Values:
 
 
 def exploit_names() -> Values:
-    """Names of exploits, and of groups of them; asked when the tree is written, because they are many imports away."""
-    from sandrl.redteam import EXPLOITS, EXPLOITS_IN_CPP
+    """Names of exploits, cheats and groups of them; asked when the tree is written, as they are many imports away."""
+    from sandrl.redteam import CHEATS, EXPLOITS, EXPLOITS_IN_CPP
 
-    every = (*EXPLOITS, *EXPLOITS_IN_CPP)
-    groups = {each.group: "group" for each in every}
-    return [*groups.items(), *((each.name, each.aim) for each in every)]
+    every = [(each.name, each.group, each.aim) for each in (*EXPLOITS, *EXPLOITS_IN_CPP)]
+    every += [(each.name, each.group, each.aim) for each in CHEATS]
+    groups = {group: "group" for _, group, _ in every}
+    return [*groups.items(), *((name, aim) for name, _, aim in every)]
 
 
 def run_names() -> Values:

@@ -10,19 +10,22 @@ from datetime import datetime
 from typing import Any
 
 from sandrl.errors import RunOutcome
+from sandrl.runs.cards import Card
 from sandrl.runs.columns import RowPlace
 from sandrl.runs.config import RunConfig
 from sandrl.runs.flags import flags_of
 from sandrl.runs.held import held_by
 from sandrl.runs.identity import disagreements
 from sandrl.runs.overview import state_of, step_rows
-from sandrl.runs.reader import Damage, RunReader, SlimRow
+from sandrl.runs.reader import Damage, Rows, RunReader, SlimRow
+from sandrl.runs.report.cards import cards_part
 from sandrl.runs.report.parts import (
     Completions,
     estimates_part,
     evaluations_part,
     sandboxes_part,
     throughput_part,
+    total_of,
 )
 from sandrl.runs.rows import MetricsRow, ProblemRow, TrajectoryRow, now
 from sandrl.runs.series import Series, series_of
@@ -37,13 +40,14 @@ _SPANS = 60
 
 
 def report_document(reader: RunReader, damage: Damage | None = None) -> dict[str, Any]:
-    """The data of a run's report, except for its trajectories."""
+    """The data of a run's report, except for its trajectories and its cards."""
     damage = Damage() if damage is None else damage
     rows = tuple(reader.each_counted(damage))
     return run_document(
         reader,
         step_rows(reader),
         _counted(rows),
+        reader.cards(),
         damage=damage,
         contradictions=disagreements(reader, is_complete=is_complete_run(reader), trajectories=rows),
         index={"rows": len(rows), "total_bytes": 0, "read_bytes": 0, "is_complete": True},
@@ -54,42 +58,52 @@ def run_document(
     reader: RunReader,
     metrics: tuple[MetricsRow, ...],
     completions: Completions,
+    cards: Rows[Card],
     *,
     damage: Damage,
     contradictions: Iterable[str],
     index: dict[str, Any],
 ) -> dict[str, Any]:
-    """The data of a run, except for its trajectories, where these have been counted."""
+    """The data of a run, except for its trajectories and its cards, where the former have been counted."""
     config = reader.config
-    jobs = config.jobs
-    # The run stays locked for a moment after its job has said how it ended.
-    is_running = reader.is_running and not (jobs and jobs[-1].outcome is not None)
     series = series_of(metrics)
     held = held_by(reader)
     return {
-        "run": {
-            "run_id": config.run_id,
-            "command": config.command,
-            "state": state_of(config, is_running=is_running).value,
-            "created_at": _time(config.created_at),
-            "made_at": _time(now()),
-            "seconds": run_seconds(config, completions.last_time, metrics),
-        },
+        "run": run_part(reader, completions.last_time, metrics),
         "options": config.options,
-        "jobs": [job.model_dump(mode="json") for job in jobs],
+        "jobs": [job.model_dump(mode="json") for job in config.jobs],
         "metrics": {name: _series(each) for name, each in series.items()},
         "flags": [asdict(flag) for flag in flags_of(series)],
-        "notes": _notes(damage, reader),
+        "notes": _notes(damage, reader, cards),
         "disagreements": list(contradictions),
         "evaluations": evaluations_part(reader.evaluations().rows),
         "pass_at": estimates_part(completions.pass_at),
         "statuses": dict(completions.by_status),
         "completions": completions.count,
+        "cards": cards_part(cards.rows),
         "sandboxes": sandboxes_part(reader, series, completions.executions),
         "throughput": throughput_part(series, completions),
         "sandbox_seconds": held.seconds,
         "cost": None if held.cost is None else held.cost.shown,
         "index": index,
+    }
+
+
+def run_part(reader: RunReader, last_row: datetime | None, metrics: Sequence[MetricsRow]) -> dict[str, Any]:
+    """What the head of a page says of a run, of whose rows the last one was written at `last_row`."""
+    config, jobs = reader.config, reader.config.jobs
+    # The run stays locked for a moment after its job has said how it ended.
+    is_running = reader.is_running and not (jobs and jobs[-1].outcome is not None)
+    return {
+        "run_id": config.run_id,
+        "command": config.command,
+        "measures_problems": config.measures_problems,
+        "problems": config.source,
+        "state": state_of(config, is_running=is_running).value,
+        "created_at": _time(config.created_at),
+        "made_at": _time(now()),
+        "seconds": run_seconds(config, last_row, metrics),
+        "unscorable": int(total_of(series_of(metrics), "unscorable") or 0),
     }
 
 
@@ -167,12 +181,12 @@ def _series(series: Series) -> dict[str, Any]:
     }
 
 
-def _notes(damage: Damage, reader: RunReader) -> list[str]:
+def _notes(damage: Damage, reader: RunReader, cards: Rows[Card]) -> list[str]:
     metrics = reader.metrics()
     notes = []
-    if damage.is_truncated or metrics.is_truncated:
+    if damage.is_truncated or metrics.is_truncated or cards.is_truncated:
         notes.append("The last row was incomplete when this report was made, and is left out.")
-    damaged = [error.message for error in (*damage.damaged, *metrics.damaged)]
+    damaged = [error.message for error in (*damage.damaged, *metrics.damaged, *cards.damaged)]
     if damaged:
         notes.append(f"{len(damaged)} rows could not be read; the first: {damaged[0]}")
     return notes

@@ -23,6 +23,7 @@ from typing import Any
 from sandrl.errors import ServiceError
 from sandrl.files import write_whole
 from sandrl.runs.reader import Damage, RunReader
+from sandrl.runs.report.cards import card_document
 from sandrl.runs.report.document import report_document, report_problems, report_trajectories
 
 REPORT_FILE = "report.html"
@@ -57,7 +58,11 @@ def write_report(reader: RunReader, path: Path | None = None, *, damage: Damage 
         ServiceError: If it cannot be written.
     """
     path = reader.path / REPORT_FILE if path is None else path
-    document = {**report_document(reader, damage), "problems": report_problems(reader)}
+    document = {
+        **report_document(reader, damage),
+        "problems": report_problems(reader),
+        "all_cards": [card_document(card) for card in reader.cards().rows],
+    }
     try:
         pages = report_page(document, report_trajectories(reader))
         write_whole(path, (piece.encode("utf-8") for piece in pages))
@@ -69,7 +74,7 @@ def write_report(reader: RunReader, path: Path | None = None, *, damage: Damage 
 
 
 def report_page(document: dict[str, Any], trajectories: Iterable[dict[str, Any]]) -> Iterator[str]:
-    """The page that shows the data of `report_document`, with `problems`, and of `report_trajectories`.
+    """The page that shows the data of `report_document`, with `problems` and `all_cards`, and of `report_trajectories`.
 
     It comes piece by piece, because a run may be larger than memory.
     """

@@ -2,7 +2,7 @@
 const KEYS = [
   ['↑ ↓', 'select a trajectory in the list'], ['Page Up, Page Down, Home, End', 'move through the list'], ['Enter', 'open the selected trajectory'],
   ['← →', 'previous or next trajectory'], ['Esc', 'leave a field, close this window, or go back'], ['/', 'search'],
-  ['1 2 3', 'overview, groups, trajectories'], ['?', 'show these shortcuts'],
+  ['1 2 3 4', 'overview, groups, trajectories, cards'], ['?', 'show these shortcuts'],
 ];
 
 function Keys({onClose}) {
@@ -33,6 +33,7 @@ function Page({source, route, single}) {
   const shared = {source, run, query, key: `${run} ${part || ''}`};
   if (part === 'rows') return html`<${RowsPage} ...${shared} />`;
   if (part === 'groups') return html`<${GroupsPage} ...${shared} />`;
+  if (part === 'cards') return rowKey ? html`<${CardPage} ...${shared} digest=${rowKey} />` : html`<${CardsPage} ...${shared} />`;
   if (part === 't' && rowKey) return html`<${TrajectoryPage} ...${shared} rowKey=${rowKey} />`;
   return html`<${RunPage} ...${shared} />`;
 }
@@ -52,6 +53,7 @@ function App({source, single}) {
     '?': () => setKeys(true),
     '/': () => { const field = document.querySelector('[data-search]'); if (!field) return false; field.focus(); field.select(); return undefined; },
     1: () => run ? go(link(['run', run])) : false, 2: () => run ? go(link(['run', run, 'groups'])) : false, 3: () => run ? go(link(['run', run, 'rows'])) : false,
+    4: () => run ? go(link(['run', run, 'cards'])) : false,
     Escape: () => route.path[2] !== 't' && route.path.length > 0 && visits > 0 ? history.back() : false,
   }, [run, path]);
   useEffect(() => {

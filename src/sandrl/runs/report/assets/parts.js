@@ -53,14 +53,16 @@ function NumberedCode({code, marked, label}) {
 function Grid({label, className, children}) {
   const table = useRef(null);
   const linksOf = (part) => [...part.querySelectorAll('a')];
-  const enter = (link) => { for (const each of linksOf(table.current.tBodies[0])) each.tabIndex = each === link ? 0 : -1; };
+  const enter = (link) => { for (const each of linksOf(table.current)) each.tabIndex = each === link ? 0 : -1; };
   useLayoutEffect(() => {
-    const links = linksOf(table.current.tBodies[0]);
+    const links = linksOf(table.current), box = table.current.parentElement;
     enter(links.find((each) => each === document.activeElement) || links.find((each) => each.getAttribute('tabindex') === '0') || links[0]);
+    // Without a link, the keyboard scrolls it as a whole.
+    if (links.length) box.removeAttribute('tabindex'); else box.tabIndex = 0;
   });
   const move = (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
-    const lines = [...table.current.tBodies[0].rows].map(linksOf).filter((links) => links.length);
+    const lines = [...table.current.rows].map(linksOf).filter((links) => links.length);
     const at = lines.findIndex((links) => links.includes(event.target)), line = lines[at] || [], place = line.indexOf(event.target);
     const near = (to) => { const links = lines[to]; return links && links[Math.min(place, links.length - 1)]; };
     const targets = {ArrowLeft: line[place - 1], ArrowRight: line[place + 1], ArrowUp: near(at - 1), ArrowDown: near(at + 1), Home: line[0], End: line[line.length - 1]};
@@ -69,7 +71,7 @@ function Grid({label, className, children}) {
     if (targets[event.key]) targets[event.key].focus();
   };
   return html`<div class="panel flush"><div class="scroll-x grid-scroll" role="region" aria-label=${label}><table ref=${table} role="grid" aria-label=${label} class=${className}
-    onKeyDown=${move} onfocusin=${(event) => { if (event.target.closest('tbody')) enter(event.target); }}>${children}</table></div></div>`;
+    onKeyDown=${move} onfocusin=${(event) => enter(event.target)}>${children}</table></div></div>`;
 }
 
 // A curve small enough for a row of a table.
@@ -96,13 +98,15 @@ function Pending({error}) {
 // A field that changes the address a moment after the last key.
 const SEARCH_PAUSE_MS = 150;
 function SearchField({value, onSearch, label, placeholder}) {
-  const timer = useRef(0), field = useRef(null);
+  // The address may change while the timer runs.
+  const timer = useRef(0), field = useRef(null), latest = useRef(null);
+  latest.current = onSearch;
   useEffect(() => {
     if (document.activeElement !== field.current) field.current.value = value || '';
   }, [value]);
   const change = () => {
     clearTimeout(timer.current);
-    timer.current = setTimeout(() => onSearch(field.current.value), SEARCH_PAUSE_MS);
+    timer.current = setTimeout(() => latest.current(field.current.value), SEARCH_PAUSE_MS);
   };
   return html`<input ref=${field} class="search" type="search" data-search autocomplete="off" spellcheck=${false} aria-label=${label}
     placeholder=${placeholder} defaultValue=${value || ''} onInput=${change} />`;

@@ -1,9 +1,9 @@
 // One run: what to look at first, its totals, its charts, and how it was made.
-function RunHead({run, report, current, query = {}}) {
-  const {run_id, command, state, created_at, seconds} = report.run;
-  const tabs = [['', 'Overview'], ['groups', 'Groups'], ['rows', 'Trajectories']];
+function RunHead({run, report, current}) {
+  const {run_id, command, state, created_at, seconds, unscorable} = report.run;
+  const tabs = [['', 'Overview'], ...report.cards || current === 'cards' ? [['cards', 'Cards']] : [], ['groups', 'Groups'], ['rows', 'Trajectories']];
   return html`<div class="page-head">
-      <h1 tabindex="-1">${run_id}</h1><${StateBadge} state=${state} unscorable=${total(report.metrics, 'unscorable')} />
+      <h1 tabindex="-1">${run_id}</h1><${StateBadge} state=${state} unscorable=${unscorable} />
       <p class="muted" id="subtitle">${command} · ${moment(created_at)} · ${duration(seconds)}</p>
     </div>
     <nav class="tabs" aria-label="Parts of the run">${tabs.map(([part, title]) => html`
@@ -47,12 +47,12 @@ function Totals({report, counts}) {
   const last = heldOut && heldOut.values.length - 1;
   const created = (report.sandboxes || {}).created ?? (metrics['aviato/sandboxes_created'] ? total(metrics, 'aviato/sandboxes_created') : null);
   return html`<section id="cards" aria-label="Totals">
-    <${Stat} value=${formatted(completions)} label="completions" />
+    ${report.cards && report.run.measures_problems && html`<${SetTotals} set=${report.cards} />`}
+    <${Stat} value=${formatted(completions)} label=${report.run.measures_problems ? 'runs' : 'completions'} />
     ${steps > 1 && html`<${Stat} value=${formatted(steps)} label="steps" />`}
     ${counts && counts.heldOut > 0 && html`<${Stat} value=${formatted(counts.heldOut)} label="held out" />`}
-    <${Stat} value=${formatted(rate, 'share')} label=${`passed (${formatted(passes)})`} />
-    <${Stat} value=${formatted(reward)} label="mean reward" />
-    ${points[1] && html`<${Stat} value=${formatted(points[1].estimate, 'share')} label="pass@1" note=${intervalText(points[1]) && `95%: ${intervalText(points[1])}`} />`}
+    ${!report.run.measures_problems && html`<${Stat} value=${formatted(rate, 'share')} label=${`passed (${formatted(passes)})`} /><${Stat} value=${formatted(reward)} label="mean reward" />`}
+    ${!report.run.measures_problems && points[1] && html`<${Stat} value=${formatted(points[1].estimate, 'share')} label="pass@1" note=${intervalText(points[1]) && `95%: ${intervalText(points[1])}`} />`}
     ${heldOut && last >= 0 && html`<${Stat} value=${formatted(heldOut.values[last], 'share')} label=${heldOut.label.replace('held_out/', 'held-out ')}
       note=${heldOut.low && intervalText({low: heldOut.low[last], high: heldOut.high[last]}) && `95%: ${intervalText({low: heldOut.low[last], high: heldOut.high[last]})}`} />`}
     <${Stat} value=${formatted(total(metrics, 'unscorable'))} label="unscorable" />
@@ -69,9 +69,10 @@ function Totals({report, counts}) {
 function RunCharts({report, query, run}) {
   const isOverSteps = isTraining(report), names = metricNames(report);
   const chosen = names.includes(query.metric) ? query.metric : names.includes('loss') ? 'loss' : names[0];
-  const points = passAt(report), has = (test, make) => useMemo(() => test ? () => make(report) : null, [report, test, chosen]);
+  // That a cheat passes is not a success.
+  const points = report.run.measures_problems ? {} : passAt(report), has = (test, make) => useMemo(() => test ? () => make(report) : null, [report, test, chosen]);
   const reward = has(isOverSteps, rewardChart), passes = has(Object.keys(points).length > 0, () => passAtChart(points));
-  const evaluations = has(evaluationSeries(report).length > 0, evaluationsChart), statuses = has(hasStatuses(report), statusChart);
+  const evaluations = has(evaluationSeries(report).length > 0, evaluationsChart), statuses = has(!report.run.measures_problems && hasStatuses(report), statusChart);
   const seconds = has(hasSeconds(report), secondsChart), throughput = has(hasThroughput(report), throughputChart);
   const sandboxes = has(isOverSteps && Boolean(report.metrics['aviato/sandboxes_created']), sandboxChart);
   const metric = has(isOverSteps && Boolean(chosen), () => metricChart(report, chosen));

@@ -28,7 +28,7 @@ function searchedText(row) {
     ...(row.failures || []), ...checks, ...said].filter(Boolean).join('\n').toLowerCase();
 }
 
-// Runs whose rows are all here. `load` gives a run's {document, rows, whole(position)}, where `whole` gives all of a trajectory.
+// Runs whose rows are all here. `load` gives a run's {document, rows, cards(), whole(position)}, where `whole` gives all of a trajectory.
 class LocalSource {
   constructor(load) {
     this.load = load;
@@ -79,6 +79,19 @@ class LocalSource {
     return {...row, key, problem: problem || null, previous: neighbour(at - 1), next: neighbour(at + 1)};
   }
 
+  async cards(run) {
+    const {document, cards} = await this.load(run);
+    return {run: document.run, set: document.cards, cards: await cards()};
+  }
+
+  async card(run, digest) {
+    const {document, rows, cards} = await this.load(run);
+    const card = (await cards()).find((each) => each.digest === digest), prefix = card && `${card.task_id}#`;
+    if (!card) throw new Error('This run does not have this card.');
+    const own = rows.filter((row) => row.task_id === card.task_id && row.id.startsWith(prefix));
+    return {...card, run: document.run, runs: own.map((row) => [row.id.slice(prefix.length), row.key, row.status, row.reward])};
+  }
+
   async compare(keys, query) {
     const loaded = await Promise.all(keys.map((key) => this.load(key)));
     const briefs = new Map((await this.runs()).runs.map((run) => [run.key, run]));
@@ -97,9 +110,9 @@ class LocalSource {
 // The report of one run: everything is in the page.
 class EmbeddedSource extends LocalSource {
   constructor(base64) {
-    const ready = unpacked(base64).then(({trajectories, problems = {}, ...document}) => {
+    const ready = unpacked(base64).then(({trajectories, problems = {}, all_cards = [], ...document}) => {
       const rows = trajectories.map(briefRow);
-      return {document, rows, whole: (at) => ({row: trajectories[at], problem: problems[trajectories[at].problem]})};
+      return {document, rows, cards: () => all_cards, whole: (at) => ({row: trajectories[at], problem: problems[trajectories[at].problem]})};
     });
     super(() => ready);
     this.ready = ready;
@@ -138,7 +151,8 @@ class FilesSource extends LocalSource {
         const row = trajectories[at % packed.chunk];
         return {row, problem: problems[row.problem]};
       };
-      return {document, rows, whole};
+      const cards = async () => document.cards ? (await file(`${run}-cards`)).all_cards : [];
+      return {document, rows, cards, whole};
     };
     super((run) => {
       if (!runs.has(run)) runs.set(run, load(run));
@@ -183,6 +197,8 @@ class HttpSource {
   rows(run, query) { return this.get(`runs/${encodeURIComponent(run)}/rows`, query); }
   groups(run, query) { return this.get(`runs/${encodeURIComponent(run)}/groups`, query); }
   trajectory(run, key) { return this.get(`runs/${encodeURIComponent(run)}/rows/${encodeURIComponent(key)}`); }
+  cards(run) { return this.get(`runs/${encodeURIComponent(run)}/cards`); }
+  card(run, digest) { return this.get(`runs/${encodeURIComponent(run)}/cards/${encodeURIComponent(digest)}`); }
   compare(keys, query) { return this.get('compare', {runs: keys.join(','), ...query}); }
 
   onChange(listener) {
